@@ -8,7 +8,7 @@
 A flow is a mapping model in the same annealer; all of its CPU time counts, measurements among it.
 `random` asks `round-trips` about random mappings. The table has the geometric mean, over blocks and
 seeds, of the measured period over that of `heuristic` as published (with no term for wires, and
-nothing measured), and over that of the best flow without learning, with 95 % intervals by
+nothing measured), and over that of the best flow without a network, with 95 % intervals by
 bootstrap over blocks, and the same over the bound that no mapping can beat.
 
 Each cell is added to `tools/reproduce/data/lcm_placers.jsonl` as soon as it is there, and is not
@@ -23,7 +23,7 @@ import hashlib
 import json
 import platform
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -77,7 +77,8 @@ class Flow:
         model: text form of the mapping model.
         measurements: at most.
         mapper: text form of the mapper.
-        learned: the checkpoint of its network, or None where nothing is learned.
+        learned: the checkpoint of its network, or None where it has none.
+        fitted: whether coefficients in it were fitted to measurements.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Flow:
     measurements: int = 6
     mapper: str = "annealing"
     learned: Path | None = None
+    fitted: bool = False
 
 
 BASE = "heuristic as published, nothing measured"
@@ -96,7 +98,7 @@ FLOWS = (
     Flow("busiest", "busiest"),
     Flow("round-trips, nothing measured", "round-trips", 0),
     Flow("round-trips", "round-trips"),
-    Flow("ridge", "ridge"),
+    Flow("ridge", "ridge", fitted=True),
     Flow("random", "round-trips", mapper="random"),
     Flow("gnn, nothing measured", "gnn", 0, learned=SHIPPED_MAPPING_MODEL),
     Flow("gnn before its round", f"gnn{{checkpoint={BEFORE}}}", learned=BEFORE),
@@ -217,18 +219,18 @@ def limit_table(rows: Sequence[dict[str, Any]], limit: str) -> str:
     """The table of a limit, with how many cells it stands on."""
     there, flows = of_limit(rows, limit)
     names = [flow.name for flow in flows]
-    _, plain = winners(there, dict(_may_win(flows)))
+    # Coefficients that were fitted are no network.
+    able = [flow.name for flow in flows if _may_win(flow) and flow.learned is None]
+    plain = min(compared(there, names, names[0]), key=lambda r: (r.flow not in able, r.over_bound))
     base = BASE if BASE in names else names[0]
     shared = shared_cells(there, names)
     told = f"{len(shared)} cells: {len({b for b, _ in shared})} blocks, up to "
-    return f"{told}{1 + max(s for _, s in shared)} seeds\n\n{table(there, names, base, plain)}"
+    return f"{told}{1 + max(s for _, s in shared)} seeds\n\n{table(there, names, base, plain.flow)}"
 
 
-def _may_win(flows: Sequence[Flow]) -> Iterator[tuple[str, bool]]:
-    """Flows that `auto` can be set to: those of the annealer that measure at the end."""
-    for flow in flows:
-        if flow.measurements and flow.mapper == "annealing" and flow.learned != BEFORE:
-            yield flow.name, flow.learned is not None
+def _may_win(flow: Flow) -> bool:
+    """Whether `auto` can be set to it: a flow of the annealer that measures at the end."""
+    return flow.measurements > 0 and flow.mapper == "annealing" and flow.learned != BEFORE
 
 
 def write_winner(rows: Sequence[dict[str, Any]]) -> None:
@@ -236,17 +238,20 @@ def write_winner(rows: Sequence[dict[str, Any]]) -> None:
     there, found = of_limit(rows, WINNERS_LIMIT)
     flows = [flow for flow in found if flow.learned != BEFORE]
     model = {flow.name: flow.model for flow in flows}
-    learned = {flow.name: flow.learned is not None for flow in flows}
-    may_win = dict(_may_win(flows))
-    winner, plain = winners(there, may_win)
+    fitted = {f.name: f.fitted or f.learned is not None for f in flows if _may_win(f)}
+    winner, plain = winners(there, fitted)
     data = {
         "make": make_of(fabric_12()),
         "lowering": lowering_hash(),
         "physics": JUDGE.physics,
         "winner": model[winner],
-        "without_learning": model[plain],
+        "elsewhere": model[plain],
         "figures": [
-            {"model": model[row.flow], "learned": learned[row.flow], "may_win": row.flow in may_win}
+            {
+                "model": model[row.flow],
+                "fitted": fitted.get(row.flow, False),
+                "may_win": row.flow in fitted,
+            }
             | {k: round(v, 4) if isinstance(v, float) else v for k, v in asdict(row).items()}
             for row in compared(there, list(model), plain)
         ],

@@ -78,26 +78,26 @@ def compared(rows: Sequence[Row], flows: Sequence[str], base: str) -> list[Compa
     return found
 
 
-def winners(rows: Sequence[Row], learned: Mapping[str, bool]) -> tuple[str, str]:
-    """The flow that wins, and the best one in which nothing is learned.
+def winners(rows: Sequence[Row], fitted: Mapping[str, bool]) -> tuple[str, str]:
+    """The flow that wins, and the best one in which nothing is fitted to measurements.
 
-    A learned flow wins only where its interval over the other lies below 1.
+    A fitted flow wins only where its interval over the other lies below 1.
 
     Args:
         rows: as for `compared`.
-        learned: of each flow that may win, whether a network is in it.
+        fitted: of each flow that may win, whether something in it is.
     """
-    flows = list(learned)
+    flows = list(fitted)
     over_bound = {row.flow: row.over_bound for row in compared(rows, flows, flows[0])}
-    plain = min((flow for flow in flows if not learned[flow]), key=lambda f: over_bound[f])
-    better = [row for row in compared(rows, flows, plain) if learned[row.flow] and row.high < 1]
+    plain = min((flow for flow in flows if not fitted[flow]), key=lambda f: over_bound[f])
+    better = [row for row in compared(rows, flows, plain) if fitted[row.flow] and row.high < 1]
     return min(better, key=lambda row: row.ratio).flow if better else plain, plain
 
 
 def table(rows: Sequence[Row], flows: Sequence[str], base: str, plain: str) -> str:
     """In Markdown, a flow a line: beside the base and beside the best flow without learning."""
     lines = [
-        "| flow | over the published heuristic | 95 % | over the best without learning | 95 % "
+        "| flow | over the published heuristic | 95 % | over the best without a network | 95 % "
         "| over the bound | evaluations |",
         "|---|---:|---|---:|---|---:|---:|",
     ]

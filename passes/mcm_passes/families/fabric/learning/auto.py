@@ -20,8 +20,9 @@ from mcm_models.mapping_model.checkpoint import make_of
 class Auto:
     """The winner of the recorded comparison of flows, where it was made on such a target.
 
-    A flow with something learned in it stands for the make of fabric, the lowering and the physics
-    that it was measured with; for others `auto` is the best flow without.
+    A flow with something that was fitted to measurements, coefficients or a network, stands for the
+    make of fabric, the lowering and the physics that it was measured with; for others `auto` is the
+    best flow without.
     """
 
     name: ClassVar[str] = "auto"
@@ -32,7 +33,7 @@ class Auto:
         found = recorded_flows()
         asked = {"make": make_of(fabric), "lowering": lowering, "physics": physics}
         same = all(found[name] == value for name, value in asked.items())
-        return _model(found["winner" if same else "without_learning"])
+        return _model(found["winner" if same else "elsewhere"])
 
     def prepared(self, problem: MappingProblem, fabric: Fabric) -> PreparedMappingModel:
         """Of a problem on a fabric, as on the target of the comparison."""

@@ -28,7 +28,7 @@ def _recorded() -> dict[str, Any]:
         "lowering": "lowering",
         "physics": "physics",
         "winner": "busiest{wire=2}",
-        "without_learning": "heuristic",
+        "elsewhere": "heuristic",
     }
 
 
@@ -56,11 +56,11 @@ def test_the_record_is_of_this_compiler_and_its_figures_say_who_won() -> None:
     recorded = recorded_flows()
     known = {"make": make_of(fabric_12()), "lowering": lowering_hash(), "physics": PHYSICS}
     assert {name: recorded[name] for name in known} == known
-    for name in ("winner", "without_learning"):
+    for name in ("winner", "elsewhere"):
         assert recorded[name] in {row["model"] for row in recorded["figures"]}
     measured = [row for row in recorded["figures"] if row["may_win"]]
-    plain = [row for row in measured if not row["learned"]]
-    assert min(plain, key=lambda row: row["over_bound"])["model"] == recorded["without_learning"]
-    better = [row for row in measured if row["learned"] and row["high"] < 1]
+    plain = [row for row in measured if not row["fitted"]]
+    assert min(plain, key=lambda row: row["over_bound"])["model"] == recorded["elsewhere"]
+    better = [row for row in measured if row["fitted"] and row["high"] < 1]
     best = min(better, key=lambda row: row["ratio"])["model"] if better else None
-    assert recorded["winner"] == (best or recorded["without_learning"])
+    assert recorded["winner"] == (best or recorded["elsewhere"])
