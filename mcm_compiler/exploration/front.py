@@ -58,5 +58,5 @@ def _beaten(values: np.ndarray[Any, np.dtype[np.float64]]) -> Bools:
         rows = values[begin : begin + _ROWS, None, :]
         as_good = (values[None] <= rows).all(axis=2)
         better = (values[None] < rows).any(axis=2)
-        beaten[begin : begin + _ROWS] = (as_good & better).any(axis=1)
+        beaten[begin : begin + _ROWS] = (as_good & better).any(axis=-1)
     return beaten

@@ -16,7 +16,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -131,9 +131,9 @@ def write_large_model(path: Path, ops: int) -> None:
 def random_page(boxes: int) -> Page:
     """A page of a random graph and a timeline of its boxes, without a compile."""
     rng = np.random.default_rng(0)
-    ends = np.repeat(np.arange(1, boxes), 2)
-    starts = np.maximum(ends - rng.integers(1, 60, ends.size), 0)
-    chips = np.arange(boxes) * CHIPS // boxes
+    ends = np.repeat(np.arange(1, boxes, dtype=np.int32), 2)
+    starts = np.maximum(ends - rng.integers(1, 60, ends.size, np.int32), 0).astype(np.int32)
+    chips = (np.arange(boxes) * CHIPS // boxes).astype(np.int32)
     seconds = rng.exponential(1e-6, boxes)
     names = [f"/block.{i // 100}/layer.{i // 10 % 10}/MatMul_{i}" for i in range(boxes)]
     data = graph_data(names, ["MatMul"] * boxes, seconds, chips, starts, ends)
@@ -179,7 +179,7 @@ def browser_bars(path: Path) -> list[Bar]:
 
 
 @contextmanager
-def _browser() -> Iterator[Any]:
+def _browser() -> Generator[Any]:
     from playwright.sync_api import sync_playwright
 
     names = ("chromium", "chromium-browser", "google-chrome")
