@@ -13,6 +13,7 @@ from mcm_compiler.contracts import zoo
 from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics.of_the_moment import is_of_the_moment
 from mcm_compiler.exploration.front import known_measures, on_front
 from mcm_compiler.exploration.journal import Journal, request_digest
 from mcm_compiler.exploration.records import (
@@ -148,7 +149,9 @@ class _Work:
             points_of(prepared, targets, self.at_once, warm=True), start=1
         ):
             points[indices[which]] = point
-            if self.journal is not None:
+            # A kill may reach the process of a point first.
+            passing = any(is_of_the_moment(fault["code"]) for fault in point["faults"])
+            if self.journal is not None and not passing:
                 self.journal.add((at, indices[which]), sha256, point)
             self.progress(f"{shown}: {number} of {total} points")
         return self._explored(shown, sha256, points)

@@ -26,6 +26,7 @@ from mcm_compiler.ci.comparison import REGRESSION_CODE, Comparison
 from mcm_compiler.ci.figures import Figures
 from mcm_compiler.contracts import zoo
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
+from mcm_compiler.diagnostics.of_the_moment import is_of_the_moment
 from mcm_compiler.processes.crash_journal import CrashJournal
 from mcm_compiler.project.cache import BuildCache
 from mcm_compiler.project.cell_record import (
@@ -41,9 +42,6 @@ Diagnose = Callable[[Exception], tuple[Diagnostic, ...]]
 
 CHECKED_SEEDS = 2
 """Random inputs that a check compares where there are no sample inputs."""
-
-_OF_THE_MOMENT = ("MCM-A", "MCM-U037", "MCM-U040", "MCM-U099", "MCM-X")
-"""Beginnings of the codes of failures that another try may not have: they are not kept."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +157,7 @@ def is_lasting(record: CellRecord) -> bool:
     codes = [found.code for found in record.found if found.severity == Severity.ERROR]
     if record.figures is not None:
         return not codes
-    return not any(code.startswith(_OF_THE_MOMENT) for code in codes)
+    return not any(map(is_of_the_moment, codes))
 
 
 def _compiled(diagnose: Diagnose, job: CellJob, start: float) -> CompileOutcome:

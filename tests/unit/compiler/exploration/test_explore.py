@@ -11,7 +11,7 @@ import pytest
 
 from mcm_compiler.api import compile_model
 from mcm_compiler.components.target_loading import load_target, target_from_text
-from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.exploration import explore as module
 from mcm_compiler.exploration.explore import Request, explore
 from mcm_compiler.exploration.journal import journal_path
@@ -22,6 +22,7 @@ from mcm_compiler.exploration.texts import csv_text, fault_lines, front_rows, su
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.text import json_text
+from mcm_compiler.variants.points import failed_point
 
 _MODEL = "zoo:plain-cnn{image_size=16,stages=2,blocks=2,width=8,batch=2,classes=10}"
 _OPTIONS = CompileOptions(level=0)
@@ -131,6 +132,24 @@ def test_a_killed_exploration_goes_on_and_ends_with_the_same_bytes(
     assert kept is not None
     kept.end()
     assert not journal.exists()
+
+
+def test_points_of_processes_that_died_are_compiled_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = _request("package.num_chips=1,2")
+    journal = journal_path(tmp_path / "out.json")
+    plain = module.points_of
+    died = failed_point([Diagnostic("MCM-U037", "the process ended with exit code 1")])
+    monkeypatch.setattr(module, "points_of", lambda *_, **__: iter([(0, died), (1, died)]))
+    (model,) = explore(request, journal=journal)[0]["models"]
+    assert [fault["code"] for point in model["points"] for fault in point["faults"]] == [
+        "MCM-U037",
+        "MCM-U037",
+    ]
+    monkeypatch.setattr(module, "points_of", plain)
+    (model,) = explore(request, journal=journal, resume=True)[0]["models"]
+    assert [point["faults"] for point in model["points"]] == [[], []]
 
 
 def test_a_model_that_cannot_be_read_does_not_stop_the_others(tmp_path: Path) -> None:
