@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
@@ -24,6 +24,7 @@ tables = st.builds(
 
 
 @given(st.one_of(st.binary(max_size=200), tables), st.sampled_from(["", "fast"]))
+@example(b"node,seconds\n" + b"x\n" * 30 + b",,\n", "")
 @settings(max_examples=500, deadline=None)
 def test_any_bytes_are_a_table_or_a_diagnostic(data: bytes, chip: str) -> None:
     found, faults = _read(data, chip)

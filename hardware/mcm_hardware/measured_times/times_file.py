@@ -71,7 +71,7 @@ def read_times(data: bytes, path: str, chip: str) -> TimesTable:
     if not reading.faults and not reading.seen:
         reading.fault(1, "the table has no times")
     if reading.faults:
-        raise CompileError(reading.faults)
+        raise CompileError(reading.faults[:MAX_FAULTS])
     return reading.times
 
 
@@ -102,6 +102,8 @@ def _rows(data: bytes, reading: _Reading) -> Iterator[tuple[int, Row]]:
             elif len(cells) != len(header):
                 message = f"the row has {len(cells)} cells, the header {len(header)} columns"
                 reading.fault(reader.line_num, message)
+                if len(reading.faults) >= MAX_FAULTS:
+                    return
             else:
                 yield reader.line_num, dict(zip(header, cells, strict=True))
     except csv.Error as error:
