@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.page.html import page_bytes
 from mcm_compiler.processes.whole_files import write_whole
 
 SUFFIX = ".html"
+
+MALFORMED = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
+"""What making a page raises where a stored report is not of the published schema."""
 
 
 def page_path(folder: Path) -> Path:
@@ -47,3 +51,36 @@ def written_folder_page(folder: Path) -> bytes:
         return page_bytes(placed_page(ReadPlacement(read_placement_folder(folder))))
     opened = OpenedFolder(folder, read_manifest(folder))
     return page_bytes(compiled_page(Compiled(opened.report, opened)))
+
+
+def checked_folder_page(folder: Path) -> tuple[bytes, Diagnostic | None]:
+    """The page of a folder of anybody, whose hashes and figures are checked as by `mcmc report`.
+
+    Returns:
+        The page, and what was not checked, as from `check_stored_figures`.
+
+    Raises:
+        CompileError: MCM-A004 to MCM-A009, MCM-A022 and those of placements for what does not hold.
+    """
+    from mcm_compiler.artifact import layout
+    from mcm_compiler.artifact.manifest import damaged
+    from mcm_compiler.checking.entry.gate import open_folder
+    from mcm_compiler.checking.figures_check import check_stored_figures
+    from mcm_compiler.page.compiled_page import compiled_page
+    from mcm_compiler.page.placed_page import placed_page
+    from mcm_compiler.page.sources import Compiled
+    from mcm_compiler.placed.folder_reading import is_placement, open_placement
+    from mcm_compiler.placed.placement_checks import ReadPlacement, check_placement, check_step
+
+    if is_placement(folder):
+        read = ReadPlacement(open_placement(folder, further=True))
+        check_placement(read)
+        check_step(read)
+        return page_bytes(placed_page(read)), None
+    opened = open_folder(folder, further=True)
+    note = check_stored_figures(opened)
+    try:
+        return page_bytes(compiled_page(Compiled(opened.report, opened))), note
+    except MALFORMED as error:
+        reason = f"a field is missing or malformed: {type(error).__name__} {error}"
+        raise damaged(folder / layout.REPORT, reason) from error

@@ -37,17 +37,23 @@ class Watched:
     Attributes:
         page: of playwright.
         complaints: messages of its console, errors of its script, and addresses that it asked for.
+
+    Args:
+        running: the browser.
+        allowed: what an address may begin with beside those that need no network.
+        options: of the page.
     """
 
-    def __init__(self, running: Any, **options: Any) -> None:
+    def __init__(self, running: Any, allowed: str | None = None, **options: Any) -> None:
         self.complaints: list[str] = []
+        self._allowed = ("file:", "blob:", *([allowed] if allowed else []))
         self.page = running.new_page(viewport={"width": 1280, "height": 900}, **options)
         self.page.on("console", lambda message: self.complaints.append(message.text))
         self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
         self.page.on("request", self._asked)
 
     def _asked(self, request: Any) -> None:
-        if not request.url.startswith(("file:", "blob:")):
+        if not request.url.startswith(self._allowed):
             self.complaints.append(request.url)
 
     def open(self, path: Any) -> Any:

@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from mcm_compiler.checking.entry.gate import OpenedFolder
     from mcm_compiler.page.contents import Page
 
-_MALFORMED = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
-"""What rendering raises where a stored report is not of the published schema."""
-
 
 @click.command(cls=Verb)
 @click.argument("folder", type=FILE)
@@ -42,6 +39,7 @@ def command(
     from mcm_compiler.artifact import layout
     from mcm_compiler.artifact.manifest import damaged
     from mcm_compiler.cli.output_files import refuse_existing
+    from mcm_compiler.page.folder_page import MALFORMED
     from mcm_compiler.placed.folder_reading import is_placement
     from mcm_compiler.report.markdown import render_markdown
 
@@ -63,7 +61,7 @@ def command(
             show_report(report)
         if html is not None:
             _write_page(html, report, opened)
-    except _MALFORMED as error:
+    except MALFORMED as error:
         reason = f"a field is missing or malformed: {type(error).__name__} {error}"
         raise damaged(path, reason) from error
     if note is not None:

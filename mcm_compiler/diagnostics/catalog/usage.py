@@ -294,6 +294,14 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         remedy="Name two folders of mcmc compile that were simulated, or two of mcmc place.",
     ),
     CatalogEntry(
+        "MCM-U090",
+        "port that nothing can be served at",
+        "mcmc view listens at a port of this machine. Another program listens there already, or\n"
+        "the port is one of the system's, below 1024.",
+        example="`mcmc view out --port 80`",
+        remedy="Take another port, or leave --port out: a free one is found and printed.",
+    ),
+    CatalogEntry(
         "MCM-U099",
         "internal error",
         "The compiler failed in a way that it does not foresee, which is a fault of the compiler.\n"

@@ -1,0 +1,71 @@
+"""`mcmc view`: the page of an output folder in a browser, which sees new compiles."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from mcm_compiler.cli.failures import Verb, report_failure, show_diagnostics
+from mcm_compiler.cli.parameters import FILE, load_plugins, plugin_option
+from mcm_compiler.processes.interruption import heeded
+from mcm_compiler.text.printable import printable
+
+
+@click.command(cls=Verb)
+@click.argument("folder", type=FILE)
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="Port to serve at (a free one)."
+)
+@click.option(
+    "--open", "open_browser", is_flag=True, help="Open the page in the browser of this machine."
+)
+@plugin_option
+def command(folder: Path, port: int, open_browser: bool, plugin: tuple[Path, ...]) -> None:
+    """Serve the page of FOLDER to the browsers of this machine; new compiles are seen at once.
+
+    The address is printed; Ctrl-C ends. Hashes and figures of the folder are checked, as by `mcmc
+    report`.
+    """
+    from mcm_compiler.viewing.page_server import PageServer
+    from mcm_compiler.viewing.watched_page import WatchedPage
+
+    load_plugins(plugin)
+    page = WatchedPage(folder.absolute())
+    with _ends_asked_for() as asked, PageServer(page, port, report_failure) as server:
+        note = page.look().note
+        if note is not None:
+            show_diagnostics([note])
+        click.echo(server.address)
+        click.echo(f"shows {printable(str(folder))} and every new compile of it; Ctrl-C ends",
+                   err=True)  # fmt: skip
+        if open_browser:
+            _open(server.address)
+        server.serve_until(lambda: bool(asked))
+    click.echo("ended", err=True)
+
+
+def _open(address: str) -> None:
+    import webbrowser
+
+    if not webbrowser.open(address):
+        click.echo("no browser was found here; open the address yourself", err=True)
+
+
+@contextmanager
+def _ends_asked_for() -> Generator[list[int]]:
+    """Signals that have asked this process to end: for a server that is how it ends well.
+
+    The handler does nothing else, so that no request is left amid an answer.
+    """
+    asked: list[int] = []
+    numbers = heeded()
+    before = [signal.signal(number, lambda came, _frame: asked.append(came)) for number in numbers]
+    try:
+        yield asked
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
