@@ -39,7 +39,7 @@ VERBS = {
     "run": "Run a compiled folder on inputs from an .npz file.",
     "simulate": "Simulate a compiled folder.",
     "report": "Show the report of a compiled folder.",
-    "view": "Show the report of a compiled folder in a browser, and new compiles.",
+    "view": "Serve the report of a compiled folder to a browser.",
     "diff": "Compare two compiled folders, and say why one is slower.",
     "targets": "List packages and clusters, show one, or validate a file.",
     "passes": "List the passes and their options.",

@@ -60,7 +60,7 @@ def checked_folder_page(folder: Path) -> tuple[bytes, Diagnostic | None]:
         The page, and what was not checked, as from `check_stored_figures`.
 
     Raises:
-        CompileError: MCM-A004 to MCM-A009, MCM-A022 and those of placements for what does not hold.
+        CompileError: as `open_folder` and `check_stored_figures`, or as the checks of placements.
     """
     from mcm_compiler.artifact import layout
     from mcm_compiler.artifact.manifest import damaged

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -123,6 +124,18 @@ def test_what_is_no_output_and_a_port_that_is_taken_are_told(two_compiles, tmp_p
     assert "MCM-A004" in done.output
     with viewed(two_compiles[0]) as (_, address):
         port = address.rsplit(":", 1)[1].strip("/")
-        done = CliRunner().invoke(cli, ["view", str(two_compiles[0]), "--port", port])
+        done = CliRunner().invoke(
+            cli, ["view", str(two_compiles[0]), "--port", port, "--format", "json"]
+        )
     assert done.exit_code == 1
-    assert "MCM-U090" in done.output
+    assert [d["code"] for d in json.loads(done.stdout)["diagnostics"]] == ["MCM-U090"]
+
+
+def test_scripts_get_the_address_as_json(two_compiles) -> None:
+    with viewed(two_compiles[0], "--format", "json") as (process, first):
+        text = first
+        while "}" not in text:
+            text += process.stdout.readline()
+    told = json.loads(text)
+    assert told["folder"] == str(two_compiles[0])
+    assert told["address"].startswith("http://127.0.0.1:")

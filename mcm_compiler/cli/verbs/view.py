@@ -10,7 +10,8 @@ from pathlib import Path
 import click
 
 from mcm_compiler.cli.failures import Verb, report_failure, show_diagnostics
-from mcm_compiler.cli.parameters import FILE, load_plugins, plugin_option
+from mcm_compiler.cli.parameters import FILE, format_option, load_plugins, plugin_option
+from mcm_compiler.cli.show import show_json
 from mcm_compiler.processes.interruption import heeded
 from mcm_compiler.text.printable import printable
 
@@ -24,7 +25,10 @@ from mcm_compiler.text.printable import printable
     "--open", "open_browser", is_flag=True, help="Open the page in the browser of this machine."
 )
 @plugin_option
-def command(folder: Path, port: int, open_browser: bool, plugin: tuple[Path, ...]) -> None:
+@format_option()
+def command(
+    folder: Path, port: int, open_browser: bool, plugin: tuple[Path, ...], output_format: str
+) -> None:
     """Serve the page of FOLDER to the browsers of this machine; new compiles are seen at once.
 
     The address is printed; Ctrl-C ends. Hashes and figures of the folder are checked, as by `mcmc
@@ -39,7 +43,10 @@ def command(folder: Path, port: int, open_browser: bool, plugin: tuple[Path, ...
         note = page.look().note
         if note is not None:
             show_diagnostics([note])
-        click.echo(server.address)
+        if output_format == "json":
+            show_json({"address": server.address, "folder": str(folder)})
+        else:
+            click.echo(server.address)
         click.echo(f"shows {printable(str(folder))} and every new compile of it; Ctrl-C ends",
                    err=True)  # fmt: skip
         if open_browser:
