@@ -20,11 +20,12 @@ from mcm_compiler.ci.sarif import Finding, place_in_file, sarif_log
 from mcm_compiler.cli.compile_options import progress_line
 from mcm_compiler.cli.failures import diagnosed, show_diagnostics
 from mcm_compiler.cli.many_models import NAME_WIDTH, outcome_line, prepare_process
-from mcm_compiler.cli.output_files import diagnosed_writes
+from mcm_compiler.cli.output_files import diagnosed_writes, write_with_parents
 from mcm_compiler.cli.show import show_json
 from mcm_compiler.contracts import zoo
 from mcm_compiler.diagnostics import Diagnostic
-from mcm_compiler.processes.whole_files import appended_file, refuse_irregular, write_whole
+from mcm_compiler.page.folder_page import page_path
+from mcm_compiler.processes.whole_files import appended_file, refuse_irregular
 from mcm_compiler.project.build import BuildOptions, build
 from mcm_compiler.project.cell_record import to_data
 from mcm_compiler.project.cells import Cell
@@ -50,6 +51,7 @@ class BuildReports:
         summary: the Markdown file to write, or None.
         output_format: `text` or `json`, on standard output.
         sources: the folder that paths in reports start from.
+        indexed: cells of the index, which is written where there are any.
     """
 
     project: Path
@@ -58,6 +60,7 @@ class BuildReports:
     summary: Path | None
     output_format: str
     sources: Path
+    indexed: tuple[Cell, ...] = ()
 
     def refuse_irregular(self) -> None:
         """Stops before anything is built.
@@ -68,6 +71,21 @@ class BuildReports:
         for path in (self.junit, self.sarif, self.summary):
             if path is not None:
                 refuse_irregular(path)
+
+    def write_index(self, project: ProjectFile, outcomes: Sequence[CellOutcome]) -> None:
+        """Writes the index of the pages.
+
+        Raises:
+            CompileError: MCM-A002 or MCM-U050 if it cannot be written.
+        """
+        if not self.indexed:
+            return
+        from mcm_compiler.project.index_page import NAME, Build, index_bytes
+
+        output = Path(project.output)
+        build = Build(project.root.name, output, self.indexed, tuple(outcomes))
+        write_with_parents(output / NAME, index_bytes(build))
+        click.echo(f"wrote {printable(str(output / NAME))}", err=True)
 
     def write(self, outcomes: Sequence[CellOutcome]) -> None:
         """Writes the files, and what GitHub reads.
@@ -81,17 +99,17 @@ class BuildReports:
                 for line in workflow_commands(model, outcome.diagnostics, os.environ):
                     click.echo(line, err=True)
         if self.junit is not None:
-            _write(self.junit, junit_suites(_suites(outcomes)))
+            write_with_parents(self.junit, junit_suites(_suites(outcomes)))
         if self.sarif is not None:
             version = versions()["mcm-compiler"] or ""
             log = sarif_log([f for o in outcomes for f in self._findings(o)], version)
-            _write(self.sarif, json_text.encoded(log))
+            write_with_parents(self.sarif, json_text.encoded(log))
         step = os.environ.get(SUMMARY_VARIABLE)
         if self.summary is None and not step:
             return
         text = summary_markdown(outcomes).encode("utf-8", "backslashreplace")
         if self.summary is not None:
-            _write(self.summary, text)
+            write_with_parents(self.summary, text)
         if step:
             with diagnosed_writes(Path(step)), appended_file(Path(step)) as stream:
                 stream.write(text)
@@ -143,22 +161,29 @@ def run_build(
     if as_text:
         click.echo(counts_text(outcomes))
     else:
-        show_json({"cells": [outcome_data(project, outcome) for outcome in outcomes]})
+        show_json(
+            {"cells": [outcome_data(project, outcome, reports.indexed) for outcome in outcomes]}
+        )
     seconds = time.perf_counter() - start
     click.echo(f"wrote to {printable(project.output)} in {seconds:.1f} s", err=True)
+    reports.write_index(project, outcomes)
     reports.write(outcomes)
     return exit_code(outcomes)
 
 
-def outcome_data(project: ProjectFile, outcome: CellOutcome) -> dict[str, Any]:
-    """The JSON form."""
+def outcome_data(
+    project: ProjectFile, outcome: CellOutcome, indexed: Sequence[Cell] = ()
+) -> dict[str, Any]:
+    """The JSON form; with a page where the build makes some."""
     cell, record = outcome.cell, to_data(outcome.record)
     compiled = outcome.record.figures is not None
+    page = page_path(Path(project.output) / cell.folder)
     return {
         "cell": cell.title,
         "model": cell.model,
         "target": cell.target,
         "folder": (Path(project.output) / cell.folder).as_posix() if compiled else None,
+        "page": page.as_posix() if compiled and indexed and page.is_file() else None,
         "ok": not outcome.failed,
         "cached": outcome.cached,
         "expected_failure": cell.expected.code if cell.expected is not None else None,
@@ -196,9 +221,3 @@ def _as_compile(outcome: CellOutcome) -> CompileOutcome:
     return CompileOutcome(
         cell.title, Path(cell.folder), figures, None, outcome.comparison, told, seconds
     )
-
-
-def _write(path: Path, data: bytes) -> None:
-    with diagnosed_writes(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, data)

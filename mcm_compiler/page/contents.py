@@ -43,6 +43,7 @@ class Table:
         numbers: columns that are aligned to the right.
         caption: what it shows, or "".
         links: relative address of the first cell of each row, or "" for none; empty for no links.
+        words: columns of words that stay in one line.
     """
 
     heads: tuple[str, ...]
@@ -50,6 +51,7 @@ class Table:
     numbers: frozenset[int] = frozenset()
     caption: str = ""
     links: tuple[str, ...] = ()
+    words: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)

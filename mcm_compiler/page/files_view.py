@@ -55,4 +55,6 @@ def diagnostics_section(compiled: Compiled) -> Section | None:
     if not rows:
         return None
     heads = ("", "code", "what", "where", "what to do")
-    return Section("diagnostics", "Diagnostics", (), None, (Table(heads, rows),))
+    return Section(
+        "diagnostics", "Diagnostics", (), None, (Table(heads, rows, words=frozenset({0, 1})),)
+    )

@@ -91,6 +91,21 @@ def write_whole(path: Path, data: bytes, *, lasting: bool = False) -> None:
             os.fsync(stream.fileno())
 
 
+def write_changed(path: Path, data: bytes) -> None:
+    """`write_whole`, which leaves a regular file as it is that has these bytes already.
+
+    Raises:
+        CompileError: as `whole_file`.
+    """
+    refuse_irregular(path)
+    try:
+        same = path.stat().st_size == len(data) and path.read_bytes() == data
+    except OSError:
+        same = False
+    if not same:
+        write_whole(path, data)
+
+
 @contextmanager
 def appended_file(path: Path) -> Generator[BinaryIO]:
     """A regular file opened for writing at its end; made if there is none.

@@ -13,6 +13,8 @@ from mcm_compiler.ci.baseline import report_path
 from mcm_compiler.ci.comparison import Comparison
 from mcm_compiler.ci.processes import work_on_all
 from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.page.folder_page import page_path
+from mcm_compiler.processes.whole_files import write_changed
 from mcm_compiler.project.cache import BuildCache, CacheEntry, TamperedError, tampered
 from mcm_compiler.project.cell_work import (
     CellJob,
@@ -43,6 +45,7 @@ class BuildOptions:
         baseline: folder of the output folders of an earlier build; None for the last build.
         strict: whether what is not proven fails a cell.
         plugins: files that register components; all of the project and the command line.
+        html: whether a page is written beside each output folder.
     """
 
     jobs: int
@@ -50,6 +53,7 @@ class BuildOptions:
     baseline: Path | None
     strict: bool
     plugins: tuple[Path, ...]
+    html: bool = False
 
 
 def build(
@@ -79,13 +83,13 @@ def build(
     """
     run = _Build(project, options)
     run.look_up(cells)
-    jobs = [run.job(cell) for cell in cells if cell.folder not in run.hits]
+    jobs = [run.job(cell) for cell in cells if not run.is_ready(cell)]
     work = partial(work_on, diagnose)
     try:
         with closing(work_on_all(jobs, work, lost, prepare, options.jobs)) as results:
             for cell in cells:
                 hit = run.hits.get(cell.folder)
-                result = hit if hit is not None else next(results)
+                result = hit if hit is not None and run.is_ready(cell) else next(results)
                 yield judged(
                     cell,
                     result.record,
@@ -106,12 +110,14 @@ class _Build:
     Attributes:
         output: folder of the output folders.
         hits: results from the cache by folder of the cell.
+        without_page: folders of those cells among them whose page is still to be made.
         distrusted: what was wrong with entries of the cache.
     """
 
     def __init__(self, project: ProjectFile, options: BuildOptions) -> None:
         self.output = Path(project.output)
         self.hits: dict[PurePosixPath, CellResult] = {}
+        self.without_page: set[PurePosixPath] = set()
         self.distrusted: dict[PurePosixPath, tuple[Diagnostic, ...]] = {}
         self._options = options
         self._cache = BuildCache(Path(project.cache), project.cache_limit_bytes)
@@ -143,6 +149,10 @@ class _Build:
                 self.distrusted[cell.folder] = (tampered(error, self._cache.root, cell.title),)
                 self._cache.remove(key)
 
+    def is_ready(self, cell: Cell) -> bool:
+        """Whether nothing is left to do for a cell."""
+        return cell.folder in self.hits and cell.folder not in self.without_page
+
     def job(self, cell: Cell) -> CellJob:
         """The work on a cell."""
         folder = self.output / cell.folder
@@ -154,7 +164,9 @@ class _Build:
         asked = cell.thresholds.max_regression
         allowed = DEFAULT_REGRESSION if asked is None else asked
         key = self._keys.get(cell.folder)
-        return CellJob(cell, folder, key, self._cache.root, baseline, allowed)
+        known = self.hits.get(cell.folder)
+        html = self._options.html
+        return CellJob(cell, folder, key, self._cache.root, baseline, allowed, html, known)
 
     def finish(self) -> None:
         """Notes what was used, and keeps the cache within its limit."""
@@ -184,7 +196,28 @@ class _Build:
         if differs:
             compared = compare_stored(job, entry.record, before)
             comparison, told = compared.comparison, [*told, *compared.told]
+        if self._options.html and entry.files:
+            told += self._page(cell, entry, job.folder)
         return CellResult(entry.record, comparison, tuple(told))
+
+    def _page(self, cell: Cell, entry: CacheEntry, folder: Path) -> tuple[Diagnostic, ...]:
+        """Writes the page of a cell from the cache, or notes that it is to be made.
+
+        Returns:
+            Why it could not be written.
+
+        Raises:
+            TamperedError: as `_hit`.
+        """
+        content = self._cache.page(entry)
+        if content is None:
+            self.without_page.add(cell.folder)
+            return ()
+        try:
+            write_changed(page_path(folder), content)
+        except CompileError as error:
+            return error.diagnostics
+        return ()
 
     def _differs(self, job: CellJob, entry: CacheEntry) -> bool:
         """Whether the baseline is another compile than that of the entry."""

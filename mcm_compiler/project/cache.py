@@ -1,9 +1,10 @@
 """The cache of a project: finished output folders by the content that they were made from.
 
 An entry is a folder of its own: `entry.json` with the hash of every file, and the files. It is
-written aside and renamed, so that a killed build leaves whole entries alone. Before a file of an
-entry is used, its hash is compared; what was compared once is known again by what the system says
-of the file, so that an unchanged build reads no file twice.
+written aside and renamed, so that a killed build leaves whole entries alone. The page of an output
+folder lies beside its files where one was asked for. Before a file of an entry is used, its hash
+is compared; what was compared once is known again by what the system says of the file, so that an
+unchanged build reads no file twice.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ from mcm_compiler.text.json_records import record_of
 ENTRY = "entry.json"
 OUTPUT = "output"
 PLACED = "placed.json"
+PAGE = re.compile(r"page-([0-9a-f]{64})\.html")
+"""Name of the page of an entry, which is made when somebody wants it: it has the page's hash."""
+
 TAG = "CACHEDIR.TAG"
 _TAG_TEXT = "Signature: 8a477f597d28d172789f06886806bc55\n# A cache of mcmc build.\n"
 _IGNORE = ".gitignore"
@@ -189,6 +193,30 @@ class BuildCache:
             raise cannot_write(error, self.root) from error
         if folder is not None:
             self.note_placed(CacheEntry(home, record, files), folder)
+
+    def page(self, entry: CacheEntry) -> bytes | None:
+        """The page of the output folder of an entry; None where nobody has asked for it yet.
+
+        Raises:
+            TamperedError: if it is not what was put into the cache.
+        """
+        try:
+            names = [found for name in os.listdir(entry.folder) if (found := PAGE.fullmatch(name))]
+            if not names:
+                return None
+            content = (entry.folder / names[0].group()).read_bytes()
+        except OSError as error:
+            raise TamperedError(error.strerror or str(error)) from None
+        if len(names) > 1 or hashlib.sha256(content).hexdigest() != names[0].group(1):
+            raise TamperedError("its page is another one")
+        return content
+
+    def keep_page(self, key: str, content: bytes) -> None:
+        """Puts a page beside the output folder of an entry; costs time alone if it fails."""
+        name = f"page-{hashlib.sha256(content).hexdigest()}.html"
+        with contextlib.suppress(OSError), private_folder(self.root) as place:
+            (place / name).write_bytes(content)
+            os.replace(place / name, self._folder(key) / name)
 
     def touch(self, keys: Iterable[str]) -> None:
         """Marks entries as used now."""

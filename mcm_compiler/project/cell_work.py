@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import time
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from mcm_compiler.contracts import zoo
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.diagnostics.of_the_moment import is_of_the_moment
 from mcm_compiler.processes.crash_journal import CrashJournal
+from mcm_compiler.processes.whole_files import write_whole
 from mcm_compiler.project.cache import BuildCache
 from mcm_compiler.project.cell_record import (
     CellFigures,
@@ -55,6 +56,8 @@ class CellJob:
         cache: folder of the cache.
         baseline: the earlier report, or None where there is nothing to compare with.
         allowed: share by which the throughput may fall.
+        html: whether a page is written beside the output folder.
+        known: the result, where the cache has it and only the page lacks.
     """
 
     cell: Cell
@@ -63,6 +66,8 @@ class CellJob:
     cache: Path
     baseline: Path | None
     allowed: float
+    html: bool = False
+    known: CellResult | None = None
 
 
 @dataclass(frozen=True)
@@ -82,6 +87,8 @@ class CellResult:
 
 def work_on(diagnose: Diagnose, job: CellJob) -> CellResult:
     """Compiles a cell, checks and compares it; every failure becomes diagnostics."""
+    if job.known is not None:
+        return with_told(job.known, _paged(diagnose, job, kept=True))
     start = time.perf_counter()
     told: list[Diagnostic] = []
     before = baseline_figures(job.baseline, told.append)
@@ -94,19 +101,52 @@ def work_on(diagnose: Diagnose, job: CellJob) -> CellResult:
     if job.baseline is not None:
         compared = with_baseline(outcome, before, job.baseline, job.allowed)
         told += map(_of_the_project, compared.diagnostics[len(outcome.diagnostics) :])
-    if job.key is not None and is_lasting(record):
+    kept = job.key is not None and is_lasting(record)
+    if job.key is not None and kept:
         folder = job.folder if outcome.report is not None else None
         try:
             BuildCache(job.cache, 0).store(job.key, folder, record)
         except CompileError as error:
             told += error.diagnostics
+    if job.html and outcome.report is not None:
+        told += _paged(diagnose, job, kept)
     return CellResult(record, compared.comparison, tuple(told))
 
 
 def lost(job: CellJob, exit_code: int | None, journal: CrashJournal) -> CellResult:
     """The result of a cell whose process died under it."""
     outcome = lost_compile(Job(job.cell.model, job.folder), exit_code, journal)
+    if job.known is not None:
+        return with_told(job.known, outcome.diagnostics)
     return CellResult(_record(outcome, (), 0.0))
+
+
+def with_told(result: CellResult, told: Iterable[Diagnostic]) -> CellResult:
+    """A result about which more is told."""
+    return replace(result, told=(*result.told, *told))
+
+
+def _paged(diagnose: Diagnose, job: CellJob, kept: bool) -> tuple[Diagnostic, ...]:
+    """Writes the page of a finished output folder beside it, and into the cache.
+
+    Args:
+        diagnose: what the user is told about an exception.
+        job: its folder is written.
+        kept: whether the cache has the folder.
+
+    Returns:
+        Why it could not be written.
+    """
+    from mcm_compiler.page.folder_page import page_path, written_folder_page
+
+    try:
+        content = written_folder_page(job.folder)
+        write_whole(page_path(job.folder), content)
+    except Exception as error:
+        return diagnose(error)
+    if job.key is not None and kept:
+        BuildCache(job.cache, 0).keep_page(job.key, content)
+    return ()
 
 
 def compare_stored(
@@ -166,11 +206,15 @@ def _compiled(diagnose: Diagnose, job: CellJob, start: float) -> CompileOutcome:
 
     cell = job.cell
     try:
-        options = CompileOptions(dims=_dims(cell), input=cell.inputs, **cell.options)
+        given = dict(cell.options)
+        sensitivities = given.pop("sensitivities", False)
+        options = CompileOptions(dims=_dims(cell), input=cell.inputs, **given)
     except Exception as error:
         return failure(Job(cell.model, job.folder), diagnose(error), start)
     # What is not proven is told by the check, which tries to prove all of it.
-    settings = Settings(cell.target, options, force=True, diagnose=diagnose)
+    settings = Settings(
+        cell.target, options, force=True, diagnose=diagnose, sensitivities=sensitivities
+    )
     return compile_one(settings, Job(cell.model, job.folder))
 
 

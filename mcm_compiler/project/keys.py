@@ -19,7 +19,8 @@ class Key:
         name: as it is written.
         rule: what it may be.
         summary: what it means, for the reference.
-        option: the field of `CompileOptions` that it sets, or empty.
+        option: what it sets of a compile: a field of `CompileOptions`, or `sensitivities`; else
+            empty.
     """
 
     name: str
@@ -33,6 +34,7 @@ _PROJECT = (
     Key("cache", values.text(), "folder of the cache (`.mcmc-cache`)"),
     Key("cache_limit", values.size(), 'above it the least recently used entries go (`"2 GiB"`)'),
     Key("plugins", values.texts("a path, or a list of paths"), "plug-in files, as `--plugin`"),
+    Key("html", values.flag(), "a page of each cell, and an index of them, as `--html`"),
 )
 
 _COMMON = (
@@ -77,6 +79,7 @@ _OPTIONS = (
     Key("verify_seeds", _COUNT, "as `--verify-seeds`", "verify_seeds"),
     Key("sequences", _COUNT, "of inferences whose states have room", "sequences"),
     Key("test_data", values.flag(), "as `--test-data`", "test_data"),
+    Key("sensitivities", values.flag(), "as `--sensitivities`", "sensitivities"),
 )
 
 _FAILURE = Rule("a table", lambda value: value)

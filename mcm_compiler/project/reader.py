@@ -93,6 +93,7 @@ def parse_project(path: Path, text: str) -> ProjectFile:
         defaults.get("cache", DEFAULT_CACHE),
         defaults.get("cache_limit", DEFAULT_CACHE_LIMIT_BYTES),
         defaults.get("plugins", ()),
+        defaults.get("html", False),
         settings,
         tuple(sections),
     )

@@ -66,7 +66,8 @@ class Settings:
             where nothing is said.
         inputs: path of an `.npz` file.
         thresholds: what is asked of the figures.
-        options: further options of a compile by their field of `CompileOptions`.
+        options: further options of a compile by their field of `CompileOptions`, and
+            `sensitivities`.
     """
 
     targets: tuple[str, ...] = ()
@@ -150,6 +151,7 @@ class ProjectFile:
         cache: folder of the cache.
         cache_limit_bytes: above which the least recently used entries go.
         plugins: paths of plug-in files.
+        html: whether each cell has a page, and all of them an index.
         defaults: of all models.
         models: the sections in order.
     """
@@ -160,6 +162,7 @@ class ProjectFile:
     cache: str
     cache_limit_bytes: int
     plugins: tuple[str, ...]
+    html: bool
     defaults: Settings
     models: tuple[ModelSection, ...]
 

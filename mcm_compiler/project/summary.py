@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mcm_compiler.ci.comparison import change_text
+from mcm_compiler.ci.comparison import Comparison, change_text
 from mcm_compiler.diagnostics import Severity
+from mcm_compiler.project.cell_record import CellFigures
 from mcm_compiler.project.verdicts import CellOutcome
 from mcm_compiler.text.markdown_escapes import escaped
 from mcm_compiler.text.printable import printable
@@ -17,23 +18,27 @@ MAX_BYTES = 900_000
 MAX_TOLD = 50
 """Cells whose diagnostics are written out."""
 
-_HEAD = (
-    "| cell | result | throughput | change | period | gap | latency | chips |\n"
-    "|---|---|---:|---:|---:|---:|---:|---:|\n"
-)
+FIGURES = ("throughput", "change", "period", "gap", "latency", "chips")
+"""What a table tells of a cell besides its name and its result."""
+
+_HEAD = f"| cell | result | {' | '.join(FIGURES)} |\n|---|---|{'---:|' * len(FIGURES)}\n"
 
 
 def counts_text(outcomes: Sequence[CellOutcome]) -> str:
     """Such as `300 cells: 299 ok, 1 failed, 297 from the cache`."""
+    cached = sum(outcome.cached for outcome in outcomes)
+    return verdicts_text(outcomes) + (f", {cached} from the cache" if cached else "")
+
+
+def verdicts_text(outcomes: Sequence[CellOutcome]) -> str:
+    """The same of a build whose cache does not matter."""
     failed = sum(outcome.failed for outcome in outcomes)
     known = sum(outcome.expectedly_failed for outcome in outcomes)
     slower = sum(o.comparison is not None and o.comparison.regressed for o in outcomes)
-    cached = sum(outcome.cached for outcome in outcomes)
     text = f"{count_text(len(outcomes), 'cell')}: {len(outcomes) - failed} ok, {failed} failed"
     for number, words in (
         (slower, "slower than the baseline"),
         (known, "failed as expected"),
-        (cached, "from the cache"),
     ):
         text += f", {number} {words}" if number else ""
     return text
@@ -68,27 +73,36 @@ def _table(outcomes: Sequence[CellOutcome]) -> str:
 
 
 def _row(outcome: CellOutcome) -> str:
-    figures = outcome.record.figures
+    verdict = verdict_text(outcome)
     if outcome.failed:
-        verdict = f"**failed**: {', '.join(dict.fromkeys(outcome.error_codes))}"
-    elif outcome.cell.expected is not None:
-        verdict = f"{outcome.cell.expected.code}, as expected"
-    else:
-        verdict = "ok, cached" if outcome.cached else "ok"
-    change = change_text(outcome.comparison) if outcome.comparison is not None else UNKNOWN
-    cells = [_code(outcome.cell.title), verdict]
+        verdict = f"**failed**{verdict.removeprefix('failed')}"
+    elif outcome.cached and outcome.cell.expected is None:
+        verdict += ", cached"
+    texts = figure_texts(outcome.record.figures, outcome.comparison)
+    return f"| {' | '.join((_code(outcome.cell.title), verdict, *texts))} |\n"
+
+
+def verdict_text(outcome: CellOutcome) -> str:
+    """`ok`, `failed: MCM-B015`, or `MCM-P016, as expected`."""
+    if outcome.failed:
+        return f"failed: {', '.join(dict.fromkeys(outcome.error_codes))}"
+    if outcome.cell.expected is not None:
+        return f"{outcome.cell.expected.code}, as expected"
+    return "ok"
+
+
+def figure_texts(figures: CellFigures | None, comparison: Comparison | None) -> tuple[str, ...]:
+    """The figures of a cell in the order of `FIGURES`."""
     if figures is None:
-        cells += [UNKNOWN] * 6
-    else:
-        cells += [
-            rate_text(figures.throughput_per_s),
-            change,
-            seconds_text(figures.period_s),
-            percent_text(figures.gap),
-            seconds_text(figures.latency_s),
-            UNKNOWN if figures.chips_used is None else str(figures.chips_used),
-        ]
-    return f"| {' | '.join(cells)} |\n"
+        return (UNKNOWN,) * len(FIGURES)
+    return (
+        rate_text(figures.throughput_per_s),
+        change_text(comparison) if comparison is not None else UNKNOWN,
+        seconds_text(figures.period_s),
+        percent_text(figures.gap),
+        seconds_text(figures.latency_s),
+        UNKNOWN if figures.chips_used is None else str(figures.chips_used),
+    )
 
 
 def _told(outcome: CellOutcome) -> str:

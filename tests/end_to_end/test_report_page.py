@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 
 import onnx
 import pytest
@@ -75,7 +76,25 @@ def folders(tmp_path_factory):
     pinned = ("--placer", "expert", "--pin", "*layer.1*=gpu:0", "--target", "box-2gpu")
     run("place", "zoo:bert-tiny", *pinned, "--html", "-o", root / "box")
     (root / "hand.html").write_bytes(page_bytes(page_by_hand()))
+    build_shop(root / "shop")
     return root
+
+
+def build_shop(root):
+    """A project with a model that compiles, one that is known to fail, and a hostile one."""
+    models = root / "models"
+    models.mkdir(parents=True)
+    shutil.copy(root.parent / "net.onnx", models / "net.onnx")
+    for name in ("known", HOSTILE.replace("/", "")):
+        (models / f"{name}.onnx").write_text("no model")
+    (root / "mcmc.toml").write_text(
+        'targets = ["mcm4", "mcm16"]\nlevel = 0\nhtml = true\n'
+        '[[models]]\nfiles = "models/*.onnx"\nexclude = "models/known.onnx"\n'
+        '[[models]]\nfiles = "models/known.onnx"\n'
+        'expected_failure = { code = "MCM-I003", reason = "known" }\n'
+    )
+    done = CliRunner().invoke(cli, ["build", "--jobs", "1", str(root / "mcmc.toml")])
+    assert done.exit_code == 1, done.output
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +175,23 @@ def test_hostile_names_are_shown_and_do_nothing(folders, chromium):
     assert watched.complaints == []
 
 
+def test_the_index_of_a_build_leads_to_its_pages(folders, chromium):
+    watched = Watched(chromium)
+    page = watched.open(folders / "shop" / "build" / "mcmc" / "index.html")
+    assert page.locator(".answer .figure").first.inner_text() == "no"
+    rows = page.locator("#cells tbody tr")
+    assert rows.count() == 6
+    hostile = rows.filter(has_text=HOSTILE.replace("/", ""))
+    assert hostile.count() == 2
+    assert "failed: MCM-I003" in hostile.first.inner_text()
+    assert page.locator("img").count() == 0
+    assert page.locator("#expected caption").all_inner_texts() == ["known/mcm4", "known/mcm16"]
+    page.get_by_role("link", name="net/mcm16").click()
+    page.wait_for_selector("html[data-ready=yes]", timeout=60_000)
+    assert page.locator("h1").inner_text() == "net.onnx on mcm16"
+    assert watched.complaints == []
+
+
 def colours_of(canvas):
     """How many colours there are in a canvas."""
     return canvas.evaluate(
@@ -201,7 +237,7 @@ def test_the_switch_changes_the_colours(folders, chromium):
     assert page.evaluate(colour) != light
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [*PAGES, "shop/build/mcmc/index"])
 @pytest.mark.parametrize("colours", ["light", "dark"])
 def test_a_page_has_no_serious_fault_of_accessibility(folders, chromium, name, colours):
     axe = (npm_folder() / "node_modules" / "axe-core" / "axe.min.js").read_text()

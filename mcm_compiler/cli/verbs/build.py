@@ -28,6 +28,9 @@ from mcm_compiler.cli.parameters import FILE, format_option, plugin_option
               "build's.")  # fmt: skip
 @click.option("--strict", is_flag=True,
               help="Exit with 3 where something was not verified or not proven.")  # fmt: skip
+@click.option("--html/--no-html", default=None,
+              help="Write a page of each cell beside its folder, and index.html with links to "
+              "them (as 'html' in the project file says).")  # fmt: skip
 @click.option("--junit", type=FILE, default=None, help="Write a JUnit XML file, too.")
 @click.option("--sarif", type=FILE, default=None, help="Write a SARIF 2.1.0 file, too.")
 @click.option("--summary", type=FILE, default=None, help="Write a summary in Markdown, too.")
@@ -42,6 +45,7 @@ def command(
     no_cache: bool,
     baseline: Path | None,
     strict: bool,
+    html: bool | None,
     junit: Path | None,
     sarif: Path | None,
     summary: Path | None,
@@ -63,13 +67,16 @@ def command(
     read = read_project(project)
     given = tuple(path.absolute() for path in plugin)
     plugins = (*(read.root / path for path in read.plugins), *given)
-    cells = only_those(cells_of(read, TargetNames(plugins)), only)
+    every = cells_of(read, TargetNames(plugins))
+    cells = only_those(every, only)
+    paged = read.html if html is None else html
     options = BuildOptions(
         jobs or _cores(),
         not no_cache,
         _absolute(baseline),
         strict,
         plugins,
+        paged,
     )
     reports = BuildReports(
         project,
@@ -78,6 +85,7 @@ def command(
         _absolute(summary),
         output_format,
         Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()),
+        every if paged else (),
     )
     with contextlib.chdir(read.root):
         code = run_build(read, cells, options, reports)

@@ -167,3 +167,28 @@ def test_names_of_external_data_are_remembered(cache) -> None:
     assert cache.recall(A) == ["a.data"]
     (cache.root / "external" / A).write_text('{"a": 1}')
     assert cache.recall(A) is None
+
+
+def test_a_page_lies_beside_the_files_of_an_entry(cache, output, tmp_path) -> None:
+    cache.store(A, output, RECORD)
+    assert cache.page(cache.find(A)) is None
+    cache.keep_page(A, b"page")
+    cache.keep_page(A, b"page")
+    assert cache.page(cache.find(A)) == b"page"
+    cache.place(cache.find(A), tmp_path / "other")
+    assert held(tmp_path / "other") == held(output)
+    (kept,) = cache.find(A).folder.glob("page-*.html")
+    kept.write_bytes(b"mine")
+    with pytest.raises(TamperedError, match="its page is another one"):
+        cache.page(cache.find(A))
+    kept.write_bytes(b"page")
+    cache.keep_page(A, b"second")
+    with pytest.raises(TamperedError, match="its page is another one"):
+        cache.page(cache.find(A))
+
+
+def test_the_page_of_an_entry_that_has_gone_is_kept_nowhere(cache) -> None:
+    cache.keep_page(A, b"page")
+    assert list((cache.root / "entries").iterdir()) == []
+    assert {path.name for path in cache.root.iterdir()} >= {"entries", "external"}
+    assert not list(cache.root.glob(".mcmc-*"))

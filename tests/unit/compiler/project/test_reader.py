@@ -188,6 +188,7 @@ def test_keys_are_those_of_the_options_and_of_the_reference() -> None:
         assert [name for name in keys if f"`{name}`" not in page] == []
     settable = {key.option for key in MODEL_KEYS.values() if key.option}
     said_otherwise = {"level", "dims", "shapes", "input", "state"}
+    settable.remove("sensitivities")  # of what is told beside a compile
     assert settable | said_otherwise == CompileOptions.__dataclass_fields__.keys()
     assert set(ROUTINGS) == set(typing.get_args(Routing))
     assert set(FALLBACKS) == set(typing.get_args(Fallback))

@@ -112,6 +112,88 @@ def test_a_changed_cache_and_a_changed_output_are_noticed() -> None:
     assert contents("build/mcmc") == made
 
 
+def test_pages_and_their_index_come_from_the_cache_as_well() -> None:
+    write_network(Path("models/a.onnx"))
+    write_network(Path("models/deep/b.onnx"), seed=1)
+    write(f"html = true\n{PROJECT}")
+    first = cells()
+    assert [cell["page"] for cell in first] == ["build/mcmc/a/mcm4.html",
+                                                "build/mcmc/deep/b/mcm4.html"]  # fmt: skip
+    made = contents("build/mcmc")
+    assert {name for name in made if name.endswith(".html")} == {
+        "index.html", "a/mcm4.html", "deep/b/mcm4.html"
+    }  # fmt: skip
+    assert all(link in made["index.html"] for link in (b'"a/mcm4.html"', b'"deep/b/mcm4.html"'))
+    when = Path("build/mcmc/a/mcm4.html").stat().st_mtime_ns
+    Path("build/mcmc/deep/b/mcm4.html").write_text("mine")
+    assert all(cell["cached"] for cell in cells())
+    assert contents("build/mcmc") == made
+    assert Path("build/mcmc/a/mcm4.html").stat().st_mtime_ns == when
+    # All but the cache is gone.
+    shutil.rmtree("build")
+    assert all(cell["cached"] for cell in cells())
+    assert contents("build/mcmc") == made
+    # Somebody writes into the page in the cache.
+    kept = sorted(Path(".mcmc-cache/entries").glob("*/*/page-*.html"))
+    kept[0].write_text("mine")
+    assert sorted((cell["cached"], codes(cell)) for cell in cells()) == [
+        (False, ["MCM-B014"]),
+        (True, []),
+    ]
+    now = contents("build/mcmc")
+    # It tells of the warning.
+    assert b"MCM-B014" in now.pop("index.html")
+    assert now == {name: data for name, data in made.items() if name != "index.html"}
+
+
+def test_pages_are_made_of_cells_that_were_built_without() -> None:
+    write_network(Path("models/a.onnx"))
+    write(f"html = true\n{PROJECT}")
+    (cell,) = cells("--no-html")
+    assert (cell["cached"], cell["page"]) == (False, None)
+    assert not list(Path("build").rglob("*.html"))
+    (cell,) = cells()
+    assert (cell["cached"], cell["page"]) == (True, "build/mcmc/a/mcm4.html")
+    made = contents("build/mcmc")
+    shutil.rmtree("build")
+    shutil.rmtree(".mcmc-cache")
+    cells("--no-cache", "--html")
+    assert contents("build/mcmc") == made
+
+
+def test_the_index_keeps_cells_that_are_not_built() -> None:
+    write_network(Path("models/a.onnx"))
+    write_network(Path("models/b.onnx"), seed=1)
+    write(PROJECT)
+    build("--html")
+    build("--html", "--only", "a")
+    text = Path("build/mcmc/index.html").read_text()
+    assert '<a href="b/mcm4.html">b/mcm4</a></td><td>not built this time</td>' in text
+
+
+def test_a_page_that_cannot_be_written_fails_its_cell() -> None:
+    write_network(Path("models/a.onnx"))
+    write(PROJECT)
+    Path("build/mcmc/a/mcm4.html").mkdir(parents=True)
+    for cached in (False, True):
+        (cell,) = cells("--html", code=1)
+        assert (cell["cached"], codes(cell)) == (cached, ["MCM-U050"])
+        assert cell["page"] is None
+    assert "failed: MCM-U050" in Path("build/mcmc/index.html").read_text()
+
+
+def test_sensitivities_are_compiled_where_they_are_asked_for() -> None:
+    write_network(Path("models/a.onnx"))
+    write(f"sensitivities = true\n{PROJECT}")
+    (cell,) = cells()
+    report = json.loads(Path(cell["folder"], "report.json").read_text())
+    assert report["sensitivities"]
+    write(PROJECT)
+    (cell,) = cells()
+    assert not cell["cached"]
+    assert not json.loads(Path(cell["folder"], "report.json").read_text()).get("sensitivities")
+
+
 def test_thresholds_fail_with_numbers_and_without_a_new_compile() -> None:
     write_network(Path("models/a.onnx"))
     write(PROJECT)

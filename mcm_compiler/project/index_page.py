@@ -1,0 +1,217 @@
+"""The index of a build as a page: a row per cell, with a link to its page, and what failed and why.
+
+The page lies in the folder of the output folders, beside which the pages of cells lie; its links
+are relative, so that the whole folder can be moved, or kept as an artifact of CI.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from urllib.parse import quote
+
+from mcm_compiler.artifact import layout
+from mcm_compiler.checking.entry.gate import read_report
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
+from mcm_compiler.page.contents import Answer, Page, Section, Table, linked
+from mcm_compiler.page.folder_page import page_path
+from mcm_compiler.page.html import page_bytes
+from mcm_compiler.project.cell_record import CellFigures
+from mcm_compiler.project.cells import Cell
+from mcm_compiler.project.summary import (
+    FIGURES,
+    MAX_TOLD,
+    figure_texts,
+    verdict_text,
+    verdicts_text,
+)
+from mcm_compiler.project.verdicts import CellOutcome
+from mcm_compiler.report.versions import versions
+from mcm_compiler.text.bounded_json import UnreadableError
+from mcm_compiler.text.json_records import record_of
+from mcm_compiler.text.units import UNKNOWN, count_text, percent_text
+
+NAME = "index.html"
+"""The file, in the folder of the output folders."""
+
+NAMED = 3
+"""Cells that an answer names."""
+
+MAX_ROWS = 1000
+"""Warnings that are listed."""
+
+_WORDS = frozenset({0, 1})
+_HEADS = ("", "code", "what", "where", "what to do")
+
+
+@dataclass(frozen=True)
+class Build:
+    """What an index tells of.
+
+    Attributes:
+        name: of the project.
+        output: the folder of the output folders.
+        cells: all of the project, in its order.
+        outcomes: of those that were built, in their order.
+    """
+
+    name: str
+    output: Path
+    cells: tuple[Cell, ...]
+    outcomes: tuple[CellOutcome, ...]
+
+
+def index_bytes(build: Build) -> bytes:
+    """The page of a build whose cells have their pages."""
+    failed = [outcome for outcome in build.outcomes if outcome.failed]
+    known = [outcome for outcome in build.outcomes if outcome.expectedly_failed]
+    sections = (
+        _cells(build),
+        _told("failed", "What failed", failed),
+        _told("expected", "What failed as expected", known),
+        _warnings(build.outcomes),
+    )
+    kept = tuple(section for section in sections if section is not None)
+    made_with = ", ".join(f"{name} {version}" for name, version in versions().items())
+    return page_bytes(
+        Page(
+            f"Builds of {build.name}",
+            (count_text(len(build.cells), "cell"), str(build.output)),
+            linked(_answers(build, failed), kept),
+            kept,
+            (
+                "All times are computed from the target's description; no chip has been measured.",
+                f"Made with {made_with}.",
+            ),
+        )
+    )
+
+
+def _answers(build: Build, failed: Sequence[CellOutcome]) -> tuple[Answer, ...]:
+    counts = verdicts_text(build.outcomes)
+    answers = [
+        Answer("Is all well?", "no", (counts, *_names(failed)), "bad", "failed")
+        if failed
+        else Answer("Is all well?", "yes", (counts,), "good", "cells")
+    ]
+    compared = [
+        (outcome.comparison.change, outcome)
+        for outcome in build.outcomes
+        if outcome.comparison is not None
+    ]
+    if compared:
+        change, worst = min(compared, key=lambda one: one[0])
+        slower = sum(one < 0 for one, _ in compared)
+        answers.append(
+            Answer(
+                "Is anything slower than the baseline?",
+                f"{slower} of {count_text(len(compared), 'cell')}" if slower else "no",
+                (f"{worst.cell.title}: {100.0 * change:+.1f} %",) if slower else (),
+                "warn" if slower else "good",
+                "cells",
+            )
+        )
+    gaps = [
+        (outcome.record.figures.gap, outcome)
+        for outcome in build.outcomes
+        if outcome.record.figures is not None and outcome.record.figures.gap is not None
+    ]
+    if gaps:
+        gap, furthest = max(gaps, key=lambda one: one[0])
+        text = "above the lower bound on its period: here a better placement could gain most"
+        answers.append(
+            Answer(
+                "What is furthest from its optimum?",
+                furthest.cell.title,
+                (f"{percent_text(gap)} {text}",),
+                "plain",
+                "cells",
+            )
+        )
+    return tuple(answers)
+
+
+def _names(outcomes: Sequence[CellOutcome]) -> tuple[str, ...]:
+    """The first of some cells."""
+    further = len(outcomes) - NAMED
+    rest = (f"and {further} more",) if further > 0 else ()
+    return (*(outcome.cell.title for outcome in outcomes[:NAMED]), *rest)
+
+
+def _cells(build: Build) -> Section:
+    built = {outcome.cell.folder: outcome for outcome in build.outcomes}
+    rows: list[tuple[str, ...]] = []
+    links: list[str] = []
+    for cell in build.cells:
+        outcome = built.get(cell.folder)
+        if outcome is None:
+            figures = _stored_figures(build.output / cell.folder)
+            verdict, comparison, section = "not built this time", None, ""
+        else:
+            figures, comparison = outcome.record.figures, outcome.comparison
+            verdict = verdict_text(outcome)
+            section = "#failed" if outcome.failed else ""
+            if outcome.expectedly_failed:
+                section = "#expected"
+        rows.append((cell.title, verdict, *figure_texts(figures, comparison)))
+        page = page_path(build.output / cell.folder)
+        links.append(_link(cell.folder) if figures is not None and page.is_file() else section)
+    lead = (
+        "A row leads to the page of its cell: what holds it back, and what could be better. Change "
+        "is that of the throughput against the baseline.",
+    )
+    numbers = frozenset(range(2, 2 + len(FIGURES)))
+    table = Table(("cell", "result", *FIGURES), tuple(rows), numbers, "", tuple(links))
+    return Section("cells", "All cells", lead, None, (table,))
+
+
+def _link(folder: PurePosixPath) -> str:
+    """The address of the page of a cell, from the index; never one of another scheme or host."""
+    return quote(os.fsencode(page_path(Path(folder)).as_posix()), safe="/")
+
+
+def _stored_figures(folder: Path) -> CellFigures | None:
+    """The figures of a cell that was not built; None where there is no report of it."""
+    try:
+        report = read_report(folder / layout.REPORT)
+        told = {name: report.get(name) for name in CellFigures.__struct_fields__}
+        return record_of(told, CellFigures)
+    except (CompileError, UnreadableError):
+        return None
+
+
+def _told(key: str, title: str, outcomes: Sequence[CellOutcome]) -> Section | None:
+    """What is said of each of some cells, a table for each."""
+    if not outcomes:
+        return None
+    tables = [
+        Table(
+            _HEADS, tuple(map(_row, outcome.diagnostics)), caption=outcome.cell.title, words=_WORDS
+        )
+        for outcome in outcomes[:MAX_TOLD]
+    ]
+    further = len(outcomes) - MAX_TOLD
+    lead = (f"The diagnostics of {further} more are in the log.",) if further > 0 else ()
+    return Section(key, title, lead, None, tuple(tables))
+
+
+def _warnings(outcomes: Sequence[CellOutcome]) -> Section | None:
+    rows = [
+        (outcome.cell.title, *_row(found)[1:])
+        for outcome in outcomes
+        if not outcome.failed
+        for found in outcome.diagnostics
+        if found.severity is Severity.WARNING
+    ]
+    if not rows:
+        return None
+    lead = (f"The first {MAX_ROWS:,} of {len(rows):,}.",) if len(rows) > MAX_ROWS else ()
+    table = Table(("cell", *_HEADS[1:]), tuple(rows[:MAX_ROWS]), words=frozenset({1}))
+    return Section("warnings", "Warnings", lead, None, (table,))
+
+
+def _row(found: Diagnostic) -> tuple[str, ...]:
+    at, hint = found.at or UNKNOWN, found.hint or UNKNOWN
+    return (found.severity.value, found.code, found.message, at, hint)
