@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mcm_compiler.page.contents import Answer
@@ -34,6 +34,9 @@ STALLS = {
 
 _WORTH = 1.02
 """Times the throughput from which on a change of the chip is told as one that helps."""
+
+_BUSY = 0.95
+"""Share of the period from which on a chip is hardly less busy than the busiest."""
 
 _NEAR = 0.05
 """A gap of which one need not look for more."""
@@ -98,6 +101,12 @@ def _bottleneck(report: Row) -> Answer | None:
     else:
         name = resource_name(worst["source"], worst["destination"])
     details = [f"busy {percent_text(worst['share_of_period'])} of the time", *_cause(report, worst)]
+    replication = report.get("replication") or {"replicas": 1}
+    if worst["chip"] is not None and replication["replicas"] > 1:
+        if replication["chips_each"] == 1:
+            name = "every chip"
+        else:
+            name += " of each pipeline"
     return Answer("What holds it back?", name, tuple(details), "warn", "bottleneck")
 
 
@@ -122,7 +131,16 @@ def _cause(report: Row, worst: Row) -> list[str]:
     if ops := worst["heaviest_ops"]:
         part = percent_text(ops[0]["seconds"] / worst["busy_s"] if worst["busy_s"] else None)
         fused = f"{ops[0]['ops']} fused ops up to " if ops[0]["ops"] > 1 else ""
-        found.append(f"{part} of it is {fused}'{ops[0]['name']}'")
+        found.append(f"its longest kernel, {fused}'{ops[0]['name']}', is {part} of it")
+    busy = [
+        row
+        for row in report["chips"] or ()
+        if row["chip"] != worst["chip"] and (row["utilisation"] or 0.0) >= _BUSY
+    ]
+    if busy:
+        count = count_text(len(busy), "other chip")
+        verb = "are" if len(busy) > 1 else "is"
+        found.append(f"{count} {verb} busy {percent_text(_BUSY)} of the time or more")
     return found
 
 
@@ -147,19 +165,49 @@ def _gap(report: Row) -> Answer:
 
 def _change(report: Row) -> Answer | None:
     """What another chip would bring; None where nobody asked."""
-    rows = [r for r in report.get(SENSITIVITIES) or () if r.get("speedup") is not None]
+    asked = report.get(SENSITIVITIES) or ()
+    rows = [row for row in asked if row.get("speedup") is not None]
     if not rows:
         return None
-    best = max(rows, key=lambda row: row["speedup"])
-    least = min(rows, key=lambda row: row["speedup"])
-    question = "What would another chip bring?"
-    details = [f"{change_text(least)}: {least['speedup']:.2f} times the throughput"]
-    if best["speedup"] < _WORTH:
-        shown = "twice of nothing helps"
-    else:
-        shown = f"{best['speedup']:.2f} x"
-        details.insert(0, f"the throughput with {change_text(best)}")
-    return Answer(question, shown, tuple(details), "plain", SENSITIVITIES)
+    further = [row for row in rows if row["factor"] > 1]
+    helping = sorted(
+        (row for row in further if row["speedup"] >= _WORTH), key=lambda row: -row["speedup"]
+    )
+    # More chips are another package; the question is first of all about the chip.
+    best = next((row for row in helping if not _is_of_package(row)), next(iter(helping), None))
+    details: list[str] = []
+    if best is not None:
+        details.append(f"the throughput with {change_text(best)}")
+        details += [
+            f"{row['speedup']:.2f} x with {change_text(row)}" for row in helping if row is not best
+        ]
+    idle = [row["resource"] for row in further if 1 / _WORTH < row["speedup"] < _WORTH]
+    if idle and best is not None:
+        details.append(f"twice the {_listed(idle)} brings nothing")
+    details += _with_less([row for row in asked if row["factor"] < 1])
+    shown = "nothing" if best is None else f"{best['speedup']:.2f} x"
+    return Answer("What would another chip bring?", shown, tuple(details), "plain", SENSITIVITIES)
+
+
+def _with_less(rows: Sequence[Row]) -> list[str]:
+    """What half of each resource costs: the most, and nothing."""
+    ran = [row for row in rows if row.get("speedup") is not None]
+    found = [f"it does not run with {change_text(row)}" for row in rows if row not in ran]
+    chip = [row for row in ran if not _is_of_package(row)] or ran
+    if chip and (worst := min(chip, key=lambda row: row["speedup"]))["speedup"] < 1 / _WORTH:
+        found.append(f"{worst['speedup']:.2f} x with {change_text(worst)}")
+    if idle := [row["resource"] for row in ran if row["speedup"] > 1 / _WORTH]:
+        found.append(f"half the {_listed(idle)} costs nothing")
+    return found
+
+
+def _is_of_package(row: Row) -> bool:
+    return all(key.startswith("package.") for key in row["keys"])
+
+
+def _listed(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', the '.join(first)} or the {last}" if first else last
 
 
 def _right(report: Row) -> Answer:

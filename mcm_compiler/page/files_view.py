@@ -19,20 +19,25 @@ def files_section(compiled: Compiled) -> Section | None:
     places: dict[int, list[int]] = {}
     for chip, _, runs in compiled.roles:
         places.setdefault(runs, []).append(chip)
-    rows = tuple(_row(entry, places.get(entry.chip, [entry.chip])) for entry in manifest.chips)
-    heads = ("file", "runs on chip", "inputs", "outputs", "weights", "ops")
+    held = {row["chip"]: row["weight_bytes"] for row in compiled.report["chips"] or ()}
+    rows = tuple(
+        _row(entry, places.get(entry.chip, [entry.chip]), held.get(entry.chip))
+        for entry in manifest.chips
+    )
+    heads = ("file", "runs on chip", "inputs", "outputs", "weights", "of them on the chip", "ops")
     lead = (
         "Run the files in their order in any onnxruntime: feed each what manifest.json lists under "
         "receives, and hand on what it lists under sends. Weights lie in the .data file beside "
-        "each model.",
+        "each model; on the chip they may have narrower types than there, or stay outside of its "
+        "SRAM.",
     )
     return Section(
         "files", "Files to deploy", lead, None,
-        (Table(heads, rows, frozenset({2, 3, 4, 5}), "One model per chip"),),
+        (Table(heads, rows, frozenset(range(2, 7)), "One model per chip"),),
     )  # fmt: skip
 
 
-def _row(entry: ChipEntry, places: list[int]) -> tuple[str, ...]:
+def _row(entry: ChipEntry, places: list[int], held: int | None) -> tuple[str, ...]:
     shown = ", ".join(map(str, places[:PLACES]))
     if len(places) > PLACES:
         shown += f", ... {places[-1]}"
@@ -42,6 +47,7 @@ def _row(entry: ChipEntry, places: list[int]) -> tuple[str, ...]:
         f"{len(entry.inputs):,}",
         f"{len(entry.outputs):,}",
         bytes_text(sum(weight.bytes for weight in entry.weights)),
+        "-" if held is None else bytes_text(held),
         f"{len(entry.order):,}",
     )
 

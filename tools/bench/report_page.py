@@ -2,6 +2,7 @@
 
     python tools/bench/report_page.py                 BERT-large, and a model of 100,000 ops
     python tools/bench/report_page.py --quick --json  a page of 100,000 boxes without a compile
+    python tools/bench/report_page.py --update        writes tools/bench/data/report_page.json
 
 Pages are opened in headless Chromium, without a GPU. A page is there when all its views are drawn.
 Frames are counted while it scrolls, and while its graph is moved: seen whole, where each box is
@@ -11,7 +12,6 @@ folder.
 
 from __future__ import annotations
 
-import argparse
 import shutil
 import sys
 import tempfile
@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 from harness.bars import Bar, as_json, median_bar
+from harness.command_line import Settings, run_script
 
 from mcm_compiler.api import compile_model
 from mcm_compiler.options import CompileOptions
@@ -34,7 +35,7 @@ from mcm_compiler.page.timeline_view import Row, timeline_data
 
 OPS = 100_000
 CHIPS = 36
-ROUNDS = 3
+DATA = Path(__file__).parent / "data" / "report_page.json"
 
 UNVERIFIED = "simplify,fuse,annotate_cost,parallelize,partition,legalize,split,lower,simulate,emit"
 """The passes but the comparison in onnxruntime, which says nothing of pages."""
@@ -61,12 +62,8 @@ _FRAMES = """
 """
 
 
-def main() -> int:
-    """Measures, prints, and fails where a bar does not hold."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--quick", action="store_true", help="without compiles, in less than 50 s")
-    parser.add_argument("--json", action="store_true", help="one JSON object with bars")
-    asked = parser.parse_args()
+def measure(asked: Settings) -> list[Bar]:
+    """The bars."""
     bars: list[Bar] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -85,14 +82,10 @@ def main() -> int:
             )
             page.write_bytes(content)
             bars.append(median_bar("large_page_cpu_s", [seconds], 15.0))
-        bars += browser_bars(page)
-    if asked.json:
-        print(as_json(bars, ops=OPS))
-    else:
-        for bar in bars:
-            print(f"{bar.name:<28} {bar.value:10.3f}  {bar.holds_when} {bar.bar:g}"
-                  f"{'' if bar.holds else '  FAILS'}")  # fmt: skip
-    return 0 if all(bar.holds for bar in bars) else 1
+        bars += browser_bars(page, asked.repetitions)
+    if asked.update:
+        DATA.write_text(as_json(bars, ops=OPS) + "\n", encoding="utf-8")
+    return bars
 
 
 def _compiled_page(model: str, folder: Path, options: dict[str, Any]) -> tuple[bytes, float]:
@@ -149,12 +142,12 @@ def random_page(boxes: int) -> Page:
     return Page("A random graph", sections=sections)
 
 
-def browser_bars(path: Path) -> list[Bar]:
+def browser_bars(path: Path, rounds: int) -> list[Bar]:
     """How soon the page is there, and frames per second while it moves."""
     opened: list[float] = []
     frames: dict[str, list[float]] = {"scroll": [], "move_whole": [], "move_near": []}
     with _browser() as browser:
-        for _ in range(ROUNDS):
+        for _ in range(rounds):
             page = browser.new_page(viewport={"width": 1280, "height": 900})
             start = time.perf_counter()
             page.goto(path.as_uri())
@@ -197,4 +190,4 @@ def _browser() -> Generator[Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_script(__doc__, measure, can_update=True))

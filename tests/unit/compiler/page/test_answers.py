@@ -70,19 +70,77 @@ def test_a_pipeline_that_computed_next_to_nothing_says_so():
     assert asked(report, "What holds it back?") is None
 
 
-def row(resource, factor, speedup):
-    return {"resource": resource, "factor": factor, "speedup": speedup, "faults": []}
+QUESTION = "What would another chip bring?"
 
 
-def test_the_change_that_brings_most_is_told_and_that_none_helps(report):
-    rows = [row("lanes", 2.0, 1.01), row("array", 2.0, 1.62), row("array", 0.5, 0.55)]
-    answer = asked({**report, "sensitivities": rows}, "What would another chip bring?")
+def row(resource, factor, speedup, key="chip.x"):
+    return {"resource": resource, "factor": factor, "speedup": speedup, "faults": [],
+            "keys": {key: 1.0}}  # fmt: skip
+
+
+def test_the_change_of_the_chip_that_brings_most_is_told_then_what_else_and_what_nothing(report):
+    rows = [
+        row("lanes", 2.0, 1.01),
+        row("lanes", 0.5, 0.999),
+        row("array", 2.0, 1.62),
+        row("array", 0.5, 0.55),
+        row("SRAM", 2.0, 1.05),
+        row("SRAM", 0.5, None),
+        row("link", 2.0, 1.0),
+        row("chips", 2.0, 2.0, "package.num_chips"),
+        row("chips", 0.5, 0.5, "package.num_chips"),
+    ]
+    answer = asked({**report, "sensitivities": rows}, QUESTION)
     assert answer.answer == "1.62 x"
-    assert "twice the array" in answer.details[0]
-    assert "half the array: 0.55" in answer.details[1]
-    none = asked({**report, "sensitivities": rows[:1]}, "What would another chip bring?")
-    assert none.answer == "twice of nothing helps"
-    assert asked(report, "What would another chip bring?") is None
+    assert answer.details == (
+        "the throughput with twice the array",
+        "2.00 x with twice the chips",
+        "1.05 x with twice the SRAM",
+        "twice the lanes or the link brings nothing",
+        "it does not run with half the SRAM",
+        "0.55 x with half the array",
+        "half the lanes costs nothing",
+    )
+    assert asked(report, QUESTION) is None
+
+
+def test_that_no_change_helps_is_told(report):
+    rows = [row("lanes", 2.0, 1.01), row("lanes", 0.5, 0.8)]
+    answer = asked({**report, "sensitivities": rows}, QUESTION)
+    assert (answer.answer, answer.details) == ("nothing", ("0.80 x with half the lanes",))
+
+
+def test_more_chips_are_told_first_where_no_change_of_the_chip_helps(report):
+    rows = [row("lanes", 2.0, 1.01), row("chips", 2.0, 1.9, "package.num_chips")]
+    answer = asked({**report, "sensitivities": rows}, QUESTION)
+    assert answer.answer == "1.90 x"
+    assert answer.details == (
+        "the throughput with twice the chips",
+        "twice the lanes brings nothing",
+    )
+
+
+def test_chips_that_are_hardly_less_busy_are_counted(report):
+    first, second, *rest = [dict(row, utilisation=0.5) for row in report["chips"]]
+    worst = report["bottleneck"]["chip"]
+    for busy in (0, 1):
+        rows = [dict(row, utilisation=1.0) if row["chip"] == worst else row
+                for row in (first, second, *rest)]  # fmt: skip
+        if busy:
+            other = next(at for at, row in enumerate(rows) if row["chip"] != worst)
+            rows[other] = dict(rows[other], utilisation=0.96)
+        details = asked({**report, "chips": rows}, "What holds it back?").details
+        told = [text for text in details if "other chip" in text]
+        assert told == ["1 other chip is busy 95.0 % of the time or more"] * busy
+
+
+def test_chips_of_equal_pipelines_hold_back_alike(report):
+    question = "What holds it back?"
+    pipelines = dict(report["replication"] or {}, replicas=4, chips_each=3, chips=[])
+    with_pipelines = {**report, "replication": pipelines}
+    assert asked(with_pipelines, question).answer == "chip 1 of each pipeline"
+    pipelines["chips_each"] = 1
+    assert asked(with_pipelines, question).answer == "every chip"
 
 
 def test_the_files_to_deploy_are_those_of_the_folder(chain):

@@ -1,5 +1,6 @@
 from mcm_compiler.page.files_view import diagnostics_section, files_section
 from mcm_compiler.page.sources import Compiled
+from mcm_compiler.text.units import bytes_text
 
 
 def test_every_file_is_listed_with_the_chips_that_it_runs_on(pair):
@@ -8,7 +9,9 @@ def test_every_file_is_listed_with_the_chips_that_it_runs_on(pair):
     for row, entry in zip(rows, pair.folder.manifest.chips, strict=True):
         roles = pair.report["replication"]["chips"]
         assert row[1] == ", ".join(str(r["chip"]) for r in roles if r["runs"] == entry.chip)
-        assert int(row[5]) == len(entry.order)
+        (chip,) = (r for r in pair.report["chips"] if r["chip"] == entry.chip)
+        assert row[5] == bytes_text(chip["weight_bytes"])
+        assert int(row[6]) == len(entry.order)
 
 
 def test_a_report_by_itself_has_no_files(pair):
