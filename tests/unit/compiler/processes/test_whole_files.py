@@ -15,6 +15,7 @@ from mcm_compiler.processes.whole_files import (
     appended_file,
     refuse_irregular,
     whole_file,
+    write_changed,
     write_whole,
 )
 
@@ -150,3 +151,16 @@ def test_verbs_refuse_a_pipe_and_a_link_before_any_work(
     assert sorted(os.listdir(tmp_path)) == ["link", "pipe"]
     assert Path("pipe").is_fifo()
     assert Path("link").is_symlink()
+
+
+def test_a_file_that_has_its_bytes_already_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    write_changed(path, b"one")
+    before = path.stat()
+    write_changed(path, b"one")
+    assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+    write_changed(path, b"two")
+    assert path.read_bytes() == b"two"
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(CompileError, match="MCM-U050"):
+        write_changed(tmp_path / "folder", b"one")
