@@ -65,7 +65,7 @@ class CompileOptions:
             none. They stay on their chips where that is possible.
         sequences: whose states every chip must have room for; None for one at least, and as many
             as the pipeline needs where they fit.
-        objective: what is to be small: `period`, `latency` or `chips`; see
+        objective: what is to be small: `period`, `latency`, `chips` or `energy`; see
             `mcm_compiler.contracts.objectives`.
         max_latency_s: with the period, the latest that one inference may be answered by an empty
             package under the cost model; None for no limit.

@@ -43,7 +43,7 @@ class ObjectiveRow:
         kind: what was to be small.
         max_latency_s: the latest that one inference may be answered, or null.
         throughput_per_s: inferences per second that had to be reached, or null.
-        value: what the placement comes to: seconds, or chips, of the package.
+        value: what the placement comes to: seconds or chips of the package, joules of an inference.
         bound: no placement comes to less.
         latency_s: when one inference is answered by an empty package; null where nothing tells it.
         proven: of each number of pipelines that could be chosen.

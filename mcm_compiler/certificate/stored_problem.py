@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from mcm_compiler.contracts.partition import IN_A_WEIGHT, PartitionProblem
 from mcm_compiler.contracts.target import PackageLimits
+from mcm_compiler.machines.energy import UnitEnergies
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.machines.routes import Routes
 from mcm_compiler.text.bounded_json import UnreadableError
@@ -101,6 +102,9 @@ def problem_to_arrays(problem: PartitionProblem) -> tuple[dict[str, Array], dict
         elif field.name == "machine":
             if problem.machine is not None:
                 machine_to_arrays(problem.machine, arrays, machine)
+        elif field.name == "energy":
+            if problem.energy is not None:
+                _energies_to_arrays(problem.energy, arrays, machine)
         elif field.name != "routing":
             _put(arrays, machine, name, str(field.type), value)
     return arrays, machine
@@ -146,6 +150,7 @@ def problem_from_arrays(
     )
     values: dict[str, Any] = {"limits": limits, "routing": routing}
     values["machine"] = machine_from_arrays(arrays, machine) if "family" in machine else None
+    values["energy"] = _energies(arrays, machine) if "link_byte_j" in machine else None
     for field in dataclasses.fields(PartitionProblem):
         if field.name not in values:
             name = PROBLEM_NAMES.get(field.name, f"problem.{field.name}")
@@ -153,6 +158,28 @@ def problem_from_arrays(
     problem = PartitionProblem(**values)
     _check_sizes(problem)
     return problem
+
+
+ENERGY_ARRAYS = {"unit_j": "unit.energy_j", "relay_j": "tensor.forward_j"}
+"""Name in the file of each array of `UnitEnergies`; its numbers are keys of `machine`."""
+
+_ENERGY_NUMBERS = ("link_byte_j", "host_byte_j", "memory_byte_j")
+
+
+def _energies_to_arrays(
+    energy: UnitEnergies, arrays: dict[str, Array], numbers: dict[str, Any]
+) -> None:
+    for field, name in ENERGY_ARRAYS.items():
+        arrays[name] = np.ascontiguousarray(getattr(energy, field), np.float64)
+    for name in _ENERGY_NUMBERS:
+        numbers[name] = getattr(energy, name)
+
+
+def _energies(arrays: Mapping[str, Array], numbers: Mapping[str, Any]) -> UnitEnergies:
+    found = {field: vector(arrays, name, np.float64) for field, name in ENERGY_ARRAYS.items()}
+    return UnitEnergies(
+        **found, **{name: _get(arrays, numbers, name, "float") for name in _ENERGY_NUMBERS}
+    )
 
 
 _MACHINE_ARRAYS = {
@@ -311,6 +338,9 @@ def _check_sizes(p: PartitionProblem) -> None:
         if len(getattr(p, field)) != length:
             found = len(getattr(p, field))
             raise MalformedError(f"the array {PROBLEM_NAMES[field]} has {found} entries: {length}")
+    energy = p.energy
+    if energy is not None and (energy.unit_j.size, energy.relay_j.size) != (n, t):
+        raise MalformedError(f"the arrays of energies do not have {n} and {t} entries")
     if p.op_types and len(p.op_types) != n:
         raise MalformedError(f"the array unit.kind has {len(p.op_types)} entries, not {n}")
     if len(p.limits.sram_bytes) != devices or len(p.limits.chip_speed) not in (0, devices):

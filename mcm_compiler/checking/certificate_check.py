@@ -14,10 +14,11 @@ from mcm_compiler.certificate.joined import JoinedModel, differs, join
 from mcm_compiler.checking.entry.gate import OpenedFolder
 from mcm_compiler.checking.other_placements_check import check_other_placements
 from mcm_compiler.contracts.partition import PartitionProblem
-from mcm_compiler.contracts.proofs import ProblemModel
+from mcm_compiler.contracts.proofs import PricesEnergy, ProblemModel
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.states import STATES, States
+from mcm_compiler.machines.energy import UnitEnergies
 from mcm_compiler.machines.machine import Machine, same_machine
 from mcm_compiler.registry import PROBLEM_MODELS
 from mcm_compiler.text.units import count_text, seconds_text
@@ -44,6 +45,8 @@ def check_certificate(folder: OpenedFolder, certificate: Certificate) -> str:
     if pairs:
         STATES.set(joined.model, States(pairs, manifest.states.reserved))
     derived = model.problem(joined.model, target, manifest.routing, joined.plan, certificate.pins)
+    if certificate.problem.energy is not None and isinstance(model, PricesEnergy):
+        derived = model.with_energy(derived, joined.model, target, joined.plan)
     limits = target.limits.first(certificate.scope.devices_each, certificate.scope.pipelines)
     _compare(certificate.problem, dataclasses.replace(derived, limits=limits))
     _check_placement(certificate, joined)
@@ -116,6 +119,8 @@ def _compare(said: PartitionProblem, derived: PartitionProblem) -> None:
             _compare_limits(theirs, ours)
         elif field == "machine":
             _compare_machines(theirs, ours)
+        elif field == "energy":
+            _compare_energies(theirs, ours)
         elif isinstance(ours, np.ndarray):
             if not np.array_equal(ours, theirs):
                 raise differs(*_first_difference(field, ours, theirs, derived))
@@ -135,6 +140,18 @@ def _compare_limits(said: PackageLimits, derived: PackageLimits) -> None:
         ours, theirs = getattr(derived, field.name), getattr(said, field.name)
         if ours != theirs:
             raise differs(f"{field.name} is {theirs}, the target has {ours}", "machine")
+
+
+def _compare_energies(said: UnitEnergies | None, derived: UnitEnergies | None) -> None:
+    if said is None or derived is None:
+        same = said is derived
+    else:
+        same = all(
+            np.array_equal(getattr(said, field.name), getattr(derived, field.name))
+            for field in dataclasses.fields(UnitEnergies)
+        )
+    if not same:
+        raise differs("its energies are not those of the models on the target", "unit.energy_j")
 
 
 def _compare_machines(said: Machine | None, derived: Machine | None) -> None:

@@ -65,9 +65,10 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="Strategy, as listed by mcmc strategies; overrides that of the level.",
     ),
     click.option(
-        "--objective", type=click.Choice(["period", "latency", "chips"]), default=None,
+        "--objective", type=click.Choice(["period", "latency", "chips", "energy"]),
+        default=None,
         help="What is to be small: time per inference of a full package (default), time of one "
-        "inference in an empty one, or chips for --throughput.",
+        "inference in an empty one, chips for --throughput, or energy of an inference.",
     ),
     click.option(
         "--max-latency", "max_latency_s", type=parse_duration, default=None, metavar="DURATION",

@@ -208,6 +208,10 @@ class KnowsObjectives(Protocol):
         """When one inference is answered by an empty package, whatever memory is estimated."""
         ...
 
+    def energy_j(self, problem: PartitionProblem, chip_of: Ints) -> float:
+        """Joules of one inference, whatever memory is estimated; infinite without `energy`."""
+        ...
+
     def objective_bound(self, problem: PartitionProblem, objective: Objective) -> LowerBound:
         """What an objective wants small is never less: the best bound that needs no search."""
         ...

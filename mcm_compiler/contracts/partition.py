@@ -24,6 +24,7 @@ from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.objectives import PERIOD, Objective, ObjectiveFigures
 from mcm_compiler.graph.annotations import GRAPH, AnnotationKey
+from mcm_compiler.machines.energy import UnitEnergies
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.machines.package_limits import PackageLimits, Routing
 
@@ -80,6 +81,7 @@ class PartitionProblem:
         machine: what the units are placed on, the first `num_chips` devices of it; None for a
             ring, which `limits` describes. For other machines `limits` has the fastest channel
             of each kind, and `routing` says nothing.
+        energy: joules of units and tensors; None where nobody asks for energy.
     """
 
     names: tuple[str, ...]
@@ -107,6 +109,7 @@ class PartitionProblem:
     one_kernel: Bools = field(default_factory=lambda: np.empty(0, np.bool_))
     memory: MemoryCount = "estimate"
     machine: Machine | None = None
+    energy: UnitEnergies | None = None
 
     def __post_init__(self) -> None:
         for name, like, fill in (

@@ -79,7 +79,7 @@ class ObjectiveChecker(Protocol):
         Args:
             problem: of the pipeline.
             objective: what the value is of; where it has a limit, placements beyond do not count.
-            value: seconds; infinite where no placement is said to keep the limit.
+            value: seconds, or joules; infinite where no placement is said to keep the limit.
 
         Returns:
             As `ProofChecker.rules_out`.
@@ -121,6 +121,27 @@ class ProblemModel(Protocol):
 
     def period_s(self, problem: PartitionProblem, placement: Ints) -> float:
         """Seconds between inferences of a placement `[N]`; infinite where it breaks a rule."""
+        ...
+
+
+@runtime_checkable
+class PricesEnergy(Protocol):
+    """A model of problems that tells what units and tensors cost in joules."""
+
+    def with_energy(
+        self, problem: PartitionProblem, model: ir.Model, target: Target, plan: FusionPlan
+    ) -> PartitionProblem:
+        """The same problem with its `energy`, derived from the target alone.
+
+        Args:
+            problem: of the model.
+            model: the graph that the problem follows from.
+            target: gives costs and joules.
+            plan: which ops run as one kernel.
+
+        Raises:
+            CompileError: MCM-P064 where the target says nothing of energy.
+        """
         ...
 
 

@@ -1,13 +1,15 @@
 """Energy and area: what a target says of joules and square millimetres.
 
-Energy is counted, and not searched for, by everything that takes no part in an objective: it is a
-sum over what an inference does, whatever the time that it takes. Static power is not counted.
+Energy is a sum over what an inference does, whatever the time that it takes; it is searched for
+where that is the objective, and counted everywhere else. Static power is not counted.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
+
+from mcm_compiler.arrays.types import Floats
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,26 @@ class EnergyCosts:
             work.memory_bytes * self.memory_byte_j,
             work.host_bytes * self.host_byte_j,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class UnitEnergies:
+    """What each part of a placement problem of N units and T tensors costs wherever it is.
+
+    Attributes:
+        unit_j: `[N]`, joules of arithmetic, SRAM and round trips to the host of each unit, once for
+            each chip that runs it.
+        relay_j: `[T]`, joules of one relay (Identity) of each tensor on a chip.
+        link_byte_j: of a byte on one link.
+        host_byte_j: of a byte between the host and a chip.
+        memory_byte_j: of a byte from off-package memory.
+    """
+
+    unit_j: Floats
+    relay_j: Floats
+    link_byte_j: float
+    host_byte_j: float
+    memory_byte_j: float
 
 
 @runtime_checkable

@@ -18,7 +18,7 @@ MAX_LISTED = 10_000
 
 ROUTINGS = ("relay", "strict")
 FALLBACKS = ("host", "error")
-OBJECTIVES = ("period", "latency", "chips")
+OBJECTIVES = ("period", "latency", "chips", "energy")
 """As `mcm_compiler.machines.package_limits.Routing`, whose module takes long to import."""
 
 _AMOUNT = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([A-Za-z%]*)\s*")

@@ -26,6 +26,7 @@ def compiled(tmp_path, **options):
         {"objective": "latency"},
         {"max_latency_s": 1.0},
         {"objective": "chips", "throughput": 100.0},
+        {"objective": "energy"},
     ],
 )
 def test_an_objective_is_reported_and_proven_again(tmp_path, options):
@@ -69,3 +70,39 @@ def test_what_cannot_be_is_refused(tmp_path, options, code, told):
         compiled(tmp_path, **options)
     assert told in str(error.value) or told in str(error.value.diagnostics[0].hint)
     assert not (tmp_path / "out").exists()
+
+
+def test_the_energy_is_that_which_the_report_counts(tmp_path):
+    _, report = compiled(tmp_path, objective="energy", replicas=1)
+    facts = report["objective"]
+    assert facts["unit"] == "J"
+    # The one counts units and ways before anything is lowered, the other kernels and transfers.
+    assert facts["value"] == pytest.approx(report["energy"]["total_j"], rel=1e-9)
+    assert facts["gap"] == pytest.approx(0.0, abs=1e-6)
+
+
+def test_changed_energies_are_found(tmp_path):
+    import dataclasses
+
+    from mcm_compiler.certificate.files import read_certificate, write_certificate
+
+    folder, _ = compiled(tmp_path, objective="energy")
+    certificate = read_certificate(folder)
+    energy = certificate.problem.energy
+    for changed in (None, dataclasses.replace(energy, unit_j=energy.unit_j * 0.5)):
+        problem = dataclasses.replace(certificate.problem, energy=changed)
+        write_certificate(folder, dataclasses.replace(certificate, problem=problem))
+        assert not check_folder(folder).holds
+
+
+def test_other_families_are_refused_by_name(tmp_path):
+    for options in ({"objective": "latency"}, {"objective": "energy"}, {"max_latency_s": 1.0}):
+        with pytest.raises(CompileError, match="MCM-P061") as error:
+            compile_model(MODEL, "acme-mesh16", CompileOptions(**options), output=tmp_path / "out")
+        assert "acme" in str(error.value)
+        assert not (tmp_path / "out").exists()
+
+
+def test_a_target_without_prices_is_refused(tmp_path):
+    with pytest.raises(CompileError, match="MCM-P064"):
+        compile_model(MODEL, "acme8", CompileOptions(objective="energy"), output=tmp_path / "out")

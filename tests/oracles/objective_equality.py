@@ -17,6 +17,7 @@ from mcm_passes.parallelism.replicas.replicas import equal_chips
 from tests.oracles.plain_objectives import (
     all_figures,
     fewest_chips,
+    least_energy,
     least_latency,
     least_period_within,
 )
@@ -60,7 +61,10 @@ def differences(problem: PartitionProblem) -> list[str]:
     known = all_figures(problem)
     latencies = sorted({one.latency_s for one in known})
     periods = sorted({one.period_s for one in known})
-    cases = [(Objective("latency"), least_latency(problem))]
+    cases = [
+        (Objective("latency"), least_latency(problem)),
+        (Objective("energy"), least_energy(problem)),
+    ]
     counts = list(numbers(problem))
     limits = [latencies[0], latencies[len(latencies) // 2], 0.9 * latencies[0]] if known else []
     for limit_s in limits:

@@ -8,6 +8,7 @@ views, whose clonable units read the host or other clonable units alone.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 from collections import defaultdict
@@ -42,6 +43,7 @@ class PlainFigures:
     host_bytes: int = 0
     streamed_bytes: int = 0
     chips: int = 0
+    energy_j: float = INFINITY
 
 
 class PlainPlacement:
@@ -180,7 +182,21 @@ class PlainPlacement:
             self.size[t] * (len(way.entered) + (way.exit >= 0)) for t, way in enumerate(self.ways)
         )
         streamed = sum(self.streamed(c) or 0 for c in range(self.used))
-        return PlainFigures(self._period(), self._latency(), link_bytes, host, streamed, self.used)
+        figures = PlainFigures(
+            self._period(), self._latency(), link_bytes, host, streamed, self.used
+        )
+        figures.energy_j = self._energy(figures)
+        return figures
+
+    def _energy(self, figures: PlainFigures) -> float:
+        """By the word of the page on objectives; infinite where nothing is said of energy."""
+        costs = self.p.energy
+        if costs is None:
+            return INFINITY
+        joules = sum(float(costs.unit_j[u]) * len(self.on[u]) for u in range(self.n))
+        joules += sum(float(costs.relay_j[t]) * len(way.relays) for t, way in enumerate(self.ways))
+        joules += figures.link_bytes * costs.link_byte_j + figures.host_bytes * costs.host_byte_j
+        return joules + figures.streamed_bytes * costs.memory_byte_j
 
     def _period(self) -> float:
         p, limits = self.p, self.limits
@@ -340,12 +356,14 @@ def every_placement(problem: PartitionProblem) -> list[list[int]]:
     return found
 
 
-def all_figures(problem: PartitionProblem) -> list[PlainFigures]:
-    """What every placement comes to that breaks no rule."""
+@functools.lru_cache(maxsize=32)
+def all_figures(problem: PartitionProblem) -> tuple[PlainFigures, ...]:
+    """What every placement comes to that breaks no rule; kept for the problems asked last."""
     figures = (PlainPlacement(problem, chips).figures() for chips in every_placement(problem))
-    return [one for one in figures if one.period_s < INFINITY]
+    return tuple(one for one in figures if one.period_s < INFINITY)
 
 
+@functools.lru_cache(maxsize=32)
 def share_of(problem: PartitionProblem, pipelines: int) -> PartitionProblem:
     """The problem of one of so many pipelines, with its part of chips and of shared channels."""
     limits, each = problem.limits, problem.num_chips // pipelines
@@ -363,6 +381,11 @@ def share_of(problem: PartitionProblem, pipelines: int) -> PartitionProblem:
 def least_latency(problem: PartitionProblem) -> float:
     """Of all placements of one pipeline; infinite where there is none."""
     return min((one.latency_s for one in all_figures(problem)), default=INFINITY)
+
+
+def least_energy(problem: PartitionProblem) -> float:
+    """Of all placements of one pipeline; infinite where there is none."""
+    return min((one.energy_j for one in all_figures(problem)), default=INFINITY)
 
 
 def least_period_within(problem: PartitionProblem, latency_s: float, numbers: list[int]) -> float:

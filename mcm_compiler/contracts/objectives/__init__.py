@@ -11,13 +11,13 @@ from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 from mcm_compiler.text.units import rate_text, seconds_text
 
-ObjectiveKind = Literal["period", "latency", "chips"]
+ObjectiveKind = Literal["period", "latency", "chips", "energy"]
 """What is to be small: seconds between inferences of the package, seconds until one inference is
-answered by an empty package, or chips that are used."""
+answered by an empty package, chips that are used, or joules of an inference."""
 
 KINDS: tuple[ObjectiveKind, ...] = get_args(ObjectiveKind)
 
-Aim = Literal["period", "latency", "max-latency"]
+Aim = Literal["period", "latency", "max-latency", "energy"]
 """What a strategy is asked for; `max-latency` is the least period among placements that answer
 within a time. The fewest chips are found by strategies for the period."""
 
@@ -62,6 +62,8 @@ class Objective:
             return f"the least period that answers within {seconds_text(self.max_latency_s)}"
         if self.throughput_per_s is not None:
             return f"the fewest chips for {rate_text(self.throughput_per_s)}"
+        if self.kind == "energy":
+            return "the least energy of an inference"
         return f"the least {self.kind}"
 
 
@@ -76,7 +78,8 @@ class ShareBound:
     Attributes:
         replicas: pipelines side by side.
         chips_each: chips that each of them may use.
-        value: of one of these pipelines no placement comes to less, in seconds.
+        value: of one of these pipelines no placement comes to less, in seconds, or joules of an
+            inference.
         proof: name of the kind of argument; empty where there is none.
         argument: the argument in words.
     """
@@ -95,7 +98,7 @@ class ObjectiveFigures:
     Attributes:
         objective: what was asked for.
         value: what was to be small, of the package: seconds per inference, seconds until one is
-            answered, or chips.
+            answered, chips, or joules of an inference.
         bound: no placement comes to less, on no number of equal pipelines that could be chosen.
         latency_s: when one inference is answered by an empty package, under the cost model; None
             where nothing tells latencies on the family of machines.

@@ -17,8 +17,9 @@ ENTRIES = (
     CatalogEntry(
         "MCM-P061",
         "family of machines does not know the objective",
-        "Latencies under the cost model are told on rings. The target is of a family whose\n"
-        "mapping tells none (protocol KnowsObjectives in mcm_compiler/contracts/mapping.py).",
+        "Latencies and energies of placements, and bounds on them, are told on rings. The target\n"
+        "is of a family whose mapping tells none (protocol KnowsObjectives in\n"
+        "mcm_compiler/contracts/mapping.py).",
         example="mcmc compile model.onnx --target mesh --objective latency",
         remedy="Ask for the least period or the fewest chips, or compile for a ring.",
     ),
@@ -41,6 +42,15 @@ ENTRIES = (
         example="mcmc compile zoo:resnet50 --objective chips --throughput 1000000",
         remedy="Ask for less, take a target with more or faster chips, or search harder (-O3)\n"
         "where the message says that it is not proven.",
+    ),
+    CatalogEntry(
+        "MCM-P064",
+        "target says nothing of energy",
+        "The least energy of an inference is asked for. What work costs is told by the table\n"
+        "[energy] of a target's description, and this target has none.",
+        example="mcmc compile model.onnx --target fabric-16 --objective energy",
+        remedy="Give the target a table [energy] (docs/reference/target-keys.md), or ask for\n"
+        "another objective.",
     ),
     CatalogEntry(
         "MCM-V075",

@@ -8,11 +8,14 @@ from typing import Any
 
 from mcm_compiler.contracts.objectives import Objective, ObjectiveFigures
 from mcm_compiler.contracts.simulation import SimulationResult
-from mcm_compiler.report.records.objective import ObjectiveFacts
-from mcm_compiler.text.units import count_text, percent_text, seconds_text
+from mcm_compiler.report.records.objective import ObjectiveFacts, ObjectiveUnit
+from mcm_compiler.text.units import count_text, energy_text, percent_text, seconds_text
 
 OBJECTIVE_SECTION = "objective"
 """Its key in a report."""
+
+UNITS: Mapping[str, ObjectiveUnit] = {"chips": "chips", "energy": "J"}
+"""Units of the values of objectives that are not in seconds."""
 
 
 def objective_facts(
@@ -35,7 +38,7 @@ def objective_facts(
     simulated_s = simulation.latency_s if simulation is not None else None
     facts: ObjectiveFacts = {
         "kind": objective.kind,
-        "unit": "chips" if objective.kind == "chips" else "s",
+        "unit": UNITS.get(objective.kind, "s"),
         "value": figures.value,
         "bound": figures.bound,
         "bound_argument": _argument(figures),
@@ -138,4 +141,6 @@ def _limit(facts: Mapping[str, Any]) -> str:
 
 
 def _amount(value: float, unit: str) -> str:
+    if unit == "J":
+        return energy_text(value)
     return seconds_text(value) if unit == "s" else count_text(int(value), "chip")

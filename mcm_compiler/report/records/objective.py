@@ -9,6 +9,8 @@ from typing import Literal, NotRequired, TypedDict
 from mcm_compiler.contracts.objectives import ObjectiveKind
 from mcm_compiler.text.bounded_numbers import Amount, Count
 
+ObjectiveUnit = Literal["s", "chips", "J"]
+
 ProvenFacts = TypedDict(
     "ProvenFacts",
     {"replicas": Count, "chips_each": Count, "bound": Amount | None, "proof": str | None},
@@ -26,7 +28,7 @@ ObjectiveFacts = TypedDict(
     "ObjectiveFacts",
     {
         "kind": ObjectiveKind,
-        "unit": Literal["s", "chips"],
+        "unit": ObjectiveUnit,
         "max_latency_s": NotRequired[Amount],
         "throughput_per_s": NotRequired[Amount],
         "value": Amount,
@@ -44,11 +46,12 @@ ObjectiveFacts = TypedDict(
 """An objective, what the placement comes to, and what no placement comes to less than.
 
 Attributes:
-    kind: what was to be small: period (within a latency), latency or chips.
+    kind: what was to be small: period (within a latency), latency, chips or energy.
     unit: of value and bound.
     max_latency_s: the latest that one inference may be answered; missing where nothing was said.
     throughput_per_s: inferences per second that had to be reached; missing likewise.
-    value: what the placement comes to under cost_model, all pipelines together.
+    value: what the placement comes to under cost_model, all pipelines together; joules are those of
+        one inference.
     bound: no placement comes to less under cost_model, of all numbers of pipelines that could be
         chosen.
     bound_argument: why.

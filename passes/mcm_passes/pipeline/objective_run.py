@@ -5,7 +5,10 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 
+import onnx_ir as ir
+
 from mcm_compiler.contracts.evaluation import BatchEvaluator
+from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.contracts.levels import Level
 from mcm_compiler.contracts.mapping import KnowsObjectives
 from mcm_compiler.contracts.objectives import Objective, ShareBound
@@ -19,6 +22,7 @@ from mcm_compiler.contracts.partition import (
 from mcm_compiler.pipeline.passes import PassContext
 from mcm_compiler.text.units import seconds_text
 from mcm_passes.mapping.models import mapping_of
+from mcm_passes.mapping.problem.unit_energies import with_energy
 from mcm_passes.mapping.solving.objective_solve import require_able, solve_for
 from mcm_passes.mapping.solving.solve import solve
 from mcm_passes.parallelism.replicas.objective_search import numbers_of_pipelines, solve_objective
@@ -43,6 +47,22 @@ class ObjectiveRun:
     cost_model: str
     given: bool
 
+    def prepared(
+        self, problem: PartitionProblem, model: ir.Model, context: PassContext, plan: FusionPlan
+    ) -> PartitionProblem:
+        """The problem with what the objective of the options needs.
+
+        Raises:
+            CompileError: MCM-P060 or MCM-P061 where strategy or family cannot do what is asked for,
+                MCM-P064 where the target says nothing of energy that is asked for.
+        """
+        goal = context.options.goal
+        if goal.aim != "period":
+            require_able(problem, self.strategy, goal, self.text)
+        if goal.kind == "energy":
+            problem = with_energy(problem, model, context.target, plan)
+        return problem
+
     def found(
         self,
         problem: PartitionProblem,
@@ -53,12 +73,10 @@ class ObjectiveRun:
         """The pipelines that meet the objective of the options best.
 
         Raises:
-            CompileError: MCM-P060 to MCM-P063 as `require_able`, `solve_for` and `solve_objective`,
-                and as `solve` does.
+            CompileError: MCM-P062 and MCM-P063 as `solve_for` and `solve_objective`, and as `solve`
+                does.
         """
         options, goal = context.options, context.options.goal
-        if goal.aim != "period":
-            require_able(problem, self.strategy, goal, self.text)
         start_s = time.monotonic()
 
         def solve_one(shared: PartitionProblem, pipelines: int, objective: Objective, /) -> Solved:

@@ -186,6 +186,7 @@ class PartitionPass(Pass):
 
         if not options.goal.plain:
             goal = ObjectiveRun(strategy, text, cost_model, given=given is not None)
+            problem = goal.prepared(problem, model, context, plan)
             return goal.found(problem, context, level, evaluator)
         chosen = REPLICATION.find(model) or Replication(1, problem.num_chips)
         # Under a limit in seconds all of them are for the number that seems best.

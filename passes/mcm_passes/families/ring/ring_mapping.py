@@ -136,6 +136,12 @@ class RingMapping:
 
         return values.latency_of(problem, chip_of)
 
+    def energy_j(self, problem: PartitionProblem, chip_of: Ints) -> float:
+        """As `joules.energy_of`."""
+        from mcm_passes.families.ring.objectives import joules
+
+        return joules.energy_of(problem, chip_of)
+
     def objective_bound(self, problem: PartitionProblem, objective: Objective) -> LowerBound:
         """As `values.objective_bound`."""
         from mcm_passes.families.ring.objectives import values

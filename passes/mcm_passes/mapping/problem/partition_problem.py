@@ -197,14 +197,19 @@ def _relay_seconds(values: Sequence[ir.Value], cost_model: CostModel) -> np.ndar
     for t, value in enumerate(values):
         key = f"{value.type}{value.shape}"
         if key not in known:
-            # A stand-in, so that the graph's own value gains no reader.
-            source = ir.Value(name=value.name, type=value.type, shape=value.shape)
-            # Without a name, so that no time is taken that was measured of an op of the model.
-            relay = ir.Node("", "Identity", [source], name="")
-            relay.outputs[0].type, relay.outputs[0].shape = value.type, value.shape
-            known[key] = cost_model.node_cost(relay).seconds
+            known[key] = cost_model.node_cost(relay_op(value)).seconds
         seconds[t] = known[key]
     return seconds
+
+
+def relay_op(value: ir.Value) -> ir.Node:
+    """An Identity of a value, of no graph, to be priced."""
+    # A stand-in, so that the graph's own value gains no reader.
+    source = ir.Value(name=value.name, type=value.type, shape=value.shape)
+    # Without a name, so that no time is taken that was measured of an op of the model.
+    relay = ir.Node("", "Identity", [source], name="")
+    relay.outputs[0].type, relay.outputs[0].shape = value.type, value.shape
+    return relay
 
 
 def _pins(units: Sequence[Unit], pins: Mapping[str, int]) -> Ints:

@@ -16,6 +16,7 @@ from mcm_passes.mapping.bounds.infeasibility import impossible
 from mcm_passes.mapping.models import evaluate, mapping_of
 from mcm_passes.mapping.placement_constraints.pins import known_names, match_pins
 from mcm_passes.mapping.problem.partition_problem import build_problem
+from mcm_passes.mapping.problem.unit_energies import with_energy
 
 
 class PipelineModel:
@@ -32,6 +33,12 @@ class PipelineModel:
         """As `build_problem`; costs come from the target alone, whatever the graph carries."""
         wanted = match_pins(pins, known_names(model, plan)) if pins else {}
         return build_problem(model, target, routing, plan, pins=wanted)
+
+    def with_energy(
+        self, problem: PartitionProblem, model: ir.Model, target: Target, plan: FusionPlan
+    ) -> PartitionProblem:
+        """As `unit_energies.with_energy`."""
+        return with_energy(problem, model, target, plan)
 
     def refusal(self, problem: PartitionProblem) -> str:
         """As `impossible`, the first it names."""
@@ -57,7 +64,12 @@ class PipelineModel:
     def objective_value(
         self, problem: PartitionProblem, placement: Ints, objective: Objective
     ) -> float:
-        """The latency, or the period, which is infinite beyond a limit on the latency."""
+        """Energy, latency, or the period, which is infinite beyond a limit on the latency."""
+        mapping = mapping_of(problem)
+        if objective.aim == "energy" and isinstance(mapping, KnowsObjectives):
+            # What an estimate of memory would stream counts, as in the period.
+            valid = evaluate(problem.at_need(), placement).valid
+            return mapping.energy_j(problem, placement) if valid else math.inf
         period_s = self.period_s(problem, placement)
         latency_s = self.latency_s(problem, placement)
         if objective.aim == "period" or latency_s is None:

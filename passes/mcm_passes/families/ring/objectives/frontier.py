@@ -13,24 +13,21 @@ from mcm_compiler.contracts.partition import Budget, Evaluate, LowerBound, Outco
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_compiler.text.units import count_text, seconds_text
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
-from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.exact.ideal_chain import SLACK
 from mcm_passes.families.ring.exact.ideals import PROOF as PERIOD_PROOF
 from mcm_passes.families.ring.exact.triangle_readings import TriangleReading
+from mcm_passes.families.ring.objectives.energy_search import Effort, least_energy_of
+from mcm_passes.families.ring.objectives.first_cuts import offer_first_cuts
 from mcm_passes.families.ring.objectives.label_chain import Goal
 from mcm_passes.families.ring.objectives.label_search import LabelLattice, LabelOptimum
 from mcm_passes.families.ring.objectives.values import objective_bound
 from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
-from mcm_passes.mapping.solving.solve import with_chips
 
-PROOF = "label_chains"
+PROOF, MERGED = "label_chains", "merged_chains"
 
 FIRST_STEP, GROWTH, LAST_STEP = 0.01, 3.0, 100.0
 """Periods that are tried, above the bound and as a share of it: the first, how each grows over the
 one before, and beyond which only what is known is tried."""
-
-LEAST_CHIPS = 8
-"""Numbers of chips that all are tried with first cuts; beyond, each is half as much again."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,8 @@ class Frontier:
     Exact under the relay rule where all labels can be kept; else with a beam of them, whose best
     is no proof. Under the strict rule it finds the best partition whose dependencies span at most
     one chip, and proves a bound for all others. Starts from cuts of orders on every number of
-    chips: fewer chips hand over less, and more of them answer more often.
+    chips: fewer chips hand over less, and more of them answer more often. The least energy needs no
+    times, and so no labels: see `energy_search`.
 
     Attributes:
         ideals: most order ideals; where a graph has more, the answer is one of those cuts.
@@ -51,7 +49,9 @@ class Frontier:
     """
 
     name: ClassVar[str] = "frontier"
-    summary: ClassVar[str] = "least latency, or least period within one: labels over order ideals"
+    summary: ClassVar[str] = (
+        "least latency, least period within one, least energy: chains of order ideals"
+    )
 
     ideals: int = 20_000
     windows: int = 4_000_000
@@ -61,7 +61,7 @@ class Frontier:
     @property
     def aims(self) -> tuple[Aim, ...]:
         """What it can be asked for."""
-        return ("period", "latency", "max-latency")
+        return ("period", "latency", "max-latency", "energy")
 
     def solve(
         self,
@@ -72,9 +72,12 @@ class Frontier:
     ) -> Outcome:
         """Nothing is random."""
         known = Incumbent(evaluate, budget)
-        reason = _start(known, problem, rng, budget)
+        reason = offer_first_cuts(known, problem, rng, budget)
         known.prove(objective_bound(problem, budget.objective))
-        text = self._search(known, problem, budget.objective)
+        if budget.objective.aim == "energy":
+            text = least_energy_of(known, problem, Effort(self.ideals, self.windows))
+        else:
+            text = self._search(known, problem, budget.objective)
         return known.outcome(text or reason)
 
     def _search(self, known: Incumbent, problem: PartitionProblem, objective: Objective) -> str:
@@ -82,7 +85,12 @@ class Frontier:
         lattice = LabelLattice.of(problem.at_need(), self.ideals)
         if lattice is None or known.must_stop() or known.closed(SLACK):
             return ""
+        self._relax(known, lattice, objective)
         strict = problem.routing == "strict"
+        if known.closed(10.0 * SLACK):
+            if objective.aim == "latency" and not strict:
+                self._hasten(known, problem, lattice)
+            return ""
         fits = True
         if strict:
             found = self._best(known, lattice, "adjacent", objective)
@@ -100,6 +108,25 @@ class Frontier:
         if objective.aim == "latency" and found.complete and not strict:
             self._hasten(known, problem, lattice)
         return reason
+
+    def _relax(self, known: Incumbent, lattice: LabelLattice, objective: Objective) -> None:
+        """Proves what follows where all chains up to an ideal are one."""
+        chains = f"chains of {count_text(lattice.ideals, 'order ideal')}, times up to each merged"
+        if objective.aim == "latency":
+            found_s, complete = lattice.merged(np.inf, known.period_s, self.windows)
+            if complete and min(found_s, known.period_s) < np.inf:
+                least_s = min(found_s, known.period_s) * (1.0 - 5.0 * SLACK)
+                known.prove(LowerBound(least_s, f"later are all {chains}", MERGED))
+            return
+        most_s = objective.latency_limit_s
+        if most_s == np.inf:
+            return
+        within = f" that answer within {seconds_text(objective.max_latency_s)}"
+        for period_s in _periods(known.bound.seconds, known.period_s):
+            found_s, complete = lattice.merged(period_s, most_s, self.windows)
+            if not complete or found_s < np.inf or period_s == np.inf:
+                break
+            known.prove(LowerBound(period_s, f"slower are all {chains}{within}", MERGED))
 
     def _hasten(self, known: Incumbent, problem: PartitionProblem, lattice: LabelLattice) -> None:
         """Of all partitions with the latency that is known takes one with the least period."""
@@ -142,7 +169,8 @@ class Frontier:
     ) -> LabelOptimum:
         """The best chain by a reading of the rules; where not all labels fit, that of a beam."""
         if aim.aim == "latency":
-            goals = [Goal(True, np.inf, known.period_s * (1.0 + SLACK), 0, 0, 0)]
+            soon_s = self._soon(known, lattice, reading)
+            goals = [Goal(True, np.inf, soon_s * (1.0 + SLACK), 0, 0, 0)]
         else:
             most_s = aim.latency_limit_s
             # A little above, so that chains as fast as what is known are found, too.
@@ -168,6 +196,21 @@ class Frontier:
         )
         return replace(lattice.best(reading, last), complete=False)
 
+    def _soon(self, known: Incumbent, lattice: LabelLattice, reading: TriangleReading) -> float:
+        """A latency that some chain has: the narrowest beam, from the bound upwards, finds one.
+
+        The closer to the least latency a search begins, the fewer labels can be below.
+        """
+        for ceiling_s in _periods(known.bound.seconds, known.period_s):
+            if known.must_stop():
+                break
+            limit_s = ceiling_s * (1.0 + SLACK)
+            found = lattice.best(reading, Goal(True, np.inf, limit_s, self.windows, self.labels, 1))
+            if found.chip_of is not None:
+                known.offer(found.chip_of)
+                return min(known.period_s, found.latency_s)
+        return known.period_s
+
     def _slower(self, lattice: LabelLattice, aim: Objective) -> tuple[str, str]:
         text = f"slower are all chains of {count_text(lattice.ideals, 'order ideal')}"
         if aim.max_latency_s is not None:
@@ -187,21 +230,3 @@ def _periods(bound_s: float, known_s: float) -> Iterator[float]:
         yield bound_s * (1.0 + above)
         above *= GROWTH
     yield known_s
-
-
-def _start(
-    known: Incumbent, problem: PartitionProblem, rng: np.random.Generator, budget: Budget
-) -> str:
-    """Offers what `dp` finds on every number of chips; why it finds nothing on all of them."""
-    reason = ""
-    useful = min(problem.num_chips, int((~problem.clonable).sum()))
-    chips = 1
-    while chips <= useful and not known.must_stop():
-        part = with_chips(problem, chips)
-        found = ContiguousDp().solve(part, FastPeriods(part), rng, Budget(monitor=budget.monitor))
-        reason = found.reason
-        if found.chip_of is not None:
-            known.offer(found.chip_of)
-        following = chips + 1 if chips < LEAST_CHIPS else chips + chips // 2
-        chips = useful if chips < useful < following else following
-    return reason

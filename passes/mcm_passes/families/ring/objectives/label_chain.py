@@ -167,7 +167,7 @@ def label_chains(lattice: Lattice, goal: Goal, scratch: PlayScratch) -> tuple[La
     nodes = np.empty(lattice.played.demands.nodes.work_s.size, np.int32)
     seen = np.full(count, -1, np.int64)
     queue = np.empty(count, np.int64)
-    exiting = _collected(lattice)
+    exiting = collected(lattice)
     for i in range(count - 1):
         if not labels.kept[i].any():
             continue
@@ -193,17 +193,17 @@ def label_chains(lattice: Lattice, goal: Goal, scratch: PlayScratch) -> tuple[La
                 )
                 if not _may_grow(cost, package.most_room, fastest, reach):
                     continue
-                held = nodes[: _list_inside(inside, nodes)]
+                held = nodes[: list_inside(inside, nodes)]
                 step = _Step(window, cost, held, exiting)
                 labels, reach = _extend_all(lattice, goal, labels, reach, scratch, step)
                 if labels.counts[_MADE] > goal.most_labels:
                     return labels, reach.best, False
-            tail = _queue_larger(covers, seen, queue, tail, i, j)
+            tail = queue_larger(covers, seen, queue, tail, i, j)
     return labels, reach.best, labels.counts[_DROPPED] == 0
 
 
 @lean_njit
-def _queue_larger(
+def queue_larger(
     covers: Covers, seen: Longs, queue: Longs, tail: int, start: int, ideal: int
 ) -> int:
     """Appends the ideals with one node more that were not met from a start; the new tail."""
@@ -288,7 +288,7 @@ def _widest(cuts: IdealCrossings) -> int:
 
 
 @njit(cache=True)
-def _collected(lattice: Lattice) -> Ints:
+def collected(lattice: Lattice) -> Ints:
     """The tensors that the host wants from the last used chip, ascending."""
     kinds = lattice.played.demands.tensors.kind
     found = np.empty(kinds.size, np.int32)
@@ -301,7 +301,7 @@ def _collected(lattice: Lattice) -> Ints:
 
 
 @lean_njit
-def _list_inside(inside: Words, nodes: Ints) -> int:
+def list_inside(inside: Words, nodes: Ints) -> int:
     """Writes the nodes of a bitset into `nodes`, ascending; how many they are."""
     count = 0
     for k in range(inside.size):

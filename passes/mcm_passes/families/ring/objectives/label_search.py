@@ -17,6 +17,7 @@ from mcm_passes.families.ring.loads.crossings import IdealCrossings, holds
 from mcm_passes.families.ring.objectives.chip_play import play_scratch
 from mcm_passes.families.ring.objectives.label_chain import Goal, Lattice, label_chains
 from mcm_passes.families.ring.objectives.latency import PlayedProblem
+from mcm_passes.families.ring.objectives.merged_labels import merged_bound
 from mcm_passes.mapping.loads.tensor_columns import EXITED
 from mcm_passes.mapping.problem.order_ideals import OrderIdeals
 
@@ -63,21 +64,37 @@ class LabelLattice(IdealLattice):
         """How many there are."""
         return self._ideals.count
 
+    def merged(self, period_s: float, latency_s: float, most_windows: int) -> tuple[float, bool]:
+        """No chain below a period answers earlier than this: as `merged_bound`.
+
+        Args:
+            period_s: chains from this period on do not count.
+            latency_s: later answers do not count.
+            most_windows: gives up beyond so many.
+
+        Returns:
+            Seconds, infinite where none answers by `latency_s`, and whether all was looked at.
+        """
+        found_s, windows = merged_bound(
+            self._quickest(), period_s, latency_s, most_windows, self._scratch
+        )
+        return found_s, windows <= most_windows
+
+    def _quickest(self) -> Lattice:
+        """The problem where all chips are as fast and as large as the best."""
+        chips = self._chips
+        speed = np.full_like(chips.speed, chips.speed.max())
+        room = np.full_like(chips.sram_room, chips.sram_room.max())
+        rates = self._played.rates._replace(speed=speed)
+        return self._lattice("none")._replace(
+            played=self._played._replace(rates=rates),
+            package=chips._replace(speed=speed, sram_room=room),
+        )
+
     def best(self, reading: TriangleReading, goal: Goal) -> LabelOptimum:
         """The best partition that a goal allows, by a reading of the triangle rule."""
-        problem, limits = self._problem, self._problem.limits
-        stream_rate = min(limits.stream_bytes_per_s or np.inf, limits.stream_root_bytes_per_s)
-        lattice = Lattice(
-            self._played,
-            self._cuts,
-            self._covers,
-            self._pinned,
-            self._chips,
-            Triangles(reading == "adjacent", reading == "between", *self._closure),
-            self._beyond_s,
-            limits.buffer_alignment_bytes / stream_rate,
-        )
-        labels, best, complete = label_chains(lattice, goal, self._scratch)
+        problem = self._problem
+        labels, best, complete = label_chains(self._lattice(reading), goal, self._scratch)
         made, windows = int(labels.counts[0]), int(labels.counts[1])
         count = self._ideals.count
         if best < 0:
@@ -93,6 +110,20 @@ class LabelLattice(IdealLattice):
             chip_of[self._graph.units[np.flatnonzero(bits)]] = chip
         period_s, end_s = float(labels.period_s[best]), float(labels.end_s[best])
         return LabelOptimum(chip_of, period_s, end_s, complete, count, windows, made)
+
+    def _lattice(self, reading: TriangleReading) -> Lattice:
+        limits = self._problem.limits
+        stream_rate = min(limits.stream_bytes_per_s or np.inf, limits.stream_root_bytes_per_s)
+        return Lattice(
+            self._played,
+            self._cuts,
+            self._covers,
+            self._pinned,
+            self._chips,
+            Triangles(reading == "adjacent", reading == "between", *self._closure),
+            self._beyond_s,
+            limits.buffer_alignment_bytes / stream_rate,
+        )
 
 
 def tail_s(played: PlayedProblem) -> Floats:

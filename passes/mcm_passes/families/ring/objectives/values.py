@@ -5,6 +5,7 @@ from __future__ import annotations
 from mcm_compiler.contracts.objectives import Objective
 from mcm_compiler.contracts.partition import Evaluate, Ints, LowerBound, PartitionProblem
 from mcm_passes.families.ring.analytic.fast_model import evaluate
+from mcm_passes.families.ring.objectives.joules import RingEnergy, least_energy
 from mcm_passes.families.ring.objectives.latency import RingLatency
 from mcm_passes.families.ring.objectives.latency_bounds import latency_bound
 from mcm_passes.mapping.bounds.bounds import lower_bound
@@ -12,6 +13,8 @@ from mcm_passes.mapping.bounds.bounds import lower_bound
 
 def objective_values(problem: PartitionProblem, objective: Objective) -> Evaluate:
     """As `mcm_compiler.contracts.mapping.KnowsObjectives.objective_values`."""
+    if objective.aim == "energy":
+        return RingEnergy(problem)
     latency = RingLatency(problem)
     if objective.aim == "latency":
         return latency
@@ -33,4 +36,6 @@ def latency_of(problem: PartitionProblem, chip_of: Ints) -> float:
 
 def objective_bound(problem: PartitionProblem, objective: Objective) -> LowerBound:
     """As `mcm_compiler.contracts.mapping.KnowsObjectives.objective_bound`."""
+    if objective.aim == "energy":
+        return least_energy(problem)
     return latency_bound(problem) if objective.aim == "latency" else lower_bound(problem)

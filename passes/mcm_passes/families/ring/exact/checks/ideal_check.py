@@ -17,7 +17,11 @@ from mcm_passes.mapping.bound_checks.plain_need import PlainTensor, plain_tensor
 
 
 @dataclass(frozen=True)
-class _Tensor:
+class PlainWay:
+    """A tensor that travels along the ring."""
+
+    number: int
+    """Of the problem."""
     producer: int
     """Bit of the unit that makes it; 0 for the host."""
     readers: int
@@ -68,16 +72,16 @@ class IdealCheck:
             self._before[v] |= 1 << u
             self._above[v] |= self._above[u] | 1 << u
         for v in reversed(self._fixed):
-            for u in _units(self._above[v]):
+            for u in units_of(self._above[v]):
                 self._below[u] |= 1 << v
         self._following: list[list[int]] = [[] for _ in range(problem.num_units)]
         for v in self._fixed:
-            for u in _units(self._before[v]):
+            for u in units_of(self._before[v]):
                 self._following[u].append(v)
         self._work: list[float] = problem.compute_s.tolist()
         self._speed: list[float] = problem.chip_speed.tolist()
         self._ready: dict[int, list[int]] = {}
-        self._crossed: dict[int, list[_Tensor]] = {}
+        self._crossed: dict[int, list[PlainWay]] = {}
         self._pinned_to: dict[int, int] = {}
         for u in self._fixed:
             if (pin := int(problem.pinned_chip[u])) >= 0:
@@ -85,8 +89,8 @@ class IdealCheck:
         self._pinned = sum(self._pinned_to.values())
         self._items: list[_Item] = []
         self._needs: list[set[int]] = [set() for _ in range(problem.num_units)]
-        self._tensors: list[_Tensor] = []
-        self._made: list[list[_Tensor]] = [[] for _ in range(problem.num_units)]
+        self._tensors: list[PlainWay] = []
+        self._made: list[list[PlainWay]] = [[] for _ in range(problem.num_units)]
         self._kept: list[tuple[int, PlainTensor]] = []
         self._read_facts()
 
@@ -123,7 +127,7 @@ class IdealCheck:
         return True
 
     def _sources_after(
-        self, sources: _Sources, arriving: list[_Tensor], held: int, grown: int
+        self, sources: _Sources, arriving: list[PlainWay], held: int, grown: int
     ) -> _Sources | None:
         """The sources once a window is on a chip; None where that closes a triangle.
 
@@ -178,12 +182,13 @@ class IdealCheck:
                 self._add_item(readers, _Item(0.0, slots * memory[t].room, 0, size))
             elif producer >= 0 or readers:
                 to_host = producer >= 0 and bool(p.tensor_to_host[t])
-                tensor = _Tensor(
+                tensor = PlainWay(
+                    number=t,
                     producer=1 << producer if producer >= 0 else 0,
                     readers=sum(1 << v for v in readers),
                     link_bytes=size,
                     memory=memory[t],
-                    relay_s=float(p.relay_s[t]),
+                    relay_s=0.0 if p.limits.forwarding == "router" else float(p.relay_s[t]),
                     to_host=to_host,
                     relayed=(p.routing == "relay" and p.limits.forwarding == "engine")
                     or (self._ends and (producer < 0 or to_host)),
@@ -253,10 +258,10 @@ class IdealCheck:
             known = [*self._crossing(at), *self._made[u]]
             self._crossed[grown] = [t for t in known if self._crosses(t, grown)]
 
-    def _crosses(self, tensor: _Tensor, held: int) -> bool:
+    def _crosses(self, tensor: PlainWay, held: int) -> bool:
         return bool(tensor.readers & ~held) or (self._ends and tensor.to_host)
 
-    def _crossing(self, held: int) -> list[_Tensor]:
+    def _crossing(self, held: int) -> list[PlainWay]:
         if held == self._all:
             return []
         if held not in self._crossed:
@@ -268,22 +273,20 @@ class IdealCheck:
         return self._crossed[held]
 
     def _weigh(
-        self, held: int, grown: int, arriving: list[_Tensor], chip: int, period_s: float
+        self, held: int, grown: int, arriving: list[PlainWay], chip: int, period_s: float
     ) -> tuple[bool, bool]:
         """Whether larger windows may be below the period, and whether this one is."""
         limits = self._limits
-        inside = _units(grown & ~held)
+        inside = units_of(grown & ~held)
         speed = self._speed[chip]
         sram = limits.sram_bytes[chip]
-        needed = set[int]().union(*(self._needs[u] for u in inside))
-        items = [self._items[i] for i in sorted(needed)]
+        items = self._needed(inside)
         seconds = sum(self._work[u] for u in inside)
         seconds += sum(item.seconds for item in items)
         weights = sum(item.weight for item in items)
         if seconds / speed >= period_s or (weights > sram and not self._problem.streams):
             return False, False
-        wanted, pinned = self._pinned_to.get(chip, 0), grown & ~held & self._pinned
-        if pinned & ~wanted or wanted & ~grown:
+        if not self._keeps_pins(grown & ~held, grown, chip):
             return True, False
         leaving = self._crossing(grown)
         seconds += sum(
@@ -300,22 +303,52 @@ class IdealCheck:
             return True, False
         if self._problem.routing == "strict" and self._detour(held, grown, arriving):
             return True, False
-        room = sum(item.room for item in items) + self._buffers(held, grown, arriving, leaving)
-        # What is read beyond as well has its send buffers already.
-        room += limits.channel_slots * sum(
-            t.memory.sent_room for t in sent if not t.readers & ~grown
-        )
-        room += self._hungriest(grown & ~held)
-        # Memory is handed out in whole blocks.
-        over = room - sram // limits.buffer_alignment_bytes * limits.buffer_alignment_bytes
-        if over > 0:
-            rate = limits.stream_bytes_per_s
-            if not rate or over > weights or over / rate >= period_s:
-                return True, False
+        over = self._over(held, grown, arriving, chip, items)
+        if over is None or (over and over / limits.stream_bytes_per_s >= period_s):
+            return True, False
         return True, True
 
+    def _keeps_pins(self, inside: int, grown: int, chip: int) -> bool:
+        """Whether all pinned units of a window belong to its chip, and all of those are there."""
+        wanted = self._pinned_to.get(chip, 0)
+        return not (inside & self._pinned & ~wanted or wanted & ~grown)
+
+    def _needed(self, inside: list[int]) -> list[_Item]:
+        """What some units on one chip need once."""
+        needed = set[int]().union(*(self._needs[u] for u in inside))
+        return [self._items[i] for i in sorted(needed)]
+
+    def _over(
+        self, held: int, grown: int, arriving: list[PlainWay], chip: int, items: list[_Item]
+    ) -> int | None:
+        """Bytes of weights that a chip has to stream; None where nothing helps.
+
+        Args:
+            held: the ideal at which the chip takes over.
+            grown: the one at which it hands over.
+            arriving: what crosses `held`.
+            chip: the chip.
+            items: what its units need.
+        """
+        limits, leaving = self._limits, self._crossing(grown)
+        room = sum(item.room for item in items) + self._buffers(held, grown, arriving, leaving)
+        # What is read beyond as well has its send buffers already.
+        if not self._ends:
+            room += limits.channel_slots * sum(
+                t.memory.sent_room
+                for u in units_of(grown & ~held)
+                for t in self._made[u]
+                if t.to_host and not t.readers & ~grown
+            )
+        room += self._hungriest(grown & ~held)
+        # Memory is handed out in whole blocks.
+        block = limits.buffer_alignment_bytes
+        over = max(room - limits.sram_bytes[chip] // block * block, 0)
+        movable = sum(item.weight for item in items) if limits.stream_bytes_per_s else 0
+        return over if over <= movable else None
+
     def _buffers(
-        self, held: int, grown: int, arriving: list[_Tensor], leaving: list[_Tensor]
+        self, held: int, grown: int, arriving: list[PlainWay], leaving: list[PlainWay]
     ) -> int:
         inside = grown & ~held
         room = sum(t.memory.room for t in arriving if t.relayed or t.readers & inside)
@@ -336,18 +369,19 @@ class IdealCheck:
                     held[u] = held.get(u, 0) + tensor.live_room
         return max(held.values(), default=0)
 
-    def _detour(self, held: int, grown: int, arriving: list[_Tensor]) -> bool:
+    def _detour(self, held: int, grown: int, arriving: list[PlainWay]) -> bool:
         """Whether a unit of the window lies on a path beside a dependency that passes it."""
         inside = grown & ~held
         return any(
             inside & self._below[t.producer.bit_length() - 1] & self._above[v]
             for t in arriving
             if t.producer
-            for v in _units(t.readers & ~grown)
+            for v in units_of(t.readers & ~grown)
         )
 
 
-def _units(bits: int) -> list[int]:
+def units_of(bits: int) -> list[int]:
+    """The units of a set, ascending."""
     found: list[int] = []
     while bits:
         low = bits & -bits

@@ -31,6 +31,11 @@ class _Label:
             seconds <= other.there_s[t] for t, seconds in self.there_s.items()
         )
 
+    def merged_with(self, other: _Label) -> _Label:
+        """What is as early as either."""
+        there_s = {t: min(seconds, other.there_s[t]) for t, seconds in self.there_s.items()}
+        return _Label(there_s, min(self.end_s, other.end_s))
+
 
 class LabelCheck(IdealCheck):
     """Asks whether a chain of order ideals answers within a latency, below a period."""
@@ -72,6 +77,53 @@ class LabelCheck(IdealCheck):
                 if self.windows > self._most_windows:
                     return None
             reached = further
+        return True
+
+    def none_merged_within(
+        self, latency_s: float, period_s: float, *, strictly: bool
+    ) -> bool | None:
+        """The same where all chains up to an ideal are one that has the best times of each.
+
+        True tells of all chains; False only that the merged ones do not show it. Of chips that
+        differ nothing is shown.
+        """
+        p = self._problem
+        if (
+            len(set(p.limits.sram_bytes)) > 1
+            or len(set(p.limits.chip_speed)) > 1
+            or (p.pinned_chip >= 0).any()
+        ):
+            return None
+        if self._host_s() >= period_s:
+            return True
+
+        def late(seconds: float) -> bool:
+            return seconds >= latency_s if strictly else seconds > latency_s
+
+        most_s = min(period_s, latency_s * (1.0 + 1e-9))
+        merged: dict[int, _Label] = {0: _Label({}, 0.0)}
+        fewest, by_size = {0: 0}, [[0], *([] for _ in self._fixed)]
+        for same_size in by_size[:-1]:
+            for held in sorted(same_size):
+                label = merged[held]
+                if fewest[held] >= p.num_chips or late(self._least_s(label, held)):
+                    continue
+                chip = min(fewest[held], 1)
+                for grown in self._chips_from(held, chip, most_s):
+                    self.windows += 1
+                    whole = grown == self._all
+                    there_s, end_s = self._play.chip(chip, held, grown, label.there_s, whole)
+                    after = _Label(there_s, max(end_s, label.end_s))
+                    if late(self._least_s(after, grown)):
+                        continue
+                    if whole:
+                        return False
+                    if grown not in merged:
+                        by_size[grown.bit_count()].append(grown)
+                    merged[grown] = after.merged_with(merged.get(grown, after))
+                    fewest[grown] = min(fewest.get(grown, p.num_chips), fewest[held] + 1)
+                if self.windows > self._most_windows:
+                    return None
         return True
 
     def _ways_to_the_end(self) -> list[float]:

@@ -6,24 +6,43 @@ import re
 from importlib.metadata import entry_points
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mcm_compiler.contracts.objectives import Objective
-from mcm_passes.families.ring.objectives import frontier, latency_bounds
+from mcm_passes.families.ring.objectives import (
+    energy_search,
+    frontier,
+    joules,
+    latency_bounds,
+)
 from mcm_passes.families.ring.objectives.checks.objective_checkers import (
     CRITICAL_PATH,
+    ENERGY_CHAINS,
     LABEL_CHAINS,
+    LEAST_ENERGY,
+    MERGED_CHAINS,
     SHARED_WORK,
+    EnergyChainArgument,
     LabelArgument,
+    MergedArgument,
 )
+from mcm_passes.families.ring.objectives.label_search import LabelLattice
 from mcm_passes.families.ring.objectives.latency_bounds import critical_path, shared_work
 from tests.generators.branching_problems import branching_problem
 from tests.generators.objective_problems import objective_problem
 from tests.oracles.plain_objectives import all_figures
 
-LATENCY = Objective("latency")
+LATENCY, ENERGY = Objective("latency"), Objective("energy")
 DOCUMENT = Path(__file__).parents[7] / "docs" / "explanation" / "objectives.md"
-CLAIMED = {frontier.PROOF, latency_bounds.CRITICAL_PATH, latency_bounds.SHARED_WORK}
+CLAIMED = {
+    frontier.PROOF,
+    frontier.MERGED,
+    latency_bounds.CRITICAL_PATH,
+    latency_bounds.SHARED_WORK,
+    energy_search.PROOF,
+    joules.LEAST_ENERGY,
+}
 
 
 def test_every_kind_of_proof_has_a_check_and_is_documented():
@@ -61,8 +80,63 @@ def test_quick_bounds_are_shown_as_they_are_found(seed):
         assert checker.rules_out(problem, Objective(max_latency_s=seconds * 2), 1e-9) is None
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_merged_chains_are_ruled_out_as_they_are_found(seed):
+    problem = objective_problem(seed, most_units=5)
+    lattice = LabelLattice.of(problem, 1000)
+    bound_s, _ = lattice.merged(np.inf, np.inf, 100_000)
+    if len(set(problem.limits.chip_speed)) > 1:
+        assert MERGED_CHAINS.rules_out(problem, LATENCY, 1e-9) is None
+        return
+    if not np.isfinite(bound_s):
+        assert MERGED_CHAINS.rules_out(problem, LATENCY, 1e3)
+        return
+    early, late = Objective(max_latency_s=bound_s * 0.99), Objective(max_latency_s=bound_s * 1.01)
+    if not problem.streams:
+        # Streamed weights delay what is played here without them.
+        assert MERGED_CHAINS.rules_out(problem, LATENCY, bound_s * (1.0 - 1e-8))
+        assert MERGED_CHAINS.rules_out(problem, early, np.inf)
+    assert not MERGED_CHAINS.rules_out(problem, LATENCY, bound_s * (1.0 + 1e-6))
+    assert not MERGED_CHAINS.rules_out(problem, late, np.inf)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_energies_are_ruled_out_up_to_the_optimum(seed):
+    problem = objective_problem(seed, most_units=5)
+    if not (known := all_figures(problem)):
+        assert ENERGY_CHAINS.rules_out(problem, ENERGY, 1e3)
+        return
+    least_j = min(one.energy_j for one in known)
+    assert ENERGY_CHAINS.rules_out(problem, ENERGY, least_j * (1.0 - 1e-8))
+    assert ENERGY_CHAINS.rules_out(problem, ENERGY, least_j * (1.0 + 1e-6)) is False
+    bound = joules.least_energy(problem).seconds
+    assert LEAST_ENERGY.rules_out(problem, ENERGY, bound * (1.0 - 1e-8))
+    assert not LEAST_ENERGY.rules_out(problem, ENERGY, bound * (1.0 + 1e-8))
+
+
+@pytest.mark.parametrize("checker", [CRITICAL_PATH, SHARED_WORK, LABEL_CHAINS])
+def test_an_argument_about_times_says_nothing_of_energy(checker):
+    problem = objective_problem(0)
+    assert checker.rules_out(problem, ENERGY, 1e-30) is None
+
+
+@pytest.mark.parametrize("checker", [LEAST_ENERGY, ENERGY_CHAINS])
+def test_an_argument_about_energy_says_nothing_of_times(checker):
+    problem = objective_problem(0)
+    assert checker.rules_out(problem, LATENCY, 1e-30) is None
+    assert checker.rules_out(problem, Objective(max_latency_s=1e-3), 1e-30) is None
+
+
+def test_too_many_ideals_leave_an_energy_open():
+    problem = objective_problem(3)
+    assert problem.num_units > 3
+    least_j = joules.least_energy(problem).seconds
+    few = EnergyChainArgument(most_windows=1)
+    assert few.rules_out(problem, ENERGY, least_j * 1.5) is None
+
+
 def test_what_takes_too_long_is_left_open():
     problem = branching_problem(chains=2, length=3, chips=3)
-    few = LabelArgument(most_windows=1)
-    assert few.rules_out(problem, LATENCY, float(problem.compute_s.sum())) is None
-    assert "too many" in few.undecided
+    for few in (LabelArgument(most_windows=1), MergedArgument(most_windows=1)):
+        assert few.rules_out(problem, LATENCY, float(problem.compute_s.sum())) is None
+        assert "too many" in few.undecided
