@@ -1,0 +1,239 @@
+"""What throughput costs in latency: the front of ResNet-50, each point with its bound.
+
+Compiles the model at -O2 with all passes up to the simulator: for the least latency, for the most
+throughput within each of some limits on the latency, without a limit, and on the fewest chips for a
+throughput. Writes `tools/reproduce/data/latency_front.json`, `docs/results/latency-front.md`, and
+with the extra `reproduce` the plot in it. Nothing is random but the weights, which count for
+nothing here, and the seed of the compile, 0.
+
+    python tools/reproduce/latency_front.py
+    python tools/reproduce/latency_front.py --page-only
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from mcm_compiler import CompileOptions
+from mcm_compiler.api import run_passes
+from mcm_compiler.contracts.partition import PARTITION
+from mcm_compiler.contracts.replication import REPLICATION
+from mcm_compiler.contracts.simulation import SIMULATION
+from mcm_compiler.text.units import count_text, percent_text, seconds_text
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "tools" / "reproduce" / "data" / "latency_front.json"
+PAGE = ROOT / "docs" / "results" / "latency-front.md"
+PLOT = ROOT / "docs" / "results" / "images" / "latency_front.png"
+VERSIONS = ("mcm-compiler", "numba", "numpy", "onnx")
+PASSES = "simplify,fuse,annotate_cost,parallelize,partition,legalize,split,lower,simulate"
+MODEL, TARGET, RATE_PER_S = "zoo:resnet50", "mcm36", 10_000.0
+HEADS = (
+    "options", "pipelines", "chips", "latency", "simulated", "per inference",
+    "inferences/s, simulated", "objective", "its bound", "proof",
+)  # fmt: skip
+LIMITS_MS = (2.29, 2.31, 2.35, 2.40, 2.45, 2.50)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Compiles unless told not to, and writes data, page and plot."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--page-only", action="store_true", help="take the data on record")
+    if not parser.parse_args(arguments).page_only:
+        DATA.write_text(json.dumps(measured(), indent=1) + "\n", encoding="utf-8")
+    data = json.loads(DATA.read_text(encoding="utf-8"))
+    PAGE.write_text(page(data), encoding="utf-8")
+    try:
+        plot(data, PLOT)
+    except ImportError:
+        print(f"{PLOT.name} stays as it was: install the extra 'reproduce'", file=sys.stderr)
+    return 0
+
+
+def asked() -> dict[str, dict[str, Any]]:
+    """Options of each compile by their spelling on the command line."""
+    limits = {f"--max-latency {limit:.2f}ms": {"max_latency_s": limit / 1e3} for limit in LIMITS_MS}
+    chips = {"objective": "chips", "throughput": RATE_PER_S}
+    return {
+        "--objective latency": {"objective": "latency"},
+        **limits,
+        "": {},
+        f"--objective chips --throughput {RATE_PER_S:.0f}": chips,
+    }
+
+
+def measured() -> dict[str, Any]:
+    """A row for each compile, with what made it."""
+    rows: list[dict[str, Any]] = []
+    for option, chosen in asked().items():
+        rows.append({"option": option, **point(MODEL, TARGET, chosen)})
+        print(rows[-1], flush=True)
+    return {
+        "command": "python tools/reproduce/latency_front.py",
+        "model": MODEL,
+        "target": TARGET,
+        "level": 2,
+        "seed": 0,
+        "versions": {name: metadata.version(name) for name in VERSIONS},
+        "rows": rows,
+    }
+
+
+def point(model: str, target: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """What a compile with some options comes to; seconds are those of the whole package."""
+    found, _, _ = run_passes(model, target, CompileOptions(level=2, passes=PASSES, **chosen))
+    partition, simulation = PARTITION.get(found), SIMULATION.get(found)
+    pipelines, figures = REPLICATION.get(found).replicas, partition.figures
+    bounds: dict[str, Any] = {}
+    if figures is not None:
+        weakest = figures.weakest
+        bounds = {
+            "value": figures.value,
+            "bound": figures.bound,
+            "proof": weakest.proof if weakest is not None else "",
+            "latency_s": figures.latency_s,
+        }
+    return {
+        "pipelines": pipelines,
+        "chips": pipelines * partition.num_chips_used,
+        "period_s": partition.period_s / pipelines,
+        **bounds,
+        "simulated_period_s": simulation.period_s / pipelines,
+        "simulated_latency_s": simulation.latency_s,
+    }
+
+
+def page(data: Mapping[str, Any]) -> str:
+    """The document of the data."""
+    rows = data["rows"]
+    first, limited = rows[0], [row for row in rows if row["option"].startswith("--max")]
+    plain = next(row for row in rows if not row["option"])
+    fewest = rows[-1]
+    versions = ", ".join(f"{name} {version}" for name, version in data["versions"].items())
+    table = "\n".join(_line(row) for row in rows)
+    each = first["chips"] // first["pipelines"]
+    lost = plain["period_s"] / first["period_s"]
+    extra = plain["simulated_latency_s"] / first["simulated_latency_s"] - 1.0
+    gained = first["period_s"] / limited[0]["period_s"]
+    return f"""\
+# Throughput against latency
+
+How much throughput a limit on the latency costs, for ResNet-50 on `{data["target"]}` at `-O2`,
+seed {data["seed"]}. This page is generated by
+
+    {data["command"]}
+
+with {versions}.
+Each row is a compile of `{data["model"]}` with the options in its first column; what they mean is
+told in [objectives](../explanation/objectives.md).
+
+| {" | ".join(HEADS)} |
+|---|{"---:|" * (len(HEADS) - 1)}
+{table}
+
+Latency is that of one inference in an empty package. What is not simulated is that of the cost
+model, and bounds are under it. The row without options asks for the least period and has the bound
+of [periods](../explanation/proofs.md).
+
+![Throughput against latency](images/latency_front.png)
+
+- The least latency takes {count_text(each, "chip")} for each pipeline: branches of the network run
+  side by side, and the package has {percent_text(lost)} of the throughput that it has without a
+  limit.
+- From there to the most throughput it is {percent_text(extra)} of latency, simulated: the model
+  fits one chip, so that a pipeline of several saves only what runs beside its longest way.
+  `{limited[0]["option"]}` already brings {gained:.2f} times the throughput of the least latency.
+- {RATE_PER_S:,.0f} inferences/s take {count_text(fewest["chips"], "chip")}; no
+  {fewest["bound"] - 1:.0f} reach them.
+"""
+
+
+def _line(row: Mapping[str, Any]) -> str:
+    option = f"`{row['option']}`" if row["option"] else "none"
+    latency = _milliseconds(row["latency_s"]) if row.get("latency_s") else "-"
+    cells = [
+        option,
+        str(row["pipelines"]),
+        str(row["chips"]),
+        latency,
+        _milliseconds(row["simulated_latency_s"]),
+        seconds_text(row["period_s"]),
+        f"{1.0 / row['simulated_period_s']:,.0f}",
+        *_bound(row),
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def _bound(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Value, bound and proof of what was asked for."""
+    if "value" not in row:
+        return "-", "-", "-"
+    if "chips" in row["option"]:
+        return f"{row['value']:.0f} chips", f"{row['bound']:.0f} chips", f"`{row['proof']}`"
+    text = _milliseconds if "objective" in row["option"] else seconds_text
+    gap = percent_text(row["value"] / row["bound"] - 1.0)
+    return text(row["value"]), f"{text(row['bound'])} ({gap})", f"`{row['proof']}`"
+
+
+def _milliseconds(seconds: float) -> str:
+    """With a digit more than elsewhere: limits lie close together here."""
+    return f"{seconds * 1e3:.3f} ms"
+
+
+def plot(data: Mapping[str, Any], path: Path) -> None:
+    """Writes the front: analytic latency against throughput, and where no placement is.
+
+    Args:
+        data: as `measured` gives it.
+        path: a PNG file.
+
+    Raises:
+        ImportError: without the extra `reproduce`.
+    """
+    # An extra of its own, which type checks do without.
+    import matplotlib as mpl  # pyright: ignore[reportMissingImports]
+
+    mpl.use("Agg")
+    from matplotlib import pyplot  # pyright: ignore[reportMissingImports]
+
+    rows = [row for row in data["rows"] if row.get("latency_s") and "chips" not in row["option"]]
+    x = [row["latency_s"] * 1e3 for row in rows]
+    figure, panel = pyplot.subplots(figsize=(6.8, 3.6))
+    limited = [row for row in rows if "--max" in row["option"]]
+    limits = [float(row["option"].split()[1].removesuffix("ms")) for row in limited]
+    panel.step(
+        limits,
+        [1.0 / row["bound"] for row in limited],
+        where="pre",
+        color="black",
+        linewidth=0.6,
+        label="no placement is beyond",
+    )
+    panel.plot(x, [1.0 / row["period_s"] for row in rows], "o", label="cost model")
+    panel.plot(
+        [row["simulated_latency_s"] * 1e3 for row in rows],
+        [1.0 / row["simulated_period_s"] for row in rows],
+        "x",
+        label="simulated",
+    )
+    for row, at in zip(rows, x, strict=True):
+        text = count_text(row["pipelines"], "pipeline")
+        panel.annotate(
+            text, (at, 1.0 / row["period_s"]), (4, -9), textcoords="offset points", fontsize=7
+        )
+    panel.set_xlabel("latency of one inference, ms")
+    panel.set_ylabel("inferences/s")
+    panel.legend(fontsize=8)
+    figure.tight_layout()
+    # No date and no version in the file, so that the same data gives the same bytes.
+    figure.savefig(path, dpi=80, metadata={"Software": None})
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
