@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import onnx
@@ -29,13 +30,13 @@ from mcm_compiler.contracts.cost import NODE_COST
 from mcm_compiler.contracts.partition import CHIP
 from mcm_compiler.contracts.replication import REPLICATION, Replication
 from mcm_compiler.contracts.sharding.sharding import APPLIED_PLAN, SHARDING_PLAN, DividedTensor
-from mcm_compiler.contracts.sharding.specs import shard_value
+from mcm_compiler.contracts.sharding.specs import sharded_dim
 from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.graph.source import SourceModel
 from mcm_compiler.ir.rewriting.device_stages import (
+    HOST_CONFIGURATION,
     MULTI_DEVICE_IR_VERSION,
     free_name,
-    stage_on_host,
 )
 from mcm_compiler.ir.rewriting.writer import DataLocation, write_with_data
 
@@ -51,6 +52,10 @@ class _Placement:
     group: str | None = None
     seconds: float | None = None
     on_host: bool = False
+
+
+_NOWHERE = _Placement()
+"""Of an op that no compiled op stems from."""
 
 
 def write_annotated(
@@ -70,41 +75,76 @@ def write_annotated(
         folder: where to write.
         shared: where the chips' data files hold which tensors (by `id`).
     """
+    amend = partial(_annotate, source.original, compiled, num_chips)
+    path = folder / layout.ANNOTATED
+    write_with_data(source.original, path, layout.ANNOTATED_DATA, shared, amend)
+
+
+def _annotate(model: ir.Model, compiled: ir.Model, num_chips: int, text: onnx.ModelProto) -> None:
+    """Adds to the text of the source model what is known of its ops."""
     placements = _placements(compiled)
     replication = REPLICATION.find(compiled) or Replication(1, num_chips)
-    model = source.original.clone()
-    model.ir_version = max(model.ir_version, MULTI_DEVICE_IR_VERSION)
-    configuration = model.add_device_configuration(
-        free_name("mcm", [c.name for c in model.device_configurations]),
-        device_names=[f"chip_{chip}" for chip in range(num_chips)],
-    )
+    text.ir_version = max(text.ir_version, MULTI_DEVICE_IR_VERSION)
+    configuration = _add_configuration(text, "mcm", [f"chip_{chip}" for chip in range(num_chips)])
+    host: ir.ModelConfiguration | None = None
+    if any(placement.on_host for placement in placements.values()):
+        host = _add_configuration(text, HOST_CONFIGURATION, [RUNS_ON_HOST])
     placeable = {node.name for node in placeable_nodes(model.graph)}
-    for node in model.graph:
-        node.metadata_props.pop(RUNS_ON_PROPERTY, None)  # of an earlier compile
-        placement = placements.get(node.name or "")
-        if placement is None or not placement.chips:
-            if node.name in placeable:
-                node.metadata_props[REMOVED_PROPERTY] = "true"
-            continue
-        places = replication.places(placement.chips)
-        node.metadata_props[CHIP_PROPERTY] = ",".join(map(str, places))
-        if placement.group is not None:
-            node.metadata_props[GROUP_PROPERTY] = placement.group
-        if placement.seconds is not None:
-            node.metadata_props[COST_PROPERTY] = repr(placement.seconds)
-        node.set_pipeline_stage(configuration, min(placement.chips))
-        if placement.on_host:
-            node.metadata_props[RUNS_ON_PROPERTY] = RUNS_ON_HOST
-    stage_on_host(model)
+    specs = _sharding_specs(model, divided_tensors(compiled), placements, replication)
+    for node, op in zip(model.graph, text.graph.node, strict=True):
+        placement = placements.get(node.name or "", _NOWHERE)
+        if placement.chips:
+            _note(op, _known_of(placement, replication))
+        else:
+            _note(op, {REMOVED_PROPERTY: "true"} if node.name in placeable else {})
+        stage = min(placement.chips, default=None)
+        if sharded := specs.get(node.name or ""):
+            known = ir.NodeDeviceConfiguration(configuration, tuple(sharded), stage)
+            op.device_configurations.append(ir.serde.serialize_node_device_configuration(known))
+        elif stage is not None:
+            op.device_configurations.add(configuration_id=configuration.name, pipeline_stage=stage)
+        if placement.on_host and host is not None:
+            op.device_configurations.add(configuration_id=host.name, pipeline_stage=0)
+    noted: dict[str, str] = {}
     if replication.replicas > 1:
-        model.metadata_props[REPLICAS_PROPERTY] = str(replication.replicas)
-        model.metadata_props[CHIPS_EACH_PROPERTY] = str(replication.chips_each)
+        noted[REPLICAS_PROPERTY] = str(replication.replicas)
+        noted[CHIPS_EACH_PROPERTY] = str(replication.chips_each)
     if APPLIED_PLAN.present(compiled):
-        model.metadata_props[PLANNED_PROPERTY] = "true"
-    _add_shardings(model, configuration, divided_tensors(compiled), placements, replication)
-    path = folder / layout.ANNOTATED
-    write_with_data(model, path, layout.ANNOTATED_DATA, shared)
-    _read_back(path, configuration.name)
+        noted[PLANNED_PROPERTY] = "true"
+    if noted:
+        _note(text, noted)
+
+
+def _known_of(placement: _Placement, replication: Replication) -> dict[str, str]:
+    """What the properties of an op that is placed say."""
+    known = {CHIP_PROPERTY: ",".join(map(str, replication.places(placement.chips)))}
+    if placement.group is not None:
+        known[GROUP_PROPERTY] = placement.group
+    if placement.seconds is not None:
+        known[COST_PROPERTY] = repr(placement.seconds)
+    if placement.on_host:
+        known[RUNS_ON_PROPERTY] = RUNS_ON_HOST
+    return known
+
+
+def _add_configuration(
+    text: onnx.ModelProto, base: str, devices: list[str]
+) -> ir.ModelConfiguration:
+    """Adds a configuration of these devices under a free name."""
+    name = free_name(base, [known.name for known in text.configuration])
+    added = ir.ModelConfiguration(name, len(devices), tuple(devices))
+    text.configuration.append(ir.serde.serialize_model_configuration(added))
+    return added
+
+
+def _note(owner: onnx.ModelProto | onnx.NodeProto, noted: Mapping[str, str]) -> None:
+    """Sets properties, in the order of their names; where an earlier compile ran an op is gone."""
+    known = {entry.key: entry.value for entry in owner.metadata_props} | dict(noted)
+    if RUNS_ON_PROPERTY not in noted:
+        known.pop(RUNS_ON_PROPERTY, None)
+    del owner.metadata_props[:]
+    for key in sorted(known):
+        owner.metadata_props.add(key=key, value=known[key])
 
 
 def divided_tensors(compiled: ir.Model) -> list[DividedTensor]:
@@ -119,36 +159,37 @@ def divided_tensors(compiled: ir.Model) -> list[DividedTensor]:
     ]
 
 
-def _add_shardings(
+def _sharding_specs(
     model: ir.Model,
-    configuration: ir.ModelConfiguration,
     tensors: Iterable[DividedTensor],
     placements: Mapping[str, _Placement],
     replication: Replication,
-) -> None:
-    """ONNX's `ShardingSpec` on each op of the source model that has a divided tensor.
+) -> dict[str, list[ir.ShardingSpec]]:
+    """ONNX's `ShardingSpec` by op of the source model that has a divided tensor.
 
     Its devices are the chips that run the op's shards, in all pipelines; several may share a chip.
     """
-    nodes = {node.name: node for node in model.graph}
-    for divided in tensors:
-        node = nodes.get(divided.node)
+    divided = list(tensors)
+    wanted = {tensor.node for tensor in divided}
+    nodes = {node.name: node for node in model.graph if node.name in wanted}
+    specs: defaultdict[str, list[ir.ShardingSpec]] = defaultdict(list)
+    for tensor in divided:
+        node = nodes.get(tensor.node)
         if node is None:
             continue
         of_node = {v.name: v for v in (*node.inputs, *node.outputs) if v is not None}
-        value = of_node.get(divided.tensor)
-        if value is not None and not node.sharding_of(value):
-            placed = placements.get(divided.node)
-            devices = replication.places(placed.chips) if placed is not None else ()
-            shard_value(
-                node,
+        value = of_node.get(tensor.tensor)
+        if value is None or any(spec.value is value for spec in specs[tensor.node]):
+            continue
+        chips = placements.get(tensor.node, _NOWHERE).chips
+        specs[tensor.node].append(
+            ir.ShardingSpec(
                 value,
-                configuration,
-                axis=divided.axis,
-                num_shards=divided.shards,
-                runs=divided.runs,
-                device_indices=devices,
+                tuple(replication.places(chips)),
+                sharded_dims=(sharded_dim(value, tensor.axis, tensor.shards, tensor.runs),),
             )
+        )
+    return specs
 
 
 def _placements(compiled: ir.Model) -> dict[str, _Placement]:
@@ -166,12 +207,3 @@ def _placements(compiled: ir.Model) -> dict[str, _Placement]:
         if (cost := NODE_COST.find(node)) is not None:
             placement.seconds = (placement.seconds or 0.0) + cost.seconds
     return placements
-
-
-def _read_back(path: Path, configuration: str) -> None:
-    """Serialisers drop the multi-device fields below IR version 11 without an error."""
-    proto = onnx.load(path, load_external_data=False)
-    named = any(c.name == configuration for c in proto.configuration)
-    staged = any(node.device_configurations for node in proto.graph.node)
-    if not named or not staged:
-        raise RuntimeError("the multi-device fields of annotated.onnx were lost in writing")

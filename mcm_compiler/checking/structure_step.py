@@ -5,21 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import onnx
 import onnx_ir as ir
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.emit import tensor_entry
 from mcm_compiler.artifact.manifest import Manifest, read_manifest
 from mcm_compiler.checking.entry.structure_check import load_chips
-from mcm_compiler.checking.user_model import UserModel
+from mcm_compiler.checking.user_model import UserModel, raw_model, read_raw_proto
 from mcm_compiler.contracts.verification import StructureProof
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.equivalence.same_model import model_differences
+from mcm_compiler.equivalence.same_spelling import spelt_alike
 from mcm_compiler.equivalence.structure_proof import prove_chips
 from mcm_compiler.equivalence.values.followed_passes import constant_bytes
 from mcm_compiler.equivalence.values.weight_contents import WeightContents
 from mcm_compiler.graph.dimensions import free_inputs
 from mcm_compiler.graph.map_types import load_model
+from mcm_compiler.graph.source import SourceModel
 from mcm_compiler.text.units import count_text
 
 MAX_NAMED = 5
@@ -74,6 +77,35 @@ def original_faults(
         )
         for found in model_differences(original, annotated, contents)[:MAX_NAMED]
     ]
+
+
+def emitted_model(folder: Path, source: SourceModel) -> tuple[ir.Model, list[Diagnostic]]:
+    """The model of `annotated.onnx`, held against the user's file if it was read from one.
+
+    Where both files are spelt alike the import has changed nothing: then it is the imported model,
+    which takes a fraction of the time of reading both files and numbering their values.
+
+    Args:
+        folder: where it was emitted.
+        source: that it was compiled from.
+
+    Returns:
+        The model, and MCM-V062 where it is another one than the user's.
+
+    Raises:
+        CompileError: as `read_raw`.
+    """
+    path = folder / layout.ANNOTATED
+    if source.path is None:
+        return load_model(path), []
+    raw = read_raw_proto(source.path)
+    text = onnx.load(path, load_external_data=False)
+    if spelt_alike(raw, source.path.absolute().parent, text, folder):
+        return source.original, []
+    del text
+    annotated = load_model(path)
+    raw_one = raw_model(raw, source.path)
+    return annotated, original_faults(raw_one, annotated, source.name)
 
 
 def structure_faults(proof: StructureProof) -> list[Diagnostic]:

@@ -14,7 +14,7 @@ from mcm_compiler.contracts import zoo
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.graph.map_types import model_from_proto
 from mcm_compiler.graph.source import SOURCE
-from mcm_compiler.ir.reading.importer import import_model, import_onnx
+from mcm_compiler.ir.reading.importer import import_model, import_onnx, sort_nodes
 from mcm_compiler.ir.reading.opset_conversion import lower_opset
 from mcm_compiler.ir.reading.sparse_weights import expand_sparse_weights
 
@@ -57,23 +57,44 @@ def read_raw(path: Path) -> ir.Model:
 
     An opset that is newer than onnxruntime loads is converted, as in an import of the file.
 
-
     Raises:
         CompileError: MCM-I003 for a file that is no model, MCM-I005 for an opset that cannot be
             converted.
+    """
+    return raw_model(read_raw_proto(path), path)
+
+
+def read_raw_proto(path: Path) -> onnx.ModelProto:
+    """The text of a file, as `read_raw` takes it.
+
+    Raises:
+        CompileError: as `read_raw`.
     """
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(path.read_bytes())
         lower_opset(proto)
         expand_sparse_weights(proto)
-        model = model_from_proto(proto)
-        for graph in model.graphs():
-            graph.sort()
     except (OSError, DecodeError, ValueError, TypeError) as error:
-        reason = " ".join(str(error).split())[:300]
-        raise CompileError(
-            Diagnostic("MCM-I003", f"the model cannot be read: {reason}", at=str(path))
-        ) from error
+        raise _unreadable(path, error) from error
+    return proto
+
+
+def raw_model(proto: onnx.ModelProto, path: Path) -> ir.Model:
+    """The model of `read_raw_proto`.
+
+    Raises:
+        CompileError: MCM-I003 if it is none.
+    """
+    try:
+        model = model_from_proto(proto)
+        sort_nodes(model)
+    except (ValueError, TypeError) as error:
+        raise _unreadable(path, error) from error
     ir.external_data.set_base_dir(model.graph, path.absolute().parent)
     return model
+
+
+def _unreadable(path: Path, error: Exception) -> CompileError:
+    reason = " ".join(str(error).split())[:300]
+    return CompileError(Diagnostic("MCM-I003", f"the model cannot be read: {reason}", at=str(path)))

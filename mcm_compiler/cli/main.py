@@ -152,7 +152,7 @@ def main() -> None:
         os._exit(failed)
     # Graphs are many small objects that all stay alive, so that most collections find nothing; with
     # Python's own thresholds they are 40 % of the time of a compile of 20,000 ops.
-    gc.set_threshold(100_000, 20, 20)
+    gc.set_threshold(1_000_000, 50, 1000)
     supervise(sys.argv[1:])
     if not is_heard() and may_leave_something(sys.argv[1:]):
         end_by_raising(silent=False)

@@ -71,6 +71,10 @@ def _configuration(
     scope: _Scope,
     known: Mapping[str, ir.ModelConfiguration],
 ) -> ir.NodeDeviceConfiguration:
+    if not proto.sharding_spec and proto.configuration_id in known:
+        # Of a placed model every node has one.
+        stage = proto.pipeline_stage if proto.HasField("pipeline_stage") else None
+        return ir.NodeDeviceConfiguration(known[proto.configuration_id], pipeline_stage=stage)
     values = scope.values if proto.sharding_spec else {}
     read = ir.serde.deserialize_node_device_configuration(proto, values)
     if proto.configuration_id in known:

@@ -19,23 +19,24 @@ def check_invariants(model: ir.Model) -> list[str]:
     for value in defined:
         value_names.add(value.name or "")
     for node in model.graph:
-        if not node.name:
+        name = node.name
+        if not name:
             broken.append(f"a node of type '{node.op_type}' has no name")
-        elif node.name in node_names:
-            broken.append(f"two nodes are named '{node.name}'")
-        node_names.add(node.name or "")
+        elif name in node_names:
+            broken.append(f"two nodes are named '{name}'")
+        node_names.add(name or "")
         broken += [
-            f"node '{node.name}' reads '{value.name}' before it is produced"
+            f"node '{name}' reads '{value.name}' before it is produced"
             for value in node.inputs
             if value is not None and value not in defined
         ]
         for value in node.outputs:
             defined.add(value)
-            if not value.name:
+            if not (made := value.name):
                 continue
-            if value.name in value_names:
-                broken.append(f"two values are named '{value.name}'")
-            value_names.add(value.name)
+            if made in value_names:
+                broken.append(f"two values are named '{made}'")
+            value_names.add(made)
     broken += [
         f"graph output '{value.name}' is never produced"
         for value in model.graph.outputs

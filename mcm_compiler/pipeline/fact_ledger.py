@@ -137,15 +137,12 @@ def _facts_of(model: ir.Model) -> _Held:
     facts: _Held = {}
     # The stores are taken once, not once for each key.
     stores = [(node, node.meta.data) for node in model.graph]
+    there = set[str]().union(*(store for _, store in stores))
     for key in known_keys():
         if key.on == "model":
             if key.present(model):
                 facts[key.name] = key.get(model)
             continue
-        name = key.name
-        found = _OfNodes(
-            (node, fact) for node, store in stores if (fact := store.get(name)) is not None
-        )
-        if found:
-            facts[key.name] = found
+        if (name := key.name) in there:
+            facts[name] = _OfNodes((node, store[name]) for node, store in stores if name in store)
     return facts

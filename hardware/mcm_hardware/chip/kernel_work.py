@@ -206,6 +206,8 @@ def is_constant(value: ir.Value) -> bool:
     The search gives up after `CONSTANT_SEARCH` producers and answers False; the whole-graph
     answer is `mcm_compiler.graph.constants.constant_values`.
     """
+    if value.producer() is None:
+        return value.is_initializer() or value.const_value is not None
     pending = [value]
     visited = 0
     while pending:

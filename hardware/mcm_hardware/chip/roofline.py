@@ -9,7 +9,7 @@ runs on the engine that is faster at it (`engine_choice.py`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import onnx_ir as ir
 
@@ -17,8 +17,12 @@ from mcm_compiler.contracts.cost import Engine, NodeCost
 from mcm_hardware.chip.chip_spec import ChipSpec
 from mcm_hardware.chip.engine_choice import runs_on_vector_unit
 from mcm_hardware.chip.kernel_work import KernelWork, is_view, kernel_work
+from mcm_hardware.chip.op_likeness import Likeness, likeness
 from mcm_hardware.chip.tile_cycles import streaming_cycles
 from mcm_hardware.op_costs.control_flow import CONTROL_FLOW, bodies_of
+
+MAX_KNOWN = 10_000
+"""Kinds of ops whose costs one model keeps."""
 
 EngineTimes = dict[Engine, float]
 """Seconds that a kernel keeps each engine busy."""
@@ -55,6 +59,9 @@ class Roofline:
     chip: ChipSpec
     timing: Timing = engine_times
     name: str = "roofline"
+    _known: dict[Likeness, NodeCost] = field(
+        default_factory=dict[Likeness, NodeCost], init=False, repr=False, compare=False
+    )
 
     def storage_bytes(self, value: ir.Value) -> int:
         """Bytes of `value` in SRAM and on a link; 0 where its type or rank is unknown."""
@@ -79,8 +86,14 @@ class Roofline:
         sums is at most the sum of maxima.
         Control-flow ops do not fuse; a group with one of them costs the sum.
         """
-        cost = self._reference_cost(nodes)
-        return replace(cost, seconds=cost.seconds / self.chip.speed)
+        like = likeness(nodes)
+        found = None if like is None else self._known.get(like)
+        if found is None:
+            cost = self._reference_cost(nodes)
+            found = replace(cost, seconds=cost.seconds / self.chip.speed)
+            if like is not None and len(self._known) < MAX_KNOWN:
+                self._known[like] = found
+        return found
 
     def _reference_cost(self, nodes: Sequence[ir.Node]) -> NodeCost:
         """Cost on a chip of speed 1; the speed is divided by once, so that it scales exactly."""

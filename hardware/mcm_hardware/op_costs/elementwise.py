@@ -78,3 +78,8 @@ MICROSOFT_FORMULAS: dict[str, Formula] = {
     op: partial(_per_element, lane_ops) for op, lane_ops in _MICROSOFT_LANE_OPS.items()
 }
 """Elementwise ops of `com.microsoft`."""
+
+BY_SHAPES_ALONE: frozenset[tuple[str, str]] = frozenset(
+    {("", op) for op in _LANE_OPS} | {("com.microsoft", op) for op in _MICROSOFT_LANE_OPS}
+)
+"""Ops whose work follows from shapes and types, whatever their attributes are."""

@@ -21,7 +21,11 @@ def value_dims(value: ir.Value | None) -> tuple[int, ...] | None:
         if value.const_value is None:
             return None
         return tuple(value.const_value.shape.numpy())
-    return tuple(map(dim_size, shape))
+    dims = shape.dims
+    # Almost always: asked of every operand of every op, several times.
+    if all(type(dim) is int for dim in dims):
+        return dims  # pyright: ignore[reportReturnType]
+    return tuple(map(dim_size, dims))
 
 
 def element_count(value: ir.Value | None) -> int:

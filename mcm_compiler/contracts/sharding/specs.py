@@ -8,6 +8,23 @@ from dataclasses import replace
 import onnx_ir as ir
 
 
+def sharded_dim(value: ir.Value, axis: int, num_shards: int, runs: int = 1) -> ir.ShardedDim:
+    """How a dimension is divided, as `shard_value` writes it.
+
+    Args:
+        value: of known shape if `runs` is more than 1.
+        axis: not negative.
+        num_shards: at least 1.
+        runs: divides the extent along the axis.
+    """
+    extent = value.shape[axis] if value.shape is not None else ir.SymbolicDim(None)
+    if runs == 1:
+        return ir.ShardedDim(axis, (ir.SimpleShardedDim(extent, num_shards),))
+    assert isinstance(extent, int)
+    shards = ir.SimpleShardedDim(extent // runs, num_shards)
+    return ir.ShardedDim(axis, (ir.SimpleShardedDim(runs, 1), shards))
+
+
 def shard_value(
     node: ir.Node,
     value: ir.Value,
@@ -45,15 +62,10 @@ def shard_value(
     )
     if runs == 1:
         return
-    assert value.shape is not None
-    extent = value.shape.numpy()[axis]
-    fused = (ir.SimpleShardedDim(runs, 1), ir.SimpleShardedDim(extent // runs, num_shards))
+    fused = sharded_dim(value, axis, num_shards, runs)
 
     def spelled(spec: ir.ShardingSpec) -> ir.ShardingSpec:
-        dims = tuple(
-            replace(dim, simple_shardings=fused) if dim.axis == axis else dim
-            for dim in spec.sharded_dims
-        )
+        dims = tuple(fused if dim.axis == axis else dim for dim in spec.sharded_dims)
         return replace(spec, sharded_dims=dims) if spec.value is value else spec
 
     node.device_configurations = tuple(

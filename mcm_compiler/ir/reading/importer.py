@@ -90,7 +90,7 @@ def read_open_model(path: Path) -> ir.Model:
         CompileError: as `import_onnx`, for what it refuses before dimensions get a size.
     """
     model, _ = _model_of(parse_file(path), path)
-    _sort(model)
+    sort_nodes(model)
     name_outputs(model)
     inline_functions(model)
     name_nodes(model)
@@ -205,7 +205,7 @@ def _prepare(
         shapes = {name: array.shape for name, array in arrays.items()} | dict(shapes)
     bound = bind_dimensions(model, dims, shapes)
     _check_weights(model)
-    if _sort(model):
+    if sort_nodes(model):
         notes.append(
             Diagnostic(
                 "MCM-I042",
@@ -294,8 +294,15 @@ def _hash_files(path: Path, data_files: list[str]) -> str:
     return digest.hexdigest()
 
 
-def _sort(model: ir.Model) -> bool:
-    """Sorts topologically; True if that changed the order of the main graph."""
+def sort_nodes(model: ir.Model) -> bool:
+    """Sorts a model and the bodies of its ops topologically.
+
+    Returns:
+        Whether that changed the order of the main graph.
+
+    Raises:
+        ValueError: where ops wait for each other.
+    """
     before = list(model.graph)
     if _is_plain_and_sorted(before):
         return False

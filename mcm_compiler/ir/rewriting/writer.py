@@ -91,6 +91,7 @@ def write_with_data(
     path: Path,
     data_name: str | None,
     shared: dict[int, DataLocation] | None = None,
+    amend: Callable[[onnx.ModelProto], None] | None = None,
 ) -> dict[int, DataLocation]:
     """Writes `model` to `path`, its large weights to `data_name` in the same folder.
 
@@ -101,6 +102,7 @@ def write_with_data(
             only if a weight goes there.
         shared: tensors (by `id`) that lie in other data files of the folder already; they are
             referred to, not written again.
+        amend: changes what is written; of a large graph, a changed copy takes far longer.
 
     Returns:
         Where each tensor (by `id`) that was written externally lies.
@@ -120,7 +122,14 @@ def write_with_data(
         if pending:
             written = _write_data(pending, data_path)
     places = {**(shared or {}), **written}
-    _write_proto(model, path, places)
+    proto = proto_with_references(model, lambda tensor: places.get(id(tensor)))
+    for entry, value in zip(
+        proto.graph.initializer, model.graph.initializers.values(), strict=True
+    ):
+        entry.name = value.name or ""
+    if amend is not None:
+        amend(proto)
+    path.write_bytes(proto.SerializeToString(deterministic=True))
     return written
 
 
@@ -173,15 +182,6 @@ def proto_with_references(
     finally:
         for value, tensor in moved:
             value.const_value = tensor
-
-
-def _write_proto(model: ir.Model, path: Path, places: dict[int, DataLocation]) -> None:
-    proto = proto_with_references(model, lambda tensor: places.get(id(tensor)))
-    for entry, value in zip(
-        proto.graph.initializer, model.graph.initializers.values(), strict=True
-    ):
-        entry.name = value.name or ""
-    path.write_bytes(proto.SerializeToString(deterministic=True))
 
 
 def release(tensor: ir.TensorProtocol) -> None:

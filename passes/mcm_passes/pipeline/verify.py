@@ -19,8 +19,7 @@ from mcm_compiler.checking.comparison.equality import (
 from mcm_compiler.checking.comparison.output_coverage import weakness_warnings
 from mcm_compiler.checking.comparison.sibling_data import sibling_data
 from mcm_compiler.checking.comparison.user_data import RunData
-from mcm_compiler.checking.structure_step import left_to_runs, original_faults, structure_faults
-from mcm_compiler.checking.user_model import read_raw
+from mcm_compiler.checking.structure_step import emitted_model, left_to_runs, structure_faults
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES, states_of, with_state_wires
 from mcm_compiler.contracts.verification import EMITTED, VERIFICATION, StructureProof
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
@@ -70,7 +69,7 @@ class Verify(Pass):
             data = (*_given(source, context), *_data_beside(source, context))
             check_run_size(source.original, options.verify_seeds + len(data))
         # Read once: of a large graph, reading takes longer than proving.
-        annotated = load_model(context.staging.path / layout.ANNOTATED)
+        annotated, unlike = emitted_model(context.staging.path, source)
         verification = verify_folder(
             ReadFolder(context.staging.path, annotated),
             [chip.chip for chip in CHIP_MODELS.get(model)],
@@ -80,7 +79,7 @@ class Verify(Pass):
             data,
             states=states_of(CHIP_MODELS.get(model)),
         )
-        proof = _structure(model, source, context, annotated)
+        proof = _structure(model, context, annotated, unlike)
         verification = replace(verification, structure=proof)
         faults = differences(verification, hint=_OUR_FAULT)
         if faults:
@@ -107,17 +106,23 @@ class Verify(Pass):
 
 
 def _structure(
-    model: ir.Model, source: SourceModel, context: PassContext, annotated: ir.Model
+    model: ir.Model,
+    context: PassContext,
+    annotated: ir.Model,
+    unlike: list[Diagnostic],
 ) -> StructureProof:
-    """Proves the emitted chips against the emitted model, and that against the user's file.
+    """Proves the emitted chips against the emitted model.
+
+    Args:
+        model: as it was compiled.
+        context: of the pass.
+        annotated: the emitted model.
+        unlike: where that is not the model of the user's file.
 
     Raises:
         CompileError: MCM-V060 to MCM-V062 where a built-in pass did what no rule covers.
     """
     folder = context.staging.path
-    faults: list[Diagnostic] = []
-    if source.path is not None:
-        faults = original_faults(read_raw(source.path), annotated, source.name)
     chips = CHIP_MODELS.get(model)
     emitted = [
         replace(chip, model=load_model(folder / layout.chip_file(chip.chip))) for chip in chips
@@ -126,11 +131,11 @@ def _structure(
         annotated,
         emitted,
         with_state_wires(WIRES.get(model), states_of(chips)),
-        placeholders=source.shape_only,
+        placeholders=SOURCE.get(model).shape_only,
         unfollowed_passes=unfollowed_passes(context.options.passes),
         max_constant_bytes=constant_bytes(context.options.passes),
     )
-    faults += structure_faults(proof)
+    faults = [*unlike, *structure_faults(proof)]
     if faults:
         raise CompileError([replace(fault, hint=_OUR_FAULT) for fault in faults])
     if (note := left_to_runs(proof)) is not None:

@@ -16,7 +16,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.graph.annotations import AnnotationKey
 from mcm_compiler.graph.source import SOURCE, SourceModel
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.pipeline.pass_manager import PassManager
+from mcm_compiler.pipeline.pass_manager import COLLECT_AFTER, PassManager
 from mcm_compiler.pipeline.passes import Pass, PassContext
 from mcm_compiler.pipeline.pipeline_text import parse_pipeline, print_pipeline
 from mcm_compiler.processes.staging import StagingFolder
@@ -267,3 +267,26 @@ def test_what_others_keep_from_the_collector_stays_so(model: ir.Model) -> None:
         assert gc.get_freeze_count() > 0
     finally:
         gc.unfreeze()
+
+
+def test_young_objects_are_looked_at_less_often_while_passes_run(model: ir.Model) -> None:
+    before, seen = gc.get_threshold(), list[tuple[int, ...]]()
+    manager = PassManager([Give()], after=lambda _step, _model: seen.append(gc.get_threshold()))
+    manager.run(model, _context([]))
+    assert seen == [(COLLECT_AFTER, *before[1:])]
+    assert gc.get_threshold() == before
+    with pytest.raises(CompileError):
+        PassManager([Break("raise")]).run(model, _context([]))
+    assert gc.get_threshold() == before
+
+
+def test_a_collector_that_is_off_by_its_threshold_stays_off(model: ir.Model) -> None:
+    before, seen = gc.get_threshold(), list[tuple[int, ...]]()
+    gc.set_threshold(0)
+    try:
+        PassManager([Give()], after=lambda _step, _model: seen.append(gc.get_threshold())).run(
+            model, _context([])
+        )
+        assert [found[0] for found in seen] == [0]
+    finally:
+        gc.set_threshold(*before)
