@@ -5,13 +5,14 @@
     python tools/bench/report_page.py --update        writes tools/bench/data/report_page.json
 
 Pages are opened in headless Chromium, without a GPU. A page is there when all its views are drawn.
-Frames are counted while it scrolls, and while its graph is moved: seen whole, where each box is
-some pixels, and near, where boxes have names. CPU-seconds are those of making the page from its
-folder.
+Frames are counted while it scrolls, while its graph is zoomed, and while that is moved: seen whole,
+where each box is some pixels, and near, where boxes have names. Messages of its console are
+counted, too. CPU-seconds are those of making the page from its folder.
 """
 
 from __future__ import annotations
 
+import gc
 import shutil
 import sys
 import tempfile
@@ -47,6 +48,8 @@ _FRAMES = """
     scroll: (frame) => scrollBy({ top: frame % 120 < 60 ? 60 : -60, behavior: "instant" }),
     move: (frame) => canvas.dispatchEvent(
       new KeyboardEvent("keydown", { key: frame % 40 < 20 ? "ArrowRight" : "ArrowLeft" })),
+    zoom: (frame) => canvas.dispatchEvent(
+      new KeyboardEvent("keydown", { key: frame % 20 < 10 ? "+" : "-" })),
   };
   let frames = 0;
   let start = null;
@@ -64,6 +67,7 @@ _FRAMES = """
 
 def measure(asked: Settings) -> list[Bar]:
     """The bars."""
+    gc.set_threshold(100_000, 20, 20)  # as the command line does
     bars: list[Bar] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -91,6 +95,7 @@ def measure(asked: Settings) -> list[Bar]:
 def _compiled_page(model: str, folder: Path, options: dict[str, Any]) -> tuple[bytes, float]:
     """The page of a compile for `mcm36`, and the CPU-seconds that making it took."""
     compile_model(model, "mcm36", CompileOptions(**options), output=folder)
+    gc.collect()
     start = time.process_time()
     content = written_folder_page(folder)
     return content, time.process_time() - start
@@ -145,10 +150,14 @@ def random_page(boxes: int) -> Page:
 def browser_bars(path: Path, rounds: int) -> list[Bar]:
     """How soon the page is there, and frames per second while it moves."""
     opened: list[float] = []
-    frames: dict[str, list[float]] = {"scroll": [], "move_whole": [], "move_near": []}
+    frames: dict[str, list[float]] = {
+        name: [] for name in ("scroll", "zoom", "move_whole", "move_near")
+    }
+    messages: list[float] = []
     with _browser() as browser:
         for _ in range(rounds):
             page = browser.new_page(viewport={"width": 1280, "height": 900})
+            told = _complaints_of(page)
             start = time.perf_counter()
             page.goto(path.as_uri())
             page.wait_for_selector("html[data-ready=yes]", timeout=60_000)
@@ -157,18 +166,33 @@ def browser_bars(path: Path, rounds: int) -> list[Bar]:
             page.wait_for_timeout(500)
             frames["scroll"].append(page.evaluate(_FRAMES, ["scroll", 2]))
             page.locator(".graph canvas").scroll_into_view_if_needed()
+            frames["zoom"].append(page.evaluate(_FRAMES, ["zoom", 2]))
             frames["move_whole"].append(page.evaluate(_FRAMES, ["move", 2]))
             for _ in range(6):
                 page.locator(".graph button[aria-label='Zoom in']").click()
             frames["move_near"].append(page.evaluate(_FRAMES, ["move", 2]))
+            messages.append(len(told))
             page.close()
     return [
         median_bar("large_page_open_s", opened, 3.0),
+        median_bar("large_page_console_messages", messages, 1),
         *(
             median_bar(f"large_page_{name}_fps", samples, 30.0, "above")
             for name, samples in frames.items()
         ),
     ]
+
+
+def _complaints_of(page: Any) -> list[str]:
+    """Messages of the console and errors of the script, which come while the page is used."""
+    told: list[str] = []
+
+    def tell(message: Any) -> None:
+        told.append(str(message))
+
+    page.on("console", tell)
+    page.on("pageerror", tell)
+    return told
 
 
 @contextmanager
