@@ -13,6 +13,7 @@ from mcm_compiler.artifact.emit import tensor_entry
 from mcm_compiler.artifact.manifest import Manifest, read_manifest
 from mcm_compiler.checking.entry.structure_check import load_chips
 from mcm_compiler.checking.user_model import UserModel, raw_model, read_raw_proto
+from mcm_compiler.contracts.chips import PLANNED_PROPERTY
 from mcm_compiler.contracts.verification import StructureProof
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.equivalence.same_model import model_differences
@@ -100,10 +101,15 @@ def emitted_model(folder: Path, source: SourceModel) -> tuple[ir.Model, list[Dia
         return load_model(path), []
     raw = read_raw_proto(source.path)
     text = onnx.load(path, load_external_data=False)
-    if spelt_alike(raw, source.path.absolute().parent, text, folder):
+    alike = spelt_alike(raw, source.path.absolute().parent, text, folder)
+    # A plan decides how exactly runs have to agree, and only the written model tells of it.
+    planned = any(entry.key == PLANNED_PROPERTY for entry in text.metadata_props)
+    if alike and not planned:
         return source.original, []
     del text
     annotated = load_model(path)
+    if alike:
+        return annotated, []
     raw_one = raw_model(raw, source.path)
     return annotated, original_faults(raw_one, annotated, source.name)
 
