@@ -22,7 +22,7 @@ from mcm_compiler.equivalence.structure_proof import prove_chips
 from mcm_compiler.equivalence.values.followed_passes import constant_bytes
 from mcm_compiler.equivalence.values.weight_contents import WeightContents
 from mcm_compiler.graph.dimensions import free_inputs
-from mcm_compiler.graph.map_types import load_model
+from mcm_compiler.graph.map_types import load_model, model_in_folder
 from mcm_compiler.graph.source import SourceModel
 from mcm_compiler.text.units import count_text
 
@@ -106,12 +106,10 @@ def emitted_model(folder: Path, source: SourceModel) -> tuple[ir.Model, list[Dia
     planned = any(entry.key == PLANNED_PROPERTY for entry in text.metadata_props)
     if alike and not planned:
         return source.original, []
-    del text
-    annotated = load_model(path)
+    annotated = model_in_folder(text, folder)
     if alike:
         return annotated, []
-    raw_one = raw_model(raw, source.path)
-    return annotated, original_faults(raw_one, annotated, source.name)
+    return annotated, original_faults(raw_model(raw, source.path), annotated, source.name)
 
 
 def structure_faults(proof: StructureProof) -> list[Diagnostic]:

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 from mcm_compiler.artifact.manifest import Manifest
 from mcm_compiler.contracts import zoo
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.graph.map_types import model_from_proto
+from mcm_compiler.graph.map_types import model_in_folder
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.ir.reading.importer import import_model, import_onnx, sort_nodes
 from mcm_compiler.ir.reading.opset_conversion import lower_opset
@@ -87,11 +87,10 @@ def raw_model(proto: onnx.ModelProto, path: Path) -> ir.Model:
         CompileError: MCM-I003 if it is none.
     """
     try:
-        model = model_from_proto(proto)
+        model = model_in_folder(proto, path.absolute().parent)
         sort_nodes(model)
     except (ValueError, TypeError) as error:
         raise _unreadable(path, error) from error
-    ir.external_data.set_base_dir(model.graph, path.absolute().parent)
     return model
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from mcm_compiler.components.cost_choice import ChosenCosts
-from mcm_compiler.contracts.chips import GROUP_PROPERTY
+from mcm_compiler.contracts.chips import kernels_of
 from mcm_compiler.contracts.cost import CostModel, MeasuredCosts
 from mcm_compiler.graph.constants import placeable_nodes
 
@@ -66,14 +66,8 @@ def kernels_of_graphs(
         graphs: of all chips, in order; ops that run as one carry `mcm.group`.
         added: names of copies and of ops that only pass a tensor on.
     """
-    kernels: dict[str, list[ir.Node]] = {}
-    for chip, graph in enumerate(graphs):
-        for node in placeable_nodes(graph):
-            name = node.name or ""
-            if name in added:
-                continue
-            group = node.metadata_props.get(GROUP_PROPERTY)
-            # A lone op may be named like a group of another chip.
-            key = f"node {chip} {name}" if group is None else f"group {chip} {group}"
-            kernels.setdefault(key, []).append(node)
-    return [tuple(nodes) for nodes in kernels.values()]
+    return [
+        tuple(nodes)
+        for graph in graphs
+        for nodes in kernels_of(n for n in placeable_nodes(graph) if (n.name or "") not in added)
+    ]

@@ -38,6 +38,17 @@ RUNS_ON_PROPERTY = "mcm.runs_on"
 RUNS_ON_HOST = "host"
 
 
+def kernels_of(nodes: Iterable[ir.Node]) -> list[list[ir.Node]]:
+    """The ops of a chip's graph, those of a fusion group together, in the order of their first."""
+    kernels: dict[str, list[ir.Node]] = {}
+    for node in nodes:
+        group = node.metadata_props.get(GROUP_PROPERTY)
+        # A lone op may be named like a group.
+        key = f"node {node.name}" if group is None else f"group {group}"
+        kernels.setdefault(key, []).append(node)
+    return list(kernels.values())
+
+
 def states_of(chips: Iterable[ChipModel]) -> tuple[ChipState, ...]:
     """The states of all chips."""
     return tuple(

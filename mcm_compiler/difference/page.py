@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from mcm_compiler.difference import text
 from mcm_compiler.difference.records import Difference
-from mcm_compiler.page.contents import Answer, Page, Section, Table
+from mcm_compiler.page.contents import NOT_MEASURED, Answer, Page, Section, Table
 from mcm_compiler.text.units import count_text, number_text, percent_text, seconds_text
 
 LISTED = 1000
@@ -31,7 +31,7 @@ def difference_page(found: Difference) -> Page:
         (f"A, before: {found.a.folder}", f"B, now: {found.b.folder}"),
         _answers(found),
         tuple(section for section in sections if section.lead or section.tables),
-        ("All times are computed from the target's description; no chip has been measured.",),
+        (NOT_MEASURED,),
     )
 
 

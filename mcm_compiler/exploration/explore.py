@@ -6,7 +6,6 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePath
-from typing import cast
 
 from mcm_compiler.api import prepare_model
 from mcm_compiler.contracts import zoo
@@ -27,10 +26,10 @@ from mcm_compiler.exploration.variants import Variant, variants_of
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pipeline_text import parse_pipeline, print_pipeline
+from mcm_compiler.processes.warm_up import usable_cores
 from mcm_compiler.report.versions import versions
 from mcm_compiler.results.points import PointFacts
 from mcm_compiler.variants.changed_targets import content_text
-from mcm_compiler.variants.forked_pool import usable_cores
 from mcm_compiler.variants.points import failed_point, points_of
 from mcm_compiler.variants.prepared_model import split_pipeline
 
@@ -175,7 +174,7 @@ class _Work:
             for index, one in enumerate(self.variants)
         ]
         known = known_measures(facts)
-        measures = [one for one in self.request.measures or known if one in known]
+        measures: list[Measure] = [one for one in self.request.measures or known if one in known]
         front = on_front(facts, measures)
         rows: list[ExploredPoint] = [
             {"settings": one.settings, "front": lies, "same_as": one.same_as, **fact}
@@ -184,7 +183,7 @@ class _Work:
         return {
             "name": name,
             "sha256": sha256,
-            "measures": cast("list[Measure]", measures),
+            "measures": measures,
             "points": rows,
             "faults": [],
         }

@@ -8,11 +8,12 @@ from typing import Any, Final
 import numpy as np
 
 from mcm_compiler.arrays.types import Bools
+from mcm_compiler.exploration.records import Measure
 
 _ROWS = 256
 """Points that are compared with all others at once."""
 
-MEASURES: Final[Mapping[str, Callable[[Mapping[str, Any]], float | None]]] = {
+MEASURES: Final[Mapping[Measure, Callable[[Mapping[str, Any]], float | None]]] = {
     "throughput": lambda point: (
         None if point["throughput_per_s"] is None else -point["throughput_per_s"]
     ),
@@ -25,7 +26,7 @@ MEASURES: Final[Mapping[str, Callable[[Mapping[str, Any]], float | None]]] = {
 """What a point is judged by, less being better; None where nothing is known of it."""
 
 
-def known_measures(points: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+def known_measures(points: Sequence[Mapping[str, Any]]) -> tuple[Measure, ...]:
     """Measures that all points that ran know, in the order of `MEASURES`."""
     ran = [point for point in points if not point["faults"]]
     return tuple(
@@ -33,7 +34,7 @@ def known_measures(points: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     )
 
 
-def on_front(points: Sequence[Mapping[str, Any]], measures: Sequence[str]) -> list[bool]:
+def on_front(points: Sequence[Mapping[str, Any]], measures: Sequence[Measure]) -> list[bool]:
     """Whether each point is on the front: none is as good in all measures and better in one.
 
     Of points that are equal in all of them each is. Those that did not run are not.

@@ -9,9 +9,10 @@ from mcm_compiler.exploration.texts import (
     fault_lines,
     front_rows,
     setting_text,
+    settings_text,
     summary_text,
 )
-from mcm_compiler.page.contents import Page, Section, Table
+from mcm_compiler.page.contents import NOT_MEASURED, Page, Section, Table
 from mcm_compiler.page.html import page_bytes
 from mcm_compiler.page.scatter import Dot, scatter
 from mcm_compiler.text.units import bytes_text, number_text, percent_text, seconds_text
@@ -38,7 +39,7 @@ def exploration_page(found: Mapping[str, Any]) -> bytes:
         (),
         tuple(_section(at, model) for at, model in enumerate(found["models"])),
         (
-            "All times are computed from the target's description; no chip has been measured.",
+            NOT_MEASURED,
             f"Made with {versions}",
         ),
     )
@@ -69,9 +70,8 @@ def _section(at: int, model: Mapping[str, Any]) -> Section:
 
 
 def _dot(x: float, point: Mapping[str, Any]) -> Dot:
-    settings = ", ".join(f"{k}={setting_text(v)}" for k, v in point["settings"].items())
     label = (
-        f"{settings}: {number_text(point['throughput_per_s'])} inferences/s, latency "
+        f"{settings_text(point)}: {number_text(point['throughput_per_s'])} inferences/s, latency "
         f"{seconds_text(point['latency_s'])}, {point['chips']} chips, "
         f"{bytes_text(point['sram_bytes'])} of SRAM, gap {percent_text(point['gap'])}"
     )

@@ -86,6 +86,11 @@ def setting_text(value: bool | float | str) -> str:
     return value if isinstance(value, str) else f"{value:.12g}"
 
 
+def settings_text(point: Mapping[str, Any]) -> str:
+    """What a point sets, such as `package.num_chips=4, chip.sram_mib=16`."""
+    return ", ".join(f"{key}={setting_text(value)}" for key, value in point["settings"].items())
+
+
 def summary_text(model: Mapping[str, Any]) -> str:
     """How many points there are, and what the front is of."""
     points = model["points"]
@@ -108,10 +113,11 @@ def fault_lines(model: Mapping[str, Any]) -> list[str]:
     lines: list[str] = []
     for code, points in list(reasons.items())[:LISTED_FAULTS]:
         first = points[0]
-        settings = ", ".join(f"{k}={setting_text(v)}" for k, v in first["settings"].items())
         count = count_text(len(points), "point")
         fault = first["faults"][0]
-        lines.append(f"{count} without figures, {code}; with {settings}: {fault['message']}")
+        lines.append(
+            f"{count} without figures, {code}; with {settings_text(first)}: {fault['message']}"
+        )
         if fault["hint"]:
             lines.append(f"  hint: {fault['hint']}")
     if len(reasons) > LISTED_FAULTS:

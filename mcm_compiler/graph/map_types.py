@@ -75,8 +75,13 @@ def model_from_proto(proto: onnx.ModelProto) -> ir.Model:
 
 def load_model(path: Path) -> ir.Model:
     """As `ir.load`, with maps among the types of values."""
-    model = model_from_proto(onnx.load(path, load_external_data=False))
-    ir.external_data.set_base_dir(model.graph, path.parent)
+    return model_in_folder(onnx.load(path, load_external_data=False), path.parent)
+
+
+def model_in_folder(proto: onnx.ModelProto, folder: Path) -> ir.Model:
+    """As `model_from_proto`, its external data in `folder`."""
+    model = model_from_proto(proto)
+    ir.external_data.set_base_dir(model.graph, folder)
     return model
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mcm_compiler.page.contents import Answer
-from mcm_compiler.page.further_views import SENSITIVITIES, change_text
 from mcm_compiler.page.sources import Compiled
 from mcm_compiler.report.bottleneck import resource_name
+from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_SECTION, change_text
 from mcm_compiler.report.sentences import replication_phrase, verification_sentence
 from mcm_compiler.report.state_section import state_sentences, throughput_text
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
@@ -165,7 +165,7 @@ def _gap(report: Row) -> Answer:
 
 def _change(report: Row) -> Answer | None:
     """What another chip would bring; None where nobody asked."""
-    asked = report.get(SENSITIVITIES) or ()
+    asked = report.get(SENSITIVITY_SECTION) or ()
     rows = [row for row in asked if row.get("speedup") is not None]
     if not rows:
         return None
@@ -186,7 +186,9 @@ def _change(report: Row) -> Answer | None:
         details.append(f"twice the {_listed(idle)} brings nothing")
     details += _with_less([row for row in asked if row["factor"] < 1])
     shown = "nothing" if best is None else f"{best['speedup']:.2f} x"
-    return Answer("What would another chip bring?", shown, tuple(details), "plain", SENSITIVITIES)
+    return Answer(
+        "What would another chip bring?", shown, tuple(details), "plain", SENSITIVITY_SECTION
+    )
 
 
 def _with_less(rows: Sequence[Row]) -> list[str]:

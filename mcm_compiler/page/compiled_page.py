@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from mcm_compiler.page.answers import answers_of
 from mcm_compiler.page.bound_view import bottleneck_section, bound_section
-from mcm_compiler.page.contents import Page, Section, linked
+from mcm_compiler.page.contents import NOT_MEASURED, Page, Section, linked
 from mcm_compiler.page.fabric_view import fabric_section
 from mcm_compiler.page.files_view import diagnostics_section, files_section
 from mcm_compiler.page.further_views import (
@@ -71,7 +71,7 @@ def compiled_page(compiled: Compiled) -> Page:
         linked(answers_of(compiled), sections),
         sections,
         (
-            "All times are computed from the target's description; no chip has been measured.",
+            NOT_MEASURED,
             f"Model SHA-256 {model['sha256']}, target SHA-256 {target['sha256']}.",
             f"Made with {versions}.",
         ),

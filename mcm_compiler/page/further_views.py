@@ -8,23 +8,19 @@ from typing import Any
 from mcm_compiler.page.contents import Section, Table, View
 from mcm_compiler.page.sources import Compiled
 from mcm_compiler.report.cost_section import cost_model_phrase
+from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_SECTION, change_text
 from mcm_compiler.report.host_section import HOST_HEADS, host_sentences, host_table
 from mcm_compiler.report.sentences import verification_sentence
 from mcm_compiler.report.state_section import state_rows
 from mcm_compiler.text.units import bytes_text, count_text, number_text, percent_text, seconds_text
 
-SENSITIVITIES = "sensitivities"
-"""Name of the field; reports lack it where nobody asked."""
-
 LISTED = 200
 """Rows of a table; the report has all."""
-
-_FACTORS = {2.0: "twice", 0.5: "half"}
 
 
 def sensitivity_section(compiled: Compiled) -> Section | None:
     """What another chip would bring; None where nobody asked."""
-    rows = compiled.report.get(SENSITIVITIES)
+    rows = compiled.report.get(SENSITIVITY_SECTION)
     if not rows:
         return None
     cells = tuple(_sensitivity(row) for row in rows)
@@ -47,13 +43,7 @@ def sensitivity_section(compiled: Compiled) -> Section | None:
         View("bars", {"bars": bars, "mark": 1.0}, "Throughput with each change") if bars else None
     )
     table = Table(heads, cells, frozenset(range(1, 7)))
-    return Section(SENSITIVITIES, "What another chip would bring", lead, view, (table,))
-
-
-def change_text(row: Mapping[str, Any]) -> str:
-    """Such as `twice the lanes`."""
-    factor = row["factor"]
-    return f"{_FACTORS.get(factor, f'{factor:g} times')} the {row['resource']}"
+    return Section(SENSITIVITY_SECTION, "What another chip would bring", lead, view, (table,))
 
 
 def _sensitivity(row: Mapping[str, Any]) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ class WarmUp(contextlib.AbstractContextManager["WarmUp"]):
         self._tried = False
 
     def __enter__(self) -> WarmUp:
-        if _cores() > 1 and sys.executable:
+        if usable_cores() > 1 and sys.executable:
             # Imported late: it takes longer than all else that a verb does before its work.
             from numba.core import event
 
@@ -92,7 +92,8 @@ class WarmUp(contextlib.AbstractContextManager["WarmUp"]):
             )
 
 
-def _cores() -> int:
+def usable_cores() -> int:
+    """Cores that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from mcm_compiler.artifact import layout
 from mcm_compiler.checking.entry.gate import read_report
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
-from mcm_compiler.page.contents import Answer, Page, Section, Table, linked
+from mcm_compiler.page.contents import NOT_MEASURED, Answer, Page, Section, Table, linked
 from mcm_compiler.page.folder_page import page_path
 from mcm_compiler.page.html import page_bytes
 from mcm_compiler.project.cell_record import CellFigures
@@ -82,7 +82,7 @@ def index_bytes(build: Build) -> bytes:
             linked(_answers(build, failed), kept),
             kept,
             (
-                "All times are computed from the target's description; no chip has been measured.",
+                NOT_MEASURED,
                 f"Made with {made_with}.",
             ),
         )

@@ -9,7 +9,7 @@ from typing import Any, Final
 import onnx_ir as ir
 
 from mcm_compiler.components.op_support import runs_on_host, unsupported_ops
-from mcm_compiler.contracts.chips import GROUP_PROPERTY
+from mcm_compiler.contracts.chips import kernels_of
 from mcm_compiler.contracts.cost import KnowsHostOps, NodeCost
 from mcm_compiler.contracts.simulation import SimulationResult
 from mcm_compiler.contracts.target import HOST, Target, machine_of
@@ -73,14 +73,8 @@ def _trips(target: Target, chip: int, graph: ir.Graph) -> Iterator[_Trip]:
     model = target.cost_model()
     if not isinstance(model, KnowsHostOps):
         return
-    kernels: dict[str, list[ir.Node]] = {}
-    for node in nodes:
-        group = node.metadata_props.get(GROUP_PROPERTY)
-        kernels.setdefault(f"node {node.name}" if group is None else f"group {group}", []).append(
-            node
-        )
     speeds = target.limits.chip_speed
-    for members in kernels.values():
+    for members in kernels_of(nodes):
         if runs_on_host(model, members):
             cost = model.group_cost(members)
             yield chip, members, cost, cost.seconds / (speeds[chip] if speeds else 1.0)

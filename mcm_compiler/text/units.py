@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 UNKNOWN = "-"
 """Stands where the pipeline computed nothing."""
 
@@ -14,21 +16,24 @@ def seconds_text(seconds: float | None) -> str:
     """Such as `123 us` or `4.10 ms`."""
     if seconds is None:
         return UNKNOWN
-    for scale, unit in _SECONDS:
-        # 999.6 us rounds to 1000 us, which reads better as 1.00 ms.
-        if abs(seconds) >= scale * 0.9995:
-            return f"{_three_digits(seconds / scale)} {unit}"
-    return "0 s" if seconds == 0 else f"{seconds:.3g} s"
+    return _scaled(seconds, _SECONDS)
 
 
 def energy_text(joules: float | None) -> str:
     """Such as `14.2 mJ`."""
     if joules is None:
         return UNKNOWN
-    for scale, unit in _JOULES:
-        if abs(joules) >= scale * 0.9995:
-            return f"{_three_digits(joules / scale)} {unit}"
-    return "0 J" if joules == 0 else f"{joules:.3g} J"
+    return _scaled(joules, _JOULES)
+
+
+def _scaled(value: float, scales: Sequence[tuple[float, str]]) -> str:
+    """In the largest unit of which there is one at least; in the first where there is none."""
+    for scale, unit in scales:
+        # 999.6 us rounds to 1000 us, which reads better as 1.00 ms.
+        if abs(value) >= scale * 0.9995:
+            return f"{_three_digits(value / scale)} {unit}"
+    unit = scales[0][1]
+    return f"0 {unit}" if value == 0 else f"{value:.3g} {unit}"
 
 
 def bytes_text(size_bytes: float | None) -> str:

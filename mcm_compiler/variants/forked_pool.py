@@ -19,13 +19,6 @@ _CHUNK_BYTES = 1 << 20
 _NO_LIMIT_BYTES = 1 << 50
 
 
-def usable_cores() -> int:
-    """Cores that this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def answers_of_children(
     works: Sequence[Callable[[], bytes]], at_once: int
 ) -> Generator[tuple[int, bytes | int]]:

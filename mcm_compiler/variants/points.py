@@ -116,11 +116,9 @@ def points_of(
     Yields:
         `(index, point)` as they come.
     """
-    if not (can_fork() and may_fork()):
-        for index, target in enumerate(targets):
-            yield index, point_of(replace(prepared, model=kept_copy(prepared.model)), target)
-        return
-    begin = int(warm and len(targets) > 0)
+    begin = len(targets)
+    if can_fork() and may_fork():
+        begin = min(int(warm), begin)
     for index, target in enumerate(targets[:begin]):
         yield index, point_of(replace(prepared, model=kept_copy(prepared.model)), target)
     works: list[Callable[[], bytes]] = [partial(_encoded, prepared, one) for one in targets[begin:]]

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from mcm_compiler.contracts.target import NamesResources, Resource, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.processes.warm_up import usable_cores
 from mcm_compiler.results.points import PointFacts, SensitivityRow
 from mcm_compiler.variants.changed_targets import Value, changed_target, value_of
-from mcm_compiler.variants.forked_pool import usable_cores
 from mcm_compiler.variants.points import Prepared, failed_point, points_of
 
 FACTORS = (2.0, 0.5)

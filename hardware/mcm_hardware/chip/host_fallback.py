@@ -30,6 +30,7 @@ from mcm_compiler.contracts.cost import (
 )
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.graph.constants import consumed_values, subgraphs
+from mcm_compiler.graph.leaving_values import leaves
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, Machine
 from mcm_hardware.chip.chip_spec import ChipSpec, MacArray, VectorUnit
 from mcm_hardware.chip.kernel_work import KernelWork, is_constant
@@ -176,7 +177,7 @@ class HostFallbackCosts:
         back = [
             value
             for value in made
-            if (bool(value.name) if len(nodes) == 1 else _leaves(value, members))
+            if (bool(value.name) if len(nodes) == 1 else leaves(value, members))
         ]
         return sum(map(self.storage_bytes, read)), sum(map(self.storage_bytes, back))
 
@@ -204,7 +205,3 @@ def _inside(node: ir.Node) -> Iterator[ir.Node]:
         for inner in graph:
             yield inner
             yield from _inside(inner)
-
-
-def _leaves(value: ir.Value, members: set[ir.Node]) -> bool:
-    return value.is_graph_output() or any(use.node not in members for use in value.uses())

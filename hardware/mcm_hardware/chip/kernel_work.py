@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from mcm_compiler.graph.constants import is_deterministic
+from mcm_compiler.graph.leaving_values import leaves
 from mcm_hardware.op_costs.formula_table import FORMULA_TABLE
 from mcm_hardware.op_costs.node_shapes import NodeShapes
 from mcm_hardware.op_costs.work import MOVES_ONLY, Gemm, Work
@@ -113,7 +114,7 @@ def kernel_work(nodes: Sequence[ir.Node], storage: StorageWidths) -> KernelWork:
                 if root not in produced:
                     reads[root] = max(size, reads.get(root, 0))
         for value in node.outputs:
-            if _leaves(value, members):
+            if leaves(value, members):
                 leaving.setdefault(behind.get(value, value))
     return KernelWork(
         gemms=tuple(gemms),
@@ -194,10 +195,6 @@ def _operand_bytes(node: ir.Node, work: Work, storage: StorageWidths) -> dict[ir
             size = storage.value_bytes(value)
         reads[value] = max(size, reads.get(value, 0))
     return reads
-
-
-def _leaves(value: ir.Value, members: set[ir.Node]) -> bool:
-    return value.is_graph_output() or any(use.node not in members for use in value.uses())
 
 
 def is_constant(value: ir.Value) -> bool:

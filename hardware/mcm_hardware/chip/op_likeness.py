@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
+from mcm_compiler.graph.leaving_values import leaves
 from mcm_hardware.chip.kernel_work import is_constant
 from mcm_hardware.op_costs.elementwise import BY_SHAPES_ALONE
 
@@ -48,11 +49,7 @@ def likeness(nodes: Sequence[ir.Node]) -> Likeness | None:
             parts += known
     if len(nodes) > 1:
         members = set(nodes)
-        parts += [
-            value.is_graph_output() or any(use.node not in members for use in value.uses())
-            for node in nodes
-            for value in node.outputs
-        ]
+        parts += [leaves(value, members) for node in nodes for value in node.outputs]
     return tuple(parts)
 
 

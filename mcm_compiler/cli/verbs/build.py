@@ -58,6 +58,7 @@ def command(
     comes from the cache.
     """
     from mcm_compiler.cli.project_build import BuildReports, run_build
+    from mcm_compiler.processes.warm_up import usable_cores
     from mcm_compiler.project.build import BuildOptions
     from mcm_compiler.project.cells import cells_of
     from mcm_compiler.project.cells import only as only_those
@@ -71,7 +72,7 @@ def command(
     cells = only_those(every, only)
     paged = read.html if html is None else html
     options = BuildOptions(
-        jobs or _cores(),
+        jobs or usable_cores(),
         not no_cache,
         _absolute(baseline),
         strict,
@@ -96,9 +97,3 @@ def command(
 def _absolute(path: Path | None) -> Path | None:
     """A path of the command line, before the working folder becomes that of the project."""
     return path.absolute() if path is not None else None
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

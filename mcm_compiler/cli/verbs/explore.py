@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 import click
 
@@ -12,13 +12,13 @@ from mcm_compiler.cli.completed_names import complete_models
 from mcm_compiler.cli.failures import Verb, show_diagnostics
 from mcm_compiler.cli.parameters import FILE, force_option, format_option
 from mcm_compiler.cli.show import show_json, show_table
+from mcm_compiler.exploration.records import Exploration, Measure
 from mcm_compiler.text.printable import printable
 
 if TYPE_CHECKING:
-    from mcm_compiler.exploration.records import Exploration
     from mcm_compiler.options import CompileOptions
 
-MEASURES = ("throughput", "latency", "chips", "sram", "area", "energy")
+MEASURES: tuple[Measure, ...] = get_args(Measure)
 
 
 @click.command(cls=Verb)

@@ -19,7 +19,7 @@ from mcm_compiler.execution.npz_inputs import GivenInputs, check_inputs
 from mcm_compiler.graph.constants import subgraphs
 from mcm_compiler.graph.dimensions import bind_dimensions
 from mcm_compiler.graph.limits import check_value_sizes
-from mcm_compiler.graph.map_types import model_from_proto
+from mcm_compiler.graph.map_types import model_in_folder
 from mcm_compiler.graph.source import SOURCE, SourceModel
 from mcm_compiler.graph.structure import all_nodes, check_structure
 from mcm_compiler.ir.reading.declared_types import check_declared_types
@@ -103,7 +103,7 @@ def _model_of(proto: onnx.ModelProto, path: Path) -> tuple[ir.Model, list[Diagno
     _raise_errors(check_tensors(proto, path.absolute().parent))
     _raise_errors(expand_sparse_weights(proto))
     try:
-        model = model_from_proto(proto)
+        model = model_in_folder(proto, path.absolute().parent)
     except Exception as error:  # deserialisation raises many types on malformed fields
         raise CompileError(
             Diagnostic(
@@ -113,7 +113,6 @@ def _model_of(proto: onnx.ModelProto, path: Path) -> tuple[ir.Model, list[Diagno
                 hint="the file is damaged; export it again",
             )
         ) from error
-    ir.external_data.set_base_dir(model.graph, path.absolute().parent)
     return model, notes
 
 

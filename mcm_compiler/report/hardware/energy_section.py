@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import onnx_ir as ir
 
-from mcm_compiler.contracts.chips import GROUP_PROPERTY
+from mcm_compiler.contracts.chips import kernels_of
 from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.simulation import LinkActivity, SimulationResult
 from mcm_compiler.contracts.target import HOST, OFF_PACKAGE, Target
@@ -85,7 +85,7 @@ def chip_works(
     sram: dict[int, int] = {}
     carried: dict[tuple[str, int], int] = {}
     for chip, graph in graphs.items():
-        kernels = [model.group_cost(nodes) for nodes in _kernels(graph)]
+        kernels = [model.group_cost(nodes) for nodes in kernels_of(placeable_nodes(graph))]
         macs[chip] = math.fsum(cost.flops for cost in kernels if cost.trip is None) / 2
         sram[chip] = sum(cost.read_bytes + cost.write_bytes for cost in kernels)
         # What the host runs crosses its link, beside the transfers that the simulator plays.
@@ -121,15 +121,6 @@ def _asked(link: LinkActivity) -> Iterator[tuple[str, int]]:
         yield "host", source
     elif source == OFF_PACKAGE and destination >= 0:
         yield "memory", destination
-
-
-def _kernels(graph: ir.Graph) -> list[list[ir.Node]]:
-    kernels: dict[str, list[ir.Node]] = {}
-    for node in placeable_nodes(graph):
-        group = node.metadata_props.get(GROUP_PROPERTY)
-        key = f"node {node.name}" if group is None else f"group {group}"
-        kernels.setdefault(key, []).append(node)
-    return list(kernels.values())
 
 
 def _facts(joules: Joules) -> JouleFacts:

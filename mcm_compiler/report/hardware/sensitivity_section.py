@@ -35,12 +35,13 @@ def sensitivity_table(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
     Of one that the model does not run on, the second text says why, and there are no more.
     """
     return [
-        (_change(row), *(_figures(row) if not row["faults"] else (_why_not(row),)))
+        (change_text(row), *(_figures(row) if not row["faults"] else (_why_not(row),)))
         for row in report.get(SENSITIVITY_SECTION) or ()
     ]
 
 
-def _change(row: Mapping[str, Any]) -> str:
+def change_text(row: Mapping[str, Any]) -> str:
+    """Such as `twice the vector lanes`."""
     factor = {2.0: "twice", 0.5: "half"}.get(row["factor"], f"{row['factor']:g} times")
     return f"{factor} the {row['resource']}"
 

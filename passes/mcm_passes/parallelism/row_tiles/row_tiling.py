@@ -14,6 +14,7 @@ from mcm_compiler.contracts.sharding.output_parts import OutputPart
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.graph.constants import constant_values, consumed_values, placeable_nodes
+from mcm_compiler.graph.leaving_values import leaves
 from mcm_compiler.text.units import bytes_text
 from mcm_passes.parallelism.oversized.output_pieces import (
     VIEWS,
@@ -269,8 +270,8 @@ class RowTiler:
                     f"taking {quote(value.name or '')} apart",
                     size + (slots if value.is_graph_input() else 1) * size,
                 )
-            elif output_behind(self._graph, value, self._constants) is None and (
-                value.is_graph_output() or any(u.node not in region.ops for u in value.uses())
+            elif output_behind(self._graph, value, self._constants) is None and leaves(
+                value, region.ops
             ):
                 times = slots if value.is_graph_output() else 1
                 yield f"putting {quote(value.name or '')} together", size + times * size
@@ -302,15 +303,11 @@ class RowTiler:
         slots, inside = self._limits.channel_slots, set(kernel)
         made = {value for node in kernel for value in node.outputs}
         read = {value for node in kernel for value in consumed_values(node)} - made
-        leaves = {
-            value
-            for value in made
-            if value.is_graph_output() or any(use.node not in inside for use in value.uses())
-        }
+        leaving = {value for value in made if leaves(value, inside)}
         if runs_on_host(self._cost_model, kernel):
             read -= self._constants
         total = 0.0
-        for value in read | leaves:
+        for value in read | leaving:
             part = share if value in region.values else 1.0
             times = part if value in self._constants else slots * part
             if relays and value in read and value not in self._constants:

@@ -68,7 +68,7 @@ def compile_anew() -> None:
 
 
 def test_a_second_process_starts_when_a_kernel_is_compiled(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(warm_up, "_cores", lambda: 2)
+    monkeypatch.setattr(warm_up, "usable_cores", lambda: 2)
     with WarmUp() as warm:
         assert warm.process is None
         compile_anew()
@@ -80,14 +80,14 @@ def test_a_second_process_starts_when_a_kernel_is_compiled(monkeypatch: pytest.M
 
 
 def test_no_second_process_on_one_core(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(warm_up, "_cores", lambda: 1)
+    monkeypatch.setattr(warm_up, "usable_cores", lambda: 1)
     with WarmUp() as warm:
         compile_anew()
         assert warm.process is None
 
 
 def test_nothing_is_compiled_ahead_once_the_work_is_over(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(warm_up, "_cores", lambda: 2)
+    monkeypatch.setattr(warm_up, "usable_cores", lambda: 2)
     with WarmUp() as warm:
         pass
     compile_anew()
@@ -95,7 +95,7 @@ def test_nothing_is_compiled_ahead_once_the_work_is_over(monkeypatch: pytest.Mon
 
 
 def test_the_work_goes_on_where_no_process_can_be_started(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(warm_up, "_cores", lambda: 2)
+    monkeypatch.setattr(warm_up, "usable_cores", lambda: 2)
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with WarmUp() as warm:
         compile_anew()
@@ -167,3 +167,7 @@ def alive(process: int) -> bool:
     except OSError:
         return False
     return status.rpartition(")")[2].split()[0] != "Z"
+
+
+def test_there_is_a_core() -> None:
+    assert warm_up.usable_cores() >= 1

@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from mcm_compiler.components.op_support import runs_on_host
 from mcm_compiler.contracts.cost import CostModel
+from mcm_compiler.graph.leaving_values import leaves
 from mcm_compiler.ir.rewriting.node_copying import copy_node
 
 MAX_OPTIONS = 10
@@ -112,12 +113,7 @@ def _kernel_seconds(
 ) -> float:
     """Seconds of `nodes` as one kernel of which only `leaving` is used outside."""
     members = set(nodes)
-    used = {
-        value
-        for node in nodes
-        for value in node.outputs
-        if value.is_graph_output() or any(use.node not in members for use in value.uses())
-    }
+    used = {value for node in nodes for value in node.outputs if leaves(value, members)}
     if len(nodes) == 1 or used == set(leaving):
         return model.group_cost(nodes).seconds
     value_of: dict[ir.Value, ir.Value] = {}
