@@ -174,8 +174,13 @@ class FamilyMapping(Protocol):
         """A good placement, quickly: to compare numbers of pipelines with."""
         ...
 
-    def better(self, problem: PartitionProblem) -> Ints | None:
-        """A better one with more effort; None where nothing is found, or none is sought."""
+    def better(self, problem: PartitionProblem, first: Outcome) -> Ints | None:
+        """A better one with more effort; None where nothing is found, or none is sought.
+
+        Args:
+            problem: the problem.
+            first: what `first` found for it, to begin with.
+        """
         ...
 
     def nearest(

@@ -8,9 +8,10 @@ sense as a program is for the simulator to say.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
+import msgspec
 from msgspec import Meta
 
 from mcm_compiler.graph.annotations import AnnotationKey
@@ -188,7 +189,7 @@ class LoweredProgram:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form; of kernels whose results are there at once it says nothing more."""
-        data = asdict(self)
+        data: dict[str, Any] = msgspec.to_builtins(self)
         for chip in data["chips"]:
             for kernel in chip["kernels"]:
                 if kernel["latency_s"] == 0:

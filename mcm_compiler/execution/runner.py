@@ -70,6 +70,8 @@ def open_session(model: onnx.ModelProto | bytes | Path, *, stock: bool = False) 
         options.add_session_config_entry("session.disable_prepacking", "1")
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.enable_cpu_mem_arena = False
+        # A session runs a few times; planning its memory takes a third of opening large ones.
+        options.enable_mem_pattern = False
     if isinstance(model, onnx.ModelProto):
         model = model.SerializeToString()
     try:

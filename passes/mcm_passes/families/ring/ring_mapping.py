@@ -17,6 +17,7 @@ from mcm_compiler.contracts.partition import (
     Outcome,
     PartitionProblem,
     PartitionStrategy,
+    Start,
 )
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.placements.ring_routes import (
@@ -95,7 +96,7 @@ class RingMapping:
         rng = np.random.default_rng(0)
         return ContiguousDp().solve(problem, FastPeriods(problem), rng, budget)
 
-    def better(self, problem: PartitionProblem) -> Ints | None:
+    def better(self, problem: PartitionProblem, first: Outcome) -> Ints | None:
         """What exact search over order ideals finds: partitions that are no cuts of one order.
 
         Parallel branches `dp` divides up to a third worse. Within these limits it takes some
@@ -105,7 +106,8 @@ class RingMapping:
 
         search = Ideals(ideals=20_000, windows=400_000)
         rng = np.random.default_rng(0)
-        return search.solve(problem, FastPeriods(problem), rng, Budget()).chip_of
+        budget = Budget(start=Start(problem, first))
+        return search.solve(problem, FastPeriods(problem), rng, budget).chip_of
 
     def nearest(
         self, problem: PartitionProblem, chip_of: Ints, rng: np.random.Generator

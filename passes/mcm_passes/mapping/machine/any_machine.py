@@ -77,9 +77,9 @@ class AnyMachine:
         budget = replace(budget, evaluations=QUICK_EVALUATIONS)
         return QUICK.solve(problem, self.periods(problem), np.random.default_rng(0), budget)
 
-    def better(self, problem: PartitionProblem) -> Ints | None:
+    def better(self, problem: PartitionProblem, first: Outcome) -> Ints | None:
         """None is sought."""
-        del problem
+        del problem, first
 
     def nearest(
         self, problem: PartitionProblem, chip_of: Ints, rng: np.random.Generator

@@ -18,6 +18,7 @@ from mcm_compiler.contracts.partition import (
     Evaluate,
     Ints,
     LowerBound,
+    Outcome,
     Partition,
     PartitionProblem,
 )
@@ -115,6 +116,7 @@ class _Share:
     Attributes:
         first: what is known of it without its partitions.
         problem: of one of the pipelines.
+        found: what the family finds for it quickly; None where the number is ruled out.
         rows: partitions of it with their period under the fast model, best first.
         pipeline_s: period of one pipeline on the simulator; None where nothing is known to run.
         evaluated: whether the simulator was asked.
@@ -122,6 +124,7 @@ class _Share:
 
     first: PipelineCount
     problem: PartitionProblem
+    found: Outcome | None = None
     rows: list[tuple[float, Ints]] = field(default_factory=list[tuple[float, Ints]])
     pipeline_s: float | None = None
     evaluated: bool = False
@@ -160,8 +163,8 @@ def _share(problem: PartitionProblem, replicas: int, each: int) -> _Share:
         return _Share(replace(first, ruled_out=faults[0].code), shared)
     small = problem.num_units <= MAX_BOUND_UNITS
     bound = lower_bound(shared) if small else total_work(shared)
-    share = _Share(replace(first, bound=bound), shared)
     found = mapping_of(shared).first(shared, Budget())
+    share = _Share(replace(first, bound=bound), shared, found)
     share.offer(found.chip_of, periods_of(shared))
     return share
 
@@ -175,7 +178,8 @@ def _refine(shares: list[_Share]) -> None:
             continue
         if share.analytic_s <= bound_s * (1.0 + ROOM):
             continue
-        better = mapping_of(share.problem).better(share.problem)
+        assert share.found is not None, "what has a bound has been tried"
+        better = mapping_of(share.problem).better(share.problem, share.found)
         share.offer(better, periods_of(share.problem))
 
 
