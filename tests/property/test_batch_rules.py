@@ -41,7 +41,7 @@ def broken(edges, chip_of, num_chips, strict, clone_row=None, pinned=None):
 
 @pytest.mark.parametrize("routing", ["relay", "strict"])
 @given(placement=placements(max_chips=6))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_agrees_with_the_rules(routing, placement):
     num_chips, edges, chip_of = placement
     found = find_violations(chip_of, edges[:, 0], edges[:, 1], num_chips=num_chips, routing=routing)
@@ -49,7 +49,7 @@ def test_agrees_with_the_rules(routing, placement):
 
 
 @given(seed=st.integers(0, 2**32 - 1))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_agrees_on_rings_of_many_chips(seed):
     rng = np.random.default_rng(seed)
     num_chips = 150

@@ -52,7 +52,7 @@ def least(order, total):
 
 
 @given(placements())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_windows_cost_what_their_chips_load(drawn):
     problem, chips = drawn
     graph = rule_graph(problem)
@@ -80,7 +80,7 @@ def test_windows_cost_what_their_chips_load(drawn):
 
 
 @given(placements())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_literals_of_triggers_hold_where_demands_count(drawn):
     problem, chips = drawn
     graph = rule_graph(problem)

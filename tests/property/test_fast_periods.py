@@ -18,7 +18,7 @@ from tests.generators.partition_problems import make_problem, problems
 
 
 @given(problems(), st.randoms(use_true_random=False))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_periods_are_those_of_the_fast_model(problem, random):
     n, chips = problem.num_units, problem.num_chips
     rows = np.array(
@@ -33,7 +33,7 @@ def test_periods_are_those_of_the_fast_model(problem, random):
 
 
 @given(problems())
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_threads_change_nothing(problem):
     rng = np.random.default_rng(0)
     rows = rng.integers(0, problem.num_chips, (3 * CHUNK, problem.num_units)).astype(np.int32)
@@ -62,7 +62,7 @@ def test_pins_count():
 
 
 @given(problems())
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_searches_return_valid_partitions_that_no_bound_contradicts(problem):
     bound = lower_bound(problem).seconds
     members = Portfolio(("dp", "local_search"))

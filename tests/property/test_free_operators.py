@@ -75,7 +75,7 @@ def _period(data: dict[str, Any], rule: Any) -> tuple[float, float]:
 @pytest.mark.parametrize("training", [False, True])
 def test_the_optimum_without_a_ring(training: bool) -> None:
     @given(mostly_nothing(training=training))
-    @settings(max_examples=150, deadline=None)
+    @settings(max_examples=150)
     def holds(data: dict[str, Any]) -> None:
         want = least_load(data)
         assert _period(data, "none") == (pytest.approx(want), pytest.approx(want))
@@ -84,7 +84,7 @@ def test_the_optimum_without_a_ring(training: bool) -> None:
 
 
 @given(mostly_nothing(training=False), st.sampled_from(["relay", "strict"]))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_the_optimum_on_a_ring(data: dict[str, Any], rule: Any) -> None:
     data["maxCPUs"] = 0
     want = least_period(placement_from_json(data, "graph.json"), rule)
@@ -96,7 +96,7 @@ def test_the_optimum_on_a_ring(data: dict[str, Any], rule: Any) -> None:
 
 
 @given(mostly_nothing(training=False), st.sampled_from(["ring", "device-placement"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_strategies_end_in_a_placement_or_a_refusal(data: dict[str, Any], cost: str) -> None:
     data["maxCPUs"] = 0
     problem = placement_from_json(data, "graph.json")

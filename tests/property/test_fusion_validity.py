@@ -50,7 +50,7 @@ def graphs(draw: st.DrawFn) -> ir.Graph:
     )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(graphs(), st.integers(2, 12))
 def test_groups_are_disjoint_convex_and_acyclic(graph: ir.Graph, max_group: int) -> None:
     plan = plan_fusion(graph, max_group)
@@ -85,7 +85,7 @@ def test_groups_are_disjoint_convex_and_acyclic(graph: ir.Graph, max_group: int)
     assert ends == sorted(ends)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(graphs())
 def test_the_plan_depends_on_the_graph_alone(graph: ir.Graph) -> None:
     before = [(n.name, n.op_type, [v.name for v in n.inputs]) for n in graph]

@@ -121,7 +121,7 @@ def chains(draw: st.DrawFn) -> list[ir.Node]:
 
 
 @given(chains(), chip_specs())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_a_group_costs_no_more_than_its_ops_and_no_less_than_analysis_says(nodes, chip):
     roofline, cycles = Roofline(chip), cycle_model(chip)
     for model in (roofline, cycles):
@@ -137,7 +137,6 @@ def test_a_group_costs_no_more_than_its_ops_and_no_less_than_analysis_says(nodes
 
 
 @given(chains(), chip_specs(), st.floats(0.001, 1000.0))
-@settings(deadline=None)
 def test_a_duration_is_that_of_the_reference_over_the_speed(nodes, chip, speed):
     for make in (Roofline, cycle_model):
         reference = make(chip).group_cost(nodes)

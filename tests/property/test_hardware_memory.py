@@ -27,7 +27,7 @@ def pairs(buffers: list[Buffer]) -> list[tuple[str, str]]:
 
 
 @given(lifetimes)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_planned_buffers_never_collide_and_reach_no_higher_than_needed(lives):
     sizes = np.array([64 * size for size, _, _ in lives], np.int64)
     first = np.array([start for _, start, _ in lives], np.int64)
@@ -108,7 +108,7 @@ def most_live(planned: list[Buffer]) -> int:
         max_size=12,
     )
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_the_check_finds_a_collision_exactly_where_there_is_one(rows):
     buffers = [
         Buffer(str(i), "activation", address, size, first, first + length)

@@ -350,7 +350,7 @@ def first_latency(reading: Reading, program: LoweredProgram, spec: RingSpec) -> 
 
 
 @given(programs(), specs)
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 def test_the_period_is_the_maximum_cycle_ratio(program, spec):
     result = ring_simulator(spec).run(program, inferences=1)
     reading = read_naively(program, spec)
@@ -361,7 +361,7 @@ def test_the_period_is_the_maximum_cycle_ratio(program, spec):
 
 
 @given(programs(), specs)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_more_sequences_are_never_slower_and_one_waits_for_itself(program, spec):
     simulator = ring_simulator(spec)
     free = simulator.run(replace(program, sequences=0), inferences=1)
@@ -373,7 +373,7 @@ def test_more_sequences_are_never_slower_and_one_waits_for_itself(program, spec)
 
 
 @given(programs(), specs)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_latency_is_the_longest_path(program, spec):
     result = ring_simulator(spec).run(program, inferences=1)
     reading = read_naively(program, spec)
@@ -381,7 +381,7 @@ def test_latency_is_the_longest_path(program, spec):
 
 
 @given(programs(), specs)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_the_steady_state_is_what_the_timeline_comes_to(program, spec):
     result = ring_simulator(spec).run(program)
     if result.steady_from is None:
@@ -396,7 +396,7 @@ def test_the_steady_state_is_what_the_timeline_comes_to(program, spec):
 
 
 @given(programs(), specs)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_time_of_a_chip_is_work_or_stall(program, spec):
     result = ring_simulator(spec).run(program)
     for chip in result.chips:
@@ -407,7 +407,7 @@ def test_time_of_a_chip_is_work_or_stall(program, spec):
 
 
 @given(programs(), specs)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_a_computed_steady_state_accounts_for_all_time_too(program, spec):
     arrays = program_arrays(program)
     graph = event_graph(arrays, channel_arrays(ring_machine(spec)))
@@ -423,7 +423,7 @@ def test_a_computed_steady_state_accounts_for_all_time_too(program, spec):
 
 
 @given(programs(), specs)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_nothing_is_lost_and_nothing_done_twice(program, spec):
     times = ring_simulator(spec).timeline(program, 5)
     paths: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -464,7 +464,7 @@ def speeds(graph: EventGraph, order: EventGraph, spec: RingSpec) -> tuple[float,
 
 
 @given(programs(), specs, st.sampled_from(["chip", "ring", "host", "memory", "delay"]), st.data())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_faster_parts_never_slow_the_package_in_the_same_order(program, spec, part, data):
     slow = event_graph(program_arrays(program), channel_arrays(ring_machine(spec)))
     faster, upgraded = program, spec
@@ -490,7 +490,7 @@ def test_faster_parts_never_slow_the_package_in_the_same_order(program, spec, pa
 
 
 @given(programs(), st.sampled_from([s for s in ROOTED if s.host_io == "any"]), st.integers(2, 3))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_pipelines_side_by_side_wait_for_what_they_share_and_for_nothing_else(program, spec, count):
     each = spec.num_chips
     wide = replace(
@@ -511,7 +511,7 @@ def test_pipelines_side_by_side_wait_for_what_they_share_and_for_nothing_else(pr
 
 
 @given(programs(), specs)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_more_buffers_never_hurt(program, spec):
     before = ring_simulator(spec).run(program)
     more = tuple(replace(t, slots=t.slots + 1) for t in program.transfers)
@@ -521,7 +521,7 @@ def test_more_buffers_never_hurt(program, spec):
 
 
 @given(programs(), specs)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_json_form_plays_the_same(program, spec):
     again = record_of(json.loads(json.dumps(program.to_dict())), LoweredProgram)
     assert again == program

@@ -54,7 +54,7 @@ def related(n, edges):
 
 
 @given(graphs())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_articulation_units_are_all_units_that_every_other_one_is_related_to(graph):
     compute, edges = graph
     n = len(compute)
@@ -72,7 +72,7 @@ def test_articulation_units_are_all_units_that_every_other_one_is_related_to(gra
 
 
 @given(graphs())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_articulation_units_among_several_beginnings_are_related_to_what_is_counted(graph):
     compute, edges = graph
     heavy, loose, rest = articulation_units_by_sweep(make_problem(compute, edges))
@@ -93,7 +93,7 @@ def best_packing(sizes, chips):
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=6), st.integers(1, 3))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_indivisible_work_is_below_the_best_packing(sizes, chips):
     problem = make_problem([float(s) for s in sizes], [], chips)
     best = best_packing(sizes, chips)
@@ -125,7 +125,7 @@ def fastest(compute, edges, chips):
 
 
 @given(graphs(most=6), st.integers(1, 3), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_chains_are_never_above_the_best_placement(graph, chips, swept):
     compute, edges = graph
     problem = make_problem([c * 1e-6 for c in compute], edges, chips)

@@ -266,7 +266,7 @@ def play(plain: Plain, inferences: int) -> list[dict[object, Fraction]]:
 
 
 @given(st.data())
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_everything_starts_when_the_rules_say(data):
     machine = data.draw(machines())
     program = data.draw(programs(machine))
@@ -285,7 +285,7 @@ def test_everything_starts_when_the_rules_say(data):
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_the_period_is_what_the_plain_play_comes_to(data):
     machine = data.draw(machines())
     program = data.draw(programs(machine))

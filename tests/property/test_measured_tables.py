@@ -25,7 +25,7 @@ tables = st.builds(
 
 @given(st.one_of(st.binary(max_size=200), tables), st.sampled_from(["", "fast"]))
 @example(b"node,seconds\n" + b"x\n" * 30 + b",,\n", "")
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 def test_any_bytes_are_a_table_or_a_diagnostic(data: bytes, chip: str) -> None:
     found, faults = _read(data, chip)
     last = data.count(b"\n") + data.count(b"\r") + 1

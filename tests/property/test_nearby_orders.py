@@ -11,7 +11,7 @@ from mcm_passes.mapping.problem.rule_graph import from_edges
 
 
 @given(st.integers(1, 30), st.integers(0, 1000), st.floats(0.0, 0.5))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_orders_are_topological_and_wander_through_all_of_a_small_graph(n, seed, density):
     rng = np.random.default_rng(seed)
     source, target = np.nonzero(np.triu(rng.random((n, n)) < density, 1))

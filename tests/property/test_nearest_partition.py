@@ -31,7 +31,7 @@ def fewest_moves(problem, wanted):
 
 
 @given(connected_problems(max_units=5), st.data())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_none_is_nearer(problem, data):
     # Chips that do not exist are wished for, too.
     chips = st.integers(-1, problem.num_chips)
@@ -48,7 +48,7 @@ def test_none_is_nearer(problem, data):
 
 
 @given(connected_problems(max_units=5))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_what_is_known_is_kept_where_there_is_no_effort(problem):
     known = nearest_valid(problem, np.zeros(problem.num_units, np.int32), np.random.default_rng(0))
     assume(known.chip_of is not None)

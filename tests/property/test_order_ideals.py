@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcm_passes.mapping.problem import order_ideals as order_ideals_module
@@ -34,13 +34,11 @@ def check(graph, most):
     return found
 
 
-@settings(deadline=None)
 @given(st.integers(0, 1 << 30), st.integers(1, 12), st.floats(0.05, 0.9), st.integers(2, 600))
 def test_same_as_the_plain_way(seed, nodes, density, most):
     check(random_graph(np.random.default_rng(seed), nodes, 4, density), most)
 
 
-@settings(deadline=None)
 @given(st.integers(2, 40))
 def test_the_limit_is_how_many_there_are(count):
     """Two chains side by side: an ideal for each pair of what has run of one and the other."""

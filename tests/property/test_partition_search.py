@@ -24,7 +24,7 @@ RNG = np.random.default_rng(0)
 
 
 @given(problems())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_no_bound_exceeds_the_optimum(problem):
     best = best_period(problem.at_need())
     for argument in (
@@ -41,7 +41,7 @@ def test_no_bound_exceeds_the_optimum(problem):
 
 
 @given(problems())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_strategies_return_valid_partitions_that_no_bound_contradicts(problem):
     bound = bounds.lower_bound(problem).seconds
     for strategy in (Greedy(), ContiguousDp()):
@@ -55,7 +55,7 @@ def test_strategies_return_valid_partitions_that_no_bound_contradicts(problem):
 
 
 @given(problems(max_units=7, chain=True))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_dp_is_optimal_on_chains(problem):
     best = best_period(problem)
     found = ContiguousDp().solve(problem, lambda f: period(problem, f), RNG, Budget())
@@ -69,7 +69,7 @@ def test_dp_is_optimal_on_chains(problem):
 
 
 @given(problems())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_dp_finds_the_best_cuts_of_its_orders_where_memory_is_ample(problem):
     assume(min(problem.limits.sram_bytes) >= 1 << 20)
     # What several chips read from the host loads a channel that they share with each further one,
@@ -104,7 +104,7 @@ def spans_one_chip(problem, chip_of):
 
 
 @given(problems())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_orders_are_topological_and_complete(problem):
     for order in topological_orders(problem, 4):
         assert sorted(order.units.tolist()) == np.flatnonzero(~problem.clonable).tolist()
@@ -115,7 +115,7 @@ def test_orders_are_topological_and_complete(problem):
 
 
 @given(problems(), st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_memory_along_an_order_is_never_less_than_the_fast_models(problem, random):
     order = topological_orders(problem, 1)[0].units
     n = order.size
@@ -156,7 +156,7 @@ def placed_graphs(draw):
 
 
 @given(placed_graphs())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_rules_agree_with_their_definitions(graph):
     _, edges, chip_of = graph
     quotient = {(chip_of[u], chip_of[v]) for u, v in edges if chip_of[u] != chip_of[v]}

@@ -18,7 +18,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 @given(SEEDS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_exact_search_finds_the_best_of_all(seed: int) -> None:
     problem = random_problem(seed)
     least, found = least_length(problem), best_pipeline(problem)
@@ -30,7 +30,7 @@ def test_exact_search_finds_the_best_of_all(seed: int) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_formula_and_kernel_agree(seed: int) -> None:
     problem = random_problem(seed)
     tables = pipeline_tables(problem)
@@ -47,7 +47,7 @@ def test_formula_and_kernel_agree(seed: int) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_least_memory_is_the_least_of_all(seed: int) -> None:
     problem = random_problem(seed)
     tables = pipeline_tables(problem)
@@ -58,7 +58,7 @@ def test_least_memory_is_the_least_of_all(seed: int) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_descent_never_makes_it_worse(seed: int) -> None:
     problem = random_problem(seed)
     tables = pipeline_tables(problem)

@@ -103,7 +103,7 @@ def wires(model: ir.Model, parts: dict[str, OutputPart]) -> list[Wire]:
     return into + [Wire(name, 0, (HOST,), parts.get(name)) for name in names]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(chains(), st.integers(0, 17), st.sampled_from([20_000, 40_000, 10**7]))
 def test_tiles_give_the_bits_of_the_whole(
     chain: tuple[str, int], tile_rows: int, sram_bytes: int
@@ -124,7 +124,7 @@ def test_tiles_give_the_bits_of_the_whole(
     assert len(before.graph) <= len(after.graph)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(chains(), st.integers(1, 17))
 def test_an_option_divides_something_of_every_chain_that_starts_by_rows(
     chain: tuple[str, int], tile_rows: int

@@ -26,9 +26,7 @@ TOOLS = Path(__file__).parents[2] / "tools"
 DIVIDED = [family for family in FAMILIES if family != "undivided"]
 TABLE = RuleTable({name: RegisteredRule(name, m, "here") for name, m in ONNX_RULES.items()})
 
-drawn = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+drawn = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture(scope="module")

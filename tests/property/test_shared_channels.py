@@ -29,7 +29,7 @@ def with_roots(problem, host, stream=0.0):
 
 
 @given(connected_problems(), RATES, st.randoms(use_true_random=False))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_the_fast_model_agrees_with_plain_sums_over_tensors(problem, host, random):
     limits = dataclasses.replace(problem.limits, sram_bytes=(1 << 30,) * problem.num_chips)
     problem = with_roots(dataclasses.replace(problem, limits=limits), host)
@@ -39,7 +39,7 @@ def test_the_fast_model_agrees_with_plain_sums_over_tensors(problem, host, rando
 
 
 @given(connected_problems(), RATES, RATES, st.randoms(use_true_random=False))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_the_compiled_form_counts_roots_as_the_fast_model_does(problem, host, stream, random):
     problem = with_roots(problem, host, stream)
     rows = np.stack([forward_placement(problem, random) for _ in range(8)])
@@ -48,7 +48,7 @@ def test_the_compiled_form_counts_roots_as_the_fast_model_does(problem, host, st
 
 
 @given(connected_problems(), RATES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_bounds_of_shared_channels_are_shown_again(problem, host):
     problem = with_roots(problem, host).at_need()
     assert verify_bound(problem, bounds.host_transfers(problem))
@@ -57,7 +57,7 @@ def test_bounds_of_shared_channels_are_shown_again(problem, host):
 
 
 @given(connected_problems())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_channel_in_common_is_never_faster_than_none(problem):
     alone = bounds.host_transfers(with_roots(problem, 0.0)).seconds
     wide = bounds.host_transfers(with_roots(problem, 1e15)).seconds
@@ -96,7 +96,7 @@ def test_all_that_is_streamed_crosses_one_channel():
 
 
 @given(connected_problems(), RATES, st.integers(2, 5), st.randoms(use_true_random=False))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_a_part_of_the_channel_says_what_all_pipelines_take_together(
     problem, host, pipelines, random
 ):

@@ -42,7 +42,7 @@ def models(draw: st.DrawFn) -> ir.Model:
     return ir.Model(graph, ir_version=8)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(models(), st.integers(0, 2**32 - 1))
 def test_outputs_keep_their_bits(model: ir.Model, seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -56,7 +56,7 @@ ARGUMENTS = (
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(*ARGUMENTS)
 def test_sample_and_fix_are_valid(graph, routing, seed, own_orders):
     check_draws(graph, routing, seed, own_orders, ROLLOUTS)

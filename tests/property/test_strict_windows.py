@@ -45,7 +45,7 @@ def best_of_all_cuts(problem, order):
 
 
 @given(connected_problems())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 def test_the_best_cuts_of_an_order_are_found(drawn):
     problem = strict(drawn)
     order = np.flatnonzero(~problem.clonable).astype(np.int32)

@@ -17,7 +17,7 @@ from tests.generators.partition_problems import connected_problems
 
 
 @given(connected_problems(), st.integers(0, 1000), st.integers(1, 300), st.booleans())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_the_best_of_a_walk_is_valid_with_the_period_of_the_fast_model(
     problem, seed, steps, at_need
 ):

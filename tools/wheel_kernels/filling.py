@@ -48,6 +48,7 @@ def commands() -> list[tuple[str, ...]]:
     judged = ("--replicas", "1", "--partitioner", "judge_search", "--samples", "1000")
     found.append(("compile", "zoo:mobilenet-v2", "--target", "mcm36", *judged, *compiled))
     found.append(("compile", "zoo:mobilenet-v2", "--objective", "latency", *compiled))
+    found.append(("compile", MODEL, "--target", "fabric-12", *compiled))
     found.append(("parallelize", MODEL, "--target", "config-a", "--training"))
     found.append(("place", MODEL, "--target", "box-2gpu", "--evaluations", "300"))
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcm_compiler.arrays.rows import Rows, starts
@@ -19,7 +19,6 @@ def rows_of(sets):
 
 
 @given(some_rows)
-@settings(deadline=None)
 def test_transposed_rows_tell_where_each_entry_is(sets):
     found = rows_of(sets).transposed(ENTRIES)
     assert found.size == ENTRIES
@@ -29,7 +28,6 @@ def test_transposed_rows_tell_where_each_entry_is(sets):
 
 
 @given(some_rows, st.permutations(range(ENTRIES)))
-@settings(deadline=None)
 def test_renamed_rows_ascend(sets, names):
     found = rows_of(sets).renamed(np.array(names, np.int64))
     assert found.size == len(sets)

@@ -6,7 +6,7 @@ import datetime
 import tomllib
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mcm_compiler.text.toml_writing import to_toml
@@ -27,7 +27,6 @@ _TABLES = st.recursive(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(_TABLES)
 def test_what_is_written_is_read_back(table: dict[str, object]) -> None:
     assert tomllib.loads(to_toml(table)) == table

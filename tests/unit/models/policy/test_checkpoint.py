@@ -156,7 +156,7 @@ def test_a_card_for_another_shape_is_refused():
     assert code_of(written(card=changed(layout=layout))) == "MCM-L003"
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(st.tuples(st.integers(0, 1 << 30), st.integers(0, 255)), min_size=1, max_size=8),
     st.integers(0, 1 << 30),

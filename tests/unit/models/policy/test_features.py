@@ -19,9 +19,7 @@ from mcm_passes.families.ring.learning.orders import (
     share_before,
 )
 
-REUSED = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+REUSED = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @given(st.integers(0, 10**6), st.integers(1, 25), st.floats(0, 0.8), st.integers(1, 9))

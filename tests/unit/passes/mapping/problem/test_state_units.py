@@ -157,9 +157,7 @@ def graphs(draw):
 
 
 @given(drawn=graphs())
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_units_are_convex_and_hold_their_states(make, drawn):
     text, made = drawn
     pairs = [("p", f"v{made[0]}"), ("q", f"v{made[1]}")]

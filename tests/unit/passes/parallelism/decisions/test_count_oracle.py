@@ -14,9 +14,7 @@ from mcm_passes.parallelism.decisions.conflict_graph import components, dense_co
 from mcm_passes.parallelism.decisions.decision_objective import DecisionObjective, count_objective
 
 SEEDS = st.integers(0, 10_000)
-FEW = settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+FEW = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @FEW

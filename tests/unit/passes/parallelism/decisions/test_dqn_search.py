@@ -15,9 +15,7 @@ from mcm_passes.parallelism.decisions.decision_items import decision_items, gap
 from mcm_passes.parallelism.decisions.decision_objective import DecisionObjective, count_objective
 from mcm_passes.parallelism.decisions.dqn_search import RECIPES, DecisionRecipe, search_decision
 
-FEW = settings(
-    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+FEW = settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def one_forced(problem):

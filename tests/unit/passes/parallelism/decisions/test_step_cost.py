@@ -257,7 +257,7 @@ def _costs(draw: st.DrawFn):
     return problem, cost
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(_costs(), st.booleans())
 def test_the_oracle_agrees_with_trying_everything(made, is_tight):
     problem, cost = made

@@ -45,7 +45,7 @@ def test_answers_do_not_depend_on_the_batch(model: RoundTrips) -> None:
     np.testing.assert_array_equal(prepared.search_cost(mappings), each)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 10**6), st.sampled_from(MODELS))
 def test_a_state_that_was_moved_costs_what_its_mapping_costs(seed: int, model: RoundTrips) -> None:
     problem, fabric = drawn_problem(seed), small_fabric(6, 6)

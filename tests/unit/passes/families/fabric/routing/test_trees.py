@@ -47,7 +47,7 @@ def trees(problem: MappingProblem, fabric: Fabric, mapping: Mappings) -> list[se
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6))
 def test_loads_are_those_of_paths_followed_one_by_one(seed: int) -> None:
     problem, fabric = drawn_problem(seed), small_fabric(6, 6)
@@ -62,7 +62,7 @@ def test_loads_are_those_of_paths_followed_one_by_one(seed: int) -> None:
     np.testing.assert_array_equal(state.load, load)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6))
 def test_moves_and_flips_change_loads_to_those_of_the_new_mapping(seed: int) -> None:
     problem, fabric = drawn_problem(seed), small_fabric(6, 6)

@@ -13,7 +13,7 @@ from tests.generators.partition_problems import connected_problems, make_problem
 from tests.oracles.plain_objectives import PlainPlacement, every_placement
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(problems(max_units=4) | connected_problems(max_units=4), st.randoms(use_true_random=False))
 def test_equals_the_plain_reading(problem, random):
     needed = problem.at_need()
