@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ from mcm_compiler.report.terminal import report_text
 from mcm_compiler.results.points import SensitivityRow
 from mcm_compiler.variants import points
 from mcm_compiler.variants.sensitivities import changes_of
+from tests.generators.changed_targets import LINES, changed_target
 
 _MODEL = "plain-cnn{image_size=16,stages=2,blocks=2,width=8,batch=2,classes=10}"
 _SCHEMA = Path(__file__).parents[4] / "docs" / "reference" / "schema" / "report.schema.json"
@@ -38,28 +38,14 @@ def rows() -> dict[tuple[str, float], SensitivityRow]:
     return _rows("mcm4", replicas=1)
 
 
-_LINES = {
-    "compute array": r"^rows = (\d+)$",
-    "vector lanes": r"^lanes = (\d+)$",
-    "SRAM": r"^sram_mib = (\d+)$",
-    "link bandwidth": r"(?<=\[link\]\n)bandwidth_gb_per_s = (\d+)$",
-    "host rate": r"(?<=\[host\]\n)bandwidth_gb_per_s = (\d+)$",
-    "chips": r"^num_chips = (\d+)$",
-}
-
-
 @pytest.mark.parametrize("factor", [2.0, 0.5])
-@pytest.mark.parametrize("resource", _LINES)
+@pytest.mark.parametrize("resource", LINES)
 def test_figures_are_those_of_a_compile_with_the_changed_file(
     resource: str, factor: float, rows: dict[tuple[str, float], SensitivityRow], tmp_path: Path
 ) -> None:
-    def changed(found: re.Match[str]) -> str:
-        return found[0].replace(found[1], str(int(int(found[1]) * factor)))
-
-    text = load_target("mcm4").source_text
-    other, count = re.subn(_LINES[resource], changed, text, flags=re.MULTILINE)
-    assert count == 1
-    (file := tmp_path / "mcm4.toml").write_text(other)
+    (file := tmp_path / "mcm4.toml").write_text(
+        changed_target(load_target("mcm4").source_text, resource, factor)
+    )
     options = CompileOptions(replicas=1, passes=CompileOptions().passes.partition(",emit")[0])
     report = build_report(compile_model(build_zoo_model(_MODEL), str(file), options))
     row = rows[resource, factor]
@@ -112,7 +98,7 @@ def test_a_folder_with_sensitivities_holds(tmp_path: Path) -> None:
     report = json.loads((folder / "report.json").read_text())
     schema = json.loads(_SCHEMA.read_text())
     jsonschema.Draft202012Validator(schema).validate(report)
-    assert len(report["sensitivities"]) == 2 * len(_LINES)
+    assert len(report["sensitivities"]) == 2 * len(LINES)
     assert "twice the compute array" in (folder / "report.md").read_text()
     assert check_folder(folder).holds
 
