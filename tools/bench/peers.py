@@ -1,0 +1,108 @@
+"""The same models through what a user would pick instead, judged on one ring.
+
+    python tools/bench/peers.py --update                 all models and programs, data and page
+    python tools/bench/peers.py --models U-Net --peers METIS KaHIP
+    python tools/bench/peers.py --install                only installs what programs need
+    python tools/bench/peers.py --render                 writes the page of the data on record
+    python tools/bench/peers.py --quick --json           one model, programs that need no install
+
+Programs that are no part of the project's environment are installed by pip into environments of
+their own below build/peers, on first use. `--update` writes tools/bench/data/peers.json and
+docs/results/peers.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "tools" / "bench" / "data" / "peers.json"
+PAGE = ROOT / "docs" / "results" / "peers.md"
+COMMAND = "python tools/bench/peers.py --update"
+SEEDS, QUICK_SEEDS = 6, 2
+WARM_UP = "U-Net"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measures and shows the bars."""
+    parser = _parser()
+    asked = parser.parse_args(arguments)
+    if asked.update and (asked.quick or asked.models or asked.peers):
+        parser.error("--update needs all models and programs")
+    if asked.render:
+        from peer_cases.page import page
+
+        PAGE.write_text(page(json.loads(DATA.read_text(encoding="utf-8"))), encoding="utf-8")
+        return 0
+    return _run(asked)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--quick", action="store_true", help="only a part, in less than 50 s")
+    parser.add_argument("--update", action="store_true", help="write data and page")
+    parser.add_argument("--render", action="store_true", help="measure nothing, write the page")
+    parser.add_argument("--install", action="store_true", help="install programs and end")
+    parser.add_argument("--models", nargs="+", metavar="NAME", help="only these models")
+    parser.add_argument("--peers", nargs="+", metavar="NAME", help="only these programs")
+    return parser
+
+
+def _run(asked: argparse.Namespace) -> int:
+    from harness.bars import as_json, as_table, context
+    from peer_cases.bars import bars
+    from peer_cases.cases import MODELS, PASSES, QUICK, TARGET, build_case
+    from peer_cases.measuring import measured
+    from peer_cases.ours import searched
+    from peer_cases.page import page
+    from peer_cases.programs import programs
+
+    known = programs()
+    names = asked.peers or [n for n, one in known.items() if one.quick or not asked.quick]
+    chosen = [known[name] for name in names]
+    installed: dict[str, Any] = {}
+    for program in chosen:
+        if program.environment is not None:
+            installed[program.name] = program.environment.install()
+            print(f"{program.name}: {installed[program.name]}", file=sys.stderr, flush=True)
+    if asked.install:
+        return 0
+    seeds = QUICK_SEEDS if asked.quick else SEEDS
+    # So that what has to be compiled is not measured.
+    searched(build_case(WARM_UP, 1))
+    models = asked.models or ([QUICK] if asked.quick else list(MODELS))
+    found = [measured(name, chosen, seeds) for name in models]
+    data = {
+        "command": COMMAND,
+        "target": TARGET,
+        "passes": PASSES,
+        "seeds": list(range(seeds)),
+        "context": context(),
+        "programs": {
+            one.name: {
+                "distribution": one.distribution,
+                "version": one.version(),
+                "how": one.how,
+                "checks": one.checks,
+                "install": installed.get(one.name),
+            }
+            for one in chosen
+        },
+        "models": found,
+    }
+    if asked.update:
+        DATA.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+        PAGE.write_text(page(data), encoding="utf-8")
+    held = bars(data)
+    print(as_json(held, quick=asked.quick) if asked.json else as_table(held))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
