@@ -8,7 +8,7 @@
 
 Programs that are no part of the project's environment are installed by pip into environments of
 their own below build/peers, on first use. `--update` writes tools/bench/data/peers.json and
-docs/results/peers.md.
+docs/results/peers.md; with some models or programs alone, the rest stays as it was on record.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from peer_cases.programs import Program
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tools" / "bench" / "data" / "peers.json"
 PAGE = ROOT / "docs" / "results" / "peers.md"
 COMMAND = "python tools/bench/peers.py --update"
 SEEDS, QUICK_SEEDS = 6, 2
-WARM_UP = "U-Net"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures and shows the bars."""
     parser = _parser()
     asked = parser.parse_args(arguments)
-    if asked.update and (asked.quick or asked.models or asked.peers):
-        parser.error("--update needs all models and programs")
+    if asked.update and asked.quick:
+        parser.error("--quick measures too little to be written")
     if asked.render:
-        from peer_cases.page import page
-
-        PAGE.write_text(page(json.loads(DATA.read_text(encoding="utf-8"))), encoding="utf-8")
+        _render()
         return 0
     return _run(asked)
 
@@ -60,48 +60,54 @@ def _run(asked: argparse.Namespace) -> int:
     from peer_cases.cases import MODELS, PASSES, QUICK, TARGET, build_case
     from peer_cases.measuring import measured
     from peer_cases.ours import searched
-    from peer_cases.page import page
     from peer_cases.programs import programs
+    from peer_cases.records import described, merged
 
     known = programs()
     names = asked.peers or [n for n, one in known.items() if one.quick or not asked.quick]
     chosen = [known[name] for name in names]
-    installed: dict[str, Any] = {}
-    for program in chosen:
-        if program.environment is not None:
-            installed[program.name] = program.environment.install()
-            print(f"{program.name}: {installed[program.name]}", file=sys.stderr, flush=True)
+    installed = _installed(chosen)
     if asked.install:
         return 0
     seeds = QUICK_SEEDS if asked.quick else SEEDS
     # So that what has to be compiled is not measured.
-    searched(build_case(WARM_UP, 1))
-    models = asked.models or ([QUICK] if asked.quick else list(MODELS))
-    found = [measured(name, chosen, seeds) for name in models]
-    data = {
+    searched(build_case(QUICK, 1))
+    data: dict[str, Any] = {
         "command": COMMAND,
         "target": TARGET,
         "passes": PASSES,
         "seeds": list(range(seeds)),
         "context": context(),
-        "programs": {
-            one.name: {
-                "distribution": one.distribution,
-                "version": one.version(),
-                "how": one.how,
-                "checks": one.checks,
-                "install": installed.get(one.name),
-            }
-            for one in chosen
-        },
-        "models": found,
+        "programs": described(chosen, installed),
+        "models": [],
     }
+    for name in asked.models or ([QUICK] if asked.quick else list(MODELS)):
+        data["models"].append(measured(name, chosen, seeds))
+        if asked.update:
+            before = json.loads(DATA.read_text("utf-8")) if DATA.exists() else {}
+            whole = merged(before, data, list(known), list(MODELS))
+            DATA.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
     if asked.update:
-        DATA.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-        PAGE.write_text(page(data), encoding="utf-8")
+        _render()
     held = bars(data)
     print(as_json(held, quick=asked.quick) if asked.json else as_table(held))
     return 0
+
+
+def _installed(chosen: Sequence[Program]) -> dict[str, Any]:
+    """What installing each program came to, by name."""
+    told: dict[str, Any] = {}
+    for program in chosen:
+        if program.environment is not None:
+            told[program.name] = program.environment.install()
+            print(f"{program.name}: {told[program.name]}", file=sys.stderr, flush=True)
+    return told
+
+
+def _render() -> None:
+    from peer_cases.page import page
+
+    PAGE.write_text(page(json.loads(DATA.read_text(encoding="utf-8"))), encoding="utf-8")
 
 
 if __name__ == "__main__":

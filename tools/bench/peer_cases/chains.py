@@ -85,7 +85,9 @@ def _values(
 
 
 def pieces_of(case: Case, proto: onnx.ModelProto, chip_of: Ints) -> Iterator[onnx.ModelProto]:
-    """One model per chip, in the order of the chips; ops of clonable units on each that reads them.
+    """One model per chip, in the order of the chips.
+
+    Ops of clonable units, and those that read weights alone, stand on each chip that reads them.
 
     Args:
         case: what is divided.
@@ -94,15 +96,17 @@ def pieces_of(case: Case, proto: onnx.ModelProto, chip_of: Ints) -> Iterator[onn
     """
     problem = case.problem
     unit_of = {name: u for u, names in enumerate(problem.members) for name in names}
-    nodes = [(node, unit_of[node.name]) for node in proto.graph.node]
+    nodes = [(node, unit_of.get(node.name)) for node in proto.graph.node]
     maker = {name: (node, unit) for node, unit in nodes for name in node.output if name}
     for chip in np.unique(chip_of[~problem.clonable]).tolist():
-        own = {node.name for node, unit in nodes if chip_of[unit] == chip}
+        own = {node.name for node, unit in nodes if unit is not None and chip_of[unit] == chip}
         held, waiting = set(own), [node for node, _ in nodes if node.name in own]
         while waiting:
             for name in waiting.pop().input:
-                node, unit = maker.get(name, (None, 0))
-                if node is not None and problem.clonable[unit] and node.name not in held:
+                node, unit = maker.get(name, (None, None))
+                if node is None or node.name in held:
+                    continue
+                if unit is None or problem.clonable[unit]:
                     held.add(node.name)
                     waiting.append(node)
         yield _piece(proto, own, held)

@@ -1,4 +1,4 @@
-"""Programs in environments of their own below build/peers, and their failures in their own words."""
+"""Programs in environments of their own below build/peers, and what they say when they fail."""
 
 from __future__ import annotations
 
@@ -78,7 +78,9 @@ class Environment:
     def version(self, distribution: str) -> str:
         """Of an installed distribution; empty where it is not."""
         program = f"from importlib.metadata import version; print(version({distribution!r}))"
-        found = subprocess.run([self.python, "-c", program], capture_output=True, text=True)
+        found = subprocess.run(
+            [self.python, "-c", program], capture_output=True, text=True, check=False
+        )
         return found.stdout.strip()
 
     def ask(self, worker: str, request: Mapping[str, Any]) -> tuple[dict[str, Any], Child]:

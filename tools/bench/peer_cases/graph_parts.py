@@ -55,7 +55,7 @@ def kahip(graph: WeightedGraph, count: int, seed: int) -> Any:
 
 
 def scotch(graph: WeightedGraph, count: int, seed: int) -> Any:
-    """A mapping by Scotch onto chips in a row (even seeds) or onto chips that are all neighbours."""
+    """A mapping by Scotch onto chips in a row (even seeds) or all side by side."""
     # Read whenever Scotch maps; on several threads the same seed gives other mappings.
     os.environ["SCOTCH_PTHREAD_NUMBER"] = "1"
     library: Any = importlib.import_module("scotchpy")
@@ -77,6 +77,11 @@ def scotch(graph: WeightedGraph, count: int, seed: int) -> Any:
     found = np.zeros(graph.units.size, kind)
     made.map(chips, parttab=found)
     return found
+
+
+def drawn(graph: WeightedGraph, count: int, seed: int) -> Any:
+    """Parts drawn at random: a control."""
+    return np.random.default_rng(seed).integers(0, count, graph.units.size)
 
 
 def answer(asked: Asked, divide: Divide) -> Row:

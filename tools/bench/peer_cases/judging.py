@@ -86,7 +86,7 @@ def judged(problem: PartitionProblem, parts: Parts) -> Judged:
 
 
 def best_of(problem: PartitionProblem, rows: Sequence[Parts]) -> tuple[Judged, Parts]:
-    """The division with the shortest period; equals that are valid before those that need repair."""
+    """The division with the shortest period; of equals one that needs no repair."""
     found = [(judged(problem, row), row) for row in rows]
     return min(found, key=lambda one: (one[0].value_s, one[0].period_s is None))
 
@@ -165,9 +165,7 @@ def _in_circles(before: Sequence[set[int]]) -> int:
     return sum(part in reached(part) for part in range(len(before)))
 
 
-def _repair(
-    problem: PartitionProblem, wanted: Ints
-) -> tuple[Ints | None, float | None, int]:
+def _repair(problem: PartitionProblem, wanted: Ints) -> tuple[Ints | None, float | None, int]:
     """The shortest period among the nearest valid partition and those that FIX keeps."""
     rng = seeded_generator(0, "repair")
     rows = list(repaired(problem, wanted, rng))

@@ -34,6 +34,8 @@ def measured(name: str, programs: Sequence[Program], seeds: int) -> dict[str, An
     with tempfile.TemporaryDirectory() as folder:
         whole = Whole(case)
         for program in programs:
+            if program.only and name not in program.only:
+                continue
             asked = Asked(case, whole, ours["chips_used"], Path(folder))
             rows[program.name] = _row(program, asked)
             _tell(name, program.name, rows[program.name], ours["period_s"])

@@ -8,6 +8,7 @@ from typing import Any
 
 from peer_cases import graph_parts, one_device, onnx_splitters, pippy, refusals, stream
 from peer_cases.answers import Asked, Row
+from peer_cases.bars import CONTROL
 from peer_cases.environments import Environment
 
 
@@ -22,6 +23,7 @@ class Program:
         how: how it was set, in a sentence.
         checks: what it verifies of its own answer.
         environment: of its own; None where the project's has it.
+        only: models that it is asked about; all where empty.
     """
 
     name: str
@@ -30,6 +32,7 @@ class Program:
     how: str
     checks: str
     environment: Environment | None = None
+    only: tuple[str, ...] = ()
 
     @property
     def quick(self) -> bool:
@@ -75,6 +78,13 @@ def _graph_programs() -> list[Program]:
             "other",
         ),
         of("KaHIP", "kahip", graph_parts.kahip, "KaFFPa, mode strong, imbalance 3 %"),
+        Program(
+            CONTROL,
+            "numpy",
+            lambda asked: graph_parts.answer(asked, graph_parts.drawn),
+            "each unit's part is drawn; what it comes to is what repair alone can do",
+            "nothing: it is no program but a control",
+        ),
     ]
 
 
@@ -103,7 +113,8 @@ def _model_programs() -> list[Program]:
             "torchpippy",
             pippy.answer,
             "`split_into_equal_size` on a traced graph with a module per op and parameters of the "
-            "same sizes; it counts parameters and no work",
+            "same sizes, for each number of stages up to the one asked for; it counts parameters "
+            "and no work",
             "nothing here: its stages are calls of a PyTorch module",
             pippy.PIPPY,
         ),
@@ -131,13 +142,29 @@ def _others() -> list[Program]:
         Program(
             "Stream",
             "stream-dse",
+            stream.newest,
+            "as pip resolves it",
+            "nothing: it does not start",
+            stream.NEWEST,
+        ),
+        Program(
+            "Stream, ZigZag 2",
+            "stream-dse",
             stream.answer,
             stream.HOW,
             "nothing: it writes a schedule and no models",
             stream.STREAM,
+            stream.ONLY,
         ),
         *(
-            Program(one.name, one.distribution, one.ask, one.how, "-", one.environment)
+            Program(
+                one.name,
+                one.distribution,
+                one.ask,
+                one.how,
+                "nothing: it does not install",
+                one.environment,
+            )
             for one in refusals.PROGRAMS
         ),
     ]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -45,6 +46,7 @@ def numbered_blocks(root: Any) -> list[str]:
 
 def main(request: Path, answer: Path) -> None:
     """Divides the model of the request and writes its pieces."""
+    os.environ["OLIVE_DISABLE_TELEMETRY"] = "1"  # read where it is imported
     onnx: Any = importlib.import_module("onnx")
     handlers: Any = importlib.import_module("olive.model")
     made: Any = importlib.import_module("olive.passes.olive_pass").create_pass_from_dict
@@ -56,7 +58,11 @@ def main(request: Path, answer: Path) -> None:
     root = skeleton(names)
     blocks = numbered_blocks(root)
     start = time.process_time()
-    torch_model = handlers.PyTorchModelHandler(model_loader=lambda _: root)
+
+    def loaded(_path: object) -> Any:
+        return root
+
+    torch_model = handlers.PyTorchModelHandler(model_loader=loaded)
     options = {"num_splits": asked["count"], "block_to_split": blocks}
     chosen = made(capture.CaptureSplitInfo, options, disable_search=True).run(torch_model, "")
     assignments = chosen.model_attributes["split_assignments"]

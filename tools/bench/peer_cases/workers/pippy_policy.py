@@ -20,6 +20,7 @@ def traced(ops: list[dict[str, Any]]) -> Any:
     root = torch.nn.Module()
     graph = fx.Graph()
     values: dict[str, Any] = {}
+    call: Any = None
     for index, op in enumerate(ops):
         module = torch.nn.Module()
         for place, size in enumerate(op["parameters"]):
@@ -31,27 +32,37 @@ def traced(ops: list[dict[str, Any]]) -> Any:
                 values[name] = graph.placeholder(f"given{len(values)}")
         call = graph.call_module(f"op{index}", tuple(values[name] for name in op["inputs"]))
         values |= dict.fromkeys(op["outputs"], call)
-    graph.output(call if ops else None)
+    graph.output(call)
     return fx.GraphModule(root, graph)
 
 
-def main(request: Path, answer: Path) -> None:
-    """Divides the ops of the request into stages."""
-    asked = json.loads(request.read_text(encoding="utf-8"))
+def stages(ops: list[dict[str, Any]], count: int) -> dict[str, int]:
+    """The stage of each op; raises AssertionError where the policy cannot make so many."""
     policy: Any = importlib.import_module("pippy.ModelSplit").split_into_equal_size
-    ops = asked["ops"]
-    module = traced(ops)
-    start = time.process_time()
-    module = policy(asked["count"])(module)
-    cpu_s = time.process_time() - start
     part_of: dict[str, int] = {}
     stage = 0
-    for node in module.graph.nodes:
-        if node.op == "call_function":
-            stage += 1
+    for node in policy(count)(traced(ops)).graph.nodes:
+        stage += node.op == "call_function"
         if node.op == "call_module":
             part_of[ops[int(node.target[2:])]["name"]] = stage
-    answer.write_text(json.dumps({"part_of": part_of, "cpu_s": cpu_s}), encoding="utf-8")
+    return part_of
+
+
+def main(request: Path, answer: Path) -> None:
+    """Divides the ops of the request into stages, for each number of them that the policy takes."""
+    asked = json.loads(request.read_text(encoding="utf-8"))
+    importlib.import_module("pippy.ModelSplit")
+    found: list[dict[str, int]] = []
+    refused = 0
+    start = time.process_time()
+    for count in range(asked["count"], 1, -1):
+        try:
+            found.append(stages(asked["ops"], count))
+        except AssertionError:
+            refused += 1
+    cpu_s = time.process_time() - start
+    told = {"found": found, "refused": refused, "cpu_s": cpu_s}
+    answer.write_text(json.dumps(told), encoding="utf-8")
 
 
 if __name__ == "__main__":
