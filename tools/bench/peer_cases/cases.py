@@ -29,9 +29,9 @@ MODELS = {
     "dense CNN": "zoo:dense-cnn",
     "U-Net": "zoo:unet-cnn",
     "BERT-base": "zoo:bert-base",
-    "GPT-2": "zoo:gpt2",
-    "T5-small": "zoo:t5-small",
-    "NMT unrolled": "zoo:nmt",
+    "GPT-2, 4 layers": "zoo:gpt2{layers=4}",
+    "T5, 2 + 2 layers": "zoo:t5-small{layers=2,decoder_layers=2}",
+    "NMT, 2 steps": "zoo:nmt{steps=2}",
     "CNN and LSTM": "zoo:conv-rnn",
 }
 

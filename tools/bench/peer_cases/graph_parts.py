@@ -101,5 +101,5 @@ def answer(asked: Asked, divide: Divide) -> Row:
         asked,
         best,
         Spent(figures["cpu_s"], figures["wall_s"]),
-        parts=np.unique(chosen[graph.units]).size,
+        parts=np.unique(rows[chosen][graph.units]).size,
     )

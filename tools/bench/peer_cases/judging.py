@@ -23,6 +23,9 @@ from mcm_passes.families.ring.strategies.ring_repair import repaired
 REPAIR_EFFORT_S = 2.0
 """Deterministic seconds of CP-SAT for the valid partition that is nearest."""
 
+MOST_REPAIRED = 6
+"""Divisions of one program that are repaired."""
+
 UNKNOWN = -1
 
 Parts = npt.NDArray[np.int64]
@@ -66,12 +69,13 @@ class Judged:
         return np.unique(row).size
 
 
-def judged(problem: PartitionProblem, parts: Parts) -> Judged:
+def judged(problem: PartitionProblem, parts: Parts, *, repair: bool = True) -> Judged:
     """The parts on the ring, in a topological order of theirs.
 
     Args:
         problem: what was divided.
         parts: `[N]`, part of each unit; entries of clonable units are not looked at.
+        repair: whether to look for a valid partition where they break a rule.
     """
     rank, circular = _ranks(problem, parts)
     wanted = rank[parts].astype(np.int32)
@@ -81,14 +85,26 @@ def judged(problem: PartitionProblem, parts: Parts) -> Judged:
             result.chip_of, result.period_s, "", circular, result.chip_of, result.period_s, 0
         )
     fault = result.violations[0].message
-    best, best_s, moved = _repair(problem, wanted)
+    best, best_s, moved = _repair(problem, wanted) if repair else (None, None, 0)
     return Judged(wanted, None, fault, circular, best, best_s, moved)
 
 
-def best_of(problem: PartitionProblem, rows: Sequence[Parts]) -> tuple[Judged, Parts]:
-    """The division with the shortest period; of equals one that needs no repair."""
-    found = [(judged(problem, row), row) for row in rows]
-    return min(found, key=lambda one: (one[0].value_s, one[0].period_s is None))
+def best_of(problem: PartitionProblem, rows: Sequence[Parts]) -> tuple[Judged, int]:
+    """The division with the shortest period among those that are valid as given, and its index.
+
+    Where none is valid, the shortest after repair of the `MOST_REPAIRED` that would take the least
+    time if rules did not count.
+    """
+    found = [judged(problem, row, repair=False) for row in rows]
+    valid = [index for index, one in enumerate(found) if one.period_s is not None]
+    if valid:
+        best = min(valid, key=lambda index: found[index].value_s)
+        return found[best], best
+    times = [evaluate(problem, one.chip_of).period_s for one in found]
+    likely = sorted(range(len(rows)), key=times.__getitem__)[:MOST_REPAIRED]
+    repairs = {index: judged(problem, rows[index]) for index in likely}
+    best = min(likely, key=lambda index: repairs[index].value_s)
+    return repairs[best], best
 
 
 def parts_of_ops(problem: PartitionProblem, part_of: Mapping[str, int]) -> tuple[Parts, int]:

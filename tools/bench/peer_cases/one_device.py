@@ -46,4 +46,6 @@ def _alone(asked: Asked, spent: Spent, compared: Compared, note: str) -> Row:
 
 
 def _whole_on_one(asked: Asked) -> Judged:
-    return judged(asked.case.problem, np.zeros(asked.case.problem.num_units, np.int64))
+    # What does not fit one chip was not divided by the program, and repair would be all ours.
+    parts = np.zeros(asked.case.problem.num_units, np.int64)
+    return judged(asked.case.problem, parts, repair=False)

@@ -9,7 +9,7 @@ from typing import Any
 
 from peer_cases.answers import Asked, Row, Spent, row
 from peer_cases.environments import Environment
-from peer_cases.judging import Judged, judged, parts_of_ops
+from peer_cases.judging import Judged, best_of, judged, parts_of_ops
 
 SSP4ONNX = Environment("ssp4onnx", ("ssp4onnx==1.0.4",))
 
@@ -27,7 +27,7 @@ def ssp4onnx(asked: Asked) -> Row:
     """The best of some sizes."""
     path = _written(asked)
     weights = sum(len(w.raw_data) or w.ByteSize() for w in asked.whole.proto.graph.initializer)
-    told: list[tuple[Judged, dict[str, Any]]] = []
+    told: list[dict[str, Any]] = []
     cpu_s = wall_s = 0.0
     for share in SHARES:
         kilobytes = max(round(weights / asked.count * share / 1024), 1)
@@ -37,9 +37,9 @@ def ssp4onnx(asked: Asked) -> Row:
         answer, _ = SSP4ONNX.ask("ssp4onnx_split", request)
         wall_s += time.perf_counter() - start
         cpu_s += answer["cpu_s"]
-        told.append((judged(asked.case.problem, _parts(asked, answer)[0]), answer))
-    best, answer = min(told, key=lambda one: one[0].value_s)
-    return _row(asked, best, answer, Spent(cpu_s, wall_s))
+        told.append(answer)
+    best, chosen = best_of(asked.case.problem, [_parts(asked, one)[0] for one in told])
+    return _row(asked, best, told[chosen], Spent(cpu_s, wall_s))
 
 
 def olive(asked: Asked) -> Row:

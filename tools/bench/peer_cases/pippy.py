@@ -34,7 +34,7 @@ def answer(asked: Asked) -> Row:
         raise PeerFailedError("AssertionError for every number of stages")
     problem = asked.case.problem
     translated = [parts_of_ops(problem, part_of) for part_of in told["found"]]
-    best, parts = best_of(problem, [parts for parts, _ in translated])
+    best, chosen = best_of(problem, [parts for parts, _ in translated])
     note = f"its own assertion fails for {told['refused']} of {asked.count - 1} numbers of stages"
-    count = int(parts.max()) + 1
+    count = int(translated[chosen][0].max()) + 1
     return row(asked, best, spent, parts=count, note=note if told["refused"] else "")

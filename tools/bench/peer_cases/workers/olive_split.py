@@ -24,9 +24,11 @@ def skeleton(names: list[str]) -> Any:
     for name in names:
         at = root
         for word in name.strip("/").replace("/", ".").split(".")[:-1]:
-            if not hasattr(at, word):
-                at.add_module(word, torch.nn.Module())
-            at = getattr(at, word)
+            children = vars(at)["_modules"]
+            if word not in children:
+                # Also as an attribute, since a name such as "forward" is that of a method.
+                vars(at)[word] = children[word] = torch.nn.Module()
+            at = children[word]
     return root
 
 
