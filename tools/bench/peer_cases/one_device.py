@@ -20,7 +20,12 @@ def openvino(asked: Asked) -> Row:
     if not path.exists():
         asked.case.write(path)
     np.savez(inputs, **asked.whole.feeds)
-    request = {"model": str(path), "inputs": str(inputs), "outputs": str(outputs)}
+    request = {
+        "model": str(path),
+        "inputs": str(inputs),
+        "outputs": str(outputs),
+        "names": list(asked.whole.outputs),
+    }
     start = time.perf_counter()
     answer, _ = OPENVINO.ask("openvino_hetero", request)
     wall_s = time.perf_counter() - start
