@@ -51,6 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--install", action="store_true", help="install programs and end")
     parser.add_argument("--models", nargs="+", metavar="NAME", help="only these models")
     parser.add_argument("--peers", nargs="+", metavar="NAME", help="only these programs")
+    parser.add_argument("--note", default="", help="a remark for the page")
     return parser
 
 
@@ -74,6 +75,7 @@ def _run(asked: argparse.Namespace) -> int:
     searched(build_case(QUICK, 1))
     data: dict[str, Any] = {
         "command": COMMAND,
+        "note": asked.note,
         "target": TARGET,
         "passes": PASSES,
         "seeds": list(range(seeds)),

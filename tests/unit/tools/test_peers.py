@@ -208,7 +208,7 @@ def small_data() -> dict[str, Any]:
         "outputs": 1, "ops_proven": 9, "ops": 9,
     }  # fmt: skip
     return {
-        "command": "python x", "target": "mcm36", "passes": "simplify", "seeds": [0, 1],
+        "command": "python x", "note": "A remark.", "target": "mcm36", "passes": "simplify", "seeds": [0, 1],
         "context": {"versions": {"onnx": "1"}, "python": "3", "cpus": 2, "machine": "m"},
         "programs": {"A": program, "B": program},
         "models": [
@@ -223,6 +223,7 @@ def small_data() -> dict[str, Any]:
 
 def test_the_page_says_where_another_is_better_and_what_failed(tool: Any) -> None:
     text = tool("page").page(small_data())
+    assert "seeds 0 to 1. A remark." in text
     assert "- A: M (50.0 % shorter, after repair)." in text
     assert "- Less CPU time for dividing than our search: A on 1 model." in text
     assert "| B | all | `ValueError: a/b` |" in text

@@ -76,7 +76,7 @@ def _introduction(data: Data) -> list[str]:
         "",
         *_paragraph(
             f"with {versions}, Python {context['python']}; {cores}, {context['machine']}; "
-            f"seeds {first} to {last}."
+            f"seeds {first} to {last}. {data['note']}"
         ),
         "",
         *_paragraph(
