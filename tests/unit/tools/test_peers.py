@@ -208,7 +208,8 @@ def small_data() -> dict[str, Any]:
         "outputs": 1, "ops_proven": 9, "ops": 9,
     }  # fmt: skip
     return {
-        "command": "python x", "note": "A remark.", "target": "mcm36", "passes": "simplify", "seeds": [0, 1],
+        "command": "python x",
+        "note": "A remark.", "target": "mcm36", "passes": "simplify", "seeds": [0, 1],
         "context": {"versions": {"onnx": "1"}, "python": "3", "cpus": 2, "machine": "m"},
         "programs": {"A": program, "B": program},
         "models": [
