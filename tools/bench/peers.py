@@ -1,14 +1,16 @@
 """The same models through what a user would pick instead, judged on one ring.
 
     python tools/bench/peers.py --update                 all models and programs, data and page
+    python tools/bench/peers.py                          only programs that are there already
     python tools/bench/peers.py --models U-Net --peers METIS KaHIP
     python tools/bench/peers.py --install                only installs what programs need
     python tools/bench/peers.py --render                 writes the page of the data on record
     python tools/bench/peers.py --quick --json           one model, programs that need no install
 
 Programs that are no part of the project's environment are installed by pip into environments of
-their own below build/peers, on first use. `--update` writes tools/bench/data/peers.json and
-docs/results/peers.md; with some models or programs alone, the rest stays as it was on record.
+their own below build/peers: by `--update`, by `--install`, and where `--peers` names them.
+`--update` writes tools/bench/data/peers.json and docs/results/peers.md; with some models or
+programs alone, the rest stays as it was on record.
 """
 
 from __future__ import annotations
@@ -65,8 +67,13 @@ def _run(asked: argparse.Namespace) -> int:
     from peer_cases.records import described, merged
 
     known = programs()
-    names = asked.peers or [n for n, one in known.items() if one.quick or not asked.quick]
-    chosen = [known[name] for name in names]
+    for name in {*(asked.peers or ())} - {*known} | {*(asked.models or ())} - {*MODELS}:
+        sys.exit(f"{name} is none of {', '.join((*known, *MODELS))}")
+    chosen = [known[name] for name in asked.peers or known]
+    if asked.quick:
+        chosen = [one for one in chosen if one.quick]
+    elif not (asked.peers or asked.update or asked.install):
+        chosen = [one for one in chosen if one.installed]
     installed = _installed(chosen)
     if asked.install:
         return 0

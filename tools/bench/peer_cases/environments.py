@@ -54,6 +54,11 @@ class Environment:
     def _stamp(self) -> Path:
         return FOLDER / self.name / "installed.json"
 
+    @property
+    def tried(self) -> bool:
+        """Whether pip was asked already."""
+        return self._stamp.exists()
+
     def install(self) -> dict[str, Any]:
         """Installs what is asked for unless it is there, and tells what that came to.
 

@@ -140,16 +140,16 @@ def _ranks(problem: PartitionProblem, parts: Parts) -> tuple[Parts, int]:
     before = _quotient(problem, parts, count)
     rank = np.zeros(count, np.int64)
     left = set(np.flatnonzero(total > 0.0).tolist())
-    place = circular = 0
+    place, opened = 0, False
     while left:
         ready = [p for p in left if not (before[p] & left)]
         # Where none is ready the rest holds a circle, which is opened at its first part.
-        circular += not ready
+        opened |= not ready
         first = min(ready or left, key=lambda p: (mean[p], p))
         rank[first] = place
         place += 1
         left.remove(first)
-    return rank, circular if circular == 0 else _in_circles(before)
+    return rank, _in_circles(before) if opened else 0
 
 
 def _quotient(problem: PartitionProblem, parts: Parts, count: int) -> list[set[int]]:

@@ -39,6 +39,11 @@ class Program:
         """Whether it needs no installation."""
         return self.environment is None
 
+    @property
+    def installed(self) -> bool:
+        """Whether nothing is left to install."""
+        return self.environment is None or self.environment.tried
+
     def version(self) -> str:
         """Of what is installed; empty where it is not."""
         if self.environment is not None:
