@@ -23,6 +23,8 @@ from pathlib import Path
 from build_wheel import with_kernels
 from wheel_kernels.repacking import platform_tag
 
+from mcm_compiler.processes.kernels.installation import PREFIX
+
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = "Scripts" if os.name == "nt" else "bin"
 PACKAGES = ("mcm_compiler", "mcm_passes", "mcm_hardware", "mcm_models")
@@ -81,10 +83,15 @@ def check_kernels(mcmc: Path, folder: Path, shipped: int) -> None:
     told = json.loads(run(mcmc, "version", "--format", "json", cwd=folder))["kernels"]
     if not told.startswith(f"{shipped} that came compiled"):
         raise CheckFailedError(f"the wheel has {shipped} kernels, and mcmc version says: {told}")
-    added = sum(1 for _ in mcmc.parent.parent.rglob("*.nbc"))
-    print(f"  {told}; compiled in addition: {added}")
-    if added > shipped // 4:
-        raise CheckFailedError(f"{added} kernels were compiled beside the {shipped} of the wheel")
+    added = list(mcmc.parent.parent.rglob("*.nbc"))
+    print(f"  {told}; compiled in addition: {len(added)}")
+    if len(added) > shipped // 4:
+        raise CheckFailedError(
+            f"{len(added)} kernels were compiled beside the {shipped} of the wheel"
+        )
+    folders = {path.parent.name for path in added}
+    if len(folders) > 1 or not all(name.startswith(PREFIX) for name in folders):
+        raise CheckFailedError(f"kernels lie in {folders}, not in the folder of the installation")
 
 
 def check_packages(python: Path, folder: Path) -> None:

@@ -13,7 +13,7 @@ import os
 import stat
 import sys
 
-from mcm_compiler.processes.shipped_kernels import use_shipped_kernels
+from mcm_compiler.processes.kernels.shipped import use_shipped_kernels
 
 TELEMETRY_VARIABLE = "ORT_DISABLE_TELEMETRY"
 """Read by onnxruntime when it is loaded; what a user has set stays."""

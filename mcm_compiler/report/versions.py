@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.metadata
 import platform
 
-from mcm_compiler.processes.kernel_header import versions_differ
-from mcm_compiler.processes.shipped_kernels import kernel_state
+from mcm_compiler.processes.kernels.header import versions_differ
+from mcm_compiler.processes.kernels.shipped import kernel_state
 
 DISTRIBUTIONS = ("mcm-compiler", "onnx", "onnx-ir", "onnxruntime", "numpy", "numba")
 """Distributions whose code decides what the compiler writes."""

@@ -65,6 +65,8 @@ def fill(packages: Path) -> None:
     """
     environment = {k: v for k, v in os.environ.items() if k not in OWN_FOLDERS}
     environment["PYTHONPATH"] = str(packages)
+    # Beside the sources, where they are gathered, and not where an installation has them.
+    environment["NUMBA_CACHE_LOCATOR_CLASSES"] = "InTreeCacheLocator"
     python = (sys.executable, "-P", "-m")
     with tempfile.TemporaryDirectory(prefix="mcm-fill-") as folder:
 

@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from mcm_compiler.processes.shipped_kernels import ARCHIVE
+from mcm_compiler.processes.kernels.shipped import ARCHIVE
 
 PACKAGES = ("mcm_compiler", "mcm_passes", "mcm_hardware", "mcm_models")
 

@@ -1,10 +1,10 @@
 """Compiled kernels in one file, which numba reads before its own cache.
 
-An archive is a header (see `kernel_header`), an index in JSON, and for each function what numba
+An archive is a header (see `header`), an index in JSON, and for each function what numba
 would keep in its cache: keys and machine code, compressed. A function is found by its place in the
 package, and taken only where its source file has the content that it was compiled from.
 
-numba imports this module because `shipped_kernels` names `ArchiveHook` in a variable that numba
+numba imports this module because `shipped` names `ArchiveHook` in a variable that numba
 reads for classes that find caches. What it reads are pickles, which are executed: archives belong
 to the installation, and are as trusted as its modules.
 """
@@ -24,8 +24,8 @@ import llvmlite
 import numba
 from numba.core import caching
 
-from mcm_compiler.processes.kernel_header import KernelHeader, read_header, versions_differ
-from mcm_compiler.processes.shipped_kernels import kernel_state
+from mcm_compiler.processes.kernels.header import KernelHeader, read_header, versions_differ
+from mcm_compiler.processes.kernels.shipped import kernel_state
 
 
 @dataclass(frozen=True)

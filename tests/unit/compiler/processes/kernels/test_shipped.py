@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from mcm_compiler.processes import shipped_kernels
-from mcm_compiler.processes.kernel_header import KernelHeader
-from mcm_compiler.processes.shipped_kernels import (
+from mcm_compiler.processes.kernels import shipped
+from mcm_compiler.processes.kernels.header import KernelHeader
+from mcm_compiler.processes.kernels.shipped import (
     CPU_FEATURES,
     CPU_NAME,
     LOCATORS,
@@ -27,8 +27,8 @@ def fresh(monkeypatch):
         # Set first, so that what is set later is taken back.
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
-    monkeypatch.setattr(shipped_kernels, "_state", shipped_kernels.kernel_state())
-    monkeypatch.setattr(shipped_kernels, "common_level", lambda: "generic")
+    monkeypatch.setattr(shipped, "_state", shipped.kernel_state())
+    monkeypatch.setattr(shipped, "common_level", lambda: "generic")
 
 
 def archive(folder, **other):
@@ -53,7 +53,7 @@ def test_archive_that_fits_is_used(fresh, tmp_path):
     state = use_shipped_kernels(archive(tmp_path))
     assert (state.reason, state.header.kernels) == ("", 3)
     assert (os.environ[CPU_NAME], os.environ[CPU_FEATURES]) == ("generic", "")
-    assert os.environ[LOCATORS].startswith("mcm_compiler.processes.kernel_archive.ArchiveHook,")
+    assert os.environ[LOCATORS].startswith("mcm_compiler.processes.kernels.archive.ArchiveHook,")
     # A process that this one starts finds the variables set, to the same.
     assert use_shipped_kernels(archive(tmp_path)).header is not None
 
@@ -62,7 +62,7 @@ def test_locators_are_numbas_own_after_ours():
     from numba.core.caching import CacheImpl
 
     own = tuple(cls.__name__ for cls in CacheImpl._locator_classes)
-    assert own == shipped_kernels._CLASSES[1:]
+    assert own == shipped._CLASSES[2:]
 
 
 def test_other_python_and_other_processor(fresh, tmp_path):
@@ -120,10 +120,10 @@ def test_level_of_this_machine(monkeypatch):
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     assert common_level() == "generic"
     monkeypatch.setattr(platform, "machine", lambda: "x86_64")
-    flags = shipped_kernels._V3_FLAGS
-    monkeypatch.setattr(shipped_kernels, "_flags", lambda: flags | {"avx512f"})
+    flags = shipped._V3_FLAGS
+    monkeypatch.setattr(shipped, "_flags", lambda: flags | {"avx512f"})
     assert common_level() == "x86-64-v3"
-    monkeypatch.setattr(shipped_kernels, "_flags", lambda: flags - {"fma"})
+    monkeypatch.setattr(shipped, "_flags", lambda: flags - {"fma"})
     assert common_level() == ""
     monkeypatch.setattr(platform, "machine", lambda: "riscv64")
     assert common_level() == ""

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mcm_compiler.processes.kernel_archive import (
+from mcm_compiler.processes.kernels.archive import (
     Archive,
     ArchiveHook,
     FunctionKernels,
@@ -18,7 +18,7 @@ from mcm_compiler.processes.kernel_archive import (
     place_of,
 )
 
-TOOLS = Path(__file__).parents[4] / "tools"
+TOOLS = Path(__file__).parents[5] / "tools"
 
 KERNEL = """\
 from numba import njit
@@ -34,7 +34,7 @@ import mcm_compiler, pathlib, sys
 from pack.kernels import doubled
 assert doubled(3) == 6
 from wheel_kernels.harvest import harvested, made_here
-from mcm_compiler.processes.kernel_archive import archive_bytes
+from mcm_compiler.processes.kernels.archive import archive_bytes
 made_for = made_here()
 found = harvested([pathlib.Path("pack")], made_for)
 pathlib.Path("kernels.bin").write_bytes(archive_bytes(made_for, found))
@@ -42,7 +42,7 @@ pathlib.Path("kernels.bin").write_bytes(archive_bytes(made_for, found))
 
 USE = """\
 import json, pathlib
-from mcm_compiler.processes.shipped_kernels import use_shipped_kernels
+from mcm_compiler.processes.kernels.shipped import use_shipped_kernels
 state = use_shipped_kernels(pathlib.Path("kernels.bin"))
 from numba.core import event
 compiled = []

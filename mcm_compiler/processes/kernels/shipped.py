@@ -1,7 +1,7 @@
 """Kernels that come compiled with a wheel: whether they can be used here, and why not.
 
 A wheel for one platform and one Python carries its kernels as machine code
-(`mcm_compiler/compiled_kernels.bin`, see `kernel_archive`), so that a first compile does not spend
+(`mcm_compiler/compiled_kernels.bin`, see `archive`), so that a first compile does not spend
 a minute compiling them. numba keys such code by the processor that it is for. `fix_processor` has
 it compile for a level that many machines share, before it is imported; what numba compiles later
 fits what the wheel holds, and caches of one machine fit another.
@@ -16,9 +16,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from mcm_compiler.processes.kernel_header import ArchiveError, KernelHeader, read_header
+from mcm_compiler.processes.kernels.header import ArchiveError, KernelHeader, read_header
+from mcm_compiler.processes.kernels.installation import is_installed
 
-ARCHIVE = Path(__file__).parent.parent / "compiled_kernels.bin"
+ARCHIVE = Path(__file__).parents[2] / "compiled_kernels.bin"
 """Where a wheel has its kernels; an editable installation and a plain build have none."""
 
 CPU_NAME, CPU_FEATURES = "NUMBA_CPU_NAME", "NUMBA_CPU_FEATURES"
@@ -28,7 +29,8 @@ LOCATORS = "NUMBA_CACHE_LOCATOR_CLASSES"
 """Read by numba when it is loaded: classes that find caches; naming one has it imported."""
 
 _CLASSES = (
-    "mcm_compiler.processes.kernel_archive.ArchiveHook",
+    "mcm_compiler.processes.kernels.archive.ArchiveHook",
+    "mcm_compiler.processes.kernels.folders.InstallationLocator",
     "UserProvidedCacheLocator",
     "InTreeCacheLocator",
     "UserWideCacheLocator",
@@ -80,8 +82,11 @@ def use_shipped_kernels(archive: Path = ARCHIVE) -> KernelState:
 
 
 def _usable(archive: Path) -> KernelState:
+    hooked = ",".join(_CLASSES)
     if "numba" not in sys.modules:
         fix_processor()
+        if is_installed():
+            os.environ.setdefault(LOCATORS, hooked)
     try:
         header = read_header(archive)
     except FileNotFoundError:
@@ -91,7 +96,6 @@ def _usable(archive: Path) -> KernelState:
     reason = _unfit(header, archive)
     if reason:
         return KernelState(None, reason)
-    hooked = ",".join(_CLASSES)
     if "numba" not in sys.modules:
         os.environ.setdefault(LOCATORS, hooked)
     if _setting("CACHE_LOCATOR_CLASSES") != hooked:
