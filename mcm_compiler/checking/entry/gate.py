@@ -7,7 +7,7 @@ what the files hold is read once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,7 +83,21 @@ class OpenedFolder:
         """What the mapping files say of each chip; empty where chips are no fabrics."""
         from mcm_compiler.artifact.mapping_files import mapped_of
 
-        return mapped_of(self.mapping_files)
+        stored = mapped_of(self.mapping_files)
+        models = {chip.chip: chip for chip in self.chips}
+        return tuple(self._by_its_own_names(one, models[one.chip]) for one in stored)
+
+    def _by_its_own_names(self, mapped: MappedChip, chip: ChipModel) -> MappedChip:
+        """Of chips that are laid out alike a file has the stages of the first alone."""
+        from mcm_compiler.contracts.fabrics.target import MapsChips, UnitChoice
+
+        target = self.target
+        if mapped.like < 0 or not isinstance(target, MapsChips):
+            return mapped
+        stages = target.mapping_problem(chip.model, UnitChoice()).stages
+        if len(stages) != mapped.problem.num_stages:
+            return mapped  # the check of mappings tells
+        return replace(mapped, problem=replace(mapped.problem, stages=stages))
 
     def simulated(self, inferences: int) -> SimulationResult:
         """The target's simulator on the program; played once for each number of inferences."""
