@@ -23,11 +23,10 @@ from pathlib import Path
 from build_wheel import with_kernels
 from wheel_kernels.repacking import platform_tag
 
-from mcm_compiler.processes.kernels.installation import PREFIX
+from mcm_compiler.processes.kernels.installation import PACKAGES, PREFIX
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = "Scripts" if os.name == "nt" else "bin"
-PACKAGES = ("mcm_compiler", "mcm_passes", "mcm_hardware", "mcm_models")
 _LOCATE = """\
 import importlib, json, pathlib, sys
 found = {}

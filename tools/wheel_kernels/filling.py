@@ -8,6 +8,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from mcm_compiler.processes.kernels.shipped import LOCATORS
+
 MODEL = "zoo:bert-tiny"
 
 STRATEGIES = (
@@ -66,7 +68,7 @@ def fill(packages: Path) -> None:
     environment = {k: v for k, v in os.environ.items() if k not in OWN_FOLDERS}
     environment["PYTHONPATH"] = str(packages)
     # Beside the sources, where they are gathered, and not where an installation has them.
-    environment["NUMBA_CACHE_LOCATOR_CLASSES"] = "InTreeCacheLocator"
+    environment[LOCATORS] = "InTreeCacheLocator"
     python = (sys.executable, "-P", "-m")
     with tempfile.TemporaryDirectory(prefix="mcm-fill-") as folder:
 

@@ -12,8 +12,6 @@ from pathlib import Path
 
 from mcm_compiler.processes.kernels.shipped import ARCHIVE
 
-PACKAGES = ("mcm_compiler", "mcm_passes", "mcm_hardware", "mcm_models")
-
 PLAIN_TAG = "py3-none-any"
 
 OLDEST = (1980, 1, 1, 0, 0, 0)

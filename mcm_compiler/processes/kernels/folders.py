@@ -20,9 +20,7 @@ from typing import Any
 
 from numba.core import caching
 
-from mcm_compiler.processes.kernels.installation import PREFIX, installation_name
-
-PACKAGES = frozenset(("mcm_compiler", "mcm_passes", "mcm_hardware", "mcm_models"))
+from mcm_compiler.processes.kernels.installation import PACKAGES, PREFIX, installation_name
 
 
 class InstallationLocator:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
+PACKAGES = ("mcm_compiler", "mcm_passes", "mcm_hardware", "mcm_models")
+"""Import packages of the distribution."""
+
 PREFIX = "mcm-"
 
 HOME = Path(__file__).parents[3]

@@ -42,6 +42,13 @@ class Asked:
     count: int
     folder: Path
 
+    def model_file(self) -> Path:
+        """The graph that is divided as a file, which is written once."""
+        path = self.folder / "model.onnx"
+        if not path.exists():
+            self.case.write(path)
+        return path
+
 
 def row(
     asked: Asked,

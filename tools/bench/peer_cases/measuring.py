@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from peer_cases.answers import Asked, Row
+from peer_cases.bars import value_s
 from peer_cases.cases import build_case
 from peer_cases.chains import Whole
 from peer_cases.environments import PeerFailedError
@@ -65,6 +66,6 @@ def _row(program: Program, asked: Asked) -> Row:
 def _tell(model: str, program: str, row: Row, ours_s: float) -> None:
     said = row.get("quote", "")
     if row["status"] == "found":
-        seconds = row["period_s"] or row["repaired_s"] or float("inf")
+        seconds = value_s(row) or float("inf")
         said = f"{seconds / ours_s:.3f} times ours in {row['cpu_s']} CPU-seconds"
     print(f"{model}, {program}: {said}", file=sys.stderr, flush=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from peer_cases.answers import Asked, Row, Spent, row
 from peer_cases.environments import Environment, PeerFailedError
 from peer_cases.judging import judged, parts_of_ops
@@ -49,11 +47,8 @@ def newest(_asked: Asked) -> Row:
 
 def answer(asked: Asked) -> Row:
     """The allocation of layers."""
-    path = asked.folder / "model.onnx"
-    if not path.exists():
-        asked.case.write(path)
     request = {
-        "model": str(path),
+        "model": str(asked.model_file()),
         "out": str(asked.folder / "stream.pickle"),
         "count": asked.count,
         "limit_s": LIMIT_S,
@@ -61,9 +56,8 @@ def answer(asked: Asked) -> Row:
         "individuals": INDIVIDUALS,
         "generations": GENERATIONS,
     }
-    start = time.perf_counter()
-    told, _ = STREAM.ask("stream_allocation", request)
-    spent = Spent(told["cpu_s"], time.perf_counter() - start)
+    told, child = STREAM.ask("stream_allocation", request)
+    spent = Spent(told["cpu_s"], child.seconds)
     parts, _ = parts_of_ops(asked.case.problem, told["part_of"])
     note = f"it allocates {len(told['part_of'])} of {len(asked.whole.proto.graph.node)} ops"
     found = judged(asked.case.problem, parts)

@@ -6,6 +6,10 @@ import os
 import subprocess
 import sys
 
+import pytest
+
+from mcm_compiler.processes.kernels.shipped import LOCATORS
+
 USE = """
 import sys
 from mcm_compiler.processes.kernels import folders
@@ -27,7 +31,7 @@ def twice(x):
 
 def used(folder, name):
     clean = {k: v for k, v in os.environ.items() if not k.startswith("NUMBA_")}
-    clean["NUMBA_CACHE_LOCATOR_CLASSES"] = (
+    clean[LOCATORS] = (
         "mcm_compiler.processes.kernels.folders.InstallationLocator,InTreeCacheLocator"
     )
     paths = os.pathsep.join([str(folder), clean.get("PYTHONPATH", "")])
@@ -37,12 +41,18 @@ def used(folder, name):
     return int(done.stdout)
 
 
-def test_a_kernel_is_compiled_anew_when_one_that_it_calls_has_changed(tmp_path):
-    pack = tmp_path / "pack"
-    pack.mkdir()
-    (pack / "__init__.py").write_text("")
-    (pack / "called.py").write_text(CALLED)
-    (pack / "calling.py").write_text(CALLING)
+@pytest.fixture
+def pack(tmp_path):
+    """A package with a kernel that calls one of another file."""
+    folder = tmp_path / "pack"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    (folder / "called.py").write_text(CALLED)
+    (folder / "calling.py").write_text(CALLING)
+    return folder
+
+
+def test_a_kernel_is_compiled_anew_when_one_that_it_calls_has_changed(tmp_path, pack):
     assert used(tmp_path, "mcm-1") == 6
     (pack / "called.py").write_text(CALLED.replace("+ 1", "+ 5"))
     # numba alone does not see it, and a checkout, which has no name, goes by its rules.
@@ -52,12 +62,7 @@ def test_a_kernel_is_compiled_anew_when_one_that_it_calls_has_changed(tmp_path):
     assert folders == {"mcm-2"}
 
 
-def test_an_index_that_cannot_be_read_any_more_is_none_of_a_new_installation(tmp_path):
-    pack = tmp_path / "pack"
-    pack.mkdir()
-    (pack / "__init__.py").write_text("")
-    (pack / "called.py").write_text(CALLED)
-    (pack / "calling.py").write_text(CALLING)
+def test_an_index_that_cannot_be_read_any_more_is_none_of_a_new_installation(tmp_path, pack):
     assert used(tmp_path, "mcm-1") == 6
     for index in (pack / "__pycache__").rglob("*.nbi"):
         index.write_bytes(index.read_bytes()[:-20] + b"torn in two by a.")
