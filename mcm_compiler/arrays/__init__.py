@@ -1,1 +1,1 @@
-"""Arrays that all packages share: ragged rows, seeded randomness, lean kernels."""
+"""Arrays that all packages share: ragged rows, seeded randomness, ways to compile kernels."""

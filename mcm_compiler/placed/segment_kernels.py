@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_compiler.arrays.types import Bools, Ints
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def cut_windows(
     begin: Ints, readers: Ints, device_of: Ints, runs: Bools, order: Ints, windows: Ints
 ) -> tuple[Ints, Ints]:
@@ -67,7 +67,7 @@ def cut_windows(
     return segment_of, device[:count].copy()
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _missing(begin: Ints, readers: Ints, runs: Bools, place: Ints) -> Ints:
     """For each op the ops of its window that it reads from."""
     missing = np.zeros(len(place), np.int32)
@@ -78,7 +78,7 @@ def _missing(begin: Ints, readers: Ints, runs: Bools, place: Ints) -> Ints:
     return missing
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _append(op: int, device: int, newest: Ints, older: Ints, waiting: Ints) -> None:
     """Puts an op on the list of its device."""
     older[op] = newest[device]

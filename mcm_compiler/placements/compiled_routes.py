@@ -6,9 +6,8 @@ Only search and batch evaluation import this module, as compiled code takes long
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from mcm_compiler.arrays.lean_kernels import inlined_njit
+from mcm_compiler.arrays.kernels import entry_njit, inlined_njit
 from mcm_compiler.contracts.partition import Bools, Ints, Longs
 
 
@@ -43,7 +42,7 @@ def last_used(clone_row: Ints, chip_of: Ints) -> int:
     return last
 
 
-@njit(nogil=True, cache=True)
+@entry_njit
 def copies_of(
     clone_row: Ints, user_ptr: Longs, users: Longs, chip_of: Ints, num_chips: int
 ) -> Bools:

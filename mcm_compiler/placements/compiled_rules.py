@@ -7,13 +7,12 @@ Only search and batch evaluation import this module, as compiled code takes long
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
-from mcm_compiler.arrays.lean_kernels import inlined_njit
+from mcm_compiler.arrays.kernels import entry_njit, inlined_njit
 from mcm_compiler.contracts.partition import Bools, Ints, Longs
 
 
-@njit(nogil=True, cache=True)
+@entry_njit
 def breaks_rule(
     clone_row: Ints,
     pinned_chip: Ints,

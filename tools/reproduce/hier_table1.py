@@ -23,7 +23,7 @@ import numpy as np
 from hier_physics import first_gpu, judged, on_one
 from hier_study.page import read_rows, record_path, write_record, write_section
 from hier_study.paper_graphs import PaperGraph, chosen
-from hier_study.planner_tables import OURS, section
+from hier_study.planner_tables import AFTER_SEARCH, OURS, section
 
 from mcm_compiler.arrays.types import Ints
 from mcm_compiler.components.target_loading import load_box
@@ -49,9 +49,11 @@ METHODS = (
     "pretrained{policy=none,evaluations=1000000000}",
     "local_search",
     "portfolio",
+    *AFTER_SEARCH,
 )
 """The planner as published, ours, the control without a network, both without updates; hill
-climbing over the groups that ours has, and the compiler's own searches, which divide them."""
+climbing over the groups that ours has, the compiler's own searches, which divide them, and learning
+over the pieces of those from what half of the evaluations found, with and without updates."""
 
 FIGURES = {
     "updates": "updates",
@@ -228,7 +230,7 @@ def main() -> int:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("graphs", nargs="*", default=["rnnlm", "nmt-2"], help="names")
-    parser.add_argument("--methods", default=";".join(METHODS), help="placers, divided by ;")
+    parser.add_argument("--methods", help="placers, divided by ;")
     parser.add_argument("--evaluations", type=int, default=2000, help="of each method")
     parser.add_argument("--seeds", type=int, default=1, help="from 0")
     parser.add_argument("--match", default="logits;local_search", help=f"placers that run again "
@@ -239,7 +241,8 @@ def main() -> int:
         write_section("planner", section(known_rows()))
         return 0
     use_one_thread()
-    methods = [name for name in options.methods.split(";") if name]
+    given = options.methods
+    methods = METHODS if given is None else [name for name in given.split(";") if name]
     again = [name for name in options.match.split(";") if name]
     for graph in chosen(options.graphs):
         bench = bench_of(graph)

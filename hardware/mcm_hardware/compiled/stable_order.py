@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from mcm_compiler.arrays.kernels import inner_njit
 
 Longs = npt.NDArray[np.int64]
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def ascending(order: Longs, key: Longs) -> Longs:
     """The entries of `order` by ascending `key[entry]`; equal ones stay as they stand.
 
@@ -41,7 +42,7 @@ def ascending(order: Longs, key: Longs) -> Longs:
     return source
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def numbered(count: int) -> Longs:
     """0, 1, ... `count` - 1."""
     numbers = np.empty(count, np.int64)
@@ -50,7 +51,7 @@ def numbered(count: int) -> Longs:
     return numbers
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def negated(key: Longs) -> Longs:
     """`-key`, to sort descending."""
     opposite = np.empty(len(key), np.int64)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_hardware.event_graph.graph import EventGraph
 from mcm_hardware.event_graph.max_plus import start_times
 
@@ -28,7 +28,7 @@ In exact numbers one is enough: the values are those of the policy already.
 """
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def maximum_cycle_ratio(graph: EventGraph, busy_s: Floats) -> tuple[float, int]:
     """The greatest seconds per inference of any cycle, and an activity on such a cycle.
 
@@ -78,7 +78,7 @@ def maximum_cycle_ratio(graph: EventGraph, busy_s: Floats) -> tuple[float, int]:
             stale = 0
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def improve(
     graph: EventGraph, ratio: float, value: Floats, policy: Longs, tolerance: float
 ) -> tuple[bool, bool]:
@@ -111,7 +111,7 @@ def improve(
     return changed, switched
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _evaluate(graph: EventGraph, ratio: float, value: Floats, policy: Longs) -> tuple[float, int]:
     """Raises the ratio to that of the policy's slowest cycle, and sets the values by it.
 
@@ -160,7 +160,7 @@ def _evaluate(graph: EventGraph, ratio: float, value: Floats, policy: Longs) -> 
     return ratio, slowest
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _arc(graph: EventGraph, policy: Longs, a: int) -> tuple[int, float, int]:
     """Source, seconds and lag of the wait that the policy chose for `a`."""
     w = policy[a]
@@ -170,7 +170,7 @@ def _arc(graph: EventGraph, policy: Longs, a: int) -> tuple[int, float, int]:
     return int(graph.waits.source[w]), float(graph.waits.seconds[w]), int(graph.waits.lag[w])
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _cycle_ratio(graph: EventGraph, policy: Longs, a: int) -> float:
     """Ratio of the policy's cycle through `a`."""
     total, lags = 0.0, 0

@@ -40,6 +40,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_compiler.machines.machine import HOST
 from mcm_hardware.compiled.plain_numbers import variable
 from mcm_hardware.event_graph.channel_arrays import ChannelArrays, row_of_route
@@ -114,7 +115,7 @@ class _Ends(NamedTuple):
     passed: Longs
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def event_graph(program: ProgramArrays, channels: ChannelArrays) -> EventGraph:
     """The event graph of a program, with activities served as they become ready.
 
@@ -146,7 +147,7 @@ def event_graph(program: ProgramArrays, channels: ChannelArrays) -> EventGraph:
     )
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _activities(program: ProgramArrays, channels: ChannelArrays) -> _Activities:
     transfers, devices = len(program.source), channels.num_devices
     hop_ptr = np.empty(transfers + 1, np.int64)
@@ -174,7 +175,7 @@ def _activities(program: ProgramArrays, channels: ChannelArrays) -> _Activities:
     return _Activities(hop_ptr, resource, busy, latency)
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _waits(
     program: ProgramArrays, channels: ChannelArrays, activities: _Activities, finals: Longs
 ) -> tuple[Waits, Longs]:
@@ -198,7 +199,7 @@ def _waits(
     return waits, ptr
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _kernel_waits(program: ProgramArrays, activities: _Activities, waits: Waits, ptr: Longs) -> int:
     """Fills the waits of kernels: for what they read, and for send buffers; returns their end."""
     hop_ptr, busy, latency = activities.hop_ptr, activities.busy_s, activities.latency_s
@@ -217,7 +218,7 @@ def _kernel_waits(program: ProgramArrays, activities: _Activities, waits: Waits,
     return w
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _hop_waits(
     program: ProgramArrays,
     channels: ChannelArrays,
@@ -272,7 +273,7 @@ def _hop_waits(
     return w
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _rounds(channels: ChannelArrays, kernels: int, resource: Longs, busy: Floats) -> Floats:
     """`[L]`, time of a round of each channel that all devices share, 0 for others."""
     rounds = np.zeros(channels.num_channels, np.float64)
@@ -282,7 +283,7 @@ def _rounds(channels: ChannelArrays, kernels: int, resource: Longs, busy: Floats
     return rounds
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _wait(waits: Waits, w: int, source: int, seconds: float, lag: int, for_buffer: bool) -> int:
     waits.source[w] = source
     waits.seconds[w] = seconds

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_hardware.event_graph.graph import EventGraph
 
 Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def play_inference(graph: EventGraph, start: Floats, i: int, period_s: float) -> None:
     """Finds when the activities of one inference start, from those of the inferences before.
 
@@ -49,7 +49,7 @@ def play_inference(graph: EventGraph, start: Floats, i: int, period_s: float) ->
         now[a] = time
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def start_times(graph: EventGraph, inferences: int) -> Floats:
     """When each activity starts.
 
@@ -62,7 +62,7 @@ def start_times(graph: EventGraph, inferences: int) -> Floats:
     return start
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def end_of_inference(graph: EventGraph, start: Floats) -> float:
     """When the last output of an inference is there.
 
@@ -76,7 +76,7 @@ def end_of_inference(graph: EventGraph, start: Floats) -> float:
     return end
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def busy_per_resource(graph: EventGraph) -> Floats:
     """`[num_resources]`, seconds per inference."""
     busy = np.zeros(graph.num_resources)

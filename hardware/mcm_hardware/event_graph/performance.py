@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_hardware.event_graph.channel_arrays import ChannelArrays
 from mcm_hardware.event_graph.cycle_ratio import maximum_cycle_ratio
 from mcm_hardware.event_graph.graph import EventGraph, event_graph
@@ -35,7 +35,7 @@ class Performance(NamedTuple):
     critical: int
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def performance(graph: EventGraph) -> Performance:
     """How fast an event graph runs."""
     busy = busy_per_resource(graph)
@@ -46,7 +46,7 @@ def performance(graph: EventGraph) -> Performance:
     return Performance(True, period, latency, busy, critical)
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def program_performance(program: ProgramArrays, channels: ChannelArrays) -> Performance:
     """How fast a program runs, without its event graph.
 

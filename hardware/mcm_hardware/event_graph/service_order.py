@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from mcm_compiler.arrays.kernels import inner_njit
+
 Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
@@ -90,7 +92,7 @@ def ready_order(
     return order[:count]
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _open_waits(num_kernels: int, resource: Longs, wait_ptr: Longs, waits: Waits) -> Longs:
     """`[A]`, waits without lag of each activity, with that of a kernel for its chip."""
     count = np.zeros(len(wait_ptr) - 1, np.int64)
@@ -104,7 +106,7 @@ def _open_waits(num_kernels: int, resource: Longs, wait_ptr: Longs, waits: Waits
     return count
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _waiters(wait_ptr: Longs, waits: Waits) -> tuple[Longs, Longs, Floats]:
     """The waits without lag by the activity waited for, in the order of the activities that wait.
 
@@ -130,7 +132,7 @@ def _waiters(wait_ptr: Longs, waits: Waits) -> tuple[Longs, Longs, Floats]:
     return ptr, waiter, gap
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _sift_up(heap: Longs, place: int, a: int, ready: Floats) -> None:
     while place > 0:
         parent = (place - 1) >> 1
@@ -142,7 +144,7 @@ def _sift_up(heap: Longs, place: int, a: int, ready: Floats) -> None:
     heap[place] = a
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _sift_down(heap: Longs, size: int, a: int, ready: Floats) -> None:
     """Puts `a` into the heap of `size` whose root is free."""
     place = 0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_hardware.event_graph.graph import EventGraph
 from mcm_hardware.event_graph.program_arrays import ProgramArrays
 from mcm_hardware.event_graph.steady_state import SteadyState
@@ -17,7 +17,7 @@ INPUT, LINK, BUFFER = range(3)
 """Columns of the stall times; see `mcm_compiler.contracts.simulation.ChipActivity`."""
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def stall_times(
     program: ProgramArrays, graph: EventGraph, steady: SteadyState, period_s: float
 ) -> tuple[Floats, Floats]:
@@ -77,7 +77,7 @@ def stall_times(
     return stalls, queue
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _wait_until(waited: Floats, reason: int, since: float, until: float) -> float:
     if until <= since:
         return since
@@ -85,7 +85,7 @@ def _wait_until(waited: Floats, reason: int, since: float, until: float) -> floa
     return until
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _waits_over(
     graph: EventGraph, start_s: Floats, i: int, a: int, period_s: float
 ) -> tuple[float, float]:
@@ -103,7 +103,7 @@ def _waits_over(
     return data, room
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _makers(program: ProgramArrays) -> Longs:
     """`[T]`, the kernel that made what a transfer brings, or -1 for the host and memory."""
     maker = np.full(len(program.source), -1, np.int64)

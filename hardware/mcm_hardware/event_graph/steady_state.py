@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_hardware.compiled.plain_numbers import variable
 from mcm_hardware.event_graph.cycle_ratio import improve
 from mcm_hardware.event_graph.graph import EventGraph
@@ -40,7 +40,7 @@ class SteadyState(NamedTuple):
     since: int
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def steady_state(
     graph: EventGraph, period_s: float, critical: int, least: int, most: int
 ) -> SteadyState:
@@ -97,7 +97,7 @@ def steady_state(
     return SteadyState(start, played, cycle, since)
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _alike(now: Floats, then: Floats, tolerance: float, c: int, suspect: Longs) -> bool:
     """Whether two inferences start alike; what gave the last one away is looked at first."""
     if abs(now[suspect[c]] - then[suspect[c]]) > tolerance:
@@ -109,7 +109,7 @@ def _alike(now: Floats, then: Floats, tolerance: float, c: int, suspect: Longs) 
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _from_critical(graph: EventGraph, period_s: float, critical: int) -> Floats:
     """Starts of a steady state in which all inferences are alike.
 
@@ -125,7 +125,7 @@ def _from_critical(graph: EventGraph, period_s: float, critical: int) -> Floats:
     return value
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _fill_rest(graph: EventGraph, period_s: float, value: Floats) -> None:
     """Gives one inference each period to the parts that are a machine of their own."""
     for a in range(len(value)):
@@ -134,7 +134,7 @@ def _fill_rest(graph: EventGraph, period_s: float, value: Floats) -> None:
     _settle(graph, period_s, value)
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _settle(graph: EventGraph, period_s: float, value: Floats) -> None:
     """Raises values until all waits hold, as far as rounding lets them."""
     policy = np.empty(len(value), np.int64)
@@ -144,7 +144,7 @@ def _settle(graph: EventGraph, period_s: float, value: Floats) -> None:
             return
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _greatest(value: Floats) -> float:
     """Greatest entry, at least 0."""
     greatest = 0.0

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_hardware.compiled.plain_numbers import variable
 from mcm_hardware.compiled.stable_order import numbered
 
@@ -66,7 +67,7 @@ class _Ready(NamedTuple):
     item: Longs
 
 
-@njit(nogil=True, cache=True)
+@entry_njit
 def low_memory_order(
     succ_ptr: Longs,
     succ: Longs,
@@ -114,7 +115,7 @@ def low_memory_order(
     return order
 
 
-@njit(nogil=True, cache=True)
+@entry_njit
 def live_ranges(
     order: Longs, writer: Longs, reader_ptr: Longs, readers: Longs, kept: Bools
 ) -> tuple[Longs, Longs]:
@@ -137,7 +138,7 @@ def live_ranges(
     return first, last
 
 
-@njit(nogil=True, cache=True)
+@entry_njit
 def max_live_bytes(size: Longs, first: Longs, last: Longs) -> int:
     """Most bytes held at once: no plan of addresses ends lower.
 
@@ -160,7 +161,7 @@ def max_live_bytes(size: Longs, first: Longs, last: Longs) -> int:
     return most
 
 
-@njit(nogil=True, cache=True)
+@entry_njit
 def peak_of_order(
     order: Longs, size: Longs, writer: Longs, reader_ptr: Longs, readers: Longs, kept: Bools
 ) -> int:
@@ -169,7 +170,7 @@ def peak_of_order(
     return max_live_bytes(size, first, last)
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _transposed(ptr: Longs, entries: Longs, count: int) -> tuple[Longs, Longs]:
     """From rows with their entries to entries with their rows, rows ascending."""
     back_ptr: Longs = np.zeros(count + 1, np.int64)
@@ -187,7 +188,7 @@ def _transposed(ptr: Longs, entries: Longs, count: int) -> tuple[Longs, Longs]:
     return back_ptr, back
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _hungriest(size: Longs, writer: Longs, inputs_ptr: Longs, inputs: Longs, kept: Bools) -> int:
     """A bound on the peak of every order: operands and results of one kernel, or all kept."""
     need: Longs = np.zeros(len(inputs_ptr) - 1, np.int64)
@@ -204,7 +205,7 @@ def _hungriest(size: Longs, writer: Longs, inputs_ptr: Longs, inputs: Longs, kep
     return most
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _greedy_from_start(succ_ptr: Longs, succ: Longs, values: _Values) -> Longs:
     """Runs the ready kernel after which the fewest bytes more are held, the first on a tie."""
     num_kernels, num_values = len(succ_ptr) - 1, len(values.size)
@@ -268,7 +269,7 @@ def _growth_from_start(num_kernels: int, values: _Values, left: Longs, left_sum:
     return grows
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _greedy_from_end(succ_ptr: Longs, succ: Longs, values: _Values) -> Longs:
     """The same backwards in time: a value is born with its last reader and dies with its writer.
 
@@ -350,7 +351,7 @@ def _end_wait(ready: _Ready, kernel: int, sign: int, count: int) -> int:
     return count
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _push(key: Longs, item: Longs, count: int, new_key: int, new_item: int) -> int:
     """Adds to a binary heap with the least `(key, item)` on top; returns the new count."""
     at = count
@@ -364,7 +365,7 @@ def _push(key: Longs, item: Longs, count: int, new_key: int, new_item: int) -> i
     return count + 1
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _pop(key: Longs, item: Longs, count: int) -> int:
     """Takes the top off; returns the new count."""
     count -= 1

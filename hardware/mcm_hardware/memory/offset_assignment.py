@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_hardware.compiled.plain_numbers import variable
 from mcm_hardware.compiled.stable_order import ascending, negated, numbered
 from mcm_hardware.memory.low_memory_order import max_live_bytes
@@ -53,7 +54,7 @@ class _Placed(NamedTuple):
     stack: Longs
 
 
-@njit(nogil=True, cache=True)
+@entry_njit
 def plan_offsets(sizes: Longs, first: Longs, last: Longs, base: int) -> tuple[Longs, int]:
     """Offsets such that no two buffers that live at once overlap.
 
@@ -114,7 +115,7 @@ def plan_offsets(sizes: Longs, first: Longs, last: Longs, base: int) -> tuple[Lo
     return offsets, high
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _share_a_step(first: Longs, last: Longs) -> bool:
     """Whether there are buffers, and a step in which all of them live."""
     if len(first) == 0:
@@ -126,7 +127,7 @@ def _share_a_step(first: Longs, last: Longs) -> bool:
     return bool(latest_first <= earliest_last)
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _stacked(order: Longs, sizes: Longs, base: int) -> Longs:
     """`[n]`, offsets of buffers one above the other, as `_place` puts those that all live at once.
 
@@ -140,7 +141,7 @@ def _stacked(order: Longs, sizes: Longs, base: int) -> Longs:
     return offsets
 
 
-@njit(nogil=True, cache=True)
+@entry_njit
 def steps_of_a_stack(order: Longs, sizes: Longs, by_first: Longs) -> int:
     """Steps that `_place` would take where all buffers live at once, in linear time.
 
@@ -167,7 +168,7 @@ def steps_of_a_stack(order: Longs, sizes: Longs, by_first: Longs) -> int:
     return steps
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _place(
     order: Longs, sizes: Longs, first: Longs, last: Longs, by_first: Longs, base: int, steps: int
 ) -> tuple[Longs, int, int]:
@@ -215,7 +216,7 @@ def _place(
     return offsets, high, steps
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _alive_with(placed: _Placed, born: int, dies: int, steps: int) -> tuple[int, int]:
     """Fills `placed.alive` with the placed buffers that live between `born` and `dies`.
 
@@ -253,7 +254,7 @@ def _leftmost(node: int, leaves: int) -> int:
     return node - leaves
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _power_of_two(count: int) -> int:
     """The least that is not below `count`."""
     power = 1
@@ -262,7 +263,7 @@ def _power_of_two(count: int) -> int:
     return power
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _fullest_step(sizes: Longs, first: Longs, last: Longs) -> Longs:
     """For each buffer, the rank of the fullest step that it lives in; the fullest has rank 0."""
     count = len(sizes)
@@ -302,7 +303,7 @@ def _fullest_step(sizes: Longs, first: Longs, last: Longs) -> Longs:
     return ranks
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _negated_areas(sizes: Longs, first: Longs, last: Longs) -> Longs:
     """Minus size times lifetime."""
     areas = np.empty(len(sizes), np.int64)
@@ -311,7 +312,7 @@ def _negated_areas(sizes: Longs, first: Longs, last: Longs) -> Longs:
     return areas
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _highest_sooner(order: Longs, offsets: Longs, sizes: Longs, top: int) -> Longs:
     """`order` with the last of those that end at `top` moved half-way to the front."""
     place = len(order) - 1

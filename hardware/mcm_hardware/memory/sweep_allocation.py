@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_hardware.compiled.plain_numbers import variable
 from mcm_hardware.compiled.stable_order import ascending
 
@@ -15,7 +15,7 @@ GAPS_SEEN = 4096
 """Gaps that are looked at for one buffer; keeps hostile lifetimes from taking quadratic time."""
 
 
-@njit(nogil=True, cache=True)
+@entry_njit
 def sweep_offsets(
     sizes: Longs, first: Longs, last: Longs, by_size: Longs, base: int
 ) -> tuple[Longs, int]:
@@ -75,7 +75,7 @@ def sweep_offsets(
     return offsets, high
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _free(gap_at: Longs, gap_size: Longs, gaps: int, offset: int, size: int) -> int:
     """Adds a gap, merged with its neighbours; returns how many there are then."""
     low, high = 0, gaps
@@ -102,7 +102,7 @@ def _free(gap_at: Longs, gap_size: Longs, gaps: int, offset: int, size: int) -> 
     return gaps
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _remove(gap_at: Longs, gap_size: Longs, gaps: int, gap: int) -> int:
     """Takes a gap out; returns how many are left."""
     for at in range(gap + 1, gaps):

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_hardware.compiled.stable_order import ascending
 
 Longs = npt.NDArray[np.int64]
@@ -22,7 +22,7 @@ SIZES_TRIED = 64
 """Most sizes of the stream buffers that are tried."""
 
 
-@njit(nogil=True, cache=True)
+@entry_njit
 def choose_streamed(
     size: Longs, user_ptr: Longs, users: Longs, num_kernels: int, buffers: int, excess: int
 ) -> tuple[Bools, int]:
@@ -73,7 +73,7 @@ def choose_streamed(
     return chosen, buffer_bytes
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _fill(
     size: Longs,
     user_ptr: Longs,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
 from mcm_compiler.contracts.boxes.box import Box
 from mcm_compiler.contracts.boxes.step import StepProblem
@@ -133,7 +133,7 @@ def _order(begin: Floats, work: Floats, label: Ints, count: int) -> Ints:
     return np.argsort(first, kind="stable").astype(np.int32)
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def _depths(edges: Ints, duration: Floats) -> Floats:
     """`[N]`, the longest path to the begin of each op; edges stand by their readers."""
     depth = np.zeros(len(duration))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mcm_compiler.arrays.lean_kernels import lean_njit
+from mcm_compiler.arrays.kernels import lean_inner_njit, lean_njit
 from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
 from mcm_models.cluster_policy.cluster_graph import BINS, ClusterGraph
 from mcm_models.cluster_policy.layout import COLUMNS, Weights
@@ -168,7 +168,7 @@ def _decode(
         chosen[s] = device
 
 
-@lean_njit
+@lean_inner_njit
 def _drawn(p: Floats, uniform: float) -> int:
     device = 0
     if uniform < 0.0:
@@ -186,7 +186,7 @@ def _drawn(p: Floats, uniform: float) -> int:
     return device
 
 
-@lean_njit
+@lean_inner_njit
 def _put(graph: ClusterGraph, room: _Room, devices: Ints, c: int, d: int, sign: float) -> None:
     """Gives a cluster a device, or takes it off where `sign` is -1."""
     devices[c] = -1
@@ -208,7 +208,7 @@ def _put(graph: ClusterGraph, room: _Room, devices: Ints, c: int, d: int, sign: 
         devices[c] = d
 
 
-@lean_njit
+@lean_inner_njit
 def _see(
     graph: ClusterGraph, room: _Room, devices: Ints, position: int, before: int, columns: Singles
 ) -> None:
@@ -268,7 +268,7 @@ def _see(
     _see_differences(graph.allowed[c], columns)
 
 
-@lean_njit
+@lean_inner_njit
 def _see_work(graph: ClusterGraph, room: _Room, c: int, d: int, row: Singles) -> None:
     """Columns of work on one device."""
     unit = max(graph.ideal_s, graph.critical_s)
@@ -292,7 +292,7 @@ def _see_work(graph: ClusterGraph, room: _Room, c: int, d: int, row: Singles) ->
     row[13] = fastest / work if work > 0.0 else 1.0
 
 
-@lean_njit
+@lean_inner_njit
 def _see_differences(allowed: Bools, columns: Singles) -> None:
     """Columns that compare with the best device, and a limit of all."""
     for column in (4, 7):
@@ -307,7 +307,7 @@ def _see_differences(allowed: Bools, columns: Singles) -> None:
             columns[d, column] = min(columns[d, column], np.float32(8.0))
 
 
-@lean_njit
+@lean_inner_njit
 def _score(graph: ClusterGraph, scorer: Scorer, room: _Room, c: int, columns: Singles) -> None:
     """Softmax of the scores over the devices that the cluster may have, to `room.scores`."""
     count, width = len(columns), len(scorer.first_bias)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_models.pipelines.kernels import Ints, length_s
 from mcm_models.pipelines.problem import Floats
 from mcm_models.pipelines.tables import PipelineTables
 
 
-@njit(cache=True)
+@inner_njit
 def ideal_place(servers: Floats, a: int, left: int) -> int:
     """Where a stage that begins at device a would end: even shares, moved to the start of a server.
 
@@ -31,7 +31,7 @@ def ideal_place(servers: Floats, a: int, left: int) -> int:
     return min(max(a + int(np.rint(even)), a + 1), devices - left + 1)
 
 
-@njit(cache=True)
+@entry_njit
 def ideal_part(t: PipelineTables, i: int, a: int, b: int, left: int) -> int:
     """Where a stage that begins at part i would end on devices a to b - 1: its share of the work.
 
@@ -59,7 +59,7 @@ def ideal_part(t: PipelineTables, i: int, a: int, b: int, left: int) -> int:
     return low
 
 
-@njit(cache=True)
+@inner_njit
 def complete(t: PipelineTables, parts: Ints, places: Ints, stage: int, placed: bool) -> None:
     """Fills in the ends of the stages from `stage` on, balanced.
 
@@ -77,7 +77,7 @@ def complete(t: PipelineTables, parts: Ints, places: Ints, stage: int, placed: b
         parts[k + 1] = ideal_part(t, parts[k], places[k], places[k + 1], stages - k)
 
 
-@njit(cache=True)
+@entry_njit
 def balanced_pipeline(t: PipelineTables, stages: int) -> tuple[Ints, Ints]:
     """Cuts and device cuts with both ends, `[S + 1]` each."""
     parts, places = np.zeros(stages + 1, np.int64), np.zeros(stages + 1, np.int64)
@@ -86,7 +86,7 @@ def balanced_pipeline(t: PipelineTables, stages: int) -> tuple[Ints, Ints]:
     return parts, places
 
 
-@njit(cache=True)
+@entry_njit
 def shift_together(t: PipelineTables, parts: Ints, places: Ints, reach: int, stride: int) -> float:
     """Moves up to three neighbouring cuts together, in place; the length that is reached.
 
@@ -125,7 +125,7 @@ def shift_together(t: PipelineTables, parts: Ints, places: Ints, reach: int, str
     return best
 
 
-@njit(cache=True)
+@entry_njit
 def descend(
     t: PipelineTables, parts: Ints, places: Ints, allowed: NDArray[np.bool_] | None = None
 ) -> float:

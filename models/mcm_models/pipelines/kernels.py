@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_models.pipelines.tables import PipelineTables
 
 Ints = NDArray[np.int64]
@@ -33,7 +34,7 @@ def reduction_s(t: PipelineTables, i: int, j: int, a: int, b: int) -> float:
     return weights * t.reduce[a, b] + t.reduce_start[a, b] if weights > 0.0 else 0.0
 
 
-@njit(cache=True)
+@entry_njit
 def transfer_s(t: PipelineTables, j: int, a: int, b: int, c: int) -> float:
     """Seconds of a micro-batch over cut j, from devices a to b - 1 to devices b to c - 1.
 
@@ -73,7 +74,7 @@ def fits(t: PipelineTables, i: int, j: int, a: int, b: int, stages_left: int) ->
     return memory_bytes(t, i, j, a, b, stages_left) <= t.memory
 
 
-@njit(cache=True)
+@entry_njit
 def length_s(t: PipelineTables, parts: Ints, places: Ints) -> float:
     """Seconds of one iteration; infinite if a stage is empty, has no weights or does not fit.
 
@@ -90,7 +91,7 @@ def length_s(t: PipelineTables, parts: Ints, places: Ints) -> float:
     return unchecked_length_s(t, parts, places)
 
 
-@njit(cache=True)
+@entry_njit
 def unchecked_length_s(t: PipelineTables, parts: Ints, places: Ints) -> float:
     """As `length_s`, of stages that are not empty, whether or not they fit."""
     stages = len(parts) - 1

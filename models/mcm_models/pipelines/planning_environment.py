@@ -14,9 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_models.dqn.layout import QLayout, Singles
 from mcm_models.dqn.numpy_learner import NumpyObservation
 from mcm_models.pipelines.kernels import (
@@ -146,7 +146,7 @@ class PlanningEnvironment:
         return Pipeline(cuts, devices, float(state.length[lane]))
 
 
-@njit(cache=True)
+@entry_njit
 def _see(
     t: PipelineTables,
     parts: Ints,
@@ -184,7 +184,7 @@ def _see(
         mask[i] = True
 
 
-@njit(cache=True)
+@entry_njit
 def _coverable(t: PipelineTables, even: Ints) -> NDArray[np.bool_]:
     """`[S + 1, n + 1]`, whether stages k to the last fit with parts j to the last."""
     stages, count = len(even) - 1, len(t.forward) - 1
@@ -199,7 +199,7 @@ def _coverable(t: PipelineTables, even: Ints) -> NDArray[np.bool_]:
     return found
 
 
-@njit(cache=True)
+@entry_njit
 def best_places(t: PipelineTables, parts: Ints, places: Ints, allowed: NDArray[np.bool_]) -> float:
     """Sets the device cuts that suit the cuts best, by trying all; seconds, negative out of memory.
 

@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_models.pipelines.balanced import ideal_place
 from mcm_models.pipelines.kernels import Ints, fits
 from mcm_models.pipelines.policy_lookahead import (
@@ -218,7 +219,7 @@ def _featurise_completion(
     row[16] = thin
 
 
-@njit(cache=True)
+@inner_njit
 def _allow_close(lengths: Floats, fit: Bools, longest: float, mask: Bools) -> int:
     """Allows what fits and is at most as long as `longest`; the first of the shortest, or -1."""
     top = -1
@@ -275,7 +276,7 @@ def _featurise_context(
     context[7] = min(q.part[count, 2] * span[0, devices, 4] / whole, _LARGEST)
 
 
-@njit(cache=True)
+@entry_njit
 def featurise_all(
     t: PipelineTables,
     q: AheadTables,

@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_models.pipelines.balanced import ideal_place
 from mcm_models.pipelines.kernels import Ints
 from mcm_models.pipelines.tables import PipelineTables
@@ -100,7 +101,7 @@ def _rearranged(
     return part, span, number, index, _worth(t)
 
 
-@njit(cache=True)
+@inner_njit
 def _worth(t: PipelineTables) -> NDArray[np.bool_]:
     """Device cuts worth trying: all, or at, beside and between the starts of servers."""
     devices = t.speed.shape[0] - 1
@@ -181,7 +182,7 @@ def up_to(q: AheadTables, parts: Ints, places: Ints, stage: int) -> SoFar:
     return so_far
 
 
-@njit(cache=True)
+@entry_njit
 def quick_length_s(q: AheadTables, parts: Ints, places: Ints) -> float:
     """As `kernels.unchecked_length_s`, many times as fast; a test holds both to the same."""
     last = len(parts) - 2
@@ -221,7 +222,7 @@ def _thin_part(q: AheadTables, balanced: int, i: int, a: int, b: int, left: int)
     return thin
 
 
-@njit(cache=True)
+@inner_njit
 def balance_parts(q: AheadTables, parts: Ints, places: Ints, stage: int) -> None:
     """Part cuts from the end of `stage` on, for device cuts that are all known."""
     stages = len(parts) - 1
@@ -229,7 +230,7 @@ def balance_parts(q: AheadTables, parts: Ints, places: Ints, stage: int) -> None
         parts[k + 1] = quick_part(q, parts[k], places[k], places[k + 1], stages - k)
 
 
-@njit(cache=True)
+@entry_njit
 def part_rest(q: AheadTables, parts: Ints, places: Ints, stage: int) -> float:
     """Part cuts from the end of `stage` on, for device cuts that are all known; the length.
 
@@ -371,7 +372,7 @@ def _place_second(
     return best
 
 
-@njit(cache=True)
+@entry_njit
 def places_of_rest(
     q: AheadTables, parts: Ints, places: Ints, stage: int, middle: int, reach: int
 ) -> Ints:
@@ -401,7 +402,7 @@ def places_of_rest(
     return found
 
 
-@njit(cache=True)
+@inner_njit
 def refine_parts(q: AheadTables, parts: Ints, places: Ints, first: int, reach: int) -> float:
     """Moves part cuts from number `first` on by at most `reach`; the length that is reached.
 
@@ -433,7 +434,7 @@ def refine_parts(q: AheadTables, parts: Ints, places: Ints, first: int, reach: i
     return best
 
 
-@njit(cache=True)
+@entry_njit
 def look_ahead(
     q: AheadTables, parts: Ints, places: Ints, stage: int, placed: bool, variants: Ints
 ) -> float:

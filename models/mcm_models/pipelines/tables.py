@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_models.pipelines.problem import Floats, PipelineProblem
 
 
@@ -135,7 +135,7 @@ def _range_sums(values: Floats) -> Floats:
     return prefix[np.newaxis, :] - prefix[:, np.newaxis]
 
 
-@njit(cache=True)
+@entry_njit
 def _range_numbers(
     server_of: NDArray[np.int64], speed: Floats
 ) -> tuple[Floats, Floats, Floats, Floats]:

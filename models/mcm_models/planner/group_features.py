@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.types import Ints
 from mcm_models.planner.op_features import OpFeatures
 
@@ -38,7 +38,7 @@ def group_features(features: OpFeatures, group_of: Ints, groups: int) -> Singles
     return found
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def _fill(
     op_type: Ints, op_sizes: Singles, edges: Ints, group_of: Ints, types: int, found: Singles
 ) -> None:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.types import Ints
 
 Singles = npt.NDArray[np.float32]
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def draw_groups(probabilities: Singles, uniforms: Singles, chosen: Ints) -> None:
     """Draws K groups for each of U units.
 
@@ -38,7 +38,7 @@ def draw_groups(probabilities: Singles, uniforms: Singles, chosen: Ints) -> None
             chosen[k, u] = min(m, groups - 1)
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def grouping_gradient(
     probabilities: Singles, chosen: Ints, advantage: Singles, entropy: float, gradient: Singles
 ) -> None:

@@ -14,7 +14,19 @@ OURS = "hierarchical-groups"
 
 Row = dict[str, Any]
 
-_WORDS = {"pretrained{policy=none,evaluations=1000000000}": "hill climbing over the groups"}
+_LEARNING = "local_search;logits{parts=8,start_weight=5,learning_rate=%s}"
+
+AFTER_SEARCH = tuple(
+    f'portfolio{{robust=false,members="{_LEARNING % rate}"}}' for rate in ("0.1", "0")
+)
+"""Local search with half of the evaluations, and learning from what it found; then the same without
+updates."""
+
+_WORDS = {
+    "pretrained{policy=none,evaluations=1000000000}": "hill climbing over the groups",
+    AFTER_SEARCH[0]: "half `local_search`, half `logits{parts=8}` from there",
+    AFTER_SEARCH[1]: "the same, without updates",
+}
 """Methods whose texts say little."""
 
 _EQUAL_EVALUATIONS = (

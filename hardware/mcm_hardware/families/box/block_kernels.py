@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.arrays.kernels import inlined_njit, lean_inner_njit
 from mcm_compiler.arrays.types import Ints, Longs
 from mcm_hardware.families.box.step_arrays import Scratch, StepArrays
 
@@ -12,7 +12,7 @@ FOREVER = np.int32(1 << 30)
 """References of a block that is never freed."""
 
 
-@lean_njit
+@lean_inner_njit
 def lay_out(step: StepArrays, place: Ints, room: Scratch, held: Longs) -> None:
     """Numbers the copies and blocks of a placement, and counts who needs each block.
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.arrays.kernels import inlined_njit, lean_inner_njit
 from mcm_compiler.arrays.types import Floats, Ints, Longs
 
 FIRST, END, FRESH = 0, 1, 2
 """Rows of the marks: where the queue of each device begins, ends, and ended before this round."""
 
 
-@lean_njit
+@lean_inner_njit
 def begin(place: Ints, marks: Longs) -> None:
     """Lays out empty queues, each with room for all ops of its device."""
     marks[:] = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.arrays.kernels import inlined_njit, lean_inner_njit, lean_njit
 from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
 from mcm_hardware.families.box.block_kernels import lay_out
 from mcm_hardware.families.box.ready_queues import END, FIRST, FRESH, begin, pop, push
@@ -76,7 +76,7 @@ def simulate_all(
     return room.copy_begin[len(step.made)]
 
 
-@lean_njit
+@lean_inner_njit
 def _play(step: StepArrays, place: Ints, room: Scratch, tally: Tally, record: StepRecord) -> float:
     """Plays the events of one step, and returns when the last op ends."""
     devices = len(step.kind_of)

@@ -10,8 +10,8 @@ v does not hide it.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.contracts.partition import Bools, Floats, Longs, PartitionProblem
 from mcm_compiler.placements.ring_rules import dependency_edges
 
@@ -73,7 +73,7 @@ def _chain(
     return work[members[where]], loose[:-1], float(loose[-1])
 
 
-@njit(cache=True)
+@entry_njit
 def _reachable(start: Longs, end: Longs, origin: int, size: int) -> Bools:
     """`[size]`, what edges lead to from `origin`, itself included."""
     reached = np.zeros(size, dtype=np.bool_)

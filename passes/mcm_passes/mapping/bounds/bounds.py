@@ -15,8 +15,8 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.contracts.partition import Floats, Ints, LowerBound, PartitionProblem
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.placements.ring_rules import dependency_edges
@@ -286,7 +286,7 @@ def _work_above_and_below(problem: PartitionProblem) -> tuple[Floats, Floats, Fl
     return work, above, below[::-1]
 
 
-@njit(cache=True)
+@entry_njit
 def _chips_to_fill(heavy: Floats, loose: Floats, rest: float, period_s: float) -> int:
     """Chips of `period_s` seconds that the chain needs; `loose[i]` comes before `heavy[i]`."""
     room = period_s * (1.0 + 1e-9)
@@ -307,7 +307,7 @@ def _chips_to_fill(heavy: Floats, loose: Floats, rest: float, period_s: float) -
     return chip + 1
 
 
-@njit(cache=True)
+@entry_njit
 def _closure_work(source: Ints, target: Ints, work: Floats) -> Floats:
     """`[N]`, work of each unit and all its ancestors; edges are sorted by target."""
     n = work.size
@@ -331,7 +331,7 @@ def _closure_work(source: Ints, target: Ints, work: Floats) -> Floats:
     return total
 
 
-@njit(cache=True)
+@entry_njit
 def _set_work(source: Ints, target: Ints, work: Floats) -> Floats:
     """`[N]`, at the first of each set of connected units its work, 0 elsewhere."""
     part = connected_parts(source, target, work.size)

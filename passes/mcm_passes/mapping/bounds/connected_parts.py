@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.contracts.partition import Longs
 
 Nodes = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def connected_parts(source: Nodes, target: Nodes, n: int) -> Longs:
     """`[n]`, the lowest node that each is connected with."""
     parent = np.arange(n)

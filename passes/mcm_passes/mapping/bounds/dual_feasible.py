@@ -13,8 +13,8 @@ bin. Images grow with x, so what fits a bin fits a larger one.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_compiler.contracts.partition import Floats, Longs
 
 MOST_PARTS = 100
@@ -24,7 +24,7 @@ MARGIN = 1e-9
 """Relative room for rounding where a size is taken as a multiple of another."""
 
 
-@njit(cache=True)
+@inner_njit
 def image_sum(sizes: Floats, counts: Longs, room: float, k: int) -> float:
     """The sum of `u(k)(size / room)` over items, `counts[i]` of each size, rounded down safely."""
     total = 0.0
@@ -41,7 +41,7 @@ def image_sum(sizes: Floats, counts: Longs, room: float, k: int) -> float:
     return total
 
 
-@njit(cache=True)
+@entry_njit
 def too_many(sizes: Floats, counts: Longs, room: float, bins: float) -> int:
     """The first k whose function shows that items need more than so many bins, or 0."""
     for k in range(1, MOST_PARTS + 1):
@@ -50,7 +50,7 @@ def too_many(sizes: Floats, counts: Longs, room: float, bins: float) -> int:
     return 0
 
 
-@njit(cache=True)
+@entry_njit
 def fewest_bins(sizes: Floats, counts: Longs, room: float) -> int:
     """How many bins items need at least, by the best of the functions; at least one."""
     fewest = 1

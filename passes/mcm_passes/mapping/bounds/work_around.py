@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.contracts.partition import Floats, Longs, PartitionProblem
 from mcm_passes.mapping.problem.resident_sizes import weight_blocks
 from mcm_passes.mapping.problem.rule_graph import RuleGraph, Words, closure
@@ -59,7 +59,7 @@ def work_around(problem: PartitionProblem, graph: RuleGraph) -> WorkAround:
     )
 
 
-@njit(cache=True)
+@entry_njit
 def _sums(bits: Words, values: Floats) -> Floats:
     n = values.size
     total = np.zeros(n)
@@ -73,7 +73,7 @@ def _sums(bits: Words, values: Floats) -> Floats:
     return total
 
 
-@njit(cache=True)
+@entry_njit
 def _counts(bits: Words) -> Longs:
     n = bits.shape[0]
     count = np.zeros(n, np.int64)
@@ -86,7 +86,7 @@ def _counts(bits: Words) -> Longs:
     return count
 
 
-@njit(cache=True)
+@entry_njit
 def _gates(bits: Words, count: Longs, step: int) -> Longs:
     """`[n]`, the gates among ancestors (step -1) or among descendants (step 1)."""
     n = bits.shape[0]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
 from mcm_passes.mapping.problem.rule_graph import Words
 
@@ -109,7 +109,7 @@ class ChainLimits(NamedTuple):
     between: bool
 
 
-@njit(cache=True)
+@entry_njit
 def split_outputs(members: Words, producer: Ints, readers: Words) -> tuple[Longs, Ints]:
     """CSR of the outputs that each ideal splits: some of producer and readers within, some not.
 
@@ -141,7 +141,7 @@ def split_outputs(members: Words, producer: Ints, readers: Words) -> tuple[Longs
     return ptr, split[:found].copy()
 
 
-@njit(cache=True)
+@entry_njit
 def best_chains(
     ideals: Ideals,
     work: IdealWork,
@@ -210,7 +210,7 @@ def best_chains(
     return best, came_from
 
 
-@njit(cache=True)
+@inner_njit
 def _within(members: Words, i: int, j: int) -> bool:
     beyond = False
     for k in range(members.shape[1]):
@@ -218,7 +218,7 @@ def _within(members: Words, i: int, j: int) -> bool:
     return not beyond
 
 
-@njit(cache=True)
+@inner_njit
 def _whole(members: Words, passed: PassedGroups, i: int, j: int) -> bool:
     """Whether a device that takes over at ideal i and hands over at j has all between its ends."""
     for b in range(passed.group.size):
@@ -236,7 +236,7 @@ def _whole(members: Words, passed: PassedGroups, i: int, j: int) -> bool:
     return True
 
 
-@njit(cache=True)
+@inner_njit
 def _load(
     members: Words,
     work: IdealWork,
@@ -283,7 +283,7 @@ def _load(
     return load
 
 
-@njit(cache=True)
+@inner_njit
 def _splits(members: Words, outputs: SplitOutputs, ideal: int, t: int) -> bool:
     """Whether output t has ends on both sides of the ideal; it was then counted there."""
     p = outputs.producer[t]
@@ -295,7 +295,7 @@ def _splits(members: Words, outputs: SplitOutputs, ideal: int, t: int) -> bool:
     return has_inside and has_outside
 
 
-@njit(cache=True)
+@inner_njit
 def _lies_beside(members: Words, outputs: SplitOutputs, paths: GroupPaths, i: int, j: int) -> bool:
     """Whether the device lies on a path beside an output of ideal i that passes it."""
     for e in range(outputs.split_ptr[i], outputs.split_ptr[i + 1]):
@@ -304,7 +304,7 @@ def _lies_beside(members: Words, outputs: SplitOutputs, paths: GroupPaths, i: in
     return False
 
 
-@njit(cache=True)
+@inner_njit
 def _beside(
     members: Words, outputs: SplitOutputs, paths: GroupPaths, i: int, j: int, e: int
 ) -> bool:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
 from mcm_passes.mapping.latency_placement.latency_problem import LatencyArrays
 
 
-@njit(cache=True)
+@entry_njit
 def latency_of(p: LatencyArrays, place: Ints) -> float:
     """Latency with a CPU core for each operator; infinite where operators wait for themselves.
 
@@ -45,7 +45,7 @@ def latency_of(p: LatencyArrays, place: Ints) -> float:
     return latency if done == n else np.inf
 
 
-@njit(cache=True)
+@inner_njit
 def _loads_and_waits(p: LatencyArrays, place: Ints) -> tuple[Floats, Longs]:
     """`[K]` time of each part, and `[N + K]` edges that CPU operators and parts wait for."""
     n, k = place.size, p.accelerators
@@ -69,7 +69,7 @@ def _loads_and_waits(p: LatencyArrays, place: Ints) -> tuple[Floats, Longs]:
     return load, waits
 
 
-@njit(cache=True)
+@inner_njit
 def _by_place(place: Ints, k: int) -> tuple[Longs, Longs]:
     """`[K + 2]` starts of the devices in `[N]` operators by device."""
     ptr = np.zeros(k + 2, np.int64)
@@ -84,7 +84,7 @@ def _by_place(place: Ints, k: int) -> tuple[Longs, Longs]:
     return ptr, by_place
 
 
-@njit(cache=True)
+@inner_njit
 def _tell_readers(
     p: LatencyArrays,
     place: Ints,
@@ -110,7 +110,7 @@ def _tell_readers(
     return tail
 
 
-@njit(cache=True)
+@inner_njit
 def shared_work(p: LatencyArrays, place: Ints) -> float:
     """Time that the CPU cores need for their operators if none ever waits."""
     work = 0.0
@@ -120,7 +120,7 @@ def shared_work(p: LatencyArrays, place: Ints) -> float:
     return work / max(p.cores, 1)
 
 
-@njit(cache=True)
+@inner_njit
 def overflow_of(p: LatencyArrays, device_of: Ints) -> float:
     """Memory that accelerators lack under `[U]` devices, as a share of one's."""
     need = np.zeros(p.accelerators + 1)

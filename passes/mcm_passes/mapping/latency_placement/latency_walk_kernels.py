@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_compiler.contracts.partition import Bools, Floats, Ints
 from mcm_passes.mapping.latency_placement.latency_kernels import (
     latency_of,
@@ -23,7 +23,7 @@ ALONE, FORWARD = 0.4, 0.7
 """Below the first a unit moves alone, below the second with what depends on it."""
 
 
-@njit(cache=True)
+@inner_njit
 def _reach(p: LatencyArrays, device_of: Ints, unit: int, forward: bool, marked: Bools) -> None:
     """Marks units on a unit's device that are reached from it within the device."""
     units = device_of.size
@@ -42,7 +42,7 @@ def _reach(p: LatencyArrays, device_of: Ints, unit: int, forward: bool, marked: 
         w += step
 
 
-@njit(cache=True)
+@inner_njit
 def _target(p: LatencyArrays, device_of: Ints, unit: int, draw: float, pick: float) -> np.int64:
     """A device for a unit: mostly one that a neighbour is on, else any."""
     i = p.member_ptr[unit] + int(pick * (p.member_ptr[unit + 1] - p.member_ptr[unit]))
@@ -61,7 +61,7 @@ def _target(p: LatencyArrays, device_of: Ints, unit: int, draw: float, pick: flo
     return np.int64(device_of[p.unit_of[near]])
 
 
-@njit(cache=True)
+@inner_njit
 def _moved(p: LatencyArrays, now: Ints, draw: Floats, marked: Bools, trial: Ints) -> bool:
     """Writes a neighbour of `now` into `trial`; False where there is none or it cannot be."""
     unit, kind = int(draw[0] * now.size), draw[1]
@@ -80,7 +80,7 @@ def _moved(p: LatencyArrays, now: Ints, draw: Floats, marked: Bools, trial: Ints
     return True
 
 
-@njit(cache=True)
+@entry_njit
 def walk(
     p: LatencyArrays, device_of: Ints, draws: Floats, hot: float, cold: float
 ) -> tuple[Ints, float]:

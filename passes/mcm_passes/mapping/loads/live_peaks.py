@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from mcm_compiler.arrays.lean_kernels import inlined_njit
+from mcm_compiler.arrays.kernels import entry_njit, inlined_njit
 from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Longs
 
@@ -31,7 +30,7 @@ class LivePeaks(NamedTuple):
     ends_at: Longs
 
 
-@njit(cache=True)
+@entry_njit
 def live_peaks(num_units: int, num_chips: int) -> LivePeaks:
     """Room for a problem of that size."""
     return LivePeaks(

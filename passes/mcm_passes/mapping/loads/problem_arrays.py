@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.arrays.kernels import inlined_njit, inner_njit, lean_inner_njit
 from mcm_compiler.arrays.rows import Rows, distinct_rows
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.placements.compiled_routes import copies_of
@@ -72,7 +71,7 @@ class OwnLoads(NamedTuple):
     largest: Longs
 
 
-@njit(cache=True)
+@inner_njit
 def own_loads(p: ProblemArrays, chip_of: Ints) -> OwnLoads:
     """Loads that follow from where units are; entries of `chip_of[N]` are in range."""
     users, num_chips = p.clone_users, p.num_chips
@@ -88,7 +87,7 @@ def own_loads(p: ProblemArrays, chip_of: Ints) -> OwnLoads:
     return own
 
 
-@lean_njit
+@lean_inner_njit
 def _count_units(p: ProblemArrays, chip_of: Ints, own: OwnLoads) -> None:
     """Counts each unit on its chip, or on each chip with a copy."""
     for u in range(p.compute_s.size):
@@ -100,7 +99,7 @@ def _count_units(p: ProblemArrays, chip_of: Ints, own: OwnLoads) -> None:
             own.busy_s[c] += own.copies[row, c] * p.compute_s[u]
 
 
-@lean_njit
+@lean_inner_njit
 def _count_weights(p: ProblemArrays, chip_of: Ints, stamp: Longs, own: OwnLoads) -> None:
     """Counts each weight once on each chip that uses it; `stamp[C]` holds -1."""
     users = p.weight_users
@@ -122,7 +121,7 @@ def count_copies(p: ProblemArrays, t: int, copies: Bools, held: Longs) -> None:
             held[c] += p.columns.amount[t, MADE]
 
 
-@njit(cache=True)
+@inner_njit
 def live_bytes(p: ProblemArrays, chip_of: Ints, leaves: Bools) -> Longs:
     """`[C]`, the most that is live at once of what is made and read on one chip.
 
@@ -134,7 +133,7 @@ def live_bytes(p: ProblemArrays, chip_of: Ints, leaves: Bools) -> Longs:
     return _needed_live_bytes(p, chip_of) if p.need else _peak_live_bytes(p, chip_of, leaves)
 
 
-@njit(cache=True)
+@inner_njit
 def _peak_live_bytes(p: ProblemArrays, chip_of: Ints, leaves: Bools) -> Longs:
     """`[C]`, peak of activations that are made and read on one chip, in unit order."""
     peaks = live_peaks(p.compute_s.size, p.num_chips)
@@ -150,7 +149,7 @@ def _peak_live_bytes(p: ProblemArrays, chip_of: Ints, leaves: Bools) -> Longs:
     return peaks.most
 
 
-@njit(cache=True)
+@inner_njit
 def _needed_live_bytes(p: ProblemArrays, chip_of: Ints) -> Longs:
     """`[C]`, the most that one kernel of each chip reads and makes of what stays there."""
     at_once = np.zeros(p.compute_s.size, dtype=np.int64)

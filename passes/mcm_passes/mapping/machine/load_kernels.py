@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.placements.ring_routes import CLONED, FROM_HOST, SENT_ONCE, TO_HOST
@@ -74,7 +73,7 @@ class MachineLoads(NamedTuple):
     lost: int
 
 
-@njit(cache=True)
+@entry_njit
 def loads_on_machine(p: ProblemArrays, routes: RouteArrays, chip_of: Ints) -> MachineLoads:
     """Loads of all resources for the placement `chip_of[N]`, whose entries are in range.
 
@@ -128,7 +127,7 @@ class _Room(NamedTuple):
     readers: Longs
 
 
-@lean_njit
+@lean_inner_njit
 def _count_tensors(
     p: ProblemArrays,
     routes: RouteArrays,

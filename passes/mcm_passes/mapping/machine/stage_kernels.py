@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from mcm_compiler.arrays.lean_kernels import inlined_njit
+from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, inner_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
 from mcm_passes.mapping.loads.problem_arrays import ProblemArrays
 from mcm_passes.mapping.machine.load_kernels import RouteArrays, loads_on_machine
@@ -80,7 +79,7 @@ class Graph(NamedTuple):
     pinned: Longs
 
 
-@njit(cache=True)
+@entry_njit
 def cost_of(
     p: ProblemArrays, routes: RouteArrays, package: DeviceLimits, chip_of: Ints
 ) -> tuple[float, float, int]:
@@ -167,7 +166,7 @@ class _Moved(NamedTuple):
     came_from: Longs
 
 
-@njit(cache=True)
+@entry_njit
 def search_stages(
     task: Task, current: Standing, best: Standing, draws: Floats, worse: Floats
 ) -> int:
@@ -215,7 +214,7 @@ def search_stages(
     return evaluations
 
 
-@njit(cache=True)
+@inner_njit
 def _is_taken(
     found: tuple[float, float, int],
     missing: int,
@@ -299,7 +298,7 @@ def _move(graph: Graph, stage_of: Longs, u: int, new: int, moved: Longs, came_fr
     return count
 
 
-@njit(cache=True)
+@entry_njit
 def placement(stage_of: Longs, device_of: Longs) -> Ints:
     """`[N]`, the device of each unit."""
     chip_of = np.empty(stage_of.size, np.int32)
@@ -370,7 +369,7 @@ def _change_numbers(graph: Graph, stage_of: Longs, device_of: Longs, a: int) -> 
     device_of[a], device_of[a + 1] = device_of[a + 1], device_of[a]
 
 
-@njit(cache=True)
+@entry_njit
 def cut_order(
     work: Floats, memory: Longs, stages: int, room: int, period_s: float, stage_at: Longs
 ) -> bool:

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.arrays.kernels import inlined_njit, lean_njit
 from mcm_compiler.contracts.partition import Ints, Longs
 from mcm_passes.mapping.problem.rule_graph import RuleGraph, Words
 

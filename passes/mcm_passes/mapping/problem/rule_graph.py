@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
 from mcm_compiler.placements.ring_rules import dependency_edges
 
@@ -119,7 +119,7 @@ def compressed_rows(
     return ptr, columns[order].astype(np.int32)
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def _close(next_ptr: Longs, next_nodes: Ints, low: Ints, high: Ints) -> None:
     n = low.size
     for u in range(n):
@@ -131,7 +131,7 @@ def _close(next_ptr: Longs, next_nodes: Ints, low: Ints, high: Ints) -> None:
             high[u] = min(high[u], high[next_nodes[k]])
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def _ancestors(before_ptr: Longs, before_nodes: Ints) -> Words:
     n = before_ptr.size - 1
     bits = np.zeros((n, (n + 63) // 64), np.uint64)
@@ -144,7 +144,7 @@ def _ancestors(before_ptr: Longs, before_nodes: Ints) -> Words:
     return bits
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def _descendants(next_ptr: Longs, next_nodes: Ints) -> Words:
     n = next_ptr.size - 1
     bits = np.zeros((n, (n + 63) // 64), np.uint64)

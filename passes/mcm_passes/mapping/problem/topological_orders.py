@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
 from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_passes.mapping.problem.weight_components import by_weight_components, worth_keeping
@@ -115,7 +115,7 @@ def _heaviest_shared_weight(problem: PartitionProblem) -> Longs:
     return best
 
 
-@njit(cache=True)
+@entry_njit
 def _depth_first(ptr: Longs, neighbours: Longs, missing: Longs, descending: bool) -> Longs:
     """Kahn's algorithm with a stack: what became ready last comes next.
 
@@ -147,7 +147,7 @@ def _depth_first(ptr: Longs, neighbours: Longs, missing: Longs, descending: bool
     return order
 
 
-@njit(cache=True)
+@entry_njit
 def _weight_locality(
     ptr: Longs, neighbours: Longs, missing: Longs, weight_of: Longs, num_weights: int
 ) -> Longs:
@@ -207,7 +207,7 @@ def _weight_locality(
     return order
 
 
-@njit(cache=True)
+@entry_njit
 def _resident_weights(
     ptr: Longs,
     neighbours: Longs,
@@ -279,7 +279,7 @@ def _resident_weights(
     return order
 
 
-@njit(cache=True)
+@inner_njit
 def _made_ready(ptr: Longs, neighbours: Longs, missing: Longs, node: int) -> Longs:
     """The neighbours of a unit that wait for none but it; `missing` counts it as done."""
     ready = neighbours[ptr[node] : ptr[node + 1]].copy()
@@ -292,7 +292,7 @@ def _made_ready(ptr: Longs, neighbours: Longs, missing: Longs, node: int) -> Lon
     return ready[:count]
 
 
-@njit(cache=True)
+@entry_njit
 def _delayed(
     lead_ptr: Longs, lead: Longs, missing: Longs, heavy: npt.NDArray[np.bool_], order: Longs
 ) -> Longs:

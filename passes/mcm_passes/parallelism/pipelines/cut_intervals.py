@@ -14,6 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from mcm_compiler.arrays.kernels import inner_njit
 from mcm_models.pipelines.problem import Floats
 from mcm_models.pipelines.tables import PipelineTables
 
@@ -80,7 +81,7 @@ def cut_intervals(t: PipelineTables, low: Ints, high: Ints, allowed: Ints) -> Cu
     return CutIntervals(first, last, t.cut[cheapest], cheapest, sums[:, first], sums[:, last])
 
 
-@njit(cache=True)
+@inner_njit
 def stage_bound(
     t: PipelineTables, g: CutIntervals, i: int, j: int, a: int, b: int, stages_left: int
 ) -> StageBound:

@@ -10,9 +10,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_models.pipelines.kernels import Ints, memory_bytes
 from mcm_models.pipelines.problem import Floats, PipelineProblem
 from mcm_models.pipelines.tables import PipelineTables, pipeline_tables
@@ -49,7 +49,7 @@ def roomiest_pipeline(
     return (cuts, places) if most <= t.memory else None
 
 
-@njit(cache=True)
+@entry_njit
 def _roomiest(
     t: PipelineTables, stages: int, allowed: NDArray[np.bool_]
 ) -> tuple[Ints, Ints, float]:
@@ -90,7 +90,7 @@ def _roomiest(
     return cuts, places, least[0, 0, 0]
 
 
-@njit(cache=True)
+@inner_njit
 def _meeting(
     t: PipelineTables,
     rests: _Rests,
@@ -113,7 +113,7 @@ def _meeting(
     return low
 
 
-@njit(cache=True)
+@inner_njit
 def _minimum_tree(row: Floats) -> Ints:
     """A segment tree of where `row` is least, in 2 n entries."""
     size = len(row)
@@ -125,7 +125,7 @@ def _minimum_tree(row: Floats) -> Ints:
     return tree
 
 
-@njit(cache=True)
+@inner_njit
 def _smallest(rests: _Rests, first: int, last: int) -> int:
     """Where `row` is least from `first` to `last`."""
     row, tree = rests.row, rests.tree

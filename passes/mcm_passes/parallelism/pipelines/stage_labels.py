@@ -24,6 +24,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_models.pipelines.problem import Floats
 from mcm_models.pipelines.tables import PipelineTables
 from mcm_passes.parallelism.pipelines.cut_intervals import (
@@ -87,7 +88,7 @@ class _Front(NamedTuple):
     links: Ints
 
 
-@njit(cache=True)
+@entry_njit
 def bounds_before(t: PipelineTables, g: CutIntervals, s: StageStates, limit: float) -> Floats:
     """`[n, 4]`: slot forward (or of both ways), slot backward, ahead and settled of each state.
 
@@ -141,7 +142,7 @@ def bounds_before(t: PipelineTables, g: CutIntervals, s: StageStates, limit: flo
     return found
 
 
-@njit(cache=True)
+@entry_njit
 def labels_behind(
     t: PipelineTables, g: CutIntervals, s: StageStates, before: Floats, limit: float
 ) -> StageLabels:
@@ -185,7 +186,7 @@ def labels_behind(
     return StageLabels(count, start, values[:used], links[:used])
 
 
-@njit(cache=True)
+@inner_njit
 def _label_of_last(t: PipelineTables, stage: StageBound) -> Numbers:
     """The label of a last stage."""
     x, y, both = stage.forward, stage.backward, stage.forward + stage.backward
@@ -194,7 +195,7 @@ def _label_of_last(t: PipelineTables, stage: StageBound) -> Numbers:
     return x, y, both, both + stage.reduction
 
 
-@njit(cache=True)
+@inner_njit
 def _labels_through(
     t: PipelineTables,
     g: CutIntervals,
@@ -259,7 +260,7 @@ def _labels_through(
     return filled, _Front(values, links)
 
 
-@njit(cache=True)
+@entry_njit
 def least_label(s: StageStates, labels: StageLabels, repeats: float) -> tuple[float, int, int]:
     """The shortest length of the labels of first stages, its state and its label."""
     best, state, label = np.inf, -1, -1
@@ -273,7 +274,7 @@ def least_label(s: StageStates, labels: StageLabels, repeats: float) -> tuple[fl
     return best, state, label
 
 
-@njit(cache=True)
+@entry_njit
 def least_behind(labels: StageLabels) -> Floats:
     """`[n, 4]`, the least of each number over the labels of each state."""
     found = np.full((len(labels.size), 4), np.inf)
@@ -298,7 +299,7 @@ def _least(repeats: float, before: Numbers, behind: Numbers) -> float:
     return repeats * (max(x0, x) + max(y0, y)) + max(ahead + ending, settled + total)
 
 
-@njit(cache=True)
+@inner_njit
 def _first_from(s: StageStates, devices: int, stage: int, first: int, interval: int) -> int:
     """The first state of a stage on a first device whose interval is not before the given one."""
     low, high = s.begin[stage * devices + first], s.begin[stage * devices + first + 1]
@@ -311,7 +312,7 @@ def _first_from(s: StageStates, devices: int, stage: int, first: int, interval: 
     return low
 
 
-@njit(cache=True)
+@inner_njit
 def _offer(
     front: Floats,
     links: Ints,
@@ -339,7 +340,7 @@ def _offer(
     return kept + 1
 
 
-@njit(cache=True)
+@inner_njit
 def _grown(labels: Floats, links: Ints) -> tuple[Floats, Ints]:
     size = len(labels)
     more, more_links = np.empty((2 * size, 4)), np.empty((2 * size, 2), np.int64)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.types import Floats, Ints
 from mcm_compiler.contracts.fabrics.fabric import COMPUTE, Fabric
 from mcm_compiler.contracts.fabrics.problem import MappingProblem
@@ -88,7 +88,7 @@ def _all_pairs(nodes: int) -> MappingProblem:
     )
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def _play(
     arrays: UnitArrays,
     mesh: MeshArrays,

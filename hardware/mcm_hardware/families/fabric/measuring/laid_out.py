@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import inner_njit
 from mcm_compiler.arrays.types import Ints, Longs
 from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, Fabric
 from mcm_compiler.contracts.fabrics.problem import MappingProblem
@@ -178,7 +178,7 @@ def mesh_arrays(fabric: Fabric) -> MeshArrays:
     )
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def lay_trees(units: UnitArrays, mesh: MeshArrays, site: Ints, turn: Ints) -> TreeArrays:
     """The trees of one mapping.
 
@@ -212,7 +212,7 @@ def lay_trees(units: UnitArrays, mesh: MeshArrays, site: Ints, turn: Ints) -> Tr
             target = mesh.switch[place]
             node = root[e]
             while node_switch[node] != target:
-                way = _way(node_switch[node], int(target), turn[e], cols)
+                way = _way(int(node_switch[node]), int(target), turn[e], cols)
                 if child[node, way] < 0:
                     child[node, way] = nodes
                     ways[node] |= 1 << way
@@ -227,7 +227,7 @@ def lay_trees(units: UnitArrays, mesh: MeshArrays, site: Ints, turn: Ints) -> Tr
     return TreeArrays(root, node_switch, node_stream, ways, child, leaf_at, distance, job_ptr, job)
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _way(at: int, target: int, turn: int, cols: int) -> int:
     """Direction of the next link: along the row first where `turn` is 0, else along the column."""
     rows, across = target // cols - at // cols, target % cols - at % cols
@@ -236,7 +236,7 @@ def _way(at: int, target: int, turn: int, cols: int) -> int:
     return 2 if rows < 0 else 3
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _jobs(units: UnitArrays, mesh: MeshArrays, site: Ints) -> tuple[Ints, Ints]:
     """`job_ptr` and `job` of `TreeArrays`."""
     ptr = np.zeros(mesh.num_channels + 1, np.int32)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import inner_njit
 from mcm_compiler.arrays.types import Ints, Longs
 from mcm_hardware.families.fabric.measuring.kernels import borrowing
 from mcm_hardware.families.fabric.measuring.laid_out import LINKS
@@ -38,7 +38,7 @@ class Mesh(NamedTuple):
     emptied: Ints
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def fresh_mesh(play: Play, turn: Ints, queues: QueueState) -> Mesh:
     """Nothing has been asked for."""
     sites, inputs = len(play.mesh.switch), len(play.mesh.position)

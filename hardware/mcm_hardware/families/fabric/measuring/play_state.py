@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import inner_njit
 from mcm_compiler.arrays.types import Bools, Ints, Longs
 from mcm_compiler.contracts.fabrics.fabric import IO
 from mcm_hardware.families.fabric.measuring.laid_out import MeshArrays, TreeArrays, UnitArrays
@@ -149,7 +149,7 @@ ACTORS, PORTS, INPUTS, NEXT_END = 0, 1, 2, 3
 """Indices into `Agenda.counts`."""
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def fresh_streams(units: UnitArrays) -> StreamState:
     """Nothing has been made or sent."""
     streams, leaves = len(units.source), len(units.leaf)
@@ -166,7 +166,7 @@ def fresh_streams(units: UnitArrays) -> StreamState:
     )
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def fresh_units(units: UnitArrays, mesh: MeshArrays) -> UnitState:
     """All units wait for their first sample."""
     count = len(units.kind)
@@ -181,7 +181,7 @@ def fresh_units(units: UnitArrays, mesh: MeshArrays) -> UnitState:
     )
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def fresh_queues(mesh: MeshArrays) -> QueueState:
     """The mesh is empty."""
     inputs = len(mesh.position)
@@ -195,7 +195,7 @@ def fresh_queues(mesh: MeshArrays) -> QueueState:
     )
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def fresh_calendar(mesh: MeshArrays, trees: TreeArrays) -> Calendar:
     """A calendar with room for every delay of a mapping."""
     near = slots = 1
@@ -213,7 +213,7 @@ def fresh_calendar(mesh: MeshArrays, trees: TreeArrays) -> Calendar:
     )
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def fresh_agenda(units: UnitArrays, mesh: MeshArrays) -> Agenda:
     """Everyone has to be looked at once."""
     count, channels, inputs = len(units.kind), mesh.num_channels, len(mesh.position)
@@ -235,7 +235,7 @@ def fresh_agenda(units: UnitArrays, mesh: MeshArrays) -> Agenda:
     )
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def fresh_play(arrays: UnitArrays, mesh: MeshArrays, trees: TreeArrays, site: Ints) -> Play:
     """A mapping of which nothing has been played."""
     return Play(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.types import Ints, Longs
 from mcm_compiler.contracts.fabrics.fabric import COMPUTE
 from mcm_hardware.families.fabric.measuring.kernels import borrowing
@@ -52,7 +52,7 @@ class Played(NamedTuple):
     work: int
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def play_mapping(
     arrays: UnitArrays,
     mesh: MeshArrays,

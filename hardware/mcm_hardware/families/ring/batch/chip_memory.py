@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import inner_njit
 from mcm_compiler.contracts.partition import Bools, Longs
 from mcm_hardware.chip.chip_spec import STREAM_BUFFERS
 from mcm_hardware.families.ring.batch.dataflow import (
@@ -38,7 +38,7 @@ class ChipPlans(NamedTuple):
     streams: Longs
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def plan_chips(
     values: ValueTables,
     item_ptr: Longs,
@@ -83,7 +83,7 @@ def plan_chips(
     return ChipPlans(position, high_water, streams[:num_streams])
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _fixed_bytes(values: ValueTables, flow: Dataflow, slots: int) -> Longs:
     """What each chip holds all the time: weights, receive and send buffers."""
     fixed = np.zeros(len(flow.ends), np.int64)
@@ -100,7 +100,7 @@ def _fixed_bytes(values: ValueTables, flow: Dataflow, slots: int) -> Longs:
     return fixed
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _begin(flow: Dataflow, chip: int, table: int) -> int:
     """The first row of a chip."""
     return int(flow.ends[chip - 1, table]) if chip > 0 else 0
@@ -123,7 +123,7 @@ class _Weights(NamedTuple):
     users: Longs
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _weights_of(
     values: ValueTables, item_ptr: Longs, flow: Dataflow, position: Longs, chip: int
 ) -> _Weights:
@@ -151,13 +151,13 @@ def _weights_of(
     return _Weights(value, size, user_ptr, users)
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _streamable(values: ValueTables, flow: Dataflow, row: int) -> bool:
     """Whether a weight may come from off-package memory: it is not sent, and no state."""
     return bool(flow.weights[row, 1] == 0 and not values.held[flow.weights[row, 0]])
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _stream(
     values: ValueTables,
     item_ptr: Longs,
@@ -195,7 +195,7 @@ def _stream(
     return 0, 0
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _rows_by_kernel(weights: _Weights, chosen: Bools, num_kernels: int) -> Longs:
     """`[kernels + 1]`, where the rows of each kernel start that reads streamed weights."""
     row_ptr = np.zeros(num_kernels + 1, np.int64)
@@ -208,7 +208,7 @@ def _rows_by_kernel(weights: _Weights, chosen: Bools, num_kernels: int) -> Longs
     return row_ptr
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _list_streams(weights: _Weights, chosen: Bools, free: Longs, streams: Longs) -> None:
     """Fills values and kernels of `streams`; `free` is the next row of each kernel."""
     for weight in range(len(chosen)):
@@ -221,7 +221,7 @@ def _list_streams(weights: _Weights, chosen: Bools, free: Longs, streams: Longs)
             streams[row, 0], streams[row, 2] = weights.value[weight], kernel
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _take_turns(row_ptr: Longs, buffers: int, streams: Longs) -> None:
     """Fills in what had the buffer before; kernels that stream take buffers in turn.
 
@@ -244,7 +244,7 @@ def _take_turns(row_ptr: Longs, buffers: int, streams: Longs) -> None:
             streams[row, 3] = turns[(turn - buffers) % num_turns]
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _successors(item_ptr: Longs, flow: Dataflow, chip: int) -> tuple[Longs, Longs]:
     """`succ_ptr` and `succ` of a chip's kernels, as `low_memory_order` takes them."""
     first_item = item_ptr[chip]
@@ -264,7 +264,7 @@ def _successors(item_ptr: Longs, flow: Dataflow, chip: int) -> tuple[Longs, Long
     return ptr, succ
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _activations(
     values: ValueTables, item_ptr: Longs, flow: Dataflow, chip: int
 ) -> tuple[Longs, Longs, Longs, Longs]:

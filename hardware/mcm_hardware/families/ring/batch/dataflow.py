@@ -11,9 +11,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.arrays.kernels import inlined_njit, inner_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Floats, Longs
 from mcm_hardware.families.ring.batch.legalised_partition import (
     EVERYWHERE,
@@ -106,7 +105,7 @@ _COLUMNS = 13
 _FOLLOWS, _ROOTS, _USES, _WEIGHTS, _LOADS, _ARRIVALS, _FETCHES, _WIRES = range(8)
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def follow_tensors(tables: ProblemTables, placement: LegalisedPartition, speed: Floats) -> Dataflow:
     """The dataflow of all chips.
 
@@ -156,7 +155,7 @@ def follow_tensors(tables: ProblemTables, placement: LegalisedPartition, speed: 
     )
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _room(kernels: KernelTables, ops: OpTables, items: Longs) -> tuple[int, int]:
     """Operands and results of all items."""
     reads, makes = np.int64(0), np.int64(0)
@@ -174,7 +173,7 @@ def _room(kernels: KernelTables, ops: OpTables, items: Longs) -> tuple[int, int]
 # What is called per op counts no references to arrays: that would take longer than all the rest.
 
 
-@lean_njit
+@lean_inner_njit
 def _walk_chip(
     tables: ProblemTables, placement: LegalisedPartition, flow: Dataflow, walk: _Walk, chip: int
 ) -> None:
@@ -369,7 +368,7 @@ def _store(marks: Longs, counts: Longs, weights: Longs, weight: int, chip: int) 
     return int(marks[weight, _WEIGHT])
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _finish_chip(
     kernels: KernelTables,
     values: ValueTables,
@@ -400,7 +399,7 @@ def _finish_chip(
         flow.ends[chip, table] = walk.counts[table]
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _collect_outputs(
     values: ValueTables, placement: LegalisedPartition, flow: Dataflow, walk: _Walk
 ) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from mcm_compiler.arrays.lean_kernels import inlined_njit
+from mcm_compiler.arrays.kernels import inlined_njit, inner_njit
 from mcm_compiler.contracts.partition import Bools, Ints, Longs
 from mcm_compiler.placements.compiled_routes import copies_of, last_reader, last_used
 from mcm_compiler.placements.ring_routes import (
@@ -48,7 +47,7 @@ class LegalisedPartition(NamedTuple):
     relays: Longs
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def place(tables: ProblemTables, chip_of: Ints) -> LegalisedPartition:
     """What `legalize` does to the graph: clones, relays, and the order of kernels on each chip.
 
@@ -70,7 +69,7 @@ def place(tables: ProblemTables, chip_of: Ints) -> LegalisedPartition:
     return LegalisedPartition(item_ptr, items, home, sent, relays)
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _route(
     tables: ProblemTables,
     chip_of: Ints,
@@ -116,7 +115,7 @@ def _list_item(items: Longs, free: Longs, chip: int, item: int) -> None:
     free[chip] += 1
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _items(
     tables: ProblemTables, chip_of: Ints, num_used: int, relays: Longs
 ) -> tuple[Longs, Longs]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from numba import njit
-
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.contracts.evaluation import ResultKind
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
 from mcm_compiler.placements.compiled_rules import breaks_rule
@@ -56,7 +55,7 @@ class ResultRows(NamedTuple):
     shared_busy_s: Floats
 
 
-@njit(nogil=True, cache=True)
+@entry_njit
 def evaluate_range(
     tables: ProblemTables,
     package: PackageTables,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import inner_njit
 from mcm_compiler.contracts.partition import Longs
 from mcm_compiler.contracts.target import HOST, OFF_PACKAGE
 from mcm_hardware.event_graph.program_arrays import ProgramArrays
@@ -13,7 +13,7 @@ from mcm_hardware.families.ring.batch.dataflow import Dataflow
 from mcm_hardware.families.ring.batch.problem_tables import ValueTables
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def assemble(
     values: ValueTables, item_ptr: Longs, flow: Dataflow, plans: ChipPlans, slots: int
 ) -> ProgramArrays:
@@ -87,7 +87,7 @@ def assemble(
     )
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _reads(
     flow: Dataflow, transfer_of: Longs, plans: ChipPlans, first_stream: int
 ) -> tuple[Longs, Longs]:
@@ -113,7 +113,7 @@ def _reads(
     return _row_ptr(kernel, len(plans.position)), reads
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _writes(writer: Longs, position: Longs) -> tuple[Longs, Longs]:
     """Transfers that each kernel makes ready to send, ascending."""
     made = np.empty(len(writer), np.int64)
@@ -130,7 +130,7 @@ def _writes(writer: Longs, position: Longs) -> tuple[Longs, Longs]:
     return _row_ptr(kernel[:count], len(position)), writes
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _row_ptr(rows: Longs, count: int) -> Longs:
     ptr = np.zeros(count + 1, np.int64)
     for row in rows:
@@ -140,7 +140,7 @@ def _row_ptr(rows: Longs, count: int) -> Longs:
     return ptr
 
 
-@njit(nogil=True, cache=True)
+@inner_njit
 def _counting_order(keys: Longs, count: int) -> Longs:
     """Indices of `keys`, which are below `count`, in ascending order of key; stable."""
     free = _row_ptr(keys, count)

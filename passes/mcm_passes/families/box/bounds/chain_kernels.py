@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_compiler.arrays.types import Floats, Ints, Longs
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def heads_and_tails(edges: Ints, fastest: Floats) -> Floats:
     """`[2, N]`: the longest chains that lead to each op and that follow it, without its own time.
 
@@ -42,7 +42,7 @@ class Reads(NamedTuple):
     size: Longs
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def starts_and_rests(reads: Reads, times: Floats, latency: Floats, per_byte: Floats) -> Floats:
     """`[2, N, C]`: how early an op can start on each class, and what follows its end at least.
 
@@ -80,7 +80,7 @@ def starts_and_rests(reads: Reads, times: Floats, latency: Floats, per_byte: Flo
     return found
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def best_window(
     work: Floats, by_head: Longs, heads: Floats, position: Longs, tails: Floats
 ) -> tuple[float, float, float]:
@@ -126,7 +126,7 @@ def best_window(
     return worth, head, tail
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _tail_of_best(total: Floats, best: Floats, size: int, tails: Floats) -> float:
     """The tail that the best of the whole tree stands for."""
     at = 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.types import Floats, Ints, Longs
 from mcm_compiler.contracts.boxes.box import Box
 from mcm_compiler.contracts.boxes.step import StepProblem
@@ -79,7 +79,7 @@ def depths(problem: StepProblem, duration: Floats) -> Floats:
     return _depths(np.ascontiguousarray(by_reader), duration)
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def _depths(pairs: Ints, duration: Floats) -> Floats:
     depth = np.zeros(len(duration))
     for e in range(len(pairs)):

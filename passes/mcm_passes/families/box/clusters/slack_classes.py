@@ -8,8 +8,8 @@ are busy with what nobody waits for, others may take it (our derivation).
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.types import Floats, Ints
 from mcm_compiler.contracts.boxes.step import StepProblem
 
@@ -45,7 +45,7 @@ def by_slack(label: Ints, together: Ints, slack: Floats, longest: float) -> Ints
     return np.unique(keys, return_inverse=True)[1].astype(np.int32)
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def tails(pairs: Ints, duration: Floats) -> Floats:
     """`[N]`, the longest path from each op to the end, itself included.
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import heapq
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
 from mcm_compiler.contracts.boxes.step import VARIABLE, StepProblem
 from mcm_passes.families.box.clusters.adjacency import Adjacency, edge_bytes, quotient
@@ -105,7 +105,7 @@ def spread_along(graph: Adjacency, seeds: Longs, least: float) -> Ints:
     return np.where(rest >= 0, near[known[rest]], -1).astype(np.int32)
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def _cores(graph: Adjacency, seeds: Longs, size: Longs) -> Ints:
     """`[N]`, the weight that each op is a part of or belongs to for sure, or -1.
 
@@ -138,7 +138,7 @@ def _cores(graph: Adjacency, seeds: Longs, size: Longs) -> Ints:
     return found
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def _settle(graph: Adjacency, label: Ints, held: Bools, least: float) -> None:
     """Ops change to the cluster that most of their neighbours are in, until few do.
 
@@ -176,7 +176,7 @@ def _settle(graph: Adjacency, label: Ints, held: Bools, least: float) -> None:
             return
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def spread(begin: Longs, other: Ints, seeds: Longs) -> Ints:
     """`[n]`, the nearest seed of each node, by a search in breadth from all at once; -1 for none.
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
+from mcm_compiler.arrays.types import Ints
 from mcm_compiler.components.extras import LEARN
 from mcm_compiler.contracts.boxes.box import Box
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
@@ -16,6 +17,7 @@ from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_models.planner.settings import OURS
 from mcm_passes.families.box.clusters.weight_clusters import weight_clusters
 from mcm_passes.families.box.learning.planner_run import Recipe, run_planner
+from mcm_passes.families.box.search.prepared import prepared
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class _GivenGroups:
     credit: float = OURS.credit
     epochs: int = OURS.epochs
     clip: float = OURS.clip
+    parts: int = 0
     start_weight: float = 2.0
     hidden: int = 512
     state: str = ""
@@ -61,13 +64,19 @@ class _GivenGroups:
         recipe = Recipe(
             self.name,
             settings,
-            given=weight_clusters(problem),
+            given=self._groups(problem, box),
             hidden=self.hidden,
             table=self.table,
             start_weight=self.start_weight,
             state=self.state,
         )
         return run_planner(recipe, problem, box, evaluator, request, progress)
+
+    def _groups(self, problem: StepProblem, box: Box) -> Ints:
+        """`[N]`, the group of each op."""
+        if not self.parts:
+            return weight_clusters(problem)
+        return prepared(problem, box).pieces(self.parts).of_op
 
 
 @dataclass(frozen=True)
@@ -77,6 +86,7 @@ class _GivenGroups:
     entropy=at_least(0),
     epochs=at_least(1),
     clip=at_least(0),
+    parts=at_least(0),
     hidden=at_least(2),
 )
 class HierarchicalGroups(_GivenGroups):
@@ -89,6 +99,8 @@ class HierarchicalGroups(_GivenGroups):
         credit: weight of what is known per device.
         epochs: gradient steps on the same samples.
         clip: of PPO; 0 for none.
+        parts: into which each group is divided by depth, after one by how long ops may wait, as
+            local search does; 0 for whole groups.
         start_weight: how much likelier the devices of the placement to start from are, in nats.
         hidden: width of the LSTMs, an even number.
         state: folder where the planner leaves its state and goes on from it; empty for none.
@@ -106,6 +118,7 @@ class HierarchicalGroups(_GivenGroups):
     entropy=at_least(0),
     epochs=at_least(1),
     clip=at_least(0),
+    parts=at_least(0),
 )
 class Logits(_GivenGroups):
     """The control: the same updates of a table of scores, without a network.
@@ -117,6 +130,8 @@ class Logits(_GivenGroups):
         credit: weight of what is known per device.
         epochs: gradient steps on the same samples.
         clip: of PPO; 0 for none.
+        parts: into which each group is divided by depth, after one by how long ops may wait, as
+            local search does; 0 for whole groups.
         start_weight: how much likelier the devices of the placement to start from are, in nats.
         hidden: of no effect.
         state: folder where the planner leaves its state and goes on from it; empty for none.

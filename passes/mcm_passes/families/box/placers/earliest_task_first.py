@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
 from mcm_compiler.contracts.boxes.box import Box
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
@@ -65,7 +66,7 @@ class EarliestTaskFirst:
         return judge.answer("earliest task first")
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def _schedule(
     order: Longs,
     times: Floats,

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.types import Floats, Ints
 from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
 from mcm_compiler.contracts.fabrics.problem import Mappings
@@ -95,7 +95,7 @@ class BatchedWalks:
         self._best_site[better], self._best_turn[better] = self._site[better], self._turn[better]
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def _propose(
     tables: Tables,
     holder: Ints,
@@ -122,7 +122,7 @@ def _propose(
         site[row, unit] = place
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def _choose(current: Floats, costs: Floats, rng: np.ndarray, heat: float) -> Ints:
     """`[C]`, the first proposal that each walk keeps; -1 for none."""
     each = len(costs) // len(current)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.arrays.lean_kernels import lean_njit
+from mcm_compiler.arrays.kernels import lean_inner_njit, lean_njit
 from mcm_compiler.arrays.types import Ints
 from mcm_compiler.contracts.fabrics.fabric import IO
 from mcm_passes.families.fabric.routing.tables import Tables
@@ -44,7 +44,7 @@ def uniform(rng: np.ndarray) -> float:
     return ((x * _FACTOR) >> _ELEVEN) * (1.0 / 9007199254740992.0)
 
 
-@lean_njit
+@lean_inner_njit
 def below(rng: np.ndarray, count: int) -> int:
     """An integer from 0 to `count - 1`."""
     return min(int(uniform(rng) * count), count - 1)
@@ -75,7 +75,7 @@ def draw(
     drawn[0], drawn[1] = unit, _near(tables, unit, int(site[unit]), around, wide, rng)
 
 
-@lean_njit
+@lean_inner_njit
 def _partner(tables: Tables, unit: int, rng: np.ndarray) -> int:
     """A unit at another end of one of a unit's streams."""
     streams = tables.streams
@@ -89,7 +89,7 @@ def _partner(tables: Tables, unit: int, rng: np.ndarray) -> int:
     return int(streams.leaf[streams.leaf_ptr[stream] + below(rng, leaves)])
 
 
-@lean_njit
+@lean_inner_njit
 def _near(tables: Tables, unit: int, own: int, around: int, wide: int, rng: np.ndarray) -> int:
     """A site of a unit's kind within a window around a site, or anywhere where none is found."""
     grid = tables.grid

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_compiler.arrays.types import Floats, Ints, Longs
 from mcm_compiler.contracts.fabrics.fabric import KINDS, Fabric
 from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
@@ -46,7 +46,7 @@ def built_mappings(
     return Mappings(site, turn)
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def _build(tables: Tables, order: Longs, chance: Floats, site: Ints) -> None:
     """Fills `site[U]`, all -1 at first; `chance[S]` orders sites that are equally good."""
     grid, streams = tables.grid, tables.streams
@@ -75,7 +75,7 @@ def _build(tables: Tables, order: Longs, chance: Floats, site: Ints) -> None:
         taken[best] = True
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _links(tables: Tables, place: int, other: int) -> int:
     """Links between two sites; 0 where the other is none yet."""
     if other < 0:

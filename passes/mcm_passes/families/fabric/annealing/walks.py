@@ -6,8 +6,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.types import Floats, Ints
 from mcm_passes.families.fabric.annealing.moves import MoveShares, draw, uniform
 from mcm_passes.families.fabric.formulas.formula import Formula, Room, evaluate
@@ -52,7 +52,7 @@ class Leg(NamedTuple):
     narrow: float
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def walk(formula: Formula, walker: Walker, shares: MoveShares, leg: Leg) -> int:
     """Metropolis et al. 1953: a move is kept if it costs little enough, by chance and temperature.
 

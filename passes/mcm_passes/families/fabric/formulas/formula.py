@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from mcm_compiler.arrays.lean_kernels import lean_njit
+from mcm_compiler.arrays.kernels import entry_njit, lean_njit
 from mcm_compiler.arrays.types import Floats, Ints
 from mcm_passes.families.fabric.formulas.facts import Facts
 from mcm_passes.families.fabric.formulas.ridge_kernels import ridge_factor, slowest
@@ -99,7 +98,7 @@ def evaluate(formula: Formula, state: Routed, room: Room) -> float:
     return cost
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def evaluate_all(
     formula: Formula, state: Routed, room: Room, site: Ints, turn: Ints, answers: Floats
 ) -> None:
@@ -112,7 +111,7 @@ def evaluate_all(
         answers[k] = room.answer
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def terms_of_all(
     formula: Formula, state: Routed, room: Room, site: Ints, turn: Ints, terms: Floats
 ) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.types import Floats
 from mcm_passes.families.fabric.formulas.ridge_kernels import (
     FARTHEST,
@@ -62,7 +62,7 @@ def features_of(terms: Floats) -> tuple[Floats, Floats]:
     return _features(np.array(terms, np.float64))
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def _features(terms: Floats) -> tuple[Floats, Floats]:
     features = np.empty((len(terms), NUM_FEATURES))
     expected = np.empty(len(terms))

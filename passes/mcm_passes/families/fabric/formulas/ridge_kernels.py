@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from mcm_compiler.arrays.lean_kernels import lean_njit
+from mcm_compiler.arrays.kernels import lean_inner_njit
 from mcm_compiler.arrays.types import Floats
 from mcm_passes.families.fabric.formulas.terms import (
     BOUND,
@@ -26,20 +26,20 @@ FARTHEST = 3.0
 """Deviations from the mean at which a feature is cut off: beyond, a line is no knowledge."""
 
 
-@lean_njit
+@lean_inner_njit
 def slowest(terms: Floats) -> float:
     """The period by round trips: the slowest of all terms, each a bound by itself."""
     loads = max(terms[BOUND], terms[LINK], terms[CHANNEL])
     return max(loads, terms[QUEUED], terms[BURST], terms[BUFFER])
 
 
-@lean_njit
+@lean_inner_njit
 def feature(terms: Floats, k: int, most: float) -> float:
     """The k-th feature, given the slowest term."""
     return math.log(max(terms[k] / most, LEAST))
 
 
-@lean_njit
+@lean_inner_njit
 def ridge_factor(terms: Floats, centre: Floats, spread: Floats, weights: Floats) -> float:
     """By which the slowest term has to be multiplied.
 

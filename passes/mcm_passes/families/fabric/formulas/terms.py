@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.arrays.lean_kernels import lean_njit
+from mcm_compiler.arrays.kernels import lean_inner_njit
 from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.fabrics.fabric import EAST, NORTH, SOUTH, WEST
 from mcm_passes.families.fabric.formulas.facts import Facts
@@ -43,7 +43,7 @@ def scratch_for(tables: Tables) -> Scratch:
     )
 
 
-@lean_njit
+@lean_inner_njit
 def resources(facts: Facts, state: Routed, terms: Floats) -> None:
     """The terms that loads alone decide: bound, busiest link and channel, mean load."""
     busiest, total = 0, 0
@@ -61,7 +61,7 @@ def resources(facts: Facts, state: Routed, terms: Floats) -> None:
     terms[WIRE] = total / len(first)
 
 
-@lean_njit
+@lean_inner_njit
 def work_out(
     tables: Tables, facts: Facts, state: Routed, queueing: float, scratch: Scratch, terms: Floats
 ) -> None:
@@ -89,7 +89,7 @@ def work_out(
     terms[QUEUED], terms[BURST], terms[BUFFER] = queued, burst, buffer
 
 
-@lean_njit
+@lean_inner_njit
 def _waits(tables: Tables, state: Routed, queueing: float, period: float, scratch: Scratch) -> None:
     """Sums of waiting along rows and columns, so that a path costs two differences.
 
@@ -122,7 +122,7 @@ def _waits(tables: Tables, state: Routed, queueing: float, period: float, scratc
             wait[NORTH, at] = north
 
 
-@lean_njit
+@lean_inner_njit
 def _trips(
     tables: Tables, facts: Facts, state: Routed, queueing: float, period: float, scratch: Scratch
 ) -> tuple[float, float, float]:
@@ -172,7 +172,7 @@ def _trips(
     return trip, burst, buffer
 
 
-@lean_njit
+@lean_inner_njit
 def _queue(
     wait: Floats, cols: int, r0: int, c0: int, r1: int, c1: int, row: int, col: int
 ) -> float:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.arrays.lean_kernels import lean_njit
+from mcm_compiler.arrays.kernels import lean_inner_njit
 from mcm_compiler.arrays.types import Ints, Longs
 from mcm_compiler.contracts.fabrics.fabric import EAST, NORTH, SOUTH, WEST
 from mcm_models.mapping_model.layout import (
@@ -98,7 +98,7 @@ def seen_for(formula: Formula) -> Seen:
     )
 
 
-@lean_njit
+@lean_inner_njit
 def look(formula: Formula, stages: int, state: Routed, room: Room, seen: Seen) -> None:
     """Fills `seen` for a mapping of so many stages whose loads are worked out."""
     work_out(formula.tables, formula.facts, state, formula.queueing, room.scratch, room.terms)
@@ -110,7 +110,7 @@ def look(formula: Formula, stages: int, state: Routed, room: Room, seen: Seen) -
     _see_whole(formula, room, stages, seen)
 
 
-@lean_njit
+@lean_inner_njit
 def _list_links(formula: Formula, state: Routed, seen: Seen) -> None:
     """Numbers the links in use, and finds the busiest at each switch."""
     grid = formula.tables.grid
@@ -141,7 +141,7 @@ def _list_links(formula: Formula, state: Routed, seen: Seen) -> None:
     seen.sizes[0] = used
 
 
-@lean_njit
+@lean_inner_njit
 def _walk(formula: Formula, state: Routed, seen: Seen) -> None:
     """Lists the links on the way of each branch, and counts streams on links."""
     streams, cols = formula.tables.streams, formula.tables.grid.cols
@@ -184,7 +184,7 @@ def _walk(formula: Formula, state: Routed, seen: Seen) -> None:
     ptr[len(streams.leaf)] = end
 
 
-@lean_njit
+@lean_inner_njit
 def _see_links(formula: Formula, state: Routed, seen: Seen) -> None:
     bound = formula.facts.bound
     for link in range(len(seen.place)):
@@ -199,7 +199,7 @@ def _see_links(formula: Formula, state: Routed, seen: Seen) -> None:
         seen.links[4, k] = seen.streams_on[1, link] / 8.0
 
 
-@lean_njit
+@lean_inner_njit
 def _see_branches(formula: Formula, state: Routed, room: Room, seen: Seen) -> None:
     """Fills `branches`, and makes the pairs name places in `links`."""
     facts, streams, grid = formula.facts, formula.tables.streams, formula.tables.grid
@@ -243,7 +243,7 @@ def _see_branches(formula: Formula, state: Routed, room: Room, seen: Seen) -> No
             out[10, k] = 1.0 if bends else 0.0
 
 
-@lean_njit
+@lean_inner_njit
 def _see_units(formula: Formula, state: Routed, room: Room, seen: Seen) -> None:
     grid, bound, scratch = formula.tables.grid, formula.facts.bound, room.scratch
     for unit in range(len(state.site)):
@@ -258,7 +258,7 @@ def _see_units(formula: Formula, state: Routed, room: Room, seen: Seen) -> None:
         seen.units[4, unit] = min(seen.busy_in[at] / bound, MOST)
 
 
-@lean_njit
+@lean_inner_njit
 def _see_whole(formula: Formula, room: Room, stages: int, seen: Seen) -> None:
     terms, whole, grid = room.terms, seen.whole, formula.tables.grid
     bound = terms[BOUND]

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from mcm_compiler.arrays.lean_kernels import lean_njit
+from mcm_compiler.arrays.kernels import entry_njit, lean_inner_njit
 from mcm_compiler.arrays.types import Floats, Ints
 from mcm_models.mapping_model.layout import (
     OUTPUTS,
@@ -180,7 +179,7 @@ def vectors_for(layout: MappingLayout, network: Network, links: int) -> Vectors:
     )
 
 
-@lean_njit
+@lean_inner_njit
 def answer(network: Network, seen: Seen, room: Vectors) -> None:
     """Writes the logarithms of period and latency over the bound to `room.out`."""
     _embed(network, seen, room)
@@ -192,7 +191,7 @@ def answer(network: Network, seen: Seen, room: Vectors) -> None:
     _head(network, seen, room)
 
 
-@lean_njit
+@lean_inner_njit
 def _product(matrix: Singles, rows: Singles, out: Singles, count: int) -> None:
     """Adds `matrix.T @ rows` to `out`, of the first `count` columns alone."""
     for j in range(matrix.shape[1]):
@@ -202,21 +201,21 @@ def _product(matrix: Singles, rows: Singles, out: Singles, count: int) -> None:
                 out[j, k] += weight * rows[i, k]
 
 
-@lean_njit
+@lean_inner_njit
 def _relu(rows: Singles, count: int) -> None:
     for j in range(len(rows)):
         for k in range(count):
             rows[j, k] = max(rows[j, k], np.float32(0))
 
 
-@lean_njit
+@lean_inner_njit
 def _copy(rows: Singles, out: Singles) -> None:
     for j in range(rows.shape[0]):
         for k in range(rows.shape[1]):
             out[j, k] = rows[j, k]
 
 
-@lean_njit
+@lean_inner_njit
 def _embed(network: Network, seen: Seen, room: Vectors) -> None:
     units, leaves = room.units.shape[1], room.branches.shape[1]
     _copy(network.unit_base, room.units)
@@ -227,7 +226,7 @@ def _embed(network: Network, seen: Seen, room: Vectors) -> None:
     _relu(room.branches, leaves)
 
 
-@lean_njit
+@lean_inner_njit
 def _links(network: Network, seen: Seen, room: Vectors) -> None:
     """What links hold, and mean and maximum of that on the way of each branch."""
     count, leaves, ptr = seen.sizes[0], room.branches.shape[1], seen.pair_ptr
@@ -254,7 +253,7 @@ def _links(network: Network, seen: Seen, room: Vectors) -> None:
             room.worst_link[j, b] = most
 
 
-@lean_njit
+@lean_inner_njit
 def _send(network: Network, room: Vectors, number: int) -> None:
     """Messages along all branches, which branches remember."""
     units, leaves = room.units.shape[1], room.branches.shape[1]
@@ -278,7 +277,7 @@ def _send(network: Network, room: Vectors, number: int) -> None:
             room.branches[j, b] += message[j, b]
 
 
-@lean_njit
+@lean_inner_njit
 def _update(network: Network, room: Vectors, number: int) -> None:
     """Units take up what was sent to them, and what they sent."""
     units, leaves = room.units.shape[1], room.branches.shape[1]
@@ -305,7 +304,7 @@ def _update(network: Network, room: Vectors, number: int) -> None:
             room.units[j, u] += mixed[j, u]
 
 
-@lean_njit
+@lean_inner_njit
 def _pool(seen: Seen, room: Vectors) -> None:
     pooled, width = room.pooled, len(room.units)
     for j in range(width):
@@ -325,7 +324,7 @@ def _pool(seen: Seen, room: Vectors) -> None:
         pooled[4 * width + j] = seen.whole[j]
 
 
-@lean_njit
+@lean_inner_njit
 def _head(network: Network, seen: Seen, room: Vectors) -> None:
     first, second, out, bias = room.hidden[0], room.hidden[1], room.out, network.head_bias
     head = len(first)
@@ -345,7 +344,7 @@ def _head(network: Network, seen: Seen, room: Vectors) -> None:
     out[0] += seen.whole[0]
 
 
-@lean_njit
+@lean_inner_njit
 def _row_product(row: Singles, matrix: Singles, out: Singles) -> None:
     for i in range(len(row)):
         for j in range(len(out)):
@@ -374,7 +373,7 @@ class Evaluation(NamedTuple):
     vectors: Vectors
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def answer_all(evaluation: Evaluation, site: Ints, turn: Ints, answers: Floats) -> None:
     """Fills `answers[B, 4]`: both logarithms, mean load of links, logarithm of the formula.
 
@@ -394,7 +393,7 @@ def answer_all(evaluation: Evaluation, site: Ints, turn: Ints, answers: Floats) 
         answers[k, 3] = seen.whole[0]
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def look_at(evaluation: Evaluation, site: Ints, turn: Ints) -> None:
     """Fills what is seen of one mapping, `site[U]` and `turn[E]`."""
     evaluation.state.site[:] = site

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from mcm_compiler.arrays.lean_kernels import lean_njit
+from mcm_compiler.arrays.kernels import entry_njit, lean_inner_njit, lean_njit
 from mcm_compiler.arrays.types import Ints, Longs
 from mcm_compiler.contracts.fabrics.fabric import EAST, NORTH, SOUTH, WEST
 from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
@@ -179,7 +178,7 @@ def move(tables: Tables, state: Routed, unit: int, place: int) -> None:
                 lifted[stream] = 0
 
 
-@lean_njit
+@lean_inner_njit
 def _lift(tables: Tables, state: Routed, unit: int) -> None:
     """Takes a unit's streams off the mesh, and its flits off its memory channel."""
     streams, lifted = tables.streams, state.lifted
@@ -192,7 +191,7 @@ def _lift(tables: Tables, state: Routed, unit: int) -> None:
         state.channel_load[tables.grid.channel[state.site[unit]]] -= streams.io_flits[unit]
 
 
-@lean_njit
+@lean_inner_njit
 def _settle(tables: Tables, state: Routed, unit: int, place: int) -> None:
     """Notes where a unit is now; its streams are off the mesh."""
     flits = tables.streams.io_flits[unit]
@@ -202,7 +201,7 @@ def _settle(tables: Tables, state: Routed, unit: int, place: int) -> None:
     state.holder[place] = unit
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def _distances(tables: Tables, state: Routed) -> Longs:
     grid, streams = tables.grid, tables.streams
     links = np.zeros(len(streams.leaf), np.int64)

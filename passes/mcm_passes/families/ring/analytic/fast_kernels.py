@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from mcm_compiler.arrays.lean_kernels import lean_njit
+from mcm_compiler.arrays.kernels import entry_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
 from mcm_compiler.placements.compiled_routes import last_reader, last_used
 from mcm_compiler.placements.ring_routes import CLONED, EVERYWHERE, FROM_HOST, HOST, TO_HOST
@@ -27,7 +26,7 @@ from mcm_passes.mapping.loads.problem_arrays import (
 )
 
 
-@lean_njit
+@lean_inner_njit
 def _count_tensors(
     p: ProblemArrays, chip_of: Ints, copies: Bools, stamp: Longs, loads: Loads, leaves: Bools
 ) -> None:
@@ -76,7 +75,7 @@ class Measured(NamedTuple):
     largest: Longs
 
 
-@njit(cache=True)
+@entry_njit
 def measure(p: ProblemArrays, chip_of: Ints) -> Measured:
     """Loads of all resources for the placement `chip_of[N]`, whose entries are in range."""
     own = own_loads(p, chip_of)

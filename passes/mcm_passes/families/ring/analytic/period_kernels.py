@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
 from mcm_compiler.placements.compiled_rules import breaks_rule
 from mcm_passes.families.ring.analytic.fast_kernels import measure
@@ -51,7 +51,7 @@ class RuleArrays(NamedTuple):
     stream_slots: int
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def loads_of(p: ProblemArrays, r: RuleArrays, chip_of: Ints, loads: Floats) -> float:
     """The period of a partition; infinite where it breaks a rule or overflows a chip.
 
@@ -90,7 +90,7 @@ def loads_of(p: ProblemArrays, r: RuleArrays, chip_of: Ints, loads: Floats) -> f
     return period
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def periods_between(
     p: ProblemArrays, r: RuleArrays, partitions: Ints, begin: int, end: int, periods: Floats
 ) -> None:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from mcm_compiler.arrays.lean_kernels import inlined_njit
+from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, inner_njit
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
 from mcm_passes.families.ring.contiguous.contiguous_windows import Chips, Streaming, Windows
 
@@ -84,7 +84,7 @@ def _in_time(streaming: Streaming, period_s: float) -> int:
     return int(max(min(in_time, streaming.limit_bytes), 0.0))
 
 
-@njit(cache=True)
+@inner_njit
 def _greatest(values: Any) -> Any:
     """The greatest entry; NumPy's `max` takes long to compile."""
     greatest = values[0]
@@ -163,7 +163,7 @@ def _push_peak(live_bytes: Longs, peaks: Longs, head: int, tail: int, p: int) ->
     return tail + 1
 
 
-@njit(cache=True)
+@inner_njit
 def _longest_windows(
     w: Windows, period_s: float, longest_s: float, most_sram: int, streamed: int
 ) -> _Starts:
@@ -298,7 +298,7 @@ def _least_growth(w: Windows, p: int) -> float:
     return growth
 
 
-@njit(cache=True)
+@entry_njit
 def _earliest_starts(w: Windows, period_s: float, latest: Longs) -> _Starts:
     """For each cut the earliest start of a window that the largest and fastest chip takes.
 
@@ -358,7 +358,7 @@ def _first_useful(least: Longs, chips: int) -> Longs:
     return first
 
 
-@njit(cache=True)
+@entry_njit
 def window_limits(w: Windows, period_s: float) -> tuple[Longs, Bools]:
     """What every partition along the order keeps whose period is at most `period_s`.
 
@@ -420,7 +420,7 @@ def _earliest_fitting(
     return -1
 
 
-@njit(cache=True)
+@entry_njit
 def chain_windows(w: Windows, period_s: float) -> Longs:
     """The cuts of a partition whose every window fits into `period_s`, with the fewest chips.
 
@@ -473,7 +473,7 @@ def chain_windows(w: Windows, period_s: float) -> Longs:
     return none
 
 
-@njit(cache=True)
+@inner_njit
 def _traced(start_of: Ints, k: int) -> Longs:
     """`[k + 1]`, the cuts of k chips that end at the last cut, by the starts of `chain_windows`."""
     cuts = np.empty(k + 1, dtype=np.int64)
@@ -483,7 +483,7 @@ def _traced(start_of: Ints, k: int) -> Longs:
     return cuts
 
 
-@njit(cache=True)
+@inner_njit
 def _highest_chips(w: Windows) -> Longs:
     """`[n + 1]`, the highest chip that each position may be on, for pins at it or behind it."""
     n = w.work_s.size
@@ -496,7 +496,7 @@ def _highest_chips(w: Windows) -> Longs:
     return highest
 
 
-@njit(cache=True)
+@entry_njit
 def greedy_cuts(w: Windows) -> tuple[Longs, int]:
     """Cuts of the greedy heuristic: a chip closes once it holds its share of the work that is left.
 

@@ -16,8 +16,8 @@ from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs, PartitionProblem
 from mcm_passes.families.ring.loads.chip_demands import ChipDemands, chip_demands
 from mcm_passes.families.ring.loads.crossings import IdealCrossings, cuts_of
@@ -253,7 +253,7 @@ def _beginnings(n: int) -> Words:
     return np.packbits(bits, axis=1, bitorder="little").view("<u8").astype(np.uint64)
 
 
-@njit(cache=True)
+@entry_njit
 def _costs_from(
     d: ChipDemands,
     cuts: IdealCrossings,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from mcm_compiler.arrays.lean_kernels import lean_njit
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
 from mcm_passes.families.ring.exact.triangle_readings import Triangles, keeps_rule
 from mcm_passes.families.ring.loads.chip_demands import ChipDemands
@@ -93,7 +92,7 @@ class Ceiling(NamedTuple):
     most_crossing: float
 
 
-@njit(cache=True)
+@entry_njit
 def best_chain(
     d: ChipDemands,
     cuts: IdealCrossings,
@@ -168,7 +167,7 @@ def best_chain(
     return chains.period_s, chains.came_from, windows
 
 
-@njit(cache=True)
+@inner_njit
 def _no_chains(count: int, chips: int, host_s: float) -> Chains:
     """Before the search: no chip holds the empty ideal, and the host takes what it takes."""
     chains = Chains(
@@ -181,7 +180,7 @@ def _no_chains(count: int, chips: int, host_s: float) -> Chains:
     return chains
 
 
-@njit(cache=True)
+@inner_njit
 def _ceiling(d: ChipDemands, covers: Covers, package: ChipLimits, ceiling_s: float) -> Ceiling:
     """What chains below a ceiling can do."""
     chips = package.speed.size
@@ -197,7 +196,7 @@ def _ceiling(d: ChipDemands, covers: Covers, package: ChipLimits, ceiling_s: flo
     )
 
 
-@lean_njit
+@lean_inner_njit
 def _list_next_chips(
     chains: Chains, ceiling: Ceiling, package: ChipLimits, i: int, on_chip: Longs
 ) -> int:
@@ -211,7 +210,7 @@ def _list_next_chips(
     return count
 
 
-@lean_njit
+@lean_inner_njit
 def _may_improve(
     chains: Chains, ceiling: Ceiling, package: ChipLimits, next_chips: Longs, i: int, j: int
 ) -> bool:
@@ -224,7 +223,7 @@ def _may_improve(
     return False
 
 
-@lean_njit
+@lean_inner_njit
 def _is_below(cost: WindowCost, ceiling: Ceiling, package: ChipLimits) -> bool:
     """Whether the fastest and the largest chip, and a link, may hold a window below the ceiling."""
     return (
@@ -234,7 +233,7 @@ def _is_below(cost: WindowCost, ceiling: Ceiling, package: ChipLimits) -> bool:
     )
 
 
-@lean_njit
+@lean_inner_njit
 def _extend(
     chains: Chains,
     ceiling: Ceiling,
@@ -258,7 +257,7 @@ def _extend(
             chains.fewest[j] = min(chains.fewest[j], k + 1)
 
 
-@lean_njit
+@lean_inner_njit
 def _queue_larger(
     covers: Covers, ceiling: Ceiling, seen: Longs, queue: Longs, tail: int, i: int, j: int
 ) -> int:
@@ -276,14 +275,14 @@ def _queue_larger(
     return tail
 
 
-@lean_njit
+@lean_inner_njit
 def _to_beat(chains: Chains, ceiling: Ceiling, package: ChipLimits, j: int, chips: int) -> float:
     """What a chain of so many chips to ideal j has to stay below to be of use."""
     fewer_s = _with_fewer(chains, package, j, chips)
     return float(min(ceiling.seconds, fewer_s, chains.period_s[j, chips]))
 
 
-@lean_njit
+@lean_inner_njit
 def _with_fewer(chains: Chains, package: ChipLimits, j: int, chips: int) -> float:
     """Least period up to an ideal with fewer chips, where all chips are alike.
 
@@ -296,7 +295,7 @@ def _with_fewer(chains: Chains, package: ChipLimits, j: int, chips: int) -> floa
     return least_s
 
 
-@njit(cache=True)
+@inner_njit
 def _work_beyond(d: ChipDemands, covers: Covers) -> Floats:
     """`[I]`, seconds at speed 1 of the nodes that an ideal lacks; exactly 0 for the last."""
     count = covers.ptr.size - 1
@@ -307,7 +306,7 @@ def _work_beyond(d: ChipDemands, covers: Covers) -> Floats:
     return left
 
 
-@lean_njit
+@lean_inner_njit
 def window_period(package: ChipLimits, cost: WindowCost, k: int) -> float:
     """The slowest of what chip k and the link behind it do; infinite where memory is too small."""
     period_s = (cost.seconds + cost.relay_s) / package.speed[k]

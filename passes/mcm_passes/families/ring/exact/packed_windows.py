@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, inner_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
 from mcm_passes.families.ring.solver.node_bits import has
 from mcm_passes.mapping.problem.rule_graph import Words
@@ -83,7 +82,7 @@ OWN = -1
 """Instead of a chip: the node needs the weight itself."""
 
 
-@lean_njit
+@lean_inner_njit
 def _poured(
     released: Floats, unit: float, capacity: Floats, chip: int, held: float
 ) -> tuple[int, float]:
@@ -113,7 +112,7 @@ def _poured(
     return chips, 0.0
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def light_work(side: Side, work: Floats) -> Floats:
     """`[P + 1, n]`, seconds of all that is not heavy and comes before each node.
 
@@ -148,7 +147,7 @@ def _later(chip: int, load: float, other: int, other_load: float) -> tuple[int, 
     return chip, load
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _whole_pieces(heavy: Ints, work: Floats, sizes: Floats) -> Longs:
     """`[S, n]`, how many pieces of each size are in each heavy node; 0 for the others."""
     pieces = np.zeros((sizes.size, work.size), np.int64)
@@ -158,7 +157,7 @@ def _whole_pieces(heavy: Ints, work: Floats, sizes: Floats) -> Longs:
     return pieces
 
 
-@lean_njit
+@lean_inner_njit
 def _release_heavy(
     released: _Released, side: Side, low: Ints, work: Floats, pieces: Longs, v: int, pivot: int
 ) -> None:
@@ -180,7 +179,7 @@ def _release_heavy(
                 released.pieces[s, low[u]] += pieces[s, u]
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def lowest_by_work(
     side: Side, floor: Ints, work: Floats, light: Floats, capacity: Floats, sizes: Floats
 ) -> tuple[Ints, Floats]:
@@ -246,7 +245,7 @@ def lowest_by_work(
     return low, load
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _with_weights(weights: Weights, words: int) -> Words:
     """`[words]`, bitset of the nodes that have weights."""
     bits = np.zeros(words, np.uint64)
@@ -256,7 +255,7 @@ def _with_weights(weights: Weights, words: int) -> Words:
     return bits
 
 
-@lean_njit
+@lean_inner_njit
 def _see_own(weights: Weights, seen: _Seen, v: int) -> int:
     """Notes the weights of a node itself; the blocks that they take."""
     blocks = 0
@@ -268,7 +267,7 @@ def _see_own(weights: Weights, seen: _Seen, v: int) -> int:
     return blocks
 
 
-@lean_njit
+@lean_inner_njit
 def _see_before(weights: Weights, seen: _Seen, side: Side, low: Ints, having: Words, v: int) -> int:
     """Notes the weights of all that comes before a node, but for its own; how many they are.
 
@@ -300,7 +299,7 @@ def _see_before(weights: Weights, seen: _Seen, side: Side, low: Ints, having: Wo
     return count
 
 
-@lean_njit
+@lean_inner_njit
 def _first_with_room(released: Longs, own: int, capacity: Longs, floor: int) -> int:
     """The first chip from `floor` on that has room for `own` blocks; C where none has.
 
@@ -315,7 +314,7 @@ def _first_with_room(released: Longs, own: int, capacity: Longs, floor: int) -> 
     return capacity.size
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def lowest_by_memory(side: Side, floor: Ints, weights: Weights, capacity: Longs) -> Ints:
     """`[n]`, the lowest chip of each node by the weights that it and all before it need.
 

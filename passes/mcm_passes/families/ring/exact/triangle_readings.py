@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-from mcm_compiler.arrays.lean_kernels import lean_njit
+from mcm_compiler.arrays.kernels import lean_inner_njit
 from mcm_passes.families.ring.loads.chip_demands import TensorDemands
 from mcm_passes.families.ring.loads.crossings import IdealCrossings, holds, read_beyond
 from mcm_passes.families.ring.loads.window_costs import Window
@@ -33,7 +33,7 @@ class Triangles(NamedTuple):
     descendants: Words
 
 
-@lean_njit
+@lean_inner_njit
 def keeps_rule(
     tensors: TensorDemands, cuts: IdealCrossings, triangles: Triangles, window: Window
 ) -> bool:
@@ -50,7 +50,7 @@ def keeps_rule(
     return True
 
 
-@lean_njit
+@lean_inner_njit
 def _lies_beside(
     tensors: TensorDemands, cuts: IdealCrossings, triangles: Triangles, window: Window, t: int
 ) -> bool:

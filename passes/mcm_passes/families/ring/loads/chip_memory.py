@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcm_compiler.arrays.lean_kernels import inlined_njit
+from mcm_compiler.arrays.kernels import inlined_njit
 
 
 @inlined_njit

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from mcm_compiler.arrays.lean_kernels import inlined_njit
+from mcm_compiler.arrays.kernels import entry_njit, inlined_njit
 from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Ints, Longs
 from mcm_compiler.placements.ring_routes import COLLECTED
@@ -64,7 +63,7 @@ def read_beyond(members: Words, ideal: int, readers: Rows, tensor: int) -> bool:
     return False
 
 
-@njit(cache=True)
+@entry_njit
 def _crossing(members: Words, d: TensorDemands) -> tuple[Longs, Longs]:
     """CSR of the tensors that cross each ideal."""
     count = members.shape[0]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.arrays.kernels import inlined_njit, lean_inner_njit
 from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
 from mcm_compiler.placements.ring_routes import (
@@ -114,7 +114,7 @@ def _count_way(
     return False
 
 
-count_way = lean_njit(_count_way)
+count_way = lean_inner_njit(_count_way)
 """`_count_way`, compiled."""
 
 _inlined_way = inlined_njit(_count_way)
@@ -168,7 +168,7 @@ def _count_tensor(columns: TensorLoads, t: int, way: Way, sign: int, loads: Load
 count_tensor = inlined_njit(_count_tensor)
 """`_count_tensor`, where it is called at one place."""
 
-count_tensor_apart = lean_njit(_count_tensor)
+count_tensor_apart = lean_inner_njit(_count_tensor)
 """`_count_tensor`, where it is called at many places."""
 
 

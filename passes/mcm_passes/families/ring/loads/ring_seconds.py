@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.arrays.lean_kernels import inlined_njit
+from mcm_compiler.arrays.kernels import inlined_njit
 from mcm_compiler.contracts.partition import Floats, Longs, PartitionProblem
 from mcm_passes.families.ring.loads.ring_kernels import HOST_IN, HOST_OUT, LINK, Loads
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, lean_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
 from mcm_compiler.placements.ring_routes import COLLECTED, TO_HOST
 from mcm_passes.families.ring.loads.chip_demands import ChipDemands, TensorDemands
@@ -92,7 +91,7 @@ class WindowScratch(NamedTuple):
     totals: Longs
 
 
-@njit(cache=True)
+@entry_njit
 def window_scratch(d: ChipDemands) -> WindowScratch:
     """For windows of these demands."""
     n, items = d.nodes.work_s.size, d.items.busy_s.size

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.arrays.kernels import inlined_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Longs
 from mcm_compiler.placements.ring_routes import TO_HOST
 from mcm_passes.families.ring.loads.chip_memory import streamed_weights
@@ -21,7 +21,7 @@ def held_on_chip(s: PlacementState, c: int) -> int:
     return int(s.totals[HELD, c] + s.totals[WEIGHT, c])
 
 
-@lean_njit
+@lean_inner_njit
 def find_peaks(
     p: PlacedProblem, s: PlacementState, room: LivePeaks, first: int, last: int, peak: Longs
 ) -> None:

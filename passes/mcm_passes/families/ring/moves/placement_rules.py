@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcm_compiler.arrays.lean_kernels import inlined_njit
+from mcm_compiler.arrays.kernels import inlined_njit
 from mcm_compiler.contracts.partition import Bools, Ints, Longs
 from mcm_compiler.placements.compiled_rules import has_detours
 from mcm_passes.families.ring.moves.placed_problem import MoveGraph

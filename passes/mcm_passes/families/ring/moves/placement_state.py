@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from mcm_compiler.arrays.lean_kernels import inlined_njit
+from mcm_compiler.arrays.kernels import entry_njit, inlined_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
 from mcm_compiler.placements.ring_routes import FORWARDED, FROM_HOST, TO_HOST
 from mcm_passes.families.ring.loads.ring_kernels import (
@@ -86,7 +85,7 @@ def empty_state(p: PlacedProblem) -> PlacementState:
     )
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def fill_state(p: PlacedProblem, s: PlacementState, chip_of: Ints) -> None:
     """Puts a state to a partition `[N]`, whose units with a place are on chips in range."""
     s.size[:] = 0

@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, inner_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Bools, Ints
 from mcm_passes.families.ring.moves.placed_problem import MoveGraph, PlacedProblem
 from mcm_passes.families.ring.moves.placement_state import LAST_USED, PlacementState
@@ -47,7 +46,7 @@ class Proposal(NamedTuple):
     known: Bools
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def empty_proposal(num_units: int) -> Proposal:
     """Room for proposals on so many units."""
     return Proposal(
@@ -59,7 +58,7 @@ def empty_proposal(num_units: int) -> Proposal:
     )
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def units_at_borders(p: PlacedProblem, chip: Ints) -> Ints:
     """Units with a neighbour on another chip, or without any before or behind them."""
     g = p.graph
@@ -81,7 +80,7 @@ def units_at_borders(p: PlacedProblem, chip: Ints) -> Ints:
     return found[:count]
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def draw_neighbours(
     p: PlacedProblem, s: PlacementState, hot: int, count: int, stream: Words
 ) -> Ints:
@@ -211,7 +210,7 @@ def _from_chip(p: PlacedProblem, s: PlacementState, hot: int, stream: Words, roo
     return count
 
 
-@lean_njit
+@lean_inner_njit
 def _unit_on(
     p: PlacedProblem, s: PlacementState, chip: int, up: bool, lone: bool, stream: Words
 ) -> int:
@@ -237,7 +236,7 @@ def _unit_on(
     return unit
 
 
-@lean_njit
+@lean_inner_njit
 def _chip_of_neighbour(g: MoveGraph, chip: Ints, u: int, up: bool, stream: Words) -> int:
     """The chip of a random reader, or of a unit that is read; -1 where there is none."""
     begin = g.next_ptr[u] if up else g.before_ptr[u]
@@ -248,7 +247,7 @@ def _chip_of_neighbour(g: MoveGraph, chip: Ints, u: int, up: bool, stream: Words
     return int(chip[g.next_units[e] if up else g.before_units[e]])
 
 
-@lean_njit
+@lean_inner_njit
 def _move(p: PlacedProblem, chip: Ints, u: int, to: int, room: Proposal, count: int) -> int:
     """Sets `chip` to `to` for a unit and all that must not be before or behind it.
 

@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
 from mcm_passes.families.ring.loads.ring_kernels import Loads
 from mcm_passes.families.ring.loads.ring_seconds import load_of_chip, load_of_root
@@ -151,7 +150,7 @@ def empty_walk(p: PlacedProblem, state: PlacementState, memory: int, stream: Wor
     )
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def begin_walk(
     p: PlacedProblem, walk: Walk, chip_of: Ints, needed: Longs, reference_s: float
 ) -> None:
@@ -180,7 +179,7 @@ def begin_walk(
     walk.num_changed[0] = 0
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def take_steps(p: PlacedProblem, walk: Walk, reference_s: float, steps: int, heat: float) -> None:
     """Proposes `steps` changes, and looks only at what each changes.
 
@@ -202,7 +201,7 @@ def take_steps(p: PlacedProblem, walk: Walk, reference_s: float, steps: int, hea
     _step(p, walk, units_at_borders(p, walk.state.chip), reference_s, steps, heat)
 
 
-@lean_njit
+@lean_inner_njit
 def _step(
     p: PlacedProblem, walk: Walk, borders: Ints, reference_s: float, steps: int, heat: float
 ) -> None:

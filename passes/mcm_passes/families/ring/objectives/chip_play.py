@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.arrays.lean_kernels import lean_njit
+from mcm_compiler.arrays.kernels import lean_inner_njit, lean_njit
 from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
 from mcm_compiler.placements.ring_routes import FORWARDED
@@ -154,7 +154,7 @@ def play_chip(
     return float(max(scratch.clock_s[_ENGINE], scratch.clock_s[_LAST]))
 
 
-@lean_njit
+@lean_inner_njit
 def _from_host(rates: PlayRates, size: float, scratch: PlayScratch) -> float:
     """When the next so many bytes from the host are on the chip."""
     begin_s = max(scratch.clock_s[_IN], size / rates.host_root_bytes_per_s)
@@ -162,7 +162,7 @@ def _from_host(rates: PlayRates, size: float, scratch: PlayScratch) -> float:
     return float(scratch.clock_s[_IN])
 
 
-@lean_njit
+@lean_inner_njit
 def _to_host(rates: PlayRates, size: float, ready_s: float, scratch: PlayScratch) -> None:
     """The next so many bytes go to the host once they are ready."""
     scratch.clock_s[_OUT] = max(scratch.clock_s[_OUT], ready_s) + size / rates.host_bytes_per_s
@@ -170,7 +170,7 @@ def _to_host(rates: PlayRates, size: float, ready_s: float, scratch: PlayScratch
     scratch.clock_s[_LAST] = max(scratch.clock_s[_LAST], there_s)
 
 
-@lean_njit
+@lean_inner_njit
 def _over_link(
     d: ChipDemands, rates: PlayRates, tensor: int, ready_s: float, scratch: PlayScratch
 ) -> None:
@@ -181,7 +181,7 @@ def _over_link(
     scratch.done_s[tensor] = link_s + rates.hop_latency_s
 
 
-@lean_njit
+@lean_inner_njit
 def _enter(d: ChipDemands, rates: PlayRates, entering: Bools, scratch: PlayScratch) -> None:
     """When graph inputs are on the first chip, where the host reaches only the ends."""
     for t in range(d.tensors.producer.size):
@@ -190,7 +190,7 @@ def _enter(d: ChipDemands, rates: PlayRates, entering: Bools, scratch: PlayScrat
             scratch.arrival_s[t] = _from_host(rates, size, scratch)
 
 
-@lean_njit
+@lean_inner_njit
 def _pass_on(
     d: ChipDemands, rates: PlayRates, chip: int, tensors: Ints, scratch: PlayScratch
 ) -> None:
@@ -211,7 +211,7 @@ def _pass_on(
             _to_host(rates, float(d.tensors.amount[t, EXITED]), ready_s, scratch)
 
 
-@lean_njit
+@lean_inner_njit
 def _run(
     d: ChipDemands,
     reads: Rows,
@@ -237,7 +237,7 @@ def _run(
     scratch.clock_s[_ENGINE] = ready_s + busy_s / rates.speed[chip]
 
 
-@lean_njit
+@lean_inner_njit
 def _hand_on(d: ChipDemands, rates: PlayRates, node: int, scratch: PlayScratch) -> None:
     """What a node has made goes to where it is wanted."""
     mark, ready_s = scratch.plays[0], float(scratch.clock_s[_ENGINE])

@@ -9,9 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from mcm_compiler.arrays.lean_kernels import lean_njit
+from mcm_compiler.arrays.kernels import entry_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
 from mcm_passes.families.ring.exact.ideal_chain import SLACK, ChipLimits, Covers, window_period
 from mcm_passes.families.ring.exact.triangle_readings import Triangles, keeps_rule
@@ -79,7 +78,7 @@ class EnergyChains(NamedTuple):
     came_from: Ints
 
 
-@njit(cache=True)
+@entry_njit
 def energy_chains(
     lattice: EnergyLattice, ceiling_j: float, most_windows: int
 ) -> tuple[EnergyChains, int]:
@@ -143,7 +142,7 @@ def energy_chains(
     return chains, windows
 
 
-@lean_njit
+@lean_inner_njit
 def _may_grow(lattice: EnergyLattice, cost: WindowCost, left_j: float) -> bool:
     """Whether a window or a larger one may be part of a chain: what is counted only grows."""
     if cost.weight_room > lattice.package.most_room:
@@ -152,27 +151,27 @@ def _may_grow(lattice: EnergyLattice, cost: WindowCost, left_j: float) -> bool:
     return bool(_kept_j(cost, lattice.priced) + _streamed_j(lattice.priced, over) <= left_j)
 
 
-@lean_njit
+@lean_inner_njit
 def _may_end(lattice: EnergyLattice, cost: WindowCost, left_j: float) -> bool:
     """Whether a chain below what is left may hand over at the end of a window."""
     crossing_j = cost.relay_s + cost.link_bytes / lattice.priced.link_bytes_per_s
     return bool(_kept_j(cost, lattice.priced) + crossing_j <= left_j)
 
 
-@lean_njit
+@lean_inner_njit
 def _kept_j(cost: WindowCost, priced: ChipLimits) -> float:
     """Joules of what a window does by itself: units, copies, and what the host sends and gets."""
     return float(cost.seconds + (cost.in_bytes + cost.out_bytes) / priced.host_bytes_per_s)
 
 
-@lean_njit
+@lean_inner_njit
 def _streamed_j(priced: ChipLimits, blocks: int) -> float:
     if blocks <= 0:
         return 0.0
     return float(priced.block_bytes * blocks / priced.stream_bytes_per_s)
 
 
-@lean_njit
+@lean_inner_njit
 def _extend(
     lattice: EnergyLattice,
     chains: EnergyChains,
@@ -217,7 +216,7 @@ def _extend(
             chains.came_from[j, k + 1] = i
 
 
-@njit(cache=True)
+@entry_njit
 def least_beyond(
     d: ChipDemands, cuts: IdealCrossings, host_bytes_per_s: float
 ) -> tuple[Floats, Floats]:

@@ -13,9 +13,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from mcm_compiler.arrays.lean_kernels import lean_njit
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
 from mcm_compiler.placements.ring_routes import COLLECTED
 from mcm_passes.families.ring.exact.ideal_chain import SLACK, ChipLimits, Covers, window_period
@@ -147,7 +146,7 @@ class _Reach(NamedTuple):
     best: int
 
 
-@njit(cache=True)
+@entry_njit
 def label_chains(lattice: Lattice, goal: Goal, scratch: PlayScratch) -> tuple[Labels, int, bool]:
     """The best whole chain that a goal allows.
 
@@ -202,7 +201,7 @@ def label_chains(lattice: Lattice, goal: Goal, scratch: PlayScratch) -> tuple[La
     return labels, reach.best, labels.counts[_DROPPED] == 0
 
 
-@lean_njit
+@lean_inner_njit
 def queue_larger(
     covers: Covers, seen: Longs, queue: Longs, tail: int, start: int, ideal: int
 ) -> int:
@@ -216,7 +215,7 @@ def queue_larger(
     return tail
 
 
-@njit(cache=True)
+@inner_njit
 def _extend_all(
     lattice: Lattice,
     goal: Goal,
@@ -235,7 +234,7 @@ def _extend_all(
     return labels, reach
 
 
-@njit(cache=True)
+@inner_njit
 def _no_labels(count: int, chips: int, width: int) -> Labels:
     """One label, with room for a thousand."""
     room = 1024
@@ -253,7 +252,7 @@ def _no_labels(count: int, chips: int, width: int) -> Labels:
     )
 
 
-@njit(cache=True)
+@inner_njit
 def _with_room(labels: Labels, more: int) -> Labels:
     """The same labels with room for some more."""
     made = labels.counts[_MADE]
@@ -278,7 +277,7 @@ def _with_room(labels: Labels, more: int) -> Labels:
     )  # fmt: skip
 
 
-@lean_njit
+@lean_inner_njit
 def _widest(cuts: IdealCrossings) -> int:
     """The most tensors that cross an ideal, at least 1."""
     most = 1
@@ -287,7 +286,7 @@ def _widest(cuts: IdealCrossings) -> int:
     return most
 
 
-@njit(cache=True)
+@inner_njit
 def collected(lattice: Lattice) -> Ints:
     """The tensors that the host wants from the last used chip, ascending."""
     kinds = lattice.played.demands.tensors.kind
@@ -300,7 +299,7 @@ def collected(lattice: Lattice) -> Ints:
     return found[:count]
 
 
-@lean_njit
+@lean_inner_njit
 def list_inside(inside: Words, nodes: Ints) -> int:
     """Writes the nodes of a bitset into `nodes`, ascending; how many they are."""
     count = 0
@@ -316,14 +315,14 @@ def list_inside(inside: Words, nodes: Ints) -> int:
     return count
 
 
-@lean_njit
+@lean_inner_njit
 def _may_grow(cost: WindowCost, most_room: float, fastest: float, reach: _Reach) -> bool:
     """Whether a window or a larger one can be part of a chain; work and weights only grow."""
     most_s = min(reach.period_s, reach.latency_s)
     return cost.weight_room <= most_room and cost.seconds <= most_s * fastest * (1.0 + SLACK)
 
 
-@lean_njit
+@lean_inner_njit
 def _may_hold(lattice: Lattice, window: Window, chip: int) -> bool:
     """Whether all that is pinned in a window is pinned to a chip."""
     i, j, chips = window.start, window.end, lattice.package.speed.size
@@ -331,7 +330,7 @@ def _may_hold(lattice: Lattice, window: Window, chip: int) -> bool:
     return bool(lattice.pinned[j, chips] - lattice.pinned[i, chips] == own)
 
 
-@lean_njit
+@lean_inner_njit
 def _extend(
     lattice: Lattice,
     goal: Goal,
@@ -390,12 +389,12 @@ def _extend(
     return reach
 
 
-@lean_njit
+@lean_inner_njit
 def _is_whole(cuts: IdealCrossings, ideal: int) -> bool:
     return bool(ideal == cuts.members.shape[0] - 1)
 
 
-@lean_njit
+@lean_inner_njit
 def _fill(
     lattice: Lattice,
     labels: Labels,
@@ -416,7 +415,7 @@ def _fill(
     labels.least_s[new] = least_s * (1.0 - SLACK)
 
 
-@lean_njit
+@lean_inner_njit
 def _is_dominated(lattice: Lattice, labels: Labels, new: int, chips: int) -> bool:
     """Whether a label with no more chips is nowhere larger; takes those off that the new one is."""
     ideal = int(labels.ideal[new])
@@ -443,7 +442,7 @@ def _is_dominated(lattice: Lattice, labels: Labels, new: int, chips: int) -> boo
     return False
 
 
-@lean_njit
+@lean_inner_njit
 def _nowhere_larger(labels: Labels, one: int, other: int, width: int) -> bool:
     if labels.period_s[one] > labels.period_s[other] or labels.end_s[one] > labels.end_s[other]:
         return False
@@ -453,7 +452,7 @@ def _nowhere_larger(labels: Labels, one: int, other: int, width: int) -> bool:
     return True
 
 
-@lean_njit
+@lean_inner_njit
 def _finds_room(goal: Goal, labels: Labels, new: int, chips: int) -> bool:
     """Whether a label is kept: in a beam that is full, the one that promises least goes."""
     ideal = labels.ideal[new]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Floats, Ints, PartitionProblem
 from mcm_compiler.placements.ring_routes import COLLECTED
@@ -142,7 +142,7 @@ def tail_s(played: PlayedProblem) -> Floats:
     )
 
 
-@njit(cache=True)
+@entry_njit
 def _tails(work_s: Floats, out_s: Floats, made: Rows, readers: Rows) -> Floats:
     tails = np.zeros(work_s.size)
     for v in range(work_s.size - 1, -1, -1):
@@ -167,7 +167,7 @@ def _beyond(
     return _longest_beyond(cuts, d.tensors.readers, tails, exit_s)
 
 
-@njit(cache=True)
+@entry_njit
 def _longest_beyond(cuts: IdealCrossings, readers: Rows, tails: Floats, exit_s: Floats) -> Floats:
     beyond = np.zeros(cuts.crossing.size)
     for i in range(cuts.members.shape[0]):

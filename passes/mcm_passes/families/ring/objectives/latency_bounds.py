@@ -8,8 +8,8 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.rows import Rows, starts
 from mcm_compiler.contracts.partition import Floats, Ints, LowerBound, PartitionProblem
 from mcm_compiler.diagnostics import quote
@@ -79,7 +79,7 @@ def shared_work(problem: PartitionProblem) -> LowerBound:
     )
 
 
-@njit(cache=True)
+@entry_njit
 def _finish_times(
     work_s: Floats, tensors: Rows, readers: Rows, enter_s: Floats, leave_s: Floats
 ) -> tuple[Floats, Ints]:

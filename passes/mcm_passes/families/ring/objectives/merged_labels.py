@@ -14,9 +14,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from mcm_compiler.arrays.lean_kernels import lean_njit
+from mcm_compiler.arrays.kernels import entry_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Floats, Longs
 from mcm_passes.families.ring.exact.ideal_chain import SLACK, window_period
 from mcm_passes.families.ring.loads.chip_memory import streamed_weights
@@ -45,7 +44,7 @@ class Merged(NamedTuple):
     fewest: Longs
 
 
-@njit(cache=True)
+@entry_njit
 def merged_bound(
     lattice: Lattice,
     period_s: float,
@@ -135,7 +134,7 @@ def merged_bound(
     return found_s, weighed
 
 
-@lean_njit
+@lean_inner_njit
 def _least_s(lattice: Lattice, labels: Merged, ideal: int) -> float:
     """No inference that goes on from the label of an ideal is answered earlier."""
     cuts, least_s = lattice.cuts, labels.end_s[ideal]
@@ -144,7 +143,7 @@ def _least_s(lattice: Lattice, labels: Merged, ideal: int) -> float:
     return float(least_s * (1.0 - SLACK))
 
 
-@lean_njit
+@lean_inner_njit
 def _earliest_s(lattice: Lattice, labels: Merged, ideal: int) -> float:
     """No chip that takes over at an ideal begins earlier.
 
@@ -160,7 +159,7 @@ def _earliest_s(lattice: Lattice, labels: Merged, ideal: int) -> float:
     return float(earliest_s)
 
 
-@lean_njit
+@lean_inner_njit
 def _merge(
     labels: Merged,
     cuts: IdealCrossings,

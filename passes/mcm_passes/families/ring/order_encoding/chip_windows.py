@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs, PartitionProblem
 from mcm_passes.mapping.bounds.work_around import WorkAround
 from mcm_passes.mapping.problem.resident_sizes import sram_blocks
@@ -90,7 +90,7 @@ def _reversed_adjacency(ptr: Longs, nodes: Ints) -> tuple[Longs, Ints]:
     return (ptr[-1] - ptr[::-1]).astype(np.int64), (n - 1 - nodes[::-1]).astype(np.int32)
 
 
-@njit(cache=True)
+@entry_njit
 def _lowest(
     before_ptr: Longs,
     before_nodes: Ints,

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
 from mcm_passes.families.ring.solver.monotone_paths import log_sum, log_total, pick
 from mcm_passes.families.ring.solver.random_stream import uniform
@@ -38,7 +38,7 @@ def reach_of_cuts(graph: RuleGraph, order: Ints) -> Longs:
     return far_of_cuts(position[graph.sources], position[graph.next_nodes], order.size)
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def sample_cuts(log_p: Floats, reach: Longs, count: int, streams: Words) -> Ints:
     """Independent draws from the distribution over partitions into runs that `reach` admits.
 
@@ -56,7 +56,7 @@ def sample_cuts(log_p: Floats, reach: Longs, count: int, streams: Words) -> Ints
     return _drawn(ends, begins, latest, count, streams)
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def cut_marginals(log_p: Floats, reach: Longs) -> Floats:
     """Marginals of the distribution that `sample_cuts` draws from (forward-backward).
 
@@ -75,7 +75,7 @@ def cut_marginals(log_p: Floats, reach: Longs) -> Floats:
     return _marginals(sums, _forward(sums, _latest(reach))[0], reach)
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _sums(log_p: Floats) -> Floats:
     """`[C, n + 1]`, sums of the first nodes on each chip."""
     sums = np.zeros((log_p.shape[1], log_p.shape[0] + 1))
@@ -84,14 +84,14 @@ def _sums(log_p: Floats) -> Floats:
     return sums
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _latest(reach: Longs) -> Longs:
     """`[n + 1]`, the last cut that may come right before each cut; 0 where none but the first."""
     cuts = np.arange(reach.size)
     return np.maximum(np.minimum(np.searchsorted(reach, cuts, side="right"), cuts) - 1, 0)
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _forward(sums: Floats, latest: Longs) -> tuple[Floats, Floats]:
     """Log-weights of all ways to end run k at each cut, and of all ways to begin it.
 
@@ -109,7 +109,7 @@ def _forward(sums: Floats, latest: Longs) -> tuple[Floats, Floats]:
     return ends, begins
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _drawn(ends: Floats, begins: Floats, latest: Longs, count: int, streams: Words) -> Ints:
     """`[count, n]`, draws from the last cut to the first, by search among the sums over cuts."""
     n = latest.size - 1
@@ -127,7 +127,7 @@ def _drawn(ends: Floats, begins: Floats, latest: Longs, count: int, streams: Wor
     return drawn
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _marginals(sums: Floats, ends: Floats, reach: Longs) -> Floats:
     """`[n, C]`, logarithms of the marginals, by what precedes and what follows each run."""
     chips, n = sums.shape[0], sums.shape[1] - 1

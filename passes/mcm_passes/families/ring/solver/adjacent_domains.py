@@ -20,9 +20,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, inner_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Ints
 from mcm_passes.families.ring.solver.lanes import (
     LANES,
@@ -106,7 +105,7 @@ def adjacent_facts(graph: RuleGraph) -> tuple[AdjacentFacts, Domains] | None:
     )
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def room_for_spread(bounds: Bounds) -> SpreadRoom:
     """Room for `spread` with bounds of the type and length of `bounds`."""
     n = bounds.size
@@ -114,7 +113,7 @@ def room_for_spread(bounds: Bounds) -> SpreadRoom:
     return SpreadRoom(np.empty(LANES, bounds.dtype), np.empty(n, np.int32), queue)
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def _close(level: Csr, beside: Csr, bounds: Bounds, least: int) -> Bounds:
     """`[n]`, `bounds[n]` closed as by `spread`; none is below `least`."""
     rows = np.full((bounds.size, LANES), least, bounds.dtype)
@@ -126,7 +125,7 @@ def _close(level: Csr, beside: Csr, bounds: Bounds, least: int) -> Bounds:
     return rows[:, 0].copy()
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def _fill_spans(edges: Edges, near: Edges, sources: Ints, num_chips: int, span: Bounds) -> None:
     """Fills `span[n, S]`: upper bounds where one source is on chip 0, a lane for each."""
     room = room_for_spread(span[:, 0].copy())
@@ -140,7 +139,7 @@ def _fill_spans(edges: Edges, near: Edges, sources: Ints, num_chips: int, span: 
         span[:, begin : begin + LANES] = -rows[:, : in_lanes.size]
 
 
-@lean_njit
+@lean_inner_njit
 def spread(level: Csr, beside: Csr, rows: Bounds, u: int, room: SpreadRoom) -> None:
     """Raises all rows to what follows from that of `u`, where they are closed but for that.
 

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.arrays.kernels import inlined_njit, inner_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Ints, Longs
 from mcm_passes.families.ring.solver.random_stream import uniform
 
@@ -85,14 +84,14 @@ def widen(bounds: Bounds) -> Ints:
     return bounds.astype(np.int32)
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def room_for_lanes(first: Domains) -> Lanes:
     """Room for the domains of groups of rollouts."""
     shape = (first.low.size, LANES)
     return Lanes(np.empty(shape, first.low.dtype), np.empty(shape, first.low.dtype))
 
 
-@lean_njit
+@lean_inner_njit
 def fill_lanes(lanes: Lanes, first: Domains, count: int) -> None:
     """Gives the first `count` lanes the domains `first`, and the others a chip for each node."""
     for v in range(first.low.size):
@@ -113,7 +112,7 @@ def raise_row(rows: Bounds, v: int, least: Bounds) -> int:
     return changed
 
 
-@lean_njit
+@lean_inner_njit
 def raise_rows(edges: Csr, rows: Bounds, u: int, stack: Ints) -> None:
     """Raises the rows of all that `u` leads to to at least its own, where that is closed but for u.
 
@@ -137,7 +136,7 @@ def raise_rows(edges: Csr, rows: Bounds, u: int, stack: Ints) -> None:
                 size += 1
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def draw(
     low: int,
     high: int,

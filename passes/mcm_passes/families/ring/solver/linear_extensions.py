@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.contracts.partition import Ints, Longs
 from mcm_passes.families.ring.solver.lanes import Words
 from mcm_passes.families.ring.solver.random_stream import uniform
@@ -31,7 +31,7 @@ def linear_extensions(graph: RuleGraph, states: Words) -> Ints:
     return _extend(*edges, states)
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def _extend(
     next_ptr: Longs, next_nodes: Ints, before_ptr: Longs, before_nodes: Ints, states: Words
 ) -> Ints:

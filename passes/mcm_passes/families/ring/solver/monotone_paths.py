@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_compiler.contracts.partition import Floats, Ints
 from mcm_passes.families.ring.solver.random_stream import uniform
 
@@ -21,7 +21,7 @@ Words = npt.NDArray[np.uint64]
 _NEVER = -np.inf
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def sample_monotone_paths(log_p: Floats, count: int, streams: Words) -> Ints:
     """Independent draws from the distribution over monotone_paths.
 
@@ -55,7 +55,7 @@ def sample_monotone_paths(log_p: Floats, count: int, streams: Words) -> Ints:
     return drawn
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def monotone_path_marginals(log_p: Floats) -> Floats:
     """Marginals of the distribution that `sample_monotone_paths` draws from (forward-backward).
 
@@ -88,14 +88,14 @@ def monotone_path_marginals(log_p: Floats) -> Floats:
     return joint
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def log_sum(first: float, second: float) -> float:
     """The logarithm of the sum of two numbers given by theirs."""
     high, low = max(first, second), min(first, second)
     return high if low == _NEVER else high + np.log1p(np.exp(low - high))
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def log_total(row: Floats) -> float:
     """The logarithm of the sum of numbers given by theirs."""
     high = _NEVER
@@ -109,7 +109,7 @@ def log_total(row: Floats) -> float:
     return high + np.log(total)
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _forward(log_p: Floats) -> Floats:
     """`[n, C]`, log-weight of all monotone_paths that end at each position and chip."""
     n, chips = log_p.shape
@@ -129,7 +129,7 @@ def _forward(log_p: Floats) -> Floats:
     return forward
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def pick(row: Floats, size: int, streams: Words, stream: int) -> int:
     """An index with probability proportional to `exp(row)`; -1 where all are minus infinity."""
     high = _NEVER

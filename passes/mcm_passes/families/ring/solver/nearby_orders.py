@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
 from mcm_passes.mapping.problem.rule_graph import RuleGraph
 
@@ -48,14 +48,14 @@ def _between(low: float, high: float, rng: np.random.Generator) -> float:
     return float(low * (high / low) ** rng.random())
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def _after(before_ptr: Longs, before_nodes: Ints, wanted: Floats) -> None:
     for v in range(wanted.size):
         for e in range(before_ptr[v], before_ptr[v + 1]):
             wanted[v] = max(wanted[v], wanted[before_nodes[e]])
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def _before(next_ptr: Longs, next_nodes: Ints, wanted: Floats) -> None:
     for v in range(wanted.size - 1, -1, -1):
         for e in range(next_ptr[v], next_ptr[v + 1]):

@@ -6,6 +6,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
+from mcm_compiler.arrays.kernels import inner_njit
+
 Words = npt.NDArray[np.uint64]
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -34,7 +36,7 @@ def uniform(state: Words, stream: int) -> float:
     return float(z >> _SHIFTS[3]) * _UNIT
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def shuffle(order: npt.NDArray[np.int32], state: Words, stream: int) -> None:
     """Shuffles `order` in place (Fisher and Yates)."""
     for i in range(order.size - 1, 0, -1):

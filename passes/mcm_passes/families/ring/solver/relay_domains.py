@@ -19,9 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, inner_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Ints
 from mcm_passes.families.ring.solver.lanes import LANES, Bounds, Domains, Lanes, Words
 from mcm_passes.families.ring.solver.node_bits import has, lowest_position
@@ -127,14 +126,14 @@ class Decision(NamedTuple):
     step: int
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _room_for_lists(num_chips: int, num_nodes: int) -> WaitingLists:
     return WaitingLists(
         np.empty(num_chips, np.int32), np.empty(num_chips, np.int32), np.empty(num_nodes, np.int32)
     )
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def room_for_matching(first: Domains, num_chips: int) -> tuple[Matching, Trial]:
     """Room for the matchings of groups, and for trials."""
     words, dtype = (first.low.size + 63) // 64, first.low.dtype
@@ -164,7 +163,7 @@ def room_for_matching(first: Domains, num_chips: int) -> tuple[Matching, Trial]:
     return matching, trial
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def reset_matching(matching: Matching, facts: RelayFacts, first: Domains) -> None:
     """Sets the matchings of all lanes to that of the domains `first`, with all nodes open."""
     n, num_chips = first.low.size, facts.matched.size
@@ -182,7 +181,7 @@ def reset_matching(matching: Matching, facts: RelayFacts, first: Domains) -> Non
     matching.shrunk_at[:] = -1
 
 
-@lean_njit
+@lean_inner_njit
 def hold(matching: Matching, lane: int, chip: int) -> None:
     """Notes that a decided node is on `chip`."""
     place = matching.place_of[lane, chip]
@@ -195,13 +194,13 @@ def hold(matching: Matching, lane: int, chip: int) -> None:
         matching.matched[lane, chip] = -1
 
 
-@lean_njit
+@lean_inner_njit
 def clear(bits: Words, node: int) -> None:
     """Takes a node out of a set."""
     bits[node >> 6] &= ~(np.uint64(1) << np.uint64(node & 63))
 
 
-@lean_njit
+@lean_inner_njit
 def find_obstacle(
     facts: RelayFacts,
     matching: Matching,
@@ -248,7 +247,7 @@ def _can_serve(facts: RelayFacts, lanes: Lanes, decision: Decision, node: int, k
     return not (moved[u, node >> 6] >> np.uint64(node & 63)) & np.uint64(1)
 
 
-@lean_njit
+@lean_inner_njit
 def _still_matched(facts: RelayFacts, matching: Matching, lanes: Lanes, decision: Decision) -> bool:
     """Whether the matching holds after a decision as it is."""
     lane = decision.lane
@@ -261,7 +260,7 @@ def _still_matched(facts: RelayFacts, matching: Matching, lanes: Lanes, decision
     return True
 
 
-@lean_njit
+@lean_inner_njit
 def _find_lost(
     facts: RelayFacts, matching: Matching, lanes: Lanes, decision: Decision, trial: Trial
 ) -> int:
@@ -284,7 +283,7 @@ def _find_lost(
     return num_lost
 
 
-@lean_njit
+@lean_inner_njit
 def _take_spares(
     facts: RelayFacts,
     matching: Matching,
@@ -319,7 +318,7 @@ def _take_spares(
     return left, -1
 
 
-@lean_njit
+@lean_inner_njit
 def _augment(
     facts: RelayFacts,
     matching: Matching,
@@ -348,7 +347,7 @@ def _augment(
     return succeeds
 
 
-@lean_njit
+@lean_inner_njit
 def _augmenting_path(
     facts: RelayFacts, matching: Matching, lanes: Lanes, decision: Decision, trial: Trial, k: int
 ) -> bool:
@@ -376,7 +375,7 @@ def _augmenting_path(
     return False
 
 
-@lean_njit
+@lean_inner_njit
 def _pass_on(
     facts: RelayFacts, lanes: Lanes, decision: Decision, trial: Trial, chip: int, node: int
 ) -> None:
@@ -390,7 +389,7 @@ def _pass_on(
         node, x = passed, trial.towards[x]
 
 
-@lean_njit
+@lean_inner_njit
 def _note_bounds(facts: RelayFacts, lanes: Lanes, decision: Decision, trial: Trial, k: int) -> None:
     """Notes for chip k the domain that its node would have."""
     node, lane, u = trial.matched[k], decision.lane, decision.node
@@ -401,7 +400,7 @@ def _note_bounds(facts: RelayFacts, lanes: Lanes, decision: Decision, trial: Tri
         trial.high[k] = min(trial.high[k], decision.chip)
 
 
-@lean_njit
+@lean_inner_njit
 def _find_shortage(trial: Trial, decision: Decision) -> int:
     """The answer of `find_obstacle` where the chips reached have too few nodes.
 
@@ -429,7 +428,7 @@ def _find_shortage(trial: Trial, decision: Decision) -> int:
     return max(failed, decision.chip)
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def match(nodes: Ints, low: Ints, high: Ints, needed: npt.NDArray[np.bool_], chosen: Ints) -> int:
     """Gives each needed chip a node of its own, earliest deadline first.
 
@@ -448,7 +447,7 @@ def match(nodes: Ints, low: Ints, high: Ints, needed: npt.NDArray[np.bool_], cho
     return _match(nodes, low, high, needed, chosen, lists)
 
 
-@lean_njit
+@lean_inner_njit
 def _match(
     nodes: Ints,
     low: Ints,
@@ -485,7 +484,7 @@ def _match(
     return -1
 
 
-@lean_njit
+@lean_inner_njit
 def _spare_node(
     facts: RelayFacts, matching: Matching, lanes: Lanes, decision: Decision, spare: Words, k: int
 ) -> int:
@@ -519,7 +518,7 @@ _WORTH_SHRINKING = 8
 """Nodes of a word that must have been tried in vain before its bounds are computed anew."""
 
 
-@lean_njit
+@lean_inner_njit
 def _least_of(rows: Bounds, bits: np.uint64, w: int, least: Bounds) -> None:
     """Sets `least` to the least of the rows of the nodes `bits` of word w, in each lane."""
     first = True

@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from mcm_compiler.arrays.lean_kernels import inlined_njit, lean_njit
+from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, inner_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Ints, Longs
 from mcm_passes.families.ring.solver.adjacent_domains import AdjacentFacts, room_for_spread, spread
 from mcm_passes.families.ring.solver.lanes import (
@@ -83,7 +82,7 @@ class _Turn(NamedTuple):
     keeps: bool
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def solve_relay(edges: Edges, facts: RelayFacts, first: Domains, rollouts: Rollouts) -> Ints:
     """One partition per rollout that is valid under the relay rule.
 
@@ -125,7 +124,7 @@ def solve_relay(edges: Edges, facts: RelayFacts, first: Domains, rollouts: Rollo
     return chips
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def solve_adjacent(edges: Edges, facts: AdjacentFacts, first: Domains, rollouts: Rollouts) -> Ints:
     """As `solve_relay`, with dependencies that span at most one chip."""
     n = first.low.size
@@ -153,13 +152,13 @@ def solve_adjacent(edges: Edges, facts: AdjacentFacts, first: Domains, rollouts:
     return chips
 
 
-@lean_njit
+@lean_inner_njit
 def _first_step(rollouts: Rollouts, n: int) -> int:
     """The first of 2 n turns: in the first n proposals are kept, in the others chips are drawn."""
     return 0 if rollouts.proposals.shape[0] else n
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _set_order(rollouts: Rollouts, group: int, order: Ints) -> None:
     """Fills `order[2 n]` with the order in which a group decides nodes, twice."""
     n, given = order.size // 2, rollouts.orders.shape[0]
@@ -171,7 +170,7 @@ def _set_order(rollouts: Rollouts, group: int, order: Ints) -> None:
     order[n:] = order[:n]
 
 
-@lean_njit
+@lean_inner_njit
 def _decide_relay(
     facts: RelayFacts,
     rollouts: Rollouts,
@@ -216,7 +215,7 @@ def _decide_relay(
     return raises, lowers
 
 
-@lean_njit
+@lean_inner_njit
 def _draw_relay(
     facts: RelayFacts,
     rollouts: Rollouts,
@@ -327,7 +326,7 @@ def _set_chip(
     lanes.minus_high[u, lane] = -chip
 
 
-@lean_njit
+@lean_inner_njit
 def _write_chips(lanes: Lanes, begin: int, end: int, chips: Ints) -> None:
     """Fills in the chips of the rollouts of a group, all decided."""
     for b in range(begin, end):
@@ -335,7 +334,7 @@ def _write_chips(lanes: Lanes, begin: int, end: int, chips: Ints) -> None:
             chips[b, v] = lanes.low[v, b - begin]
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _fill_forced(domains: Ints, chips: Ints) -> None:
     """Fills in the domains of nodes that propagation decided."""
     for b in range(domains.shape[0]):

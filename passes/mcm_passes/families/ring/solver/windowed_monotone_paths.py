@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
 from mcm_passes.families.ring.solver.monotone_paths import log_sum, pick
 
@@ -25,7 +25,7 @@ _LEAST = 1e-12
 """Probability below which a marginal is the rounding of a difference."""
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def sample_windowed(
     log_p: Floats, earliest: Longs, open_cuts: Bools, count: int, streams: Words
 ) -> tuple[Ints, Floats]:
@@ -51,7 +51,7 @@ def sample_windowed(
     return drawn, _marginals(sums, starts, forward, open_cuts)
 
 
-@njit(cache=True, nogil=True)
+@entry_njit
 def fewest_windows(earliest: Longs, open_cuts: Bools) -> int:
     """The fewest windows that an order divides into; more than it has positions if it does not.
 
@@ -74,7 +74,7 @@ def fewest_windows(earliest: Longs, open_cuts: Bools) -> int:
     return count
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _steps(log_p: Floats, earliest: Longs) -> tuple[Floats, Longs]:
     """Running sums of `log_p`, and the first start of windows of each chip to each cut.
 
@@ -94,7 +94,7 @@ def _steps(log_p: Floats, earliest: Longs) -> tuple[Floats, Longs]:
     return sums, starts
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _forward(sums: Floats, starts: Longs, open_cuts: Bools) -> Floats:
     """`[n + 1, C]`, log-weight of all monotone paths whose chip c ends at each cut.
 
@@ -125,7 +125,7 @@ def _forward(sums: Floats, starts: Longs, open_cuts: Bools) -> Floats:
     return forward
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _drawn(sums: Floats, starts: Longs, forward: Floats, count: int, streams: Words) -> Ints:
     """`[count, n]`, draws from the last cut to the first."""
     n, chips = sums.shape[0] - 1, sums.shape[1]
@@ -148,7 +148,7 @@ def _drawn(sums: Floats, starts: Longs, forward: Floats, count: int, streams: Wo
     return drawn
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _marginals(sums: Floats, starts: Longs, forward: Floats, open_cuts: Bools) -> Floats:
     """`[n, C]`, logarithms of the marginals, by what precedes and what follows each chip."""
     n, chips = sums.shape[0] - 1, sums.shape[1]
@@ -181,7 +181,7 @@ def _marginals(sums: Floats, starts: Longs, forward: Floats, open_cuts: Bools) -
     return marginals
 
 
-@njit(cache=True, nogil=True)
+@inner_njit
 def _from_starts(sums: Floats, starts: Longs, c: int, after: Floats) -> Floats:
     """`[n + 1]`, log-weight of all that follows where chip c starts at each cut.
 

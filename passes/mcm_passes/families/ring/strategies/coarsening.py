@@ -12,8 +12,8 @@ import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, PartitionProblem
 from mcm_passes.mapping.problem.regrouping import regrouped, with_regrouped
 from mcm_passes.mapping.problem.topological_orders import topological_orders
@@ -100,7 +100,7 @@ def _shared_seconds(problem: PartitionProblem, order: Ints) -> Floats:
     return shared
 
 
-@njit(cache=True)
+@entry_njit
 def _matching(shared: Floats, allowed: Bools) -> Bools:
     """`[n - 1]`, the disjoint neighbours that share the most in all, by dynamic programming."""
     m = shared.size

@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from numba import njit
 
 from mcm_compiler.placements.ring_routes import (
     COLLECTED,
@@ -118,4 +119,10 @@ def test_a_new_demand_counts_at_once_and_no_compiled_form_overlooks_it():
     ],
 )
 def test_what_a_chip_streams_makes_room_for_its_buffers_too(needed, sram, streams, expected):
-    assert streamed_weights(needed, 80, 10, sram, streams, 2) == expected
+    assert _streamed(needed, sram, streams) == expected
+
+
+@njit
+def _streamed(needed: int, sram: int, streams: bool) -> int:
+    """Only kernels call it."""
+    return streamed_weights(needed, 80, 10, sram, streams, 2)
