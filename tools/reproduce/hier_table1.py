@@ -13,6 +13,7 @@ are there are not run again. `--page` writes a section of `docs/results/hierarch
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -68,6 +69,8 @@ FIGURES = {
 """Figures of answers, and their names in records."""
 
 _CURVE = "mean score to update "
+_NAMES = re.compile(r'(?:[^;"]|"[^"]*")+')
+"""Of placers that are divided by `;`, which texts in quotes may contain."""
 
 
 @dataclass(eq=False)
@@ -242,8 +245,8 @@ def main() -> int:
         return 0
     use_one_thread()
     given = options.methods
-    methods = METHODS if given is None else [name for name in given.split(";") if name]
-    again = [name for name in options.match.split(";") if name]
+    methods = METHODS if given is None else _NAMES.findall(given)
+    again = _NAMES.findall(options.match)
     for graph in chosen(options.graphs):
         bench = bench_of(graph)
         for seed in range(options.seeds):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypedDict
 
 from mcm_compiler.arrays.types import Ints
 from mcm_compiler.components.extras import LEARN
@@ -20,13 +20,19 @@ from mcm_passes.families.box.learning.planner_run import Recipe, run_planner
 from mcm_passes.families.box.search.prepared import prepared
 
 
+class _Network(TypedDict, total=False):
+    """Fields of a recipe."""
+
+    hidden: int
+    table: bool
+
+
 @dataclass(frozen=True)
 class _GivenGroups:
     """What both have in common."""
 
     name: ClassVar[str]
     extra: ClassVar[str] = LEARN
-    table: ClassVar[bool]
 
     samples: int = OURS.samples
     learning_rate: float = OURS.learning_rate
@@ -36,7 +42,6 @@ class _GivenGroups:
     clip: float = OURS.clip
     parts: int = 0
     start_weight: float = 2.0
-    hidden: int = 512
     state: str = ""
 
     def place(
@@ -65,12 +70,15 @@ class _GivenGroups:
             self.name,
             settings,
             given=self._groups(problem, box),
-            hidden=self.hidden,
-            table=self.table,
+            **self._network(),
             start_weight=self.start_weight,
             state=self.state,
         )
         return run_planner(recipe, problem, box, evaluator, request, progress)
+
+    def _network(self) -> _Network:
+        """What scores devices."""
+        raise NotImplementedError
 
     def _groups(self, problem: StepProblem, box: Box) -> Ints:
         """`[N]`, the group of each op."""
@@ -108,7 +116,10 @@ class HierarchicalGroups(_GivenGroups):
 
     name: ClassVar[str] = "hierarchical-groups"
     summary: ClassVar[str] = "the published placer over groups around weights"
-    table: ClassVar[bool] = False
+    hidden: int = 512
+
+    def _network(self) -> _Network:
+        return {"hidden": self.hidden}
 
 
 @dataclass(frozen=True)
@@ -133,11 +144,12 @@ class Logits(_GivenGroups):
         parts: into which each group is divided by depth, after one by how long ops may wait, as
             local search does; 0 for whole groups.
         start_weight: how much likelier the devices of the placement to start from are, in nats.
-        hidden: of no effect.
         state: folder where the planner leaves its state and goes on from it; empty for none.
     """
 
     name: ClassVar[str] = "logits"
     summary: ClassVar[str] = "a table of scores over groups around weights, without a network"
-    table: ClassVar[bool] = True
     learning_rate: float = 0.1
+
+    def _network(self) -> _Network:
+        return {"table": True}

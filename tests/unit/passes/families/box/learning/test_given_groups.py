@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from mcm_compiler.contracts.boxes.placers import PlacerRequest
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.text import spec_text
 from mcm_passes.families.box.learning.given_groups import HierarchicalGroups, Logits
 
 WEIGHTS = np.array([3.0, 2.0, 1.0])
@@ -47,3 +49,20 @@ def test_begins_at_a_given_placement(case, counted):
     assert answer.history == ((1, answer.history[0][1]),)
     assert (answer.device_of == start).all()
     assert answer.evaluations == 41
+
+
+def test_groups_are_divided_into_pieces(case, counted):
+    """As local search divides them: more of them, and no more placements for it."""
+    request = PlacerRequest(12)
+    groups: list[float] = []
+    for parts in (0, 1, 4):
+        placer = Logits(parts=parts)
+        answer = placer.place(case.problem, case.box, counted(WEIGHTS), request, lambda _: None)
+        groups.append(dict(answer.figures)["groups"])
+        assert answer.evaluations == 12
+    assert groups[0] < groups[1] < groups[2]
+
+
+def test_a_table_has_no_width():
+    with pytest.raises(CompileError, match="has no option 'hidden'"):
+        spec_text.instantiate(Logits, spec_text.parse_one("logits{hidden=8}"))
