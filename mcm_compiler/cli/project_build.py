@@ -31,6 +31,7 @@ from mcm_compiler.project.cell_record import to_data
 from mcm_compiler.project.cells import Cell
 from mcm_compiler.project.records import ProjectFile
 from mcm_compiler.project.summary import counts_text, summary_markdown
+from mcm_compiler.project.unused_sizes import unused_sizes
 from mcm_compiler.project.verdicts import CellOutcome, exit_code
 from mcm_compiler.report.versions import versions
 from mcm_compiler.text import json_text
@@ -87,8 +88,12 @@ class BuildReports:
         write_with_parents(output / NAME, index_bytes(build))
         click.echo(f"wrote {printable(str(output / NAME))}", err=True)
 
-    def write(self, outcomes: Sequence[CellOutcome]) -> None:
+    def write(self, outcomes: Sequence[CellOutcome], of_project: Sequence[Diagnostic] = ()) -> None:
         """Writes the files, and what GitHub reads.
+
+        Args:
+            outcomes: of all cells.
+            of_project: what is told of the project file itself.
 
         Raises:
             CompileError: MCM-A002 or MCM-U050 if one cannot be written.
@@ -98,21 +103,30 @@ class BuildReports:
                 model = outcome.cell.model
                 for line in workflow_commands(model, outcome.diagnostics, os.environ):
                     click.echo(line, err=True)
+            for line in workflow_commands(str(self.project), of_project, os.environ):
+                click.echo(line, err=True)
         if self.junit is not None:
             write_with_parents(self.junit, junit_suites(_suites(outcomes)))
         if self.sarif is not None:
             version = versions()["mcm-compiler"] or ""
-            log = sarif_log([f for o in outcomes for f in self._findings(o)], version)
+            found = [self._of_project(told) for told in of_project]
+            found += [f for outcome in outcomes for f in self._findings(outcome)]
+            log = sarif_log(found, version)
             write_with_parents(self.sarif, json_text.encoded(log))
         step = os.environ.get(SUMMARY_VARIABLE)
         if self.summary is None and not step:
             return
-        text = summary_markdown(outcomes).encode("utf-8", "backslashreplace")
+        text = summary_markdown(outcomes, of_project).encode("utf-8", "backslashreplace")
         if self.summary is not None:
             write_with_parents(self.summary, text)
         if step:
             with diagnosed_writes(Path(step)), appended_file(Path(step)) as stream:
                 stream.write(text)
+
+    def _of_project(self, told: Diagnostic) -> Finding:
+        project = self._from_sources(self.project.name)
+        file, line = place_in_file(told.at, {str(self.project): project}) or (project, 1)
+        return Finding(told, file, line, project)
 
     def _findings(self, outcome: CellOutcome) -> list[Finding]:
         named = str(self.project)
@@ -134,11 +148,23 @@ class BuildReports:
 
 
 def run_build(
-    project: ProjectFile, cells: Sequence[Cell], options: BuildOptions, reports: BuildReports
+    project: ProjectFile,
+    cells: Sequence[Cell],
+    options: BuildOptions,
+    reports: BuildReports,
+    *,
+    whole: bool,
 ) -> int:
     """Builds cells, tells the user about each, and gives the exit code.
 
     The process has to work in the project's folder.
+
+    Args:
+        project: that is built.
+        cells: of it.
+        options: how.
+        reports: where it is told.
+        whole: whether these are all cells of the project.
 
     Raises:
         CompileError: as `build`, and for files that cannot be written.
@@ -158,16 +184,18 @@ def run_build(
                 _tell(outcome, width, as_text)
                 if progress is not None:
                     progress(f"{len(outcomes)} of {len(cells)} cells")
+    of_project = unused_sizes(project, outcomes) if whole else ()
+    show_diagnostics(of_project)
     if as_text:
         click.echo(counts_text(outcomes))
     else:
-        show_json(
-            {"cells": [outcome_data(project, outcome, reports.indexed) for outcome in outcomes]}
-        )
+        cells_data = [outcome_data(project, outcome, reports.indexed) for outcome in outcomes]
+        told = [found.to_dict() for found in of_project]
+        show_json({"cells": cells_data, "diagnostics": told})
     seconds = time.perf_counter() - start
     click.echo(f"wrote to {printable(project.output)} in {seconds:.1f} s", err=True)
     reports.write_index(project, outcomes)
-    reports.write(outcomes)
+    reports.write(outcomes, of_project)
     return exit_code(outcomes)
 
 

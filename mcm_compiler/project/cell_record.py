@@ -81,6 +81,8 @@ class CellRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         found: diagnostics of both.
         open: what is not proven; errors with `--strict`.
         seconds: that both took.
+        dimensions: names of the model's symbolic dimensions, where sizes were given to many models;
+            None where none were, or the model could not be read.
     """
 
     figures: CellFigures | None
@@ -88,6 +90,7 @@ class CellRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     found: tuple[StoredDiagnostic, ...]
     open: tuple[StoredDiagnostic, ...]
     seconds: float
+    dimensions: tuple[str, ...] | None = None
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from msgspec.structs import replace as replace_field
+
 from mcm_compiler.ci.baseline import read_baseline
 from mcm_compiler.ci.batch import (
     CompileOutcome,
@@ -96,7 +98,8 @@ def work_on(diagnose: Diagnose, job: CellJob) -> CellResult:
     steps: tuple[CheckStepRecord, ...] = ()
     if outcome.report is not None:
         steps, outcome = _checked(diagnose, job, outcome)
-    record = _record(outcome, steps, time.perf_counter() - start)
+    seconds = time.perf_counter() - start
+    record = replace_field(_record(outcome, steps, seconds), dimensions=_dimensions(job.cell))
     compared = outcome
     if job.baseline is not None:
         compared = with_baseline(outcome, before, job.baseline, job.allowed)
@@ -233,6 +236,12 @@ def _dims(cell: Cell) -> dict[str, int]:
     return {
         name: size for name, size in cell.dims.items() if name in known or name not in cell.lenient
     }
+
+
+def _dimensions(cell: Cell) -> tuple[str, ...] | None:
+    """As `CellRecord.dimensions`."""
+    symbols = _symbols(cell.model) if cell.lenient else None
+    return None if symbols is None else tuple(sorted(frozenset().union(*symbols.values())))
 
 
 def _arrays_of(inputs: str) -> frozenset[str]:

@@ -184,7 +184,7 @@ def _refuse_unknown_targets(
 ) -> None:
     """MCM-B009 for each target that does not exist, at each place that names it."""
     used = {cell.target for cell in cells}
-    for path, settings in _tables(project):
+    for path, settings in tables_of(project):
         for index, target in enumerate(settings.targets):
             if target not in used:
                 continue
@@ -209,7 +209,7 @@ def _refuse_missing_files(project: ProjectFile, reader: TableReader) -> None:
         )
         for index, p in enumerate(project.plugins)
     ]
-    for path, settings in _tables(project):
+    for path, settings in tables_of(project):
         named += [((*path, "inputs"), settings.inputs)] if settings.inputs is not None else []
         assignment = settings.options.get("assignment")
         named += [((*path, "assignment"), assignment)] if assignment is not None else []
@@ -232,7 +232,7 @@ def _refuse_foreign_expectations(project: ProjectFile, reader: TableReader) -> N
                     reader.fault("MCM-B009", message, at, "name it as 'targets' does")
 
 
-def _tables(project: ProjectFile) -> list[tuple[tuple[str | int, ...], Settings]]:
+def tables_of(project: ProjectFile) -> list[tuple[tuple[str | int, ...], Settings]]:
     """All tables with settings; those of the defaults may stand in either of two."""
     inside = "defaults" in project.description.data
     found: list[tuple[tuple[str | int, ...], Settings]] = [

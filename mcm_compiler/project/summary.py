@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mcm_compiler.ci.comparison import Comparison, change_text
-from mcm_compiler.diagnostics import Severity
+from mcm_compiler.diagnostics import Diagnostic, Severity
 from mcm_compiler.project.cell_record import CellFigures
 from mcm_compiler.project.verdicts import CellOutcome
 from mcm_compiler.text.markdown_escapes import escaped
@@ -44,8 +44,13 @@ def verdicts_text(outcomes: Sequence[CellOutcome]) -> str:
     return text
 
 
-def summary_markdown(outcomes: Sequence[CellOutcome]) -> str:
-    """The summary: failures first, then cells whose throughput changed, then the rest folded."""
+def summary_markdown(outcomes: Sequence[CellOutcome], of_project: Sequence[Diagnostic] = ()) -> str:
+    """The summary: failures first, then cells whose throughput changed, then the rest folded.
+
+    Args:
+        outcomes: of all cells.
+        of_project: what is told of the project file itself.
+    """
     failed = [outcome for outcome in outcomes if outcome.failed]
     changed = [
         outcome
@@ -55,6 +60,8 @@ def summary_markdown(outcomes: Sequence[CellOutcome]) -> str:
     shown = {outcome.cell.folder for outcome in (*failed, *changed)}
     rest = [outcome for outcome in outcomes if outcome.cell.folder not in shown]
     parts = [f"## mcmc build\n\n{counts_text(outcomes)}\n"]
+    if of_project:
+        parts.append("\n".join(map(_item, of_project)) + "\n")
     if failed:
         parts.append(f"### Failed\n\n{_table(failed)}")
         parts += [_told(outcome) for outcome in failed[:MAX_TOLD]]
@@ -110,9 +117,12 @@ def _told(outcome: CellOutcome) -> str:
     for diagnostic in outcome.diagnostics:
         if diagnostic.severity is Severity.NOTE and outcome.comparison is None:
             continue
-        head, *rest = diagnostic.lines()
-        lines.append("- " + "<br>".join(escaped(printable(line.strip())) for line in (head, *rest)))
+        lines.append(_item(diagnostic))
     return "\n".join(lines) + "\n"
+
+
+def _item(diagnostic: Diagnostic) -> str:
+    return "- " + "<br>".join(escaped(printable(line.strip())) for line in diagnostic.lines())
 
 
 def _code(name: str) -> str:

@@ -89,7 +89,7 @@ def command(
         every if paged else (),
     )
     with contextlib.chdir(read.root):
-        code = run_build(read, cells, options, reports)
+        code = run_build(read, cells, options, reports, whole=not only)
     if code:
         ctx.exit(code)
 

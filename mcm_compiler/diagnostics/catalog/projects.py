@@ -161,4 +161,12 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         example='cache = "models"',
         remedy="Name a new folder, or build with --no-cache.",
     ),
+    CatalogEntry(
+        "MCM-B020",
+        "size that no model has",
+        "Sizes of the defaults and of patterns are left out for models that lack their dimension,\n"
+        "and all models of the build lack this one: a warning, where all cells are built.",
+        example="dims = { bach = 1 }, where models have the dimension 'batch'",
+        remedy="Correct the name, or leave the size out.",
+    ),
 )

@@ -302,6 +302,35 @@ def test_a_dimension_that_only_some_models_have(tmp_path) -> None:
     assert found["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "mcmc.toml"
 
 
+def test_a_size_that_no_model_has_is_told(tmp_path) -> None:
+    """A misspelt one would be left out for every model without a word."""
+    write_network(Path("models/a.onnx"))
+    write_network(Path("models/b.onnx"))
+    write(
+        HEAD.replace("batch = 1", "batch = 1, bach = 2")
+        + '[[models]]\nfiles = "models/*.onnx"\ndims = { length = 3 }\n'
+    )
+    for cached in (False, True):
+        told = build("--summary", "s.md", "--sarif", "s.sarif", "--format", "json")
+        found = json.loads(told.stdout)
+        assert all(cell["ok"] and cell["cached"] == cached for cell in found["cells"])
+        assert [(d["code"], d["severity"], d["at"], d["hint"]) for d in found["diagnostics"]] == [
+            ("MCM-B020", "warning", "mcmc.toml:4: 'dims.bach'", "did you mean 'batch'?"),
+            ("MCM-B020", "warning", "mcmc.toml:7: 'models.dims.length'", "leave the size out"),
+        ]
+        assert "no model has the dimension 'bach'; they have 'batch'" in told.stderr
+        assert "no model has the dimension" in Path("s.md").read_text()
+        (run,) = json.loads(Path("s.sarif").read_text())["runs"]
+        lines = [
+            result["locations"][0]["physicalLocation"]["region"]["startLine"]
+            for result in run["results"]
+            if result["ruleId"] == "MCM-B020"
+        ]
+        assert lines == [4, 7]
+    # Others than those that are built may have it.
+    assert "MCM-B020" not in build("--only", "a/*").stderr
+
+
 def test_sample_inputs_are_compared() -> None:
     write_network(Path("models/a.onnx"))
     write(PROJECT + 'inputs = "sample.npz"\n')
