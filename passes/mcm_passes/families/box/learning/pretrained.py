@@ -23,7 +23,7 @@ from mcm_passes.families.box.learning.pretraining.cases import ClusteredStep, cl
 
 
 @dataclass(frozen=True)
-@checked(evaluations=at_least(1))
+@checked(evaluations=at_least(1), parts=at_least(0))
 class Pretrained:
     """A policy that was trained on other models and boxes, and local search that it guides.
 
@@ -31,6 +31,8 @@ class Pretrained:
         policy: checkpoint; empty for the one that comes with the compiler, `none` for the control:
             the same search without a policy.
         evaluations: placements that are simulated, if the request allows as many.
+        parts: into which clusters are divided by depth, after one by how long ops may wait; 0 for
+            whole clusters.
     """
 
     name: ClassVar[str] = "pretrained"
@@ -38,6 +40,7 @@ class Pretrained:
 
     policy: str = ""
     evaluations: int = 100
+    parts: int = 0
 
     def place(
         self,
@@ -54,7 +57,7 @@ class Pretrained:
                 be used.
         """
         scorer = self._scorer()
-        case = clustered_step(problem, box, evaluator)
+        case = clustered_step(problem, box, evaluator, self.parts)
         judged = Judged(evaluator)
         evaluations = max(1, min(self.evaluations, request.evaluations))
         progress(f"{len(case.graph.order)} clusters, {evaluations} placements")

@@ -16,6 +16,10 @@ from mcm_models.cluster_policy.cluster_graph import ClusterGraph, cluster_graph
 from mcm_models.cluster_policy.synthetic_steps import synthetic_case
 from mcm_passes.families.box.clusters.weight_clusters import weight_clusters
 from mcm_passes.families.box.learning.placement_units import PlacementUnits, placement_units
+from mcm_passes.families.box.search.prepared import prepared
+
+_PARTS = 1
+"""Sets the draws of parts apart from others of a case."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,16 +47,31 @@ class ClusteredStep:
         return self.evaluator.evaluate(self.placements(devices)).score
 
 
-def clustered_step(problem: StepProblem, box: Box, evaluator: StepEvaluator) -> ClusteredStep:
-    """A step with its clusters."""
-    label = weight_clusters(problem)
+def clustered_step(
+    problem: StepProblem, box: Box, evaluator: StepEvaluator, parts: int = 0
+) -> ClusteredStep:
+    """A step with its clusters.
+
+    Args:
+        problem: what is placed.
+        box: where.
+        evaluator: of the step.
+        parts: into which clusters are divided by depth, after one by how long ops may wait; 0 for
+            whole clusters.
+    """
+    label = prepared(problem, box).pieces(parts).of_op if parts else weight_clusters(problem)
     units = placement_units(problem, box)
     graph = cluster_graph(problem, box, label)
     return ClusteredStep(graph, units, label[units.first], evaluator)
 
 
-def training_case(seed: int, index: int) -> ClusteredStep:
+def training_case(seed: int, index: int, parts: int = 0) -> ClusteredStep:
     """One of endlessly many.
+
+    Args:
+        seed: of them.
+        index: of this one.
+        parts: the most parts; so many, or fewer, are drawn.
 
     Raises:
         CompileError: MCM-U003 where no family `box` is installed.
@@ -61,7 +80,8 @@ def training_case(seed: int, index: int) -> ClusteredStep:
     family = cast("BoxFamily", TARGET_FAMILIES.get("box"))
     target = family(f"synthetic-{index}", case.box_text)
     problem = case.problem(target.box)
-    return clustered_step(problem, target.box, target.step_evaluator(problem))
+    divided = int(np.random.default_rng([seed, index, _PARTS]).integers(0, parts + 1))
+    return clustered_step(problem, target.box, target.step_evaluator(problem), divided)
 
 
 def single_device(case: ClusteredStep) -> Ints:

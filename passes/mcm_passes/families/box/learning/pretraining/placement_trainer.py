@@ -54,6 +54,7 @@ Tell = Callable[[TrainingProgress], None]
     check_every=at_least(1),
     learning_rate=at_least(0),
     entropy=at_least(0),
+    parts=at_least(0),
 )
 class PlacementTrainer:
     """Trains the placement policy; see `mcm_compiler.contracts.training.Trainer`.
@@ -68,6 +69,7 @@ class PlacementTrainer:
         learning_rate: of Adam.
         entropy: weight of entropies.
         width: of the network.
+        parts: into which clusters of cases are divided at most; how far is drawn for each case.
 
     Raises:
         ValueError: for numbers out of range.
@@ -86,6 +88,7 @@ class PlacementTrainer:
     learning_rate: float = 5e-4
     entropy: float = 0.01
     width: int = 32
+    parts: int = 0
 
     def train(self, request: TrainingRequest, tell: Tell) -> TrainingResult:
         """Trains and writes the checkpoint with its card.
@@ -120,9 +123,9 @@ def _train(trainer: PlacementTrainer, request: TrainingRequest, tell: Tell) -> T
     if request.resume and path.exists():
         state = load_state(path, asked, state)
     tell(TrainingProgress("making cases", 0, 2))
-    held = usable_cases(VALIDATION_SEED, trainer.validation_cases)
+    held = usable_cases(VALIDATION_SEED, trainer.validation_cases, trainer.parts)
     tell(TrainingProgress("making cases", 1, 2))
-    cases = usable_cases(TRAINING_SEED, trainer.cases)
+    cases = usable_cases(TRAINING_SEED, trainer.cases, trainer.parts)
     _learn(
         trainer, request.seed, state, (cases, held), tell, lambda: save_state(path, asked, state)
     )
@@ -192,12 +195,12 @@ def _learn(
         )
 
 
-def usable_cases(seed: int, count: int) -> list[ClusteredStep]:
+def usable_cases(seed: int, count: int, parts: int = 0) -> list[ClusteredStep]:
     """The first cases of a seed in which there is something to decide: three clusters or more."""
     found: list[ClusteredStep] = []
     index = 0
     while len(found) < count:
-        case = training_case(seed, index)
+        case = training_case(seed, index, parts)
         index += 1
         if len(case.graph.order) > 2:
             found.append(case)
