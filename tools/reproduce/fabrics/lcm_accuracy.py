@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 from lcm_study.fold_models import LAYOUT, FoldModels
+from lcm_study.tables import figures_table
 
 from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.fabrics.fabric import Fabric
@@ -261,24 +262,11 @@ def figures(found: Guesses, graphs: Sequence[MeasuredGraph]) -> Figures:
 
 
 def table(rows: dict[str, list[Figures]]) -> str:
-    """In Markdown; of several trainings the mean, and half the distance of the extremes."""
-    lines = [
-        "| model | RE | Spearman | within a graph | better half | top-1 regret | pairs in order |",
-        "|---|---:|---:|---:|---:|---:|---:|",
-    ]
-    for name, found in rows.items():
-        cells = [
-            _cell([getattr(row, field.name) for row in found])
-            for field in dataclasses.fields(Figures)
-        ]
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+    """In Markdown, with what the LCM paper reports."""
+    told = {name: [dataclasses.asdict(row) for row in found] for name, found in rows.items()}
+    lines = [figures_table("model", told)]
     lines += [f"| {name} | {e:.3f} | {s:.3f} | | | | |" for name, (e, s) in PAPER.items()]
     return "\n".join(lines)
-
-
-def _cell(values: Sequence[float]) -> str:
-    mean = f"{np.mean(values):.3f}"
-    return mean if len(values) == 1 else f"{mean} ± {(max(values) - min(values)) / 2:.3f}"
 
 
 if __name__ == "__main__":

@@ -1,0 +1,243 @@
+"""What the network of mappings loses without each of its parts, and on blocks beyond its sizes.
+
+    python tools/reproduce/fabrics/lcm_ablations.py tools/reproduce/data/fabric_measurements.npz
+
+A part is left out of training and of answers: columns of what it sees become 0, a loss has no
+weight, or mappings are not learned from. Folds are those of `lcm_accuracy.py`. Answers are the
+network's own, without the threshold below which mappers leave the formula as it is, so that
+figures differ a little from there. `smaller blocks only` learns from blocks of up to so many units
+and is asked about larger ones; formula and ridge beside it on the same blocks.
+
+Each row is written as soon as it is done; rows that are there are not made again. `--page` writes
+tables into `docs/results/fabrics.md`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from lcm_accuracy import FOLDS, LAYOUT, Guesses, figures, read, ridge_guesses
+from lcm_study.tables import between_marks, figures_table
+
+from mcm_compiler.arrays.types import Floats
+from mcm_compiler.processes.one_thread import use_one_thread
+from mcm_compiler.processes.whole_files import write_whole
+from mcm_models.mapping_model.data_set import MODEL, MappingData
+from mcm_models.mapping_model.figures import folds
+from mcm_models.mapping_model.graphs import MappingGraph, buckets, padded
+from mcm_models.mapping_model.layout import GLOBAL_COLUMNS, Weights, initial_weights
+from mcm_models.mapping_model.settings import LearningSettings
+from mcm_models.mapping_model.training import SeenGraph, fresh_state, learn
+from mcm_passes.families.fabric.formulas.analytic import RoundTrips
+from mcm_passes.families.fabric.learning.judged_figures import guesses, judged
+from mcm_passes.families.fabric.learning.seen_graphs import exact, seen_graphs
+
+ROOT = Path(__file__).resolve().parents[3]
+RECORD = ROOT / "tools" / "reproduce" / "data" / "lcm_ablations.json"
+PAGE = ROOT / "docs" / "results" / "fabrics.md"
+
+SIZES = ((30, 45), (40, 55))
+"""Units of the largest block that is learned from, and that blocks that are asked about exceed."""
+
+_BATCH = 128
+_TIMES = slice(0, GLOBAL_COLUMNS.index("logarithm of the bound in cycles, over 10"))
+"""Columns of the whole that formulas say."""
+
+Masks = Callable[[MappingGraph], MappingGraph]
+
+
+def _as_it_is(graph: MappingGraph) -> MappingGraph:
+    return graph
+
+
+def _no_edges(graph: MappingGraph) -> MappingGraph:
+    nothing = np.zeros_like
+    return graph._replace(
+        branches=nothing(graph.branches),
+        links=nothing(graph.links),
+        pair_weight=nothing(graph.pair_weight),
+    )
+
+
+def _no_nodes(graph: MappingGraph) -> MappingGraph:
+    return graph._replace(op=np.zeros_like(graph.op), units=np.zeros_like(graph.units))
+
+
+def _no_ops(graph: MappingGraph) -> MappingGraph:
+    return graph._replace(op=np.zeros_like(graph.op))
+
+
+def _no_annotations(graph: MappingGraph) -> MappingGraph:
+    """Neither times nor loads: which units there are, of which op, and which talk to each other."""
+    nothing = np.zeros_like
+    return graph._replace(
+        units=nothing(graph.units), branches=nothing(graph.branches), links=nothing(graph.links)
+    )
+
+
+def _no_formula(graph: MappingGraph) -> MappingGraph:
+    whole = graph.whole.copy()
+    whole[_TIMES] = 0.0
+    return graph._replace(whole=whole)
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A network that lacks something.
+
+    Attributes:
+        masks: what it does not see.
+        settings: changes of how it learns.
+        rounds: whether it learns from what searches by networks found.
+    """
+
+    masks: Masks = _as_it_is
+    settings: dict[str, float] = dataclasses.field(default_factory=dict[str, float])
+    rounds: bool = True
+
+
+VARIANTS = {
+    "whole": Variant(),
+    "no edges": Variant(_no_edges),
+    "no nodes": Variant(_no_nodes),
+    "no op embedding": Variant(_no_ops),
+    "no performance annotations": Variant(_no_annotations),
+    "no formula": Variant(_no_formula),
+    "no ranking loss": Variant(settings={"ranking": 0.0}),
+    "no rounds": Variant(rounds=False),
+}
+
+
+def seen_by(variant: Variant, data: MappingData, seen: Sequence[SeenGraph]) -> list[SeenGraph]:
+    """Graphs as a variant sees them."""
+    return [
+        dataclasses.replace(
+            graph,
+            mappings=[variant.masks(mapping) for mapping in graph.mappings],
+            weight=graph.weight if variant.rounds else graph.weight * (measured.origin != MODEL),
+        )
+        for graph, measured in zip(seen, data.graphs, strict=True)
+    ]
+
+
+def learned(
+    variant: Variant, known: Sequence[SeenGraph], beside: Sequence[SeenGraph], seed: int
+) -> Weights:
+    """Weights of a training."""
+    settings = dataclasses.replace(LearningSettings(), **variant.settings)
+    state = fresh_state(settings, initial_weights(LAYOUT, seed))
+    return learn(LAYOUT, settings, state, known, seed, lambda _, __: None, beside).weights
+
+
+def answered(weights: Weights, data: MappingData, seen: Sequence[SeenGraph], k: int) -> Floats:
+    """Periods of the mappings of a graph whose labels are exact; never below the bound."""
+    from mcm_models.mapping_model.network import answers
+
+    graph = data.graphs[k]
+    chosen = [seen[k].mappings[i] for i in np.flatnonzero(exact(graph)).tolist()]
+    if not chosen:
+        return np.empty(0)
+    shapes, _ = buckets([each.shape for each in chosen], 1)
+    # Few shapes: each is a program.
+    shape = type(shapes[0])(*(-(-size // 64) * 64 for size in shapes[0]))
+    filled = [chosen[i % len(chosen)] for i in range(-(-len(chosen) // 16) * 16)]
+    out = np.asarray(answers(LAYOUT, weights, padded(filled, shape)))[: len(chosen), 0]
+    return graph.bound_cycles * np.exp(np.clip(out.astype(np.float64), 0.0, 10.0))
+
+
+def by_folds(variant: Variant, data: MappingData, seen: Sequence[SeenGraph], seed: int) -> Guesses:
+    """Guesses for each graph of a network that has not seen it."""
+    mine = seen_by(variant, data, seen)
+    found: Guesses = {}
+    for held in folds(len(data.graphs), FOLDS, data.seed):
+        inside = set(held.tolist())
+        known = [graph for k, graph in enumerate(mine) if k not in inside]
+        weights = learned(variant, known, [mine[k] for k in held.tolist()], seed)
+        found |= {k: answered(weights, data, mine, k) for k in held.tolist()}
+    return found
+
+
+def beyond(
+    data: MappingData, seen: Sequence[SeenGraph], sizes: tuple[int, int], seeds: int
+) -> dict[str, list[dict[str, float]]]:
+    """Figures on blocks larger than those that were learned from."""
+    most, above = sizes
+    units = np.array([len(graph.problem.kind) for graph in data.graphs])
+    small, large = np.flatnonzero(units <= most), np.flatnonzero(units > above)
+    asked = [data.graphs[k] for k in large.tolist()]
+    known = [data.graphs[k] for k in small.tolist()]
+    formula = RoundTrips()
+    rows = {
+        "round-trips": [judged(guesses(lambda g: formula.prepared(g.problem, data.fabric), asked),
+                               asked)],
+        "ridge": [judged(ridge_guesses(data.fabric, known, asked), asked)],
+        "gnn": [],
+    }  # fmt: skip
+    for seed in range(seeds):
+        weights = learned(VARIANTS["whole"], [seen[k] for k in small.tolist()],
+                          [seen[k] for k in large.tolist()], seed)  # fmt: skip
+        found = [answered(weights, data, seen, k) for k in large.tolist()]
+        rows["gnn"].append(judged(found, asked))
+    return {name: [dataclasses.asdict(row) for row in found] for name, found in rows.items()}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Makes the rows that are missing."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("data", type=Path, help="data set, or folder of parts of one")
+    parser.add_argument("--seeds", type=int, default=1, help="trainings of each network")
+    parser.add_argument("--variants", default=",".join(VARIANTS))
+    parser.add_argument("--page", action="store_true", help="write the tables, run nothing")
+    given = parser.parse_args(argv)
+    record: dict[str, Any] = (
+        json.loads(RECORD.read_text()) if RECORD.exists() else {"rows": {}, "sizes": {}}
+    )
+    if given.page:
+        write_page(record)
+        return 0
+    use_one_thread()
+    data = read(given.data)
+    seen = seen_graphs(data.fabric, data.graphs)
+    record |= {"graphs": len(data.graphs), "learned": dataclasses.asdict(data.learned)}
+
+    def keep(kind: str, name: str, rows: object, began: float) -> None:
+        spent = time.process_time() - began
+        record[kind][name] = rows
+        record.setdefault("cpu_s", {})[name] = round(spent, 1)
+        write_whole(RECORD, (json.dumps(record, indent=1, sort_keys=True) + "\n").encode())
+        print(f"{name}: {spent:.0f} CPU-s", flush=True)
+
+    for sizes in SIZES:
+        name = f"up to {sizes[0]} units, asked above {sizes[1]}"
+        if name not in record["sizes"]:
+            began = time.process_time()
+            keep("sizes", name, beyond(data, seen, sizes, given.seeds), began)
+    for name in given.variants.split(","):
+        done = record["rows"].get(name, [])
+        for seed in range(len(done), given.seeds):
+            began = time.process_time()
+            found = figures(by_folds(VARIANTS[name], data, seen, seed), data.graphs)
+            done = [*done, dataclasses.asdict(found)]
+            keep("rows", name, done, began)
+    return 0
+
+
+def write_page(record: dict[str, Any]) -> None:
+    """Writes both tables into the page."""
+    parts = [figures_table("network", record["rows"])]
+    parts += [f"Learned from blocks of {name}:\n\n{figures_table('model', rows)}"
+              for name, rows in record["sizes"].items()]  # fmt: skip
+    write_whole(PAGE, between_marks(PAGE.read_text(), "ablations", "\n\n".join(parts)).encode())
+
+
+if __name__ == "__main__":
+    sys.exit(main())
