@@ -14,7 +14,7 @@ from mcm_passes.families.ring.contiguous.contiguous_windows import Chips, Stream
 SLACK_OF_SUMS = 1e-6
 """Relative room for sums of as many units as a graph may have."""
 
-MANY_STARTS = 256
+MANY_STARTS = 32
 """Starts from which on passing over them again is avoided."""
 
 # Kernels that are called at one place are inlined before they are typed, as each kernel that numba
