@@ -6,8 +6,13 @@ that has collapsed), and curves of both. The methods of `--match` then run again
 evaluations as fit in the CPU seconds of `hierarchical-groups`; what a dearer one had by then is
 read off its curve.
 
-Records are written to `tools/reproduce/data/hier_table1.json` as soon as a cell is done; cells that
-are there are not run again. `--page` writes a section of `docs/results/hierarchical-planner.md`.
+`--trained FOLDER` holds policies of `mcmc train placement` against searches instead, with a
+fortieth of their placements; seeds of trainings are in their cards. No graph of the paper is among
+the cases that policies learn from, in any length or size, and no box of the table.
+
+Records are written to `tools/reproduce/data/hier_table1.json` (`hier_pretrained.json`) as soon as a
+cell is done; cells that are there are not run again. `--page` writes sections of
+`docs/results/hierarchical-planner.md`.
 """
 
 from __future__ import annotations
@@ -18,10 +23,12 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from hier_physics import first_gpu, judged, on_one
+from hier_study import pretrained_table
 from hier_study.page import read_rows, record_path, write_record, write_section
 from hier_study.paper_graphs import PaperGraph, chosen
 from hier_study.planner_tables import AFTER_SEARCH, OURS, section
@@ -37,7 +44,7 @@ from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.registry import PLACERS
 from mcm_compiler.text import spec_text
 
-NAME = "hier_table1"
+NAME, TRAINED = "hier_table1", "hier_pretrained"
 COMMAND = "python tools/reproduce/hier_table1.py"
 KEYS = ("graph", "method", "seed", "evaluations")
 
@@ -202,19 +209,35 @@ def cell(bench: Bench, method: str, seed: int, evaluations: int) -> dict[str, An
     }
 
 
-def known_rows() -> list[dict[str, Any]]:
+def known_rows(record: str = NAME) -> list[dict[str, Any]]:
     """Cells that are done."""
-    return read_rows(NAME) if record_path(NAME).exists() else []
+    return read_rows(record) if record_path(record).exists() else []
 
 
-def run_cell(bench: Bench, method: str, seed: int, evaluations: int) -> dict[str, Any]:
-    """A cell that is done, or is done now and written."""
-    key = (bench.graph.name, method, seed, evaluations)
-    for row in known_rows():
+def run_cell(
+    bench: Bench,
+    method: str,
+    seed: int,
+    evaluations: int,
+    called: str = "",
+    record: str = NAME,
+) -> dict[str, Any]:
+    """A cell that is done, or is done now and written.
+
+    Args:
+        bench: the graph.
+        method: text of a placer.
+        seed: of the request.
+        evaluations: likewise.
+        called: what the record calls the method; its text, where empty.
+        record: name of the record.
+    """
+    key = (bench.graph.name, called or method, seed, evaluations)
+    for row in known_rows(record):
         if tuple(row[name] for name in KEYS) == key:
             return row
-    row = cell(bench, method, seed, evaluations)
-    write_record(NAME, COMMAND, [row], KEYS)
+    row = cell(bench, method, seed, evaluations) | {"method": called or method}
+    write_record(record, COMMAND, [row], KEYS)
     seconds = f"{row['best_s']:.4f} s" if "best_s" in row else row["failed"]
     print(f"{key}: {seconds}, {row['cpu_s']} CPU-s", flush=True)
     return row
@@ -238,10 +261,12 @@ def main() -> int:
     parser.add_argument("--seeds", type=int, default=1, help="from 0")
     parser.add_argument("--match", default="logits;local_search", help=f"placers that run again "
                         f"with the CPU seconds of {OURS}, divided by ;")  # fmt: skip
+    parser.add_argument("--trained", type=Path, nargs="*", default=[], help="folders of trainings")
     parser.add_argument("--page", action="store_true", help="write the section, run nothing")
     options = parser.parse_args()
     if options.page:
         write_section("planner", section(known_rows()))
+        write_section("pretrained", pretrained_table.section(known_rows(TRAINED)))
         return 0
     use_one_thread()
     given = options.methods
@@ -250,6 +275,10 @@ def main() -> int:
     for graph in chosen(options.graphs):
         bench = bench_of(graph)
         for seed in range(options.seeds):
+            if options.trained:
+                for called, method, evaluations in pretrained_table.cells(options.trained):
+                    run_cell(bench, method, seed, evaluations, called, TRAINED)
+                continue
             rows = [run_cell(bench, method, seed, options.evaluations) for method in methods]
             spent = [row["cpu_s"] for row in rows if row["method"] == OURS]
             for method, evaluations in matched(rows, max(spent, default=0.0)).items():
