@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from mcm_compiler.processes.kernels.shipped import LOCATORS
@@ -34,15 +35,25 @@ OWN_FOLDERS = ("NUMBA_CACHE_DIR", "PYTHONDONTWRITEBYTECODE")
 """Variables of the caller that would have kernels lie elsewhere."""
 
 
-def commands() -> list[tuple[str, ...]]:
-    """What is run, by the words after `mcmc`; `out` is a folder for results."""
-    compiled = ("-o", "out", "--force")
-    found: list[tuple[str, ...]] = [
+OUT = "out"
+"""Folder for results."""
+
+
+def first_commands() -> list[tuple[str, ...]]:
+    """What is run first, one after the other, by the words after `mcmc`: all others share it."""
+    compiled = ("-o", OUT, "--force")
+    return [
         ("compile", "zoo:mobilenet-v2", "--target", "mcm36", *compiled),
-        ("check", "out"),
-        ("simulate", "out"),
+        ("check", OUT),
+        ("simulate", OUT),
         ("compile", MODEL, "--target", "mcm36-stream", *compiled),
     ]
+
+
+def further_commands() -> list[tuple[str, ...]]:
+    """What is run then, in any order; most have kernels of their own."""
+    compiled = ("-o", OUT, "--force")
+    found: list[tuple[str, ...]] = []
     for name in STRATEGIES:
         search = ("--replicas", "1", "--partitioner", name, "--samples", "200")
         found.append(("compile", MODEL, "--target", "mcm36", *search, *compiled))
@@ -56,11 +67,12 @@ def commands() -> list[tuple[str, ...]]:
     return found
 
 
-def fill(packages: Path) -> None:
+def fill(packages: Path, jobs: int = 1) -> None:
     """Has kernels compiled beside the sources of an unpacked wheel.
 
     Args:
         packages: the folder that holds the import packages and the wheel's metadata.
+        jobs: commands that are run at once; with more than one some kernels are compiled twice.
 
     Raises:
         subprocess.CalledProcessError: if a command fails.
@@ -70,14 +82,20 @@ def fill(packages: Path) -> None:
     # Beside the sources, where they are gathered, and not where an installation has them.
     environment[LOCATORS] = "InTreeCacheLocator"
     python = (sys.executable, "-P", "-m")
-    with tempfile.TemporaryDirectory(prefix="mcm-fill-") as folder:
 
-        def run(*words: str) -> None:
-            subprocess.run(
-                [*python, *words], cwd=folder, env=environment, check=True, capture_output=True
-            )
+    def run(folder: Path, *words: str) -> None:
+        subprocess.run(
+            [*python, *words], cwd=folder, env=environment, check=True, capture_output=True
+        )
 
+    def run_apart(words: tuple[str, ...]) -> None:
+        with tempfile.TemporaryDirectory(prefix="mcm-fill-") as name:
+            run(Path(name), "mcm_compiler", *words)
+
+    with tempfile.TemporaryDirectory(prefix="mcm-fill-") as name:
         # What the components name first: it needs no model.
-        run("mcm_compiler.processes.warm_up", str(os.getpid()))
-        for words in commands():
-            run("mcm_compiler", *words)
+        run(Path(name), "mcm_compiler.processes.warm_up", str(os.getpid()))
+        for words in first_commands():
+            run(Path(name), "mcm_compiler", *words)
+    with ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(run_apart, further_commands()))
