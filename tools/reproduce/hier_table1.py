@@ -237,6 +237,8 @@ def run_cell(
         if tuple(row[name] for name in KEYS) == key:
             return row
     row = cell(bench, method, seed, evaluations) | {"method": called or method}
+    if record == TRAINED:
+        del row["fell"]  # nobody asks there what a method had by when
     write_record(record, COMMAND, [row], KEYS)
     seconds = f"{row['best_s']:.4f} s" if "best_s" in row else row["failed"]
     print(f"{key}: {seconds}, {row['cpu_s']} CPU-s", flush=True)

@@ -2,11 +2,12 @@
 
     python tools/reproduce/fabrics/lcm_ablations.py tools/reproduce/data/fabric_measurements.npz
 
-A part is left out of training and of answers: columns of what it sees become 0, a loss has no
-weight, or mappings are not learned from. Folds are those of `lcm_accuracy.py`. Answers are the
-network's own, without the threshold below which mappers leave the formula as it is, so that
-figures differ a little from there. `smaller blocks only` learns from blocks of up to so many units
-and is asked about larger ones; formula and ridge beside it on the same blocks.
+A part is left out of training and of answers: columns of what it sees become 0, or a loss has no
+weight. (What a round of measuring brings is in `docs/explanation/learned-mapping.md`; the data set
+has none of it.) Folds are those of `lcm_accuracy.py`. Answers are the network's own, without the
+threshold below which mappers leave the formula as it is, so that figures differ a little from
+there. Last, it learns from blocks of up to so many units and is asked about larger ones, with
+formula and ridge beside it on the same blocks.
 
 Each row is written as soon as it is done; rows that are there are not made again. `--page` writes
 tables into `docs/results/fabrics.md`.
@@ -31,7 +32,7 @@ from lcm_study.tables import between_marks, figures_table
 from mcm_compiler.arrays.types import Floats
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.whole_files import write_whole
-from mcm_models.mapping_model.data_set import MODEL, MappingData
+from mcm_models.mapping_model.data_set import MappingData
 from mcm_models.mapping_model.figures import folds
 from mcm_models.mapping_model.graphs import MappingGraph, buckets, padded
 from mcm_models.mapping_model.layout import GLOBAL_COLUMNS, Weights, initial_weights
@@ -97,12 +98,10 @@ class Variant:
     Attributes:
         masks: what it does not see.
         settings: changes of how it learns.
-        rounds: whether it learns from what searches by networks found.
     """
 
     masks: Masks = _as_it_is
     settings: dict[str, float] = dataclasses.field(default_factory=dict[str, float])
-    rounds: bool = True
 
 
 VARIANTS = {
@@ -113,19 +112,17 @@ VARIANTS = {
     "no performance annotations": Variant(_no_annotations),
     "no formula": Variant(_no_formula),
     "no ranking loss": Variant(settings={"ranking": 0.0}),
-    "no rounds": Variant(rounds=False),
 }
 
 
-def seen_by(variant: Variant, data: MappingData, seen: Sequence[SeenGraph]) -> list[SeenGraph]:
+def seen_by(variant: Variant, seen: Sequence[SeenGraph]) -> list[SeenGraph]:
     """Graphs as a variant sees them."""
     return [
         dataclasses.replace(
             graph,
             mappings=[variant.masks(mapping) for mapping in graph.mappings],
-            weight=graph.weight if variant.rounds else graph.weight * (measured.origin != MODEL),
         )
-        for graph, measured in zip(seen, data.graphs, strict=True)
+        for graph in seen
     ]
 
 
@@ -156,7 +153,7 @@ def answered(weights: Weights, data: MappingData, seen: Sequence[SeenGraph], k: 
 
 def by_folds(variant: Variant, data: MappingData, seen: Sequence[SeenGraph], seed: int) -> Guesses:
     """Guesses for each graph of a network that has not seen it."""
-    mine = seen_by(variant, data, seen)
+    mine = seen_by(variant, seen)
     found: Guesses = {}
     for held in folds(len(data.graphs), FOLDS, data.seed):
         inside = set(held.tolist())
@@ -233,7 +230,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def write_page(record: dict[str, Any]) -> None:
     """Writes both tables into the page."""
-    parts = [figures_table("network", record["rows"])]
+    ordered = {name: record["rows"][name] for name in VARIANTS if name in record["rows"]}
+    parts = [figures_table("network", ordered)]
     parts += [f"Learned from blocks of {name}:\n\n{figures_table('model', rows)}"
               for name, rows in record["sizes"].items()]  # fmt: skip
     write_whole(PAGE, between_marks(PAGE.read_text(), "ablations", "\n\n".join(parts)).encode())
