@@ -75,6 +75,12 @@ FIGURES = {
 }
 """Figures of answers, and their names in records."""
 
+LEAST_FALL = 2e-3
+"""Share by which the best score has to fall to be recorded again."""
+
+Fall = tuple[int, float, float]
+"""Evaluations, CPU seconds and score."""
+
 _CURVE = "mean score to update "
 _NAMES = re.compile(r'(?:[^;"]|"[^"]*")+')
 """Of placers that are divided by `;`, which texts in quotes may contain."""
@@ -96,7 +102,7 @@ class Watched:
     began: float
     evaluations: int = 0
     best: float = np.inf
-    fell: list[tuple[int, float, float]] = field(default_factory=list[tuple[int, float, float]])
+    fell: list[Fall] = field(default_factory=list[Fall])
 
     @property
     def name(self) -> str:
@@ -205,8 +211,17 @@ def cell(bench: Bench, method: str, seed: int, evaluations: int) -> dict[str, An
         "busiest_share": round(float(busy.max() / busy.sum()), 4),
         **{new: round(figures[old], 5) for old, new in FIGURES.items() if old in figures},
         "curve": curve,
-        "fell": watched.fell,
+        "fell": marked_falls(watched.fell),
     }
+
+
+def marked_falls(fell: Sequence[Fall]) -> list[Fall]:
+    """The first and the last fall of a score, and those by `LEAST_FALL` since the one before."""
+    kept: list[Fall] = []
+    for k, fall in enumerate(fell):
+        if not kept or k == len(fell) - 1 or fall[2] <= kept[-1][2] * (1.0 - LEAST_FALL):
+            kept.append(fall)
+    return kept
 
 
 def known_rows(record: str = NAME) -> list[dict[str, Any]]:
@@ -238,7 +253,7 @@ def run_cell(
             return row
     row = cell(bench, method, seed, evaluations) | {"method": called or method}
     if record == TRAINED:
-        del row["fell"]  # nobody asks there what a method had by when
+        row.pop("fell", None)  # nobody asks there what a method had by when
     write_record(record, COMMAND, [row], KEYS)
     seconds = f"{row['best_s']:.4f} s" if "best_s" in row else row["failed"]
     print(f"{key}: {seconds}, {row['cpu_s']} CPU-s", flush=True)
