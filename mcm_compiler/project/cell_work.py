@@ -256,23 +256,29 @@ def _arrays_of(inputs: str) -> frozenset[str]:
 def _symbols(model: str) -> Mapping[str, frozenset[str]] | None:
     """Names of the symbolic dimensions of each input of a model; None if it cannot be read."""
     if model.startswith(zoo.PREFIX):
-        import onnx_ir as ir
-
-        try:
-            inputs = zoo.build_zoo_model(model.removeprefix(zoo.PREFIX)).graph.inputs
-        except CompileError:
-            return None  # the compile tells why
-        return {
-            value.name or "": frozenset(
-                str(dim.value) for dim in value.shape or () if isinstance(dim, ir.SymbolicDim)
-            )
-            for value in inputs
-        }
+        return _symbols_of_zoo(model.removeprefix(zoo.PREFIX))
     try:
         told = Path(model).stat()
         return _symbols_of_file(model, told.st_mtime_ns, told.st_size)
     except OSError:
         return None
+
+
+@functools.lru_cache(maxsize=4)
+def _symbols_of_zoo(spec: str) -> Mapping[str, frozenset[str]] | None:
+    """The same of a model of the zoo, which is asked for before and after its compile."""
+    import onnx_ir as ir
+
+    try:
+        inputs = zoo.build_zoo_model(spec).graph.inputs
+    except CompileError:
+        return None  # the compile tells why
+    return {
+        value.name or "": frozenset(
+            str(dim.value) for dim in value.shape or () if isinstance(dim, ir.SymbolicDim)
+        )
+        for value in inputs
+    }
 
 
 @functools.lru_cache(maxsize=4)

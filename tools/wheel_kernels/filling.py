@@ -38,30 +38,31 @@ OWN_FOLDERS = ("NUMBA_CACHE_DIR", "PYTHONDONTWRITEBYTECODE")
 OUT = "out"
 """Folder for results."""
 
+COMPILED = ("-o", OUT, "--force")
+"""Ends every compile."""
+
 
 def first_commands() -> list[tuple[str, ...]]:
     """What is run first, one after the other, by the words after `mcmc`: all others share it."""
-    compiled = ("-o", OUT, "--force")
     return [
-        ("compile", "zoo:mobilenet-v2", "--target", "mcm36", *compiled),
+        ("compile", "zoo:mobilenet-v2", "--target", "mcm36", *COMPILED),
         ("check", OUT),
         ("simulate", OUT),
-        ("compile", MODEL, "--target", "mcm36-stream", *compiled),
+        ("compile", MODEL, "--target", "mcm36-stream", *COMPILED),
     ]
 
 
 def further_commands() -> list[tuple[str, ...]]:
     """What is run then, in any order; most have kernels of their own."""
-    compiled = ("-o", OUT, "--force")
     found: list[tuple[str, ...]] = []
     for name in STRATEGIES:
         search = ("--replicas", "1", "--partitioner", name, "--samples", "200")
-        found.append(("compile", MODEL, "--target", "mcm36", *search, *compiled))
+        found.append(("compile", MODEL, "--target", "mcm36", *search, *COMPILED))
     # Where many partitions are compared at once.
     judged = ("--replicas", "1", "--partitioner", "judge_search", "--samples", "1000")
-    found.append(("compile", "zoo:mobilenet-v2", "--target", "mcm36", *judged, *compiled))
-    found.append(("compile", "zoo:mobilenet-v2", "--objective", "latency", *compiled))
-    found.append(("compile", MODEL, "--target", "fabric-12", *compiled))
+    found.append(("compile", "zoo:mobilenet-v2", "--target", "mcm36", *judged, *COMPILED))
+    found.append(("compile", "zoo:mobilenet-v2", "--objective", "latency", *COMPILED))
+    found.append(("compile", MODEL, "--target", "fabric-12", *COMPILED))
     found.append(("parallelize", MODEL, "--target", "config-a", "--training"))
     found.append(("place", MODEL, "--target", "box-2gpu", "--evaluations", "300"))
     return found

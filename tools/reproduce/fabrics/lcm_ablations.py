@@ -34,8 +34,9 @@ from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.whole_files import write_whole
 from mcm_models.mapping_model.data_set import MappingData
 from mcm_models.mapping_model.figures import folds
-from mcm_models.mapping_model.graphs import MappingGraph, buckets, padded
+from mcm_models.mapping_model.graphs import GraphShape, MappingGraph, padded
 from mcm_models.mapping_model.layout import GLOBAL_COLUMNS, Weights, initial_weights
+from mcm_models.mapping_model.network import answers
 from mcm_models.mapping_model.settings import LearningSettings
 from mcm_models.mapping_model.training import SeenGraph, fresh_state, learn
 from mcm_passes.families.fabric.formulas.analytic import RoundTrips
@@ -49,7 +50,6 @@ PAGE = ROOT / "docs" / "results" / "fabrics.md"
 SIZES = ((30, 45), (40, 55))
 """Units of the largest block that is learned from, and that blocks that are asked about exceed."""
 
-_BATCH = 128
 _TIMES = slice(0, GLOBAL_COLUMNS.index("logarithm of the bound in cycles, over 10"))
 """Columns of the whole that formulas say."""
 
@@ -137,15 +137,12 @@ def learned(
 
 def answered(weights: Weights, data: MappingData, seen: Sequence[SeenGraph], k: int) -> Floats:
     """Periods of the mappings of a graph whose labels are exact; never below the bound."""
-    from mcm_models.mapping_model.network import answers
-
     graph = data.graphs[k]
     chosen = [seen[k].mappings[i] for i in np.flatnonzero(exact(graph)).tolist()]
     if not chosen:
         return np.empty(0)
-    shapes, _ = buckets([each.shape for each in chosen], 1)
     # Few shapes: each is a program.
-    shape = type(shapes[0])(*(-(-size // 64) * 64 for size in shapes[0]))
+    shape = GraphShape(*(-(-size // 64) * 64 for size in seen[k].shape))
     filled = [chosen[i % len(chosen)] for i in range(-(-len(chosen) // 16) * 16)]
     out = np.asarray(answers(LAYOUT, weights, padded(filled, shape)))[: len(chosen), 0]
     return graph.bound_cycles * np.exp(np.clip(out.astype(np.float64), 0.0, 10.0))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, TypedDict
+from typing import ClassVar
 
-from mcm_compiler.arrays.types import Ints
 from mcm_compiler.components.extras import LEARN
 from mcm_compiler.contracts.boxes.box import Box
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
@@ -15,16 +14,8 @@ from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_models.planner.settings import OURS
-from mcm_passes.families.box.clusters.weight_clusters import weight_clusters
 from mcm_passes.families.box.learning.planner_run import Recipe, run_planner
-from mcm_passes.families.box.search.prepared import prepared
-
-
-class _Network(TypedDict, total=False):
-    """Fields of a recipe."""
-
-    hidden: int
-    table: bool
+from mcm_passes.families.box.search.prepared import groups_of_ops
 
 
 @dataclass(frozen=True)
@@ -33,6 +24,7 @@ class _GivenGroups:
 
     name: ClassVar[str]
     extra: ClassVar[str] = LEARN
+    table: ClassVar[bool]
 
     samples: int = OURS.samples
     learning_rate: float = OURS.learning_rate
@@ -69,22 +61,17 @@ class _GivenGroups:
         recipe = Recipe(
             self.name,
             settings,
-            given=self._groups(problem, box),
-            **self._network(),
+            given=groups_of_ops(problem, box, self.parts),
+            hidden=self._width(),
+            table=self.table,
             start_weight=self.start_weight,
             state=self.state,
         )
         return run_planner(recipe, problem, box, evaluator, request, progress)
 
-    def _network(self) -> _Network:
-        """What scores devices."""
-        raise NotImplementedError
-
-    def _groups(self, problem: StepProblem, box: Box) -> Ints:
-        """`[N]`, the group of each op."""
-        if not self.parts:
-            return weight_clusters(problem)
-        return prepared(problem, box).pieces(self.parts).of_op
+    def _width(self) -> int:
+        """Of the LSTMs, where there are some."""
+        return Recipe.hidden
 
 
 @dataclass(frozen=True)
@@ -116,10 +103,11 @@ class HierarchicalGroups(_GivenGroups):
 
     name: ClassVar[str] = "hierarchical-groups"
     summary: ClassVar[str] = "the published placer over groups around weights"
-    hidden: int = 512
+    table: ClassVar[bool] = False
+    hidden: int = Recipe.hidden
 
-    def _network(self) -> _Network:
-        return {"hidden": self.hidden}
+    def _width(self) -> int:
+        return self.hidden
 
 
 @dataclass(frozen=True)
@@ -149,7 +137,5 @@ class Logits(_GivenGroups):
 
     name: ClassVar[str] = "logits"
     summary: ClassVar[str] = "a table of scores over groups around weights, without a network"
+    table: ClassVar[bool] = True
     learning_rate: float = 0.1
-
-    def _network(self) -> _Network:
-        return {"table": True}

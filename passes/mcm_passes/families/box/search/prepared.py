@@ -82,6 +82,19 @@ def prepared(problem: StepProblem, box: Box) -> PreparedStep:
     )
 
 
+def groups_of_ops(problem: StepProblem, box: Box, parts: int) -> Ints:
+    """`[N]`, the cluster of each op, or with parts its piece.
+
+    Args:
+        problem: what is placed.
+        box: where.
+        parts: as `PreparedStep.pieces`; 0 for whole clusters.
+    """
+    if not parts:
+        return weight_clusters(problem)
+    return prepared(problem, box).pieces(parts).of_op
+
+
 def devices_of_units(units: Units, placement: Ints, duration: Floats, num_devices: int) -> Ints:
     """`[U]`, the device on which most of each unit's time is spent under a placement `[N]`."""
     sums = np.zeros((units.count, num_devices))

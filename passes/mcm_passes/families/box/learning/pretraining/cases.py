@@ -14,9 +14,8 @@ from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.registry import TARGET_FAMILIES
 from mcm_models.cluster_policy.cluster_graph import ClusterGraph, cluster_graph
 from mcm_models.cluster_policy.synthetic_steps import synthetic_case
-from mcm_passes.families.box.clusters.weight_clusters import weight_clusters
 from mcm_passes.families.box.learning.placement_units import PlacementUnits, placement_units
-from mcm_passes.families.box.search.prepared import prepared
+from mcm_passes.families.box.search.prepared import groups_of_ops
 
 _PARTS = 1
 """Sets the draws of parts apart from others of a case."""
@@ -59,7 +58,7 @@ def clustered_step(
         parts: into which clusters are divided by depth, after one by how long ops may wait; 0 for
             whole clusters.
     """
-    label = prepared(problem, box).pieces(parts).of_op if parts else weight_clusters(problem)
+    label = groups_of_ops(problem, box, parts)
     units = placement_units(problem, box)
     graph = cluster_graph(problem, box, label)
     return ClusteredStep(graph, units, label[units.first], evaluator)
