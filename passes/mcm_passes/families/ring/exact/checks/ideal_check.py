@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -39,6 +40,30 @@ class _Item:
     room: int
     weight: int
     in_bytes: int
+
+
+class Window(NamedTuple):
+    """What units of one chip come to together; summed up as the window grows.
+
+    Attributes:
+        work: of the units themselves, in seconds at speed 1.
+        items: bits of what they need once.
+        once: of those, in seconds at speed 1.
+        room: bytes that those hold.
+        weights: bytes of those that are weights.
+        in_bytes: bytes of those that the host sends.
+        sent: tensors that are given to the host by any chip.
+        out_bytes: bytes of those.
+    """
+
+    work: float = 0.0
+    items: int = 0
+    once: float = 0.0
+    room: int = 0
+    weights: int = 0
+    in_bytes: int = 0
+    sent: tuple[PlainWay, ...] = ()
+    out_bytes: int = 0
 
 
 _Sources = tuple[tuple[int, int], ...]
@@ -88,11 +113,13 @@ class IdealCheck:
                 self._pinned_to[pin] = self._pinned_to.get(pin, 0) | 1 << u
         self._pinned = sum(self._pinned_to.values())
         self._items: list[_Item] = []
-        self._needs: list[set[int]] = [set() for _ in range(problem.num_units)]
+        self._needs = [0] * problem.num_units
         self._tensors: list[PlainWay] = []
         self._made: list[list[PlainWay]] = [[] for _ in range(problem.num_units)]
         self._kept: list[tuple[int, PlainTensor]] = []
         self._read_facts()
+        self._link_bytes: dict[int, int] = {}
+        self._roomy = self._most_room() <= min(map(self._usable, range(problem.num_chips)))
 
     def none_below(self, period_s: float) -> bool | None:
         """Whether no valid partition is faster than `period_s`; None where that takes too long."""
@@ -204,7 +231,7 @@ class IdealCheck:
 
     def _add_item(self, users: list[int], item: _Item) -> None:
         for v in users:
-            self._needs[v].add(len(self._items))
+            self._needs[v] |= 1 << len(self._items)
         self._items.append(item)
 
     def _behind_clones(self) -> list[list[int]]:
@@ -223,9 +250,10 @@ class IdealCheck:
         arriving = self._crossing(held) if held else []
         if held == self._all:
             return
-        queue, seen = [held], {held}
+        passing = [t for t in arriving if t.relayed and t.relay_s]
+        queue, seen = [(held, Window())], {held}
         while queue:
-            at = queue.pop()
+            at, before = queue.pop()
             for u in self._ready_at(at):
                 grown = at | 1 << u
                 if grown in seen:
@@ -233,13 +261,34 @@ class IdealCheck:
                 seen.add(grown)
                 self._grow(at, u, grown)
                 self.windows += 1
-                larger, fits = self._weigh(held, grown, arriving, chip, period_s)
+                window = self._with(before, u)
+                larger, fits = self._weigh(held, grown, window, passing, chip, period_s)
                 if larger:
-                    queue.append(grown)
-                if fits:
+                    queue.append((grown, window))
+                if (
+                    fits
+                    and not (self._problem.routing == "strict" and self._detour(held, grown))
+                    and self._streams_below(held, grown, window, chip, period_s)
+                ):
                     yield grown
             if self.windows > self._most_windows:
                 return
+
+    def _with(self, window: Window, u: int) -> Window:
+        """A window with one more unit."""
+        work, items, once, room, weights, in_bytes, sent, out_bytes = window
+        for i in units_of(self._needs[u] & ~items):
+            item = self._items[i]
+            once += item.seconds
+            room += item.room
+            weights += item.weight
+            in_bytes += item.in_bytes
+        if not self._ends:
+            given = tuple(t for t in self._made[u] if t.to_host)
+            sent += given
+            out_bytes += sum(t.link_bytes for t in given)
+        items |= self._needs[u]
+        return Window(work + self._work[u], items, once, room, weights, in_bytes, sent, out_bytes)
 
     def _ready_at(self, held: int) -> list[int]:
         """Units that an ideal can take in next."""
@@ -273,79 +322,95 @@ class IdealCheck:
         return self._crossed[held]
 
     def _weigh(
-        self, held: int, grown: int, arriving: list[PlainWay], chip: int, period_s: float
+        self,
+        held: int,
+        grown: int,
+        window: Window,
+        passing: list[PlainWay],
+        chip: int,
+        period_s: float,
     ) -> tuple[bool, bool]:
-        """Whether larger windows may be below the period, and whether this one is."""
+        """Whether larger windows may be below the period, and whether times of this one are.
+
+        Args:
+            held: the ideal at which the chip takes over.
+            grown: the one at which it hands over.
+            window: what is between them.
+            passing: what crosses `held` and takes time to be passed on.
+            chip: the chip.
+            period_s: the period.
+        """
         limits = self._limits
-        inside = units_of(grown & ~held)
+        seconds = window.work + window.once
         speed = self._speed[chip]
-        sram = limits.sram_bytes[chip]
-        items = self._needed(inside)
-        seconds = sum(self._work[u] for u in inside)
-        seconds += sum(item.seconds for item in items)
-        weights = sum(item.weight for item in items)
-        if seconds / speed >= period_s or (weights > sram and not self._problem.streams):
+        too_large = window.weights > limits.sram_bytes[chip] and not self._problem.streams
+        if seconds / speed >= period_s or too_large:
             return False, False
         if not self._keeps_pins(grown & ~held, grown, chip):
             return True, False
-        leaving = self._crossing(grown)
-        seconds += sum(
-            t.relay_s
-            for t in arriving
-            if t.relayed and (t.readers & ~grown or (self._ends and t.to_host))
-        )
-        seconds += sum(t.relay_s for t in leaving if not t.producer and not held)
-        link_s = sum(t.link_bytes for t in leaving) / limits.link_bytes_per_s
-        in_s = sum(item.in_bytes for item in items) / limits.host_bytes_per_s
-        sent = [t for u in inside for t in self._made[u] if t.to_host and not self._ends]
-        out_s = sum(t.link_bytes for t in sent) / limits.host_bytes_per_s
-        if max(seconds / speed, link_s, in_s, out_s) >= period_s:
-            return True, False
-        if self._problem.routing == "strict" and self._detour(held, grown, arriving):
-            return True, False
-        over = self._over(held, grown, arriving, chip, items)
-        if over is None or (over and over / limits.stream_bytes_per_s >= period_s):
-            return True, False
-        return True, True
+        for t in passing:
+            if t.readers & ~grown or (self._ends and t.to_host):
+                seconds += t.relay_s
+        if not held:
+            seconds += sum(t.relay_s for t in self._crossing(grown) if not t.producer)
+        link_s = self._bytes_across(grown) / limits.link_bytes_per_s
+        in_s = window.in_bytes / limits.host_bytes_per_s
+        out_s = window.out_bytes / limits.host_bytes_per_s
+        return True, max(seconds / speed, link_s, in_s, out_s) < period_s
+
+    def _bytes_across(self, held: int) -> int:
+        """Bytes on the link behind an ideal."""
+        if held not in self._link_bytes:
+            self._link_bytes[held] = sum(t.link_bytes for t in self._crossing(held))
+        return self._link_bytes[held]
+
+    def _streams_below(
+        self, held: int, grown: int, window: Window, chip: int, period_s: float
+    ) -> bool:
+        """Whether a window has room, if need be by streaming weights within the period."""
+        over = self._over(held, grown, window, chip)
+        if over is None:
+            return False
+        return not over or over / self._limits.stream_bytes_per_s < period_s
 
     def _keeps_pins(self, inside: int, grown: int, chip: int) -> bool:
         """Whether all pinned units of a window belong to its chip, and all of those are there."""
         wanted = self._pinned_to.get(chip, 0)
         return not (inside & self._pinned & ~wanted or wanted & ~grown)
 
-    def _needed(self, inside: list[int]) -> list[_Item]:
-        """What some units on one chip need once."""
-        needed = set[int]().union(*(self._needs[u] for u in inside))
-        return [self._items[i] for i in sorted(needed)]
-
-    def _over(
-        self, held: int, grown: int, arriving: list[PlainWay], chip: int, items: list[_Item]
-    ) -> int | None:
+    def _over(self, held: int, grown: int, window: Window, chip: int) -> int | None:
         """Bytes of weights that a chip has to stream; None where nothing helps.
 
         Args:
             held: the ideal at which the chip takes over.
             grown: the one at which it hands over.
-            arriving: what crosses `held`.
+            window: what is between them.
             chip: the chip.
-            items: what its units need.
         """
-        limits, leaving = self._limits, self._crossing(grown)
-        room = sum(item.room for item in items) + self._buffers(held, grown, arriving, leaving)
+        if self._roomy:
+            return 0
+        limits = self._limits
+        arriving, leaving = self._crossing(held) if held else [], self._crossing(grown)
+        room = window.room + self._buffers(held, grown, arriving, leaving)
         # What is read beyond as well has its send buffers already.
-        if not self._ends:
-            room += limits.channel_slots * sum(
-                t.memory.sent_room
-                for u in units_of(grown & ~held)
-                for t in self._made[u]
-                if t.to_host and not t.readers & ~grown
-            )
+        sent = sum(t.memory.sent_room for t in window.sent if not t.readers & ~grown)
+        room += limits.channel_slots * sent
         room += self._hungriest(grown & ~held)
-        # Memory is handed out in whole blocks.
-        block = limits.buffer_alignment_bytes
-        over = max(room - limits.sram_bytes[chip] // block * block, 0)
-        movable = sum(item.weight for item in items) if limits.stream_bytes_per_s else 0
+        over = max(room - self._usable(chip), 0)
+        movable = window.weights if limits.stream_bytes_per_s else 0
         return over if over <= movable else None
+
+    def _usable(self, chip: int) -> int:
+        """Memory is handed out in whole blocks."""
+        block = self._limits.buffer_alignment_bytes
+        return self._limits.sram_bytes[chip] // block * block
+
+    def _most_room(self) -> int:
+        """No window holds more, whatever it is: each buffer that any may have, at once."""
+        buffers = sum(2 * t.memory.room + t.memory.sent_room for t in self._tensors)
+        buffers += sum(t.memory.room + 2 * t.memory.sent_room for t in self._tensors)
+        items = sum(item.room for item in self._items)
+        return items + self._limits.channel_slots * buffers + self._hungriest(self._all)
 
     def _buffers(
         self, held: int, grown: int, arriving: list[PlainWay], leaving: list[PlainWay]
@@ -369,12 +434,12 @@ class IdealCheck:
                     held[u] = held.get(u, 0) + tensor.live_room
         return max(held.values(), default=0)
 
-    def _detour(self, held: int, grown: int, arriving: list[PlainWay]) -> bool:
+    def _detour(self, held: int, grown: int) -> bool:
         """Whether a unit of the window lies on a path beside a dependency that passes it."""
         inside = grown & ~held
         return any(
             inside & self._below[t.producer.bit_length() - 1] & self._above[v]
-            for t in arriving
+            for t in (self._crossing(held) if held else [])
             if t.producer
             for v in units_of(t.readers & ~grown)
         )

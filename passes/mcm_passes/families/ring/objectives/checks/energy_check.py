@@ -12,7 +12,12 @@ import numpy as np
 
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.machines.energy import UnitEnergies
-from mcm_passes.families.ring.exact.checks.ideal_check import IdealCheck, PlainWay, units_of
+from mcm_passes.families.ring.exact.checks.ideal_check import (
+    IdealCheck,
+    PlainWay,
+    Window,
+    units_of,
+)
 
 
 def least_rules_out(problem: PartitionProblem, joules: float) -> bool:
@@ -141,9 +146,9 @@ class EnergyCheck(IdealCheck):
     def _windows_from(self, held: int, chip: int, left_j: float) -> Iterator[tuple[int, float]]:
         """The ideals that a chip can hand over at for less than what is left, and its joules."""
         arriving = self._crossing(held) if held else []
-        queue, seen = [held], {held}
+        queue, seen = [(held, Window())], {held}
         while queue:
-            at = queue.pop()
+            at, before = queue.pop()
             for u in self._ready_at(at):
                 grown = at | 1 << u
                 if grown in seen:
@@ -153,16 +158,16 @@ class EnergyCheck(IdealCheck):
                 self.windows += 1
                 inside = grown & ~held
                 spent_j = self._of_units(inside) + self._of_shared(inside)
-                items = self._needed(units_of(inside))
-                weights = sum(item.weight for item in items)
-                too_large = not self._problem.streams and weights > max(self._limits.sram_bytes)
+                window = self._with(before, u)
+                most = max(self._limits.sram_bytes)
+                too_large = not self._problem.streams and window.weights > most
                 # What a larger window needs as well is not needed beyond.
                 if too_large or spent_j + self._of_units(self._all & ~grown) >= left_j:
                     continue
-                queue.append(grown)
+                queue.append((grown, window))
                 if not self._keeps_pins(inside, grown, chip):
                     continue
-                over = self._over(held, grown, arriving, chip, items)
+                over = self._over(held, grown, window, chip)
                 if over is not None:
                     moved_j = self._moved(held, grown, arriving)
                     yield grown, spent_j + moved_j + over * self._energy.memory_byte_j
