@@ -13,13 +13,10 @@ from wheel_kernels.filling import fill
 
 ROOT = Path(__file__).resolve().parent.parent
 
-JOBS = 2
-"""Commands at once."""
-
 
 def main() -> int:
     """Compiles them; 0, or the exception of the command that failed."""
-    fill(ROOT, JOBS)
+    fill(ROOT, at_once=True)
     return 0
 
 

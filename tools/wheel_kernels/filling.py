@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -29,11 +30,13 @@ STRATEGIES = (
     "judge_search",
     "rl-zeroshot",
 )
-"""Each has kernels of its own; those that learn need an extra, and call the same ones."""
+"""Some have kernels of their own; those that learn need an extra, and call the same ones."""
 
 OWN_FOLDERS = ("NUMBA_CACHE_DIR", "PYTHONDONTWRITEBYTECODE")
 """Variables of the caller that would have kernels lie elsewhere."""
 
+COMMANDS = Path(__file__).with_name("commands.py")
+"""Runs a track."""
 
 OUT = "out"
 """Folder for results."""
@@ -52,28 +55,32 @@ def first_commands() -> list[tuple[str, ...]]:
     ]
 
 
-def further_commands() -> list[tuple[str, ...]]:
-    """What is run then, in any order; most have kernels of their own."""
-    found: list[tuple[str, ...]] = []
-    for name in STRATEGIES:
-        search = ("--replicas", "1", "--partitioner", name, "--samples", "200")
-        found.append(("compile", MODEL, "--target", "mcm36", *search, *COMPILED))
+def tracks() -> tuple[list[tuple[str, ...]], ...]:
+    """What is run then, each list in its order; lists of about equal time share few kernels."""
+    one = ("--replicas", "1", "--partitioner")
+    few = ("--samples", "200", *COMPILED)
+    ring: list[tuple[str, ...]] = [("compile", MODEL, *one, name, *few) for name in STRATEGIES]
+    ring.append(("compile", MODEL, *one, "rl-zeroshot", "--routing", "strict", *few))
     # Where many partitions are compared at once.
-    judged = ("--replicas", "1", "--partitioner", "judge_search", "--samples", "1000")
-    found.append(("compile", "zoo:mobilenet-v2", "--target", "mcm36", *judged, *COMPILED))
-    found.append(("compile", "zoo:mobilenet-v2", "--objective", "latency", *COMPILED))
-    found.append(("compile", MODEL, "--target", "fabric-12", *COMPILED))
-    found.append(("parallelize", MODEL, "--target", "config-a", "--training"))
-    found.append(("place", MODEL, "--target", "box-2gpu", "--evaluations", "300"))
-    return found
+    judged = (*one, "judge_search", "--samples", "1000")
+    ring.append(("compile", "zoo:mobilenet-v2", *judged, *COMPILED))
+    ring.append(("compile", "zoo:mobilenet-v2", "--objective", "latency", *COMPILED))
+    fabric = ("compile", MODEL, "--target", "fabric-12", "-O0", *COMPILED)
+    return ring, [
+        fabric,
+        (*fabric, "--mapping-model", "gnn"),
+        ("parallelize", MODEL, "--target", "config-a", "--training"),
+        ("place", MODEL, "--target", "box-2gpu", "--evaluations", "300"),
+        ("place", MODEL, "--target", "box-2gpu", "--placer", "pretrained"),
+    ]
 
 
-def fill(packages: Path, jobs: int = 1) -> None:
+def fill(packages: Path, at_once: bool = False) -> None:
     """Has kernels compiled beside the sources of an unpacked wheel.
 
     Args:
         packages: the folder that holds the import packages and the wheel's metadata.
-        jobs: commands that are run at once; with more than one some kernels are compiled twice.
+        at_once: whether tracks run beside each other; what they share is compiled twice then.
 
     Raises:
         subprocess.CalledProcessError: if a command fails.
@@ -82,21 +89,23 @@ def fill(packages: Path, jobs: int = 1) -> None:
     environment["PYTHONPATH"] = str(packages)
     # Beside the sources, where they are gathered, and not where an installation has them.
     environment[LOCATORS] = "InTreeCacheLocator"
-    python = (sys.executable, "-P", "-m")
 
-    def run(folder: Path, *words: str) -> None:
-        subprocess.run(
-            [*python, *words], cwd=folder, env=environment, check=True, capture_output=True
-        )
-
-    def run_apart(words: tuple[str, ...]) -> None:
+    def run(*words: str) -> None:
         with tempfile.TemporaryDirectory(prefix="mcm-fill-") as name:
-            run(Path(name), "mcm_compiler", *words)
+            subprocess.run(
+                [sys.executable, "-P", *words],
+                cwd=name,
+                env=environment,
+                check=True,
+                capture_output=True,
+            )
 
-    with tempfile.TemporaryDirectory(prefix="mcm-fill-") as name:
-        # What the components name first: it needs no model.
-        run(Path(name), "mcm_compiler.processes.warm_up", str(os.getpid()))
-        for words in first_commands():
-            run(Path(name), "mcm_compiler", *words)
-    with ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(run_apart, further_commands()))
+    def run_track(track: list[tuple[str, ...]]) -> None:
+        run(str(COMMANDS), json.dumps(track))
+
+    # What the components name first: it needs no model.
+    run("-m", "mcm_compiler.processes.warm_up", str(os.getpid()))
+    run_track(first_commands())
+    found = tracks()
+    with ThreadPoolExecutor(len(found) if at_once else 1) as pool:
+        list(pool.map(run_track, found))
