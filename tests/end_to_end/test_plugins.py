@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import subprocess
-import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,8 +14,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from mcm_compiler.options import DEFAULT_PIPELINE
+from tests.end_to_end.warm_command import warm_command
 
-MCMC = Path(sys.executable).with_name("mcmc")
 EXAMPLES = Path(__file__).parents[2] / "docs" / "how-to" / "examples"
 EXAMPLE = EXAMPLES / "count_ops.py"
 COSTS = EXAMPLES / "memory_bound.py"
@@ -23,12 +23,23 @@ ACME = Path(__file__).parents[1] / "acme_passes" / "acme_passes"
 LAYERS = 6
 WIDTH = 32
 
+Mcmc = Callable[..., subprocess.CompletedProcess[str]]
 
-def mcmc(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    words = [str(MCMC), *map(str, arguments)]
-    done = subprocess.run(words, cwd=cwd, capture_output=True, text=True, check=False, timeout=300)
-    assert "Traceback" not in done.stderr
-    return done
+
+@pytest.fixture(scope="module")
+def mcmc() -> Iterator[Mcmc]:
+    """Runs a command, and returns what came of it."""
+    with warm_command() as commands:
+
+        def run(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+            words = [str(commands / "mcmc"), *map(str, arguments)]
+            done = subprocess.run(
+                words, cwd=cwd, capture_output=True, text=True, check=False, timeout=300
+            )
+            assert "Traceback" not in done.stderr
+            return done
+
+        yield run
 
 
 @pytest.fixture(scope="module")
@@ -67,13 +78,13 @@ def acme() -> str:
         pytest.fail("the plug-in tests/acme_passes is not installed: `make test` installs it")
 
 
-def test_a_pass_in_one_file_runs_alone(folder: Path) -> None:
+def test_a_pass_in_one_file_runs_alone(mcmc: Mcmc, folder: Path) -> None:
     done = mcmc("opt", "model.onnx", "--plugin", EXAMPLE, "--passes", "count_ops", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert "note[MY-001]: 6 MatMul, 6 Relu, 6 Identity" in done.stderr
 
 
-def test_a_pass_in_one_file_runs_in_the_pipeline(folder: Path) -> None:
+def test_a_pass_in_one_file_runs_in_the_pipeline(mcmc: Mcmc, folder: Path) -> None:
     passes = DEFAULT_PIPELINE.replace("fuse", "count_ops{top=1},fuse", 1)
     plugin = ("--plugin", EXAMPLE, "--passes", passes)
     done = mcmc("compile", "model.onnx", *plugin, "-o", "counted", "--format", "json", cwd=folder)
@@ -82,7 +93,7 @@ def test_a_pass_in_one_file_runs_in_the_pipeline(folder: Path) -> None:
     assert [(n["severity"], n["message"]) for n in notes] == [("note", "6 MatMul")]
 
 
-def test_a_plugin_that_fails_is_a_diagnostic(folder: Path) -> None:
+def test_a_plugin_that_fails_is_a_diagnostic(mcmc: Mcmc, folder: Path) -> None:
     (folder / "broken.py").write_text("import no_such_module\n")
     done = mcmc("opt", "model.onnx", "--plugin", "broken.py", "--passes", "simplify", cwd=folder)
     assert done.returncode == 1
@@ -101,7 +112,7 @@ def test_a_plugin_that_fails_is_a_diagnostic(folder: Path) -> None:
     ],
 )
 def test_installed_components_are_listed_with_their_origin(
-    folder: Path, acme: str, verb: str, name: str
+    mcmc: Mcmc, folder: Path, acme: str, verb: str, name: str
 ) -> None:
     done = mcmc(verb, cwd=folder)
     assert done.returncode == 0, done.stderr
@@ -109,7 +120,7 @@ def test_installed_components_are_listed_with_their_origin(
     assert acme in line
 
 
-def test_installed_pass_changes_the_graph(folder: Path, acme: str) -> None:
+def test_installed_pass_changes_the_graph(mcmc: Mcmc, folder: Path, acme: str) -> None:
     done = mcmc("opt", "model.onnx", "--passes", "acme_drop_identity", cwd=folder)
     assert done.returncode == 0, done.stderr
     # The last Identity makes the graph output, whose name must stay.
@@ -118,7 +129,9 @@ def test_installed_pass_changes_the_graph(folder: Path, acme: str) -> None:
     assert "identity4" not in done.stdout
 
 
-def test_installed_pass_refuses_with_its_own_diagnostic(folder: Path, acme: str) -> None:
+def test_installed_pass_refuses_with_its_own_diagnostic(
+    mcmc: Mcmc, folder: Path, acme: str
+) -> None:
     passes = "acme_allow_ops{allowed=MatMul;Identity}," + DEFAULT_PIPELINE
     done = mcmc("compile", "model.onnx", "--passes", passes, "-o", "refused", cwd=folder)
     assert done.returncode == 1
@@ -126,7 +139,9 @@ def test_installed_pass_refuses_with_its_own_diagnostic(folder: Path, acme: str)
     assert not (folder / "refused").exists()
 
 
-def test_installed_strategy_and_target_compile_and_check(folder: Path, acme: str) -> None:
+def test_installed_strategy_and_target_compile_and_check(
+    mcmc: Mcmc, folder: Path, acme: str
+) -> None:
     options = ("--target", "acme8", "--partitioner", "acme_even{max_chips=3}", "-o", "even",
                "--replicas", "1")  # fmt: skip
     done = mcmc("compile", "model.onnx", *options, "--format", "json", cwd=folder)
@@ -140,7 +155,7 @@ def test_installed_strategy_and_target_compile_and_check(folder: Path, acme: str
     assert mcmc("check", "even", cwd=folder).returncode == 0
 
 
-def test_a_cost_model_in_one_file_runs_by_name(folder: Path) -> None:
+def test_a_cost_model_in_one_file_runs_by_name(mcmc: Mcmc, folder: Path) -> None:
     options = ("--target", "mcm4", "--replicas", "1", "--chips", "2", "-o", "memory")
     plugin = ("--plugin", COSTS)
     model = "memory_bound{gb_per_s=1,launch_us=2}"
@@ -168,7 +183,7 @@ def test_a_cost_model_in_one_file_runs_by_name(folder: Path) -> None:
     assert "options: gb_per_s=100.0, launch_us=0.5" in listed.stdout
 
 
-def test_a_cost_model_of_one_file_refuses_its_options(folder: Path) -> None:
+def test_a_cost_model_of_one_file_refuses_its_options(mcmc: Mcmc, folder: Path) -> None:
     model = ("--plugin", COSTS, "--cost-model", "memory_bound{gb_per_s=0}")
     done = mcmc("opt", "model.onnx", "--passes", "annotate_cost", *model, cwd=folder)
     assert done.returncode == 1
@@ -176,7 +191,9 @@ def test_a_cost_model_of_one_file_refuses_its_options(folder: Path) -> None:
     assert "gb_per_s has to be positive" in done.stderr
 
 
-def test_installed_cost_model_keeps_its_file_in_the_output_folder(folder: Path, acme: str) -> None:
+def test_installed_cost_model_keeps_its_file_in_the_output_folder(
+    mcmc: Mcmc, folder: Path, acme: str
+) -> None:
     (folder / "factors.json").write_text('{"MatMul": 3.0}')
     model = "acme_calibrated{file=factors.json}"
     options = ("--target", "acme8", "--chips", "2", "--replicas", "1", "-o", "calibrated")
@@ -190,7 +207,9 @@ def test_installed_cost_model_keeps_its_file_in_the_output_folder(folder: Path, 
     assert mcmc("check", "calibrated", cwd=folder).returncode == 0
 
 
-def test_installed_cost_model_refuses_with_its_own_diagnostic(folder: Path, acme: str) -> None:
+def test_installed_cost_model_refuses_with_its_own_diagnostic(
+    mcmc: Mcmc, folder: Path, acme: str
+) -> None:
     (folder / "none.json").write_text('{"MatMul": -1}')
     model = "acme_calibrated{file=none.json}"
     done = mcmc("compile", "model.onnx", "--cost-model", model, "-o", "none", cwd=folder)
@@ -200,7 +219,7 @@ def test_installed_cost_model_refuses_with_its_own_diagnostic(folder: Path, acme
     assert not (folder / "none").exists()
 
 
-def test_a_planner_takes_the_cost_model_too(folder: Path) -> None:
+def test_a_planner_takes_the_cost_model_too(mcmc: Mcmc, folder: Path) -> None:
     plan = ("parallelize", "model.onnx", "--target", "mcm4", "--planner", "auto-map{search=exact}",
             "--operator", "1")  # fmt: skip
     slow = ("--plugin", COSTS, "--cost-model", "memory_bound{gb_per_s=0.001}")
@@ -223,7 +242,9 @@ def mine(folder: Path) -> dict[str, Path]:
     return files
 
 
-def test_a_strategy_in_one_file_compiles_and_checks(folder: Path, mine: dict[str, Path]) -> None:
+def test_a_strategy_in_one_file_compiles_and_checks(
+    mcmc: Mcmc, folder: Path, mine: dict[str, Path]
+) -> None:
     plugin = ("--plugin", mine["even"])
     listed = mcmc("strategies", *plugin, "--format", "json", cwd=folder)
     rows = {row["name"]: row for row in json.loads(listed.stdout)["strategies"]}
@@ -240,7 +261,7 @@ def test_a_strategy_in_one_file_compiles_and_checks(folder: Path, mine: dict[str
 
 
 def test_a_strategy_in_one_file_is_a_member_of_a_portfolio(
-    folder: Path, mine: dict[str, Path]
+    mcmc: Mcmc, folder: Path, mine: dict[str, Path]
 ) -> None:
     options = ("--target", "mcm4", "--plugin", mine["even"], "--replicas", "1",
                "--partitioner", 'portfolio{members="my_even;dp"}',
@@ -252,7 +273,7 @@ def test_a_strategy_in_one_file_is_a_member_of_a_portfolio(
 
 @pytest.mark.parametrize("installed", [False, True])
 def test_a_planner_plans_and_its_plan_compiles(
-    folder: Path, mine: dict[str, Path], acme: str, installed: bool
+    mcmc: Mcmc, folder: Path, mine: dict[str, Path], acme: str, installed: bool
 ) -> None:
     name = "acme_largest" if installed else "my_largest"
     plugin = () if installed else ("--plugin", mine["largest"])
@@ -276,7 +297,9 @@ def test_a_planner_plans_and_its_plan_compiles(
     assert mcmc("check", at_once, cwd=folder).returncode == 0
 
 
-def test_a_planner_refuses_with_its_own_diagnostic(folder: Path, mine: dict[str, Path]) -> None:
+def test_a_planner_refuses_with_its_own_diagnostic(
+    mcmc: Mcmc, folder: Path, mine: dict[str, Path]
+) -> None:
     asked = ("--target", "mcm4", "--planner", "my_largest", "--plugin", mine["largest"])
     done = mcmc("parallelize", "model.onnx", *asked, "--training", cwd=folder)
     assert done.returncode == 1
@@ -284,7 +307,7 @@ def test_a_planner_refuses_with_its_own_diagnostic(folder: Path, mine: dict[str,
 
 
 def test_a_file_that_is_installed_as_well_is_told_with_both_origins(
-    folder: Path, acme: str
+    mcmc: Mcmc, folder: Path, acme: str
 ) -> None:
     done = mcmc("strategies", "--plugin", ACME / "even.py", cwd=folder)
     assert done.returncode == 1
@@ -315,7 +338,7 @@ def my_mcm4():
 """
 
 
-def test_a_family_in_one_file_is_known_to_every_verb(folder: Path) -> None:
+def test_a_family_in_one_file_is_known_to_every_verb(mcmc: Mcmc, folder: Path) -> None:
     (folder / "family.py").write_text(FAMILY)
     plugin = ("--plugin", "family.py")
     done = mcmc("targets", *plugin, cwd=folder)
