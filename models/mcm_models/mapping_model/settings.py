@@ -32,11 +32,11 @@ class LearningSettings:
         buckets: shapes that graphs are padded to, at most.
     """
 
-    epochs: int = 25
+    epochs: int = 100
     learning_rate: float = 3e-3
-    ranking: float = 0.2
+    ranking: float = 1.0
     latency: float = 0.2
-    decay: float = 1.0
+    decay: float = 0.1
     graphs: int = 8
     mappings: int = 6
     buckets: int = 3

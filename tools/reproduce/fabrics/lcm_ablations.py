@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from lcm_accuracy import FOLDS, LAYOUT, Guesses, figures, read, ridge_guesses
+from lcm_accuracy import FOLDS, LAYOUT, Guesses, read, ridge_guesses
 from lcm_study.tables import between_marks, figures_table
 
 from mcm_compiler.arrays.types import Floats
@@ -148,11 +148,13 @@ def answered(weights: Weights, data: MappingData, seen: Sequence[SeenGraph], k: 
     return graph.bound_cycles * np.exp(np.clip(out.astype(np.float64), 0.0, 10.0))
 
 
-def by_folds(variant: Variant, data: MappingData, seen: Sequence[SeenGraph], seed: int) -> Guesses:
-    """Guesses for each graph of a network that has not seen it."""
+def by_folds(
+    variant: Variant, data: MappingData, seen: Sequence[SeenGraph], seed: int, count: int
+) -> Guesses:
+    """Guesses for each graph of the first folds of a network that has not seen it."""
     mine = seen_by(variant, seen)
     found: Guesses = {}
-    for held in folds(len(data.graphs), FOLDS, data.seed):
+    for held in folds(len(data.graphs), FOLDS, data.seed)[:count]:
         inside = set(held.tolist())
         known = [graph for k, graph in enumerate(mine) if k not in inside]
         weights = learned(variant, known, [mine[k] for k in held.tolist()], seed)
@@ -189,15 +191,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path, help="data set, or folder of parts of one")
     parser.add_argument("--seeds", type=int, default=1, help="trainings of each network")
+    parser.add_argument("--folds", type=int, default=FOLDS, help="of them are asked about")
     parser.add_argument("--variants", default=",".join(VARIANTS))
+    parser.add_argument("--output", type=Path, default=RECORD)
     parser.add_argument("--page", action="store_true", help="write the tables, run nothing")
     given = parser.parse_args(argv)
     record: dict[str, Any] = (
-        json.loads(RECORD.read_text()) if RECORD.exists() else {"rows": {}, "sizes": {}}
+        json.loads(given.output.read_text())
+        if given.output.exists()
+        else {"rows": {}, "sizes": {}, "folds": given.folds}
     )
     if given.page:
         write_page(record)
         return 0
+    if record["folds"] != given.folds:
+        parser.error(f"{given.output} has rows of {record['folds']} folds")
     use_one_thread()
     data = read(given.data)
     seen = seen_graphs(data.fabric, data.graphs)
@@ -207,7 +215,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         spent = time.process_time() - began
         record[kind][name] = rows
         record.setdefault("cpu_s", {})[name] = round(spent, 1)
-        write_whole(RECORD, (json.dumps(record, indent=1, sort_keys=True) + "\n").encode())
+        write_whole(given.output, (json.dumps(record, indent=1, sort_keys=True) + "\n").encode())
         print(f"{name}: {spent:.0f} CPU-s", flush=True)
 
     for sizes in SIZES:
@@ -219,8 +227,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         done = record["rows"].get(name, [])
         for seed in range(len(done), given.seeds):
             began = time.process_time()
-            found = figures(by_folds(VARIANTS[name], data, seen, seed), data.graphs)
-            done = [*done, dataclasses.asdict(found)]
+            guessed = by_folds(VARIANTS[name], data, seen, seed, given.folds)
+            asked = [data.graphs[k] for k in guessed]
+            done = [*done, dataclasses.asdict(judged(list(guessed.values()), asked))]
             keep("rows", name, done, began)
     return 0
 

@@ -28,7 +28,7 @@ from mcm_passes.families.fabric.learning.static_features import branch_features,
 from mcm_passes.families.fabric.routing.tables import stream_of_leaf
 from mcm_passes.families.fabric.routing.trees import room_for
 
-NOTED = 0.03
+NOTED = 0.01
 """Corrections of the formula by less, in logarithms, are left out: they are smaller than the
 network's errors, and would make an order of noise among mappings that are equal."""
 
