@@ -5,12 +5,21 @@ from __future__ import annotations
 import glob
 import shutil
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from mcm_compiler.api import compile_model
 from mcm_compiler.options import CompileOptions
+from tests.end_to_end.warm_command import warm_command
+
+
+@pytest.fixture(scope="session")
+def warm_mcmc() -> Iterator[Path]:
+    """The command `mcmc` without the time of its imports, alone in its folder."""
+    with warm_command() as command:
+        yield command
 
 
 @pytest.fixture

@@ -16,8 +16,9 @@ import shlex
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import click
 import onnx
@@ -26,7 +27,8 @@ import pytest
 
 from mcm_compiler.cli.main import cli
 from mcm_compiler.diagnostics.catalog import catalog
-from tests.end_to_end.warm_command import warm_command
+
+Run = Callable[..., str]
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -39,11 +41,26 @@ _TITLE = re.compile(r'title="([^"]+)"')
 _COMMAND = re.compile(r"^\$ ((?:[^\n]*\\\n)*[^\n]*)\n?((?:(?!\$ )[^\n]*\n)*)", flags=re.MULTILINE)
 
 
-@pytest.fixture(scope="module")
-def commands() -> Iterator[str]:
-    """A path that begins with the folder of `mcmc`, and then has that of its interpreter."""
-    with warm_command() as folder:
-        yield os.pathsep.join((str(folder), str(Path(sys.executable).parent), os.environ["PATH"]))
+@pytest.fixture
+def run(tmp_path: Path, warm_mcmc: Path) -> Run:
+    """Runs a command of a page in its folder, and returns what it prints, if it ends well."""
+
+    def output(command: str, variables: Mapping[str, str] = MappingProxyType({})) -> str:
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "GITHUB_"))}
+        first = (str(warm_mcmc.parent), str(Path(sys.executable).parent), inherited["PATH"])
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", command],
+            cwd=tmp_path,
+            env={**inherited, "PATH": os.pathsep.join(first), **variables},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"$ {command}\n{done.stdout}"
+        return done.stdout
+
+    return output
 
 
 def _blocks(page: Path) -> list[tuple[str, str | None, str]]:
@@ -70,20 +87,20 @@ def test_every_page_is_run() -> None:
 
 
 @pytest.mark.parametrize("page", list(filter(_is_run, PAGES)), ids=_name)
-def test_the_page_does_what_it_says(page: Path, tmp_path: Path, commands: str) -> None:
+def test_the_page_does_what_it_says(page: Path, tmp_path: Path, run: Run) -> None:
     for language, title, text in _blocks(page):
         if title is not None:
             path = tmp_path / title
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         elif language == "console":
-            found = _COMMAND.findall(text)
-            assert found, f"no command in {text}"
-            for command, shown in found:
-                _expect(command, shown.splitlines(), tmp_path, {"PATH": commands})
+            commands = _COMMAND.findall(text)
+            assert commands, f"no command in {text}"
+            for command, shown in commands:
+                _expect(command, shown.splitlines(), run)
 
 
-def test_the_workflow_does_what_it_says(tmp_path: Path, commands: str) -> None:
+def test_the_workflow_does_what_it_says(tmp_path: Path, run: Run) -> None:
     """The steps that call `mcmc`, with the variables of the whole workflow; kernels stay cached."""
     text = WORKFLOW.read_text(encoding="utf-8")
     variables = dict(re.findall(r"^  ([A-Z_]+): (\S+)$", text, flags=re.MULTILINE))
@@ -92,46 +109,30 @@ def test_the_workflow_does_what_it_says(tmp_path: Path, commands: str) -> None:
     assert (len(variables), len(steps)) == (3, 2)
     (tmp_path / variables["MODELS"]).mkdir()
     onnx.save(onnx.parser.parse_model(NET), tmp_path / variables["MODELS"] / "net.onnx")
-    printed = "".join(_output(step, tmp_path, variables | {"PATH": commands}) for step in steps)
+    printed = "".join(run(step, variables) for step in steps)
     assert "1 model: 1 ok, 0 failed" in printed
     assert "1 folder: 1 ok, 0 failed" in printed
     assert (tmp_path / "junit.xml").is_file()
     assert (tmp_path / "check.xml").is_file()
 
 
-def test_the_code_of_the_readme_runs(tmp_path: Path, commands: str) -> None:
+def test_the_code_of_the_readme_runs(tmp_path: Path, run: Run) -> None:
     blocks = [text for language, _, text in _blocks(ROOT / "README.md") if language == "python"]
     (code,) = (text for text in blocks if "compile_model(" in text)
     (tmp_path / "code.py").write_text(code, encoding="utf-8")
     onnx.save(onnx.parser.parse_model(NET.replace("[8,", "[batch,")), tmp_path / "model.onnx")
-    throughput, chip = _output("python code.py", tmp_path, {"PATH": commands}).splitlines()
+    throughput, chip = run("python code.py").splitlines()
     assert float(throughput.split()[0]) > 0
     assert chip == "0 ('x',) ('y',)"
 
 
-def _expect(command: str, shown: list[str], folder: Path, variables: Mapping[str, str]) -> None:
-    output = _output(command, folder, variables)
+def _expect(command: str, shown: list[str], run: Run) -> None:
+    output = run(command)
     # How wide a column is depends on which plug-ins are installed.
     printed = iter(" ".join(line.split()) for line in output.splitlines())
     for line in shown:
         if line.strip() not in ("", "..."):
             assert " ".join(line.split()) in printed, f"'{line}' is not what follows in\n{output}"
-
-
-def _output(command: str, folder: Path, variables: Mapping[str, str]) -> str:
-    """What a command prints that ends well."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "GITHUB_"))}
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", command],
-        cwd=folder,
-        env={**environment, **variables},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, f"$ {command}\n{done.stdout}"
-    return done.stdout
 
 
 @pytest.mark.parametrize("page", [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))], ids=_name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,6 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from mcm_compiler.options import DEFAULT_PIPELINE
-from tests.end_to_end.warm_command import warm_command
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "how-to" / "examples"
 EXAMPLE = EXAMPLES / "count_ops.py"
@@ -27,19 +26,18 @@ Mcmc = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="module")
-def mcmc() -> Iterator[Mcmc]:
+def mcmc(warm_mcmc: Path) -> Mcmc:
     """Runs a command, and returns what came of it."""
-    with warm_command() as commands:
 
-        def run(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-            words = [str(commands / "mcmc"), *map(str, arguments)]
-            done = subprocess.run(
-                words, cwd=cwd, capture_output=True, text=True, check=False, timeout=300
-            )
-            assert "Traceback" not in done.stderr
-            return done
+    def run(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+        words = [str(warm_mcmc), *map(str, arguments)]
+        done = subprocess.run(
+            words, cwd=cwd, capture_output=True, text=True, check=False, timeout=300
+        )
+        assert "Traceback" not in done.stderr
+        return done
 
-        yield run
+    return run
 
 
 @pytest.fixture(scope="module")

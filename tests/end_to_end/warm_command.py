@@ -22,6 +22,8 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import NoReturn
 
+from mcm_compiler.processes.parent_death_signal import end_with_parent
+
 LENGTH = struct.Struct("<Q")
 CODE = struct.Struct("<i")
 _STREAMS = 3
@@ -46,7 +48,7 @@ _FIRST = (
 
 @contextlib.contextmanager
 def warm_command() -> Generator[Path]:
-    """A folder with a command `mcmc`, for the begin of a path, as long as the context lasts."""
+    """The file `mcmc` in a folder of its own, as long as the context lasts."""
     folder = Path(tempfile.mkdtemp(prefix="mcm-warm-"))
     address = folder / "socket"
     caller = folder / "bin" / "mcmc"
@@ -55,7 +57,7 @@ def warm_command() -> Generator[Path]:
     caller.chmod(0o755)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
     server = subprocess.Popen(
-        [sys.executable, "-P", __file__, str(address)],
+        [sys.executable, "-P", __file__, str(address), str(os.getpid())],
         env=environment,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -63,15 +65,16 @@ def warm_command() -> Generator[Path]:
     try:
         assert server.stdout is not None
         assert server.stdout.readline() == b"ready\n", "the server of warm commands did not begin"
-        yield caller.parent
+        yield caller
     finally:
         server.terminate()
         server.wait()
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def serve(address: str) -> NoReturn:
-    """The server: a child for each call, until it is told to end."""
+def serve(address: str, parent: int) -> NoReturn:
+    """The server: a child for each call, until it is told to end, or the process `parent` ends."""
+    end_with_parent(parent)
     for name in _names_of_imports():
         # Some are only there while others are imported.
         with contextlib.suppress(ImportError):
@@ -119,10 +122,8 @@ def _answer(connection: socket.socket) -> NoReturn:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     head, streams, _, _ = socket.recv_fds(connection, LENGTH.size, _STREAMS)
     (length,) = LENGTH.unpack(head)
-    request = b""
-    while len(request) < length:
-        request += connection.recv(length - len(request))
-    arguments, folder, variables = json.loads(request)
+    with connection.makefile("rb") as stream:
+        arguments, folder, variables = json.loads(stream.read(length))
     child = os.fork()
     if child == 0:
         connection.close()
@@ -160,4 +161,4 @@ def _run(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    serve(sys.argv[1], int(sys.argv[2]))

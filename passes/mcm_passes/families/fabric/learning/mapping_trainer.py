@@ -106,10 +106,10 @@ class MappingTrainer:
     units: int = 48
     longest: int = 1000
     contrast: float = 1.15
-    epochs: int = 100
+    epochs: int = LearningSettings.epochs
     later_epochs: int = 25
-    learning_rate: float = 3e-3
-    ranking: float = 1.0
+    learning_rate: float = LearningSettings.learning_rate
+    ranking: float = LearningSettings.ranking
     rounds: int = 1
     optima: int = 1
     evaluations: int = 1500

@@ -247,10 +247,9 @@ class IdealCheck:
 
     def _chips_from(self, held: int, chip: int, period_s: float) -> Iterator[int]:
         """The ideals that `chip` can hand over at, where it takes over at `held`."""
-        arriving = self._crossing(held) if held else []
         if held == self._all:
             return
-        passing = [t for t in arriving if t.relayed and t.relay_s]
+        passing = [t for t in self._arriving(held) if t.relayed and t.relay_s]
         queue, seen = [(held, Window())], {held}
         while queue:
             at, before = queue.pop()
@@ -265,11 +264,7 @@ class IdealCheck:
                 larger, fits = self._weigh(held, grown, window, passing, chip, period_s)
                 if larger:
                     queue.append((grown, window))
-                if (
-                    fits
-                    and not (self._problem.routing == "strict" and self._detour(held, grown))
-                    and self._streams_below(held, grown, window, chip, period_s)
-                ):
+                if fits:
                     yield grown
             if self.windows > self._most_windows:
                 return
@@ -321,6 +316,10 @@ class IdealCheck:
             ]
         return self._crossed[held]
 
+    def _arriving(self, held: int) -> list[PlainWay]:
+        """What a chip is sent that takes over at an ideal; the first one is sent nothing."""
+        return self._crossing(held) if held else []
+
     def _weigh(
         self,
         held: int,
@@ -330,7 +329,7 @@ class IdealCheck:
         chip: int,
         period_s: float,
     ) -> tuple[bool, bool]:
-        """Whether larger windows may be below the period, and whether times of this one are.
+        """Whether larger windows may be below the period, and whether this one is.
 
         Args:
             held: the ideal at which the chip takes over.
@@ -356,22 +355,20 @@ class IdealCheck:
         link_s = self._bytes_across(grown) / limits.link_bytes_per_s
         in_s = window.in_bytes / limits.host_bytes_per_s
         out_s = window.out_bytes / limits.host_bytes_per_s
-        return True, max(seconds / speed, link_s, in_s, out_s) < period_s
+        if max(seconds / speed, link_s, in_s, out_s) >= period_s:
+            return True, False
+        if self._problem.routing == "strict" and self._detour(held, grown):
+            return True, False
+        over = self._over(held, grown, window, chip)
+        if over is None or (over and over / limits.stream_bytes_per_s >= period_s):
+            return True, False
+        return True, True
 
     def _bytes_across(self, held: int) -> int:
         """Bytes on the link behind an ideal."""
         if held not in self._link_bytes:
             self._link_bytes[held] = sum(t.link_bytes for t in self._crossing(held))
         return self._link_bytes[held]
-
-    def _streams_below(
-        self, held: int, grown: int, window: Window, chip: int, period_s: float
-    ) -> bool:
-        """Whether a window has room, if need be by streaming weights within the period."""
-        over = self._over(held, grown, window, chip)
-        if over is None:
-            return False
-        return not over or over / self._limits.stream_bytes_per_s < period_s
 
     def _keeps_pins(self, inside: int, grown: int, chip: int) -> bool:
         """Whether all pinned units of a window belong to its chip, and all of those are there."""
@@ -390,7 +387,7 @@ class IdealCheck:
         if self._roomy:
             return 0
         limits = self._limits
-        arriving, leaving = self._crossing(held) if held else [], self._crossing(grown)
+        arriving, leaving = self._arriving(held), self._crossing(grown)
         room = window.room + self._buffers(held, grown, arriving, leaving)
         # What is read beyond as well has its send buffers already.
         sent = sum(t.memory.sent_room for t in window.sent if not t.readers & ~grown)
@@ -406,9 +403,8 @@ class IdealCheck:
         return self._limits.sram_bytes[chip] // block * block
 
     def _most_room(self) -> int:
-        """No window holds more, whatever it is: each buffer that any may have, at once."""
-        buffers = sum(2 * t.memory.room + t.memory.sent_room for t in self._tensors)
-        buffers += sum(t.memory.room + 2 * t.memory.sent_room for t in self._tensors)
+        """No window holds more, whatever it is: a tensor has no buffer more than three times."""
+        buffers = 3 * sum(t.memory.room + t.memory.sent_room for t in self._tensors)
         items = sum(item.room for item in self._items)
         return items + self._limits.channel_slots * buffers + self._hungriest(self._all)
 
@@ -439,7 +435,7 @@ class IdealCheck:
         inside = grown & ~held
         return any(
             inside & self._below[t.producer.bit_length() - 1] & self._above[v]
-            for t in (self._crossing(held) if held else [])
+            for t in self._arriving(held)
             if t.producer
             for v in units_of(t.readers & ~grown)
         )

@@ -145,7 +145,7 @@ class EnergyCheck(IdealCheck):
 
     def _windows_from(self, held: int, chip: int, left_j: float) -> Iterator[tuple[int, float]]:
         """The ideals that a chip can hand over at for less than what is left, and its joules."""
-        arriving = self._crossing(held) if held else []
+        arriving = self._arriving(held)
         queue, seen = [(held, Window())], {held}
         while queue:
             at, before = queue.pop()
