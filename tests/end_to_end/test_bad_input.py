@@ -7,7 +7,6 @@ import re
 import resource
 import shutil
 import subprocess
-import sys
 
 import numpy as np
 import onnx
@@ -35,32 +34,43 @@ def model_of(nodes, *, initializers=(), opset=17, inputs=None, outputs=None):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
 
 
-def compile_file(path, *arguments, limit_bytes=None):
-    def restrict():
-        if limit_bytes is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
+@pytest.fixture(scope="module")
+def compile_file(warm_mcmc):
+    """Compiles a file in its folder; no file that is written may exceed `limit_bytes`."""
 
-    command = [sys.executable, "-m", "mcm_compiler", "compile", str(path)]
-    return subprocess.run(
-        [*command, "-o", str(path.parent / "out"), *arguments],
-        capture_output=True,
-        text=True,
-        cwd=path.parent,
-        check=False,
-        preexec_fn=restrict,
-    )
+    def run(path, *arguments, limit_bytes=None):
+        def restrict():
+            if limit_bytes is not None:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit_bytes, limit_bytes))
+
+        return subprocess.run(
+            [warm_mcmc, "compile", str(path), "-o", str(path.parent / "out"), *arguments],
+            capture_output=True,
+            text=True,
+            cwd=path.parent,
+            check=False,
+            preexec_fn=restrict,
+        )
+
+    return run
 
 
-def assert_refused(path, code, *arguments, **kwargs):
-    before = sorted(os.listdir(path.parent)) if path.parent.exists() else []
-    done = compile_file(path, *arguments, **kwargs)
-    assert done.returncode == 1, done.stderr
-    assert re.findall(r"error\[(MCM-\w+)\]", done.stderr) == [code], done.stderr
-    assert "\n  at: " in done.stderr
-    assert "\n  hint: " in done.stderr
-    assert "Traceback" not in done.stderr
-    assert sorted(os.listdir(path.parent)) == before
-    return done.stderr
+@pytest.fixture(scope="module")
+def assert_refused(compile_file):
+    """Says that a compile ends with one diagnostic and leaves nothing; returns its text."""
+
+    def check(path, code, *arguments, **kwargs):
+        before = sorted(os.listdir(path.parent)) if path.parent.exists() else []
+        done = compile_file(path, *arguments, **kwargs)
+        assert done.returncode == 1, done.stderr
+        assert re.findall(r"error\[(MCM-\w+)\]", done.stderr) == [code], done.stderr
+        assert "\n  at: " in done.stderr
+        assert "\n  hint: " in done.stderr
+        assert "Traceback" not in done.stderr
+        assert sorted(os.listdir(path.parent)) == before
+        return done.stderr
+
+    return check
 
 
 def weight(name, array):
@@ -94,7 +104,7 @@ MODELS = {
 
 
 @pytest.mark.parametrize("case", MODELS)
-def test_bad_model(case, tmp_path):
+def test_bad_model(case, tmp_path, assert_refused):
     code, model = MODELS[case]
     path = tmp_path / "model.onnx"
     path.write_bytes(model.SerializeToString())
@@ -110,13 +120,13 @@ def test_bad_model(case, tmp_path):
     ],
     ids=["empty", "not protobuf", "truncated"],
 )
-def test_bad_file(content, code, tmp_path):
+def test_bad_file(content, code, tmp_path, assert_refused):
     path = tmp_path / "model.onnx"
     path.write_bytes(content)
     assert_refused(path, code)
 
 
-def test_missing_file(tmp_path):
+def test_missing_file(tmp_path, assert_refused):
     assert_refused(tmp_path / "model.onnx", "MCM-I001")
 
 
@@ -127,26 +137,26 @@ def good(tmp_path):
     return path
 
 
-def test_unknown_target_offers_the_nearest(good):
+def test_unknown_target_offers_the_nearest(good, assert_refused):
     assert "mcm36" in assert_refused(good, "MCM-U003", "--target", "mcm35")
 
 
-def test_more_chips_than_ops(good):
+def test_more_chips_than_ops(good, assert_refused):
     message = assert_refused(good, "MCM-P013", "--chips", "8", "--replicas", "1")
     assert "8 chips" in message
 
 
-def test_output_folder_exists(good):
+def test_output_folder_exists(good, assert_refused):
     (good.parent / "out").mkdir()
     assert "--force" in assert_refused(good, "MCM-A001")
 
 
-def test_output_folder_below_a_file(good):
+def test_output_folder_below_a_file(good, assert_refused):
     (good.parent / "out").write_text("a file")
     assert_refused(good, "MCM-A001")
 
 
-def test_one_op_with_more_weights_than_a_chip(tmp_path):
+def test_one_op_with_more_weights_than_a_chip(tmp_path, assert_refused):
     # 40 million elements are 76 MiB at two bytes, in a file of a few hundred bytes.
     nodes = [node("ConstantOfShape", ["s"], ["w"]), node("Add", ["x", "w"], ["y"], name="big")]
     sizes = numpy_helper.from_array(np.array([5_000_000, 8], np.int64), "s")
@@ -157,7 +167,7 @@ def test_one_op_with_more_weights_than_a_chip(tmp_path):
     assert "'big'" in message
 
 
-def test_full_disk(tmp_path):
+def test_full_disk(tmp_path, compile_file, assert_refused):
     path = tmp_path / "model.onnx"
     write_with_data(BertTiny().build(), path, None)
     little = ("--target", "mcm4", "-O0")
@@ -168,7 +178,7 @@ def test_full_disk(tmp_path):
     assert "cannot be written" in message
 
 
-def test_json_format_puts_the_diagnostics_on_stdout(tmp_path):
+def test_json_format_puts_the_diagnostics_on_stdout(tmp_path, compile_file):
     import json
 
     done = compile_file(tmp_path / "model.onnx", "--format", "json")
@@ -177,12 +187,12 @@ def test_json_format_puts_the_diagnostics_on_stdout(tmp_path):
     assert fault["code"] == "MCM-I001"
 
 
-def test_usage_errors_exit_with_two(good):
+def test_usage_errors_exit_with_two(good, compile_file):
     for arguments in (["--dim", "batch"], ["--shape", "x=a,b"], ["--budget", "fast"], ["--nope"]):
         assert compile_file(good, *arguments).returncode == 2
 
 
-def test_good_model_compiles(good):
+def test_good_model_compiles(good, compile_file):
     done = compile_file(good)
     assert done.returncode == 0, done.stderr
     assert (good.parent / "out" / "manifest.json").is_file()

@@ -6,7 +6,6 @@ import os
 import re
 import resource
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -25,34 +24,47 @@ SECONDS = 30
 INTERNAL = {"MCM-U099", "MCM-X005", "MCM-X006", "MCM-P009", "MCM-V020"}
 
 
-def run(arguments, folder):
+@pytest.fixture(scope="module")
+def run(warm_mcmc):
+    """Runs a command in a folder, within bounds of memory and of time."""
+
     def restrict():
         resource.setrlimit(resource.RLIMIT_AS, (ADDRESS_SPACE_BYTES, ADDRESS_SPACE_BYTES))
         resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
 
-    return subprocess.run(
-        [sys.executable, "-m", "mcm_compiler", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        check=False,
-        preexec_fn=restrict,
-        timeout=4 * SECONDS,
-    )
+    def within(arguments, folder):
+        return subprocess.run(
+            [warm_mcmc, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            cwd=folder,
+            check=False,
+            preexec_fn=restrict,
+            timeout=4 * SECONDS,
+        )
+
+    return within
 
 
-def assert_refused(model, code, tmp_path, *arguments):
-    path = tmp_path / "model.onnx"
-    path.write_bytes(model if isinstance(model, bytes) else model.SerializeToString())
-    before = sorted(os.listdir(tmp_path))
-    done = run(["compile", path, "--target", "mcm4", "-o", tmp_path / "out", *arguments], tmp_path)
-    assert done.returncode == 1, done.stderr
-    assert re.findall(r"error\[(MCM-\w+)\]", done.stderr) == [code], done.stderr
-    assert "\n  at: " in done.stderr
-    assert "\n  hint: " in done.stderr
-    assert "Traceback" not in done.stderr
-    assert sorted(os.listdir(tmp_path)) == before
-    return done.stderr
+@pytest.fixture
+def assert_refused(run, tmp_path):
+    """Says that a compile ends with one diagnostic and leaves nothing; returns its text."""
+
+    def check(model, code, *arguments):
+        path = tmp_path / "model.onnx"
+        path.write_bytes(model if isinstance(model, bytes) else model.SerializeToString())
+        before = sorted(os.listdir(tmp_path))
+        out = tmp_path / "out"
+        done = run(["compile", path, "--target", "mcm4", "-o", out, *arguments], tmp_path)
+        assert done.returncode == 1, done.stderr
+        assert re.findall(r"error\[(MCM-\w+)\]", done.stderr) == [code], done.stderr
+        assert "\n  at: " in done.stderr
+        assert "\n  hint: " in done.stderr
+        assert "Traceback" not in done.stderr
+        assert sorted(os.listdir(tmp_path)) == before
+        return done.stderr
+
+    return check
 
 
 def function(name, text):
@@ -116,12 +128,12 @@ MODELS = {
 
 
 @pytest.mark.parametrize("case", MODELS)
-def test_hostile_model(case, tmp_path):
+def test_hostile_model(case, assert_refused):
     code, model = MODELS[case]
-    assert_refused(model, code, tmp_path)
+    assert_refused(model, code)
 
 
-def test_sizes_that_only_a_run_reveals(tmp_path):
+def test_sizes_that_only_a_run_reveals(tmp_path, run):
     """The size comes out of the model's own arithmetic on its inputs."""
     model = parser.parse_model(
         HEADER + "g (float[1] x) => (float[n] y) {"
@@ -136,7 +148,7 @@ def test_sizes_that_only_a_run_reveals(tmp_path):
     assert "warning[MCM-V021]: equality was not checked" in done.stderr
 
 
-def test_two_names_that_differ_only_in_what_a_file_name_drops(tmp_path):
+def test_two_names_that_differ_only_in_what_a_file_name_drops(tmp_path, run):
     names = ["a/b", "a:b", "a\\b", "a b", "a\nb", "a?b"]
     nodes = [
         helper.make_node("MatMul", [before, before], [after], name=after)

@@ -11,6 +11,7 @@ import contextlib
 import importlib
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -29,10 +30,12 @@ CODE = struct.Struct("<i")
 _STREAMS = 3
 
 _CALLER = """#!{python} -IS
-import json, os, socket, struct, sys
+import json, os, resource, socket, struct, sys
+limits = [[name, resource.getrlimit(getattr(resource, name))]
+          for name in dir(resource) if name.startswith("RLIMIT_")]
 with socket.socket(socket.AF_UNIX) as connection:
     connection.connect({address!r})
-    request = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]).encode()
+    request = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ), limits]).encode()
     socket.send_fds(connection, [struct.pack("<Q", len(request))], [0, 1, 2])
     connection.sendall(request)
     answer = connection.recv(4)
@@ -123,7 +126,7 @@ def _answer(connection: socket.socket) -> NoReturn:
     head, streams, _, _ = socket.recv_fds(connection, LENGTH.size, _STREAMS)
     (length,) = LENGTH.unpack(head)
     with connection.makefile("rb") as stream:
-        arguments, folder, variables = json.loads(stream.read(length))
+        arguments, folder, variables, limits = json.loads(stream.read(length))
     child = os.fork()
     if child == 0:
         connection.close()
@@ -133,6 +136,8 @@ def _answer(connection: socket.socket) -> NoReturn:
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(variables)
+        for name, (soft, hard) in limits:
+            resource.setrlimit(getattr(resource, name), (soft, hard))
         _leave(arguments)
     _, status = os.waitpid(child, 0)
     connection.sendall(CODE.pack(os.waitstatus_to_exitcode(status) % 256))
