@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import glob
 import shutil
+import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,29 @@ from mcm_compiler.api import compile_model
 from mcm_compiler.options import CompileOptions
 from tests.end_to_end.warm_command import warm_command
 
+Mcmc = Callable[..., subprocess.CompletedProcess[str]]
+
 
 @pytest.fixture(scope="session")
 def warm_mcmc() -> Iterator[Path]:
     """The command `mcmc` without the time of its imports, alone in its folder."""
     with warm_command() as command:
         yield command
+
+
+@pytest.fixture(scope="session")
+def mcmc(warm_mcmc: Path) -> Mcmc:
+    """Runs the warm command in the folder `cwd`; what came of it, which is never a stack trace."""
+
+    def run(*arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        words = [str(warm_mcmc), *map(str, arguments)]
+        done = subprocess.run(
+            words, cwd=cwd, capture_output=True, text=True, check=False, timeout=300
+        )
+        assert "Traceback" not in done.stderr
+        return done
+
+    return run
 
 
 @pytest.fixture

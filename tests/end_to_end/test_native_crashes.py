@@ -86,7 +86,8 @@ def write_stft(path):
 class Workspace:
     """A folder with a model and a plug-in, and a temporary folder that is looked at as well."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, warm):
+        self.warm = warm
         self.folder = folder / "work"
         self.temporary = folder / "tmp"
         self.folder.mkdir()
@@ -96,8 +97,12 @@ class Workspace:
         self.before = self.files()
 
     def start(self, *arguments, **environment):
+        """The command, in a process of its own."""
+        return self._start((sys.executable, "-m", "mcm_compiler", *arguments), environment)
+
+    def _start(self, command, environment):
         return subprocess.Popen(
-            [sys.executable, "-m", "mcm_compiler", *arguments],
+            command,
             cwd=self.folder,
             env=os.environ | {"TMPDIR": str(self.temporary)} | environment,
             stdout=subprocess.PIPE,
@@ -107,7 +112,8 @@ class Workspace:
         )
 
     def run(self, *arguments, **environment):
-        process = self.start(*arguments, **environment)
+        """What came of a command whose process is nobody's concern."""
+        process = self._start((self.warm, *arguments), environment)
         stdout, stderr = process.communicate(timeout=120)
         return process.returncode, stdout, stderr
 
@@ -125,8 +131,8 @@ class Workspace:
 
 
 @pytest.fixture
-def work(tmp_path):
-    return Workspace(tmp_path)
+def work(tmp_path, warm_mcmc):
+    return Workspace(tmp_path, warm_mcmc)
 
 
 def crash_pass(how, *further):

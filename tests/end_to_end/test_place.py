@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import onnx
 
-
-def _mcmc(*args: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mcm_compiler", *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+from tests.end_to_end.conftest import Mcmc
 
 
 def _loss_model(path: Path) -> None:
@@ -32,7 +27,7 @@ def _loss_model(path: Path) -> None:
     onnx.save(proto, path)
 
 
-def test_a_training_step_is_placed_and_its_folder_holds(tmp_path: Path) -> None:
+def test_a_training_step_is_placed_and_its_folder_holds(mcmc: Mcmc, tmp_path: Path) -> None:
     model, out = tmp_path / "net.onnx", tmp_path / "out"
     _loss_model(model)
     args = (
@@ -45,23 +40,23 @@ def test_a_training_step_is_placed_and_its_folder_holds(tmp_path: Path) -> None:
         "--evaluations",
         50,
     )
-    done = _mcmc("place", model, "--training", *args, "-o", out)
+    done = mcmc("place", model, "--training", *args, "-o", out)
     assert done.returncode == 0, done.stderr
     record = json.loads((out / "placement.json").read_text())
     assert record["device_of"]["net/o"] == "gpu:1"
     assert record["step"]["seconds"] >= record["step"]["bound_s"] > 0
     assert {pair["past"] for pair in record["model"]["states"]} >= {"u", "v"}
-    checked = _mcmc("check", out)
+    checked = mcmc("check", out)
     assert checked.returncode == 0, checked.stdout + checked.stderr
     assert "equal to the bit" in checked.stdout
 
 
-def test_a_changed_folder_does_not_hold(tmp_path: Path) -> None:
+def test_a_changed_folder_does_not_hold(mcmc: Mcmc, tmp_path: Path) -> None:
     model, out = tmp_path / "net.onnx", tmp_path / "out"
     _loss_model(model)
     args = ("--target", "box-cpu-gpu", "--placer", "single", "-o", out)
-    assert _mcmc("place", model, *args).returncode == 0
+    assert mcmc("place", model, *args).returncode == 0
     (out / "onnxruntime.json").write_text("{}")
-    done = _mcmc("check", out)
+    done = mcmc("check", out)
     assert done.returncode == 1
     assert "MCM-A008" in done.stderr

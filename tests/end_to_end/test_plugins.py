@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from mcm_compiler.options import DEFAULT_PIPELINE
+from tests.end_to_end.conftest import Mcmc
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "how-to" / "examples"
 EXAMPLE = EXAMPLES / "count_ops.py"
@@ -21,23 +20,6 @@ COSTS = EXAMPLES / "memory_bound.py"
 ACME = Path(__file__).parents[1] / "acme_passes" / "acme_passes"
 LAYERS = 6
 WIDTH = 32
-
-Mcmc = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture(scope="module")
-def mcmc(warm_mcmc: Path) -> Mcmc:
-    """Runs a command, and returns what came of it."""
-
-    def run(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-        words = [str(warm_mcmc), *map(str, arguments)]
-        done = subprocess.run(
-            words, cwd=cwd, capture_output=True, text=True, check=False, timeout=300
-        )
-        assert "Traceback" not in done.stderr
-        return done
-
-    return run
 
 
 @pytest.fixture(scope="module")

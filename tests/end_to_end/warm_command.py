@@ -1,8 +1,9 @@
 """The command `mcmc` without the time of its imports, for tests that call it often.
 
 A server imports what a compile and a check import, and forks a child for each call, which runs what
-the console script runs: with the arguments, folder, variables and streams of the caller. Run as a
-program this module is the server; the caller is a script that needs next to nothing.
+the console script runs: with the arguments, folder, variables, limits and streams of the caller,
+which ends as the child did. Run as a program this module is the server; the caller is a script that
+needs next to nothing.
 """
 
 from __future__ import annotations
@@ -39,7 +40,13 @@ with socket.socket(socket.AF_UNIX) as connection:
     socket.send_fds(connection, [struct.pack("<Q", len(request))], [0, 1, 2])
     connection.sendall(request)
     answer = connection.recv(4)
-sys.exit(struct.unpack("<i", answer)[0] if answer else "the server of the tests has died")
+if not answer:
+    sys.exit("the server of the tests has died")
+(code,) = struct.unpack("<i", answer)
+if code < 0:
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.kill(os.getpid(), -code)
+sys.exit(code)
 """
 
 _FIRST = (
@@ -136,11 +143,12 @@ def _answer(connection: socket.socket) -> NoReturn:
         os.chdir(folder)
         os.environ.clear()
         os.environ.update(variables)
+        tempfile.tempdir = None  # may be another by these variables
         for name, (soft, hard) in limits:
             resource.setrlimit(getattr(resource, name), (soft, hard))
         _leave(arguments)
     _, status = os.waitpid(child, 0)
-    connection.sendall(CODE.pack(os.waitstatus_to_exitcode(status) % 256))
+    connection.sendall(CODE.pack(os.waitstatus_to_exitcode(status)))
     os._exit(0)
 
 
