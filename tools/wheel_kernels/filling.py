@@ -65,6 +65,8 @@ def tracks() -> tuple[list[tuple[str, ...]], ...]:
     judged = (*one, "judge_search", "--samples", "1000")
     ring.append(("compile", "zoo:mobilenet-v2", *judged, *COMPILED))
     ring.append(("compile", "zoo:mobilenet-v2", "--objective", "latency", *COMPILED))
+    ring.append(("compile", MODEL, "--target", "mcm4", "--objective", "latency", *COMPILED))
+    ring.append(("compile", MODEL, "--target", "mcm4", "--routing", "strict", *COMPILED))
     fabric = ("compile", MODEL, "--target", "fabric-12", "-O0", *COMPILED)
     return ring, [
         fabric,
@@ -72,6 +74,7 @@ def tracks() -> tuple[list[tuple[str, ...]], ...]:
         ("parallelize", MODEL, "--target", "config-a", "--training"),
         ("place", MODEL, "--target", "box-2gpu", "--evaluations", "300"),
         ("place", MODEL, "--target", "box-2gpu", "--placer", "pretrained"),
+        ("place", MODEL, "--target", "box-2gpu", "--placer", "etf"),
     ]
 
 
