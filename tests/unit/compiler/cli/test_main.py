@@ -185,6 +185,19 @@ def test_an_interrupt_by_signal_shows_no_trace() -> None:
     assert done.stderr.split() == ["interrupted"]
 
 
+def test_what_is_left_at_the_end_is_not_looked_at_once_more() -> None:
+    code = (
+        "import atexit, gc, sys\n"
+        "from mcm_compiler.cli.main import main\n"
+        "atexit.register(lambda: print(gc.get_freeze_count() > 0))\n"
+        "freeze = gc.freeze\n"
+        "gc.freeze = lambda: (freeze(), print('frozen'))\n"
+        "sys.argv = ['mcmc', 'version']\nmain()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-2:] == ["frozen", "True"]
+
+
 def test_a_reader_that_goes_away_is_told_in_one_line() -> None:
     read, write = os.pipe()
     os.close(read)
