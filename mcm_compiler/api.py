@@ -53,6 +53,7 @@ from mcm_compiler.processes.crash_journal import doing
 from mcm_compiler.processes.staging import StagingFolder, staging
 from mcm_compiler.report.hardware.figures import package_figures
 from mcm_compiler.report.markdown import render_markdown
+from mcm_compiler.report.records.report import Report
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.results.compile_result import CompileResult
 from mcm_compiler.text import json_text
@@ -170,7 +171,7 @@ def compile_model(
             sensitivities=None if rows is None else tuple(rows),
         )
         if output is not None:
-            _finish(stage, result)
+            result = replace(result, report=_finish(stage, result))
     return result
 
 
@@ -388,7 +389,8 @@ def _import(
     return import_onnx(Path(model), options.dims, options.shapes, given)
 
 
-def _finish(stage: StagingFolder, result: CompileResult) -> None:
+def _finish(stage: StagingFolder, result: CompileResult) -> Report:
+    """Writes what describes the whole folder, and returns the report."""
     chips, program = result.chips or (), result.program
     if program is not None and program.sequences:
         chips = tuple(replace(chip, sequences=program.sequences) for chip in chips)
@@ -408,3 +410,4 @@ def _finish(stage: StagingFolder, result: CompileResult) -> None:
         result.pipeline,
         REPLICATION.find(result.model),
     )
+    return report

@@ -183,7 +183,7 @@ def success(job: Job, result: CompileResult, start: float, strict: bool = False)
     """
     from mcm_compiler.report.report_data import build_report
 
-    report = build_report(result)
+    report = result.report if result.report is not None else build_report(result)
     times = program_op_times(result.program) if result.program is not None else None
     seconds = time.perf_counter() - start
     diagnostics = result.diagnostics + (result.unproven if strict else ())

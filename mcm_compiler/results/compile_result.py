@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import onnx_ir as ir
 
@@ -45,6 +47,7 @@ class CompileResult:
         folder: the output folder, or None where nothing was written.
         replication: how many pipelines like the simulated one run side by side.
         sensitivities: what changes of the target would bring; None where nobody asked.
+        report: as `report.json` has it, or None where nothing was written.
     """
 
     source: SourceModel
@@ -64,6 +67,7 @@ class CompileResult:
     folder: Path | None
     replication: Replication | None = None
     sensitivities: tuple[SensitivityRow, ...] | None = None
+    report: Mapping[str, Any] | None = None
 
     @property
     def certificate(self) -> Certificate | None:
