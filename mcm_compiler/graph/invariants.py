@@ -15,9 +15,10 @@ def check_invariants(model: ir.Model) -> list[str]:
     broken: list[str] = []
     node_names: set[str] = set()
     value_names: set[str] = set()
-    defined: set[ir.Value] = {*model.graph.inputs, *model.graph.initializers.values()}
-    for value in defined:
-        value_names.add(value.name or "")
+    given: set[ir.Value] = {*model.graph.inputs, *model.graph.initializers.values()}
+    value_names.update(value.name or "" for value in given)
+    # An input that is left out is there at any time.
+    defined: set[ir.Value | None] = {None, *given}
     for node in model.graph:
         name = node.name
         if not name:
@@ -25,13 +26,15 @@ def check_invariants(model: ir.Model) -> list[str]:
         elif name in node_names:
             broken.append(f"two nodes are named '{name}'")
         node_names.add(name or "")
-        broken += [
-            f"node '{name}' reads '{value.name}' before it is produced"
-            for value in node.inputs
-            if value is not None and value not in defined
-        ]
-        for value in node.outputs:
-            defined.add(value)
+        if not defined.issuperset(node.inputs):
+            broken += [
+                f"node '{name}' reads '{value.name}' before it is produced"
+                for value in node.inputs
+                if value is not None and value not in defined
+            ]
+        outputs = node.outputs
+        defined.update(outputs)
+        for value in outputs:
             if not (made := value.name):
                 continue
             if made in value_names:

@@ -7,8 +7,9 @@ the graph or another fact that was set anew, unless the pass declares that it ke
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from operator import is_
 from typing import Any
 
 import onnx_ir as ir
@@ -18,6 +19,9 @@ from mcm_compiler.graph.graph_snapshot import GraphSnapshot, snapshot
 
 _Held = dict[str, Any]
 """By name of a key the fact, or for facts of nodes a dictionary from node to fact."""
+
+_Stores = list[tuple[ir.Node, dict[str, Any]]]
+"""Nodes with their facts by name; it stays true until the graph has other nodes."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +53,8 @@ class FactLedger:
     def __init__(self, model: ir.Model) -> None:
         self._graph: GraphSnapshot = snapshot(model)
         self._nodes: frozenset[ir.Node] = frozenset(model.graph)
-        self._facts = _facts_of(model)
+        self._stores = _stores_of(model)
+        self._facts = _facts_of(model, self._stores)
         self._falls: dict[str, Fall] = {}
 
     def fall_of(self, key: AnnotationKey[Any]) -> Fall | None:
@@ -87,7 +92,9 @@ class FactLedger:
             now = snapshot(model)
             modified = modified or now != self._graph
             self._graph = now
-        facts = _facts_of(model)
+        if modified:
+            self._stores = _stores_of(model)
+        facts = _facts_of(model, self._stores)
         roots = [name for name in facts if self._is_anew(name, facts)]
         if modified:
             roots.insert(0, GRAPH.name)
@@ -118,6 +125,8 @@ class FactLedger:
         before: dict[ir.Node, Any] = old if isinstance(old, _OfNodes) else {}
         if not before:
             return True
+        if _are_same(before, new):
+            return False
         return any(
             before.get(node, _ABSENT) is not value
             for node, value in new.items()
@@ -132,11 +141,22 @@ class _OfNodes(dict[ir.Node, Any]):
 _ABSENT = object()
 
 
-def _facts_of(model: ir.Model) -> _Held:
-    """All facts that are there."""
+def _are_same(before: Mapping[ir.Node, Any], now: Mapping[ir.Node, Any]) -> bool:
+    """Whether the same nodes have the very same facts, in the same order."""
+    return (
+        len(before) == len(now)
+        and all(map(is_, before, now))
+        and all(map(is_, before.values(), now.values()))
+    )
+
+
+def _stores_of(model: ir.Model) -> _Stores:
+    return [(node, node.meta.data) for node in model.graph]
+
+
+def _facts_of(model: ir.Model, stores: _Stores) -> _Held:
+    """All facts that are there; `stores` are those of the model's nodes as they are now."""
     facts: _Held = {}
-    # The stores are taken once, not once for each key.
-    stores = [(node, node.meta.data) for node in model.graph]
     there = set[str]().union(*(store for _, store in stores))
     for key in known_keys():
         if key.on == "model":
