@@ -8,6 +8,7 @@ are used, and nothing of them is computed in order to place the rest.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
+from typing import cast
 
 import onnx_ir as ir
 
@@ -27,15 +28,15 @@ def is_deterministic(node: ir.Node) -> bool:
             return False
     elif node.domain not in ("com.microsoft", "ai.onnx.ml"):
         return False
-    # Most ops have no attributes, and this is asked many times for each.
-    return not node.attributes or all(
+    # Most ops have no attributes, and this is asked many times for each. Here and below they are
+    # read past the view, which is interpreted code.
+    return not node.attributes.data or all(
         is_deterministic(inner) for graph in subgraphs(node) for inner in graph
     )
 
 
 def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
     """The graphs that `node` holds as attributes (bodies of `If`, `Loop`, `Scan`)."""
-    # Read past the view, which is interpreted code; this is asked many times for each op.
     for attribute in node.attributes.data.values():
         kind = attribute.type
         if kind is ir.AttributeType.GRAPH:
@@ -45,14 +46,35 @@ def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
             yield from attribute.as_graphs()
 
 
+def graphs_of(model: ir.Model) -> list[ir.Graph]:
+    """The main graph and all within it, each once and before those that its ops hold.
+
+    As `model.graphs()` gives them, which hands each op through several generators.
+    """
+    found: dict[ir.Graph, None] = {}
+    _gather(model.graph, found)
+    return list(found)
+
+
+def _gather(graph: ir.Graph, found: dict[ir.Graph, None]) -> None:
+    if graph in found:
+        return
+    found[graph] = None
+    for node in graph:
+        if node.attributes.data:
+            for inner in subgraphs(node):
+                _gather(inner, found)
+
+
 def consumed_values(node: ir.Node) -> list[ir.Value]:
     """Distinct values that `node` reads, in order: its inputs, then what its subgraphs capture."""
-    seen: dict[ir.Value, None] = {v: None for v in node.inputs if v is not None}
-    if node.attributes:
+    seen: dict[ir.Value | None, None] = dict.fromkeys(node.inputs)
+    seen.pop(None, None)
+    if node.attributes.data:
         for graph in subgraphs(node):
             for value in _captured(graph):
                 seen.setdefault(value)
-    return list(seen)
+    return cast("list[ir.Value]", list(seen))
 
 
 def body_weights(node: ir.Node) -> list[ir.Value]:
@@ -62,7 +84,7 @@ def body_weights(node: ir.Node) -> list[ir.Value]:
     of each branch of an `If`.
     """
     found: list[ir.Value] = []
-    for graph in subgraphs(node) if node.attributes else ():
+    for graph in subgraphs(node) if node.attributes.data else ():
         found += graph.initializers.values()
         for inner in graph:
             if inner.op_type == "Constant" and inner.domain in ("", "ai.onnx"):
@@ -83,12 +105,9 @@ def constant_values(graph: ir.Graph, without: Container[ir.Node] = ()) -> set[ir
     """
     constants: set[ir.Value | None] = {None, *graph.initializers.values()}
     for node in graph:
-        # Its own inputs first: they rule out almost every op, and cost least.
-        if not constants.issuperset(node.inputs) or node in without:
-            continue
-        if is_deterministic(node) and constants.issuperset(consumed_values(node)):
+        if _follows(node, constants) and node not in without:
             constants.update(node.outputs)
-    return {value for value in constants if value is not None}
+    return _given(constants)
 
 
 def placeable_nodes(graph: ir.Graph) -> list[ir.Node]:
@@ -96,14 +115,44 @@ def placeable_nodes(graph: ir.Graph) -> list[ir.Node]:
 
     A constant node is placed only if it makes a graph output, which some chip has to send.
     """
-    constants = constant_values(graph)
-    outputs = set(graph.outputs)
-    return [
-        node
-        for node in graph
-        if not node.outputs
-        or any(v not in constants or v in outputs for v in node.outputs if v.name or v.uses())
-    ]
+    return constants_and_placeable(graph)[1]
+
+
+def constants_and_placeable(graph: ir.Graph) -> tuple[set[ir.Value], list[ir.Node]]:
+    """What `constant_values` and `placeable_nodes` say of a graph, in one walk through it."""
+    constants: set[ir.Value | None] = {None, *graph.initializers.values()}
+    ends = set(graph.outputs)
+    placeable: list[ir.Node] = []
+    for node in graph:
+        made = node.outputs
+        if _follows(node, constants):
+            constants.update(made)
+            sent = [value for value in made if value in ends]
+        else:
+            sent = made
+        if not made or any(map(_exists, sent)):
+            placeable.append(node)
+    return _given(constants), placeable
+
+
+def _follows(node: ir.Node, constants: set[ir.Value | None]) -> bool:
+    """Whether the outputs of `node` are constant, where `constants` are, which hold None."""
+    return (
+        # Its own inputs first: they rule out almost every op, and cost least.
+        constants.issuperset(node.inputs)
+        and is_deterministic(node)
+        and constants.issuperset(consumed_values(node))
+    )
+
+
+def _given(constants: set[ir.Value | None]) -> set[ir.Value]:
+    constants.discard(None)
+    return cast("set[ir.Value]", constants)
+
+
+def _exists(output: ir.Value) -> bool:
+    """Whether it is more than the place of an output that its op leaves out."""
+    return bool(output.name or output.uses())
 
 
 def _captured(graph: ir.Graph) -> Iterator[ir.Value]:

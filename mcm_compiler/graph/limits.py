@@ -7,6 +7,7 @@ allocated: sizes are computed from shapes first.
 from __future__ import annotations
 
 import math
+from typing import cast
 
 import onnx_ir as ir
 
@@ -21,6 +22,11 @@ MAX_ARRAY_BYTES = 1 << 62
 """Size that NumPy refuses even of an array without elements, dimensions of 0 left aside."""
 
 _MAX_ELEMENT_BYTES = 16
+
+_NO_WIDTH = frozenset({ir.DataType.STRING, ir.DataType.UNDEFINED})
+"""Types whose elements have no number of bits."""
+
+_INTEGERS = frozenset({int})
 
 MAX_RUN_BYTES = 2 << 30
 """Inputs and activations that a model may need at one time to be run for verification."""
@@ -83,15 +89,18 @@ def run_bytes(model: ir.Model, batches: int) -> int:
     live = sum(known_bytes(value) for value in free_inputs(model)) * batches
     outputs = set(model.graph.outputs)
     # Ops inside subgraphs read as well, and are not met below: such a value counts to the end.
-    readers = {v: len(set(v.consumers())) for node in model.graph for v in node.outputs}
+    readers = {v: len(v.consumers()) for node in model.graph for v in node.outputs}
+    sizes = {value: known_bytes(value) for value in readers}
     peak = live
     for node in model.graph:
-        live += sum(known_bytes(value) for value in node.outputs)
+        live += sum([sizes[value] for value in node.outputs])
         peak = max(peak, live)
-        for value in {v for v in node.inputs if v is not None and v in readers}:
+        for value in set(node.inputs):
+            if value is None or value not in readers:
+                continue
             readers[value] -= 1
             if readers[value] == 0 and value not in outputs:
-                live -= known_bytes(value)
+                live -= sizes[value]
     return peak
 
 
@@ -107,11 +116,13 @@ def known_bytes(value: ir.Value) -> int:
 
     NumPy gives elements of less than a byte a whole one; strings count as one byte each.
     """
-    if not isinstance(value.type, ir.TensorType) or value.shape is None:
+    kind, shape = value.type, value.shape
+    if not isinstance(kind, ir.TensorType) or shape is None:
         return 0
-    if not value.shape.is_static():
+    dims = shape.dims
+    if not _INTEGERS.issuperset(map(type, dims)):
         return 0
-    elements = math.prod(int(dim) for dim in value.shape.numpy())
-    if value.type.dtype in (ir.DataType.STRING, ir.DataType.UNDEFINED):
+    elements = math.prod(cast("tuple[int, ...]", dims))
+    if kind.dtype in _NO_WIDTH:
         return elements
-    return elements * max(1, value.type.dtype.bitwidth // 8)
+    return elements * max(1, kind.dtype.bitwidth // 8)

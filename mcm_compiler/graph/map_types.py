@@ -12,6 +12,7 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
+from mcm_compiler.graph.constants import graphs_of
 from mcm_compiler.graph.device_configurations import with_device_configurations
 
 _DATA_TYPES = {int(dtype): dtype for dtype in ir.DataType}
@@ -91,7 +92,11 @@ def model_to_proto(model: ir.Model) -> onnx.ModelProto:
     Args:
         model: unchanged afterwards.
     """
-    taken = [(v, v.type) for v in _values(model) if v.type is not None and _has_map(v.type)]
+    taken = [
+        (value, kind)
+        for value in _values(model)
+        if (kind := value.type) is not None and type(kind) is not ir.TensorType and _has_map(kind)
+    ]
     try:
         for value, _ in taken:
             value.type = None
@@ -171,7 +176,7 @@ def _value_infos(graph: onnx.GraphProto) -> Iterator[onnx.ValueInfoProto]:
 
 
 def _values(model: ir.Model) -> Iterator[ir.Value]:
-    for graph in model.graphs():
+    for graph in graphs_of(model):
         yield from graph.inputs
         for node in graph:
             yield from node.outputs

@@ -31,7 +31,7 @@ from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.execution.runner import SESSION_OPTIONS
 from mcm_compiler.graph.constants import (
     body_weights,
-    constant_values,
+    constants_and_placeable,
     consumed_values,
     placeable_nodes,
 )
@@ -265,8 +265,7 @@ def _model_facts(source: SourceModel) -> ModelFacts:
 
 def graph_facts(graph: ir.Graph) -> GraphFacts:
     """What the report says of the source model's graph."""
-    nodes = placeable_nodes(graph)
-    constants = constant_values(graph)
+    constants, nodes = constants_and_placeable(graph)
     weights = {v: None for node in nodes for v in consumed_values(node) if v in constants}
     weights |= {v: None for node in nodes for v in body_weights(node)}
     defaults = set(graph.initializers.values())

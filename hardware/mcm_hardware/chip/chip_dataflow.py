@@ -11,9 +11,8 @@ import onnx_ir as ir
 from mcm_compiler.contracts.target import ChipModel
 from mcm_compiler.graph.constants import (
     body_weights,
-    constant_values,
+    constants_and_placeable,
     consumed_values,
-    placeable_nodes,
 )
 from mcm_compiler.graph.states import copies_held
 from mcm_hardware.chip.kernel_order import KernelNodes, order_kernels
@@ -120,7 +119,7 @@ def chip_dataflow(
     pasts = {pair.past for pair in chip.states}
     if missing := [n for n in chip.inputs if (chip.chip, n) not in arriving and n not in pasts]:
         raise ValueError(f"input '{missing[0]}' of chip {chip.chip} comes over no wire")
-    nodes = placeable_nodes(graph)
+    constants, nodes = constants_and_placeable(graph)
     produced = {value for node in nodes for value in node.outputs}
     kernels = tuple(order_kernels(nodes))
     sent = {
@@ -128,7 +127,7 @@ def chip_dataflow(
         for value in graph.outputs
         if value.name is not None and (chip.chip, value.name) in leaving
     }
-    memory = _Memory(sent, constant_values(graph).difference(arrives, produced))
+    memory = _Memory(sent, constants.difference(arrives, produced))
     for position, kernel in enumerate(kernels):
         holds = on_host is None or not on_host(kernel)
         for node in kernel.nodes:

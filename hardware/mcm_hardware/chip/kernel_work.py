@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from mcm_compiler.graph.constants import is_deterministic
 from mcm_compiler.graph.leaving_values import leaves
+from mcm_hardware.op_costs.elementwise import BY_SHAPES_ALONE
 from mcm_hardware.op_costs.formula_table import FORMULA_TABLE
 from mcm_hardware.op_costs.node_shapes import NodeShapes
 from mcm_hardware.op_costs.work import MOVES_ONLY, Gemm, Work
@@ -71,6 +72,8 @@ def formula_work(node: ir.Node) -> Work | None:
 
 def is_view(node: ir.Node) -> bool:
     """Whether the first output of `node` is its first input under another shape."""
+    if (node.domain, node.op_type) in BY_SHAPES_ALONE:
+        return False  # computes every element; most ops of large graphs are of this kind
     work = formula_work(node)
     return work is not None and work.execution == "view" and bool(node.inputs and node.inputs[0])
 
@@ -203,17 +206,18 @@ def is_constant(value: ir.Value) -> bool:
     The search gives up after `CONSTANT_SEARCH` producers and answers False; the whole-graph
     answer is `mcm_compiler.graph.constants.constant_values`.
     """
-    if value.producer() is None:
-        return value.is_initializer() or value.const_value is not None
     pending = [value]
-    visited = 0
+    producers: list[ir.Node] = []
     while pending:
         current = pending.pop()
-        if current.is_initializer() or current.const_value is not None:
-            continue
         producer = current.producer()
-        visited += 1
-        if producer is None or visited > CONSTANT_SEARCH or not is_deterministic(producer):
-            return False
-        pending.extend(v for v in producer.inputs if v is not None)
-    return True
+        if producer is None:
+            if not current.is_initializer() and current.const_value is None:
+                return False
+        elif current.const_value is None:
+            if len(producers) == CONSTANT_SEARCH:
+                return False
+            producers.append(producer)
+            pending.extend(v for v in producer.inputs if v is not None)
+    # Asked last, as it takes longest: what most values lead to is an input of the graph.
+    return all(map(is_deterministic, producers))

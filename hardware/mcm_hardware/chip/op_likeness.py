@@ -16,6 +16,8 @@ from mcm_hardware.op_costs.elementwise import BY_SHAPES_ALONE
 Likeness = tuple[object, ...]
 """Kernels with equal ones cost the same on one chip."""
 
+_INTEGERS = frozenset({int})
+
 
 def likeness(nodes: Sequence[ir.Node]) -> Likeness | None:
     """What the cost of a kernel of elementwise ops follows from, as `kernel_work` reads it.
@@ -58,4 +60,4 @@ def _static(value: ir.Value) -> tuple[ir.DataType, tuple[int | ir.SymbolicDim, .
     if type(kind) is not ir.TensorType or shape is None:
         return None
     dims = shape.dims
-    return (kind.dtype, dims) if all(type(dim) is int for dim in dims) else None
+    return (kind.dtype, dims) if _INTEGERS.issuperset(map(type, dims)) else None

@@ -16,7 +16,7 @@ from onnx_ir.passes.common import LiftConstantsToInitializersPass
 from mcm_compiler.contracts.zoo import SHAPE_ONLY, WEIGHTS_KEY
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.execution.npz_inputs import GivenInputs, check_inputs
-from mcm_compiler.graph.constants import subgraphs
+from mcm_compiler.graph.constants import graphs_of, subgraphs
 from mcm_compiler.graph.dimensions import bind_dimensions
 from mcm_compiler.graph.limits import check_value_sizes
 from mcm_compiler.graph.map_types import model_in_folder
@@ -305,7 +305,7 @@ def sort_nodes(model: ir.Model) -> bool:
     before = list(model.graph)
     if _is_plain_and_sorted(before):
         return False
-    for graph in model.graphs():
+    for graph in graphs_of(model):
         graph.sort()
     return any(a is not b for a, b in zip(before, model.graph, strict=True))
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
+from mcm_compiler.graph.constants import graphs_of
 from mcm_compiler.graph.map_types import model_to_proto
 from mcm_compiler.processes.private_folders import private_folder
 from mcm_compiler.processes.whole_files import refuse_irregular
@@ -49,7 +50,7 @@ class DataLocation:
 
 def initializers_of(model: ir.Model) -> Iterator[ir.Value]:
     """Initializers of the main graph and of all subgraphs, in order."""
-    for graph in model.graphs():
+    for graph in graphs_of(model):
         yield from graph.initializers.values()
 
 

@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
-from mcm_compiler.graph.constants import constant_values, consumed_values, placeable_nodes
+from mcm_compiler.graph.constants import constants_and_placeable, consumed_values
 from mcm_compiler.text.units import count_text
 
 
@@ -87,10 +87,10 @@ def joined_units(
 
 def untyped_note(graph: ir.Graph, plan: FusionPlan) -> Diagnostic | None:
     """MCM-P014 if values without a type keep ops of different kernels together."""
-    constants = constant_values(graph)
+    constants, nodes = constants_and_placeable(graph)
     kernel: dict[ir.Value, str] = {}
     found: dict[ir.Value, None] = {}
-    for node in placeable_nodes(graph):
+    for node in nodes:
         group = plan.group_of.get(node.name or "")
         own = f"group {group.name}" if group is not None else f"node {node.name}"
         for value in consumed_values(node):

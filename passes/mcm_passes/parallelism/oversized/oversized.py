@@ -13,9 +13,8 @@ from mcm_compiler.contracts.sharding.sharding import OperatorSharding
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.graph.constants import (
     body_weights,
-    constant_values,
+    constants_and_placeable,
     consumed_values,
-    placeable_nodes,
 )
 from mcm_compiler.ir.rewriting.naming import UnusedNames
 from mcm_passes.parallelism.oversized.unused_values import drop_unused
@@ -80,8 +79,7 @@ def weight_demand(
     One that cannot be cut, but whose weights alone fit, is left to the memory plan. Where the
     package can stream weights and has to, half of that is too large.
     """
-    constants = constant_values(graph)
-    nodes = placeable_nodes(graph)
+    constants, nodes = constants_and_placeable(graph)
     weights_of = [
         [*(v for v in consumed_values(node) if v in constants), *body_weights(node)]
         if not runs_on_host(cost_model, (node,))

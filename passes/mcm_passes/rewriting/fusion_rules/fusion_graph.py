@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Set
 
 import onnx_ir as ir
 
-from mcm_compiler.graph.constants import constant_values, placeable_nodes, subgraphs
+from mcm_compiler.graph.constants import constants_and_placeable, subgraphs
 
 OUTSIDE = -1
 """Stands among an op's readers for a graph output and for a subgraph."""
@@ -28,9 +28,9 @@ class FusionGraph:
 
     def __init__(self, graph: ir.Graph, apart: Container[ir.Node] = ()) -> None:
         self.nodes: list[ir.Node] = list(graph)
-        self._constants = constant_values(graph)
+        self._constants, placed = constants_and_placeable(graph)
         self._position = {node: i for i, node in enumerate(self.nodes)}
-        placeable = set(placeable_nodes(graph))
+        placeable = set(placed)
         self._fusible = [
             node in placeable and node not in apart and not any(True for _ in subgraphs(node))
             for node in self.nodes

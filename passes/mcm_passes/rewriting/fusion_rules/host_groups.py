@@ -22,7 +22,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 
 import onnx_ir as ir
 
-from mcm_compiler.graph.constants import constant_values, consumed_values, placeable_nodes
+from mcm_compiler.graph.constants import constants_and_placeable, consumed_values
 
 
 def host_groups(
@@ -37,8 +37,7 @@ def host_groups(
         hosted: ops that chips lack.
         free: whether an op takes no time.
     """
-    constants = constant_values(graph)
-    nodes = placeable_nodes(graph)
+    constants, nodes = constants_and_placeable(graph)
     maker = {value: node for node in nodes for value in node.outputs if value not in constants}
     makers = {
         node: [maker[value] for value in consumed_values(node) if value in maker] for node in nodes

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from mcm_compiler.graph.constants import constant_values, consumed_values, placeable_nodes
+from mcm_compiler.graph.constants import (
+    constant_values,
+    constants_and_placeable,
+    consumed_values,
+    graphs_of,
+    placeable_nodes,
+)
 
 
 def graph_of(text):
@@ -24,6 +30,7 @@ def test_constant_subgraph_is_not_placed():
     """)
     assert [n.op_type for n in placeable_nodes(graph)] == ["Add"]
     assert {v.name for v in constant_values(graph)} == {"shape", "w", "s"}
+    assert constants_and_placeable(graph) == (constant_values(graph), placeable_nodes(graph))
 
 
 def test_constant_graph_output_is_placed():
@@ -68,3 +75,41 @@ def test_captured_values_are_consumed():
     """)
     branching = graph[-1]
     assert [v.name for v in consumed_values(branching)] == ["c", "a", "x"]
+
+
+def test_nodes_that_make_nothing_anyone_could_read_are_not_placed():
+    graph = graph_of("""
+        <ir_version: 8, opset_import: ["" : 17]>
+        g (float[2] x) => (float[2] y)
+        {
+            y = Relu(x)
+        }
+    """)
+    graph.append(ir.Node("", "Neg", [graph.inputs[0]]))
+    graph[-1].outputs[0].name = None
+    assert [n.op_type for n in placeable_nodes(graph)] == ["Relu"]
+
+
+def test_graphs_are_those_of_the_model_in_its_order():
+    model = ir.from_onnx_text("""
+        <ir_version: 8, opset_import: ["" : 17]>
+        g (float[2] x, bool c) => (float[2] y)
+        {
+            y = If(c) <
+                then_branch = t () => (float[2] p) {
+                    p = If(c) <
+                        then_branch = tt () => (float[2] r) { r = Neg(x) },
+                        else_branch = te () => (float[2] s) { s = Abs(x) }
+                    >
+                },
+                else_branch = e () => (float[2] q) { q = Relu(x) }
+            >
+        }
+    """)
+    # As a clone of an op does, another one holds the same branches.
+    branching = model.graph[0]
+    model.graph.append(
+        ir.Node("", "If", branching.inputs, list(branching.attributes.values()), name="clone")
+    )
+    assert graphs_of(model) == list(model.graphs())
+    assert [graph.name for graph in graphs_of(model)] == ["g", "t", "tt", "te", "e"]
