@@ -139,12 +139,15 @@ def _add_configuration(
 
 def _note(owner: onnx.ModelProto | onnx.NodeProto, noted: Mapping[str, str]) -> None:
     """Sets properties, in the order of their names; where an earlier compile ran an op is gone."""
-    known = {entry.key: entry.value for entry in owner.metadata_props} | dict(noted)
-    if RUNS_ON_PROPERTY not in noted:
-        known.pop(RUNS_ON_PROPERTY, None)
-    del owner.metadata_props[:]
+    entries = owner.metadata_props
+    known = dict(noted)
+    if entries:
+        known = {entry.key: entry.value for entry in entries} | known
+        if RUNS_ON_PROPERTY not in noted:
+            known.pop(RUNS_ON_PROPERTY, None)
+        del entries[:]
     for key in sorted(known):
-        owner.metadata_props.add(key=key, value=known[key])
+        entries.add(key=key, value=known[key])
 
 
 def divided_tensors(compiled: ir.Model) -> list[DividedTensor]:

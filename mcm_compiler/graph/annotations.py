@@ -59,11 +59,11 @@ class AnnotationKey(Generic[T]):
         Raises:
             KeyError: if it is absent; passes declare what they require, so that this is our bug.
         """
-        return cast("T", _store(owner)[self.name])
+        return _facts(owner)[self.name]
 
     def find(self, owner: _HasMeta) -> T | None:
         """The fact of `owner`, or None where it is absent."""
-        return cast("T | None", _store(owner).get(self.name))
+        return _facts(owner).get(self.name)
 
     def drop(self, model: ir.Model) -> None:
         """Forgets the fact: on the model, or on every node of its main graph."""
@@ -76,8 +76,8 @@ class AnnotationKey(Generic[T]):
     def present(self, model: ir.Model) -> bool:
         """Whether the fact is there: on the model, or on at least one node if there are any."""
         if self.on == "model":
-            return self.name in _store(model)
-        return len(model.graph) == 0 or any(self.name in _store(node) for node in model.graph)
+            return self.name in _facts(model)
+        return len(model.graph) == 0 or any(self.name in _facts(node) for node in model.graph)
 
 
 _KEYS: dict[str, AnnotationKey[Any]] = {}
@@ -118,3 +118,8 @@ def falling_with(changed: Collection[str], kept: Collection[str] = ()) -> dict[s
 
 def _store(owner: _HasMeta) -> MutableMapping[str, Any]:
     return cast("MutableMapping[str, Any]", owner.meta)
+
+
+def _facts(owner: _HasMeta) -> dict[str, Any]:
+    """What is read of the store, past its view, which is interpreted code."""
+    return owner.meta.data

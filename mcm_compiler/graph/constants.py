@@ -68,13 +68,15 @@ def _gather(graph: ir.Graph, found: dict[ir.Graph, None]) -> None:
 
 def consumed_values(node: ir.Node) -> list[ir.Value]:
     """Distinct values that `node` reads, in order: its inputs, then what its subgraphs capture."""
-    seen: dict[ir.Value | None, None] = dict.fromkeys(node.inputs)
-    seen.pop(None, None)
-    if node.attributes.data:
+    inputs, attributes = node.inputs, node.attributes.data
+    if len(inputs) == 1 and not attributes and inputs[0] is not None:
+        return [inputs[0]]  # what most ops of a deep graph read
+    seen: dict[ir.Value, None] = {v: None for v in inputs if v is not None}
+    if attributes:
         for graph in subgraphs(node):
             for value in _captured(graph):
                 seen.setdefault(value)
-    return cast("list[ir.Value]", list(seen))
+    return list(seen)
 
 
 def body_weights(node: ir.Node) -> list[ir.Value]:

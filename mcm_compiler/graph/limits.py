@@ -7,12 +7,12 @@ allocated: sizes are computed from shapes first.
 from __future__ import annotations
 
 import math
-from typing import cast
 
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.dimensions import free_inputs
+from mcm_compiler.graph.static_shapes import static_dims
 from mcm_compiler.text.units import bytes_text
 
 MAX_VALUE_BYTES = 1 << 30
@@ -25,8 +25,6 @@ _MAX_ELEMENT_BYTES = 16
 
 _NO_WIDTH = frozenset({ir.DataType.STRING, ir.DataType.UNDEFINED})
 """Types whose elements have no number of bits."""
-
-_INTEGERS = frozenset({int})
 
 MAX_RUN_BYTES = 2 << 30
 """Inputs and activations that a model may need at one time to be run for verification."""
@@ -116,13 +114,10 @@ def known_bytes(value: ir.Value) -> int:
 
     NumPy gives elements of less than a byte a whole one; strings count as one byte each.
     """
-    kind, shape = value.type, value.shape
-    if not isinstance(kind, ir.TensorType) or shape is None:
+    kind = value.type
+    if not isinstance(kind, ir.TensorType) or (dims := static_dims(value.shape)) is None:
         return 0
-    dims = shape.dims
-    if not _INTEGERS.issuperset(map(type, dims)):
-        return 0
-    elements = math.prod(cast("tuple[int, ...]", dims))
+    elements = math.prod(dims)
     if kind.dtype in _NO_WIDTH:
         return elements
     return elements * max(1, kind.dtype.bitwidth // 8)

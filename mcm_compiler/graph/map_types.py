@@ -140,8 +140,16 @@ def type_from_proto(proto: onnx.TypeProto) -> ir.TypeProtocol | None:
     return None
 
 
-def shape_from_proto(proto: onnx.TypeProto) -> ir.Shape | None:
-    """The shape of a tensor, or of those that a sequence or an optional holds; None if not told."""
+def shape_from_proto(
+    proto: onnx.TypeProto, shared: dict[tuple[int | None, ...], ir.Shape] | None = None
+) -> ir.Shape | None:
+    """The shape of a tensor, or of those that a sequence or an optional holds; None if not told.
+
+    Args:
+        proto: the type.
+        shared: static shapes by their dimensions, which many values of a graph have in common; they
+            cannot be changed. One that it lacks is added.
+    """
     if not proto.HasField("tensor_type"):
         kind = ir.serde.deserialize_type_proto_for_shape
         return None if proto.WhichOneof("value") is None or _holds_map(proto) else kind(proto)
@@ -151,7 +159,12 @@ def shape_from_proto(proto: onnx.TypeProto) -> ir.Shape | None:
     sizes = [dim.dim_value if dim.HasField("dim_value") else None for dim in dims]
     if None in sizes or any(dim.denotation for dim in dims):
         return ir.serde.deserialize_tensor_shape(proto.tensor_type.shape)
-    return ir.Shape(sizes, frozen=True)
+    if shared is None:
+        return ir.Shape(sizes, frozen=True)
+    known = tuple(sizes)
+    if known not in shared:
+        shared[known] = ir.Shape(sizes, frozen=True)
+    return shared[known]
 
 
 def type_to_proto(kind: ir.TypeProtocol) -> onnx.TypeProto:

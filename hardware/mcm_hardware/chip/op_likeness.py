@@ -10,13 +10,12 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from mcm_compiler.graph.leaving_values import leaves
+from mcm_compiler.graph.static_shapes import static_dims
 from mcm_hardware.chip.kernel_work import is_constant
 from mcm_hardware.op_costs.elementwise import BY_SHAPES_ALONE
 
 Likeness = tuple[object, ...]
 """Kernels with equal ones cost the same on one chip."""
-
-_INTEGERS = frozenset({int})
 
 
 def likeness(nodes: Sequence[ir.Node]) -> Likeness | None:
@@ -55,9 +54,8 @@ def likeness(nodes: Sequence[ir.Node]) -> Likeness | None:
     return tuple(parts)
 
 
-def _static(value: ir.Value) -> tuple[ir.DataType, tuple[int | ir.SymbolicDim, ...]] | None:
-    kind, shape = value.type, value.shape
-    if type(kind) is not ir.TensorType or shape is None:
+def _static(value: ir.Value) -> tuple[ir.DataType, tuple[int, ...]] | None:
+    kind = value.type
+    if type(kind) is not ir.TensorType or (dims := static_dims(value.shape)) is None:
         return None
-    dims = shape.dims
-    return (kind.dtype, dims) if _INTEGERS.issuperset(map(type, dims)) else None
+    return kind.dtype, dims

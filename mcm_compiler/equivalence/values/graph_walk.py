@@ -70,6 +70,7 @@ class GraphWalk:
     ) -> None:
         self._numbers = numbers
         self._model = model
+        self._functions = model.functions
         self._identities = identities
         self._placeholders = placeholders
         self._trusted = trusted_shapes
@@ -145,9 +146,10 @@ class GraphWalk:
         self, node: ir.Node, inputs: Sequence[int | None], known: Numbers, scope: NodeScope
     ) -> Sequence[int] | None:
         """The outputs of an op that has a rule of its own, or None."""
-        identifier = node.op_identifier()
-        if identifier in self._model.functions and identifier not in self._open:
-            return self._called(identifier, node, inputs, scope)
+        if self._functions:
+            identifier = node.op_identifier()
+            if identifier in self._functions and identifier not in self._open:
+                return self._called(identifier, node, inputs, scope)
         if domain_of(node) != ONNX_DOMAIN:
             return None
         match node.op_type:
@@ -176,9 +178,11 @@ class GraphWalk:
         resolved = self._resolved(node, scope)
         draws = scope.draws
         bodies = tuple(
-            (attribute.name, self._bodies(attribute, known, scope))
-            for attribute in resolved
-            if attribute.type in GRAPHS
+            [
+                (attribute.name, self._bodies(attribute, known, scope))
+                for attribute in resolved
+                if attribute.type in GRAPHS
+            ]
         )
         if node.op_type == "Range" and domain == ONNX_DOMAIN:
             inputs = [self._as_scalar(number) for number in inputs]
@@ -243,7 +247,8 @@ class GraphWalk:
     def _resolved(self, node: ir.Node, scope: NodeScope) -> tuple[ir.Attr, ...]:
         """The attributes, with those of a call where the body of a function refers to them."""
         found: list[ir.Attr] = []
-        for attribute in node.attributes.values():
+        # Past the view, which is interpreted code.
+        for attribute in node.attributes.data.values():
             if not attribute.is_ref():
                 found.append(attribute)
                 continue
@@ -335,7 +340,7 @@ class GraphWalk:
         inputs: Sequence[int | None],
         scope: NodeScope,
     ) -> Sequence[int]:
-        function = self._model.functions[identifier]
+        function = self._functions[identifier]
         given = {a.name: a for a in self._resolved(node, scope)}
         plain = not any(a.type in GRAPHS for a in given.values())
         keys = tuple(

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx_ir as ir
 
+from mcm_compiler.graph.static_shapes import static_dims
+
 
 @dataclass
 class NodeScope:
@@ -28,9 +30,7 @@ class NodeScope:
 
 def static_shape(value: ir.Value) -> tuple[int, ...] | None:
     """The shape of a tensor where it is declared and fully known."""
-    if value.shape is None or not value.shape.is_static():
-        return None
-    return tuple(value.shape.numpy()) if isinstance(value.type, ir.TensorType) else None
+    return static_dims(value.shape) if isinstance(value.type, ir.TensorType) else None
 
 
 def constant_tensor(attribute: ir.Attr) -> ir.TensorProtocol | None:

@@ -186,7 +186,9 @@ class ValueNumbers:
     def outputs(self, op: OpKey) -> tuple[int, ...]:
         """The numbers of an op's outputs, of those too that have no name."""
         number = self.of(op)
-        return tuple(self.of(OutputKey(number, index)) for index in range(len(op.outputs)))
+        if len(op.outputs) == 1:
+            return (self.of(OutputKey(number, 0)),)
+        return tuple([self.of(OutputKey(number, index)) for index in range(len(op.outputs))])
 
     def known_content(self, number: int | None) -> int | None:
         """The content of a constant, or None where it is not known."""

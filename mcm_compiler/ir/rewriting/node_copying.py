@@ -40,7 +40,7 @@ def copy_node(node: ir.Node, value_of: Mapping[ir.Value, ir.Value], name: str) -
         doc_string=node.doc_string,
         metadata_props=dict(node.metadata_props),
     )
-    copy.meta.update(node.meta)
+    copy.meta.data.update(node.meta.data)
     for old, new in zip(node.outputs, copy.outputs, strict=True):
         new.name = old.name
         new.type = old.type

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import onnx_ir as ir
 
 from mcm_compiler.graph.constants import consumed_values, is_deterministic, subgraphs
+from mcm_compiler.graph.static_shapes import static_dims
 
 _SHAPED_BY_VALUES = {
     "AffineGrid": (1,), "BlackmanWindow": (0,), "CenterCropPad": (1,), "Col2Im": (1, 2),
@@ -36,7 +35,7 @@ own node tests these: STFT without `onesided`, which is 1 by default and is take
 
 _DOMAINS = frozenset({"", "ai.onnx"})
 
-_OF_TENSORS = (ir.SequenceType, ir.OptionalType)
+_OF_TENSORS = frozenset({ir.SequenceType, ir.OptionalType})
 """Looked up by identity: asking whether a value is one of a protocol takes ten times as long."""
 
 
@@ -62,13 +61,13 @@ def doubtful_values(model: ir.Model) -> list[ir.Value]:
     shapes, values = _fixed(model)
     found: list[ir.Value] = []
     for node in model.graph:
-        if all(v in values for v in node.outputs) and node.op_type not in _MISESTIMATED:
+        if node.op_type not in _MISESTIMATED and values.issuperset(node.outputs):
             continue
         sure = (
             node.op_type not in _MISESTIMATED
             and _regular(node)
-            and all(v in values for v in _shaping_inputs(node))
-            and all(v in shapes for v in consumed_values(node))
+            and values.issuperset(_shaping_inputs(node))
+            and shapes.issuperset(consumed_values(node))
         )
         if not sure:
             found += [v for v in node.outputs if _claimed(v) and (v.is_graph_output() or v.uses())]
@@ -77,7 +76,7 @@ def doubtful_values(model: ir.Model) -> list[ir.Value]:
 
 def _claimed(value: ir.Value) -> bool:
     """Whether a static shape is said of a tensor, or of the elements of a sequence or optional."""
-    return value.name is not None and value.shape is not None and value.shape.is_static()
+    return value.name is not None and static_dims(value.shape) is not None
 
 
 def open_ranks(model: ir.Model) -> set[ir.Value]:
@@ -103,14 +102,12 @@ def _fixed(model: ir.Model) -> tuple[set[ir.Value], set[ir.Value]]:
     values = set(graph.initializers.values())
     for node in graph:
         inputs = consumed_values(node)
-        same_shapes = all(v in shapes for v in inputs)
+        same_shapes = shapes.issuperset(inputs)
         measures = node.op_type in ("Shape", "Size") and node.domain in _DOMAINS
-        if (measures and same_shapes) or (
-            is_deterministic(node) and all(v in values for v in inputs)
-        ):
+        if (measures and same_shapes) or (values.issuperset(inputs) and is_deterministic(node)):
             values.update(node.outputs)
             shapes.update(node.outputs)
-        elif same_shapes and all(v in values for v in _shaping_inputs(node)) and _regular(node):
+        elif same_shapes and values.issuperset(_shaping_inputs(node)) and _regular(node):
             shapes.update(node.outputs)
         else:
             shapes.update(v for v in node.outputs if _static(v))
@@ -133,22 +130,21 @@ def _takes_rank_from_data(node: ir.Node, shapes: set[ir.Value], values: set[ir.V
     return position is not None and inputs[position] not in shapes
 
 
-def _shaping_inputs(node: ir.Node) -> Iterator[ir.Value]:
-    for position in _SHAPED_BY_VALUES.get(node.op_type, ()):
-        value = node.inputs[position] if position < len(node.inputs) else None
-        if value is not None:
-            yield value
+def _shaping_inputs(node: ir.Node) -> list[ir.Value]:
+    """What the node reads of the inputs whose values decide about the shape of its output."""
+    inputs = node.inputs
+    found = [inputs[p] for p in _SHAPED_BY_VALUES.get(node.op_type, ()) if p < len(inputs)]
+    return [value for value in found if value is not None]
 
 
 def _regular(node: ir.Node) -> bool:
-    tensors = [*(v for v in node.inputs if v is not None), *node.outputs]
-    return (
-        node.domain in _DOMAINS
-        and node.op_type not in _SHAPED_BY_DATA
-        and not any(True for _ in subgraphs(node))
-        and not any(type(v.type) in _OF_TENSORS for v in tensors)
-    )
+    if node.domain not in _DOMAINS or node.op_type in _SHAPED_BY_DATA:
+        return False
+    if node.attributes.data and any(True for _ in subgraphs(node)):
+        return False
+    kinds = [type(value.type) for value in (*node.inputs, *node.outputs) if value is not None]
+    return _OF_TENSORS.isdisjoint(kinds)
 
 
 def _static(value: ir.Value) -> bool:
-    return type(value.type) is ir.TensorType and value.shape is not None and value.shape.is_static()
+    return type(value.type) is ir.TensorType and static_dims(value.shape) is not None

@@ -18,16 +18,20 @@ def take_types(model: ir.Model, inferred: Sequence[onnx.GraphProto]) -> None:
         model: changed in place; inputs of the main graph are left as they are.
         inferred: of the main graph and all within it, in the order of `all_graphs`.
     """
+    shared: dict[tuple[int | None, ...], ir.Shape] = {}
     for graph, typed in zip(_graphs(model.graph), inferred, strict=True):
         values = {v.name: v for node in graph for v in node.outputs if v.name}
         if graph is not model.graph:
             values |= {v.name: v for v in graph.inputs if v.name}
-        _take(values, typed.value_info)
-        _take(values, typed.input)
-        _take(values, typed.output)
+        for known in (typed.value_info, typed.input, typed.output):
+            _take(values, known, shared)
 
 
-def _take(values: dict[str, ir.Value], known: Iterable[onnx.ValueInfoProto]) -> None:
+def _take(
+    values: dict[str, ir.Value],
+    known: Iterable[onnx.ValueInfoProto],
+    shared: dict[tuple[int | None, ...], ir.Shape],
+) -> None:
     for info in known:
         value = values.get(info.name)
         if value is None:
@@ -35,10 +39,10 @@ def _take(values: dict[str, ir.Value], known: Iterable[onnx.ValueInfoProto]) -> 
         kind = type_from_proto(info.type)
         if kind is not None and kind.dtype is not ir.DataType.UNDEFINED:
             value.type = kind
-        shape = shape_from_proto(info.type)
+        shape = shape_from_proto(info.type, shared)
         if shape is not None:
             # onnx computes negative sizes where a kernel is larger than what it slides over.
-            for axis, dim in enumerate(shape):
+            for axis, dim in enumerate(shape.dims):
                 if isinstance(dim, int) and dim < 0:
                     shape = shape.copy(frozen=False)
                     shape[axis] = None

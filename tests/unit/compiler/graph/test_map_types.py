@@ -8,7 +8,13 @@ import pytest
 from onnx import parser
 
 from mcm_compiler.execution.inputs import random_inputs
-from mcm_compiler.graph.map_types import MapType, load_model, model_from_proto, model_to_proto
+from mcm_compiler.graph.map_types import (
+    MapType,
+    load_model,
+    model_from_proto,
+    model_to_proto,
+    shape_from_proto,
+)
 from mcm_compiler.ir.reading.importer import import_onnx
 
 ZIP = """
@@ -82,3 +88,17 @@ def test_random_maps_have_keys_of_their_type():
         assert drawn
         assert all(isinstance(key, kind) for key in drawn)
         assert all(isinstance(number, float) for number in drawn.values())
+
+
+def test_static_shapes_are_shared_where_they_are_asked_to_be():
+    shared: dict[tuple[int | None, ...], ir.Shape] = {}
+    kinds = [
+        onnx.helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, dims)
+        for dims in ([2, 3], [2, 3], [2, "n"], [2, "n"])
+    ]
+    static, alike, open_, other = [shape_from_proto(kind, shared) for kind in kinds]
+    assert static is alike
+    assert static == [2, 3]
+    assert static.frozen
+    assert open_ is not other
+    assert list(shared) == [(2, 3)]
