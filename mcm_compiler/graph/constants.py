@@ -18,6 +18,8 @@ RANDOM_OPS = frozenset(
 )  # fmt: skip
 """Ops of the default domain whose output differs from run to run."""
 
+_GRAPH, _GRAPHS = ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS
+
 
 def is_deterministic(node: ir.Node) -> bool:
     """Whether `node`, its subgraphs included, gives the same output for the same input."""
@@ -35,15 +37,16 @@ def is_deterministic(node: ir.Node) -> bool:
     )
 
 
-def subgraphs(node: ir.Node) -> Iterator[ir.Graph]:
+def subgraphs(node: ir.Node) -> list[ir.Graph]:
     """The graphs that `node` holds as attributes (bodies of `If`, `Loop`, `Scan`)."""
+    found: list[ir.Graph] = []
     for attribute in node.attributes.data.values():
         kind = attribute.type
-        if kind is ir.AttributeType.GRAPH:
-            if not attribute.is_ref():
-                yield attribute.as_graph()
-        elif kind is ir.AttributeType.GRAPHS and not attribute.is_ref():
-            yield from attribute.as_graphs()
+        if kind is _GRAPH and not attribute.is_ref():
+            found.append(attribute.as_graph())
+        elif kind is _GRAPHS and not attribute.is_ref():
+            found += attribute.as_graphs()
+    return found
 
 
 def graphs_of(model: ir.Model) -> list[ir.Graph]:

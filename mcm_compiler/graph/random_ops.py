@@ -21,7 +21,7 @@ def draws_random(node: ir.Node, model: ir.Model) -> bool:
             return True
         if node.op_type == "Dropout" and _may_train(node):
             return True
-    bodies = list(subgraphs(node))
+    bodies = subgraphs(node)
     if (function := model.functions.get(node.op_identifier())) is not None:
         bodies.append(function.graph)
     return any(draws_random(inner, model) for body in bodies for inner in body)

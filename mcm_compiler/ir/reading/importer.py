@@ -314,7 +314,7 @@ def _is_plain_and_sorted(nodes: list[ir.Node]) -> bool:
     """Whether `nodes`, none of which holds a graph, stand after what they read."""
     later = set(nodes)
     for node in nodes:
-        if any(True for _ in subgraphs(node)):
+        if subgraphs(node):
             return False
         if any(value is not None and value.producer() in later for value in node.inputs):
             return False

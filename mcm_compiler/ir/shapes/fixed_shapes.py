@@ -140,7 +140,7 @@ def _shaping_inputs(node: ir.Node) -> list[ir.Value]:
 def _regular(node: ir.Node) -> bool:
     if node.domain not in _DOMAINS or node.op_type in _SHAPED_BY_DATA:
         return False
-    if node.attributes.data and any(True for _ in subgraphs(node)):
+    if subgraphs(node):
         return False
     kinds = [type(value.type) for value in (*node.inputs, *node.outputs) if value is not None]
     return _OF_TENSORS.isdisjoint(kinds)

@@ -32,8 +32,7 @@ class FusionGraph:
         self._position = {node: i for i, node in enumerate(self.nodes)}
         placeable = set(placed)
         self._fusible = [
-            node in placeable and node not in apart and not any(True for _ in subgraphs(node))
-            for node in self.nodes
+            node in placeable and node not in apart and not subgraphs(node) for node in self.nodes
         ]
         self.readers: list[tuple[int, ...]] = [self._readers(node) for node in self.nodes]
         self._positions: defaultdict[str, list[int]] = defaultdict(list)

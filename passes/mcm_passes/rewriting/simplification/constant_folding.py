@@ -120,7 +120,7 @@ def _foldable(graph: ir.Graph, max_bytes: int, keep_placeholders: bool) -> list[
             continue
         if keep_placeholders and node.op_type == "ConstantOfShape":
             continue
-        if not is_deterministic(node) or any(True for _ in subgraphs(node)):
+        if not is_deterministic(node) or subgraphs(node):
             continue
         sizes = {value: _result_bytes(value) for value in node.outputs if value.name}
         results = [size for size in sizes.values() if size is not None]

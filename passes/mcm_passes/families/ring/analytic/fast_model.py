@@ -75,6 +75,9 @@ def refuse_machines(problem: PartitionProblem) -> None:
 class FastModel:
     """A problem on a ring prepared for many evaluations.
 
+    Attributes:
+        arrays: the problem as compiled code takes it.
+
     Raises:
         ValueError: if the problem is for another machine, which links between neighbours say
             nothing of.
@@ -84,7 +87,7 @@ class FastModel:
         refuse_machines(problem)
         self._problem = weakref.proxy(problem)
         self._speed = problem.chip_speed
-        self._arrays = problem_arrays(problem)
+        self.arrays = problem_arrays(problem)
 
     def evaluate(self, chip_of: Ints) -> RingEvaluation:
         """What `chip_of` costs; its entries for clonable units are not looked at.
@@ -96,7 +99,7 @@ class FastModel:
         limits = problem.limits
         inside = np.clip(chip_of, 0, problem.num_chips - 1).astype(np.int32)
         in_range = bool(np.array_equal(inside[~problem.clonable], chip_of[~problem.clonable]))
-        result = fast_kernels.measure(self._arrays, inside)
+        result = fast_kernels.measure(self.arrays, inside)
         copies, weights = result.copies, result.weights
         placed = inside.copy()
         # numpy's argmax gives the first chip that holds a copy.
@@ -146,10 +149,19 @@ def evaluate(problem: PartitionProblem, chip_of: Ints) -> RingEvaluation:
         problem: arrays derived from it are kept as long as it lives.
         chip_of: `[N]`; entries of clonable units are not looked at.
     """
+    return prepared(problem).evaluate(chip_of)
+
+
+def prepared(problem: PartitionProblem) -> FastModel:
+    """The model of a problem, which is kept as long as that lives.
+
+    Raises:
+        ValueError: as `FastModel`.
+    """
     model = _models.get(problem)
     if model is None:
         model = _models[problem] = FastModel(problem)
-    return model.evaluate(chip_of)
+    return model
 
 
 def period(problem: PartitionProblem, chip_of: Ints) -> float:

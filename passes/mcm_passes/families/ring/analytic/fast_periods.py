@@ -35,12 +35,11 @@ class FastPeriods:
     """
 
     def __init__(self, problem: PartitionProblem, few: int = FEW) -> None:
-        fast_model.refuse_machines(problem)
         self._in_full = few
+        self.problem = problem
+        self.arrays = fast_model.prepared(problem).arrays
         source, target = dependency_edges(problem)
         limits = problem.limits
-        self.problem = problem
-        self.arrays = fast_model.problem_arrays(problem)
         self.rules = RuleArrays(
             edge_source=np.ascontiguousarray(source, np.int32),
             edge_target=np.ascontiguousarray(target, np.int32),
