@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, TypeVar
 
-from msgspec import Meta
+from msgspec import Meta, to_builtins
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.contracts.chips import with_state_wires
@@ -165,8 +165,9 @@ class Manifest:
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
-        placement = [asdict(role) for role in self.placement]
-        return {"schema_version": SCHEMA_VERSION, **asdict(self), "placement": placement}
+        placement = to_builtins(list(self.placement))
+        own = to_builtins(self)
+        return {"schema_version": SCHEMA_VERSION, **own, "placement": placement}
 
 
 def write_manifest(manifest: Manifest, folder: Path) -> None:

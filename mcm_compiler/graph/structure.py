@@ -63,12 +63,14 @@ def check_function(function: onnx.FunctionProto) -> list[Diagnostic]:
     return _check_body(body, (), MAX_SUBGRAPH_DEPTH)[:MAX_FAULTS]
 
 
-def subgraphs_of(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+def subgraphs_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
     """The graphs that the attributes of `node` hold."""
+    found: list[onnx.GraphProto] = []
     for attribute in node.attribute:
         if attribute.HasField("g") or attribute.type == onnx.AttributeProto.GRAPH:
-            yield attribute.g
-        yield from attribute.graphs
+            found.append(attribute.g)
+        found += attribute.graphs
+    return found
 
 
 def all_nodes(graph: onnx.GraphProto | onnx.FunctionProto) -> Iterator[onnx.NodeProto]:

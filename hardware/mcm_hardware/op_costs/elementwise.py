@@ -46,6 +46,9 @@ _MICROSOFT_LANE_OPS: dict[str, int] = {
     "LinearAttentionGate": SIGMOID + EXP + 4, "MurmurHash3": 16,
 }  # fmt: skip
 
+_BY_OPERANDS: dict[str, int] = {"Max": 0, "Min": 0, "Sum": 0, "Mean": 1}
+"""Ops of any number of operands, with lane ops of an element beside those that join them."""
+
 
 def _per_element(lane_ops: int, node: NodeShapes) -> Work:
     return Work(lane_ops=lane_ops * node.out_size())
@@ -68,8 +71,7 @@ def _power(node: NodeShapes) -> Work:
 
 FORMULAS: dict[str, Formula] = {
     **{op: partial(_per_element, lane_ops) for op, lane_ops in _LANE_OPS.items()},
-    **dict.fromkeys(("Max", "Min", "Sum"), partial(_per_operand, 0)),
-    "Mean": partial(_per_operand, 1),
+    **{op: partial(_per_operand, extra) for op, extra in _BY_OPERANDS.items()},
     "Pow": _power,
 }
 """Elementwise ops of the default domain."""
@@ -80,6 +82,8 @@ MICROSOFT_FORMULAS: dict[str, Formula] = {
 """Elementwise ops of `com.microsoft`."""
 
 BY_SHAPES_ALONE: frozenset[tuple[str, str]] = frozenset(
-    {("", op) for op in _LANE_OPS} | {("com.microsoft", op) for op in _MICROSOFT_LANE_OPS}
+    {("", op) for op in (*_LANE_OPS, *_BY_OPERANDS)}
+    | {("com.microsoft", op) for op in _MICROSOFT_LANE_OPS}
 )
-"""Ops whose work follows from shapes and types, whatever their attributes are."""
+"""Ops whose work follows from the shapes and types of their operands and results, whatever their
+attributes are."""

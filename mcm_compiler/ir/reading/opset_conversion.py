@@ -147,7 +147,7 @@ def _stays_as_it_is(node: onnx.NodeProto, given: int, newest: int) -> bool:
 
     Values of other types are refused when onnxruntime loads the model.
     """
-    if any(True for _ in subgraphs_of(node)):
+    if subgraphs_of(node):
         return False
     expected = onnx.defs.get_schema(node.op_type, newest, "").inputs
     value = onnx.helper.make_tensor_value_info

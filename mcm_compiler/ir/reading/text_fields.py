@@ -6,10 +6,10 @@ Protobuf hands such a field over as `bytes`, which neither compares with nor joi
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import onnx
-from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.descriptor import FieldDescriptor
 
 from mcm_compiler.diagnostics import Diagnostic, quote
 
@@ -36,28 +36,37 @@ def check_text(proto: onnx.ModelProto) -> list[Diagnostic]:
 
 def _undecodable(message: Any) -> tuple[str, bytes] | None:
     """Path and content of the first text that is not UTF-8."""
-    texts, parts = _fields(message.DESCRIPTOR)
-    for name, repeated in texts:
-        value = getattr(message, name)
-        for text in value if repeated else (value,):
-            if isinstance(text, bytes):
-                return name, text
-    for name, repeated in parts:
-        if not repeated and not message.HasField(name):
-            continue
-        value = getattr(message, name)
-        for i, part in enumerate(value if repeated else (value,)):
+    parts: list[tuple[_Field, Any]] = []
+    # Only fields that are set: most messages of a large graph have few of theirs.
+    for descriptor, value in message.ListFields():
+        field = _field(descriptor)
+        if field.is_text:
+            for text in value if field.is_list else (value,):
+                if isinstance(text, bytes):
+                    return field.name, text
+        elif field.is_message:
+            parts.append((field, value))
+    for field, value in parts:
+        for i, part in enumerate(value if field.is_list else (value,)):
             if (found := _undecodable(part)) is not None:
-                return f"{found[0]} of {name}[{i}]" if repeated else f"{found[0]} of {name}", found[
-                    1
-                ]
+                place = f"{field.name}[{i}]" if field.is_list else field.name
+                return f"{found[0]} of {place}", found[1]
     return None
 
 
+class _Field(NamedTuple):
+    name: str
+    is_list: bool
+    is_text: bool
+    is_message: bool
+
+
 @cache
-def _fields(kind: Descriptor) -> tuple[list[tuple[str, bool]], list[tuple[str, bool]]]:
-    """Names of the fields with text and of those with messages, and whether they are lists."""
-    fields = list(kind.fields)
-    texts = [f for f in fields if f.type == FieldDescriptor.TYPE_STRING]
-    parts = [f for f in fields if f.message_type is not None]
-    return [(f.name, f.is_repeated) for f in texts], [(f.name, f.is_repeated) for f in parts]
+def _field(descriptor: FieldDescriptor) -> _Field:
+    """What is asked of a field, which its descriptor takes long to tell."""
+    return _Field(
+        descriptor.name,
+        descriptor.is_repeated,
+        descriptor.type == FieldDescriptor.TYPE_STRING,
+        descriptor.message_type is not None,
+    )

@@ -26,7 +26,7 @@ def copy_node(node: ir.Node, value_of: Mapping[ir.Value, ir.Value], name: str) -
         attribute
         if attribute.is_ref() or attribute.type not in _GRAPH_TYPES
         else _copy_graph_attribute(attribute, value_of)
-        for attribute in node.attributes.values()
+        for attribute in node.attributes.data.values()
     ]
     copy = ir.Node(
         node.domain,

@@ -15,6 +15,7 @@ import onnx_ir as ir
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.graph.estimated_dims import is_estimated
 from mcm_compiler.graph.limits import check_value_sizes
+from mcm_compiler.graph.static_shapes import static_dims
 from mcm_compiler.ir.rewriting.writer import DataLocation, proto_with_references
 from mcm_compiler.ir.shapes.contradictions import contradictions, drop_stale_shapes
 from mcm_compiler.ir.shapes.doubtful_shapes import contradicted_by_run, forget_mapped_bodies
@@ -94,6 +95,8 @@ def is_open(value: ir.Value) -> bool:
     """Whether `value` lacks a type, or is a tensor with a dimension that has no size."""
     if not isinstance(value.type, ir.TensorType):
         return value.type is None
+    if static_dims(value.shape) is not None:
+        return False
     return value.shape is None or any(
         not isinstance(dim, int) and not is_estimated(dim) for dim in value.shape
     )

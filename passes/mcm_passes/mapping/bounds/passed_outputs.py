@@ -31,8 +31,9 @@ def outputs_passed_on(problem: PartitionProblem) -> LowerBound:
     """
     best, where, count = 0.0, -1, 0
     if problem.relays:
+        work_s: list[float] = problem.compute_s.tolist()
         for s, relays in _read_by(problem).items():
-            seconds, parts = _longest(problem, s, relays)
+            seconds, parts = _longest(work_s, s, relays)
             if seconds > best:
                 best, where, count = seconds, s, parts
     if where < 0:
@@ -66,11 +67,17 @@ def _read_by(problem: PartitionProblem) -> dict[int, dict[int, float]]:
     return {v: into for v, into in read.items() if len(into) > 1 and not problem.clonable[v]}
 
 
-def _longest(problem: PartitionProblem, s: int, relays: dict[int, float]) -> tuple[float, int]:
-    """The bound that unit s gives, in seconds of the fastest chip, and how many units it takes."""
-    joined_s = float(problem.compute_s[s])
-    units = sorted(relays, key=lambda u: (-float(problem.compute_s[u]), u))
-    work = [float(problem.compute_s[u]) for u in units]
+def _longest(work_s: list[float], s: int, relays: dict[int, float]) -> tuple[float, int]:
+    """The bound that unit s gives, in seconds of the fastest chip, and how many units it takes.
+
+    Args:
+        work_s: seconds of each unit.
+        s: the unit.
+        relays: relay seconds of what it reads of each unit.
+    """
+    joined_s = work_s[s]
+    units = sorted(relays, key=lambda u: (-work_s[u], u))
+    work = [work_s[u] for u in units]
     best, count = 0.0, 0
     total, least, least_alone = 0.0, math.inf, math.inf
     for k, (u, own) in enumerate(zip(units, work, strict=True), start=1):

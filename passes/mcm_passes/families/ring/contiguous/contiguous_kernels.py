@@ -442,7 +442,9 @@ def chain_windows(w: Windows, period_s: float) -> Longs:
     chips = min(w.chips.sram_bytes.size, n)
     least = _least_from(starts.start)
     useful = _first_useful(least, chips)
-    start_of = np.full((chips + 1, n + 1), -1, dtype=np.int32)
+    # Rows are filled as chips come to them: mostly, few chips are tried before nothing fits.
+    start_of = np.empty((chips + 1, n + 1), dtype=np.int32)
+    start_of[0] = -1
     start_of[0, 0] = 0
     following = np.empty(n + 2, dtype=np.int64)
     streamed = _in_time(w.streaming, period_s)
@@ -452,6 +454,7 @@ def chain_windows(w: Windows, period_s: float) -> Longs:
         chip = _Chip(period_s * w.chips.speed[k - 1], w.chips.sram_bytes[k - 1], streamed)
         before, last = lowest, furthest
         lowest, furthest = n + 1, 0
+        start_of[k] = -1
         bound_by_pin = 0
         for i in range(before + 1, n + 1):
             if least[i] > last:
