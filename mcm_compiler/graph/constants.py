@@ -71,14 +71,14 @@ def _gather(graph: ir.Graph, found: dict[ir.Graph, None]) -> None:
 
 def consumed_values(node: ir.Node) -> list[ir.Value]:
     """Distinct values that `node` reads, in order: its inputs, then what its subgraphs capture."""
-    inputs, attributes = node.inputs, node.attributes.data
-    if len(inputs) == 1 and not attributes and inputs[0] is not None:
+    inputs = node.inputs
+    bodies = subgraphs(node) if node.attributes.data else ()
+    if len(inputs) == 1 and inputs[0] is not None and not bodies:
         return [inputs[0]]  # what most ops of a deep graph read
     seen: dict[ir.Value, None] = {v: None for v in inputs if v is not None}
-    if attributes:
-        for graph in subgraphs(node):
-            for value in _captured(graph):
-                seen.setdefault(value)
+    for graph in bodies:
+        for value in _captured(graph):
+            seen.setdefault(value)
     return list(seen)
 
 
