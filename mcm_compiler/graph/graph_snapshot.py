@@ -72,6 +72,7 @@ def _add_graph(graph: ir.Graph, objects: list[Any], parts: list[int]) -> None:
 
 
 def _add_node(node: ir.Node, objects: list[Any], parts: list[int]) -> None:
+    inputs = node.inputs
     objects.append(node)
     parts.append(
         hash(
@@ -80,14 +81,14 @@ def _add_node(node: ir.Node, objects: list[Any], parts: list[int]) -> None:
                 node.op_type,
                 node.overload,
                 node.name,
-                tuple([None if value is None else value.name for value in node.inputs]),
-                tuple(map(id, node.inputs)),
+                tuple([None if value is None else value.name for value in inputs]),
+                tuple(map(id, inputs)),
             )
         )
     )
     parts += _values(node.outputs)
-    if node.attributes:
-        for attribute in node.attributes.values():
+    if attributes := node.attributes.data:
+        for attribute in attributes.values():
             if attribute.is_ref():
                 parts.append(hash((attribute.name, attribute.ref_attr_name)))
             elif attribute.type not in _GRAPHS:

@@ -16,13 +16,14 @@ def draws_random(node: ir.Node, model: ir.Model) -> bool:
         node: the node.
         model: holds the functions; they don't call each other in a circle.
     """
-    if node.domain in ("", "ai.onnx") and "seed" not in node.attributes:
+    if node.domain in ("", "ai.onnx") and "seed" not in node.attributes.data:
         if node.op_type in RANDOM_OPS:
             return True
         if node.op_type == "Dropout" and _may_train(node):
             return True
     bodies = subgraphs(node)
-    if (function := model.functions.get(node.op_identifier())) is not None:
+    functions = model.functions
+    if functions and (function := functions.get(node.op_identifier())) is not None:
         bodies.append(function.graph)
     return any(draws_random(inner, model) for body in bodies for inner in body)
 
@@ -35,7 +36,7 @@ def random_outputs(model: ir.Model) -> tuple[list[str], list[ir.Node]]:
         if draws_random(node, model):
             nodes.append(node)
             drawn.update(node.outputs)
-        elif any(value in drawn for value in consumed_values(node)):
+        elif drawn and not drawn.isdisjoint(consumed_values(node)):
             drawn.update(node.outputs)
     names = dict.fromkeys(v.name or "" for v in model.graph.outputs if v in drawn)
     return list(names), nodes
