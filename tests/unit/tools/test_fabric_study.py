@@ -77,6 +77,21 @@ def test_a_learned_flow_wins_only_where_its_interval_says_so(
     assert found[2].low == pytest.approx(0.9)
 
 
+def test_a_network_of_another_lowering_is_refused_and_the_blocks_are_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(REPRODUCE / "fabrics"))
+    monkeypatch.delitem(sys.modules, "lcm_study", raising=False)
+    import lcm_adaptivity as study
+
+    assert study.refusal() == "MCM-M053"
+    (plain,) = study.blocks(fabric_12(), 0, 1)
+    (changed,) = study.blocks(fabric_12(), 0, 1, rules=study.CHANGED)
+    assert plain.name == changed.name
+    # Streams are read more often.
+    assert changed.flits.sum() > plain.flits.sum()
+
+
 def test_the_published_measurements_are_what_the_judge_says() -> None:
     """Arrays, card, make, lowering and physics fit together; exact labels are measured anew."""
     path = REPRODUCE / "data" / "fabric_measurements.npz"

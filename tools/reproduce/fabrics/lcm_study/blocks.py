@@ -11,6 +11,7 @@ from mcm_compiler.contracts.fabrics.legality import faults_of_problem
 from mcm_compiler.contracts.fabrics.problem import MappingProblem
 from mcm_compiler.contracts.fabrics.target import UnitChoice
 from mcm_compiler.diagnostics import CompileError
+from mcm_hardware.families.fabric.layout.rules import RULES, LayoutRules
 from mcm_hardware.families.fabric.layout.subgraph_layout import mapping_problem
 from mcm_models.blocks.random_blocks import FAMILIES, random_block
 from mcm_passes.families.fabric.formulas.facts import bound_of
@@ -20,7 +21,12 @@ TRAINING, HELD_OUT = 0, 1_000_000
 
 
 def blocks(
-    fabric: Fabric, first: int, count: int, fewest_units: int = 20, most_cycles: float = 2500
+    fabric: Fabric,
+    first: int,
+    count: int,
+    fewest_units: int = 20,
+    most_cycles: float = 2500,
+    rules: LayoutRules = RULES,
 ) -> Iterator[MappingProblem]:
     """The first so many blocks from a seed on that are not too small, and are measured soon.
 
@@ -30,6 +36,7 @@ def blocks(
         count: how many.
         fewest_units: units that a block has at least.
         most_cycles: bound of its period at most.
+        rules: of the lowering.
     """
     seed = first
     while count:
@@ -37,7 +44,7 @@ def blocks(
         choice = UnitChoice(compute_units=block.compute_units, seed=seed)
         seed += 1
         try:
-            problem = mapping_problem(block.model, fabric, choice)
+            problem = mapping_problem(block.model, fabric, choice, rules)
         except CompileError:  # a block that does not fit is drawn anew
             continue
         if (
