@@ -125,7 +125,7 @@ class _Run:
             preserves=_names(step.preserves),
             drops=_names(step.invalidates),
         )
-        _check_result(step, self._model, modified)
+        _check_result(step, self._model)
         self._manager.timings.append((step.name, time.perf_counter() - start))
         if self._manager.after is not None:
             self._manager.after(step, self._model)
@@ -208,18 +208,9 @@ def _names(keys: Sequence[AnyKey]) -> tuple[str, ...]:
     return tuple(key.name for key in keys)
 
 
-def _check_result(step: Pass, model: ir.Model, modified: bool | None) -> None:
-    """Checks what a pass left behind.
-
-    Args:
-        step: the pass.
-        model: as it left it.
-        modified: whether it changed the graph, None if it does not say; where it did not, the
-            invariants hold as before it.
-    """
+def _check_result(step: Pass, model: ir.Model) -> None:
     broken = [f"did not provide '{k.name}'" for k in step.provides if not k.present(model)]
-    if modified is not False:
-        broken += check_invariants(model)
+    broken += check_invariants(model)
     if broken:
         raise CompileError(
             [

@@ -65,8 +65,9 @@ class Break(Pass):
     name: ClassVar[str] = "test_break"
     summary: ClassVar[str] = "breaks an invariant, or raises"
     how: str = "name"
+    says: bool | None = None
 
-    def run(self, model: ir.Model, context: PassContext) -> None:
+    def run(self, model: ir.Model, context: PassContext) -> bool | None:
         nodes = list(model.graph)
         if self.how == "name":
             nodes[0].name = nodes[1].name
@@ -79,6 +80,7 @@ class Break(Pass):
             nodes[0].name = None
         else:
             raise RuntimeError(self.how)
+        return self.says
 
 
 @dataclass(frozen=True)
@@ -173,9 +175,12 @@ def test_facts_that_the_model_has_already_count(model: ir.Model) -> None:
         ("unnamed", "a node of type 'MatMul' has no name"),
     ],
 )
-def test_a_pass_that_breaks_an_invariant_is_named(model: ir.Model, how: str, part: str) -> None:
+@pytest.mark.parametrize("says", [None, False], ids=["silent", "says that it changed nothing"])
+def test_a_pass_that_breaks_an_invariant_is_named(
+    model: ir.Model, how: str, part: str, says: bool | None
+) -> None:
     with pytest.raises(CompileError) as caught:
-        PassManager((Break(how),)).run(model, _context([]))
+        PassManager((Break(how, says),)).run(model, _context([]))
     assert set(_codes(caught)) == {"MCM-X005"}
     assert "pass 'test_break'" in str(caught.value)
     assert part in str(caught.value)
