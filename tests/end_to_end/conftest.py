@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import glob
+import os
+import re
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,41 @@ from mcm_compiler.options import CompileOptions
 from tests.end_to_end.warm_command import warm_command
 
 Mcmc = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def assert_told_alone(done: subprocess.CompletedProcess[str], code: str) -> None:
+    """Says that a command was refused with one diagnostic, with its place and a hint."""
+    assert done.returncode == 1, done.stderr
+    assert re.findall(r"error\[(MCM-\w+)\]", done.stderr) == [code], done.stderr
+    assert "\n  at: " in done.stderr
+    assert "\n  hint: " in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def shell_output(
+    script: str, folder: Path, commands: Sequence[Path], variables: Mapping[str, str]
+) -> str:
+    """What a script of bash prints that ends well.
+
+    Args:
+        script: its text.
+        folder: in which it runs.
+        commands: folders that come first on its path.
+        variables: beside this process's own but for those of Python and of GitHub.
+    """
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "GITHUB_"))}
+    path = os.pathsep.join([*map(str, commands), inherited["PATH"]])
+    done = subprocess.run(
+        ["bash", "-eo", "pipefail", "-c", script],
+        cwd=folder,
+        env={**inherited, "PATH": path, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"$ {script}\n{done.stdout}"
+    return done.stdout
 
 
 @pytest.fixture(scope="session")

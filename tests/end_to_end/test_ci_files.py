@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -16,6 +15,7 @@ import pytest
 import yaml
 
 from mcm_compiler.cli.main import VERBS
+from tests.end_to_end.conftest import shell_output
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "docs" / "how-to" / "examples"
@@ -43,21 +43,9 @@ def project(tmp_path_factory):
 
 
 def run(script, folder, **variables):
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "GITHUB_"))}
-    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
-    done = subprocess.run(
-        ["bash", "-eo", "pipefail", "-c", script],
-        cwd=folder,
-        # Kernels lie where all tests have them.
-        env={**environment, **variables}
-        | {"NUMBA_CACHE_DIR": os.environ.get("NUMBA_CACHE_DIR", "")},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, f"{script}\n{done.stdout}"
-    return done.stdout
+    # Kernels lie where all tests have them.
+    kernels = {"NUMBA_CACHE_DIR": os.environ.get("NUMBA_CACHE_DIR", "")}
+    return shell_output(script, folder, [Path(sys.executable).parent], variables | kernels)
 
 
 def test_the_action_builds_and_summarises(project):

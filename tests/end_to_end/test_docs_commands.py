@@ -10,10 +10,8 @@ pages call it a hundred times.
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import subprocess
 import sys
 import textwrap
 from collections.abc import Callable, Mapping
@@ -27,6 +25,7 @@ import pytest
 
 from mcm_compiler.cli.main import cli
 from mcm_compiler.diagnostics.catalog import catalog
+from tests.end_to_end.conftest import shell_output
 
 Run = Callable[..., str]
 
@@ -45,20 +44,10 @@ _COMMAND = re.compile(r"^\$ ((?:[^\n]*\\\n)*[^\n]*)\n?((?:(?!\$ )[^\n]*\n)*)", f
 def run(tmp_path: Path, warm_mcmc: Path) -> Run:
     """Runs a command of a page in its folder, and returns what it prints, if it ends well."""
 
+    commands = (warm_mcmc.parent, Path(sys.executable).parent)
+
     def output(command: str, variables: Mapping[str, str] = MappingProxyType({})) -> str:
-        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "GITHUB_"))}
-        first = (str(warm_mcmc.parent), str(Path(sys.executable).parent), inherited["PATH"])
-        done = subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", command],
-            cwd=tmp_path,
-            env={**inherited, "PATH": os.pathsep.join(first), **variables},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, f"$ {command}\n{done.stdout}"
-        return done.stdout
+        return shell_output(f"set -u; {command}", tmp_path, commands, variables)
 
     return output
 

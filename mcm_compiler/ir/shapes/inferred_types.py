@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import onnx
 import onnx_ir as ir
 
-from mcm_compiler.graph.constants import subgraphs
+from mcm_compiler.graph.constants import graphs_of
 from mcm_compiler.graph.map_types import shape_from_proto, type_from_proto
 
 
@@ -19,7 +19,7 @@ def take_types(model: ir.Model, inferred: Sequence[onnx.GraphProto]) -> None:
         inferred: of the main graph and all within it, in the order of `all_graphs`.
     """
     shared: dict[tuple[int | None, ...], ir.Shape] = {}
-    for graph, typed in zip(_graphs(model.graph), inferred, strict=True):
+    for graph, typed in zip(graphs_of(model), inferred, strict=True):
         values = {v.name: v for node in graph for v in node.outputs if v.name}
         if graph is not model.graph:
             values |= {v.name: v for v in graph.inputs if v.name}
@@ -47,12 +47,3 @@ def _take(
                     shape = shape.copy(frozen=False)
                     shape[axis] = None
             value.shape = shape
-
-
-def _graphs(graph: ir.Graph) -> Iterator[ir.Graph]:
-    """`graph` and the graphs within it, as `all_graphs` goes through those of a file."""
-    yield graph
-    for node in graph:
-        if node.attributes:
-            for inner in subgraphs(node):
-                yield from _graphs(inner)
