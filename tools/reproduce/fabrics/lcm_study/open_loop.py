@@ -22,7 +22,7 @@ from mcm_hardware.families.fabric.measuring.laid_out import (
     unit_arrays,
 )
 from mcm_hardware.families.fabric.measuring.mesh_kernels import fresh_mesh, push, switch
-from mcm_hardware.families.fabric.measuring.play_state import fresh_play, fresh_queues
+from mcm_hardware.families.fabric.measuring.play_state import HELD, fresh_play, fresh_queues
 
 
 class Traffic(NamedTuple):
@@ -104,7 +104,7 @@ def _play(
     nodes, streams = len(site), len(arrays.source)
     trees = lay_trees(arrays, mesh, site, np.zeros(streams, np.int32))
     play = fresh_play(arrays, mesh, trees, site)
-    switches = fresh_mesh(play, np.zeros(streams, np.int32), fresh_queues(mesh))
+    switches = fresh_mesh(play, fresh_queues(mesh))
     last = warm_up + cycles
     # What a node made, in order, and when; and of each stream what arrives next.
     made_for = np.zeros((nodes, last), np.int32)
@@ -132,9 +132,9 @@ def _play(
                 made_for[node, made[node]], made_at[node, made[node]] = drawn, now
                 made[node] += 1
             place = ports + site[node]
-            if left[node] < made[node] and switches.queues.held[place] == 0:
+            if left[node] < made[node] and switches.queues.inputs[place, HELD] == 0:
                 stream = node * nodes + made_for[node, left[node]]
-                push(play, switches, place, trees.root[stream], now)
+                push(play, switches, place, trees.root[stream], now, now)
                 left[node] += 1
         switch(play, switches, now)
         play.agenda.counts[1] = 0

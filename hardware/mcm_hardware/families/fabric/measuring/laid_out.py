@@ -1,9 +1,9 @@
 """A mapped problem as arrays for the player: trees of streams, inputs of switches, shared channels.
 
-A *node* is a stream at a switch of its tree. It goes on by *ways*: bits 0 to 3 are the links in the
-four directions, bits 4 and up the sites of the switch. An *input* of the mesh is a virtual channel
-of a link (`2 link + turn`), or the port of a site (`8 switches + site`). An *output* is a link, or
-a site (`4 switches + site`).
+A *node* is a stream at a switch of its tree. It goes on by *branches*: outputs of the switch, links
+before sites. Branches of a node follow each other, and a node goes by the number of its first one.
+An *input* of the mesh is a virtual channel of a link (`2 link + turn`), or the port of a site
+(`8 switches + site`). An *output* is a link, or a site (`4 switches + site`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, Fabric
 from mcm_compiler.contracts.fabrics.problem import MappingProblem
 
 LINKS = 4
-"""Ways of a node that are links; those behind them are sites."""
+"""Links that leave a switch."""
+
+TOGETHER, OUT, INTO, TO = 0, 1, 2, 3
+"""Columns of `TreeArrays.branches`."""
 
 
 class UnitArrays(NamedTuple):
@@ -67,6 +70,7 @@ class MeshArrays(NamedTuple):
         position: `[8 switches + S]`, of each input among those of the switch that it leads to; -1
             for links that lead nowhere.
         inputs: `[switches]`, how many there are.
+        circle: `[8 switches + S]`, how many there are at the switch that each input leads to.
         channel: `[S]`, memory channel of each site, or -1.
         num_channels: memory channels.
         banks: as in `Fabric`, like the rest.
@@ -81,6 +85,7 @@ class MeshArrays(NamedTuple):
     place: Ints
     position: Ints
     inputs: Ints
+    circle: Ints
     channel: Ints
     num_channels: int
     banks: int
@@ -95,11 +100,10 @@ class TreeArrays(NamedTuple):
 
     Attributes:
         root: `[E]`, node at the source.
-        node_switch: `[Y]`.
-        node_stream: `[Y]`.
-        ways: `[Y]`, bit mask.
-        child: `[Y, 4]`, node behind each link, or -1.
-        leaf_at: `[Y, places]`, destination at each site of the switch, or -1.
+        branches: `[B, 4]`, in columns: `TOGETHER`, at the first of a node, a bit mask of as many
+            ones as it has branches; `OUT`, the output; `INTO`, the input behind it, which is the
+            one behind the last where the output is a site; `TO`, the node behind a link, or the
+            destination at a site.
         distance: `[L]`, links between source and destination.
         job_ptr: `[channels + 1]`, CSR of `job`.
         job: streams that memory channels serve, by unit: e for one that leaves, `-1 - l` for a
@@ -107,11 +111,7 @@ class TreeArrays(NamedTuple):
     """
 
     root: Ints
-    node_switch: Ints
-    node_stream: Ints
-    ways: Ints
-    child: Ints
-    leaf_at: Ints
+    branches: Ints
     distance: Ints
     job_ptr: Ints
     job: Ints
@@ -151,6 +151,8 @@ def mesh_arrays(fabric: Fabric) -> MeshArrays:
     place[by_switch] = np.arange(fabric.num_sites) - first[fabric.switch[by_switch]]
     position = np.full(8 * switches + fabric.num_sites, -1, np.int32)
     inputs = np.zeros(switches, np.int32)
+    leads_to = np.zeros(8 * switches + fabric.num_sites, np.int32)
+    leads_to[8 * switches :] = fabric.switch
     for link in range(LINKS * switches):
         row, col = divmod(link // LINKS, fabric.cols)
         row += (0, 0, -1, 1)[link % LINKS]
@@ -158,6 +160,7 @@ def mesh_arrays(fabric: Fabric) -> MeshArrays:
         if 0 <= row < fabric.rows and 0 <= col < fabric.cols:
             to = row * fabric.cols + col
             position[2 * link : 2 * link + 2] = inputs[to], inputs[to] + 1
+            leads_to[2 * link : 2 * link + 2] = to
             inputs[to] += 2
     links = inputs.copy()
     position[8 * switches :] = links[fabric.switch] + place
@@ -168,6 +171,7 @@ def mesh_arrays(fabric: Fabric) -> MeshArrays:
         place,
         position,
         inputs,
+        inputs[leads_to],
         fabric.channel,
         fabric.num_channels,
         fabric.banks,
@@ -197,34 +201,75 @@ def lay_trees(units: UnitArrays, mesh: MeshArrays, site: Ints, turn: Ints) -> Tr
         distance[leaf] = abs(a // cols - b // cols) + abs(a % cols - b % cols)
         room += distance[leaf]
     root = np.empty(streams, np.int32)
-    node_switch = np.empty(room, np.int32)
-    node_stream = np.empty(room, np.int32)
-    ways = np.zeros(room, np.int32)
+    at = np.empty(room, np.int32)
+    stream = np.empty(room, np.int32)
     child = np.full((room, LINKS), -1, np.int32)
     leaf_at = np.full((room, np.max(mesh.place) + 1), -1, np.int32)
     nodes = 0
     for e in range(streams):
         root[e] = nodes
-        node_switch[nodes], node_stream[nodes] = mesh.switch[site[units.source[e]]], e
+        at[nodes], stream[nodes] = mesh.switch[site[units.source[e]]], e
         nodes += 1
         for leaf in range(units.leaf_ptr[e], units.leaf_ptr[e + 1]):
             place = site[units.leaf[leaf]]
             target = mesh.switch[place]
             node = root[e]
-            while node_switch[node] != target:
-                way = _way(int(node_switch[node]), int(target), turn[e], cols)
+            while at[node] != target:
+                way = _way(int(at[node]), int(target), turn[e], cols)
                 if child[node, way] < 0:
                     child[node, way] = nodes
-                    ways[node] |= 1 << way
                     step = 1 if way == 0 else -1 if way == 1 else -cols if way == 2 else cols
-                    node_switch[nodes] = node_switch[node] + step
-                    node_stream[nodes] = e
+                    at[nodes], stream[nodes] = at[node] + step, e
                     nodes += 1
                 node = child[node, way]
-            ways[node] |= 1 << (LINKS + mesh.place[place])
             leaf_at[node, mesh.place[place]] = leaf
+    first, branches = _branches(units, mesh, site, turn, (at[:nodes], stream, child, leaf_at))
     job_ptr, job = _jobs(units, mesh, site)
-    return TreeArrays(root, node_switch, node_stream, ways, child, leaf_at, distance, job_ptr, job)
+    return TreeArrays(first[root], branches, distance, job_ptr, job)
+
+
+@inner_njit
+def _branches(
+    units: UnitArrays,
+    mesh: MeshArrays,
+    site: Ints,
+    turn: Ints,
+    nodes: tuple[Ints, Ints, Ints, Ints],
+) -> tuple[Ints, Ints]:
+    """The first branch of each node, and `branches` of `TreeArrays`.
+
+    Args:
+        units: the problem.
+        mesh: the fabric.
+        site: `[U]`.
+        turn: `[E]`.
+        nodes: `[Y]`, switch of each; `[Y]`, stream; `[Y, 4]`, node behind each link, or -1; and
+            `[Y, places]`, destination at each site of the switch, or -1.
+    """
+    at, stream, child, leaf_at = nodes
+    # Links lead to all nodes but roots.
+    branches = np.zeros((len(at) - len(units.source) + len(units.leaf), 4), np.int32)
+    first = np.empty(len(at), np.int32)
+    nowhere = len(mesh.position)
+    count = 0
+    for node in range(len(at)):
+        first[node] = count
+        for way in range(LINKS):
+            if child[node, way] >= 0:
+                out = LINKS * at[node] + way
+                branches[count, OUT], branches[count, INTO] = out, 2 * out + turn[stream[node]]
+                branches[count, TO] = child[node, way]
+                count += 1
+        for leaf in leaf_at[node]:
+            if leaf >= 0:
+                branches[count, OUT] = LINKS * len(mesh.inputs) + site[units.leaf[leaf]]
+                branches[count, INTO], branches[count, TO] = nowhere, leaf
+                count += 1
+        branches[first[node], TOGETHER] = (1 << (count - first[node])) - 1
+    for branch in range(count):
+        if branches[branch, INTO] < nowhere:
+            branches[branch, TO] = first[branches[branch, TO]]
+    return first, branches
 
 
 @inner_njit

@@ -61,23 +61,32 @@ class UnitState(NamedTuple):
 
 
 class QueueState(NamedTuple):
-    """Flits at the inputs of switches.
+    """Flits at the inputs of switches, and whose turn it is at outputs.
+
+    What is used together lies together: a cycle goes through more of it than a processor has near.
 
     Attributes:
-        node: `[inputs, fifo]`, queue at each input, as a ring.
-        ready: `[inputs, fifo]`, cycle from which each may go on.
-        head: `[inputs]`, first entry of the ring.
-        held: `[inputs]`, entries, those under way to it included.
-        left: `[inputs]`, ways that the first entry has not gone.
-        turn_out: `[4 switches + S]`, whose turn it is at each output.
+        inputs: `[inputs + 1, 8 + fifo]`, a queue each, as a ring, in columns: `HEAD`, its first
+            entry; `HELD`, entries, those under way to it included; `LEFT`, bit mask of the branches
+            that the first one has not gone; `LISTED`, where the input stands on the agenda;
+            `POSITION` and `CIRCLE` as in `MeshArrays`; and from `ENTRIES` on the node of each
+            entry. The last input stands behind all sites and is always empty.
+        ready: `[inputs + 1, fifo]`, cycle from which each entry may go on.
+        outputs: `[4 switches + S, 8]`, in columns: `TURN`, whose turn it is; and notes of one
+            cycle: `ASKED`, 1 where the output was asked for; `SERVES`, the input that is served;
+            `NEAREST`, its distance from its turn; `BRANCH`, the branch that its flit goes.
     """
 
-    node: Ints
+    inputs: Ints
     ready: Longs
-    head: Longs
-    held: Longs
-    left: Ints
-    turn_out: Longs
+    outputs: Ints
+
+
+HEAD, HELD, LEFT, LISTED, POSITION, CIRCLE, ENTRIES = 0, 1, 2, 3, 4, 5, 8
+"""Columns of `QueueState.inputs`."""
+
+TURN, ASKED, SERVES, NEAREST, BRANCH = 0, 1, 2, 3, 4
+"""Columns of `QueueState.outputs`."""
 
 
 class Calendar(NamedTuple):
@@ -86,6 +95,8 @@ class Calendar(NamedTuple):
     Attributes:
         arrivals: `[near slots, S]`, destinations at which a flit arrives.
         num_arrivals: `[near slots]`.
+        starts: `[near slots, inputs]`, inputs whose first flit arrives at the switch.
+        num_starts: `[near slots]`.
         credits: `[slots, L]`, destinations whose credits are back.
         amounts: `[slots, L]`, how many.
         num_credits: `[slots]`.
@@ -93,6 +104,8 @@ class Calendar(NamedTuple):
 
     arrivals: Ints
     num_arrivals: Longs
+    starts: Ints
+    num_starts: Longs
     credits: Ints
     amounts: Longs
     num_credits: Longs
@@ -106,8 +119,7 @@ class Agenda(NamedTuple):
         actor_listed: `[U + channels]`.
         ports: `[2 U]`, units whose port may take a flit.
         port_listed: `[U]`.
-        inputs: `[inputs]`, those of switches that hold flits.
-        input_at: `[inputs]`, where each is listed, or -1.
+        inputs: `[inputs]`, those of switches whose first flit may go on.
         counts: `[4]`, entries of `actors`, `ports` and `inputs`, and the cycle in which the next
             firing ends, or -1.
     """
@@ -117,7 +129,6 @@ class Agenda(NamedTuple):
     ports: Ints
     port_listed: Bools
     inputs: Ints
-    input_at: Ints
     counts: Longs
 
 
@@ -184,15 +195,13 @@ def fresh_units(units: UnitArrays, mesh: MeshArrays) -> UnitState:
 @inner_njit
 def fresh_queues(mesh: MeshArrays) -> QueueState:
     """The mesh is empty."""
-    inputs = len(mesh.position)
-    return QueueState(
-        np.zeros((inputs, mesh.fifo), np.int32),
-        np.zeros((inputs, mesh.fifo), np.int64),
-        np.zeros(inputs, np.int64),
-        np.zeros(inputs, np.int64),
-        np.zeros(inputs, np.int32),
-        np.zeros(4 * len(mesh.inputs) + len(mesh.switch), np.int64),
-    )
+    count = len(mesh.position)
+    inputs = np.zeros((count + 1, ENTRIES + mesh.fifo), np.int32)
+    inputs[:count, POSITION] = mesh.position
+    inputs[:count, CIRCLE] = mesh.circle
+    ready = np.zeros((count + 1, mesh.fifo), np.int64)
+    outputs = np.zeros((4 * len(mesh.inputs) + len(mesh.switch), 8), np.int32)
+    return QueueState(inputs, ready, outputs)
 
 
 @inner_njit
@@ -206,6 +215,8 @@ def fresh_calendar(mesh: MeshArrays, trees: TreeArrays) -> Calendar:
     leaves = len(trees.distance)
     return Calendar(
         np.zeros((near, len(mesh.switch)), np.int32),
+        np.zeros(near, np.int64),
+        np.zeros((near, len(mesh.position)), np.int32),
         np.zeros(near, np.int64),
         np.zeros((slots, leaves), np.int32),
         np.zeros((slots, leaves), np.int64),
@@ -230,7 +241,6 @@ def fresh_agenda(units: UnitArrays, mesh: MeshArrays) -> Agenda:
         np.zeros(2 * count, np.int32),
         np.zeros(count, np.bool_),
         np.zeros(inputs, np.int32),
-        np.full(inputs, -1, np.int32),
         np.array([num_actors, 0, 0, -1], np.int64),
     )
 

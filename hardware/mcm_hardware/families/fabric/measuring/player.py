@@ -19,7 +19,6 @@ from mcm_hardware.families.fabric.measuring.mesh_kernels import (
     Mesh,
     arrive,
     fill_ports,
-    first_ready,
     fresh_mesh,
     switch,
 )
@@ -74,7 +73,7 @@ def play_mapping(
     _, most_samples, _ = limits
     trees = lay_trees(arrays, mesh, site, turn)
     play = fresh_play(arrays, mesh, trees, site)
-    switches = fresh_mesh(play, turn, fresh_queues(mesh))
+    switches = fresh_mesh(play, fresh_queues(mesh))
     ends = np.zeros(most_samples, np.int64)
     seen = np.zeros((most_samples, 2), np.int64)
     done, first, work = _play(play, switches, limits, ends, seen)
@@ -105,7 +104,7 @@ def _play(
         if moved or play.agenda.counts[ACTORS] > 0 or play.agenda.counts[PORTS] > 0:
             now += 1
         else:
-            after = _next_change(play, switches, now)
+            after = _next_change(play, now)
             if after < 0:
                 return done, -1, work
             now = after
@@ -140,12 +139,12 @@ def _samples_ended(play: Play) -> int:
 
 
 @borrowing
-def _next_change(play: Play, switches: Mesh, now: int) -> int:
+def _next_change(play: Play, now: int) -> int:
     """The next cycle in which anything can happen, where nothing happens in between; -1 if none."""
-    soonest = first_ready(play, switches, now)
-    for later in (play.agenda.counts[NEXT_END], _next_in_calendar(play.calendar, now)):
-        if later >= 0 and (soonest < 0 or later < soonest):
-            soonest = later
+    soonest = play.agenda.counts[NEXT_END]
+    later = _next_in_calendar(play.calendar, now)
+    if later >= 0 and (soonest < 0 or later < soonest):
+        soonest = later
     return soonest
 
 
@@ -156,6 +155,7 @@ def _next_in_calendar(calendar: Calendar, now: int) -> int:
             return now + after
         # Further round, slots of arrivals are those of cycles before.
         slot = (now + after) % len(calendar.num_arrivals)
-        if after <= len(calendar.num_arrivals) and calendar.num_arrivals[slot] > 0:
+        near = after <= len(calendar.num_arrivals)
+        if near and calendar.num_arrivals[slot] + calendar.num_starts[slot] > 0:
             return now + after
     return -1

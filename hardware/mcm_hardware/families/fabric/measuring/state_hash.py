@@ -9,6 +9,11 @@ from mcm_compiler.contracts.fabrics.fabric import COMPUTE
 from mcm_hardware.families.fabric.measuring.kernels import borrowing
 from mcm_hardware.families.fabric.measuring.laid_out import MeshArrays, UnitArrays
 from mcm_hardware.families.fabric.measuring.play_state import (
+    ENTRIES,
+    HEAD,
+    HELD,
+    LEFT,
+    TURN,
     Calendar,
     Play,
     QueueState,
@@ -44,9 +49,9 @@ def hash_state(play: Play, queues: QueueState, now: int, done: int, total: Longs
         _mix_in(total, FACTS * u + 3, turns)
     for channel in range(mesh.num_channels):
         _mix_in(total, FACTS * channel + 4, units.turn_channel[channel])
-    for out in range(len(queues.turn_out)):
-        if queues.turn_out[out] != 0:
-            _mix_in(total, FACTS * out + 5, queues.turn_out[out])
+    for out in range(len(queues.outputs)):
+        if queues.outputs[out, TURN] != 0:
+            _mix_in(total, FACTS * out + 5, queues.outputs[out, TURN])
     _hash_queues(total, mesh, queues, now)
     _hash_calendar(total, play.calendar, now)
     _mix_in(total, 1 << 50, done % mesh.banks)
@@ -68,14 +73,16 @@ def _hash_streams(total: Longs, arrays: UnitArrays, streams: StreamState, done: 
 
 @borrowing
 def _hash_queues(total: Longs, mesh: MeshArrays, queues: QueueState, now: int) -> None:
+    inputs = queues.inputs
     for place in range(len(mesh.position)):
-        for k in range(queues.held[place]):
-            entry = (queues.head[place] + k) % mesh.fifo
+        held = inputs[place, HELD]
+        for k in range(held):
+            entry = (inputs[place, HEAD] + k) % mesh.fifo
             wait = max(queues.ready[place, entry] - now, 0)
             key = FACTS * (mesh.fifo * place + k) + 13
-            _mix_in(total, key, (wait << 32) | queues.node[place, entry])
-        if queues.held[place] > 0:
-            _mix_in(total, FACTS * place + 14, queues.left[place])
+            _mix_in(total, key, (wait << 32) | inputs[place, ENTRIES + entry])
+        if held > 0:
+            _mix_in(total, FACTS * place + 14, inputs[place, LEFT])
 
 
 @borrowing
