@@ -28,6 +28,7 @@ LEAST_EVALUATIONS = 200
     further=at_least(0),
     mappings=at_least(1),
     measured_mappings=at_least(1),
+    measured_hops=at_least(1),
 )
 class Level:
     """A level of effort.
@@ -48,6 +49,8 @@ class Level:
         mapping_model: text form of the mapping model that it asks.
         mappings: mappings of a chip that the model may be asked about.
         measured_mappings: mappings of a chip that may be measured.
+        measured_hops: hops of flits that may be played to measure them, all together, as estimated
+            beforehand; where chips are so large that one mapping takes more, one is measured.
         objective_strategy: text form of the strategy for objectives that strategies for the period
             cannot be asked for.
 
@@ -68,6 +71,7 @@ class Level:
     mapping_model: str = "auto"
     mappings: int = 100_000
     measured_mappings: int = 6
+    measured_hops: int = 2 * 10**9
     objective_strategy: str = "frontier"
 
     def __post_init__(self) -> None:

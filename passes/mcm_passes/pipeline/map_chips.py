@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
+from mcm_compiler.contracts.fabrics.fabric import Fabric
 from mcm_compiler.contracts.fabrics.legality import faults_of_mapping, faults_of_problem
 from mcm_compiler.contracts.fabrics.mappers import Mapper, MapperAnswer, MapperRequest
 from mcm_compiler.contracts.fabrics.models import (
@@ -27,6 +28,9 @@ from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.registry import MAPPERS, MAPPING_MODELS
 from mcm_compiler.text import spec_text
 from mcm_passes.pipeline.remembering_judge import RememberingJudge
+
+PLAYED = 100
+"""Samples that are played to measure a mapping, about, where no state comes back."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +88,7 @@ class _Search:
             self._model = self._model.chosen_for(*kind)
         if isinstance(self._model, LearnedMappingModel):
             self._model.check_learned_of(*kind)
+        self._hops = level.measured_hops
         self._request = MapperRequest(
             evaluations=options.samples or level.mappings,
             measurements=level.measured_mappings,
@@ -124,9 +129,10 @@ class _Search:
     def _mapped(self, chip: int, problem: MappingProblem) -> MappedChip:
         fabric, judge = self._target.fabric, self._judge
         prepared = self._model.prepared(problem, fabric)
-        answer = self._mapper.map(
-            problem, fabric, prepared, judge, self._request, self._context.progress
-        )
+        request = self._request
+        affordable = int(self._hops / _hops_of_a_play(problem, fabric))
+        request = replace(request, measurements=int(np.clip(affordable, 1, request.measurements)))
+        answer = self._mapper.map(problem, fabric, prepared, judge, request, self._context.progress)
         _check_answer(answer, problem, self._target, self._mapper.name)
         # What a mapper says of its mapping is not taken for granted, what the judge said is.
         measured = judge.measure(problem, fabric, answer.mapping)
@@ -140,6 +146,16 @@ class _Search:
             error=float(measured.error[0]),
             method=f"{self._mapper.name} by {self._model.name}",
         )
+
+
+def _hops_of_a_play(problem: MappingProblem, fabric: Fabric) -> float:
+    """About how many hops of flits are played to measure a mapping.
+
+    Flits go to each of their destinations, as far as two sites are apart on average, in each of
+    `PLAYED` samples.
+    """
+    flits = int(np.repeat(problem.flits, np.diff(problem.leaf_ptr)).sum())
+    return PLAYED * max(flits, 1) * ((fabric.rows + fabric.cols) / 3 + 1)
 
 
 def _check_answer(

@@ -7,7 +7,7 @@ weight. (What a round of measuring brings is in `docs/explanation/learned-mappin
 has none of it.) Folds are those of `lcm_accuracy.py`. Answers are the network's own, without the
 threshold below which mappers leave the formula as it is, so that figures differ a little from
 there. Last, it learns from blocks of up to so many units and is asked about larger ones, with
-formula and ridge beside it on the same blocks.
+formula and ridge beside it on the same blocks; the largest are those of `lcm_large_blocks.py`.
 
 Each row is written as soon as it is done; rows that are there are not made again. `--page` writes
 tables into `docs/results/fabrics.md`.
@@ -27,6 +27,8 @@ from typing import Any
 
 import numpy as np
 from lcm_accuracy import FOLDS, LAYOUT, Guesses, read, ridge_guesses
+from lcm_large_blocks import ABOVE
+from lcm_large_blocks import OUT as LARGE_BLOCKS
 from lcm_study.tables import between_marks, figures_table
 
 from mcm_compiler.arrays.types import Floats
@@ -47,7 +49,7 @@ ROOT = Path(__file__).resolve().parents[3]
 RECORD = ROOT / "tools" / "reproduce" / "data" / "lcm_ablations.json"
 PAGE = ROOT / "docs" / "results" / "fabrics.md"
 
-SIZES = ((30, 45), (40, 55))
+SIZES = ((30, 45), (40, 55), (55, 75))
 """Units of the largest block that is learned from, and that blocks that are asked about exceed."""
 
 _TIMES = slice(0, GLOBAL_COLUMNS.index("logarithm of the bound in cycles, over 10"))
@@ -163,10 +165,13 @@ def by_folds(
 
 
 def beyond(
-    data: MappingData, seen: Sequence[SeenGraph], sizes: tuple[int, int], seeds: int
+    data: MappingData, sizes: tuple[int, int], seeds: int
 ) -> dict[str, list[dict[str, float]]]:
     """Figures on blocks larger than those that were learned from."""
     most, above = sizes
+    if above >= ABOVE:
+        data = dataclasses.replace(data, graphs=(*data.graphs, *read(LARGE_BLOCKS).graphs))
+    seen = seen_graphs(data.fabric, data.graphs)
     units = np.array([len(graph.problem.kind) for graph in data.graphs])
     small, large = np.flatnonzero(units <= most), np.flatnonzero(units > above)
     asked = [data.graphs[k] for k in large.tolist()]
@@ -222,7 +227,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         name = f"up to {sizes[0]} units, asked above {sizes[1]}"
         if name not in record["sizes"]:
             began = time.process_time()
-            keep("sizes", name, beyond(data, seen, sizes, given.seeds), began)
+            keep("sizes", name, beyond(data, sizes, given.seeds), began)
     for name in given.variants.split(","):
         done = record["rows"].get(name, [])
         for seed in range(len(done), given.seeds):

@@ -51,4 +51,5 @@ LONG = Level(
     unit_evaluations=6 * 10**7,
     mappings=1_000_000,
     measured_mappings=16,
+    measured_hops=2 * 10**10,
 )

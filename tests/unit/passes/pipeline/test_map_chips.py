@@ -124,6 +124,29 @@ def test_levels_say_how_many_mappings_are_measured(monkeypatch):
     assert counts == [1, 3, 16]
 
 
+def test_of_large_chips_fewer_mappings_are_measured_but_always_one(monkeypatch, tmp_path):
+    counts: list[int] = []
+    measure = FlitJudge.measure
+
+    def counted(self, problem, fabric, mappings):
+        counts.append(len(mappings))
+        return measure(self, problem, fabric, mappings)
+
+    monkeypatch.setattr(FlitJudge, "measure", counted)
+    fabric = FakeFabrics().fabric
+    problem = run(FakeFabrics())[0].problem
+    ends = problem.leaf_ptr.tolist()
+    taken = sum(int(problem.flits[e]) * (ends[e + 1] - ends[e]) for e in range(len(ends) - 1))
+    hops = 100 * taken * ((fabric.rows + fabric.cols) / 3 + 1)
+    counts.clear()
+    for affordable, at_least in ((0.1, 1), (2.5, 2), (6.5, 6), (60, 6)):
+        level = tmp_path / f"{affordable}.toml"
+        level.write_text(f"strategy = 'dp'\nmeasured_hops = {int(affordable * hops)}\n")
+        run(FakeFabrics(), replace(ASKED, level=str(level)))
+        assert counts.pop() == at_least
+        assert not counts
+
+
 def test_targets_without_fabrics_are_left_alone_unless_a_mapper_is_asked_for():
     assert run(mcm4(), CompileOptions()) == ()
     for options in (

@@ -152,6 +152,21 @@ def collected_graph(
     """
     rng = seeded_generator(seed, f"graph {number} of a collection")
     family, problem = _drawn(target, size, number, rng)
+    return collected_block(target, size, family, problem, rng)
+
+
+def collected_block(
+    target: MapsChips,
+    size: CollectionSize,
+    family: str,
+    problem: MappingProblem,
+    rng: np.random.Generator,
+) -> MeasuredGraph:
+    """A block that is there, with mappings as a collection has them.
+
+    Raises:
+        CompileError: MCM-M056 where the judge measures what cannot be.
+    """
     fabric = target.fabric
     drawn = random_mappings(problem, fabric, size.drawn, rng)
     searched = [

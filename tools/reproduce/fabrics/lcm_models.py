@@ -1,0 +1,156 @@
+"""What a flow of mappings is worth to a whole model: BERT-large on a ring of fabrics.
+
+    python tools/reproduce/fabrics/lcm_models.py [--seeds 3] [--flows heuristic round-trips]
+    python tools/reproduce/fabrics/lcm_models.py --page      writes the table into the page
+
+The model is partitioned once, a layer a chip; then each flow lays out all chips that differ, and
+the simulator plays the ring. Flows have as many evaluations as `-O0` gives them, and each chip's
+best mapping by the model is measured, no other: what is compared are the models' own choices.
+
+Each cell is added to `tools/reproduce/data/lcm_models.jsonl` as soon as it is there, and is not
+run again. Cells of another lowering or judge are not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+# What writes pages is shared by all studies.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from hier_study.page import ROOT, write_section
+
+from mcm_compiler.api import load_target, run_passes
+from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS, MapsChips
+from mcm_compiler.contracts.simulation import SIMULATION
+from mcm_compiler.contracts.target import Target
+from mcm_compiler.diagnostics import Diagnostic
+from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
+from mcm_compiler.pipeline.pass_manager import PassManager
+from mcm_compiler.pipeline.passes import PassContext
+from mcm_compiler.pipeline.pipeline_text import parse_pipeline
+from mcm_compiler.processes.one_thread import use_one_thread
+from mcm_compiler.processes.staging import staging
+
+OUT = Path(__file__).parents[1] / "data" / "lcm_models.jsonl"
+PAGE = ROOT / "docs" / "results" / "fabrics.md"
+
+MODEL, TARGET = "zoo:bert-large{shape_only=true}", "mcm36-fabric"
+PUBLISHED = "heuristic as published"
+FLOWS = {
+    PUBLISHED: "heuristic{wire=0}",
+    "heuristic": "heuristic",
+    "round-trips": "round-trips",
+    "ridge": "ridge",
+    "gnn": "gnn",
+}
+"""Mapping models by the names of flows; `ridge` and `gnn` learned of another make of fabric."""
+
+MAPPING = "map_chips,lower,simulate"
+"""The passes that depend on a flow."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs what is missing, or writes what is there."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--flows", nargs="*", default=[PUBLISHED, "round-trips"])
+    parser.add_argument("--page", action="store_true")
+    args = parser.parse_args(argv)
+    use_one_thread()
+    target = load_target(TARGET)
+    if not args.page:
+        run(target, args.flows, args.seeds)
+    rows = recorded(target)
+    print(model_table(rows))
+    if args.page:
+        write_section("models", model_table(rows), PAGE)
+    return 0
+
+
+def run(target: Target, flows: Sequence[str], seeds: int) -> None:
+    """All cells that are not there, seed by seed."""
+    options = CompileOptions(level=0, replicas=1)
+    there = {(row["flow"], row["seed"]) for row in recorded(target)}
+    missing = [(f, s) for s in range(seeds) for f in flows if (f, s) not in there]
+    if not missing:
+        return
+    before = DEFAULT_PIPELINE[: DEFAULT_PIPELINE.index("," + MAPPING)]
+    model, _, _ = run_passes(MODEL, target, replace(options, passes=before))
+    for flow, seed in missing:
+        asked = replace(options, mapping_model=FLOWS[flow], seed=seed)
+        row = {"flow": flow, "seed": seed, **knows(target), **mapped(model, target, asked)}
+        with OUT.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+        print(flow, seed, row["throughput_per_s"], f"{row['cpu_s']} CPU-s", flush=True)
+
+
+def mapped(model: ir.Model, target: Target, options: CompileOptions) -> dict[str, Any]:
+    """Figures of the ring with all chips laid out by a flow."""
+    begin = time.process_time()
+    with staging(None) as stage:
+        context = PassContext(target, options, stage, _unheard)
+        PassManager(parse_pipeline(MAPPING)).run(model, context)
+    chips = [chip for chip in MAPPED_CHIPS.get(model) if chip.like < 0]
+    return {
+        "throughput_per_s": round(1.0 / SIMULATION.get(model).period_s, 3),
+        "over_bound": [round(chip.period_cycles / chip.bound_cycles, 4) for chip in chips],
+        "period_cycles": [round(chip.period_cycles, 1) for chip in chips],
+        "error": [round(chip.error, 4) for chip in chips],
+        "cpu_s": round(time.process_time() - begin, 1),
+    }
+
+
+def _unheard(_: Diagnostic) -> None:
+    """Notes are those of any compile."""
+
+
+def knows(target: Target) -> dict[str, str]:
+    """What a cell depends on besides its names."""
+    assert isinstance(target, MapsChips)
+    return {"lowering": target.lowering_hash, "physics": target.mapping_judge().physics}
+
+
+def recorded(target: Target) -> list[dict[str, Any]]:
+    """The cells that are there and count."""
+    if not OUT.exists():
+        return []
+    rows = [json.loads(line) for line in OUT.read_text(encoding="utf-8").splitlines()]
+    return [row for row in rows if row.items() >= knows(target).items()]
+
+
+def model_table(rows: Sequence[dict[str, Any]]) -> str:
+    """A flow a line, beside the published one from the same seeds."""
+    base = {row["seed"]: row for row in rows if row["flow"] == PUBLISHED}
+    lines = [
+        "| flow | seeds | inferences/s | throughput over the published heuristic's "
+        "| slowest chip's period over its bound | all chips' | CPU-s |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for flow in FLOWS:
+        there = [row for row in rows if row["flow"] == flow and row["seed"] in base]
+        if not there:
+            continue
+        gains = [r["throughput_per_s"] / base[r["seed"]]["throughput_per_s"] for r in there]
+        slowest = [r["over_bound"][int(np.argmax(r["period_cycles"]))] for r in there]
+        over = [float(np.exp(np.mean(np.log(r["over_bound"])))) for r in there]
+        lines.append(
+            f"| {flow} | {len(there)} | {np.mean([r['throughput_per_s'] for r in there]):,.1f} "
+            f"| {np.exp(np.mean(np.log(gains))):.3f} ({min(gains):.3f} to {max(gains):.3f}) "
+            f"| {np.mean(slowest):.3f} | {np.mean(over):.3f} "
+            f"| {np.median([r['cpu_s'] for r in there]):.0f} |"
+        )
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
