@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.arrays.kernels import inner_njit
+from mcm_compiler.arrays.kernels import inlined_njit, inner_njit
 from mcm_compiler.arrays.types import Ints
-from mcm_hardware.families.fabric.measuring.kernels import borrowing
 from mcm_hardware.families.fabric.measuring.laid_out import INTO, LINKS, OUT, TO, TOGETHER
 from mcm_hardware.families.fabric.measuring.play_state import (
     ASKED,
@@ -63,7 +62,7 @@ def fresh_mesh(play: Play, queues: QueueState) -> Mesh:
     )
 
 
-@borrowing
+@inlined_njit
 def arrive(play: Play, now: int) -> None:
     """Part 1: flits lie at their destinations, and credits are back."""
     calendar, streams = play.calendar, play.streams
@@ -71,17 +70,17 @@ def arrive(play: Play, now: int) -> None:
     for k in range(calendar.num_credits[slot]):
         leaf = calendar.credits[slot, k]
         streams.owed[leaf] -= calendar.amounts[slot, k]
-        wake_port(play.agenda, play.arrays.source[play.arrays.stream_of[leaf]])
+        wake_port(play.agenda, int(play.arrays.source[play.arrays.stream_of[leaf]]))
     calendar.num_credits[slot] = 0
     slot = now & (len(calendar.num_arrivals) - 1)
     for k in range(calendar.num_arrivals[slot]):
         leaf = calendar.arrivals[slot, k]
         streams.unread[leaf] += 1
-        wake_actor(play, play.arrays.leaf[leaf])
+        wake_actor(play, int(play.arrays.leaf[leaf]))
     calendar.num_arrivals[slot] = 0
 
 
-@borrowing
+@inlined_njit
 def fill_ports(play: Play, mesh: Mesh, now: int) -> None:
     """Part 3: ports on the agenda take a flit each, if they are free."""
     agenda, queues = play.agenda, mesh.queues
@@ -89,7 +88,7 @@ def fill_ports(play: Play, mesh: Mesh, now: int) -> None:
     for k in range(agenda.counts[PORTS]):
         u = agenda.ports[k]
         agenda.port_listed[u] = False
-        place = ports + play.site[u]
+        place = int(ports + play.site[u])
         if queues.inputs[place, HELD] > 0:
             continue
         e = _next_to_leave(play, u)
@@ -102,7 +101,7 @@ def fill_ports(play: Play, mesh: Mesh, now: int) -> None:
     agenda.counts[PORTS] = 0
 
 
-@borrowing
+@inlined_njit
 def _next_to_leave(play: Play, u: int) -> int:
     """The stream whose flit a port takes, or -1."""
     arrays, streams = play.arrays, play.streams
@@ -119,7 +118,7 @@ def _next_to_leave(play: Play, u: int) -> int:
     return -1
 
 
-@borrowing
+@inlined_njit
 def push(play: Play, mesh: Mesh, place: int, node: int, ready: int, now: int) -> None:
     """Puts a flit behind those of an input."""
     inputs = mesh.queues.inputs
@@ -135,14 +134,14 @@ def push(play: Play, mesh: Mesh, place: int, node: int, ready: int, now: int) ->
             _start_later(play.calendar, place, ready)
 
 
-@borrowing
+@inlined_njit
 def _list_input(agenda: Agenda, inputs: Ints, place: int) -> None:
     k = agenda.counts[INPUTS]
     agenda.inputs[k], inputs[place, LISTED] = place, k
     agenda.counts[INPUTS] = k + 1
 
 
-@borrowing
+@inlined_njit
 def _start_later(calendar: Calendar, place: int, ready: int) -> None:
     slot = ready & (len(calendar.num_starts) - 1)
     k = calendar.num_starts[slot]
@@ -150,7 +149,7 @@ def _start_later(calendar: Calendar, place: int, ready: int) -> None:
     calendar.num_starts[slot] = k + 1
 
 
-@borrowing
+@inlined_njit
 def _pop(play: Play, mesh: Mesh, place: int, now: int) -> None:
     """Takes the first flit of an input away."""
     inputs, agenda = mesh.queues.inputs, play.agenda
@@ -169,7 +168,7 @@ def _pop(play: Play, mesh: Mesh, place: int, now: int) -> None:
     agenda.counts[INPUTS] = last
 
 
-@borrowing
+@inlined_njit
 def switch(play: Play, mesh: Mesh, now: int) -> bool:
     """Part 4: outputs take a flit each. True where any did."""
     calendar = play.calendar
@@ -191,11 +190,11 @@ def switch(play: Play, mesh: Mesh, now: int) -> bool:
         place = mesh.emptied[k]
         _pop(play, mesh, place, now)
         if place >= ports:
-            wake_port(play.agenda, mesh.unit_at[place - ports])
+            wake_port(play.agenda, int(mesh.unit_at[place - ports]))
     return asked > 0
 
 
-@borrowing
+@inlined_njit
 def _ask(play: Play, mesh: Mesh) -> int:
     """Which outputs are asked for, and which input each will serve; their number."""
     agenda, branches = play.agenda, play.trees.branches
@@ -226,7 +225,7 @@ def _ask(play: Play, mesh: Mesh) -> int:
     return asked
 
 
-@borrowing
+@inlined_njit
 def _send(play: Play, mesh: Mesh, out: int, place: int, now: int) -> None:
     """The first flit of an input goes one of its ways."""
     branches, inputs, outputs = play.trees.branches, mesh.queues.inputs, mesh.queues.outputs

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mcm_compiler.arrays.kernels import inlined_njit, lean_njit
 from mcm_compiler.arrays.types import Longs
-from mcm_hardware.families.fabric.measuring.kernels import borrowing
 
 FEWEST = 64
 """Samples before which no play is given up, however even it seems."""
@@ -12,7 +12,7 @@ LOOKED_EVERY = 16
 """Samples between two looks at how far the period may be off."""
 
 
-@borrowing
+@lean_njit
 def cut_off_period(ends: Longs, count: int) -> tuple[float, float]:
     """Cycles per sample of the second half of the samples, and by which share they may be wrong.
 
@@ -34,7 +34,7 @@ def cut_off_period(ends: Longs, count: int) -> tuple[float, float]:
     return period, min(2.0 * (high - low) / (period * steps) + 1.0 / steps, 1.0)
 
 
-@borrowing
+@inlined_njit
 def is_known(ends: Longs, count: int, enough: float) -> bool:
     """Whether the period of the samples so far is known to a share `enough`."""
     if enough <= 0.0 or count < FEWEST or count % LOOKED_EVERY:

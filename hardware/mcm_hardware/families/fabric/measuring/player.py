@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.arrays.kernels import entry_njit
+from mcm_compiler.arrays.kernels import entry_njit, inlined_njit
 from mcm_compiler.arrays.types import Ints, Longs
 from mcm_compiler.contracts.fabrics.fabric import COMPUTE
-from mcm_hardware.families.fabric.measuring.kernels import borrowing
 from mcm_hardware.families.fabric.measuring.laid_out import (
     MeshArrays,
     UnitArrays,
@@ -80,7 +79,7 @@ def play_mapping(
     return Played(ends[:done], first, work)
 
 
-@borrowing
+@inlined_njit
 def _play(
     play: Play, switches: Mesh, limits: tuple[int, int, float], ends: Longs, seen: Longs
 ) -> tuple[int, int, int]:
@@ -111,7 +110,7 @@ def _play(
     return done, 0, work
 
 
-@borrowing
+@inlined_njit
 def _seen_before(play: Play, switches: Mesh, now: int, done: int, seen: Longs) -> int:
     """Samples that had ended when the fabric was in this state before; 0 if it never was."""
     hashes = seen[done - 1]
@@ -122,7 +121,7 @@ def _seen_before(play: Play, switches: Mesh, now: int, done: int, seen: Longs) -
     return 0
 
 
-@borrowing
+@inlined_njit
 def _samples_ended(play: Play) -> int:
     """Samples that all units without streams that leave have read, or worked on, to the end."""
     arrays = play.arrays
@@ -138,7 +137,7 @@ def _samples_ended(play: Play) -> int:
     return int(ended)
 
 
-@borrowing
+@inlined_njit
 def _next_change(play: Play, now: int) -> int:
     """The next cycle in which anything can happen, where nothing happens in between; -1 if none."""
     soonest = play.agenda.counts[NEXT_END]
@@ -148,7 +147,7 @@ def _next_change(play: Play, now: int) -> int:
     return soonest
 
 
-@borrowing
+@inlined_njit
 def _next_in_calendar(calendar: Calendar, now: int) -> int:
     for after in range(1, len(calendar.num_credits) + 1):
         if calendar.num_credits[(now + after) % len(calendar.num_credits)] > 0:

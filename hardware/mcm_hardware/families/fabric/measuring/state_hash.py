@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from mcm_compiler.arrays.kernels import inlined_njit
 from mcm_compiler.arrays.types import Longs
 from mcm_compiler.contracts.fabrics.fabric import COMPUTE
-from mcm_hardware.families.fabric.measuring.kernels import borrowing
 from mcm_hardware.families.fabric.measuring.laid_out import MeshArrays, UnitArrays
 from mcm_hardware.families.fabric.measuring.play_state import (
     ENTRIES,
@@ -24,7 +24,7 @@ FACTS = 16
 """Facts of one stream, unit or input have numbers of their own below this."""
 
 
-@borrowing
+@inlined_njit
 def hash_state(play: Play, queues: QueueState, now: int, done: int, total: Longs) -> None:
     """Two hashes of the state after cycle `now`, in which sample `done - 1` ended, in `total`.
 
@@ -57,7 +57,7 @@ def hash_state(play: Play, queues: QueueState, now: int, done: int, total: Longs
     _mix_in(total, 1 << 50, done % mesh.banks)
 
 
-@borrowing
+@inlined_njit
 def _hash_streams(total: Longs, arrays: UnitArrays, streams: StreamState, done: int) -> None:
     for e in range(len(arrays.source)):
         _mix_in(total, FACTS * e + 6, streams.register[e])
@@ -71,7 +71,7 @@ def _hash_streams(total: Longs, arrays: UnitArrays, streams: StreamState, done: 
         _mix_in(total, FACTS * leaf + 12, streams.read_flit[leaf])
 
 
-@borrowing
+@inlined_njit
 def _hash_queues(total: Longs, mesh: MeshArrays, queues: QueueState, now: int) -> None:
     inputs = queues.inputs
     for place in range(len(mesh.position)):
@@ -85,7 +85,7 @@ def _hash_queues(total: Longs, mesh: MeshArrays, queues: QueueState, now: int) -
             _mix_in(total, FACTS * place + 14, inputs[place, LEFT])
 
 
-@borrowing
+@inlined_njit
 def _hash_calendar(total: Longs, calendar: Calendar, now: int) -> None:
     for slot in range(len(calendar.num_arrivals)):
         wait = (slot - now) % len(calendar.num_arrivals)
@@ -98,7 +98,7 @@ def _hash_calendar(total: Longs, calendar: Calendar, now: int) -> None:
             _mix_in(total, (1 << 41) + wait, owed)
 
 
-@borrowing
+@inlined_njit
 def _mix_in(total: Longs, key: int, value: int) -> None:
     """Adds a fact and its value to both hashes; the order of facts does not matter."""
     first = _mixed(np.uint64(key), np.uint64(value))
@@ -106,7 +106,7 @@ def _mix_in(total: Longs, key: int, value: int) -> None:
     total[1] += np.int64(_mixed(np.uint64(key) ^ np.uint64(0x5DEECE66D), first))
 
 
-@borrowing
+@inlined_njit
 def _mixed(key: np.uint64, value: np.uint64) -> np.uint64:
     """A 64-bit mix of a fact and a value (the finaliser of splitmix64)."""
     x = key * np.uint64(0x9E3779B97F4A7C15) + value

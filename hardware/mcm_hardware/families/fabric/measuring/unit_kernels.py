@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mcm_compiler.arrays.kernels import inlined_njit
 from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO
-from mcm_hardware.families.fabric.measuring.kernels import borrowing
 from mcm_hardware.families.fabric.measuring.laid_out import UnitArrays
 from mcm_hardware.families.fabric.measuring.play_state import (
     ACTORS,
@@ -16,23 +16,23 @@ from mcm_hardware.families.fabric.measuring.play_state import (
 )
 
 
-@borrowing
+@inlined_njit
 def after(turn: int, step: int, count: int) -> int:
     """The position so many steps after another, of `count` in a circle; at most once around."""
     place = turn + step
     return place - count if place >= count else place
 
 
-@borrowing
+@inlined_njit
 def wake_actor(play: Play, unit: int) -> None:
     """Has a unit, or the channel that serves it, looked at in the next part 2."""
     actor = unit
     if play.arrays.kind[unit] == IO:
-        actor = len(play.arrays.kind) + play.mesh.channel[play.site[unit]]
+        actor = len(play.arrays.kind) + int(play.mesh.channel[play.site[unit]])
     _list_actor(play.agenda, actor)
 
 
-@borrowing
+@inlined_njit
 def _list_actor(agenda: Agenda, actor: int) -> None:
     if not agenda.actor_listed[actor]:
         agenda.actor_listed[actor] = True
@@ -40,7 +40,7 @@ def _list_actor(agenda: Agenda, actor: int) -> None:
         agenda.counts[ACTORS] += 1
 
 
-@borrowing
+@inlined_njit
 def wake_port(agenda: Agenda, unit: int) -> None:
     """Has the port of a unit looked at in the next part 3."""
     if not agenda.port_listed[unit]:
@@ -49,7 +49,7 @@ def wake_port(agenda: Agenda, unit: int) -> None:
         agenda.counts[PORTS] += 1
 
 
-@borrowing
+@inlined_njit
 def wake_firings(play: Play, now: int) -> None:
     """Has the units whose firing ends looked at, and notes which cycle the next one ends in."""
     if play.agenda.counts[NEXT_END] != now:
@@ -64,7 +64,7 @@ def wake_firings(play: Play, now: int) -> None:
     play.agenda.counts[NEXT_END] = soonest
 
 
-@borrowing
+@inlined_njit
 def act(play: Play, now: int) -> bool:
     """Part 2: all actors on the agenda. True where a sample may have ended."""
     agenda, units = play.agenda, len(play.arrays.kind)
@@ -86,7 +86,7 @@ def act(play: Play, now: int) -> bool:
     return ended
 
 
-@borrowing
+@inlined_njit
 def _read(play: Play, leaf: int, count: int, last: bool, now: int) -> None:
     """A destination reads flits of one sample, and perhaps the last; credits are under way."""
     streams, calendar = play.streams, play.calendar
@@ -104,7 +104,7 @@ def _read(play: Play, leaf: int, count: int, last: bool, now: int) -> None:
     calendar.num_credits[slot] = k + 1
 
 
-@borrowing
+@inlined_njit
 def _read_one(play: Play, leaf: int, now: int) -> bool:
     """A destination that reads flit by flit reads one; true where it was the last of a sample."""
     flits = play.arrays.flits[play.arrays.stream_of[leaf]]
@@ -113,7 +113,7 @@ def _read_one(play: Play, leaf: int, now: int) -> bool:
     return last
 
 
-@borrowing
+@inlined_njit
 def _fire(play: Play, u: int, now: int) -> bool:
     """A compute unit; true where it ended a sample and nothing leaves it."""
     arrays, streams, units = play.arrays, play.streams, play.units
@@ -138,7 +138,7 @@ def _fire(play: Play, u: int, now: int) -> bool:
     return ended
 
 
-@borrowing
+@inlined_njit
 def _end_firing(arrays: UnitArrays, streams: StreamState, units: UnitState, u: int) -> None:
     firings, done = arrays.firings[u], units.firing[u] + 1
     bursts = done % arrays.burst[u] == 0 or done == firings
@@ -153,7 +153,7 @@ def _end_firing(arrays: UnitArrays, streams: StreamState, units: UnitState, u: i
     units.sample[u] += done == firings
 
 
-@borrowing
+@inlined_njit
 def _start_firing(play: Play, u: int, now: int) -> None:
     """Reads what the next firing needs and starts it, if all of that is there."""
     arrays, streams, units = play.arrays, play.streams, play.units
@@ -174,7 +174,7 @@ def _start_firing(play: Play, u: int, now: int) -> None:
         play.agenda.counts[NEXT_END] = ends
 
 
-@borrowing
+@inlined_njit
 def _hold(play: Play, u: int, now: int) -> None:
     """A memory unit: writes one flit and reads one."""
     arrays, streams, banks = play.arrays, play.streams, play.mesh.banks
@@ -208,7 +208,7 @@ def _hold(play: Play, u: int, now: int) -> None:
         _list_actor(play.agenda, u)
 
 
-@borrowing
+@inlined_njit
 def _written_and_freed(play: Play, u: int) -> tuple[int, int]:
     """Samples that a memory unit holds whole or held, and those of them that all have read."""
     arrays, streams = play.arrays, play.streams
@@ -220,7 +220,7 @@ def _written_and_freed(play: Play, u: int) -> tuple[int, int]:
     return int(written), int(freed)
 
 
-@borrowing
+@inlined_njit
 def _next_to_write(play: Play, u: int, freed: int) -> int:
     """The destination of which a memory unit writes a flit, or -1."""
     arrays, streams = play.arrays, play.streams
@@ -234,14 +234,14 @@ def _next_to_write(play: Play, u: int, freed: int) -> int:
     return -1
 
 
-@borrowing
+@inlined_njit
 def _serve_channel(play: Play, channel: int, now: int) -> bool:
     """A memory channel: one flit in or out; true where the last of a sample went out."""
     trees, streams = play.trees, play.streams
     first, count = trees.job_ptr[channel], trees.job_ptr[channel + 1] - trees.job_ptr[channel]
     for step in range(count):
         place = after(play.units.turn_channel[channel], step, count)
-        job = trees.job[first + place]
+        job = int(trees.job[first + place])
         if job >= 0 and streams.register[job] >= play.mesh.register:
             continue
         if job < 0 and streams.unread[-1 - job] == 0:
@@ -250,7 +250,7 @@ def _serve_channel(play: Play, channel: int, now: int) -> bool:
         _list_actor(play.agenda, len(play.arrays.kind) + channel)
         if job >= 0:
             streams.register[job] += 1
-            wake_port(play.agenda, play.arrays.source[job])
+            wake_port(play.agenda, int(play.arrays.source[job]))
             return False
         return _read_one(play, -1 - job, now)
     return False
