@@ -228,7 +228,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if name not in record["sizes"]:
             began = time.process_time()
             keep("sizes", name, beyond(data, sizes, given.seeds), began)
-    for name in given.variants.split(","):
+    for name in filter(None, given.variants.split(",")):
         done = record["rows"].get(name, [])
         for seed in range(len(done), given.seeds):
             began = time.process_time()
