@@ -134,7 +134,7 @@ def _play(
             place = ports + site[node]
             if left[node] < made[node] and switches.queues.inputs[place, HELD] == 0:
                 stream = node * nodes + made_for[node, left[node]]
-                push(play, switches, place, trees.root[stream], now, now)
+                push(play, switches, place, int(trees.root[stream]), now, now)
                 left[node] += 1
         switch(play, switches, now)
         play.agenda.counts[1] = 0
