@@ -208,15 +208,14 @@ def _ask(play: Play, mesh: Mesh) -> int:
             if left & 1 and inputs[branches[branch, INTO], HELD] < play.mesh.fifo:
                 out = branches[branch, OUT]
                 far = inputs[place, POSITION] - outputs[out, TURN]
+                # Around the circle, without a branch that no processor can foretell.
                 far += (far >> 32) & inputs[place, CIRCLE]
-                if outputs[out, ASKED] == 0:
+                first = outputs[out, ASKED] == 0
+                if first:
                     outputs[out, ASKED] = 1
                     mesh.outputs[asked] = out
                     asked += 1
-                    outputs[out, NEAREST] = far
-                    outputs[out, SERVES] = place
-                    outputs[out, BRANCH] = branch
-                elif far < outputs[out, NEAREST]:
+                if first or far < outputs[out, NEAREST]:
                     outputs[out, NEAREST] = far
                     outputs[out, SERVES] = place
                     outputs[out, BRANCH] = branch

@@ -42,7 +42,7 @@ class Played(NamedTuple):
         ends: `[n]`, cycle at the end of which each sample had ended.
         first: samples that had ended when the fabric was first in the state that it was in when
             all n had; 0 if no state came back, -1 if nothing moves any more.
-        work: flits that went through outputs of switches, and cycles with any change.
+        work: cycles in which anything may have happened.
     """
 
     ends: Longs
