@@ -109,7 +109,9 @@ def test_figures_are_the_judges_and_seeds_repeat():
     assert not np.array_equal(first[0].mapping.site, other[0].mapping.site)
 
 
-def test_levels_say_how_many_mappings_are_measured(monkeypatch):
+@pytest.fixture
+def counts(monkeypatch):
+    """How many mappings the judge is asked about, call by call."""
     counts: list[int] = []
     measure = FlitJudge.measure
 
@@ -118,21 +120,17 @@ def test_levels_say_how_many_mappings_are_measured(monkeypatch):
         return measure(self, problem, fabric, mappings)
 
     monkeypatch.setattr(FlitJudge, "measure", counted)
+    return counts
+
+
+def test_levels_say_how_many_mappings_are_measured(counts):
     for level in (0, 1, 3):
         run(FakeFabrics(), replace(ASKED, level=level))
     # One play for each mapping that the mapper asked about, and none for the one that it took.
     assert counts == [1, 3, 16]
 
 
-def test_of_large_chips_fewer_mappings_are_measured_but_always_one(monkeypatch, tmp_path):
-    counts: list[int] = []
-    measure = FlitJudge.measure
-
-    def counted(self, problem, fabric, mappings):
-        counts.append(len(mappings))
-        return measure(self, problem, fabric, mappings)
-
-    monkeypatch.setattr(FlitJudge, "measure", counted)
+def test_of_large_chips_fewer_mappings_are_measured_but_always_one(counts, tmp_path):
     fabric = FakeFabrics().fabric
     problem = run(FakeFabrics())[0].problem
     ends = problem.leaf_ptr.tolist()
