@@ -165,13 +165,14 @@ def by_folds(
 
 
 def beyond(
-    data: MappingData, sizes: tuple[int, int], seeds: int
+    data: MappingData, seen: Sequence[SeenGraph], sizes: tuple[int, int], seeds: int
 ) -> dict[str, list[dict[str, float]]]:
     """Figures on blocks larger than those that were learned from."""
     most, above = sizes
     if above >= ABOVE:
-        data = dataclasses.replace(data, graphs=(*data.graphs, *read(LARGE_BLOCKS).graphs))
-    seen = seen_graphs(data.fabric, data.graphs)
+        more = read(LARGE_BLOCKS).graphs
+        data = dataclasses.replace(data, graphs=(*data.graphs, *more))
+        seen = [*seen, *seen_graphs(data.fabric, more)]
     units = np.array([len(graph.problem.kind) for graph in data.graphs])
     small, large = np.flatnonzero(units <= most), np.flatnonzero(units > above)
     asked = [data.graphs[k] for k in large.tolist()]
@@ -227,7 +228,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         name = f"up to {sizes[0]} units, asked above {sizes[1]}"
         if name not in record["sizes"]:
             began = time.process_time()
-            keep("sizes", name, beyond(data, sizes, given.seeds), began)
+            keep("sizes", name, beyond(data, seen, sizes, given.seeds), began)
     for name in filter(None, given.variants.split(",")):
         done = record["rows"].get(name, [])
         for seed in range(len(done), given.seeds):

@@ -9,7 +9,7 @@ fifty times as many, as it answers that much faster; each chip's best mapping by
 measured, no other: what is compared are the models' own choices.
 
 Each cell is added to `tools/reproduce/data/lcm_models.jsonl` as soon as it is there, and is not
-run again. Cells of another lowering or judge are not counted.
+run again. Cells of another lowering, judge or checkpoint are not counted.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+from lcm_placers import FLOWS as PLACER_FLOWS
+from lcm_placers import knows
 
 # What writes pages is shared by all studies.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from hier_study.page import ROOT, write_section
 
 from mcm_compiler.api import load_target, run_passes
-from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS, MapsChips
+from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS
 from mcm_compiler.contracts.simulation import SIMULATION
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import Diagnostic
@@ -47,17 +49,18 @@ PAGE = ROOT / "docs" / "results" / "fabrics.md"
 
 MODEL, TARGET = "zoo:bert-large{shape_only=true}", "mcm36-fabric"
 PUBLISHED = "heuristic as published"
+TUNED = "round-trips"
 MANY = "round-trips, 100,000 evaluations"
-FLOWS: dict[str, tuple[str, int | None]] = {
-    PUBLISHED: ("heuristic{wire=0}", None),
-    "heuristic": ("heuristic", None),
-    "round-trips": ("round-trips", None),
-    MANY: ("round-trips", 100_000),
-    "ridge": ("ridge", None),
-    "gnn": ("gnn", None),
+NAMED = {flow.name: flow for flow in PLACER_FLOWS}
+FLOWS = {
+    **{name: NAMED[name] for name in (PUBLISHED, "heuristic", TUNED)},
+    MANY: NAMED[TUNED],
+    **{name: NAMED[name] for name in ("ridge", "gnn")},
 }
-"""Mapping models by the names of flows, and evaluations where they are not those of `-O0`; `ridge`
-and `gnn` learned from blocks on `fabric-12`."""
+"""What is compared; `ridge` and `gnn` learned from blocks on `fabric-12`."""
+
+EVALUATIONS = {MANY: 100_000}
+"""Where they are not those of `-O0`."""
 
 MAPPING = "map_chips,lower,simulate"
 """The passes that depend on a flow."""
@@ -67,16 +70,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs what is missing, or writes what is there."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument(
-        "--flows", nargs="*", default=[PUBLISHED, "round-trips", MANY, "ridge", "gnn"]
-    )
+    parser.add_argument("--flows", nargs="*", default=[PUBLISHED, TUNED, MANY, "ridge", "gnn"])
     parser.add_argument("--page", action="store_true")
     args = parser.parse_args(argv)
     use_one_thread()
-    target = load_target(TARGET)
     if not args.page:
-        run(target, args.flows, args.seeds)
-    rows = recorded(target)
+        run(load_target(TARGET), args.flows, args.seeds)
+    rows = recorded()
     print(model_table(rows))
     if args.page:
         write_section("models", model_table(rows), PAGE)
@@ -86,16 +86,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(target: Target, flows: Sequence[str], seeds: int) -> None:
     """All cells that are not there, seed by seed."""
     options = CompileOptions(level=0, replicas=1)
-    there = {(row["flow"], row["seed"]) for row in recorded(target)}
+    there = {(row["flow"], row["seed"]) for row in recorded()}
     missing = [(f, s) for s in range(seeds) for f in flows if (f, s) not in there]
     if not missing:
         return
     before = DEFAULT_PIPELINE[: DEFAULT_PIPELINE.index("," + MAPPING)]
     model, _, _ = run_passes(MODEL, target, replace(options, passes=before))
     for flow, seed in missing:
-        mapping_model, samples = FLOWS[flow]
-        asked = replace(options, mapping_model=mapping_model, samples=samples, seed=seed)
-        row = {"flow": flow, "seed": seed, **knows(target), **mapped(model, target, asked)}
+        asked = replace(options, mapping_model=FLOWS[flow].model, seed=seed)
+        asked = replace(asked, samples=EVALUATIONS.get(flow))
+        row = {"flow": flow, "seed": seed, "knows": knows(FLOWS[flow])}
+        row |= mapped(model, target, asked)
         with OUT.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
         print(flow, seed, row["throughput_per_s"], f"{row['cpu_s']} CPU-s", flush=True)
@@ -121,18 +122,12 @@ def _unheard(_: Diagnostic) -> None:
     """Notes are those of any compile."""
 
 
-def knows(target: Target) -> dict[str, str]:
-    """What a cell depends on besides its names."""
-    assert isinstance(target, MapsChips)
-    return {"lowering": target.lowering_hash, "physics": target.mapping_judge().physics}
-
-
-def recorded(target: Target) -> list[dict[str, Any]]:
+def recorded() -> list[dict[str, Any]]:
     """The cells that are there and count."""
     if not OUT.exists():
         return []
     rows = [json.loads(line) for line in OUT.read_text(encoding="utf-8").splitlines()]
-    return [row for row in rows if row.items() >= knows(target).items()]
+    return [row for row in rows if row["knows"] == knows(FLOWS[row["flow"]])]
 
 
 def model_table(rows: Sequence[dict[str, Any]]) -> str:
@@ -144,8 +139,7 @@ def model_table(rows: Sequence[dict[str, Any]]) -> str:
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     published, tuned = (
-        {row["seed"]: row for row in rows if row["flow"] == name}
-        for name in (PUBLISHED, "round-trips")
+        {row["seed"]: row for row in rows if row["flow"] == name} for name in (PUBLISHED, TUNED)
     )
     for flow in FLOWS:
         there = [row for row in rows if row["flow"] == flow]
