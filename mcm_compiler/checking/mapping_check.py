@@ -13,6 +13,7 @@ from mcm_compiler.contracts.fabrics.problem import MappingProblem
 from mcm_compiler.contracts.fabrics.target import MapsChips, UnitChoice
 from mcm_compiler.contracts.target import ChipModel, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.processes.side_by_side import side_by_side
 from mcm_compiler.text.units import count_text
 
 
@@ -42,15 +43,15 @@ def check_mappings(files: Sequence[MappingFile], chips: Sequence[ChipModel], tar
             )
         )
     models = {chip.chip: chip for chip in chips}
-    faults: list[Diagnostic] = []
-    for file in files:
+
+    def fault_of(file: MappingFile) -> Diagnostic | None:
         fault = _by_other_rules(file, target)
         for chip in file.chips if fault is None else ():
             problem = target.mapping_problem(models[chip].model, UnitChoice())
             fault = fault or _other_units(file, problem, chip)
-        fault = fault or _illegal(file, target) or _other_figures(file, target)
-        if fault is not None:
-            faults.append(fault)
+        return fault or _illegal(file, target) or _other_figures(file, target)
+
+    faults = [fault for fault in side_by_side(fault_of, files) if fault is not None]
     if faults:
         raise CompileError(faults)
     most = max(file.period_cycles for file in files)

@@ -17,7 +17,7 @@ from mcm_compiler.contracts.target import ChipModel, Wire
 from mcm_hardware.chip.chip_spec import ChipSpec
 from mcm_hardware.families.fabric.fabric_chip import chip_of
 from mcm_hardware.families.fabric.mapped_lowering import lower_mapped
-from mcm_hardware.families.fabric.measuring.judge import FlitJudge
+from mcm_hardware.families.fabric.measuring.judge import MOST_HOPS, FlitJudge
 from mcm_hardware.families.ring.builtin_targets import mcm4
 from mcm_hardware.tensors.storage_widths import StorageWidths
 from tests.generators.small_fabric import small_fabric, small_problem
@@ -53,8 +53,8 @@ class FakeFabrics:
         changes = {"name": name, "stages": (f"{name} in", f"{name} product")}
         return replace(small_problem(), **(changes | self.changes.get(name, {})))
 
-    def mapping_judge(self) -> FlitJudge:
-        return FlitJudge()
+    def mapping_judge(self, most_hops: int | None = None) -> FlitJudge:
+        return FlitJudge(most_hops=most_hops or MOST_HOPS)
 
     def lower_mapped(
         self, chips: Sequence[ChipModel], wires: Sequence[Wire], mapped: Sequence[MappedChip]

@@ -47,7 +47,7 @@ class RuleTarget:
     def mapping_problem(self, model: ir.Model, choice: UnitChoice) -> MappingProblem:
         return drawn_problem(choice.seed or 0, stages=2, widest=3)
 
-    def mapping_judge(self) -> RuleJudge:
+    def mapping_judge(self, most_hops: int | None = None) -> RuleJudge:
         return RuleJudge(self.factor)
 
     def lower_mapped(self, *_: Any) -> Any:

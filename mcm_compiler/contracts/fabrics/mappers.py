@@ -21,7 +21,7 @@ class MapperRequest:
         evaluations: mappings that it may ask the model about.
         measurements: mappings that it may have measured.
         seed: of everything random.
-        budget_s: CPU time, or None; with one, results need not be reproducible.
+        budget_s: CPU time of the thread, or None; with one, results need not be reproducible.
         start: a mapping to start from, or None.
     """
 
@@ -71,6 +71,8 @@ class Mapper(Named, Protocol):
         progress: Callable[[str], None],
     ) -> MapperAnswer:
         """Searches for a legal mapping with a short period.
+
+        Chips are mapped side by side: threads call it at the same time.
 
         Args:
             problem: one in which `legality` finds no fault.

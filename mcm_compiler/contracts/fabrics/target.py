@@ -78,8 +78,13 @@ class MapsChips(Protocol):
         """
         ...
 
-    def mapping_judge(self) -> MappingJudge:
-        """Measures mappings on the fabric."""
+    def mapping_judge(self, most_hops: int | None = None) -> MappingJudge:
+        """Measures mappings on the fabric.
+
+        Args:
+            most_hops: of flits that are played for a mapping, at most, whose state has not come
+                back by then; its period has an error bound. None for the judge's own limit.
+        """
         ...
 
     @property

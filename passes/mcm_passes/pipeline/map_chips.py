@@ -25,6 +25,7 @@ from mcm_compiler.contracts.target import ChipModel
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
+from mcm_compiler.processes.side_by_side import side_by_side
 from mcm_compiler.registry import MAPPERS, MAPPING_MODELS
 from mcm_compiler.text import spec_text
 from mcm_passes.pipeline.remembering_judge import RememberingJudge
@@ -99,15 +100,25 @@ class _Search:
     def mapped(self, chips: Sequence[ChipModel]) -> tuple[MappedChip, ...]:
         """The mapping of each chip, ascending."""
         problems = self._problems(chips)
-        found: list[MappedChip] = []
-        for chip, problem in zip(chips, problems, strict=True):
-            like = next((m for m in found if m.like < 0 and same_problem(m.problem, problem)), None)
-            if like is not None:
-                found.append(replace(like, chip=chip.chip, problem=problem, like=like.chip))
-            else:
-                self._context.progress(f"map_chips: chip {chip.chip}")
-                found.append(self._mapped(chip.chip, problem))
-        return tuple(found)
+        first: list[int] = []
+        for k, problem in enumerate(problems):
+            others = (i for i in range(k) if first[i] == i and same_problem(problems[i], problem))
+            first.append(next(others, k))
+        distinct = [k for k in range(len(chips)) if first[k] == k]
+
+        def mapped(k: int) -> MappedChip:
+            self._context.progress(f"map_chips: chip {chips[k].chip}")
+            return self._mapped(chips[k].chip, problems[k])
+
+        found = dict(zip(distinct, side_by_side(mapped, distinct), strict=True))
+        return tuple(
+            found[k]
+            if first[k] == k
+            else replace(
+                found[first[k]], chip=chip.chip, problem=problems[k], like=chips[first[k]].chip
+            )
+            for k, chip in enumerate(chips)
+        )
 
     def _problems(self, chips: Sequence[ChipModel]) -> list[MappingProblem]:
         """Of all chips before the first is mapped: what does not fit is told at once."""

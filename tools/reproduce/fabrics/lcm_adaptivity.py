@@ -58,6 +58,9 @@ and fewer memory units serve more readers each."""
 
 TARGET = "fabric-12-changed"
 
+SIZES = {"fewest": 2, "units": 48, "longest": 1000}
+"""Of the blocks that are learned from: about those of the compared ones, soon measured."""
+
 LOWERINGS: dict[str, LayoutRules] = {"in use": RULES, "changed": CHANGED}
 
 SHARED = (BASE, "round-trips")
@@ -130,7 +133,7 @@ def retrained(work: Path, graphs: int) -> dict[str, Any]:
     register_target(TARGET)(changed_fabric)
     begin, goes_on = time.process_time(), work.exists()
     request = TrainingRequest(work, resume=goes_on)
-    result = MappingTrainer(target=TARGET, graphs=graphs).train(request, _tell)
+    result = MappingTrainer(target=TARGET, graphs=graphs, **SIZES).train(request, _tell)
     return {
         "graphs": graphs,
         "measurements": result.samples,

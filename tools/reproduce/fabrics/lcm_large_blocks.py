@@ -34,6 +34,9 @@ OUT = Path(__file__).parents[1] / "data" / "fabric_large_blocks.npz"
 FIRST = 2_000_000
 """Seed of the first block; neither the data set nor held-out blocks of flows have it."""
 
+LONGEST = 1000
+"""Cycles of the largest bound."""
+
 ABOVE = 75
 """Units that all blocks exceed."""
 
@@ -45,8 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = parser.parse_args(argv)
     use_one_thread()
     target = cast("MapsChips", fabric_12())
-    size = CollectionSize(searched=8)
-    found = blocks(target.fabric, FIRST, given.blocks, ABOVE + 1, size.longest)
+    size = CollectionSize()
+    found = blocks(target.fabric, FIRST, given.blocks, ABOVE + 1, LONGEST)
     graphs = [
         collected_block(
             target, size, _family(problem.name), problem, seeded_generator(k, "large block")

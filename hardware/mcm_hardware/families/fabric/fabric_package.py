@@ -110,11 +110,11 @@ class FabricPackage(DescribedTarget):
 
         return mapping_problem(model, self.fabric, choice)
 
-    def mapping_judge(self) -> MappingJudge:
+    def mapping_judge(self, most_hops: int | None = None) -> MappingJudge:
         """Measures mappings by playing every flit."""
-        from mcm_hardware.families.fabric.measuring.judge import ENOUGH, FlitJudge
+        from mcm_hardware.families.fabric.measuring.judge import ENOUGH, MOST_HOPS, FlitJudge
 
-        return FlitJudge(enough=ENOUGH)
+        return FlitJudge(most_hops=most_hops or MOST_HOPS, enough=ENOUGH)
 
     def lower_mapped(
         self, chips: Sequence[ChipModel], wires: Sequence[Wire], mapped: Sequence[MappedChip]

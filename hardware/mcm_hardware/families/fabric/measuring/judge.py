@@ -13,7 +13,7 @@ from mcm_compiler.contracts.fabrics.measurement import Measurements
 from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
 from mcm_hardware.families.fabric.measuring.laid_out import bound_cycles, mesh_arrays, unit_arrays
 from mcm_hardware.families.fabric.measuring.periods import cut_off_period
-from mcm_hardware.families.fabric.measuring.player import play_mapping
+from mcm_hardware.families.fabric.measuring.player import Limits, play_mapping
 
 PHYSICS = "2bcaac19b6eb09b1d1eac52dba59b42ffa4b81ef727a7f7269ee15a68d6c3c12"
 """SHA-256 of the answers to recorded cases, as the tests work it out: whatever answers otherwise
@@ -23,6 +23,9 @@ ENOUGH = 0.02
 """Error bound with which targets give plays up whose state has not repeated yet. Such plays take
 most of the time; the bound is reached after some hundred samples, and is several times as wide as
 what periods are off by."""
+
+MOST_HOPS = 1_000_000_000
+"""Hops of flits in a play: some 40 seconds on one core, what the largest chips take."""
 
 FEWEST_ENDS = 5
 """Samples that a period without a repeat is read off."""
@@ -35,12 +38,15 @@ class FlitJudge:
     Attributes:
         most_work: cycles in which anything happens that are played for one mapping; where no state
             repeats by then, the period has an error bound.
+        most_hops: hops of flits that are played for one mapping, likewise. They take the time: a
+            cycle of a full chip has hundreds of them, one of a small block a few.
         most_samples: samples that are played.
         enough: error bound with which a play is given up whose state has not repeated yet; 0 to go
             on to the end.
     """
 
     most_work: int = 4_000_000
+    most_hops: int = MOST_HOPS
     most_samples: int = 2_000
     enough: float = 0.0
 
@@ -64,9 +70,9 @@ class FlitJudge:
         # One kind of array, whatever mappers make: each kind is a compilation of the whole play.
         sites = np.array(mappings.site, np.int32, order="C")
         turns = np.array(mappings.turn, np.int32, order="C")
+        limits = Limits(self.most_work, self.most_hops, self.most_samples, float(self.enough))
         period, latency, error = np.empty((3, len(mappings)))
         for k in range(len(mappings)):
-            limits = (self.most_work, self.most_samples, float(self.enough))
             played = play_mapping(arrays, mesh, sites[k], turns[k], limits)
             if played.first < 0:
                 raise AssertionError(f"mapping {k} of {problem.name} stands still")

@@ -169,8 +169,8 @@ def _pop(play: Play, mesh: Mesh, place: int, now: int) -> None:
 
 
 @inlined_njit
-def switch(play: Play, mesh: Mesh, now: int) -> bool:
-    """Part 4: outputs take a flit each. True where any did."""
+def switch(play: Play, mesh: Mesh, now: int) -> int:
+    """Part 4: outputs take a flit each; how many did."""
     calendar = play.calendar
     slot = now & (len(calendar.num_starts) - 1)
     for k in range(calendar.num_starts[slot]):
@@ -191,7 +191,7 @@ def switch(play: Play, mesh: Mesh, now: int) -> bool:
         _pop(play, mesh, place, now)
         if place >= ports:
             wake_port(play.agenda, int(mesh.unit_at[place - ports]))
-    return asked > 0
+    return asked
 
 
 @inlined_njit

@@ -35,6 +35,22 @@ from mcm_hardware.families.fabric.measuring.state_hash import hash_state
 from mcm_hardware.families.fabric.measuring.unit_kernels import act, wake_firings
 
 
+class Limits(NamedTuple):
+    """What may be played of a mapping whose state does not repeat.
+
+    Attributes:
+        work: cycles in which anything happens.
+        hops: of flits, over links and to units.
+        samples: that end.
+        enough: share by which the period may be wrong where it is given up; 0 for no such end.
+    """
+
+    work: int
+    hops: int
+    samples: int
+    enough: float
+
+
 class Played(NamedTuple):
     """What was seen.
 
@@ -56,7 +72,7 @@ def play_mapping(
     mesh: MeshArrays,
     site: Ints,
     turn: Ints,
-    limits: tuple[int, int, float],
+    limits: Limits,
 ) -> Played:
     """Plays one mapping.
 
@@ -65,11 +81,9 @@ def play_mapping(
         mesh: the fabric.
         site: `[U]`.
         turn: `[E]`.
-        limits: cycles in which anything happens that it may play; samples that may end; and the
-            share by which the period may be wrong where it is given up without a repeat, 0 for no
-            such end.
+        limits: what it may play.
     """
-    _, most_samples, _ = limits
+    most_samples = limits.samples
     trees = lay_trees(arrays, mesh, site, turn)
     play = fresh_play(arrays, mesh, trees, site)
     switches = fresh_mesh(play, fresh_queues(mesh))
@@ -81,26 +95,26 @@ def play_mapping(
 
 @inlined_njit
 def _play(
-    play: Play, switches: Mesh, limits: tuple[int, int, float], ends: Longs, seen: Longs
+    play: Play, switches: Mesh, limits: Limits, ends: Longs, seen: Longs
 ) -> tuple[int, int, int]:
     """Samples that ended, and `first` and `work` of `Played`."""
-    most_work, _, enough = limits
-    now = done = work = 0
-    while work < most_work and done < len(ends):
+    now = done = work = hops = 0
+    while work < limits.work and hops < limits.hops and done < len(ends):
         arrive(play, now)
         wake_firings(play, now)
         ended = act(play, now)
         fill_ports(play, switches, now)
         moved = switch(play, switches, now)
         work += 1
+        hops += moved
         if ended:
             before, done = done, min(_samples_ended(play), len(ends))
             ends[before:done] = now
             if done > before:
                 first = _seen_before(play, switches, now, done, seen)
-                if first > 0 or is_known(ends, done, enough):
+                if first > 0 or is_known(ends, done, limits.enough):
                     return done, first, work
-        if moved or play.agenda.counts[ACTORS] > 0 or play.agenda.counts[PORTS] > 0:
+        if moved > 0 or play.agenda.counts[ACTORS] > 0 or play.agenda.counts[PORTS] > 0:
             now += 1
         else:
             after = _next_change(play, now)

@@ -83,7 +83,7 @@ class Annealing:
             CompileError: MCM-M040 or M041 for a model that answers no periods; MCM-M042 for a
                 start that is no mapping of the problem.
         """
-        begin = time.process_time()
+        begin = time.thread_time()
         legal_start(problem, fabric, request.start)
         chains = self._chains(problem, fabric, model, request)
         cost_s = time_of_measurement(problem, fabric, judge, request, chains.best_mappings[0])
@@ -133,7 +133,7 @@ class Annealing:
         """Measurements, and the CPU time that is left for the search."""
         if request.budget_s is None:
             return request.measurements, None
-        left = request.budget_s - (time.process_time() - begin)
+        left = request.budget_s - (time.thread_time() - begin)
         most = request.measurements
         if most and cost_s > 0:
             most = int(np.clip(self.measuring * left / cost_s, 1, most))

@@ -111,13 +111,13 @@ def _join(chains: Chains, share: float) -> None:
 
 def _affordable(chains: Chains, leg: Leg, budget_s: float) -> int:
     """Evaluations within a CPU time, which begins now."""
-    begin = time.process_time()
+    begin = time.thread_time()
     before = chains.evaluations
     # What is compiled at the first call would spoil the rate.
     chains.go(1, leg)
-    timed = time.process_time()
+    timed = time.thread_time()
     warm = chains.evaluations
     chains.go(PILOT, leg)
-    now = time.process_time()
+    now = time.thread_time()
     rate = (chains.evaluations - warm) / max(now - timed, 1e-6)
     return max(before + int(rate * (budget_s - (now - begin))), chains.evaluations)

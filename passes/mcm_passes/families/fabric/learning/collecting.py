@@ -40,6 +40,10 @@ UNSELECTED = 7
 PART = 10
 """Graphs of a file of the collection."""
 
+MOST_HOPS = 25_000_000
+"""Hops of flits that are played for a label, about a second's on one core. Without a limit nearly
+all time went to long blocks whose state does not come back; they are not tested on anyway."""
+
 _FEWEST, _MOST = 20, 2000
 """Evaluations of searches whose results are measured, between which they are drawn."""
 
@@ -60,6 +64,7 @@ MODELS: tuple[RoundTrips | Busiest | WireLength, ...] = (
     graphs=at_least(1),
     drawn=at_least(1),
     searched=at_least(0),
+    fewest=at_least(1),
     units=at_least(2),
     longest=at_least(50),
     contrast=at_least(1),
@@ -71,8 +76,10 @@ class CollectionSize:
         graphs: blocks.
         drawn: mappings of each that are drawn at random.
         searched: mappings of each that searches by formulas find, some short, some long.
+        fewest: units that a block has at least, of all kinds; mappings of small blocks hardly
+            differ.
         units: compute units that a block may be meant for.
-        longest: largest bound of a block, in cycles; measuring takes in proportion.
+        longest: largest bound of a block, in cycles.
         contrast: how much longer than the bound random mappings have to take by the formula, on
             average. Where they do not, no mapping is better than another. One graph in
             `UNSELECTED` is taken as it comes, so that such blocks are known, too.
@@ -80,9 +87,10 @@ class CollectionSize:
 
     graphs: int = 420
     drawn: int = 6
-    searched: int = 9
-    units: int = 48
-    longest: int = 1000
+    searched: int = 8
+    fewest: int = 20
+    units: int = 72
+    longest: int = 50_000
     contrast: float = 1.15
 
 
@@ -185,7 +193,7 @@ def measured(
     Raises:
         CompileError: MCM-M056 where that cannot be.
     """
-    judge = target.mapping_judge()
+    judge = target.mapping_judge(MOST_HOPS)
     found = judge.measure(problem, target.fabric, mappings)
     graph = MeasuredGraph(
         family,
@@ -244,6 +252,8 @@ def _unsuitable(
     rng: np.random.Generator,
 ) -> str:
     """Why a problem is none to measure; empty for those that are."""
+    if problem.num_units < size.fewest:
+        return f"it has {problem.num_units} units, fewer than {size.fewest}"
     bound = target.mapping_judge().bound_cycles(problem, target.fabric)
     if bound > size.longest:
         return f"its bound is {bound:g} cycles, beyond {size.longest}"

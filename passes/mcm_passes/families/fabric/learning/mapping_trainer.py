@@ -57,6 +57,7 @@ Model = tuple[MappingLayout, Weights]
     graphs=at_least(1),
     drawn=at_least(1),
     searched=at_least(0),
+    fewest=at_least(1),
     units=at_least(2),
     longest=at_least(50),
     contrast=at_least(1),
@@ -78,6 +79,7 @@ class MappingTrainer:
         graphs: blocks that are measured.
         drawn: mappings of each that are drawn at random.
         searched: mappings of each that searches by formulas find.
+        fewest: units that a block has at least.
         units: compute units that a block may be meant for.
         longest: largest bound of a block, in cycles.
         contrast: how much longer than the bound random mappings of a block have to take.
@@ -103,8 +105,9 @@ class MappingTrainer:
     graphs: int = 420
     drawn: int = 6
     searched: int = 8
-    units: int = 48
-    longest: int = 1000
+    fewest: int = 20
+    units: int = 72
+    longest: int = 50_000
     contrast: float = 1.15
     epochs: int = LearningSettings.epochs
     later_epochs: int = 25
@@ -161,6 +164,7 @@ class _Training:
             trainer.graphs,
             trainer.drawn,
             trainer.searched,
+            trainer.fewest,
             trainer.units,
             trainer.longest,
             trainer.contrast,

@@ -153,6 +153,24 @@ def test_a_play_is_given_up_when_its_period_is_known_well_enough() -> None:
     assert given_up >= 3
 
 
+def test_a_play_ends_when_its_hops_are_spent() -> None:
+    """What repeats before is measured as ever, and other periods lie within their error."""
+    ended = exact = 0
+    for seed in range(60):
+        rng = np.random.default_rng([11, seed])
+        fabric = random_fabric(rng)
+        problem = random_problem(rng, fabric)
+        mapping = legal_mappings(problem, fabric, 1, rng)
+        whole = JUDGE.measure(problem, fabric, mapping)
+        hops = 60 * int(problem.flits.sum())
+        found = FlitJudge(most_hops=hops).measure(problem, fabric, mapping)
+        away = abs(found.period_cycles[0] / whole.period_cycles[0] - 1)
+        ended, exact = ended + (found.error[0] > 0), exact + (found.error[0] == 0)
+        assert away <= found.error[0]
+        assert found.latency_cycles[0] == whole.latency_cycles[0]
+    assert min(ended, exact) >= 5
+
+
 def test_a_play_without_work_knows_nothing() -> None:
     problem, fabric = small_problem(), small_fabric()
     mapping = legal_mappings(problem, fabric, 1, np.random.default_rng(0))

@@ -111,9 +111,9 @@ def test_cpu_time_limits_the_search() -> None:
         mapper.map(
             problem, fabric, prepared, SumJudge(), MapperRequest(100, 1, budget_s=1), lambda _: None
         )
-        begin = time.process_time()
+        begin = time.thread_time()
         answer = mapper.map(problem, fabric, prepared, SumJudge(), request, lambda _: None)
-        assert 0.05 < time.process_time() - begin < 0.6
+        assert 0.05 < time.thread_time() - begin < 0.6
         assert answer.evaluations > 1000
 
 

@@ -13,7 +13,7 @@ from mcm_models.mapping_model.data_set import FORMULA, RANDOM
 from mcm_passes.families.fabric.learning.collecting import CollectionSize, collect
 from tests.generators.mapping_target import RuleTarget
 
-SIZE = CollectionSize(graphs=12, drawn=2, searched=1, units=4, contrast=1.0)
+SIZE = CollectionSize(graphs=12, drawn=2, searched=1, fewest=2, units=4, contrast=1.0)
 
 
 def _code(target: RuleTarget, folder: Path, size: CollectionSize = SIZE, seed: int = 0) -> str:
@@ -58,5 +58,9 @@ def test_a_judge_that_measures_what_cannot_be_is_found_out(tmp_path: Path) -> No
 
 
 def test_blocks_that_never_suit_are_told_of(tmp_path: Path) -> None:
-    size = CollectionSize(graphs=8, contrast=1e9)
-    assert _code(RuleTarget(), tmp_path, size) == "MCM-M061"
+    for size in (
+        CollectionSize(graphs=8, fewest=2, contrast=1e9),
+        CollectionSize(graphs=8, fewest=2, longest=50),
+        CollectionSize(graphs=8, fewest=1000),
+    ):
+        assert _code(RuleTarget(), tmp_path, size) == "MCM-M061"

@@ -20,6 +20,7 @@ TRAINER = MappingTrainer(
     graphs=12,
     drawn=3,
     searched=1,
+    fewest=2,
     units=4,
     contrast=1.0,
     epochs=6,
