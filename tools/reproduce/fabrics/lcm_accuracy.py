@@ -247,7 +247,7 @@ def own_optimum_errors(models: FoldModels, data: MappingData) -> dict[str, float
             asked = (network(graph), RoundTrips().prepared(graph.problem, data.fabric))
             for model, found_errors in zip(asked, errors.values(), strict=True):
                 request = MapperRequest(OPTIMUM_EVALUATIONS, 0, k)
-                answer = Annealing(chains=4).map(
+                answer = Annealing(chains=4, before=0).map(
                     graph.problem, data.fabric, model, judge, request, lambda _: None
                 )
                 found = judge.measure(graph.problem, data.fabric, answer.mapping)

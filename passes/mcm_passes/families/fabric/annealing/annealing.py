@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -17,7 +17,7 @@ from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
 from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
 from mcm_compiler.text.option_ranges import above, at_least, checked, from_to
 from mcm_passes.families.fabric.annealing.batches import BatchedWalks
-from mcm_passes.families.fabric.annealing.chains import Chains, Cooling, cool_down
+from mcm_passes.families.fabric.annealing.chains import Chains, Cooling, Spending
 from mcm_passes.families.fabric.annealing.measured import (
     distinct,
     legal_start,
@@ -27,8 +27,12 @@ from mcm_passes.families.fabric.annealing.measured import (
 from mcm_passes.families.fabric.annealing.moves import MoveShares
 from mcm_passes.families.fabric.annealing.starts import built_mappings
 from mcm_passes.families.fabric.annealing.walkers import Walkers
-from mcm_passes.families.fabric.formulas.prepared import HasFormula
-from mcm_passes.families.fabric.routing.tables import tables_of
+from mcm_passes.families.fabric.formulas.prepared import CorrectsFormula, HasFormula
+from mcm_passes.families.fabric.routing.tables import Tables, tables_of
+
+NEARER = 4.0
+"""By which share of the first way units go at most when walks begin to follow a model that corrects
+the formula that they have followed."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,8 @@ from mcm_passes.families.fabric.routing.tables import tables_of
     turn=from_to(0, 1),
     near=from_to(0, 1),
     joining=from_to(0, 0.5),
+    before=from_to(0, 1),
+    warm=above(0),
     measuring=from_to(0, 1),
 )
 class Annealing:
@@ -53,6 +59,10 @@ class Annealing:
         turn: share of moves that turn a stream the other way.
         near: share of other moves that go near a unit with which the moved one has a stream.
         joining: share of walks that join others after each leg.
+        before: share of evaluations and time in which walks follow the formula, where a model
+            corrects one; they follow the model from the best that they saw by then. A formula
+            answers tens of times as fast.
+        warm: temperature at which they begin to follow the model then, as a share of the cost.
         measuring: share of a CPU time that measurements may take, where it is limited.
     """
 
@@ -66,6 +76,8 @@ class Annealing:
     turn: float = 0.2
     near: float = 0.5
     joining: float = 0.17
+    before: float = 0.6
+    warm: float = 5e-4
     measuring: float = 0.4
 
     def map(
@@ -85,13 +97,26 @@ class Annealing:
         """
         begin = time.thread_time()
         legal_start(problem, fabric, request.start)
-        chains = self._chains(problem, fabric, model, request)
-        cost_s = time_of_measurement(problem, fabric, judge, request, chains.best_mappings[0])
+        rng = seeded_generator(request.seed, "annealing of mappings")
+        tables = tables_of(problem, fabric)
+        starts = self._starts(problem, tables, request, rng)
+        cost_s = time_of_measurement(problem, fabric, judge, request, starts[0])
         measurements, left = self._shared(request, cost_s, begin)
         progress(f"{problem.name}: {problem.num_units} units, {problem.num_streams} streams")
-        widest = float(max(fabric.rows, fabric.cols))
+        spending = Spending(request.evaluations, left)
+        shares, widest = MoveShares(self.turn, self.near), float(max(fabric.rows, fabric.cols))
         cooling = Cooling(self.hot, min(self.cold, self.hot), self.legs, self.joining, widest)
-        history = cool_down(chains, cooling, request.evaluations, left)
+        if isinstance(model, HasFormula):
+            chains: Chains = Walkers(model.formula, starts, shares, rng)
+        else:
+            if isinstance(model, CorrectsFormula) and self._begins_by_formula(request, starts):
+                walkers = Walkers(model.corrected, starts, shares, rng)
+                spending.cool_down(walkers, cooling, self.before)
+                starts, hot = walkers.best_mappings, self.warm
+                near = max(widest / NEARER, 1.0)
+                cooling = replace(cooling, hot=hot, cold=min(self.cold, hot), widest=near)
+            chains = BatchedWalks(model, tables, starts, shares, rng)
+        history = spending.cool_down(chains, cooling)
         candidates = distinct(chains.best_mappings, chains.best_costs, measurements)
         if request.start is not None and measurements > 1:
             kept = Mappings(
@@ -101,31 +126,29 @@ class Annealing:
         found = MapperAnswer(
             candidates[0],
             f"annealing by {type(model).__name__}",
-            chains.evaluations,
+            spending.spent,
             measurements,
             0.0,
             history=tuple(history),
         )
         return measured_answer(problem, fabric, model, judge, candidates, found, progress)
 
-    def _chains(
+    def _starts(
         self,
         problem: MappingProblem,
-        fabric: Fabric,
-        model: PreparedMappingModel,
+        tables: Tables,
         request: MapperRequest,
-    ) -> Chains:
-        rng = seeded_generator(request.seed, "annealing of mappings")
-        tables = tables_of(problem, fabric)
+        rng: np.random.Generator,
+    ) -> Mappings:
+        """Where walks begin."""
         count = max(min(self.chains, request.evaluations), 1)
         if request.start is not None:
-            starts = Mappings.stacked([request.start] * count)
-        else:
-            starts = built_mappings(problem, tables, count, rng)
-        shares = MoveShares(self.turn, self.near)
-        if isinstance(model, HasFormula):
-            return Walkers(model.formula, starts, shares, rng)
-        return BatchedWalks(model, tables, starts, shares, rng)
+            return Mappings.stacked([request.start] * count)
+        return built_mappings(problem, tables, count, rng)
+
+    def _begins_by_formula(self, request: MapperRequest, starts: Mappings) -> bool:
+        """Whether there is enough to spend for two searches."""
+        return self.before > 0 and request.evaluations >= 2 * len(starts)
 
     def _shared(
         self, request: MapperRequest, cost_s: float, begin: float

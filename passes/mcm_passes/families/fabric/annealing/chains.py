@@ -62,6 +62,33 @@ class Cooling:
     widest: float
 
 
+class Spending:
+    """Evaluations and CPU time of one search after the other.
+
+    Args:
+        evaluations: of all together, at most.
+        left_s: CPU time from now on, or None.
+    """
+
+    def __init__(self, evaluations: int, left_s: float | None) -> None:
+        self._evaluations, self._left_s = evaluations, left_s
+        self.spent = 0
+
+    def cool_down(
+        self, chains: Chains, cooling: Cooling, share: float = 1.0
+    ) -> list[tuple[int, float]]:
+        """Lets walks spend a share of what is left; see the function `cool_down`."""
+        begin = time.thread_time()
+        most = int(share * (self._evaluations - self.spent))
+        left = None if self._left_s is None else share * self._left_s
+        history = cool_down(chains, cooling, most, left)
+        history = [(self.spent + evaluations, cost) for evaluations, cost in history]
+        self.spent += chains.evaluations
+        if self._left_s is not None:
+            self._left_s = max(self._left_s - (time.thread_time() - begin), 0.0)
+        return history
+
+
 PILOT = 256
 """Evaluations by which the rate is measured where CPU time is limited."""
 

@@ -27,6 +27,14 @@ class HasFormula(Protocol):
     def formula(self) -> Formula: ...
 
 
+@runtime_checkable
+class CorrectsFormula(Protocol):
+    """A prepared mapping model that corrects a formula, by which a search may begin."""
+
+    @property
+    def corrected(self) -> Formula: ...
+
+
 @dataclass(frozen=True, eq=False)
 class PreparedFormula:
     """A formula for many mappings of one problem.

@@ -50,7 +50,7 @@ def own_optima(
     for number in range(searches):
         prepared = _prepared(target, model, graph, WIRES[number % len(WIRES)])
         request = MapperRequest(evaluations, 0, int(rng.integers(2**31)))
-        answer = Annealing(chains=4).map(
+        answer = Annealing(chains=4, before=0).map(
             graph.problem, target.fabric, prepared, target.mapping_judge(), request, _silent
         )
         found.append(answer.mapping)

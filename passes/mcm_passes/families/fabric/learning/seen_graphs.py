@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 MOST_ERROR = 0.005
 """Labels that may be wrong by more are not tested on."""
 
-LEARNED_ERROR = 0.03
-"""Labels that may be wrong by more are not learned from. Bounds are several times as wide as what
+LEARNED_ERROR = 0.1
+"""Labels that may be wrong by more are not learned from. Bounds are tens of times as wide as what
 plays that were given up are off by, so that those may be learned from, but not tested on."""
 
 

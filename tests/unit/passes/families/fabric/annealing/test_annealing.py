@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
@@ -19,6 +20,8 @@ from mcm_compiler.registry import MAPPERS, MAPPING_MODELS
 from mcm_passes.families.fabric.annealing.annealing import Annealing
 from mcm_passes.families.fabric.annealing.random_mapper import RandomMapper
 from mcm_passes.families.fabric.formulas.analytic import RoundTrips, WireLength
+from mcm_passes.families.fabric.formulas.formula import Formula
+from mcm_passes.families.fabric.formulas.prepared import PreparedFormula
 from tests.generators.mapping_doubles import PluginModel, SumJudge
 from tests.generators.random_fabrics import drawn_problem
 from tests.generators.small_fabric import legal_mappings, small_fabric, small_problem
@@ -115,6 +118,43 @@ def test_cpu_time_limits_the_search() -> None:
         answer = mapper.map(problem, fabric, prepared, SumJudge(), request, lambda _: None)
         assert 0.05 < time.thread_time() - begin < 0.6
         assert answer.evaluations > 1000
+
+
+@dataclass(frozen=True)
+class Corrected:
+    """A model that doubles a formula, and counts what it is asked."""
+
+    corrected: Formula
+    doubled: PreparedFormula
+    asked: list[int] = field(default_factory=list[int])
+
+    def period_cycles(self, mappings: Mappings) -> Floats:
+        return 2 * self.doubled.period_cycles(mappings)
+
+    def search_cost(self, mappings: Mappings) -> Floats:
+        self.asked.append(len(mappings))
+        return 2 * self.doubled.search_cost(mappings)
+
+
+def test_a_search_by_a_corrected_formula_begins_by_the_formula() -> None:
+    problem, fabric = drawn_problem(11), small_fabric(6, 6)
+    prepared = RoundTrips().prepared(problem, fabric)
+    request = MapperRequest(evaluations=4000, measurements=0)
+    alone = Annealing().map(problem, fabric, prepared, SumJudge(), request, lambda _: None)
+    for before, share in ((0.0, 1.0), (0.6, 0.4), (1.0, 0.0)):
+        model = Corrected(prepared.formula, prepared)
+        mapper = Annealing(before=before)
+        answer = mapper.map(problem, fabric, model, SumJudge(), request, lambda _: None)
+        assert sum(model.asked) == pytest.approx(share * 4000, abs=16 * 6)
+        assert 3900 <= answer.evaluations <= 4000 + 16 * 6
+        spent, costs = np.array(answer.history).T
+        assert spent[0] == pytest.approx((1 - share) * 4000, abs=12)
+        assert np.all(np.diff(costs) <= 0)
+        assert prepared.search_cost(answer.mapping)[0] <= 1.05 * alone.history[-1][1]
+    # With hardly anything to spend, the model is what is asked.
+    model = Corrected(prepared.formula, prepared)
+    Annealing().map(problem, fabric, model, SumJudge(), MapperRequest(4, 0), lambda _: None)
+    assert sum(model.asked) == 4
 
 
 def test_a_start_is_kept_where_nothing_better_is_found() -> None:
