@@ -68,6 +68,7 @@ def search(
         seed=options.seed,
         budget_s=options.budget_s,
         simulate=target.step_evaluator,
+        order=options.order,
     )
     answer = placer.place(problem, target.box, evaluator, request, progress)
     results = simulated(problem, evaluator, answer, placer.name)

@@ -7,8 +7,9 @@ evaluations as fit in the CPU seconds of `hierarchical-groups`; what a dearer on
 read off its curve.
 
 `--trained FOLDER` holds policies of `mcmc train placement` against searches instead, with a
-fortieth of their placements; seeds of trainings are in their cards. No graph of the paper is among
-the cases that policies learn from, in any length or size, and no box of the table.
+fortieth of their placements, also with as many of a coarse step as theirs; seeds of trainings are
+in their cards. No graph of the paper is among the cases that policies learn from, in any length or
+size, and no box of the table.
 
 Records are written to `tools/reproduce/data/hier_table1.json` (`hier_pretrained.json`) as soon as a
 cell is done; cells that are there are not run again. `--page` writes sections of
@@ -37,7 +38,7 @@ from mcm_compiler.arrays.types import Ints
 from mcm_compiler.components.target_loading import load_box
 from mcm_compiler.contracts.boxes.box import Box
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator, StepResults, StepTrace
-from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
+from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest, Simulate
 from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.processes.one_thread import use_one_thread
@@ -72,6 +73,7 @@ FIGURES = {
     "groups": "groups",
     "used groups": "used_groups",
     "used devices": "used_devices",
+    "coarse evaluations": "coarse_simulated",
 }
 """Figures of answers, and their names in records."""
 
@@ -136,6 +138,7 @@ class Bench:
         box: devices.
         evaluator: the simulator, compiled.
         references: seconds of the expert and of one GPU.
+        simulate: makes evaluators of other problems in the box.
     """
 
     graph: PaperGraph
@@ -143,6 +146,7 @@ class Bench:
     box: Box
     evaluator: StepEvaluator
     references: dict[str, float]
+    simulate: Simulate
 
 
 def bench_of(graph: PaperGraph) -> Bench:
@@ -160,7 +164,7 @@ def bench_of(graph: PaperGraph) -> Bench:
         "one_gpu_s": one.seconds,
         "one_gpu_fits": float(one.fits),
     }
-    return Bench(graph, problem, target.box, evaluator, references)
+    return Bench(graph, problem, target.box, evaluator, references, target.step_evaluator)
 
 
 def _quiet(_text: str) -> None:
@@ -175,11 +179,21 @@ def _place(
     return placer.place(problem, box, evaluator, request, _quiet)
 
 
-def cell(bench: Bench, method: str, seed: int, evaluations: int) -> dict[str, Any]:
-    """The record of a method; CPU seconds are without the graph's, with JAX's compiling."""
+def cell(
+    bench: Bench, method: str, seed: int, evaluations: int, others: bool = False
+) -> dict[str, Any]:
+    """The record of a method; CPU seconds are without the graph's, with JAX's compiling.
+
+    Args:
+        bench: the graph.
+        method: text of a placer.
+        seed: of the request.
+        evaluations: likewise.
+        others: whether the placer may simulate other problems, such as coarse steps.
+    """
     began = time.process_time()
     watched = Watched(bench.evaluator, began)
-    request = PlacerRequest(evaluations, seed)
+    request = PlacerRequest(evaluations, seed, simulate=bench.simulate if others else None)
     record: dict[str, Any] = {
         "graph": bench.graph.name,
         "method": method,
@@ -251,7 +265,8 @@ def run_cell(
     for row in known_rows(record):
         if tuple(row[name] for name in KEYS) == key:
             return row
-    row = cell(bench, method, seed, evaluations) | {"method": called or method}
+    row = cell(bench, method, seed, evaluations, others=record == TRAINED)
+    row |= {"method": called or method}
     if record == TRAINED:
         row.pop("fell", None)  # nobody asks there what a method had by when
     write_record(record, COMMAND, [row], KEYS)

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from mcm_compiler.arrays.types import Ints
 from mcm_compiler.contracts.boxes.box import Box
-from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator
+from mcm_compiler.contracts.boxes.evaluation import QueueOrder, StepConditions, StepEvaluator
 from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.contracts.described import Named
 from mcm_compiler.text.option_ranges import at_least, checked
@@ -28,7 +28,9 @@ class PlacerRequest:
         start: `[N]`, a placement to start from, or None.
         simulate: makes evaluators under other conditions and of other problems, such as shorter
             versions of the same step; None where there are no others. Placements that those
-            simulate count as evaluations like all.
+            simulate count as evaluations like all; those of coarse steps, whose ops stand for
+            many each, are told as a figure, `coarse evaluations`.
+        order: of queues, which the evaluator that a placer is given simulates.
     """
 
     evaluations: int = 4000
@@ -36,6 +38,7 @@ class PlacerRequest:
     budget_s: float | None = None
     start: Ints | None = None
     simulate: Simulate | None = None
+    order: QueueOrder = "fifo"
 
 
 @dataclass(frozen=True, eq=False)

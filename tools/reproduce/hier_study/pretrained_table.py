@@ -1,8 +1,8 @@
-"""The table of the pre-trained placer after 100 placements, beside searches with 4,000."""
+"""The tables of the pre-trained placer after 100 placements, beside searches with 4,000."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -14,8 +14,13 @@ from mcm_passes.families.box.learning.pretraining.placement_trainer import POLIC
 FEW, MANY = 100, 4000
 """Placements of the placer, and of the searches that it is held against."""
 
-PARTS = (0, 1)
-"""Into which the placer divides clusters; the first are whole ones."""
+SEARCHES = {
+    "clusters": "parts=0,coarse=0",
+    "pieces": "parts=1,coarse=0",
+    "coarse step": "parts=1,coarse=4000",
+}
+"""Options of the placer: over whole clusters, over pieces by how long ops may wait, and with as
+many placements of a coarse step as searches have of the whole one."""
 
 RIVALS = (
     ("local_search{robust=false}", FEW),
@@ -36,9 +41,9 @@ def cells(folders: Sequence[Path]) -> Iterator[tuple[str, str, int]]:
         folders: of trainings.
     """
     for name, policy in policies(folders).items():
-        for parts in PARTS:
-            text = f"pretrained{{{policy},parts={parts},evaluations={FEW}}}"
-            yield f"{name}, {'pieces' if parts else 'clusters'}", text, FEW
+        for search, options in SEARCHES.items():
+            text = f"pretrained{{{policy},{options},evaluations={FEW}}}"
+            yield f"{name}, {search}", text, FEW
     for method, evaluations in RIVALS:
         yield method, method, evaluations
 
@@ -54,17 +59,33 @@ def policies(folders: Sequence[Path]) -> dict[str, str]:
 
 
 def section(rows: Sequence[Row]) -> str:
-    """A table with a column for each graph; means over seeds, over the best of 4,000."""
+    """Tables with a column for each graph, of means over seeds: seconds, and CPU-seconds."""
     graphs = list(dict.fromkeys(row["graph"] for row in rows))
-    names = dict.fromkeys((row["method"], row["evaluations"]) for row in rows)
-    body = [
-        [f"{_named(name)}, {count:,}", *(_cell(rows, graph, name, count) for graph in graphs)]
-        for name, count in names
-    ]
+    names = sorted(
+        dict.fromkeys((row["method"], row["evaluations"]) for row in rows), key=_place_in_table
+    )
+
+    def body(cell: Callable[[Sequence[Row], str, str, int], str]) -> list[list[str]]:
+        return [
+            [f"{_named(name)}, {count:,}", *(cell(rows, graph, name, count) for graph in graphs)]
+            for name, count in names
+        ]
+
     return (
         "Seconds over the expert's, means over seeds of the search, and in brackets over "
-        f"`portfolio` with {MANY:,} placements:\n\n{table(['', *graphs], body)}"
+        f"`portfolio` with {MANY:,} placements:\n\n{table(['', *graphs], body(_cell))}\n\n"
+        "CPU-seconds, one core; of rows with a coarse step its "
+        f"{MANY:,} placements are part:\n\n{table(['', *graphs], body(_spent))}"
     )
+
+
+def _place_in_table(name: tuple[str, int]) -> tuple[bool, str, int, int]:
+    """Policies in order, the control first, searches of each as they are listed; rivals behind."""
+    method, evaluations = name
+    policy, _, search = method.partition(", ")
+    if search not in SEARCHES:
+        return True, method, 0, evaluations
+    return False, policy, list(SEARCHES).index(search), evaluations
 
 
 def _named(method: str) -> str:
@@ -83,3 +104,12 @@ def _cell(rows: Sequence[Row], graph: str, method: str, evaluations: int) -> str
         if (row["graph"], row["evaluations"]) == (graph, MANY) and "portfolio" in row["method"]
     ]
     return f"{fmean(mine):.3f} ({fmean(mine) / fmean(best):.2f})" if mine and best else "-"
+
+
+def _spent(rows: Sequence[Row], graph: str, method: str, evaluations: int) -> str:
+    mine = [
+        row["cpu_s"]
+        for row in rows
+        if (row["graph"], row["method"], row["evaluations"]) == (graph, method, evaluations)
+    ]
+    return f"{fmean(mine):.1f}" if mine else "-"

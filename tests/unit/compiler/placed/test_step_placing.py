@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from mcm_compiler.api import place_model
 from mcm_compiler.diagnostics import CompileError, Severity
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.step_placing import level_of, placer_text
-from tests.generators.placed_models import place_small, small_model
+from tests.generators.placed_models import Told, place_small, small_model
 
 
 def _refused(**options: object) -> CompileError:
@@ -48,6 +49,20 @@ def test_an_answer_that_is_none_is_the_placers_fault(wrong: str, words: str) -> 
     first = _refused(placer=f"told{{wrong={wrong}}}").diagnostics[0]
     assert first.code == "MCM-D075"
     assert words in str(first)
+
+
+@pytest.mark.parametrize("order", ["fifo", "critical_path"])
+def test_placers_are_told_the_order_of_queues(monkeypatch: pytest.MonkeyPatch, order: str) -> None:
+    asked: list[str] = []
+
+    def place(self: Told, *args: Any) -> Any:
+        asked.append(args[3].order)
+        return by_letters(self, *args)
+
+    by_letters: Any = Told.place
+    monkeypatch.setattr(Told, "place", place)
+    place_small(order=order)
+    assert asked == [order]
 
 
 def test_an_answer_may_not_pass_over_pins() -> None:

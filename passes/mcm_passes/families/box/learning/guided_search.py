@@ -48,7 +48,9 @@ def guided_search(
     def judge(devices: Ints) -> Floats:
         return judged.judge(case.placements(devices)).score
 
-    first = _first(case, scorer, max(1, int(evaluations * SHARE_DRAWN)), rng, start)
+    first = first_devices(case, scorer, max(1, int(evaluations * SHARE_DRAWN)), rng)
+    if start is not None:
+        first = np.concatenate([start[None], first])
     first = first[: max(1, evaluations)]
     scores = judge(first)
     at = int(scores.argmin())
@@ -69,24 +71,29 @@ def guided_search(
     return best
 
 
-def _first(
-    case: ClusteredStep,
-    scorer: Scorer | None,
-    drawn: int,
-    rng: np.random.Generator,
-    start: Ints | None,
+def first_devices(
+    case: ClusteredStep, scorer: Scorer | None, count: int, rng: np.random.Generator
 ) -> Ints:
-    """`[K, C]`, where the search may begin."""
+    """`[count, C]`, where a search may begin.
+
+    First what the policy says at once, then what it draws. The control has all clusters on the
+    quickest device, and draws evenly.
+
+    Args:
+        case: what is placed.
+        scorer: the policy, or None for the control.
+        count: at least 1.
+        rng: of the draws.
+    """
     clusters, devices = case.graph.allowed.shape
-    parts = [] if start is None else [start[None]]
     if scorer is None:
         quickest = int(case.graph.work.sum(axis=0).argmin())
-        parts.append(np.full((1, clusters), quickest, np.int32))
-        parts.append(rng.integers(0, devices, (max(0, drawn - 1), clusters)).astype(np.int32))
+        said = np.full((1, clusters), quickest, np.int32)
+        drawn = rng.integers(0, devices, (count - 1, clusters)).astype(np.int32)
     else:
-        parts.append(decode(case.graph, scorer, 1, rng, greedy=True).devices)
-        parts.append(decode(case.graph, scorer, max(0, drawn - 1), rng).devices)
-    return np.concatenate(parts)
+        said = decode(case.graph, scorer, 1, rng, greedy=True).devices
+        drawn = decode(case.graph, scorer, count - 1, rng).devices
+    return np.concatenate([said, drawn])
 
 
 def _proposals(

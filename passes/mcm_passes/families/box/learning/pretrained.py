@@ -1,4 +1,4 @@
-"""The pre-trained policy, then a little local search."""
+"""The pre-trained policy, then a search that begins with what it says."""
 
 from __future__ import annotations
 
@@ -17,15 +17,30 @@ from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_models.cluster_policy.decoding import Scorer, scorer_of
 from mcm_models.cluster_policy.policy_file import SHIPPED_PLACEMENT_POLICY, load_placement_policy
-from mcm_passes.families.box.learning.guided_search import guided_search
+from mcm_passes.families.box.learning.coarse_search import (
+    Surrogate,
+    coarse_search,
+    surrogate_of,
+)
+from mcm_passes.families.box.learning.guided_search import (
+    SHARE_DRAWN,
+    first_devices,
+    guided_search,
+)
 from mcm_passes.families.box.learning.judged import Judged
 from mcm_passes.families.box.learning.pretraining.cases import ClusteredStep, clustered_step
+from mcm_passes.families.box.search.annealing import Cooling
+from mcm_passes.families.box.search.prepared import prepared
 
 
 @dataclass(frozen=True)
-@checked(evaluations=at_least(1), parts=at_least(0))
+@checked(evaluations=at_least(1), parts=at_least(0), coarse=at_least(0))
 class Pretrained:
-    """A policy that was trained on other models and boxes, and local search that it guides.
+    """A policy that was trained on other models and boxes, and a search that begins with its word.
+
+    The search goes over pieces of clusters on a coarse step, and asks about the whole one now and
+    then. Without coarse evaluations, or where the request makes no evaluators, it goes over
+    clusters on the whole step alone, by moves that the policy proposes.
 
     Attributes:
         policy: checkpoint; empty for the one that comes with the compiler, `none` for the control:
@@ -33,14 +48,17 @@ class Pretrained:
         evaluations: placements that are simulated, if the request allows as many.
         parts: into which clusters are divided by depth, after one by how long ops may wait; 0 for
             whole clusters.
+        coarse: evaluations of a coarse step, which has fewer ops by an order of magnitude; told in
+            the figures of the answer, beside those of the whole step.
     """
 
     name: ClassVar[str] = "pretrained"
-    summary: ClassVar[str] = "a policy trained on other models, then a short local search"
+    summary: ClassVar[str] = "a policy trained on other models, then a search on a coarse step"
 
     policy: str = ""
     evaluations: int = 100
     parts: int = 0
+    coarse: int = 4000
 
     def place(
         self,
@@ -60,24 +78,54 @@ class Pretrained:
         case = clustered_step(problem, box, evaluator, self.parts)
         judged = Judged(evaluator)
         evaluations = max(1, min(self.evaluations, request.evaluations))
-        progress(f"{len(case.graph.order)} clusters, {evaluations} placements")
+        clusters = len(case.graph.order)
+        progress(f"{clusters} clusters, {evaluations} placements")
         rng = np.random.default_rng(request.seed)
-        start = None
-        if request.start is not None:
-            start = _devices_of(case, request.start)
-        devices = guided_search(case, scorer, judged, evaluations, rng, start)
-        figures = (
-            ("clusters", float(len(devices))),
-            ("used devices", float(len(np.unique(judged.best)))),
-        )
-        how = "no policy" if scorer is None else "pre-trained policy"
+        if self.coarse and request.simulate is not None:
+            surrogate = surrogate_of(prepared(problem, box), request.simulate, request.order)
+            how = f"search on {len(surrogate.piece_of)} groups"
+            progress(f"{how}, {self.coarse} placements of them")
+            self._coarse_search(case, scorer, surrogate, judged, request, evaluations, rng)
+            figures = (
+                ("coarse evaluations", float(surrogate.evaluations)),
+                ("groups", float(len(surrogate.piece_of))),
+                ("pieces", float(surrogate.units.count)),
+            )
+        else:
+            start = None if request.start is None else _devices_of(case, request.start)
+            guided_search(case, scorer, judged, evaluations, rng, start)
+            how, figures = f"local search over {clusters} clusters", ()
+        by = "no policy" if scorer is None else "pre-trained policy"
         return PlacerAnswer(
             device_of=judged.best,
-            method=f"{how}, then local search over {len(devices)} clusters",
+            method=f"{by}, then {how}",
             evaluations=judged.evaluations,
             history=tuple(judged.history),
-            figures=figures,
+            figures=(
+                ("clusters", float(clusters)),
+                ("used devices", float(len(np.unique(judged.best)))),
+                *figures,
+            ),
         )
+
+    def _coarse_search(
+        self,
+        case: ClusteredStep,
+        scorer: Scorer | None,
+        surrogate: Surrogate,
+        judged: Judged,
+        request: PlacerRequest,
+        evaluations: int,
+        rng: np.random.Generator,
+    ) -> None:
+        drawn = max(1, int(evaluations * SHARE_DRAWN))
+        starts = case.placements(first_devices(case, scorer, drawn, rng))
+        if request.start is not None:
+            judged.judge(request.start[None])
+            starts = np.concatenate([request.start[None], starts])
+        left = evaluations - judged.evaluations
+        if left:
+            coarse_search(surrogate, judged, starts, Cooling(self.coarse), left, rng)
 
     def _scorer(self) -> Scorer | None:
         if self.policy == "none":

@@ -62,11 +62,11 @@ def anneal(
     best, best_devices = current, devices.copy()
     if not len(units.movable) or len(speeds) < 2:
         return best_devices
-    moves = _Moves(units, speeds, rng)
+    moves = Moves(units, speeds, rng)
     while judge.may_ask and judge.evaluations - begin < cooling.evaluations:
         changed = moves.draw(devices)
         if changed is None:
-            if moves.idle > _MOST_IDLE:
+            if moves.exhausted:
                 break
             continue
         share = (judge.evaluations - begin) / cooling.evaluations
@@ -88,16 +88,27 @@ _MOST_IDLE = 1000
 """Moves in a row that would change nothing, after which there are none."""
 
 
-class _Moves:
-    """Draws moves: which units get which devices."""
+class Moves:
+    """Draws moves: which units get which devices.
+
+    Args:
+        units: what moves; one that may.
+        speeds: `[D]`, how fast devices are; slow ones are proposed rarely.
+        rng: draws.
+    """
 
     def __init__(self, units: Units, speeds: Floats, rng: np.random.Generator) -> None:
         self._units, self._rng = units, rng
         self._chances = np.cumsum(speeds / speeds.sum())
-        self.idle = 0
+        self._idle = 0
         graph = units.neighbours
         # Many small values are as telling as few large ones: roots of bytes are the chances.
         self._sums = np.concatenate([[0.0], np.cumsum(np.sqrt(graph.weight) + 1e-9)])
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether there seem to be no moves that would change anything."""
+        return self._idle > _MOST_IDLE
 
     def draw(self, devices: Ints) -> tuple[Longs, Ints] | None:
         """Units and their new devices; None for a move that changes nothing or is not allowed."""
@@ -120,9 +131,9 @@ class _Moves:
         fits = units.may[moved, wanted]
         moved, wanted = moved[fits], wanted[fits]
         if not len(moved) or (devices[moved] == wanted).all():
-            self.idle += 1
+            self._idle += 1
             return None
-        self.idle = 0
+        self._idle = 0
         return moved, wanted
 
     def _run(self, u: int, whole: bool) -> Longs:
