@@ -159,7 +159,7 @@ def compared_flows(
         flows.append(Flow("the network trained anew", model, learned=retrained_model))
     problems = blocks(fabric, HELD_OUT, count, most_cycles=MOST_CYCLES, rules=LOWERINGS[lowering])
     rows = [
-        cell(flow, fabric, problem, seed, limit)
+        cell(flow, fabric, problem, seed, limit, "short")
         for problem in problems
         for seed in range(seeds)
         for flow in flows

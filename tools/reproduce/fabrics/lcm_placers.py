@@ -2,6 +2,7 @@
 
     python tools/reproduce/fabrics/lcm_placers.py [--blocks 24] [--seeds 5] [--limit "1 s"]
     python tools/reproduce/fabrics/lcm_placers.py --limit "20000 evaluations"
+    python tools/reproduce/fabrics/lcm_placers.py --limit "10 s" --kind long
     python tools/reproduce/fabrics/lcm_placers.py --table      prints the recorded tables
     python tools/reproduce/fabrics/lcm_placers.py --write      sets `auto`, writes the page
 
@@ -25,6 +26,7 @@ import platform
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, cast
 
@@ -51,15 +53,41 @@ from mcm_hardware.families.fabric.layout.rules import lowering_hash
 from mcm_hardware.families.fabric.measuring.judge import ENOUGH, FlitJudge
 from mcm_models.mapping_model.checkpoint import SHIPPED_MAPPING_MODEL, make_of
 from mcm_passes.families.fabric.formulas.ridge import stored_ridge
+from mcm_passes.families.fabric.learning.collecting import MOST_HOPS
 
 OUT = Path(__file__).parents[1] / "data" / "lcm_placers.jsonl"
 BEFORE = OUT.with_name("lcm_before_its_round.safetensors")
 """The shipped network before it learned from its own optima."""
 
+SEEDS_TRIED = 10_000
+"""Of blocks, among which those of a kind are found."""
+
 PAGE = ROOT / "docs" / "results" / "fabrics.md"
 JUDGE = FlitJudge(enough=ENOUGH)
 MOST_CYCLES = 1000
 """Bound of the blocks, in cycles."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Held-out blocks, and who measures them.
+
+    Attributes:
+        fewest: cycles of the bound of each, at least.
+        most: at most.
+        judge: of the search, and of what it found.
+    """
+
+    fewest: float
+    most: float
+    judge: FlitJudge
+
+
+KINDS = {
+    "short": Kind(0, MOST_CYCLES, JUDGE),
+    "long": Kind(MOST_CYCLES, 50_000, FlitJudge(most_hops=MOST_HOPS, enough=ENOUGH)),
+}
+"""A play of a long block whose state does not come back ends as those of the data set."""
 
 WARM_S = 0.2
 """CPU time of a search that compiles what a flow needs before its first cell."""
@@ -101,7 +129,8 @@ FLOWS = (
     Flow("ridge", "ridge", fitted=True),
     Flow("random", "round-trips", mapper="random"),
     Flow("gnn, nothing measured", "gnn", 0, learned=SHIPPED_MAPPING_MODEL),
-    Flow("gnn before its round", f"gnn{{checkpoint={BEFORE}}}", learned=BEFORE),
+    Flow("gnn alone", "gnn", mapper="annealing{before=0}", learned=SHIPPED_MAPPING_MODEL),
+    Flow("gnn before its rounds", f"gnn{{checkpoint={BEFORE}}}", learned=BEFORE),
     Flow("gnn", "gnn", learned=SHIPPED_MAPPING_MODEL),
 )
 
@@ -112,16 +141,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--blocks", type=int, default=24)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--limit", default=WINNERS_LIMIT, help='"1 s" or "20000 evaluations"')
+    parser.add_argument("--kind", choices=KINDS, default="short", help="of blocks")
     parser.add_argument("--flows", nargs="*", default=None, help="all if none is named")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--write", action="store_true")
     args = parser.parse_args(argv)
     use_one_thread()
     if not (args.table or args.write):
-        run(args.blocks, args.seeds, args.limit, args.flows)
+        run(args.kind, args.blocks, args.seeds, args.limit, args.flows)
     rows = recorded()
-    limits = sorted({row["limit"] for row in rows})
-    tables = "\n\n".join(f"{limit}, {limit_table(rows, limit)}" for limit in limits)
+    limits = sorted({(row["kind"], row["limit"]) for row in rows}, reverse=True)
+    tables = "\n\n".join(
+        f"{limit}, {kind} blocks, {limit_table(rows, kind, limit)}" for kind, limit in limits
+    )
     print(tables)
     if args.write:
         write_winner(rows)
@@ -129,11 +161,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def run(count: int, seeds: int, limit: str, names: Sequence[str] | None) -> None:
+def run(kind: str, count: int, seeds: int, limit: str, names: Sequence[str] | None) -> None:
     """All cells that are not there, seed by seed, so that a part of them is a smaller table."""
-    fabric = fabric_12()
-    there = {(row["limit"], row["flow"], row["block"], row["seed"]) for row in recorded()}
-    problems = list(blocks(fabric, HELD_OUT, count, most_cycles=MOST_CYCLES))
+    fabric, wanted_kind = fabric_12(), KINDS[kind]
+    there = {
+        (row["limit"], row["flow"], row["block"], row["seed"])
+        for row in recorded()
+        if row["kind"] == kind
+    }
+    found = (
+        problem
+        for problem in blocks(fabric, HELD_OUT, SEEDS_TRIED, most_cycles=wanted_kind.most)
+        if JUDGE.bound_cycles(problem, fabric) > wanted_kind.fewest
+    )
+    problems = list(islice(found, count))
     warm: set[str] = set()
     for seed in range(seeds):
         for problem in problems:
@@ -142,18 +183,19 @@ def run(count: int, seeds: int, limit: str, names: Sequence[str] | None) -> None
                 if not wanted or (limit, flow.name, problem.name, seed) in there:
                     continue
                 if flow.name not in warm:
-                    cell(flow, fabric, problem, seed, f"{WARM_S} s")
+                    cell(flow, fabric, problem, seed, f"{WARM_S} s", kind)
                     warm.add(flow.name)
-                row = cell(flow, fabric, problem, seed, limit)
+                row = cell(flow, fabric, problem, seed, limit, kind)
                 with OUT.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(row) + "\n")
         print(f"seed {seed} done", file=sys.stderr, flush=True)
 
 
 def cell(
-    flow: Flow, fabric: Fabric, problem: MappingProblem, seed: int, limit: str
+    flow: Flow, fabric: Fabric, problem: MappingProblem, seed: int, limit: str, kind: str
 ) -> dict[str, Any]:
     """A flow on a block, from a seed: what it found, measured once more."""
+    judge = KINDS[kind].judge
     amount, unit = limit.split()
     budget = float(amount) if unit == "s" else None
     evaluations = 10**9 if budget else int(amount)
@@ -161,11 +203,12 @@ def cell(
     prepared = model_of(flow).prepared(problem, fabric)
     spec = spec_text.parse_one(flow.mapper)
     mapper = spec_text.instantiate(MAPPERS.get(spec.name), spec)
-    answer = mapper.map(problem, fabric, prepared, JUDGE, request, _silent)
-    measured = JUDGE.measure(problem, fabric, answer.mapping)
-    bound = JUDGE.bound_cycles(problem, fabric)
+    answer = mapper.map(problem, fabric, prepared, judge, request, _silent)
+    measured = judge.measure(problem, fabric, answer.mapping)
+    bound = judge.bound_cycles(problem, fabric)
     return {
         "limit": limit,
+        "kind": kind,
         "block": problem.name,
         "flow": flow.name,
         "seed": seed,
@@ -205,19 +248,22 @@ def recorded() -> list[dict[str, Any]]:
         flow.name: knows(flow) for flow in FLOWS if flow.learned is None or flow.learned.exists()
     }
     rows = [json.loads(line) for line in OUT.read_text(encoding="utf-8").splitlines()]
-    return [row for row in rows if valid.get(row["flow"]) == row["knows"]]
+    rows = [row for row in rows if valid.get(row["flow"]) == row["knows"]]
+    return [{"kind": "short"} | row for row in rows]  # cells before there were long ones
 
 
-def of_limit(rows: Sequence[dict[str, Any]], limit: str) -> tuple[list[dict[str, Any]], list[Flow]]:
-    """Cells of a limit, and the flows that have any."""
-    there = [row for row in rows if row["limit"] == limit]
+def of_limit(
+    rows: Sequence[dict[str, Any]], kind: str, limit: str
+) -> tuple[list[dict[str, Any]], list[Flow]]:
+    """Cells of a kind of blocks and a limit, and the flows that have any."""
+    there = [row for row in rows if (row["kind"], row["limit"]) == (kind, limit)]
     names = {row["flow"] for row in there}
     return there, [flow for flow in FLOWS if flow.name in names]
 
 
-def limit_table(rows: Sequence[dict[str, Any]], limit: str) -> str:
+def limit_table(rows: Sequence[dict[str, Any]], kind: str, limit: str) -> str:
     """The table of a limit, with how many cells it stands on."""
-    there, flows = of_limit(rows, limit)
+    there, flows = of_limit(rows, kind, limit)
     names = [flow.name for flow in flows]
     # Coefficients that were fitted are no network.
     able = [flow.name for flow in flows if _may_win(flow) and flow.learned is None]
@@ -235,7 +281,7 @@ def _may_win(flow: Flow) -> bool:
 
 def write_winner(rows: Sequence[dict[str, Any]]) -> None:
     """What `auto` reads."""
-    there, found = of_limit(rows, WINNERS_LIMIT)
+    there, found = of_limit(rows, "short", WINNERS_LIMIT)
     flows = [flow for flow in found if flow.learned != BEFORE]
     model = {flow.name: flow.model for flow in flows}
     fitted = {f.name: f.fitted or f.learned is not None for f in flows if _may_win(f)}
