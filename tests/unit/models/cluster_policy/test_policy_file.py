@@ -39,6 +39,7 @@ def test_the_shipped_policy_can_be_used():
     weights, card = load_placement_policy()
     assert weights.keys() == card.layout.shapes().keys()
     assert card.trained_on["command"].startswith("mcmc train placement")
+    assert any("nmt" in left for left in card.trained_on["left_out"])
 
 
 @pytest.mark.parametrize(

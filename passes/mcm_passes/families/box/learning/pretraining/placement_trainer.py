@@ -38,6 +38,15 @@ POLICY_NAME, CARD_NAME = "placement-policy.safetensors", "placement-policy.json"
 TRAINING_SEED, VALIDATION_SEED = 11, 12
 """Seeds of cases; those that results are reported on are no synthetic cases at all."""
 
+LEARNED_FROM = "steps made up by mcm_models.cluster_policy.synthetic_steps, in made-up boxes"
+
+LEFT_OUT = (
+    "rnnlm, nmt and gnmt of any number of layers, length and size",
+    "all other models of the zoo",
+    "all boxes that come with the compiler",
+)
+"""What a policy has not seen when it is tried on it: everything but what was made up."""
+
 DRAWN = 16
 """Placements of a validation case, beside the likeliest."""
 
@@ -235,5 +244,7 @@ def _trained_on(
         "seed": request.seed,
         "iterations_of_best": state.best_iteration,
         "metrics": {"score_over_single_device": state.best_ratio},
+        "learned_from": LEARNED_FROM,
+        "left_out": list(LEFT_OUT),
         "versions": {**versions, "python": ".".join(platform.python_version_tuple()[:2])},
     }

@@ -63,6 +63,8 @@ def test_the_best_policy_is_written_with_its_command(trained: Path):
     assert "--set cases=2" in said["command"]
     assert said["command"].endswith("--seed 3")
     assert said["iterations_of_best"] in (2, 4)
+    assert "made up" in said["learned_from"]
+    assert any("nmt" in left for left in said["left_out"])
     assert weights
 
 
