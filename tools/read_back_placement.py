@@ -3,7 +3,8 @@
     python tools/read_back_placement.py FOLDER --library NAME=FILE --provider gpu:0=NAME
 
 A library is a plug-in of onnxruntime with an execution provider, which a device of the box gets
-with `--provider`; a device without one gets onnxruntime's own for CPUs.
+with `--provider`; a device without one gets onnxruntime's own for CPUs. A build of onnxruntime with
+a provider in it, such as `onnxruntime-openvino` in an environment of its own, needs no library.
 
 Each segment is opened with the provider of its device, the nodes that the provider took are read
 back, and all segments run one after another on one random input, if the provider can. With
@@ -44,9 +45,13 @@ def open_with(model: Path, provider: str, options: Mapping[str, str], **config: 
     settings.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     for key, value in {RECORD: "1", **config}.items():
         settings.add_session_config_entry(key, value)
-    if provider != CPU_PROVIDER:
-        devices = [d for d in ort.get_ep_devices() if d.ep_name == provider]
-        settings.add_provider_for_devices(devices[:1], dict(options))
+    if provider == CPU_PROVIDER:
+        return ort.InferenceSession(str(model), settings)
+    if provider in ort.get_available_providers():
+        chosen = [(provider, dict(options)), CPU_PROVIDER]
+        return ort.InferenceSession(str(model), settings, providers=chosen)
+    devices = [d for d in ort.get_ep_devices() if d.ep_name == provider]
+    settings.add_provider_for_devices(devices[:1], dict(options))
     return ort.InferenceSession(str(model), settings)
 
 
