@@ -14,6 +14,7 @@ from mcm_compiler.contracts.target import HOST, Wire
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.passes import PassContext
+from mcm_compiler.processes import side_by_side
 from mcm_compiler.registry import MAPPERS, MAPPING_MODELS
 from mcm_hardware.families.fabric.measuring.judge import FlitJudge
 from mcm_hardware.families.ring.builtin_targets import mcm4
@@ -97,6 +98,21 @@ def test_equal_chips_are_mapped_once_whatever_their_names_are():
     assert mapped[1].problem.stages == ("two in", "two product")
     assert mapped[3].period_cycles > mapped[0].period_cycles >= mapped[0].bound_cycles
     assert {one.method for one in mapped} == {"drawn by silent"}
+
+
+def test_mappings_do_not_depend_on_the_number_of_cores(monkeypatch: pytest.MonkeyPatch):
+    target = FakeFabrics(changes={"two": cycles(7), "three": cycles(9)})
+    options = CompileOptions(mapper="annealing", mapping_model="round-trips", samples=300)
+    found: list[list[tuple[bytes, bytes, float]]] = []
+    for cores in (1, 2, 5):
+        monkeypatch.setattr(side_by_side, "usable_cores", lambda cores=cores: cores)
+        found.append(
+            [
+                (one.mapping.site.tobytes(), one.mapping.turn.tobytes(), one.period_cycles)
+                for one in run(target, options)
+            ]
+        )
+    assert found[0] == found[1] == found[2]
 
 
 def test_figures_are_the_judges_and_seeds_repeat():
