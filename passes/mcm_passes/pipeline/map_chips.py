@@ -112,12 +112,13 @@ class _Search:
 
         found = dict(zip(distinct, side_by_side(mapped, distinct), strict=True))
         return tuple(
-            found[k]
-            if first[k] == k
-            else replace(
-                found[first[k]], chip=chip.chip, problem=problems[k], like=chips[first[k]].chip
+            replace(
+                found[i],
+                chip=chips[k].chip,
+                problem=problems[k],
+                like=-1 if i == k else chips[i].chip,
             )
-            for k, chip in enumerate(chips)
+            for k, i in enumerate(first)
         )
 
     def _problems(self, chips: Sequence[ChipModel]) -> list[MappingProblem]:

@@ -93,11 +93,8 @@ def _named(method: str) -> str:
 
 
 def _cell(rows: Sequence[Row], graph: str, method: str, evaluations: int) -> str:
-    mine = [
-        row["best_s"] / row["expert_s"]
-        for row in rows
-        if (row["graph"], row["method"], row["evaluations"]) == (graph, method, evaluations)
-    ]
+    found = _found(rows, graph, method, evaluations)
+    mine = [row["best_s"] / row["expert_s"] for row in found]
     best = [
         row["best_s"] / row["expert_s"]
         for row in rows
@@ -107,9 +104,10 @@ def _cell(rows: Sequence[Row], graph: str, method: str, evaluations: int) -> str
 
 
 def _spent(rows: Sequence[Row], graph: str, method: str, evaluations: int) -> str:
-    mine = [
-        row["cpu_s"]
-        for row in rows
-        if (row["graph"], row["method"], row["evaluations"]) == (graph, method, evaluations)
-    ]
-    return f"{fmean(mine):.1f}" if mine else "-"
+    spent = [row["cpu_s"] for row in _found(rows, graph, method, evaluations)]
+    return f"{fmean(spent):.1f}" if spent else "-"
+
+
+def _found(rows: Sequence[Row], graph: str, method: str, evaluations: int) -> list[Row]:
+    key = (graph, method, evaluations)
+    return [row for row in rows if (row["graph"], row["method"], row["evaluations"]) == key]

@@ -26,6 +26,7 @@ def blocks(
     count: int,
     fewest_units: int = 20,
     most_cycles: float = 2500,
+    beyond_cycles: float = 0,
     rules: LayoutRules = RULES,
 ) -> Iterator[MappingProblem]:
     """The first so many blocks from a seed on that are not too small, and are measured soon.
@@ -36,6 +37,7 @@ def blocks(
         count: how many.
         fewest_units: units that a block has at least.
         most_cycles: bound of its period at most.
+        beyond_cycles: that the bound exceeds.
         rules: of the lowering.
     """
     seed = first
@@ -49,7 +51,7 @@ def blocks(
             continue
         if (
             problem.num_units >= fewest_units
-            and bound_of(problem, fabric) <= most_cycles
+            and beyond_cycles < bound_of(problem, fabric) <= most_cycles
             and not faults_of_problem(problem, fabric)
         ):
             count -= 1

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit
+from mcm_compiler.arrays.rows import Rows, distinct_rows
 from mcm_compiler.arrays.types import Floats, Ints, Longs
 from mcm_compiler.contracts.boxes.box import Box
 from mcm_compiler.contracts.boxes.step import VARIABLE, StepProblem
@@ -117,10 +118,9 @@ def _places(problem: StepProblem, group: Ints) -> Ints:
     So groups of one op each stay in the order of their ops, which decides between equals.
     """
     count = int(group.max(initial=-1)) + 1
-    pairs = group[problem.edges].astype(np.int64)
+    pairs = group[problem.edges]
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-    keys = np.unique(pairs[:, 0] * count + pairs[:, 1])
-    return _lowest_first(_begins(keys // max(count, 1), count), keys % max(count, 1))
+    return _lowest_first(*distinct_rows(pairs[:, 0], pairs[:, 1], count))
 
 
 @entry_njit
@@ -164,7 +164,7 @@ def _drawn_together(problem: StepProblem, box: Box, part: Ints, group: Ints) -> 
     read = value[problem.reads]
     known = np.flatnonzero(read >= 0)
     known = known[producer[read[known]] != reader[known]]
-    keys = np.unique(reader[known] * len(lead) + read[known])
+    reads = distinct_rows(reader[known], read[known], count)
     coarse = StepProblem(
         names=tuple(problem.names[n] for n in first),
         op_types=tuple(problem.op_types[n] for n in first),
@@ -175,8 +175,8 @@ def _drawn_together(problem: StepProblem, box: Box, part: Ints, group: Ints) -> 
         view_of=np.full(len(lead), -1, np.int32),
         stays=problem.stays[lead],
         kept=problem.kept[lead],
-        read_begin=_begins(keys // max(len(lead), 1), count),
-        reads=(keys % max(len(lead), 1)).astype(np.int32),
+        read_begin=reads.ptr,
+        reads=reads.entries.astype(np.int32),
         together=_numbered(part[first]),
         allowed=problem.allowed[first],
         layer=problem.layer[first],
@@ -193,24 +193,22 @@ def _values(problem: StepProblem, part: Ints, group: Ints) -> tuple[Longs, Ints]
     home = np.where(problem.producer >= 0, group[np.maximum(problem.producer, 0)], -1)
     reader = np.repeat(np.arange(problem.num_ops), np.diff(problem.read_begin))
     outside = home[problem.reads] != group[reader]
-    count = int(part.max(initial=0)) + 1
-    keys = np.unique(problem.reads[outside].astype(np.int64) * count + part[reader[outside]])
-    readers = _sets(keys // count, (keys % count).astype(np.int32), problem.num_values)
+    readers = _sets(
+        distinct_rows(problem.reads[outside], part[reader[outside]], problem.num_values)
+    )
     kept = np.flatnonzero((readers > 0) | problem.stays | problem.kept)
     marks = problem.stays[kept] * 2 + problem.kept[kept]
     return kept, in_order(_numbered(home[kept] + 1, readers[kept], marks.astype(np.int32)))
 
 
-def _sets(owner: Longs, member: Ints, count: int) -> Ints:
-    """`[count]`, numbers of sets: equal where the sets are, and 0 for the empty one.
+def _sets(sets: Rows) -> Ints:
+    """`[R]`, numbers of sets: equal where the sets are, and 0 for the empty one.
 
     Args:
-        owner: `[M]`, ascending.
-        member: `[M]`, ascending for each owner, from 0.
-        count: owners.
+        sets: a row of ascending members, from 0, for each.
     """
-    found = np.zeros(count, np.int64)
-    begin = _begins(owner, count)
+    found = np.zeros(sets.size, np.int64)
+    begin, member = sets
     size = np.diff(begin)
     # By and by, as in a tree of prefixes: a set is what it was before, and one more member.
     some, known = np.flatnonzero(size > 0), 0
@@ -227,10 +225,3 @@ def _latency_bytes(box: Box) -> float:
     apart = ~np.eye(box.num_devices, dtype=np.bool_)
     spent = box.copy_latency_s[apart] * box.copy_bytes_per_s[apart]
     return float(spent[np.isfinite(spent)].sum()) / max(len(spent), 1)
-
-
-def _begins(keys: Longs, count: int) -> Longs:
-    """`[count + 1]`, where the rows of ascending keys begin."""
-    begins = np.zeros(count + 1, np.int64)
-    np.cumsum(np.bincount(keys, minlength=count), out=begins[1:])
-    return begins

@@ -31,8 +31,8 @@ from mcm_passes.families.fabric.formulas.prepared import CorrectsFormula, HasFor
 from mcm_passes.families.fabric.routing.tables import Tables, tables_of
 
 NEARER = 4.0
-"""By which share of the first way units go at most when walks begin to follow a model that corrects
-the formula that they have followed."""
+"""How many times shorter a way may be when walks begin to follow a model than when they began
+to follow the formula that it corrects."""
 
 
 @dataclass(frozen=True)

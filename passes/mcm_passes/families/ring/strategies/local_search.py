@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from mcm_compiler.contracts.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
+from mcm_compiler.processes.side_by_side import side_by_side
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.families.ring.moves.walk_kernels import Walk
 from mcm_passes.families.ring.moves.walking import Walker
@@ -95,8 +94,7 @@ class _Walking:
             self._walker.advance(walk, steps)
             return walk.best.copy()
 
-        with ThreadPoolExecutor(os.cpu_count()) as pool:
-            return list(pool.map(run, self._walks))
+        return side_by_side(run, self._walks)
 
     def resegment(self, search: Search) -> None:
         """Cuts anew along the best of walks; the worst walk goes on from the best of all."""

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from mcm_compiler.contracts.fabrics.fabric import COMPUTE, MEMORY
+from mcm_compiler.contracts.fabrics.fabric import COMPUTE, MEMORY, Fabric
 from mcm_compiler.contracts.fabrics.legality import faults_of_problem
 from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
 from mcm_hardware.families.fabric.measuring.judge import ENOUGH, PHYSICS, FlitJudge, period_of
@@ -20,13 +20,18 @@ from tests.oracles.plain_fabric import play
 JUDGE = FlitJudge()
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_random_problems_are_measured_to_the_cycle(seed: int) -> None:
+def drawn(seed: int | list[int], count: int = 1) -> tuple[Fabric, MappingProblem, Mappings]:
+    """A fabric, a problem on it, and legal mappings, all at random."""
     rng = np.random.default_rng(seed)
     fabric = random_fabric(rng)
     problem = random_problem(rng, fabric)
+    return fabric, problem, legal_mappings(problem, fabric, count, rng)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_problems_are_measured_to_the_cycle(seed: int) -> None:
+    fabric, problem, mapping = drawn(seed)
     assert faults_of_problem(problem, fabric) == []
-    mapping = legal_mappings(problem, fabric, 1, rng)
     found, expected = JUDGE.measure(problem, fabric, mapping), play(problem, fabric, mapping)
     assert found.period_cycles[0] == float(expected.period)
     assert found.latency_cycles[0] == expected.latency
@@ -41,10 +46,7 @@ def test_answers_are_those_that_the_physics_are_named_after() -> None:
     """
     judged, plain = hashlib.sha256(), hashlib.sha256()
     for seed in range(1000, 1016):
-        rng = np.random.default_rng(seed)
-        fabric = random_fabric(rng)
-        problem = random_problem(rng, fabric)
-        mapping = legal_mappings(problem, fabric, 1, rng)
+        fabric, problem, mapping = drawn(seed)
         measured = JUDGE.measure(problem, fabric, mapping)
         period = Fraction(measured.period_cycles[0]).limit_denominator(1000)
         judged.update(f"{period} {int(measured.latency_cycles[0])}\n".encode())
@@ -56,10 +58,8 @@ def test_answers_are_those_that_the_physics_are_named_after() -> None:
 def test_thousands_of_random_legal_mappings_come_to_an_end() -> None:
     """None stands still: the judge raises where nothing moves any more."""
     for seed in range(300):
-        rng = np.random.default_rng([7, seed])
-        fabric = random_fabric(rng)
-        problem = random_problem(rng, fabric)
-        measured = JUDGE.measure(problem, fabric, legal_mappings(problem, fabric, 10, rng))
+        fabric, problem, mappings = drawn([7, seed], 10)
+        measured = JUDGE.measure(problem, fabric, mappings)
         assert np.all(measured.error == 0)
 
 
@@ -121,10 +121,7 @@ def test_a_play_that_is_cut_off_says_how_wrong_it_may_be(most_samples: int) -> N
     """Of plays whose states come back later, nearly all exact periods lie within the error."""
     within: list[bool] = []
     for seed in range(150):
-        rng = np.random.default_rng([9, seed])
-        fabric = random_fabric(rng)
-        problem = random_problem(rng, fabric)
-        mapping = legal_mappings(problem, fabric, 1, rng)
+        fabric, problem, mapping = drawn([9, seed])
         exact = JUDGE.measure(problem, fabric, mapping).period_cycles[0]
         short = FlitJudge(most_samples=most_samples).measure(problem, fabric, mapping)
         if short.error[0] > 0:
@@ -137,10 +134,7 @@ def test_a_play_is_given_up_when_its_period_is_known_well_enough() -> None:
     """Where the exact judge goes on to a late repeat; others are measured as ever."""
     given_up = 0
     for seed in range(100):
-        rng = np.random.default_rng([7, seed])
-        fabric = random_fabric(rng)
-        problem = random_problem(rng, fabric)
-        mappings = legal_mappings(problem, fabric, 4, rng)
+        fabric, problem, mappings = drawn([7, seed], 4)
         exact = JUDGE.measure(problem, fabric, mappings)
         found = FlitJudge(enough=ENOUGH).measure(problem, fabric, mappings)
         away = np.abs(found.period_cycles / exact.period_cycles - 1)
@@ -157,10 +151,7 @@ def test_a_play_ends_when_its_hops_are_spent() -> None:
     """What repeats before is measured as ever, and other periods lie within their error."""
     ended = exact = 0
     for seed in range(60):
-        rng = np.random.default_rng([11, seed])
-        fabric = random_fabric(rng)
-        problem = random_problem(rng, fabric)
-        mapping = legal_mappings(problem, fabric, 1, rng)
+        fabric, problem, mapping = drawn([11, seed])
         whole = JUDGE.measure(problem, fabric, mapping)
         hops = 60 * int(problem.flits.sum())
         found = FlitJudge(most_hops=hops).measure(problem, fabric, mapping)
