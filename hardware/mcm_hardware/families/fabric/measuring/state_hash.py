@@ -30,6 +30,8 @@ def hash_state(play: Play, queues: QueueState, now: int, done: int, total: Longs
 
     Samples are counted from that one and cycles from this one, so that states that go on in the
     same way have the same hashes.
+    Banks are not in them: which bank a sample begins in matters only beside that of another sample,
+    and counts of samples tell how far these are apart.
 
     Args:
         play: the rest of the state.
@@ -54,7 +56,6 @@ def hash_state(play: Play, queues: QueueState, now: int, done: int, total: Longs
             _mix_in(total, FACTS * out + 5, queues.outputs[out, TURN])
     _hash_queues(total, mesh, queues, now)
     _hash_calendar(total, play.calendar, now)
-    _mix_in(total, 1 << 50, done % mesh.banks)
 
 
 @inlined_njit

@@ -120,7 +120,7 @@ def test_an_illegal_mapping_is_refused() -> None:
 def test_a_play_that_is_cut_off_says_how_wrong_it_may_be(most_samples: int) -> None:
     """Of plays whose states come back later, nearly all exact periods lie within the error."""
     within: list[bool] = []
-    for seed in range(150):
+    for seed in range(250):
         fabric, problem, mapping = drawn([9, seed])
         exact = JUDGE.measure(problem, fabric, mapping).period_cycles[0]
         short = FlitJudge(most_samples=most_samples).measure(problem, fabric, mapping)
