@@ -14,9 +14,12 @@ import onnx_ir as ir
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.emit import finish_folder
 from mcm_compiler.certificate.files import write_certificate
+from mcm_compiler.components.cost_files import user_files
+from mcm_compiler.components.device_costs import option_place, with_device_costs
 from mcm_compiler.components.target_loading import (
     load_box,
     load_target,
+    with_described_costs,
 )
 from mcm_compiler.contracts import zoo
 from mcm_compiler.contracts.boxes.bounds import bound_step
@@ -43,7 +46,8 @@ from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.pipeline.pipeline_text import parse_pipeline, print_pipeline
 from mcm_compiler.placed.constraints import constrained
 from mcm_compiler.placed.folder_writing import write_folder
-from mcm_compiler.placed.measured_times import coverage_notes
+from mcm_compiler.placed.measured_times.coverage import measured_notes
+from mcm_compiler.placed.measured_times.profile_tables import refuse_contradictions, with_profiles
 from mcm_compiler.placed.one_device import alone_note
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.placed_model import PlacedModel, runs_of
@@ -242,12 +246,17 @@ def place_model(
     Raises:
         CompileError: MCM-D002 for a target that is no box, MCM-D010 to MCM-D012 for steps that the
             box cannot run, MCM-D030 to MCM-D036 for what has no training step, MCM-D070 to MCM-D078
-            from constraints and search; nothing is left behind.
+            from constraints, profiles and search, MCM-C### from cost models of devices, MCM-U002
+            for a kind with a profile and a cost model; nothing is left behind.
     """
     options = options or PlaceOptions()
-    box = load_box(target) if isinstance(target, str) else target
+    box = load_box(target) if isinstance(target, str) else with_described_costs(target)
     show = progress or _silent
-    placer_text(options)  # an unknown one is told before anything is read
+    # What is unknown or contradicts itself is told before the model is read.
+    placer_text(options)
+    refuse_contradictions(box, options.times, options.cost_models)
+    asked_at = option_place("--cost-model")
+    box = with_device_costs(box, options.cost_models, user_files(Path()), asked_at)
     clock = _Stopwatch()
     with staging(output, force) as stage, doing(_named(model)):
         show("import")
@@ -265,8 +274,9 @@ def place_model(
         states = STATES.find(step)
         pairs = states.pairs if states is not None else ()
         show("describe")
+        box = with_profiles(box, options.times, step.graph)
         problem = constrained(box.step_problem(step, pairs), box.box, options)
-        found += coverage_notes(problem, box.box, options.times)
+        found += measured_notes(box, problem, step, options.times)
         bound = bound_step(problem, box.box)
         clock.lap("describe")
         answer, results, evaluator = search(problem, box, options, show)

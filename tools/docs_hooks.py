@@ -51,7 +51,7 @@ CONTRACTS = {
     "Parallel plans": ("Planner", "PlanOptions", "PlanResult", "ShardingRule", "ClusterTarget"),
     "Boxes and steps": (
         "BoxTarget", "Box", "StepProblem", "StepEvaluator", "StepConditions", "StepResults",
-        "StepTrace", "Placer", "PlacerRequest", "PlacerAnswer",
+        "StepTrace", "Placer", "PlacerRequest", "PlacerAnswer", "TakesDeviceCosts",
     ),
     "Gradient rules": ("GradientRequest", "GradientOps", "NotDifferentiable"),
     "Training": ("Trainer", "TrainingRequest", "TrainingResult"),

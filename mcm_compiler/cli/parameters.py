@@ -100,6 +100,21 @@ def parse_profile(text: str) -> tuple[str, Path]:
     return kind, Path(path)
 
 
+def parse_device_costs(text: str) -> tuple[str, str]:
+    """`kind=model`: a kind of device, and the text form of a cost model.
+
+    Raises:
+        click.BadParameter: for anything else.
+    """
+    kind, equals, model = text.partition("=")
+    if not equals or not kind or not model or "{" in kind:
+        raise click.BadParameter(
+            f"'{text}' is not of the form kind=model, such as 'k40=table{{file=times.csv}}'; each "
+            "kind of device has a cost model of its own"
+        )
+    return kind, model
+
+
 NO_STATES = "none"
 """What `--state` takes to switch states off."""
 

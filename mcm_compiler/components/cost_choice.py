@@ -165,12 +165,13 @@ def choice_of(target: object) -> CostChoice | None:
     return target.cost_choice if isinstance(target, TakesCostModel) else None
 
 
-def choose_cost_model(text: str, read: ReadFile) -> CostChoice:
+def choose_cost_model(text: str, read: ReadFile, stored_as: str = STORED) -> CostChoice:
     """The cost model of a text form such as `table{file=times.csv}`, with its files read.
 
     Args:
         text: name and options.
         read: gives the bytes of a file.
+        stored_as: what names of its files in an output folder begin with.
 
     Raises:
         CompileError: MCM-U001 to MCM-U003 for text, options and names, MCM-X003 for one that
@@ -192,7 +193,7 @@ def choose_cost_model(text: str, read: ReadFile) -> CostChoice:
     for option in maker.files:
         path = str(getattr(maker, option))
         suffix = PurePath(path).suffix
-        name = f"{STORED}.{option}{suffix if _SUFFIX.fullmatch(suffix) else ''}"
+        name = f"{stored_as}.{option}{suffix if _SUFFIX.fullmatch(suffix) else ''}"
         stored[name] = files[option] = read(path)
         paths[option] = path
         maker = replace(maker, **{option: name})
@@ -213,7 +214,8 @@ def with_cost_model(target: Any, text: str, read: ReadFile) -> Any:
                 "MCM-C003",
                 f"target {quote(name)} takes no cost model but its own",
                 at="option --cost-model",
-                hint="leave the option out, or take a target of the family ring or cluster",
+                hint="leave the option out, or take a target of the family ring or cluster; boxes "
+                "take one for each kind of device: `mcmc place --cost-model KIND=MODEL`",
             )
         )
     return target.with_cost_model(choose_cost_model(text, read))

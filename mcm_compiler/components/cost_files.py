@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import cast
 
 from mcm_compiler.components.cost_choice import ReadFile
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
@@ -13,8 +15,13 @@ from mcm_compiler.text.toml_description import TomlDescription, parse_descriptio
 MAX_COST_FILE_BYTES = 1 << 24
 """A table of 200,000 ops with long names; it takes some 16 times as much memory when read."""
 
-COST_KEY = ("cost", "model")
+COST_TABLE = "cost"
+"""Table of a target description that names cost models."""
+
+COST_KEY = (COST_TABLE, "model")
 """Key of a target description that names a cost model."""
+
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
 
 def user_files(folder: Path | None) -> ReadFile:
@@ -41,36 +48,60 @@ def stored_files(folder: Path, listed: Collection[str]) -> ReadFile:
     return read
 
 
+def held_files(files: Mapping[str, bytes]) -> ReadFile:
+    """Reads files that are at hand, by their names, within the bounds of files on disk."""
+
+    def read(path: str) -> bytes:
+        if path not in files:
+            raise _unreadable(path, "there is no such file")
+        data = files[path]
+        if len(data) > MAX_COST_FILE_BYTES:
+            raise _too_large(path, len(data))
+        return data
+
+    return read
+
+
 def cost_model_text(description: TomlDescription) -> str | None:
     """What a description says of its cost model; None where it says nothing that is a text."""
-    table = description.data.get(COST_KEY[0])
-    text = table.get(COST_KEY[1]) if isinstance(table, dict) else None
-    return text if isinstance(text, str) else None
+    return cost_model_texts(description).get(COST_KEY[1])
 
 
-def with_cost_model_text(name: str, text: str, model: str) -> str:
+def cost_model_texts(description: TomlDescription) -> dict[str, str]:
+    """The texts in the table `[cost]` by key; of a box the keys are its kinds of devices."""
+    table = description.data.get(COST_TABLE)
+    entries = cast("dict[str, object]", table) if isinstance(table, dict) else {}
+    return {key: text for key, text in entries.items() if isinstance(text, str)}
+
+
+def with_cost_model_text(name: str, text: str, model: str, key: str = COST_KEY[1]) -> str:
     """A description that names `model` as its cost model.
 
     Args:
         name: of the target.
         text: its description; left alone where it says so already.
         model: the text form of a cost model.
+        key: in the table `[cost]`; of a box a kind of device.
 
     Raises:
         CompileError: MCM-C008 if it has the key in a form that cannot be rewritten.
     """
     description = parse_description(name, text)
-    if cost_model_text(description) == model:
+    texts = cost_model_texts(description)
+    if texts.get(key) == model:
         return text
-    wanted = {**description.data, COST_KEY[0]: {COST_KEY[1]: model}}
-    value = json.dumps(model, ensure_ascii=False).replace("\x7f", "\\u007f")
-    if COST_KEY[0] not in description.data:
-        changed = f"{text.rstrip()}\n\n[{COST_KEY[0]}]\n{COST_KEY[1]} = {value}\n"
+    wanted = {**description.data, COST_TABLE: {**texts, key: model}}
+    line = f"{key if _BARE_KEY.fullmatch(key) else _toml_text(key)} = {_toml_text(model)}"
+    if COST_TABLE not in description.data:
+        changed = f"{text.rstrip()}\n\n[{COST_TABLE}]\n{line}\n"
     else:
         lines = text.split("\n")
-        at = description.line(COST_KEY) - 1
-        key = lines[at].partition("=")[0].rstrip()
-        lines[at] = f"{key} = {value}"
+        at = description.line((COST_TABLE, key))
+        if key in texts:
+            before = lines[at - 1].partition("=")[0].rstrip()
+            lines[at - 1] = f"{before} = {_toml_text(model)}"
+        else:
+            lines.insert(at, line)
         changed = "\n".join(lines)
     try:
         holds = parse_description(name, changed).data == wanted
@@ -82,10 +113,14 @@ def with_cost_model_text(name: str, text: str, model: str) -> str:
         Diagnostic(
             "MCM-C008",
             "the description has a cost model in a form that cannot be exchanged",
-            at=description.place(COST_KEY),
-            hint='write model = "..." on a line of its own in a table [cost]',
+            at=description.place((COST_TABLE, key)),
+            hint=f'write {key} = "..." on a line of its own in a table [cost]',
         )
     )
+
+
+def _toml_text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _read(file: Path, shown: str) -> bytes:
@@ -103,7 +138,11 @@ def _read(file: Path, shown: str) -> bytes:
     except (OSError, ValueError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or "its name is not a path"
         raise _unreadable(shown, reason) from error
-    raise _unreadable(shown, f"it has {size:,} bytes, more than {MAX_COST_FILE_BYTES:,}")
+    raise _too_large(shown, size)
+
+
+def _too_large(path: str, size: int) -> CompileError:
+    return _unreadable(path, f"it has {size:,} bytes, more than {MAX_COST_FILE_BYTES:,}")
 
 
 def _unreadable(path: str, reason: str) -> CompileError:

@@ -8,7 +8,18 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from mcm_compiler.components.cost_choice import ReadFile, TakesCostModel, with_cost_model
-from mcm_compiler.components.cost_files import COST_KEY, cost_model_text, user_files
+from mcm_compiler.components.cost_files import (
+    COST_KEY,
+    COST_TABLE,
+    cost_model_text,
+    cost_model_texts,
+    user_files,
+)
+from mcm_compiler.components.device_costs import (
+    SAY_THEIR_PLACE,
+    TakesDeviceCosts,
+    with_device_costs,
+)
 from mcm_compiler.contracts.boxes.box import BoxFamily, BoxTarget
 from mcm_compiler.contracts.cluster import ClusterFamily, ClusterTarget
 from mcm_compiler.contracts.target import ShrinkableTarget, Target, TargetFamily, machine_of
@@ -16,7 +27,11 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.machines.machine import MachineError
 from mcm_compiler.machines.machine_refusal import refusal
 from mcm_compiler.registry import TARGET_FAMILIES, TARGETS, Registry
-from mcm_compiler.text.toml_description import parse_description, read_description
+from mcm_compiler.text.toml_description import (
+    TomlDescription,
+    parse_description,
+    read_description,
+)
 
 T = TypeVar("T")
 
@@ -167,9 +182,10 @@ def _registered(registry: Registry[Any]) -> list[str]:
 def package_from_text(
     name: str, text: str, place: str | None = None, read: ReadFile | None = None
 ) -> Package:
-    """Makes a package of chips or a cluster from a TOML description.
+    """Makes a package of chips, a cluster or a box from a TOML description.
 
-    Its `family` key picks the code, and `model` in its table `[cost]` the cost model.
+    Its `family` key picks the code, and `model` in its table `[cost]` the cost model; for a box
+    each kind of device has a key there.
 
     Args:
         name: name of the target.
@@ -180,7 +196,7 @@ def package_from_text(
     Raises:
         CompileError: MCM-T001 if it is not TOML, MCM-T003 or MCM-T004 if it names no family,
             MCM-U003 for an unknown family, MCM-T### for faults of the description, and as
-            `with_cost_model` for its cost model.
+            `with_cost_model` or `with_device_costs` for its cost models.
     """
     place = place or name
     description = parse_description(place, text)
@@ -208,6 +224,8 @@ def package_from_text(
         raise CompileError(
             [replace(d, at=_named(d.at, name, place)) for d in error.diagnostics]
         ) from error
+    if isinstance(package, TakesDeviceCosts):
+        return _with_described_device_costs(package, description, read or user_files(None))
     model = cost_model_text(description)
     if model is None:
         return package
@@ -216,16 +234,34 @@ def package_from_text(
     except CompileError as error:
         where = description.place(COST_KEY)
         raise CompileError(
-            [d if d.code in _PLACED else replace(d, at=where) for d in error.diagnostics]
+            [d if d.code in SAY_THEIR_PLACE else replace(d, at=where) for d in error.diagnostics]
         ) from error
+
+
+def _with_described_device_costs(
+    package: TakesDeviceCosts, description: TomlDescription, read: ReadFile
+) -> Any:
+    """The box with the cost models that its description names for kinds of devices."""
+    known = package.cost_choices
+    texts = {
+        kind: text for kind, text in cost_model_texts(description).items() if kind not in known
+    }
+    return with_device_costs(
+        package, texts, read, lambda kind: description.place((COST_TABLE, kind))
+    )
 
 
 def with_described_costs(package: T) -> T:
     """The target with the cost model that its description names, where it was made without.
 
+    A box has one for each kind of device that the description names one for.
+
     Raises:
         CompileError: as `with_cost_model`; such a cost model may name no files.
     """
+    if isinstance(package, TakesDeviceCosts):
+        described = parse_description(package.name, package.source_text)
+        return cast("T", _with_described_device_costs(package, described, user_files(None)))
     if not isinstance(package, TakesCostModel) or package.cost_choice is not None:
         return package
     description = parse_description(package.name, package.source_text)
@@ -233,10 +269,6 @@ def with_described_costs(package: T) -> T:
     if text is None:
         return package
     return cast("T", with_cost_model(package, text, user_files(None)))
-
-
-_PLACED = ("MCM-C004", "MCM-C005", "MCM-C008")
-"""Faults that say themselves in which file they are."""
 
 
 def _named(at: str | None, name: str, place: str) -> str | None:

@@ -79,6 +79,7 @@ def _busiest(record: PlacementRecord) -> DeviceFigures | None:
 def _figures(record: PlacementRecord, target_sha256: str, graph: ir.Graph, ops: int) -> Figures:
     step, search, asked, busiest = record.step, record.search, record.asked, _busiest(record)
     weights = [v.const_value for v in constant_values(graph) if v.const_value is not None]
+    models = ",".join(f"{kind}={text}" for kind, text in record.cost_models.items())
     dims = ",".join(f"{name}={size}" for name, size in record.model.dims.items())
     return Figures(
         throughput_per_s=1.0 / step.seconds,
@@ -94,7 +95,7 @@ def _figures(record: PlacementRecord, target_sha256: str, graph: ir.Graph, ops: 
             "order": asked.order,
             "training": record.model.training or "none",
             "dim": dims or "none",
-            "measured times": ",".join(sorted(asked.times)) or "none",
+            "cost models": models or "none",
         },
         versions={"mcm-compiler": record.compiler},
         chips_used=sum(1 for d in record.devices if d.ops),

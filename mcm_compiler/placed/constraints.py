@@ -1,4 +1,4 @@
-"""A user's pins, groups and measured times, as what a step problem allows and takes."""
+"""A user's pins and groups, as what a step problem allows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from mcm_compiler.arrays.types import Bools, Ints
 from mcm_compiler.contracts.boxes.box import Box
 from mcm_compiler.contracts.boxes.step import INPUT, StepProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.placed.measured_times import with_measured_times
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.text.units import count_text
 
@@ -27,14 +26,12 @@ def constrained(problem: StepProblem, box: Box, options: PlaceOptions) -> StepPr
     Args:
         problem: as the target makes it.
         box: the devices.
-        options: with pins, kinds, groups and times.
+        options: with pins, kinds and groups.
 
     Raises:
         CompileError: MCM-D070 for a device or kind that the box does not have, MCM-D071 for a
-            pattern that fits no op, MCM-D072 where an op is left without a device, and as
-            `with_measured_times`.
+            pattern that fits no op, and MCM-D072 where an op is left without a device.
     """
-    problem = with_measured_times(problem, box, options.times)
     if not (options.pins or options.kinds or options.together):
         return problem
     devices = {name: np.array([d]) for d, name in enumerate(box.devices)}

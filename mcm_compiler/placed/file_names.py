@@ -14,7 +14,7 @@ ONNXRUNTIME = "onnxruntime.json"
 OPENVINO = "openvino.json"
 REPORT_TEXT = "report.md"
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Of manifest, placement and schedule. Raised when a field changes its meaning or goes."""
 
 

@@ -18,6 +18,7 @@ from mcm_compiler.artifact.manifest import (
 )
 from mcm_compiler.checking.entry.files_check import file_faults, unlisted
 from mcm_compiler.checking.entry.structure_check import load_part
+from mcm_compiler.components.cost_files import stored_files
 from mcm_compiler.components.target_loading import package_from_text
 from mcm_compiler.contracts.boxes.box import BoxTarget
 from mcm_compiler.contracts.target import ChipModel
@@ -82,11 +83,11 @@ class OpenedPlacement:
 
     @cached_property
     def target(self) -> BoxTarget:
-        """The box.
+        """The box, with the cost models that were chosen for its devices.
 
         Raises:
             CompileError: MCM-A005 if its description cannot be read or is no box, MCM-T### for
-                faults of it.
+                faults of it, MCM-C### if its cost models cannot be used.
         """
         path = self.path / file_names.TARGET
         try:
@@ -97,7 +98,8 @@ class OpenedPlacement:
             raise damaged(path, error.strerror or str(error)) from error
         except UnicodeDecodeError as error:
             raise damaged(path, "it is not UTF-8 text") from error
-        target = package_from_text(self.record.target, text, str(path))
+        read = stored_files(self.path, self.manifest.files)
+        target = package_from_text(self.record.target, text, str(path), read)
         if not isinstance(target, BoxTarget):
             raise damaged(path, "it describes no box of CPUs and GPUs")
         return target

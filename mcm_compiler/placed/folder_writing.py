@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mcm_compiler.artifact.manifest import PLACEMENT_KIND, sha256_file
+from mcm_compiler.components.device_costs import device_choices
 from mcm_compiler.placed import file_names
 from mcm_compiler.placed.placed_model import PlacedModel
 from mcm_compiler.placed.placement_figures import placement_record, report_text
@@ -31,6 +32,9 @@ def write_folder(folder: Path, placed: PlacedModel) -> None:
     json_text.write(folder / file_names.ONNXRUNTIME, onnxruntime_settings(box, used))
     json_text.write(folder / file_names.OPENVINO, openvino_affinities(box, nodes))
     (folder / file_names.TARGET).write_bytes(placed.target.source_text.encode())
+    for choice in device_choices(placed.target).values():
+        for name, content in choice.stored.items():
+            (folder / name).write_bytes(content)
     text = report_text(record, schedule)
     (folder / file_names.REPORT_TEXT).write_bytes(text)
     names = sorted(path.name for path in folder.iterdir())

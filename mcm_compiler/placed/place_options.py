@@ -29,7 +29,10 @@ class PlaceOptions:
         budget_s: wall time of the search, or None.
         order: which ready op a free device starts.
         times: seconds of ops that were measured, by kind of device and name of op; see
-            `mcm_compiler.placed.measured_times.profiled_seconds`.
+            `mcm_compiler.placed.measured_times.profiles.profiled_seconds`. They become a table for
+            the cost model `table`.
+        cost_models: text forms of cost models, such as `table{file=times.csv}`, by kind of device;
+            those of the box hold for other kinds.
         dims: sizes of symbolic dimensions.
         shapes: full shapes of graph inputs.
         state: inputs and the outputs that the next step takes for them; None to go by names.
@@ -48,6 +51,7 @@ class PlaceOptions:
     budget_s: float | None = None
     order: QueueOrder = "fifo"
     times: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
+    cost_models: Mapping[str, str] = field(default_factory=dict[str, str])
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     state: tuple[tuple[str, str], ...] | None = None

@@ -29,7 +29,7 @@ class PlacedModel:
         source: the model as given.
         model: what was placed: the model, or a training step of it.
         states: inputs of a step that are outputs of the step before.
-        target: the box.
+        target: the box, with the cost models of its devices.
         options: what was asked.
         problem: the step, with the user's constraints.
         answer: what the placer found.

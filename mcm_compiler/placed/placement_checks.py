@@ -20,7 +20,7 @@ from mcm_compiler.placed.constraints import constrained
 from mcm_compiler.placed.folder_reading import OpenedPlacement
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.placed_model import device_names_of_nodes, gap_of, runs_of
-from mcm_compiler.placed.placement_figures import device_figures, report_text
+from mcm_compiler.placed.placement_figures import cost_model_texts, device_figures, report_text
 from mcm_compiler.placed.records import Schedule, SegmentEntry
 from mcm_compiler.placed.runtime_wishes import (
     ANNOTATION,
@@ -55,9 +55,7 @@ class ReadPlacement:
         record = self.opened.record
         target = self.opened.target
         asked = record.asked
-        options = PlaceOptions(
-            pins=asked.pins, kinds=asked.kinds, together=asked.together, times=asked.times
-        )
+        options = PlaceOptions(pins=asked.pins, kinds=asked.kinds, together=asked.together)
         problem = target.step_problem(self.opened.annotated, record.model.states)
         return constrained(problem, target.box, options)
 
@@ -110,6 +108,7 @@ def check_placement(read: ReadPlacement) -> str:
     Raises:
         CompileError: MCM-D080 where it is not.
     """
+    _check_cost_models(read)
     problem, device_of = read.problem, read.device_of
     wrong = np.flatnonzero(~problem.allowed[np.arange(problem.num_ops), device_of])
     devices = read.opened.target.box.devices
@@ -131,6 +130,27 @@ def check_placement(read: ReadPlacement) -> str:
             [Diagnostic("MCM-D080", fault, at=str(read.opened.path), hint=HINT) for fault in faults]
         )
     return f"{count_text(len(read.device_of_node), 'op')} on {len(set(device_of.tolist()))} devices"
+
+
+def _check_cost_models(read: ReadPlacement) -> None:
+    """Whether times come from where the placement says.
+
+    Raises:
+        CompileError: MCM-D080 where they do not.
+    """
+    said, found = read.opened.record.cost_models, cost_model_texts(read.opened.target)
+    for kind in {**found, **said}:
+        if said.get(kind) != found.get(kind):
+            raise _fault(
+                "MCM-D080",
+                f"times of {quote(kind)} come from {_model_text(found.get(kind))}, the placement "
+                f"says {_model_text(said.get(kind))}",
+                f"cost model of {quote(kind)}",
+            )
+
+
+def _model_text(text: str | None) -> str:
+    return "the box's own numbers" if text is None else quote(text)
 
 
 def _marks(read: ReadPlacement) -> Iterable[str]:

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from mcm_compiler.arrays.types import Ints
-from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.components.device_costs import device_choices
+from mcm_compiler.contracts.boxes.box import Box, BoxTarget
 from mcm_compiler.contracts.boxes.evaluation import StepResults
 from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.placed.placed_model import PlacedModel, runs_of
@@ -46,7 +47,7 @@ def placement_record(placed: PlacedModel) -> PlacementRecord:
             states=placed.states,
         ),
         target=placed.target.name,
-        asked=Asked(options.order, options.pins, options.kinds, options.together, options.times),
+        asked=Asked(options.order, options.pins, options.kinds, options.together),
         search=Search(
             placer=placer_text(options),
             method=answer.method,
@@ -61,7 +62,14 @@ def placement_record(placed: PlacedModel) -> PlacementRecord:
             name: devices[device]
             for name, device in zip(placed.problem.names, placed.device_of.tolist(), strict=True)
         },
+        cost_models=cost_model_texts(placed.target),
     )
+
+
+def cost_model_texts(target: BoxTarget) -> dict[str, str]:
+    """Text forms of the cost models that were chosen, by kind of device in the box's order."""
+    choices = device_choices(target)
+    return {kind: choices[kind].text for kind in target.box.kinds if kind in choices}
 
 
 def step_figures(placed: PlacedModel) -> StepFigures:

@@ -20,6 +20,7 @@ def step_rows(record: PlacementRecord) -> Rows:
         ["step", seconds_text(step.seconds), gap],
         ["bound", seconds_text(step.bound_s), step.argument],
         ["placer", search.placer, how],
+        *(["cost model", text, f"of {kind}"] for kind, text in record.cost_models.items()),
     ]
 
 

@@ -48,16 +48,12 @@ class Asked:
         pins: patterns and devices.
         kinds: patterns and kinds of devices.
         together: patterns.
-        times: seconds of ops that were measured, by kind of device and name of op.
     """
 
     order: Literal["fifo", "critical_path"] = "fifo"
     pins: tuple[tuple[str, str], ...] = ()
     kinds: tuple[tuple[str, str], ...] = ()
     together: tuple[str, ...] = ()
-    times: Mapping[str, Mapping[str, Amount]] = field(
-        default_factory=dict[str, Mapping[str, float]]
-    )
 
 
 @dataclass(frozen=True)
@@ -138,6 +134,8 @@ class PlacementRecord:
         step: what is claimed.
         devices: in the order of the box.
         device_of: the device of each op, inputs and variables included.
+        cost_models: where times come from, by kind of device: text forms, whose files lie in the
+            folder; kinds without one have those that the box computes.
     """
 
     compiler: str
@@ -148,6 +146,7 @@ class PlacementRecord:
     step: StepFigures
     devices: tuple[DeviceFigures, ...]
     device_of: Mapping[str, str]
+    cost_models: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""

@@ -51,6 +51,34 @@ def test_a_training_step_is_placed_and_its_folder_holds(mcmc: Mcmc, tmp_path: Pa
     assert "equal to the bit" in checked.stdout
 
 
+def test_measured_times_are_stored_checked_and_given_again(mcmc: Mcmc, tmp_path: Path) -> None:
+    model, out, again = tmp_path / "net.onnx", tmp_path / "out", tmp_path / "again"
+    _loss_model(model)
+    events = [{"cat": "Node", "name": "net/o_kernel_time", "dur": took} for took in (900, 700, 800)]
+    (tmp_path / "run.json").write_text(json.dumps(events))
+    args = ("--target", "box-cpu-gpu", "--placer", "cpu")
+    done = mcmc("place", model, *args, "--profile", "haswell=run.json", "-o", out, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "MCM-D079" in done.stderr
+    step_s = json.loads((out / "placement.json").read_text())["step"]["seconds"]
+    assert 8e-4 < step_s < 9e-4
+    table = out / "cost_model.haswell.file.csv"
+    assert mcmc("check", out).returncode == 0
+    simulated = mcmc("simulate", out, "--format", "json")
+    assert json.loads(simulated.stdout)["seconds"] == step_s
+
+    given = f"haswell=table{{file={table}}}"
+    done = mcmc("place", model, *args, "--cost-model", given, "-o", again)
+    assert done.returncode == 0, done.stderr
+    for path in out.iterdir():
+        assert (again / path.name).read_bytes() == path.read_bytes(), path.name
+
+    table.write_text(table.read_text() + "net/r,1\n")
+    checked = mcmc("check", out)
+    assert checked.returncode == 1
+    assert "MCM-A008" in checked.stderr
+
+
 def test_a_changed_folder_does_not_hold(mcmc: Mcmc, tmp_path: Path) -> None:
     model, out = tmp_path / "net.onnx", tmp_path / "out"
     _loss_model(model)

@@ -16,6 +16,7 @@ from mcm_compiler.contracts.boxes.box import Box
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 from mcm_compiler.contracts.boxes.step import StepProblem
+from mcm_compiler.ir.reading.importer import import_model
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.placed_model import PlacedModel
 from mcm_compiler.registry import register_placer
@@ -36,6 +37,11 @@ def small_model() -> ir.Model:
     for node in proto.graph.node:
         node.name = f"op_{node.output[0]}"
     return ir.from_proto(proto)
+
+
+def imported_model() -> ir.Model:
+    """The small model as a placement begins with it: with all shapes, and its source."""
+    return import_model(small_model(), "small", {}, {}, None)[0]
 
 
 @register_placer

@@ -17,6 +17,7 @@ from mcm_compiler.cli.parameters import (
     format_option,
     load_plugins,
     once_each,
+    parse_device_costs,
     parse_dimension,
     parse_duration,
     parse_level,
@@ -129,6 +130,15 @@ TRAINING = "differentiate"
     help="Times of ops on devices of a kind: a profile that onnxruntime wrote. Repeatable.",
 )
 @click.option(
+    "--cost-model",
+    "cost_models",
+    type=parse_device_costs,
+    multiple=True,
+    metavar="KIND=MODEL",
+    help="Where times of ops on devices of a kind come from, as listed by mcmc costs, such as "
+    "'k40=table{file=times.csv}'. Repeatable.",
+)
+@click.option(
     "--segments",
     type=click.Choice(["fastest", "fewest", "none"]),
     default="fastest",
@@ -196,6 +206,7 @@ def command(
     together: tuple[str, ...],
     order: Any,
     profiles: tuple[tuple[str, Path], ...],
+    cost_models: tuple[tuple[str, str], ...],
     segments: Any,
     dispatch_s: float,
     dims: tuple[tuple[str, int], ...],
@@ -234,6 +245,7 @@ def command(
         budget_s=budget_s,
         order=order,
         times=_measured(profiles),
+        cost_models=once_each("--cost-model", cost_models),
         dims=once_each("--dim", dims),
         shapes=once_each("--shape", shapes),
         state=parse_states(state),
@@ -245,7 +257,7 @@ def command(
 
 def _measured(profiles: tuple[tuple[str, Path], ...]) -> dict[str, dict[str, float]]:
     """Seconds of ops by kind of device."""
-    from mcm_compiler.placed.measured_times import profiled_seconds
+    from mcm_compiler.placed.measured_times.profiles import profiled_seconds
 
     by_kind: dict[str, list[Path]] = {}
     for kind, path in profiles:

@@ -30,10 +30,12 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "MCM-C003",
         "target takes no other cost model",
         "The target computes its times itself and has no way to take another cost model: it lacks\n"
-        "with_cost_model. Targets of the families ring and cluster have it.",
+        "with_cost_model. Targets of the families ring and cluster have it. Those of the family\n"
+        "box take cost models by kind of device instead, with `mcmc place --cost-model\n"
+        "KIND=MODEL` or a key for each kind in the table [cost].",
         example="`--cost-model cycles` for a plug-in's target without with_cost_model",
-        remedy="Leave the option out, take a target of the family ring or cluster, or\n"
-        "implement TakesCostModel.",
+        remedy="Leave the option out, take a target of the family ring, cluster or box, or\n"
+        "implement TakesCostModel or TakesDeviceCosts.",
     ),
     CatalogEntry(
         "MCM-C004",
@@ -81,7 +83,7 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "cost model of a description cannot be exchanged",
         "The output folder stores the description with the cost model that was used. Where the\n"
         "description has one already, its line is rewritten, which needs it on a line of its own:\n"
-        'model = "..." in the table [cost].',
+        'model = "..." in the table [cost], or KIND = "..." for a kind of device of a box.',
         example='`cost = { model = "cycles" }` in a description, and --cost-model on the\n'
         "command line",
         remedy='Write model = "..." on a line of its own in a table [cost].',

@@ -8,8 +8,9 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-D070",
         "a device that the box does not have",
-        "Pins name devices of the box, such as gpu:1, and --kind names kinds of them, such as\n"
-        "k40. The message says which there are.",
+        "Pins name devices of the box, such as gpu:1. --kind, --profile, --cost-model and the\n"
+        "table [cost] of a description name kinds of them, such as k40. The message says which\n"
+        "there are.",
         example="`mcmc place model.onnx --target box-2gpu --pin 'fc*=gpu:7'`",
         remedy="Take a name from the message; `mcmc targets show NAME` lists devices and kinds.",
     ),
@@ -81,10 +82,12 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-D079",
         "how many ops have measured times",
-        "A note: ops that the profile does not name keep the times of the cost model, so that\n"
-        "measured and computed times stand beside each other.",
+        "A note: ops that a profile or a table of measured times does not name keep the times\n"
+        "that are computed, so that both stand beside each other. It is a warning where no op was\n"
+        "measured.",
         example="a profile with graph optimisations on, in which a third of the ops were fused",
-        remedy="Profile with graph optimisations off to measure every op.",
+        remedy="Profile with graph optimisations off to measure every op; in a table, rows of\n"
+        "types of ops need the shapes and the element type of the model.",
     ),
     CatalogEntry(
         "MCM-D080",

@@ -18,8 +18,9 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "MCM-U002",
         "faulty option",
         "The thing named has no such option, got one twice, lacks a required one, or refuses the\n"
-        "value. Options are the fields of its dataclass; mcmc passes, mcmc strategies and mcmc\n"
-        "zoo NAME list them with their types and defaults.",
+        "value; or two options contradict each other, such as --profile and --cost-model of one\n"
+        "kind of device. Options of a component are the fields of its dataclass; mcmc passes,\n"
+        "mcmc strategies and mcmc zoo NAME list them with their types and defaults.",
         example="`--passes \"fuse{max=8}\"`: 'fuse' has no option 'max'",
         remedy="Take an option of the hint; mcmc passes, strategies and zoo list them.",
     ),

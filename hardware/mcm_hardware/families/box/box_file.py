@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from mcm_compiler.components.cost_files import COST_TABLE
 from mcm_compiler.contracts.boxes.box import Box
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.text.toml_description import parse_description
@@ -28,7 +29,8 @@ from mcm_hardware.families.box.device_kinds import (
     read_kind,
 )
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+# They are part of names of files.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +59,8 @@ def parse_box(name: str, text: str) -> BoxSpec:
         CompileError: with one diagnostic per fault: MCM-T001 not TOML, MCM-T002 unknown key,
             MCM-T003 missing key, MCM-T004 wrong type, MCM-T005 value out of range, MCM-T007 more
             faults than are listed, MCM-T008 contradiction, MCM-T006 and MCM-T016 for names of
-            types and ops that there are not, MCM-D003 for a kind that there is not.
+            types and ops that there are not, MCM-D003 for a kind that there is not, MCM-D070 for
+            cost models of kinds that the box does not have.
     """
     description = parse_description(name, text)
     reader = DescriptionReader(description, BOX_FORM)
@@ -67,9 +70,23 @@ def parse_box(name: str, text: str) -> BoxSpec:
     if faults := reader.faults:
         raise CompileError(faults)
     box = _linked(reader, description.data, _box(values, counts))
+    _check_cost_models(reader, description.data, box)
     if faults := reader.faults:
         raise CompileError(faults)
     return BoxSpec(values["summary"], tuple(counts), box)
+
+
+def _check_cost_models(reader: DescriptionReader, data: Mapping[str, Any], box: Box) -> None:
+    """Notes what is wrong with the table `[cost]`, whose keys are kinds of devices."""
+    table = data.get(COST_TABLE)
+    # One that is no table was noted before.
+    for kind, model in cast("dict[str, Any]", table if isinstance(table, dict) else {}).items():
+        if kind not in box.kinds:
+            message = f"the box has no kind of device {quote(kind)}"
+            hint = f"it has {', '.join(map(quote, box.kinds))}"
+            reader.fault("MCM-D070", message, (COST_TABLE, kind), hint)
+        elif not isinstance(model, str):
+            reader.wrong_type((COST_TABLE, kind), model, "a text")
 
 
 def _described_kinds(
@@ -85,7 +102,7 @@ def _described_kinds(
                 "MCM-T005",
                 f"{quote(name)} is no name of a kind",
                 ("kind", name),
-                "letters, digits, `-` and `_`",
+                "at most 64 letters, digits, `-` and `_`",
             )
         elif not isinstance(table, dict):
             reader.wrong_type(("kind", name), table, "a table")

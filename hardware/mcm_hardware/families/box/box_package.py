@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from mcm_compiler.components.cost_choice import CostBasis, CostChoice, choose_cost_model
+from mcm_compiler.components.cost_files import cost_model_texts, user_files, with_cost_model_text
 from mcm_compiler.contracts.boxes.box import Box
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator
 from mcm_compiler.contracts.boxes.step import StepProblem
@@ -17,21 +20,26 @@ if TYPE_CHECKING:
 
     from mcm_compiler.contracts.cost import CostModel
     from mcm_compiler.graph.states import StatePair
+    from mcm_hardware.families.box.device_kinds import DeviceKind
 
 
 @dataclass(frozen=True, eq=False)
 class BoxPackage:
-    """Implements `mcm_compiler.contracts.boxes.box.BoxTarget`.
+    """Implements `mcm_compiler.contracts.boxes.box.BoxTarget` and `TakesDeviceCosts`.
 
     Attributes:
         name: as the user names it.
         spec: its numbers.
         source_text: the TOML that it was made from.
+        cost_choices: cost models instead of its own, by kind of device.
     """
 
     name: str
     spec: BoxSpec
     source_text: str
+    cost_choices: Mapping[str, CostChoice] = field(
+        default_factory=dict[str, CostChoice], kw_only=True
+    )
 
     @classmethod
     def from_text(cls, name: str, text: str) -> BoxPackage:
@@ -68,6 +76,8 @@ class BoxPackage:
                 "flops_per_memory_byte": kind.flops_per_s / kind.memory_bytes_per_s,
                 **({"summary": kind.summary} if kind.summary else {}),
             }
+        for kind, text in self._cost_texts.items():
+            sections[kind]["cost_model"] = text
         description = parse_description(self.name, self.source_text).data
         sections["copy"] = dict(description["copy"])
         for link in description.get("link", ()):
@@ -81,15 +91,69 @@ class BoxPackage:
 
         return kind_roofline(max(self.spec.kinds, key=lambda kind: kind.flops_per_s))
 
+    def device_costs(self, kind: str) -> CostModel:
+        """The cost model of devices of a kind: what was chosen, or else the roofline.
+
+        Raises:
+            CompileError: MCM-C004 where the description names a cost model with files, and was not
+                loaded from a file.
+            KeyError: for a kind that the box does not have.
+        """
+        if kind not in self._models:
+            self._models[kind] = self._model_of({one.name: one for one in self.spec.kinds}[kind])
+        return self._models[kind]
+
+    def with_cost_models(self, choices: Mapping[str, CostChoice]) -> BoxPackage:
+        """The same box with times from other cost models for some kinds of devices.
+
+        Raises:
+            CompileError: MCM-C008 if the description cannot name them, and as `CostChoice.model`.
+        """
+        text = self.source_text
+        for kind, choice in choices.items():
+            text = with_cost_model_text(self.name, text, choice.text, kind)
+        chosen = replace(self, source_text=text, cost_choices={**self.cost_choices, **choices})
+        for kind in choices:
+            chosen.device_costs(kind)  # faults are told before anything is placed
+        return chosen
+
+    @cached_property
+    def _cost_texts(self) -> Mapping[str, str]:
+        """What the description says of cost models, by kind."""
+        return cost_model_texts(parse_description(self.name, self.source_text))
+
+    @cached_property
+    def _models(self) -> dict[str, CostModel]:
+        """Cost models by kind, those that somebody asked for."""
+        return {}
+
+    def _model_of(self, kind: DeviceKind) -> CostModel:
+        """The cost model of a kind.
+
+        A description that names one, and was not loaded from a file, gets it here.
+        """
+        from mcm_hardware.families.box.op_times import kind_roofline
+
+        own = kind_roofline(kind)
+        choice = self.cost_choices.get(kind.name)
+        if choice is None:
+            if kind.name not in self._cost_texts:
+                return own
+            choice = choose_cost_model(self._cost_texts[kind.name], user_files(None))
+        return choice.model(CostBasis(own, own, {kind.name: self.details()[kind.name]}))
+
     def step_problem(self, model: ir.Model, states: tuple[StatePair, ...] = ()) -> StepProblem:
         """What there is to place of a model.
 
         Raises:
-            CompileError: MCM-D010 for ops that no device runs, MCM-D011 for values of unknown size.
+            CompileError: MCM-D010 for ops that no device runs, MCM-D011 for values of unknown size;
+                as `device_costs`, MCM-C001 and MCM-C002 from cost models that were chosen.
         """
         from mcm_hardware.families.box.step_builder import build_step
 
-        return build_step(model.graph, states, self.spec)
+        named = {**self._cost_texts, **self.cost_choices}
+        chosen = {kind: self.device_costs(kind) for kind in named}
+        return build_step(model.graph, states, self.spec, chosen)
 
     def step_evaluator(
         self, problem: StepProblem, conditions: StepConditions | None = None

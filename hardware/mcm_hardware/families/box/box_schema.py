@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mcm_compiler.components.cost_files import COST_TABLE
 from mcm_hardware.descriptions.support_keys import support_lists
 from mcm_hardware.descriptions.target_schema import (
     Choice,
@@ -77,8 +78,8 @@ KIND_FORM = DescriptionForm("a kind of device", tables_of(KIND_KEYS))
 
 BOX_FORM = DescriptionForm(
     "a box",
-    tables_of(BOX_KEYS) | {"kind"},
-    free_tables=frozenset({"kind"}),
+    tables_of(BOX_KEYS) | {"kind", COST_TABLE},
+    free_tables=frozenset({"kind", COST_TABLE}),
     arrays=frozenset({"device", "link"}),
     part="a device, kind or link",
 )

@@ -1,13 +1,17 @@
-"""What ops take on each kind of device: a roofline per kind, over work that is counted once."""
+"""What ops take on each kind of device: a roofline, or a cost model that was chosen for the kind.
+
+The work of an op is counted once for all rooflines.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.arrays.types import Floats
+from mcm_compiler.arrays.types import Bools, Floats
+from mcm_compiler.contracts.cost import CostModel
 from mcm_hardware.chip.device_roofline import device_roofline
 from mcm_hardware.chip.kernel_work import is_view, kernel_work
 from mcm_hardware.chip.roofline import Roofline
@@ -28,22 +32,32 @@ def aliases(node: ir.Node) -> bool:
     return same or is_view(node)
 
 
-def op_times(nodes: Sequence[ir.Node], kinds: Sequence[DeviceKind]) -> Floats:
+def op_times(
+    nodes: Sequence[ir.Node], kinds: Sequence[DeviceKind], chosen: Mapping[str, CostModel]
+) -> Floats:
     """`[nodes, kinds]`, seconds with launch; 0 where nothing runs; infinite where a kind cannot.
 
     Args:
         nodes: with static shapes.
         kinds: of devices.
+        chosen: cost models that hold instead of rooflines, by name of kind. Where nothing runs, a
+            time counts only if it was measured.
+
+    Raises:
+        CompileError: as the chosen models: MCM-C001 and MCM-C002.
     """
     costs = [kind_roofline(kind) for kind in kinds]
     times = np.zeros((len(nodes), len(kinds)))
+    idle = np.zeros(len(nodes), np.bool_)
     for n, node in enumerate(nodes):
         if aliases(node):
+            idle[n] = True
             continue
         if (node.domain, node.op_type) in CONTROL_FLOW:
             times[n] = [cost.node_cost(node).seconds for cost in costs]
             continue
         work = kernel_work((node,), costs[0].chip.storage)
+        idle[n] = not work.runs
         if work.runs:
             times[n] = [
                 cost.chip.launch_s + max(cost.timing(cost.chip, work).values()) for cost in costs
@@ -52,4 +66,13 @@ def op_times(nodes: Sequence[ir.Node], kinds: Sequence[DeviceKind]) -> Floats:
         if kind.support is not None:
             lacking = [n for n, node in enumerate(nodes) if kind.support.unsupported(node)]
             times[lacking, k] = np.inf
+        if (model := chosen.get(kind.name)) is not None:
+            _take_chosen(times[:, k], nodes, idle, model)
     return times
+
+
+def _take_chosen(column: Floats, nodes: Sequence[ir.Node], idle: Bools, model: CostModel) -> None:
+    """Writes what a chosen model says into the times of one kind, but for ops that it lacks."""
+    for n in np.flatnonzero(np.isfinite(column)).tolist():
+        cost = model.node_cost(nodes[n])
+        column[n] = cost.seconds if cost.measured_ops or not idle[n] else 0.0

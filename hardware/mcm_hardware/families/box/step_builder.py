@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.arrays.types import Bools, Floats, Ints
 from mcm_compiler.contracts.boxes.step import INPUT, StepProblem
+from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.states import StatePair
 from mcm_hardware.chip.op_support import op_name
@@ -19,7 +20,12 @@ from mcm_hardware.families.box.op_times import op_times
 from mcm_hardware.families.box.step_parts import StepParts, step_parts
 
 
-def build_step(graph: ir.Graph, states: Sequence[StatePair], spec: BoxSpec) -> StepProblem:
+def build_step(
+    graph: ir.Graph,
+    states: Sequence[StatePair],
+    spec: BoxSpec,
+    chosen: Mapping[str, CostModel] | None = None,
+) -> StepProblem:
     """The ops of a graph, with their times in a box.
 
     What depends on no input is there before the step: it is no op, and what others read of it are
@@ -29,16 +35,17 @@ def build_step(graph: ir.Graph, states: Sequence[StatePair], spec: BoxSpec) -> S
         graph: with static shapes, in topological order; left unchanged.
         states: its variables: graph inputs, and the outputs that follow them.
         spec: the box.
+        chosen: cost models that hold instead of those of the box, by kind of device.
 
     Raises:
         CompileError: MCM-D010 for ops that no device runs, one diagnostic per op type; MCM-D011 for
-            values of unknown size.
+            values of unknown size; as the chosen cost models.
     """
     parts = step_parts(graph, states)
     box = spec.box
     times = np.zeros((len(parts.names), len(spec.kinds)))
     of_nodes = times[len(parts.names) - len(parts.nodes) :]
-    of_nodes[:] = op_times(parts.nodes, spec.kinds)
+    of_nodes[:] = op_times(parts.nodes, spec.kinds, chosen or {})
     check_runs(parts.nodes, of_nodes, spec)
     allowed = np.isfinite(times)[:, box.kind_of]
     inputs = np.array([kind == INPUT for kind in parts.op_types], np.bool_)

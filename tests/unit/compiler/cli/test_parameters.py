@@ -9,6 +9,7 @@ import pytest
 
 from mcm_compiler.cli.parameters import (
     once_each,
+    parse_device_costs,
     parse_dimension,
     parse_duration,
     parse_percentage,
@@ -37,6 +38,24 @@ def test_dimensions(text: str, value: Any) -> None:
 def test_malformed_dimensions(text: str) -> None:
     with pytest.raises(click.BadParameter):
         parse_dimension(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("k40=cycles", ("k40", "cycles")),
+        ("k40=table{file=times.csv}", ("k40", "table{file=times.csv}")),
+        ('my-gpu=table{file="a=b.csv"}', ("my-gpu", 'table{file="a=b.csv"}')),
+    ],
+)
+def test_cost_models_of_kinds(text: str, value: Any) -> None:
+    assert parse_device_costs(text) == value
+
+
+@pytest.mark.parametrize("text", ["", "cycles", "=cycles", "k40=", "table{file=times.csv}"])
+def test_malformed_cost_models_of_kinds(text: str) -> None:
+    with pytest.raises(click.BadParameter, match=r"kind=model.*each kind of device"):
+        parse_device_costs(text)
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,7 @@ TAMPERED: dict[str, tuple[Callable[[Path], None], str, str]] = {
     ),
     "the report": (lambda folder: _write(folder, "report.md"), "report", "MCM-D081"),
     "a schema": (
-        _change("placement.json", lambda d: d.update(schema_version=2)), "placement", "MCM-A005",
+        _change("placement.json", lambda d: d.update(schema_version=1)), "placement", "MCM-A005",
     ),
     "an order of segments": (
         _change("schedule.json", lambda d: d["segments"].reverse()), "segments", "MCM-A005",

@@ -88,6 +88,10 @@ def test_folders_of_both_kinds_are_checked_beside_each_other(folder: Path) -> No
         (("-O", "9"), "MCM-U003"),
         (("--placer", "nobody"), "MCM-U003"),
         (("--training", "--differentiate", "{nonsense=1}"), "MCM-U002"),
+        (("--cost-model", "k80=cycles"), "MCM-D070"),
+        (("--cost-model", "k40=nobodys"), "MCM-U003"),
+        (("--cost-model", "k40=table{file=there-is-none.csv}"), "MCM-C004"),
+        (("--profile", "k40=there-is-none.json"), "MCM-D077"),
     ],
 )
 def test_what_cannot_be_asked(model: Path, tmp_path: Path, args: Any, code: str) -> None:
@@ -108,6 +112,60 @@ def test_other_verbs_say_what_the_folder_is(model: Path, folder: Path) -> None:
     result = _invoke("check", folder, "--model", model)
     assert result.exit_code == 2
     assert "placement" in result.stderr
+
+
+@pytest.mark.parametrize("text", ["cycles", "table{file=times.csv}", "=cycles", "k40="])
+def test_a_cost_model_is_that_of_a_kind(model: Path, text: str) -> None:
+    result = _invoke("place", model, "--cost-model", text)
+    assert result.exit_code == 2
+    assert "'k40=table{file=times.csv}'" in result.stderr
+
+
+def test_a_kind_has_one_cost_model(model: Path) -> None:
+    twice = ("--cost-model", "k40=cycles", "--cost-model", "k40=roofline")
+    result = _invoke("place", model, *twice)
+    assert result.exit_code == 2
+    assert "'k40' is given twice" in result.stderr
+
+
+def _profile(path: Path, **microseconds: float) -> Path:
+    events = [
+        {"cat": "Node", "name": f"{op}_kernel_time", "dur": took}
+        for op, took in microseconds.items()
+    ]
+    path.write_text(json.dumps(events))
+    return path
+
+
+def test_a_profile_and_a_cost_model_of_one_kind_contradict(model: Path, tmp_path: Path) -> None:
+    profile = _profile(tmp_path / "run.json", op_a=3)
+    args = ("--profile", f"k40={profile}", "--cost-model", "k40=cycles")
+    result = _invoke("place", model, *args)
+    assert result.exit_code == 1
+    assert "error[MCM-U002]" in result.stderr
+    assert "option --profile 'k40'" in result.stderr
+
+
+def test_profiles_and_tables_of_kinds_stand_beside_each_other(
+    model: Path, folder: Path, tmp_path: Path
+) -> None:
+    first = _profile(tmp_path / "1.json", op_a=3, op_b=1, fused=9)
+    second = _profile(tmp_path / "2.json", op_a=5)
+    table, out = tmp_path / "times.csv", tmp_path / "out"
+    table.write_text("op_type,inputs,type,seconds\nTanh,64x128,float,7e-6\n")
+    args = ("--target", "box-cpu-gpu", "--placer", "told", "-o", out)
+    args += ("--profile", f"haswell={first}", "--profile", f"haswell={second}")
+    result = _invoke("place", model, *args, "--cost-model", f"k40=table{{file={table}}}")
+    assert result.exit_code == 0, result.output
+    assert "2 ops have times that were measured on 'haswell'" in result.stderr
+    assert "1 ops have times that were measured on 'k40'" in result.stderr
+    rows = (out / "cost_model.haswell.file.csv").read_text()
+    assert rows == "node,seconds\nop_a,4e-06\nop_b,1e-06\n"
+    assert _invoke("check", out).exit_code == 0
+    found = json.loads(_invoke("diff", folder, out, "--format", "json").stdout)
+    (setting,) = [one for one in found["settings"] if one["name"] == "cost models"]
+    assert setting["a"] == "none"
+    assert setting["b"].startswith("haswell=table{file=cost_model.haswell.file.csv},k40=")
 
 
 @pytest.mark.parametrize("pin", ["op_a", "=gpu:0", "op_a="])

@@ -1,4 +1,4 @@
-"""Measured times of ops: profiles of onnxruntime, and what becomes of a step with them."""
+"""Profiles of onnxruntime, and what becomes of a step with their times."""
 
 from __future__ import annotations
 
@@ -12,43 +12,10 @@ import onnxruntime
 import pytest
 
 from mcm_compiler.api import place_model
-from mcm_compiler.components.target_loading import load_box
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.placed.folder_check import check_placement_folder
-from mcm_compiler.placed.measured_times import (
-    profiled_seconds,
-    with_measured_times,
-    with_op_times,
-)
+from mcm_compiler.placed.measured_times.profiles import profiled_seconds
 from mcm_compiler.placed.place_options import PlaceOptions
-from tests.generators.step_recurrent import recurrent_step
-
-
-def test_measured_times_hold_on_their_kind_alone() -> None:
-    box = load_box("box-2gpu").box
-    step = recurrent_step(box, layers=1, steps=2)
-    measured = with_op_times(step, box, "k40", {"op5": 7.0, "unknown": 1.0})
-    assert measured.time_s[5].tolist() == [step.time_s[5, 0], 7.0]
-    others = np.arange(step.num_ops) != 5
-    assert np.array_equal(measured.time_s[others], step.time_s[others])
-
-
-def test_what_a_kind_cannot_run_was_not_measured_there() -> None:
-    box = load_box("box-2gpu").box
-    step = recurrent_step(box, layers=1, steps=2)
-    step.time_s.setflags(write=True)
-    step.time_s[5, 1] = np.inf
-    assert np.isinf(with_op_times(step, box, "k40", {"op5": 7.0}).time_s[5, 1])
-
-
-def test_faults_of_measured_times() -> None:
-    box = load_box("box-2gpu").box
-    step = recurrent_step(box, layers=1, steps=2)
-    with pytest.raises(ValueError, match="haswell, k40"):
-        with_op_times(step, box, "k80", {})
-    for wrong in (-1.0, np.inf, np.nan):
-        with pytest.raises(ValueError, match="op5"):
-            with_op_times(step, box, "k40", {"op5": wrong})
 
 
 def _event(name: str, took: Any) -> dict[str, Any]:
@@ -92,15 +59,6 @@ def test_what_is_no_profile_is_refused(tmp_path: Path, text: str, why: str) -> N
     assert why in caught.value.diagnostics[0].message
 
 
-def test_profiles_of_other_models_and_kinds_are_refused() -> None:
-    box = load_box("box-2gpu").box
-    step = recurrent_step(box, layers=1, steps=2)
-    for times, code in (({"k80": {"op5": 1.0}}, "MCM-D070"), ({"k40": {"x": 1.0}}, "MCM-D078")):
-        with pytest.raises(CompileError) as caught:
-            with_measured_times(step, box, times)
-        assert caught.value.diagnostics[0].code == code
-
-
 def test_a_profile_of_onnxruntime_sets_the_time_of_the_step(tmp_path: Path) -> None:
     model = tmp_path / "model.onnx"
     ir.save(
@@ -126,3 +84,12 @@ def test_a_profile_of_onnxruntime_sets_the_time_of_the_step(tmp_path: Path) -> N
     assert "3 ops have times" in next(d for d in placed.diagnostics if d.code == "MCM-D079").message
     report = check_placement_folder(tmp_path / "out")
     assert report.holds, report.diagnostics
+
+    table = tmp_path / "out" / "cost_model.haswell.file.csv"
+    assert table.read_text().splitlines()[1:] == [
+        f"{name},{seconds[name]!r}" for name in sorted(seconds)
+    ]
+    asked = PlaceOptions(placer="cpu", cost_models={"haswell": f"table{{file={table}}}"})
+    again = place_model(model, "box-cpu-gpu", asked)
+    assert again.results.seconds[0] == placed.results.seconds[0]
+    assert again.target.source_text == placed.target.source_text

@@ -1,0 +1,148 @@
+"""Boxes whose times come from cost models that are chosen by name, one for each kind of device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol, TypeVar, cast, runtime_checkable
+
+from mcm_compiler.components.cost_choice import STORED, CostChoice, ReadFile, choose_cost_model
+from mcm_compiler.contracts.boxes.box import Box, BoxTarget
+from mcm_compiler.contracts.cost import CostModel
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+
+T = TypeVar("T")
+
+SAY_THEIR_PLACE = ("MCM-C004", "MCM-C005", "MCM-C008")
+"""Faults of cost models that say themselves in which file they are."""
+
+
+@runtime_checkable
+class TakesDeviceCosts(Protocol):
+    """A box whose times may come from other cost models than its own, by kind of device.
+
+    Names of its kinds are of letters, digits, `-` and `_`: they are part of names of files.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def source_text(self) -> str:
+        """Its description."""
+        ...
+
+    @property
+    def box(self) -> Box: ...
+
+    @property
+    def cost_choices(self) -> Mapping[str, CostChoice]:
+        """What was chosen, by kind; the box's own model holds for kinds that are not there."""
+        ...
+
+    def device_costs(self, kind: str) -> CostModel:
+        """The cost model of devices of a kind: what was chosen, or else the box's own.
+
+        Answers of what was chosen are checked.
+
+        Raises:
+            CompileError: as `CostChoice.model`, and MCM-C004 where the description names a cost
+                model with files, and was not loaded from a file.
+        """
+        ...
+
+    def with_cost_models(self, choices: Mapping[str, CostChoice]) -> Any:
+        """The same box with other cost models for some kinds, named in its `source_text`.
+
+        Times of `step_problem` come from them: of an op that such a device runs, what the model
+        says of the op on its own. Ops that run nothing, such as views, take no time but that which
+        was measured (`NodeCost.measured_ops`).
+
+        Args:
+            choices: by kind; those of other kinds stay.
+
+        Raises:
+            CompileError: MCM-C008 if the description cannot say so, and as `CostChoice.model`.
+        """
+        ...
+
+
+def device_choices(target: object) -> Mapping[str, CostChoice]:
+    """The cost models that were chosen for kinds of devices; empty where the box's own hold."""
+    return target.cost_choices if isinstance(target, TakesDeviceCosts) else {}
+
+
+def option_place(option: str) -> Callable[[str], str]:
+    """Says of each kind that an option such as `--cost-model` spoke of it."""
+    return lambda kind: f"option {option} {quote(kind)}"
+
+
+def with_device_costs(
+    target: T, texts: Mapping[str, str], read: ReadFile, place: Callable[[str], str]
+) -> T:
+    """The box with other cost models for some kinds of its devices.
+
+    Args:
+        target: a `BoxTarget`.
+        texts: text forms such as `table{file=times.csv}`, by kind.
+        read: gives the files that they name.
+        place: where a kind is named, for diagnostics.
+
+    Raises:
+        CompileError: MCM-C003 for a box that takes none, MCM-D070 for kinds that it does not have,
+            and as `choose_cost_model` and `TakesDeviceCosts.with_cost_models`.
+    """
+    if not texts:
+        return target
+    if not isinstance(target, TakesDeviceCosts):
+        raise CompileError(
+            Diagnostic(
+                "MCM-C003",
+                f"target {quote(cast('BoxTarget', target).name)} takes no cost model but its own",
+                at=place(next(iter(texts))),
+                hint="leave it out, or take a target of the family box",
+            )
+        )
+    if faults := unknown_kinds(target.box, texts, place):
+        raise CompileError(faults)
+    changed: Any = target
+    for kind, text in texts.items():
+        try:
+            changed = changed.with_cost_models({kind: chosen_for(kind, text, read)})
+        except CompileError as error:
+            at = place(kind)
+            raise CompileError(
+                [d if d.code in SAY_THEIR_PLACE else replace(d, at=at) for d in error.diagnostics]
+            ) from error
+    return changed
+
+
+def chosen_for(kind: str, text: str, read: ReadFile) -> CostChoice:
+    """The cost model of a text form for devices of a kind; its files are stored under their name.
+
+    Raises:
+        CompileError: as `choose_cost_model`.
+    """
+    return choose_cost_model(text, read, f"{STORED}.{kind}")
+
+
+def unknown_kinds(
+    box: Box, kinds: Mapping[str, object], place: Callable[[str], str]
+) -> list[Diagnostic]:
+    """MCM-D070 for each kind that the box does not have.
+
+    Args:
+        box: the devices.
+        kinds: that somebody named.
+        place: where a kind is named.
+    """
+    return [
+        Diagnostic(
+            "MCM-D070",
+            f"the box has no kind of device {quote(kind)}",
+            at=place(kind),
+            hint=f"it has {', '.join(map(quote, box.kinds))}",
+        )
+        for kind in kinds
+        if kind not in box.kinds
+    ]
