@@ -16,7 +16,15 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
+from mcm_models.planner.attention import all_shares, read_by, shares_of
 from mcm_models.planner.layout import PlannerLayout, Weights
+from mcm_models.planner.recurrence import (
+    CellState,
+    Steps,
+    lstm_outputs,
+    lstm_step,
+    run_lstm,
+)
 
 Array = jax.Array
 Params: TypeAlias = "nnx.State[Any, Any]"
@@ -50,6 +58,22 @@ class Decision(NamedTuple):
     entropy: Array
 
 
+class Trace(NamedTuple):
+    """What the Placer computed for K samples, which gradients go on from.
+
+    Attributes:
+        there: of the encoder, in the order of groups.
+        back: of the encoder, from the last group to the first.
+        decoder: of the decoder.
+        shares: `[K, M, M]`, how much each step of the decoder reads of each state of the encoder.
+    """
+
+    there: Steps
+    back: Steps
+    decoder: Steps
+    shares: Array
+
+
 class Grouper(nnx.Module):
     """From features of ops to scores of groups; linear, as in the controller."""
 
@@ -63,6 +87,18 @@ class Grouper(nnx.Module):
         """`[U, M]`, scores."""
         joined = jnp.concatenate([self.types[...][op_type], values], axis=-1)
         return joined @ self.hidden[...] @ self.groups[...]
+
+    def scores_of_inputs(self) -> Array:
+        """`[T + F, M]`, what each type and a one of each value adds to scores.
+
+        The Grouper is linear: scores are sums of these, and a gradient with respect to these is
+        one with respect to its weights.
+        """
+        width = self.types[...].shape[1]
+        hidden = self.hidden[...]
+        return (
+            jnp.concatenate([self.types[...] @ hidden[:width], hidden[width:]]) @ self.groups[...]
+        )
 
 
 class Placer(nnx.Module):
@@ -87,86 +123,96 @@ class Placer(nnx.Module):
         self.decoder_forget = _zeros(shapes["decoder_forget"])
         self.logits = _zeros(shapes["logits"])
 
-    def sample(self, inputs: GroupInputs, uniforms: Array) -> Array:
+    def sample(self, inputs: GroupInputs, uniforms: Array) -> tuple[Array, Trace]:
         """Draws devices `[K, M]` by uniform numbers `[K, M]` from 0 up to 1."""
         count = uniforms.shape[0]
-        memory, state = self._encode(inputs.features)
-        shape = (count, self.width)
-        state = (jnp.broadcast_to(state[0], shape), jnp.broadcast_to(state[1], shape))
-        first = jnp.broadcast_to(self.first[...] @ self.decoder_in[...], (count, 4 * self.width))
-        known = self.devices[...] @ self.decoder_in[...]
+        there, back = self._read_groups(inputs.features)
+        memory, state = self._encoded(there, back)
+        known = self._signals()
+        first = jnp.broadcast_to(known[0], (count, known.shape[1]))
 
-        def step(carry: Any, now: tuple[Array, Array, Array]) -> tuple[Any, Array]:
+        def step(carry: Any, now: tuple[Array, Array, Array]) -> tuple[Any, Any]:
             state, given = carry
-            state = _cell(given, state, self.decoder_own[...], self.decoder_forget[...])
+            state, did = lstm_step(given, state, self.decoder_own[...], self.decoder_forget[...])
             uniform, prior, noise = now
-            scores = _scored(self._scores(state[1][:, None], memory)[:, 0], prior, noise)
+            own = state[1][:, None]
+            shares = shares_of(own @ self.query[...], memory, self.attention[...])
+            scores = _scored(self._scores(own, shares @ memory)[:, 0], prior, noise)
             device = _drawn(scores, uniform)
-            return (state, known[device]), device
+            return (state, known[device + 1]), (device, did, shares[:, 0])
 
         order = (uniforms.T, inputs.prior, inputs.noise.transpose(1, 0, 2))
-        _, chosen = jax.lax.scan(step, (state, first), order)
-        return chosen.T
+        start = (_for_samples(state, count), first)
+        _, (chosen, steps, shares) = jax.lax.scan(step, start, order)
+        return chosen.T, Trace(there, back, Steps(*steps), shares.transpose(1, 0, 2))
 
-    def __call__(self, inputs: GroupInputs, chosen: Array) -> Decision:
-        """What is said of the devices `[K, M]` that were drawn from the same inputs."""
+    def replay(self, inputs: GroupInputs, chosen: Array) -> Trace:
+        """What `sample` would have computed where it had drawn devices `[K, M]`."""
         count = chosen.shape[0]
-        memory, state = self._encode(inputs.features)
-        shape = (count, self.width)
-        state = (jnp.broadcast_to(state[0], shape), jnp.broadcast_to(state[1], shape))
-        known = jnp.concatenate([self.first[...], self.devices[...]]) @ self.decoder_in[...]
-        before = jnp.concatenate([jnp.zeros((count, 1), chosen.dtype), chosen[:, :-1] + 1], axis=1)
+        there, back = self._read_groups(inputs.features)
+        memory, state = self._encoded(there, back)
+        given = self._signals()[_before(chosen).T]
+        state = _for_samples(state, count)
+        decoder = run_lstm(given, state, self.decoder_own[...], self.decoder_forget[...])
+        query = decoder.states.transpose(1, 0, 2) @ self.query[...]
+        return Trace(there, back, decoder, all_shares(query, memory, self.attention[...]))
 
-        def step(state: Any, given: Array) -> tuple[Any, Array]:
-            state = _cell(given, state, self.decoder_own[...], self.decoder_forget[...])
-            return state, state[1]
+    def __call__(self, inputs: GroupInputs, chosen: Array, trace: Trace) -> Decision:
+        """What is said of the devices `[K, M]` that were drawn from the same inputs.
 
-        _, states = jax.lax.scan(step, state, known[before.T])
-        shared = memory.shape[0] == 1
-
-        # Attention of one sample at a time, computed again on the way back: its tables have
-        # M * M * hidden numbers.
-        @jax.checkpoint
-        def scores_of(own: Array, read: Array) -> Array:
-            return self._scores(own[None], read[None])[0]
-
-        own = states.transpose(1, 0, 2)
-
-        def scores_at(k: Array) -> Array:
-            return scores_of(own[k], memory[0] if shared else memory[k])
-
-        scores = jax.lax.map(scores_at, jnp.arange(count))
+        Args:
+            inputs: of the decisions.
+            chosen: the devices.
+            trace: that `sample` or `replay` gave for these devices with these weights; the
+                gradient with respect to weights is as if it had been made here.
+        """
+        groups, decoder = inputs.features, trace.decoder
+        start = _no_state(groups, self.width // 2)
+        forget = self.encoder_forget[...]
+        given = _in_order(groups) @ self.forward_in[...]
+        there = lstm_outputs(given, start, self.forward_own[...], forget, trace.there)
+        given = _in_order(groups)[::-1] @ self.backward_in[...]
+        back = lstm_outputs(given, start, self.backward_own[...], forget, trace.back)
+        memory, state = self._joined(there, back)
+        state = _for_samples(state, chosen.shape[0])
+        given = self._signals()[_before(chosen).T]
+        own, forget = self.decoder_own[...], self.decoder_forget[...]
+        states = lstm_outputs(given, state, own, forget, decoder)[0].transpose(1, 0, 2)
+        query = states @ self.query[...]
+        read = read_by(trace.shares, query, memory, self.attention[...])
+        scores = self._scores(states, read)
         return _decision(_scored(scores, inputs.prior, inputs.noise), chosen)
 
-    def _encode(self, groups: Array) -> tuple[Array, tuple[Array, Array]]:
+    def _read_groups(self, groups: Array) -> tuple[Steps, Steps]:
+        """What both directions of the encoder do."""
+        start = _no_state(groups, self.width // 2)
+        ordered, forget = _in_order(groups), self.encoder_forget[...]
+        return (
+            run_lstm(ordered @ self.forward_in[...], start, self.forward_own[...], forget),
+            run_lstm(ordered[::-1] @ self.backward_in[...], start, self.backward_own[...], forget),
+        )
+
+    def _encoded(self, there: Steps, back: Steps) -> tuple[Array, CellState]:
+        return self._joined((there.states, there.cells[-1]), (back.states, back.cells[-1]))
+
+    def _joined(
+        self, there: tuple[Array, Array], back: tuple[Array, Array]
+    ) -> tuple[Array, CellState]:
         """Transformed states `[K, M, hidden]`, and the last state of both directions."""
-        half = (groups.shape[0], self.width // 2)
-        start = (jnp.zeros(half), jnp.zeros(half))
-
-        def read(inner: Array, own: Array) -> tuple[Any, Array]:
-            def step(state: Any, given: Array) -> tuple[Any, Array]:
-                state = _cell(given, state, own, self.encoder_forget[...])
-                return state, state[1]
-
-            return jax.lax.scan(step, start, inner)
-
-        there = (groups @ self.forward_in[...]).transpose(1, 0, 2)
-        back = (groups[:, ::-1] @ self.backward_in[...]).transpose(1, 0, 2)
-        (cell, last), states = read(there, self.forward_own[...])
-        (other_cell, other_last), other_states = read(back, self.backward_own[...])
         # At the same group; the controller joins what both directions saw in the same step.
-        joined = jnp.concatenate([states, other_states[::-1]], axis=-1).transpose(1, 0, 2)
+        joined = jnp.concatenate([there[0], back[0][::-1]], axis=-1).transpose(1, 0, 2)
         state = (
-            jnp.concatenate([cell, other_cell], axis=-1),
-            jnp.concatenate([last, other_last], axis=-1),
+            jnp.concatenate([there[1], back[1]], axis=-1),
+            jnp.concatenate([there[0][-1], back[0][-1]], axis=-1),
         )
         return joined @ self.memory[...], state
 
-    def _scores(self, own: Array, memory: Array) -> Array:
-        """`[K, S, D]`, of the decoder's states `[K, S, hidden]` with memory `[K, M, hidden]`."""
-        query = own @ self.query[...]
-        matched = jnp.tanh(query[:, :, None] + memory[:, None]) @ self.attention[...]
-        read = jax.nn.softmax(matched[..., 0], axis=-1) @ memory
+    def _signals(self) -> Array:
+        """`[1 + D, 4 hidden]`, what the decoder reads first and after each device."""
+        return jnp.concatenate([self.first[...], self.devices[...]]) @ self.decoder_in[...]
+
+    def _scores(self, own: Array, read: Array) -> Array:
+        """`[K, S, D]`, of the decoder's states `[K, S, hidden]` and what they read of memory."""
         scores = jnp.concatenate([own, read], axis=-1) @ self.logits[...]
         if self.tanh_constant:
             scores = jnp.tanh(scores) * self.tanh_constant
@@ -179,11 +225,14 @@ class LogitTable(nnx.Module):
     def __init__(self, groups: int, devices: int) -> None:
         self.table = _zeros((groups, devices))
 
-    def sample(self, inputs: GroupInputs, uniforms: Array) -> Array:
-        """As `Placer.sample`; the features of groups are not read."""
-        return _drawn(_scored(self.table[...], inputs.prior, inputs.noise), uniforms)
+    def sample(self, inputs: GroupInputs, uniforms: Array) -> tuple[Array, None]:
+        """As `Placer.sample`; the features of groups are not read, and there is no trace."""
+        return _drawn(_scored(self.table[...], inputs.prior, inputs.noise), uniforms), None
 
-    def __call__(self, inputs: GroupInputs, chosen: Array) -> Decision:
+    def replay(self, inputs: GroupInputs, chosen: Array) -> None:
+        """As `Placer.replay`."""
+
+    def __call__(self, inputs: GroupInputs, chosen: Array, trace: None) -> Decision:
         """As `Placer.__call__`."""
         return _decision(_scored(self.table[...], inputs.prior, inputs.noise), chosen)
 
@@ -222,11 +271,23 @@ def _decision(scores: Array, chosen: Array) -> Decision:
     return Decision(taken, -jnp.sum(jnp.exp(log_p) * log_p, axis=-1))
 
 
-def _cell(
-    given: Array, state: tuple[Array, Array], own: Array, forget: Array
-) -> tuple[Array, Array]:
-    """One step of an LSTM; `given` is its input times its matrix."""
-    cell, last = state
-    enter, keep, leave, value = jnp.split(given + last @ own, 4, axis=-1)
-    cell = jax.nn.sigmoid(enter) * jnp.tanh(value) + jax.nn.sigmoid(keep + forget) * cell
-    return cell, jax.nn.sigmoid(leave) * jnp.tanh(cell)
+def _in_order(groups: Array) -> Array:
+    """`[M, K, F]`: what scans go over comes first."""
+    return groups.transpose(1, 0, 2)
+
+
+def _no_state(groups: Array, width: int) -> CellState:
+    nothing = jnp.zeros((groups.shape[0], width))
+    return nothing, nothing
+
+
+def _for_samples(state: CellState, count: int) -> CellState:
+    """Of each sample, where all have the same groups, too."""
+    shape = (count, state[0].shape[1])
+    return jnp.broadcast_to(state[0], shape), jnp.broadcast_to(state[1], shape)
+
+
+def _before(chosen: Array) -> Array:
+    """`[K, M]`, which row of the decoder's signals it reads in each step."""
+    first = jnp.zeros((chosen.shape[0], 1), chosen.dtype)
+    return jnp.concatenate([first, chosen[:, :-1] + 1], axis=1)

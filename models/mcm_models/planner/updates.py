@@ -10,7 +10,15 @@ import jax.numpy as jnp
 import optax
 from flax import nnx
 
-from mcm_models.planner.networks import Decision, Grouper, GroupInputs, LogitTable, Params, Placer
+from mcm_models.planner.networks import (
+    Decision,
+    Grouper,
+    GroupInputs,
+    LogitTable,
+    Params,
+    Placer,
+    Trace,
+)
 from mcm_models.planner.settings import PlannerSettings
 
 Array = jax.Array
@@ -25,25 +33,13 @@ class Batch(NamedTuple):
         inputs: that devices were drawn from.
         chosen: `[K, M]`, devices.
         advantage: `[K, M]`, of each choice.
+        trace: of the draw; None where the policy has none.
     """
 
     inputs: GroupInputs
     chosen: Array
     advantage: Array
-
-
-class Ops(NamedTuple):
-    """What the Grouper reads, and the gradient that its scores get.
-
-    Attributes:
-        op_type: `[U]`.
-        values: `[U, F]`.
-        gradient: `[U, M]`, of what is to grow, with respect to scores.
-    """
-
-    op_type: Array
-    values: Array
-    gradient: Array
+    trace: Trace | None
 
 
 class UpdateMetrics(NamedTuple):
@@ -66,35 +62,16 @@ def optimizer(settings: PlannerSettings) -> optax.GradientTransformation:
 
 
 @partial(jax.jit, static_argnames=("definition",))
-def group_probabilities(
-    definition: nnx.GraphDef[Grouper],
-    params: Params,
-    op_type: Array,
-    values: Array,
-    noise: Array | None,
-) -> tuple[Array, Array]:
-    """Probabilities of groups `[U, M]`, and the mean entropy of a unit, in nats.
-
-    Args:
-        definition: of the Grouper.
-        params: its weights.
-        op_type: `[U]`.
-        values: `[U, F]`.
-        noise: `[U, M]`, times the root mean square of scores; None for none.
-    """
-    scores = nnx.merge(definition, params)(op_type, values)
-    if noise is not None:
-        scores += noise * jnp.sqrt(jnp.mean(scores * scores))
-    log_p = jax.nn.log_softmax(scores, axis=-1)
-    p = jnp.exp(log_p)
-    return p, -jnp.mean(jnp.sum(p * log_p, axis=-1))
+def scores_of_inputs(definition: nnx.GraphDef[Grouper], params: Params) -> Array:
+    """`[T + F, M]`; see `Grouper.scores_of_inputs`."""
+    return nnx.merge(definition, params).scores_of_inputs()
 
 
 @partial(jax.jit, static_argnames=("definition",))
 def sample_devices(
     definition: GroupPolicy, params: Params, inputs: GroupInputs, uniforms: Array
-) -> Array:
-    """Devices `[K, M]`; see `Placer.sample`."""
+) -> tuple[Array, Trace | None]:
+    """Devices `[K, M]`, and what an update goes on from; see `Placer.sample`."""
     return nnx.merge(definition, params).sample(inputs, uniforms)
 
 
@@ -109,7 +86,7 @@ def update(
     params: tuple[Params, ...],
     state: Any,
     batch: Batch,
-    ops: Ops | None,
+    grouping: Array | None,
     rate: Array,
 ) -> tuple[tuple[Params, ...], Any, UpdateMetrics]:
     """All gradient steps on one batch.
@@ -119,19 +96,20 @@ def update(
         settings: how it learns.
         params: weights of both.
         state: of the optimizer.
-        batch: K samples.
-        ops: what the Grouper learns; None without one, or in epochs after the first.
+        batch: K samples, drawn with these weights.
+        grouping: `[T + F, M]`, gradient of what is to grow, with respect to
+            `Grouper.scores_of_inputs`; None without a Grouper.
         rate: learning rate.
     """
 
-    def decide(params: tuple[Params, ...]) -> Decision:
-        return nnx.merge(definitions[0], params[0])(batch.inputs, batch.chosen)
+    def decide(params: tuple[Params, ...], trace: Trace | None) -> Decision:
+        return nnx.merge(definitions[0], params[0])(batch.inputs, batch.chosen, trace)
 
     count = batch.chosen.shape[0]
-    before = jax.lax.stop_gradient(decide(params).log_p) if settings.clip else None
+    before = jax.lax.stop_gradient(decide(params, batch.trace).log_p) if settings.clip else None
 
-    def loss_of(params: tuple[Params, ...]) -> tuple[Array, Array]:
-        log_p, entropy = decide(params)
+    def loss_of(params: tuple[Params, ...], trace: Trace | None) -> tuple[Array, Array]:
+        log_p, entropy = decide(params, trace)
         if before is None:
             gain = log_p * batch.advantage
         else:
@@ -139,16 +117,20 @@ def update(
             kept = jnp.clip(ratio, 1.0 - settings.clip, 1.0 + settings.clip)
             gain = jnp.minimum(ratio * batch.advantage, kept * batch.advantage)
         loss = -(jnp.sum(gain) + settings.entropy * jnp.sum(entropy)) / count
-        if ops is not None:
-            scores = nnx.merge(definitions[1], params[1])(ops.op_type, ops.values)
-            loss -= jnp.sum(scores * ops.gradient)
+        if grouping is not None:
+            scores = nnx.merge(definitions[1], params[1]).scores_of_inputs()
+            loss -= jnp.sum(scores * grouping)
         return loss, jnp.mean(entropy)
 
     adam = optimizer(settings)
 
     def step(carry: tuple[Any, Any], _: None) -> tuple[tuple[Any, Any], UpdateMetrics]:
         params, state = carry
-        gradient, entropy = jax.grad(loss_of, has_aux=True)(params)
+        trace = batch.trace
+        if settings.epochs > 1:
+            placer = nnx.merge(definitions[0], params[0])
+            trace = placer.replay(batch.inputs, batch.chosen)
+        gradient, entropy = jax.grad(loss_of, has_aux=True)(params, trace)
         change, state = adam.update(gradient, state, params)
         params = optax.apply_updates(params, optax.tree_utils.tree_scale(rate, change))
         return (params, state), UpdateMetrics(entropy, optax.tree_utils.tree_norm(gradient))

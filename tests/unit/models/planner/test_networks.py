@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+import pytest
 from flax import nnx
 
 from mcm_models.planner.layout import PlannerLayout, initial_weights
@@ -73,8 +75,8 @@ def test_placer_equals_plain_reading():
 
     @jax.jit
     def both(inputs, uniforms):
-        chosen = policy.sample(inputs, uniforms)
-        return chosen, policy(inputs, chosen).log_p
+        chosen, trace = policy.sample(inputs, uniforms)
+        return chosen, policy(inputs, chosen, trace).log_p
 
     for shared in (False, True):
         given = features[:1] if shared else features
@@ -87,14 +89,82 @@ def test_placer_equals_plain_reading():
             np.testing.assert_allclose(said[k], log_p, rtol=1e-4)
 
 
+def derived_log_p(w, groups, prior, noise, chosen):
+    """Log-probabilities of one sample's devices, in loops that JAX derives."""
+
+    def cell(x, state, w_in, w_own, forget):
+        i, f, o, g = jnp.split(x @ w_in + state[1] @ w_own, 4)
+        new = jax.nn.sigmoid(i) * jnp.tanh(g) + jax.nn.sigmoid(f + forget) * state[0]
+        return new, jax.nn.sigmoid(o) * jnp.tanh(new)
+
+    half, count = LAYOUT.hidden // 2, len(groups)
+    there, back = [], [None] * count
+    state = other = (jnp.zeros(half), jnp.zeros(half))
+    for m in range(count):
+        state = cell(groups[m], state, w["forward_in"], w["forward_own"], w["encoder_forget"])
+        there.append(state[1])
+    for m in reversed(range(count)):
+        other = cell(groups[m], other, w["backward_in"], w["backward_own"], w["encoder_forget"])
+        back[m] = other[1]
+    memory = jnp.stack([jnp.concatenate(pair) for pair in zip(there, back, strict=True)])
+    memory = memory @ w["memory"]
+    state = tuple(jnp.concatenate(pair) for pair in zip(state, other, strict=True))
+    signal, log_p = w["first"][0], []
+    for m in range(count):
+        state = cell(signal, state, w["decoder_in"], w["decoder_own"], w["decoder_forget"])
+        matched = jnp.tanh(state[1] @ w["query"] + memory) @ w["attention"][:, 0]
+        read = jax.nn.softmax(matched) @ memory
+        scores = jnp.tanh(jnp.concatenate([state[1], read]) @ w["logits"])
+        scale = jax.lax.stop_gradient(jnp.sqrt(jnp.mean(scores**2)))
+        log_p.append(jax.nn.log_softmax(scores + prior[m] + noise[m] * scale)[chosen[m]])
+        signal = w["devices"][chosen[m]]
+    return jnp.stack(log_p)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_gradient_from_the_trace_equals_the_derived_one(shared):
+    """From what the draw left, and from what is computed again for the same devices."""
+    rng = np.random.default_rng(7)
+    weights = initial_weights(LAYOUT.placer_shapes(), 1)
+    # Far apart: over nearly equal states the gradient of queries cancels to rounding errors.
+    groups = 5.0 * rng.standard_normal((1 if shared else 2, 4, LAYOUT.group_columns))
+    groups = groups.astype(np.float32)
+    prior = rng.random((4, 3)).astype(np.float32)
+    noise = rng.standard_normal((2, 4, 3)).astype(np.float32)
+    worth = rng.standard_normal((2, 4)).astype(np.float32)
+    definition, params = nnx.split(Placer(LAYOUT, 1.0))[0], params_of(weights)
+    inputs = GroupInputs(jnp.asarray(groups), prior, noise)
+    policy = nnx.merge(definition, params)
+    chosen, trace = jax.jit(policy.sample)(inputs, rng.random((2, 4)).astype(np.float32))
+    again = jax.jit(policy.replay)(inputs, chosen)
+    for one, other in zip(jax.tree.leaves(again), jax.tree.leaves(trace), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+    def derived(weights):
+        found = [
+            derived_log_p(weights, groups[0 if shared else k], prior, noise[k], chosen[k])
+            for k in range(2)
+        ]
+        return jnp.sum(jnp.stack(found) * worth)
+
+    def ours(params, trace):
+        return jnp.sum(nnx.merge(definition, params)(inputs, chosen, trace).log_p * worth)
+
+    expected = jax.jit(jax.grad(derived))(weights)
+    for known in (trace, again):
+        found = weights_of(jax.jit(jax.grad(ours))(params, known))
+        for name, array in expected.items():
+            assert np.linalg.norm(found[name] - array) <= 1e-5 * np.linalg.norm(array), name
+
+
 def test_table_says_what_it_holds():
     table = np.log(np.array([[0.2, 0.8], [0.5, 0.5]], np.float32))
     policy = nnx.merge(nnx.split(LogitTable(2, 2))[0], params_of({"table": table}))
     inputs = GroupInputs(np.zeros((1, 2, 1)), np.zeros((2, 2)), np.zeros((3, 2, 2)))
     uniforms = np.array([[0.1, 0.4], [0.3, 0.6], [0.9, 0.9]], np.float32)
-    chosen = np.asarray(jax.jit(policy.sample)(inputs, uniforms))
+    chosen = np.asarray(jax.jit(policy.sample)(inputs, uniforms)[0])
     assert chosen.tolist() == [[0, 0], [1, 1], [1, 1]]
-    said = jax.jit(policy)(inputs, chosen)
+    said = jax.jit(policy)(inputs, chosen, None)
     np.testing.assert_allclose(np.exp(said.log_p), [[0.2, 0.5], [0.8, 0.5], [0.8, 0.5]], rtol=1e-5)
     np.testing.assert_allclose(said.entropy[0], [0.500402, np.log(2)], rtol=1e-5)
 
@@ -107,6 +177,9 @@ def test_grouper_is_linear_in_values():
     joined = np.concatenate([weights["types"][kinds], values], axis=1)
     expected = joined @ weights["hidden"] @ weights["groups"]
     np.testing.assert_allclose(jax.jit(policy)(kinds, values), expected, rtol=1e-4, atol=1e-6)
+    adds = jax.jit(policy.scores_of_inputs)()
+    summed = np.concatenate([np.eye(LAYOUT.types)[kinds], values], axis=1) @ adds
+    np.testing.assert_allclose(summed, expected, rtol=1e-4, atol=1e-6)
 
 
 def test_weights_come_back():

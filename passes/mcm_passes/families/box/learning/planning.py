@@ -21,14 +21,14 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_models.planner.group_features import group_features
 from mcm_models.planner.layout import PlannerLayout, Weights, initial_weights
 from mcm_models.planner.op_features import OpFeatures
-from mcm_models.planner.sampling import draw_groups, grouping_gradient
+from mcm_models.planner.sampling import DrawnGroups, UnitInputs, draw_groups
 from mcm_models.planner.settings import PlannerSettings
 from mcm_passes.families.box.learning.credit import local_credit, standardised
 from mcm_passes.families.box.learning.judged import Judged
 from mcm_passes.families.box.learning.placement_units import PlacementUnits
 
 if TYPE_CHECKING:
-    from mcm_models.planner.updates import Batch, GroupInputs, Ops
+    from mcm_models.planner.updates import Batch, GroupInputs, Trace
 
 Singles = npt.NDArray[np.float32]
 
@@ -116,18 +116,16 @@ class Drawn:
         devices: `[K, M]`.
         placements: `[K, N]`.
         used_groups: mean number of groups that have units.
-        probabilities: `[U, M]` of the Grouper, empty without one.
-        groups: `[K, U]`, empty without one.
-        group_entropy: mean of a unit, in nats.
+        trace: of the Placer; None where the policy has none.
+        groups: of the Grouper, None without one.
     """
 
     inputs: GroupInputs
     devices: Ints
     placements: Ints
     used_groups: float
-    probabilities: Singles
-    groups: Ints
-    group_entropy: float
+    trace: Trace | None
+    groups: DrawnGroups | None
 
 
 def begin(plan: Plan) -> Progress:
@@ -161,20 +159,20 @@ def learn(
     Raises:
         CompileError: MCM-D060 for scores that are no numbers, MCM-D066 where weights diverge.
     """
-    given = _GivenGroups.of(plan)
+    given, grouped = _GivenGroups.of(plan), _LearnedGroups.of(plan)
     while progress.update < updates and (stop is None or time.monotonic() < stop):
-        drawn = _draw(plan, progress, given)
+        drawn = _draw(plan, progress, given, grouped)
         results = judged.judge(drawn.placements)
         advantage, progress.average = _advantages(plan.settings, results, progress.average)
         entropy = _update(plan, progress, drawn, results, advantage)
-        used = np.mean([len(np.unique(place)) for place in drawn.placements])
+        used = _mean_used(drawn.placements)
         progress.curve.append(
             (
                 float(results.score.mean()),
                 entropy,
-                drawn.group_entropy,
+                drawn.groups.entropy if drawn.groups else 0.0,
                 drawn.used_groups,
-                float(used),
+                used,
             )
         )
         progress.update += 1
@@ -195,11 +193,47 @@ class _GivenGroups:
         return cls(group_features(plan.features, of_op, plan.layout.groups))
 
 
-def _draw(plan: Plan, progress: Progress, given: _GivenGroups | None) -> Drawn:
+@dataclass(frozen=True, eq=False)
+class _LearnedGroups:
+    """What draws of groups read in every update, and where their noise goes.
+
+    Attributes:
+        inputs: of the Grouper.
+        noise: `[U, M]`, overwritten by each draw.
+    """
+
+    inputs: UnitInputs
+    noise: Singles
+
+    @classmethod
+    def of(cls, plan: Plan) -> _LearnedGroups | None:
+        if plan.given is not None:
+            return None
+        features = plan.features
+        inputs = UnitInputs.of(features.unit_type, features.unit_values, features.types)
+        return cls(inputs, np.empty((plan.units.count, plan.layout.groups), np.float32))
+
+    def draw(
+        self, plan: Plan, adds: Singles, level: np.float32, rng: np.random.Generator
+    ) -> DrawnGroups:
+        """Groups by what inputs add to scores, with noise of a level."""
+        noise = None
+        if level:
+            # One draw for all K samples: they have their probabilities in common (a choice).
+            noise = self.noise
+            rng.standard_normal(out=noise, dtype=np.float32)
+        uniforms = rng.random((plan.units.count, plan.settings.samples), np.float32)
+        spread = plan.settings.entropy > 0.0
+        return draw_groups(self.inputs, adds, noise, float(level), uniforms, spread)
+
+
+def _draw(
+    plan: Plan, progress: Progress, given: _GivenGroups | None, grouped: _LearnedGroups | None
+) -> Drawn:
     import jax.numpy as jnp
 
     from mcm_models.planner.networks import GroupInputs
-    from mcm_models.planner.updates import group_probabilities, sample_devices
+    from mcm_models.planner.updates import sample_devices, scores_of_inputs
 
     layout, count = plan.layout, plan.settings.samples
     rng = np.random.Generator(np.random.SFC64([plan.seed, progress.update]))
@@ -209,36 +243,29 @@ def _draw(plan: Plan, progress: Progress, given: _GivenGroups | None) -> Drawn:
     if level:
         noise = level * rng.standard_normal(shape, np.float32)
     uniforms = rng.random((count, layout.groups), np.float32)
-    groups = np.empty((0, plan.units.count), np.int32)
-    probabilities, entropy = np.empty((0, layout.groups), np.float32), 0.0
-    if given is None:
-        units = plan.units.count
-        extra = None
-        if level:
-            # One draw for all K samples: they have their probabilities in common (a choice).
-            extra = level * rng.standard_normal((units, layout.groups), np.float32)
-        found = group_probabilities(
-            plan.definitions[1],
-            progress.params[1],
-            plan.features.unit_type,
-            plan.features.unit_values,
-            extra,
-        )
-        probabilities, entropy = np.asarray(found[0]), float(found[1])
-        groups = np.empty((count, units), np.int32)
-        draw_groups(probabilities, rng.random((units, count), np.float32), groups)
-        features = group_features(plan.features, groups[:, plan.units.of_op], layout.groups)
-        rows = groups
+    groups: DrawnGroups | None = None
+    if grouped is not None:
+        adds = np.asarray(scores_of_inputs(plan.definitions[1], progress.params[1]))
+        groups = grouped.draw(plan, adds, level, rng)
+        rows = groups.chosen
+        features = group_features(plan.features, rows[:, plan.units.of_op], layout.groups)
+        used = rows
     else:
-        features = given.features
+        assert given is not None
         assert plan.given is not None
+        features = given.features
         rows = np.broadcast_to(plan.given, (count, plan.units.count))
+        used = rows[:1]
     inputs = GroupInputs(*(jnp.asarray(part) for part in (features, plan.prior, noise)))
-    found = sample_devices(plan.definitions[0], progress.params[0], inputs, uniforms)
+    found, trace = sample_devices(plan.definitions[0], progress.params[0], inputs, uniforms)
     devices = np.asarray(found).astype(np.int32)
     placements = plan.units.placements(np.take_along_axis(devices, rows, axis=1))
-    used = float(np.mean([len(np.unique(row)) for row in (groups if given is None else rows[:1])]))
-    return Drawn(inputs, devices, placements, used, probabilities, groups, entropy)
+    return Drawn(inputs, devices, placements, _mean_used(used), trace, groups)
+
+
+def _mean_used(rows: Ints) -> float:
+    """How many different numbers rows have, in the mean."""
+    return float(np.mean([np.count_nonzero(np.bincount(row)) for row in rows]))
 
 
 def _advantages(
@@ -275,24 +302,18 @@ def _update(
     """Learns from samples, in place. Returns the mean entropy of a group's device."""
     import jax.numpy as jnp
 
-    from mcm_models.planner.updates import Batch, Ops, update
+    from mcm_models.planner.updates import Batch, update
 
     settings = plan.settings
     of_choice = np.repeat(advantage[:, None], plan.layout.groups, axis=1).astype(np.float32)
     if settings.credit:
         of_choice += np.float32(settings.credit) * local_credit(drawn.devices, results)
-    ops: Ops | None = None
-    if plan.given is None:
-        gradient = np.empty_like(drawn.probabilities)
-        weight = advantage.astype(np.float32)
-        grouping_gradient(drawn.probabilities, drawn.groups, weight, settings.entropy, gradient)
-        features = plan.features
-        ops = Ops(
-            jnp.asarray(features.unit_type),
-            jnp.asarray(features.unit_values),
-            jnp.asarray(gradient),
-        )
-    batch: Batch = Batch(drawn.inputs, jnp.asarray(drawn.devices), jnp.asarray(of_choice))
+    grouping: Singles | None = None
+    if drawn.groups is not None:
+        grouping = drawn.groups.gradient(advantage, settings.entropy)
+    batch: Batch = Batch(
+        drawn.inputs, jnp.asarray(drawn.devices), jnp.asarray(of_choice), drawn.trace
+    )
     rate = np.float32(settings.rate_at(progress.update))
     progress.params, progress.optimizer, metrics = update(
         plan.definitions,
@@ -300,7 +321,7 @@ def _update(
         progress.params,
         progress.optimizer,
         batch,
-        ops,
+        grouping,
         rate,
     )
     if not np.isfinite(float(metrics.gradient)):
