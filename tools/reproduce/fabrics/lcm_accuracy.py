@@ -23,7 +23,7 @@ import numpy as np
 from lcm_study.fold_models import LAYOUT, FoldModels
 from lcm_study.tables import figures_table
 
-from mcm_compiler.arrays.types import Floats
+from mcm_compiler.arrays.types import Floats, Ints
 from mcm_compiler.contracts.fabrics.fabric import Fabric
 from mcm_compiler.contracts.fabrics.mappers import MapperRequest
 from mcm_compiler.contracts.fabrics.problem import Mappings
@@ -31,7 +31,13 @@ from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.whole_files import write_whole
 from mcm_hardware.families.fabric.measuring.judge import ENOUGH, FlitJudge
 from mcm_models.mapping_model.data_files import load_data
-from mcm_models.mapping_model.data_set import MappingData, MeasuredGraph
+from mcm_models.mapping_model.data_set import (
+    FORMULA,
+    ORIGINS,
+    RANDOM,
+    MappingData,
+    MeasuredGraph,
+)
 from mcm_models.mapping_model.figures import Figures, folds
 from mcm_models.mapping_model.layout import Weights
 from mcm_models.mapping_model.settings import LearningSettings
@@ -42,9 +48,10 @@ from mcm_passes.families.fabric.formulas.analytic import (
     RoundTrips,
     WireLength,
 )
+from mcm_passes.families.fabric.learning.collecting import MOST_HOPS
 from mcm_passes.families.fabric.learning.judged_figures import guesses, judged
 from mcm_passes.families.fabric.learning.prepared import PreparedGnn, prepared_gnn
-from mcm_passes.families.fabric.learning.seen_graphs import exact
+from mcm_passes.families.fabric.learning.seen_graphs import MOST_ERROR, exact
 
 FOLDS = 5
 PAPER = {"paper, heuristic": (0.406, 0.468), "paper, GNN": (0.193, 0.808)}
@@ -70,19 +77,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--epochs", type=int, default=LearningSettings().epochs)
     parser.add_argument("--work", type=Path, default=None, help="folder for weights of folds")
     parser.add_argument("--random-split", action="store_true", help="one fold of it, too")
+    parser.add_argument("--turned", type=int, default=0, help="graphs that are turned by a half")
     parser.add_argument("--output", type=Path, default=None)
     given = parser.parse_args(argv)
     use_one_thread()
     data = read(given.data)
     begin = time.process_time()
-    rows = analytic_rows(data)
-    rows["ridge"] = [figures(cross_fitted(data, ridge_guesses), data.graphs)]
+    found = {name: [made] for name, made in analytic_guesses(data).items()}
+    found["ridge"] = [cross_fitted(data, ridge_guesses)]
     settings = LearningSettings(epochs=given.epochs)
     models = FoldModels(data, settings, given.work or given.data.with_name("folds"))
-    by_seed = [network_guesses(models, data, seed) for seed in range(given.seeds)]
-    rows["gnn"] = [figures(found, data.graphs) for found in by_seed]
+    found["gnn"] = [network_guesses(models, data, seed) for seed in range(given.seeds)]
     if given.seeds > 1:
-        rows["gnn, mean of seeds"] = [figures(mean_guesses(by_seed), data.graphs)]
+        found["gnn, mean of seeds"] = [mean_guesses(found["gnn"])]
+    rows = {name: [figures(one, data.graphs) for one in made] for name, made in found.items()}
+    by_origin = {
+        ORIGINS[origin]: {
+            name: [figures(*of_origin(one, data.graphs, origin)) for one in made]
+            for name, made in found.items()
+        }
+        for origin in (RANDOM, FORMULA)
+    }
     optimum = own_optimum_errors(models, data)
     if given.random_split:
         rows["gnn, random split"] = [random_split(models, data, 0)]
@@ -93,10 +108,16 @@ def main(argv: Sequence[str] | None = None) -> int:
         "labels": labels_of(data),
         "settings": dataclasses.asdict(settings),
         "own_optimum": optimum,
-        "rows": {name: [dataclasses.asdict(row) for row in found] for name, found in rows.items()},
+        "rows": _plain(rows),
+        "by_origin": {name: _plain(some) for name, some in by_origin.items()},
         "cpu_s": round(time.process_time() - begin, 1),
     }
+    if given.turned:
+        record["turned"] = turned_labels(data, given.turned)
     print(table(rows))
+    for origin, some in by_origin.items():
+        print(f"of origin {origin}:\n{table(some)}")
+    print(f"turned by a half: {record.get('turned')}")
     print(f"error at the own optimum: {optimum}")
     if given.output is not None:
         text = json.dumps(record, indent=1, sort_keys=True) + "\n"
@@ -135,15 +156,73 @@ def labels_of(data: MappingData) -> dict[str, float]:
     }
 
 
-def analytic_rows(data: MappingData) -> dict[str, list[Figures]]:
-    """Models that have learned nothing, or nothing of where units lie."""
+def analytic_guesses(data: MappingData) -> dict[str, Guesses]:
+    """Of models that have learned nothing, or nothing of where units lie."""
     graphs, fabric = data.graphs, data.fabric
     mean = [_mean(graph.period_cycles[exact(graph)]) for graph in graphs]
-    rows = {"graph's mean": [judged(mean, graphs)]}
+    found = {"graph's mean": dict(enumerate(mean))}
     for model in (WireLength(), Heuristic(), Busiest(), RoundTrips()):
-        found = guesses(lambda graph, model=model: model.prepared(graph.problem, fabric), graphs)
-        rows[model.name] = [judged(found, graphs)]
-    return rows
+        made = guesses(lambda graph, model=model: model.prepared(graph.problem, fabric), graphs)
+        found[model.name] = dict(enumerate(made))
+    return found
+
+
+def of_origin(
+    found: Guesses, graphs: Sequence[MeasuredGraph], origin: int
+) -> tuple[Guesses, list[MeasuredGraph]]:
+    """Guesses and mappings of one origin: those that searches end in are nearly equal."""
+    some = {k: found[k][graph.origin[exact(graph)] == origin] for k, graph in enumerate(graphs)}
+    return some, [_part(graph, graph.origin == origin) for graph in graphs]
+
+
+def turned_labels(data: MappingData, count: int) -> dict[str, dict[str, float]]:
+    """How far labels tell what a model could know, and not what chance decides.
+
+    A mapping that is turned by half a turn has all distances, loads and trees of before; only who
+    is served first, where several ask at once, differs. Its period as a guess of that of the
+    mapping: no model that sees distances and loads can be asked for more.
+
+    Args:
+        data: measured on a fabric that looks the same from either end.
+        count: graphs, drawn with the data's seed.
+
+    Returns:
+        Figures of all mappings, and of those of each origin.
+    """
+    fabric, judge = data.fabric, FlitJudge(most_hops=MOST_HOPS, enough=ENOUGH)
+    turned = half_turn(fabric)
+    chosen = np.random.default_rng(data.seed).permutation(len(data.graphs))[:count]
+    guessed: Guesses = {}
+    graphs: list[MeasuredGraph] = []
+    for k in chosen.tolist():
+        graph = _part(data.graphs[k], exact(data.graphs[k]))
+        mappings = Mappings(turned[graph.mappings.site], graph.mappings.turn)
+        found = judge.measure(graph.problem, fabric, mappings)
+        rows = found.error <= MOST_ERROR
+        guessed[len(graphs)] = found.period_cycles[rows]
+        graphs.append(_part(graph, rows))
+    told = {"graphs": {"count": len(graphs)}, "all": figures(guessed, graphs)}
+    for origin in (RANDOM, FORMULA):
+        told[ORIGINS[origin]] = figures(*of_origin(guessed, graphs, origin))
+    return {
+        name: one if isinstance(one, dict) else dataclasses.asdict(one)
+        for name, one in told.items()
+    }
+
+
+def half_turn(fabric: Fabric) -> Ints:
+    """`[S]`, the site of the same kind on the opposite side of the middle of the mesh.
+
+    Raises:
+        ValueError: if there is none.
+    """
+    order = np.lexsort((fabric.switch, fabric.kind))
+    opposite = np.lexsort((fabric.num_switches - 1 - fabric.switch, fabric.kind))
+    turned = np.empty(fabric.num_sites, np.int32)
+    turned[order] = opposite
+    if np.any(fabric.switch + fabric.switch[turned] != fabric.num_switches - 1):
+        raise ValueError(f"{fabric.name} does not look the same from either end")
+    return turned
 
 
 def _mean(periods: Floats) -> Floats:
@@ -256,6 +335,10 @@ def own_optimum_errors(models: FoldModels, data: MappingData) -> dict[str, float
     return {name: round(float(np.mean(found)), 4) for name, found in errors.items()}
 
 
+def _plain(rows: dict[str, list[Figures]]) -> dict[str, list[dict[str, float]]]:
+    return {name: [dataclasses.asdict(row) for row in found] for name, found in rows.items()}
+
+
 def figures(found: Guesses, graphs: Sequence[MeasuredGraph]) -> Figures:
     """Of guesses for all graphs."""
     return judged([found[k] for k in range(len(graphs))], graphs)
@@ -263,8 +346,7 @@ def figures(found: Guesses, graphs: Sequence[MeasuredGraph]) -> Figures:
 
 def table(rows: dict[str, list[Figures]]) -> str:
     """In Markdown, with what the LCM paper reports."""
-    told = {name: [dataclasses.asdict(row) for row in found] for name, found in rows.items()}
-    lines = [figures_table("model", told)]
+    lines = [figures_table("model", _plain(rows))]
     lines += [f"| {name} | {e:.3f} | {s:.3f} | | | | |" for name, (e, s) in PAPER.items()]
     return "\n".join(lines)
 
