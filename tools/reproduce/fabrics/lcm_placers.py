@@ -113,6 +113,9 @@ class Flow:
     fitted: bool = False
 
 
+MANY = 10_000
+"""Measurements of flows that refine what measured best until their time is over."""
+
 BASE = "heuristic as published, nothing measured"
 FLOWS = (
     Flow(BASE, "heuristic{wire=0}", 0),
@@ -128,6 +131,9 @@ FLOWS = (
     Flow("gnn alone", "gnn", mapper="annealing{before=0}", learned=SHIPPED_MAPPING_MODEL),
     Flow("gnn before its rounds", f"gnn{{checkpoint={BEFORE}}}", learned=BEFORE),
     Flow("gnn", "gnn", learned=SHIPPED_MAPPING_MODEL),
+    Flow("round-trips, refined", "round-trips", MANY),
+    Flow("ridge, refined", "ridge", MANY, fitted=True),
+    Flow("gnn, refined", "gnn", MANY, learned=SHIPPED_MAPPING_MODEL),
 )
 
 
@@ -275,7 +281,7 @@ def _may_win(flow: Flow) -> bool:
 def write_winner(rows: Sequence[dict[str, Any]]) -> None:
     """What `auto` reads."""
     there, found = of_limit(rows, "short", WINNERS_LIMIT)
-    flows = [flow for flow in found if flow.learned != BEFORE]
+    flows = [flow for flow in found if flow.learned != BEFORE and flow.measurements < MANY]
     model = {flow.name: flow.model for flow in flows}
     fitted = {f.name: f.fitted or f.learned is not None for f in flows if _may_win(f)}
     winner, plain = winners(there, fitted)

@@ -50,6 +50,6 @@ LONG = Level(
     most_evaluations=200_000,
     unit_evaluations=6 * 10**7,
     mappings=1_000_000,
-    measured_mappings=16,
+    measured_mappings=64,
     measured_hops=2 * 10**10,
 )

@@ -25,14 +25,27 @@ from mcm_passes.families.fabric.annealing.measured import (
     time_of_measurement,
 )
 from mcm_passes.families.fabric.annealing.moves import MoveShares
+from mcm_passes.families.fabric.annealing.refining import (
+    Allowance,
+    measuring,
+    refined_answer,
+    walks_of,
+)
 from mcm_passes.families.fabric.annealing.starts import built_mappings
 from mcm_passes.families.fabric.annealing.walkers import Walkers
+from mcm_passes.families.fabric.annealing.walks import Leg
 from mcm_passes.families.fabric.formulas.prepared import CorrectsFormula, HasFormula
 from mcm_passes.families.fabric.routing.tables import Tables, tables_of
 
 NEARER = 4.0
 """How many times shorter a way may be when walks begin to follow a model than when they began
 to follow the formula that it corrects."""
+
+STIRRED = 0.67
+"""Switches that a unit may go when a walk begins that refines, as a share of the longer side."""
+
+FEWEST_STEPS = 100
+"""Evaluations of such a walk, at least, where CPU time is limited."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +60,13 @@ to follow the formula that it corrects."""
     before=from_to(0, 1),
     warm=above(0),
     measuring=from_to(0, 1),
+    refining=from_to(0, 1),
+    stirring=above(0),
 )
 class Annealing:
     """Walks that cool down together from built mappings; what they find is measured at the end.
+
+    Measurements beyond one for each walk refine what measured best; see `refining`.
 
     Attributes:
         chains: walks.
@@ -63,7 +80,10 @@ class Annealing:
             corrects one; they follow the model from the best that they saw by then. A formula
             answers tens of times as fast.
         warm: temperature at which they begin to follow the model then, as a share of the cost.
-        measuring: share of a CPU time that measurements may take, where it is limited.
+        measuring: share of a CPU time that measurements at the end may take, where it is limited.
+        refining: share of evaluations and CPU time that goes into refining, where there are more
+            measurements than walks.
+        stirring: temperature at which a walk begins that refines, as a share of the cost.
     """
 
     name: ClassVar[str] = "annealing"
@@ -79,6 +99,8 @@ class Annealing:
     before: float = 0.6
     warm: float = 5e-4
     measuring: float = 0.4
+    refining: float = 0.5
+    stirring: float = 0.006
 
     def map(
         self,
@@ -101,22 +123,15 @@ class Annealing:
         tables = tables_of(problem, fabric)
         starts = self._starts(problem, tables, request, rng)
         cost_s = time_of_measurement(problem, fabric, judge, request, starts[0])
-        measurements, left = self._shared(request, cost_s, begin)
+        kept_back = int(self.refining * request.evaluations)
+        # A walk that refines has two evaluations at least.
+        rest = min(max(request.measurements - len(starts), 0), kept_back // 2)
+        share = self.refining if rest else 0.0
+        measurements, left = self._shared(request, len(starts), share, cost_s, begin)
         progress(f"{problem.name}: {problem.num_units} units, {problem.num_streams} streams")
-        spending = Spending(request.evaluations, left)
-        shares, widest = MoveShares(self.turn, self.near), float(max(fabric.rows, fabric.cols))
-        cooling = Cooling(self.hot, min(self.cold, self.hot), self.legs, self.joining, widest)
-        if isinstance(model, HasFormula):
-            chains: Chains = Walkers(model.formula, starts, shares, rng)
-        else:
-            if isinstance(model, CorrectsFormula) and self._begins_by_formula(request, starts):
-                walkers = Walkers(model.corrected, starts, shares, rng)
-                spending.cool_down(walkers, cooling, self.before)
-                starts, hot = walkers.best_mappings, self.warm
-                near = max(widest / NEARER, 1.0)
-                cooling = replace(cooling, hot=hot, cold=min(self.cold, hot), widest=near)
-            chains = BatchedWalks(model, tables, starts, shares, rng)
-        history = spending.cool_down(chains, cooling)
+        spending = Spending(request.evaluations - (kept_back if rest else 0), left)
+        chains, history = self._searched(model, request, tables, starts, spending, rng)
+        rate = spending.spent / max(time.thread_time() - begin, 1e-6)
         candidates = distinct(chains.best_mappings, chains.best_costs, measurements)
         if request.start is not None and measurements > 1:
             kept = Mappings(
@@ -131,7 +146,46 @@ class Annealing:
             0.0,
             history=tuple(history),
         )
-        return measured_answer(problem, fabric, model, judge, candidates, found, progress)
+        answer = measured_answer(problem, fabric, model, judge, candidates, found, progress)
+        if not rest:
+            return answer
+        allowance = Allowance(rest, kept_back // rest - 1)
+        if request.budget_s is not None:
+            # A walk takes as long as a measurement.
+            steps = max(int(rate * cost_s), FEWEST_STEPS)
+            allowance = Allowance(rest, steps, begin + request.budget_s, cost_s)
+        reach = max(STIRRED * max(fabric.rows, fabric.cols), 1.0)
+        leg = Leg(0, self.stirring, self.stirring, reach, reach)
+        walks = walks_of(model, tables, self._shares, rng)
+        return refined_answer(answer, walks, measuring(problem, fabric, judge), allowance, leg, rng)
+
+    def _searched(
+        self,
+        model: PreparedMappingModel,
+        request: MapperRequest,
+        tables: Tables,
+        starts: Mappings,
+        spending: Spending,
+        rng: np.random.Generator,
+    ) -> tuple[Chains, list[tuple[int, float]]]:
+        """Walks that have cooled down, and what the best cost was when."""
+        shares, widest = self._shares, float(max(tables.grid.rows, tables.grid.cols))
+        cooling = Cooling(self.hot, min(self.cold, self.hot), self.legs, self.joining, widest)
+        if isinstance(model, HasFormula):
+            chains: Chains = Walkers(model.formula, starts, shares, rng)
+        else:
+            if isinstance(model, CorrectsFormula) and self._begins_by_formula(request, starts):
+                walkers = Walkers(model.corrected, starts, shares, rng)
+                spending.cool_down(walkers, cooling, self.before)
+                starts, hot = walkers.best_mappings, self.warm
+                near = max(widest / NEARER, 1.0)
+                cooling = replace(cooling, hot=hot, cold=min(self.cold, hot), widest=near)
+            chains = BatchedWalks(model, tables, starts, shares, rng)
+        return chains, spending.cool_down(chains, cooling)
+
+    @property
+    def _shares(self) -> MoveShares:
+        return MoveShares(self.turn, self.near)
 
     def _starts(
         self,
@@ -151,13 +205,13 @@ class Annealing:
         return self.before > 0 and request.evaluations >= 2 * len(starts)
 
     def _shared(
-        self, request: MapperRequest, cost_s: float, begin: float
+        self, request: MapperRequest, walks: int, refining: float, cost_s: float, begin: float
     ) -> tuple[int, float | None]:
-        """Measurements, and the CPU time that is left for the search."""
+        """Measurements at the end of walks, and the CPU time that is left for these."""
+        most = min(request.measurements, walks)
         if request.budget_s is None:
-            return request.measurements, None
-        left = request.budget_s - (time.thread_time() - begin)
-        most = request.measurements
+            return most, None
+        left = (1.0 - refining) * (request.budget_s - (time.thread_time() - begin))
         if most and cost_s > 0:
             most = int(np.clip(self.measuring * left / cost_s, 1, most))
         return most, max(left - most * cost_s, 0.0)

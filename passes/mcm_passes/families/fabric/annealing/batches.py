@@ -75,6 +75,10 @@ class BatchedWalks:
             self._at_once = int(np.clip(round(0.5 * each / share_kept), 1, MOST_AT_ONCE))
         self.evaluations += spent
 
+    def forget(self) -> None:
+        """What walks have seen so far is no longer their best."""
+        self.best_costs[:] = np.inf
+
     def join(self, loser: int, winner: int) -> None:
         """A walk goes on from where another one is; it keeps what it has seen itself."""
         for array in (self._site, self._turn, self._holder, self.costs):

@@ -38,6 +38,10 @@ class Chains(Protocol):
         """All of them walk on, for about so many evaluations together."""
         ...
 
+    def forget(self) -> None:
+        """What walks have seen so far is no longer their best; the next that they keep is."""
+        ...
+
     def join(self, loser: int, winner: int) -> None:
         """A walk goes on from where another one is; it keeps what it has seen itself."""
         ...

@@ -51,6 +51,11 @@ class Walkers:
             walk(self._formula, walker, self._shares, leg._replace(steps=steps))
         self.evaluations += steps * len(self._walkers)
 
+    def forget(self) -> None:
+        """What walks have seen so far is no longer their best."""
+        for walker in self._walkers:
+            walker.cost[1] = np.inf
+
     def join(self, loser: int, winner: int) -> None:
         """A walk goes on from where another one is; it keeps what it has seen itself."""
         ours, theirs = self._walkers[loser], self._walkers[winner]
