@@ -109,3 +109,29 @@ def test_the_published_measurements_are_what_the_judge_says() -> None:
         found = FlitJudge(enough=ENOUGH).measure(graph.problem, data.fabric, graph.mappings[row])
         assert found.period_cycles[0] == graph.period_cycles[row]
         assert found.latency_cycles[0] == graph.latency_cycles[row]
+
+
+def test_a_half_turn_keeps_kinds_and_the_lengths_of_all_ways(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(REPRODUCE / "fabrics"))
+    monkeypatch.delitem(sys.modules, "lcm_study", raising=False)
+    from lcm_accuracy import half_turn
+
+    fabric = fabric_12()
+    turned = half_turn(fabric)
+    sites = np.arange(fabric.num_sites)
+    np.testing.assert_array_equal(turned[turned], sites)
+    np.testing.assert_array_equal(fabric.kind[turned], fabric.kind)
+
+    def lengths(order: np.ndarray) -> np.ndarray:
+        row, col = np.divmod(fabric.switch[order], fabric.cols)
+        return abs(row[:, None] - row) + abs(col[:, None] - col)
+
+    np.testing.assert_array_equal(lengths(turned), lengths(sites))
+    # Sites that share a memory channel share one afterwards.
+    io = np.flatnonzero(fabric.channel >= 0)
+    pairs = np.unique(np.c_[fabric.channel[io], fabric.channel[turned[io]]], axis=0)
+    assert len(pairs) == fabric.num_channels
+    with pytest.raises(ValueError, match="does not look the same"):
+        half_turn(replace(fabric, switch=np.roll(fabric.switch, 1)))

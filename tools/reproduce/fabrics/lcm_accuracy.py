@@ -114,6 +114,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     }
     if given.turned:
         record["turned"] = turned_labels(data, given.turned)
+        record["turned_graphs"] = given.turned
     print(table(rows))
     for origin, some in by_origin.items():
         print(f"of origin {origin}:\n{table(some)}")
@@ -201,13 +202,10 @@ def turned_labels(data: MappingData, count: int) -> dict[str, dict[str, float]]:
         rows = found.error <= MOST_ERROR
         guessed[len(graphs)] = found.period_cycles[rows]
         graphs.append(_part(graph, rows))
-    told = {"graphs": {"count": len(graphs)}, "all": figures(guessed, graphs)}
+    told = {"all": figures(guessed, graphs)}
     for origin in (RANDOM, FORMULA):
         told[ORIGINS[origin]] = figures(*of_origin(guessed, graphs, origin))
-    return {
-        name: one if isinstance(one, dict) else dataclasses.asdict(one)
-        for name, one in told.items()
-    }
+    return {name: dataclasses.asdict(one) for name, one in told.items()}
 
 
 def half_turn(fabric: Fabric) -> Ints:
