@@ -143,7 +143,7 @@ def test_levels_say_how_many_mappings_are_measured(counts):
     for level in (0, 1, 3):
         run(FakeFabrics(), replace(ASKED, level=level))
     # One play for each mapping that the mapper asked about, and none for the one that it took.
-    assert counts == [1, 3, 16]
+    assert counts == [1, 3, 64]
 
 
 def test_of_large_chips_fewer_mappings_are_measured_but_always_one(counts, tmp_path):
