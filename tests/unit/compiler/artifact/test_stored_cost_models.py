@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from mcm_compiler.checking.check import check_folder
 from mcm_compiler.cli.main import cli
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.text.spec_text import print_value
+from tests.generators.changed_folders import errors, rehash
 
 TABLE = """node,kernel,op_type,inputs,type,seconds
 ,y,,,,4e-5
@@ -62,22 +62,6 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def folder(compiled: Path, tmp_path: Path) -> Path:
     return shutil.copytree(compiled, tmp_path / "out")
-
-
-def rehash(folder: Path) -> None:
-    path = folder / "manifest.json"
-    data = json.loads(path.read_text())
-    data["files"] = {name: sha256_file(folder / name) for name in data["files"]}
-    data["target_sha256"] = data["files"]["target.toml"]
-    path.write_text(json.dumps(data))
-
-
-def errors(folder: Path, verb: str = "check") -> list[str]:
-    result = CliRunner().invoke(cli, [verb, str(folder)])
-    assert isinstance(result.exception, SystemExit), result.output
-    assert result.exit_code == 1
-    assert "Traceback" not in result.output
-    return re.findall(r"error\[(MCM-\w+)\]", result.stderr)
 
 
 def test_the_table_lies_in_the_folder_with_its_hash(compiled: Path) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 import shutil
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from mcm_compiler.components.device_costs import device_choices
 from mcm_compiler.placed.folder_check import check_placement_folder
 from mcm_compiler.placed.folder_reading import open_placement
 from mcm_compiler.text.spec_text import print_value
+from tests.generators.changed_folders import errors, rehash
 from tests.generators.placed_models import place_small
 
 TABLE = """node,op_type,inputs,type,seconds
@@ -39,21 +38,6 @@ def placed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def folder(placed: Path, tmp_path: Path) -> Path:
     return shutil.copytree(placed, tmp_path / "out")
-
-
-def rehash(folder: Path) -> None:
-    path = folder / "manifest.json"
-    data = json.loads(path.read_text())
-    data["files"] = {name: sha256_file(folder / name) for name in data["files"]}
-    path.write_text(json.dumps(data))
-
-
-def errors(folder: Path, verb: str = "check") -> list[str]:
-    result = CliRunner().invoke(cli, [verb, str(folder)])
-    assert isinstance(result.exception, SystemExit), result.output
-    assert result.exit_code == 1
-    assert "Traceback" not in result.output
-    return re.findall(r"error\[(MCM-\w+)\]", result.stderr)
 
 
 def test_tables_lie_in_the_folder_with_their_hashes(placed: Path) -> None:
