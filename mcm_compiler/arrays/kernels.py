@@ -14,6 +14,10 @@ In functions as small as the moves of a local search that takes several times as
 | `lean_njit` | Python, kernels | no | |
 | `lean_inner_njit` | kernels | no | |
 | `inlined_njit` | kernels | no | part of all that call it |
+| `quotient_njit` | Python, kernels | yes | division by zero is infinite and raises nothing |
+
+Machine code is kept on disk for later processes, see `kernel_cache`; that of `inlined_njit` as part
+of what calls it.
 """
 
 from __future__ import annotations
@@ -23,18 +27,20 @@ from typing import Any, NoReturn, ParamSpec, TypeVar, cast
 
 from numba import njit
 
+from mcm_compiler.arrays.kernel_cache import KernelCache
+
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
 def entry_njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """A kernel that Python calls; without the interpreter's lock, and kept for later processes."""
-    return _compiled(function, cache=True)
+    return _kept(_compiled(function), "python")
 
 
 def inner_njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """A kernel that only kernels call; a call from Python raises TypeError."""
-    return _inner(function, cache=True)
+    return _kept(_inner(function), "kernels")
 
 
 def lean_njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -44,12 +50,12 @@ def lean_njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
         function: what to compile; the arrays that it is given belong to its caller. Slices of them
             are fine, new arrays are not: numba refuses to compile them.
     """
-    return _compiled(function, cache=True, _nrt=False)
+    return _kept(_compiled(function, _nrt=False), "python, lean")
 
 
 def lean_inner_njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """`inner_njit` for a function that makes no array and returns none."""
-    return _inner(function, cache=True, _nrt=False)
+    return _kept(_inner(function, _nrt=False), "kernels, lean")
 
 
 def inlined_njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -58,6 +64,18 @@ def inlined_njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
     A call with a dozen arrays takes longer than what the smallest kernels do.
     """
     return _inner(function, _nrt=False, forceinline=True)
+
+
+def quotient_njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """`entry_njit` that divides as NumPy does: by zero it is infinite or NaN, raising nothing."""
+    return _kept(_compiled(function, error_model="numpy"), "python, quotients")
+
+
+def _kept(kernel: Callable[_P, _R], way: str) -> Callable[_P, _R]:
+    """Has numba keep what it compiles of a kernel."""
+    dispatcher = cast("Any", kernel)
+    dispatcher._cache = KernelCache(dispatcher.py_func, way)
+    return kernel
 
 
 def _compiled(function: Callable[_P, _R], **options: object) -> Callable[_P, _R]:

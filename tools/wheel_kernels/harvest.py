@@ -78,7 +78,7 @@ def _kernels(index: Path, made_for: Mapping[str, str]) -> FunctionKernels | None
         data = index.with_name(name)
         if (processor, features) != (made_for["cpu_name"], made_for["cpu_features"]):
             continue
-        # Where something compiles at the same time, the index is written before the data.
+        # Where something compiles at the same time, files of an older source are removed.
         if data.is_file():
             kernels[key] = data.read_bytes()
     return FunctionKernels(stamp.hex(), kernels) if kernels else None

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from mcm_compiler.arrays.kernels import entry_njit, inner_njit
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit, quotient_njit
 from mcm_models.pipelines.balanced import ideal_place
 from mcm_models.pipelines.kernels import Ints, fits
 from mcm_models.pipelines.policy_lookahead import (
@@ -71,7 +71,7 @@ class FeatureArrays(NamedTuple):
     plan: Ints
 
 
-@njit(cache=True, error_model="numpy")
+@quotient_njit
 def featurise(
     t: PipelineTables,
     q: AheadTables,
@@ -230,7 +230,7 @@ def _allow_close(lengths: Floats, fit: Bools, longest: float, mask: Bools) -> in
     return top
 
 
-@njit(cache=True, error_model="numpy")
+@quotient_njit
 def _relate_rows(lengths: Floats, nearest: float, lightest: float, rows: Singles) -> None:
     """Fills the features that compare candidates, and cuts all of them to their range.
 

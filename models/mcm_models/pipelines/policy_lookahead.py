@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from mcm_compiler.arrays.kernels import entry_njit, inner_njit
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit, quotient_njit
 from mcm_models.pipelines.balanced import ideal_place
 from mcm_models.pipelines.kernels import Ints
 from mcm_models.pipelines.tables import PipelineTables
@@ -63,7 +63,7 @@ def ahead_tables(t: PipelineTables) -> AheadTables:
     return AheadTables(*_rearranged(t))
 
 
-@njit(cache=True, error_model="numpy")
+@quotient_njit
 def _rearranged(
     t: PipelineTables,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], Ints, NDArray[np.bool_]]:
@@ -191,7 +191,7 @@ def quick_length_s(q: AheadTables, parts: Ints, places: Ints) -> float:
     return _length(q, so_far)
 
 
-@njit(cache=True, error_model="numpy")
+@quotient_njit
 def quick_part(q: AheadTables, i: int, a: int, b: int, left: int) -> int:
     """As `balanced.ideal_part`, faster."""
     part, size = q.part, len(q.part) - 1
@@ -258,7 +258,7 @@ def part_rest(q: AheadTables, parts: Ints, places: Ints, stage: int) -> float:
     return best
 
 
-@njit(cache=True, error_model="numpy")
+@quotient_njit
 def place_rest(q: AheadTables, parts: Ints, places: Ints, stage: int, first: int) -> float:
     """Sets the device cuts behind `stage`, and part cuts from number `first`; the length.
 

@@ -1,0 +1,101 @@
+"""What numba keeps of a kernel on disk, for processes that compile side by side.
+
+numba's own cache numbers the files of a function. Two processes that compile it at the same time
+for two kinds of arguments both take the next number, and what is read later under one key may be
+the machine code of the other. It also knows functions by their source alone: one that is compiled
+in two ways, once with a way in for Python and once without, has both under one key. Both end in
+crashes, or in wrong numbers.
+
+Here the way of compiling is part of the key, each key has a file of its own, and a file is whole
+before the index names it. What is lost where two processes write the index at the same time is
+compiled again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from glob import escape
+from pathlib import Path
+from typing import Any, cast
+
+from numba.core import caching
+
+_DIGITS = 16
+
+
+class KernelCache(caching.FunctionCache):
+    """A function's cache.
+
+    Args:
+        function: what is compiled.
+        way: names the way in which it is compiled; another way is another key.
+    """
+
+    def __init__(self, function: Callable[..., Any], way: str) -> None:
+        super().__init__(function)
+        self._way = way
+        impl = cast("Any", self)._impl
+        self._cache_file = KernelFiles(
+            self.cache_path, impl.filename_base, impl.locator.get_source_stamp()
+        )
+
+    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
+        plain: Any = super()
+        return (*plain._index_key(sig, codegen), self._way)
+
+
+class KernelFiles(caching.IndexDataCacheFile):
+    """A function's files: an index, and machine code by key.
+
+    Args:
+        cache_path: folder.
+        filename_base: what the names of the files begin with.
+        source_stamp: tells one state of the source file from others.
+    """
+
+    def __init__(self, cache_path: str, filename_base: str, source_stamp: object) -> None:
+        numba: Any = super()
+        numba.__init__(cache_path, filename_base, source_stamp)
+        self._folder = Path(cache_path)
+        self._base = filename_base
+        self._stamp = source_stamp
+
+    def save(self, key: Any, data: Any) -> None:
+        """Keeps machine code.
+
+        Args:
+            key: as `KernelCache` makes them.
+            data: what numba makes of a compiled function to be kept.
+        """
+        numba = cast("Any", self)
+        name = self._name_of(key)
+        numba._save_data(name, data)
+        kept: dict[Any, str] = numba._load_index()
+        if not kept and self._index.exists():
+            self._remove_all_but(name)
+        kept[key] = name
+        numba._save_index(kept)
+
+    @property
+    def _index(self) -> Path:
+        return self._folder / f"{self._base}.nbi"
+
+    def _name_of(self, key: Any) -> str:
+        """One name for a key and a state of the source.
+
+        Types of functions hold addresses: their names differ between processes, which harms
+        nothing, since names are read from the index.
+        """
+        digest = hashlib.sha256(repr((self._stamp, key)).encode()).hexdigest()[:_DIGITS]
+        return f"{self._base}.{digest}.nbc"
+
+    def _remove_all_but(self, name: str) -> None:
+        """Removes what another state of the source, or another numba, has left.
+
+        Where that was not stale after all, since a process has written it just now, it is compiled
+        again.
+        """
+        for path in self._folder.glob(f"{escape(self._base)}.*.nbc"):
+            if path.name != name:
+                path.unlink(missing_ok=True)

@@ -1,0 +1,90 @@
+"""Kernels on disk: processes side by side, ways of compiling, sources that change."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcm_compiler.arrays.kernel_cache import KernelFiles
+
+KERNELS = """\
+from mcm_compiler.arrays import kernels
+
+
+def total(values):
+    found = 0.0
+    for k in range(len(values)):
+        found += values[k]
+    return found
+
+
+@kernels.entry_njit
+def twice(values):
+    return 2.0 * inner(values)
+
+
+inner = kernels.{inner}(total)
+outer = kernels.{outer}(total)
+"""
+
+
+def _run(code: str, folder: Path) -> str:
+    path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+    return subprocess.run(
+        [sys.executable, "-P", "-c", f"import numpy as np\nvalues = np.array([1.0, 2.5])\n{code}"],
+        cwd=folder,
+        env=os.environ | {"PYTHONPATH": path, "NUMBA_CACHE_DIR": str(folder / "kept")},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+
+@pytest.mark.parametrize(
+    ("inner", "outer"), [("inner_njit", "entry_njit"), ("lean_inner_njit", "lean_njit")]
+)
+def test_one_function_is_compiled_in_two_ways(tmp_path: Path, inner: str, outer: str):
+    """Without a way of their own in the key, Python would follow a pointer to nowhere."""
+    (tmp_path / "both.py").write_text(KERNELS.format(inner=inner, outer=outer))
+    assert _run("import both; print(both.twice(values))", tmp_path) == "7.0\n"
+    for _ in range(2):
+        assert _run("import both; print(both.outer(values))", tmp_path) == "3.5\n"
+    names = sorted(path.suffix for path in (tmp_path / "kept").rglob("both.total-*"))
+    assert names == [".nbc", ".nbc", ".nbi"]
+
+
+class _Reads(KernelFiles):
+    """Reads the index before another process has written it."""
+
+    def _load_index(self) -> dict[object, str]:
+        return {}
+
+
+def test_what_two_processes_write_at_once_is_never_mixed_up(tmp_path: Path):
+    KernelFiles(str(tmp_path), "pack.f-1.py311", 1).save("floats", "code for floats")
+    _Reads(str(tmp_path), "pack.f-1.py311", 1).save("integers", "code for integers")
+    files = KernelFiles(str(tmp_path), "pack.f-1.py311", 1)
+    assert files.load("integers") == "code for integers"
+    assert files.load("floats") is None
+    files.save("floats", "code for floats")
+    assert files.load("integers") == "code for integers"
+    assert files.load("floats") == "code for floats"
+
+
+def test_files_of_another_source_go_with_their_index(tmp_path: Path):
+    base = "pack.f[1]-1.py311"
+    KernelFiles(str(tmp_path), base, 1).save("floats", "old")
+    KernelFiles(str(tmp_path), base, 1).save("integers", "old")
+    other = KernelFiles(str(tmp_path), "pack.g-1.py311", 1)
+    other.save("floats", "of another function")
+    changed = KernelFiles(str(tmp_path), base, 2)
+    assert changed.load("floats") is None
+    changed.save("floats", "new")
+    assert changed.load("floats") == "new"
+    assert changed.load("integers") is None
+    assert other.load("floats") == "of another function"
+    assert len(list(tmp_path.glob("pack.f*.nbc"))) == 1
