@@ -2,26 +2,31 @@
 
 numba's own cache numbers the files of a function. Two processes that compile it at the same time
 for two kinds of arguments both take the next number, and what is read later under one key may be
-the machine code of the other. It also knows functions by their source alone: one that is compiled
-in two ways, once with a way in for Python and once without, has both under one key. Both end in
-crashes, or in wrong numbers.
+the machine code of the other. It knows functions by their source alone: one that is compiled in two
+ways, once with a way in for Python and once without, has both under one key. And it looks at their
+own file alone, and takes what it finds although a kernel that they call, or a constant, has changed
+in another file. All of this ends in crashes, or in wrong numbers.
 
-Here the way of compiling is part of the key, each key has a file of its own, and a file is whole
-before the index names it. What is lost where two processes write the index at the same time is
-compiled again.
+Here the key holds the way of compiling and the content of all kernels that take part, each key has
+a file of its own, and a file is whole before the index names it. What is lost where two processes
+write the index at the same time is compiled again.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from glob import escape
 from pathlib import Path
+from types import FunctionType
 from typing import Any, cast
 
 from numba.core import caching
 
+from mcm_compiler.arrays.kernel_content import KernelContents, fields_told
+
 _DIGITS = 16
+
+_contents = KernelContents()
 
 
 class KernelCache(caching.FunctionCache):
@@ -32,9 +37,9 @@ class KernelCache(caching.FunctionCache):
         way: names the way in which it is compiled; another way is another key.
     """
 
-    def __init__(self, function: Callable[..., Any], way: str) -> None:
+    def __init__(self, function: FunctionType, way: str) -> None:
         super().__init__(function)
-        self._way = way
+        self._function, self._way = function, way
         impl = cast("Any", self)._impl
         self._cache_file = KernelFiles(
             self.cache_path, impl.filename_base, impl.locator.get_source_stamp()
@@ -42,7 +47,9 @@ class KernelCache(caching.FunctionCache):
 
     def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
         plain: Any = super()
-        return (*plain._index_key(sig, codegen), self._way)
+        fields = "".join(map(fields_told, getattr(sig, "args", sig)))
+        content = _contents.digest(self._function)
+        return (*plain._index_key(sig, codegen), self._way, content, fields)
 
 
 class KernelFiles(caching.IndexDataCacheFile):

@@ -1,10 +1,9 @@
 """Kernels of an installation apart from those of the one that was there before.
 
-numba takes a kernel from its cache as long as the file is the same that the kernel stands in. An
-upgrade in place leaves caches behind, and may change a kernel that another file's kernel calls: the
-old code would run, or an index would name a class that is gone. So an installation's kernels lie in
-a folder that is named after its content, below the one that numba would have taken. A checkout has
-no such name: who changes kernels there has numba's rules to reckon with.
+An upgrade in place leaves caches behind: an index would name a class that is gone, and what nobody
+asks for again would stay. So an installation's kernels lie in a folder that is named after its
+content, below the one that numba would have taken. A checkout has no such name, and the caches of
+`mcm_compiler.arrays.kernel_cache` alone.
 
 numba imports this module because `shipped` names `InstallationLocator` in a variable that
 numba reads for classes that find caches.

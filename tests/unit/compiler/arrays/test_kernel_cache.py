@@ -57,6 +57,71 @@ def test_one_function_is_compiled_in_two_ways(tmp_path: Path, inner: str, outer:
     assert names == [".nbc", ".nbc", ".nbi"]
 
 
+CALLER = """\
+from mcm_compiler.arrays.kernels import entry_njit
+from pack.other import STEP, added, Point
+
+
+@entry_njit
+def total(values):
+    return added(values) + STEP
+
+
+@entry_njit
+def above(point):
+    return point.high - point.low
+"""
+
+CALLED = """\
+from typing import NamedTuple
+from mcm_compiler.arrays.kernels import inner_njit
+
+STEP, SCALE = 1.0, 1.0
+
+
+class Point(NamedTuple):
+    low: float
+    high: float
+
+
+@inner_njit
+def added(values):
+    return SCALE * values.sum()
+"""
+
+ASK = """\
+from pack.caller import Point, above, total
+print(total(values), above(Point(low=1.0, high=3.0)))
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("STEP, SCALE = 1.0", "STEP, SCALE = 2.0", "5.5 2.0"),
+        ("SCALE = 1.0, 1.0", "SCALE = 1.0, 2.0", "8.0 2.0"),
+        ("SCALE * values", "2.0 * values", "8.0 2.0"),
+        ("low: float\n    high: float", "high: float\n    low: float", "4.5 2.0"),
+    ],
+)
+def test_what_has_changed_in_another_file_is_compiled(
+    tmp_path: Path, before: str, after: str, told: str
+):
+    """numba looks at the caller's file, which is as it was."""
+    pack = tmp_path / "pack"
+    pack.mkdir()
+    (pack / "__init__.py").write_text("")
+    (pack / "caller.py").write_text(CALLER)
+    (pack / "other.py").write_text(CALLED)
+    assert _run(ASK, tmp_path) == "4.5 2.0\n"
+    kept = sorted((tmp_path / "kept").rglob("*.nbc"))
+    assert _run(ASK, tmp_path) == "4.5 2.0\n"
+    assert sorted((tmp_path / "kept").rglob("*.nbc")) == kept
+    assert before in CALLED
+    (pack / "other.py").write_text(CALLED.replace(before, after))
+    assert _run(ASK, tmp_path) == f"{told}\n"
+
+
 class _Reads(KernelFiles):
     """Reads the index before another process has written it."""
 
