@@ -7,5 +7,6 @@ import numpy.typing as npt
 
 Ints = npt.NDArray[np.int32]
 Longs = npt.NDArray[np.int64]
+Naturals = npt.NDArray[np.uint32]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]

@@ -21,8 +21,8 @@ from mcm_hardware.families.fabric.measuring.laid_out import (
     mesh_arrays,
     unit_arrays,
 )
-from mcm_hardware.families.fabric.measuring.mesh_kernels import fresh_mesh, push, switch
-from mcm_hardware.families.fabric.measuring.play_state import HELD, fresh_play, fresh_queues
+from mcm_hardware.families.fabric.measuring.mesh_kernels import enter, fresh_mesh, is_empty, switch
+from mcm_hardware.families.fabric.measuring.play_state import fresh_play, fresh_queues
 
 
 class Traffic(NamedTuple):
@@ -132,9 +132,9 @@ def _play(
                 made_for[node, made[node]], made_at[node, made[node]] = drawn, now
                 made[node] += 1
             place = ports + site[node]
-            if left[node] < made[node] and switches.queues.inputs[place, HELD] == 0:
+            if left[node] < made[node] and is_empty(switches, place):
                 stream = node * nodes + made_for[node, left[node]]
-                push(play, switches, place, int(trees.root[stream]), now, now)
+                enter(play, switches, place, int(trees.root[stream]))
                 left[node] += 1
         switch(play, switches, now)
         play.agenda.counts[1] = 0

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mcm_compiler.arrays.kernels import inner_njit
-from mcm_compiler.arrays.types import Ints, Longs
+from mcm_compiler.arrays.types import Ints, Longs, Naturals
 from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, Fabric
 from mcm_compiler.contracts.fabrics.problem import MappingProblem
 
@@ -111,7 +111,7 @@ class TreeArrays(NamedTuple):
     """
 
     root: Ints
-    branches: Ints
+    branches: Naturals
     distance: Ints
     job_ptr: Ints
     job: Ints
@@ -235,7 +235,7 @@ def _branches(
     site: Ints,
     turn: Ints,
     nodes: tuple[Ints, Ints, Ints, Ints],
-) -> tuple[Ints, Ints]:
+) -> tuple[Ints, Naturals]:
     """The first branch of each node, and `branches` of `TreeArrays`.
 
     Args:
@@ -248,7 +248,7 @@ def _branches(
     """
     at, stream, child, leaf_at = nodes
     # Links lead to all nodes but roots.
-    branches = np.zeros((len(at) - len(units.source) + len(units.leaf), 4), np.int32)
+    branches = np.zeros((len(at) - len(units.source) + len(units.leaf), 4), np.uint32)
     first = np.empty(len(at), np.int32)
     nowhere = len(mesh.position)
     count = 0

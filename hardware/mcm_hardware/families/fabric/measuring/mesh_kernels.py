@@ -7,27 +7,24 @@ from typing import NamedTuple
 import numpy as np
 
 from mcm_compiler.arrays.kernels import inlined_njit, inner_njit
-from mcm_compiler.arrays.types import Ints
+from mcm_compiler.arrays.types import Ints, Naturals
 from mcm_hardware.families.fabric.measuring.laid_out import INTO, LINKS, OUT, TO, TOGETHER
 from mcm_hardware.families.fabric.measuring.play_state import (
     ASKED,
-    BRANCH,
-    CIRCLE,
-    ENTRIES,
-    HEAD,
-    HELD,
+    BEHIND,
+    GIVEN,
+    GONE,
     INPUTS,
-    LEFT,
-    LISTED,
-    NEAREST,
+    PASSED,
     PORTS,
     POSITION,
-    SERVES,
+    THERE,
     TURN,
     Agenda,
-    Calendar,
     Play,
     QueueState,
+    apart,
+    entry_of,
 )
 from mcm_hardware.families.fabric.measuring.unit_kernels import after, wake_actor, wake_port
 
@@ -38,14 +35,18 @@ class Mesh(NamedTuple):
     Attributes:
         unit_at: `[S]`, the unit on each site, or -1.
         queues: what the switches hold.
-        outputs: `[4 switches + S]`, those that were asked for.
-        emptied: `[inputs]`, inputs whose first flit has gone all its ways.
+        requests: `[1 + outputs, 4]`, from 1, one for each output that is asked for, in columns:
+            `OUTPUT`; `SERVES`, the input that is served; `NEAREST`, its distance from its turn;
+            `BRANCH`, the branch that its flit goes.
     """
 
     unit_at: Ints
     queues: QueueState
-    outputs: Ints
-    emptied: Ints
+    requests: Naturals
+
+
+OUTPUT, SERVES, NEAREST, BRANCH = 0, 1, 2, 3
+"""Columns of `Mesh.requests`."""
 
 
 @inner_njit
@@ -54,12 +55,7 @@ def fresh_mesh(play: Play, queues: QueueState) -> Mesh:
     unit_at = np.full(len(play.mesh.switch), -1, np.int32)
     for u in range(len(play.site)):
         unit_at[play.site[u]] = u
-    return Mesh(
-        unit_at,
-        queues,
-        np.zeros(len(queues.outputs), np.int32),
-        np.zeros(len(queues.inputs), np.int32),
-    )
+    return Mesh(unit_at, queues, np.zeros((1 + len(queues.outputs), 4), np.uint32))
 
 
 @inlined_njit
@@ -83,20 +79,20 @@ def arrive(play: Play, now: int) -> None:
 @inlined_njit
 def fill_ports(play: Play, mesh: Mesh, now: int) -> None:
     """Part 3: ports on the agenda take a flit each, if they are free."""
-    agenda, queues = play.agenda, mesh.queues
+    agenda = play.agenda
     ports = 8 * len(play.mesh.inputs)
     for k in range(agenda.counts[PORTS]):
         u = agenda.ports[k]
         agenda.port_listed[u] = False
         place = int(ports + play.site[u])
-        if queues.inputs[place, HELD] > 0:
+        if not is_empty(mesh, place):
             continue
         e = _next_to_leave(play, u)
         if e >= 0:
             play.streams.register[e] -= 1
             for leaf in range(play.arrays.leaf_ptr[e], play.arrays.leaf_ptr[e + 1]):
                 play.streams.owed[leaf] += 1
-            push(play, mesh, place, play.trees.root[e], now, now)
+            enter(play, mesh, place, play.trees.root[e])
             wake_actor(play, u)
     agenda.counts[PORTS] = 0
 
@@ -119,127 +115,125 @@ def _next_to_leave(play: Play, u: int) -> int:
 
 
 @inlined_njit
-def push(play: Play, mesh: Mesh, place: int, node: int, ready: int, now: int) -> None:
-    """Puts a flit behind those of an input."""
+def is_empty(mesh: Mesh, place: int) -> bool:
+    """Whether no flit is at an input or under way to it."""
     inputs = mesh.queues.inputs
-    held = inputs[place, HELD]
-    entry = after(inputs[place, HEAD], held, play.mesh.fifo)
-    inputs[place, ENTRIES + entry], mesh.queues.ready[place, entry] = node, ready
-    inputs[place, HELD] = held + 1
-    if held == 0:
-        inputs[place, LEFT] = play.trees.branches[node, TOGETHER]
-        if ready <= now:
-            _list_input(play.agenda, inputs, place)
-        else:
-            _start_later(play.calendar, place, ready)
+    return inputs[place, GIVEN] == inputs[place, PASSED]
 
 
 @inlined_njit
-def _list_input(agenda: Agenda, inputs: Ints, place: int) -> None:
-    k = agenda.counts[INPUTS]
-    agenda.inputs[k], inputs[place, LISTED] = place, k
-    agenda.counts[INPUTS] = k + 1
-
-
-@inlined_njit
-def _start_later(calendar: Calendar, place: int, ready: int) -> None:
-    slot = ready & (len(calendar.num_starts) - 1)
-    k = calendar.num_starts[slot]
-    calendar.starts[slot, k] = place
-    calendar.num_starts[slot] = k + 1
-
-
-@inlined_njit
-def _pop(play: Play, mesh: Mesh, place: int, now: int) -> None:
-    """Takes the first flit of an input away."""
+def enter(play: Play, mesh: Mesh, place: int, node: int) -> None:
+    """Puts a flit in the port of a site, which is empty."""
     inputs, agenda = mesh.queues.inputs, play.agenda
-    held = inputs[place, HELD] - 1
-    head = after(inputs[place, HEAD], 1, play.mesh.fifo)
-    inputs[place, HELD], inputs[place, HEAD] = held, head
-    if held > 0:
-        inputs[place, LEFT] = play.trees.branches[inputs[place, ENTRIES + head], TOGETHER]
-        ready = mesh.queues.ready[place, head]
-        if ready <= now + 1:
-            return
-        _start_later(play.calendar, place, ready)
-    k, last = inputs[place, LISTED], agenda.counts[INPUTS] - 1
-    moved = agenda.inputs[last]
-    agenda.inputs[k], inputs[moved, LISTED] = moved, k
-    agenda.counts[INPUTS] = last
+    _give(inputs, place, node)
+    inputs[place, THERE] = inputs[place, GIVEN]
+    agenda.inputs[agenda.counts[INPUTS]] = place
+    agenda.counts[INPUTS] += 1
+
+
+@inlined_njit
+def _give(inputs: Naturals, place: int, node: int) -> None:
+    """Puts a flit behind those of an input."""
+    given = inputs[place, GIVEN]
+    inputs[place, entry_of(inputs, given)] = node
+    inputs[place, GIVEN] = given + 1
 
 
 @inlined_njit
 def switch(play: Play, mesh: Mesh, now: int) -> int:
     """Part 4: outputs take a flit each; how many did."""
-    calendar = play.calendar
-    slot = now & (len(calendar.num_starts) - 1)
-    for k in range(calendar.num_starts[slot]):
-        _list_input(play.agenda, mesh.queues.inputs, calendar.starts[slot, k])
-    calendar.num_starts[slot] = 0
+    _arrive_from_links(play, mesh.queues.inputs, now)
     asked = _ask(play, mesh)
-    emptied = 0
-    for k in range(asked):
-        out = mesh.outputs[k]
-        place = mesh.queues.outputs[out, SERVES]
-        _send(play, mesh, out, place, now)
-        if mesh.queues.inputs[place, LEFT] == 0:
-            mesh.emptied[emptied] = place
-            emptied += 1
-    ports = 2 * LINKS * len(play.mesh.inputs)
-    for k in range(emptied):
-        place = mesh.emptied[k]
-        _pop(play, mesh, place, now)
-        if place >= ports:
-            wake_port(play.agenda, int(mesh.unit_at[place - ports]))
+    _serve(play, mesh, asked, now)
+    _clear_agenda(play.agenda, mesh.queues.inputs)
     return asked
+
+
+@inlined_njit
+def _arrive_from_links(play: Play, inputs: Naturals, now: int) -> None:
+    """Flits are at inputs; those where there was none go on the agenda."""
+    calendar, agenda = play.calendar, play.agenda
+    slot = now & (len(calendar.num_steps) - 1)
+    listed = agenda.counts[INPUTS]
+    # Here and in `_clear_agenda` without a branch, which no processor can foretell.
+    for k in range(calendar.num_steps[slot]):
+        place = calendar.steps[slot, k]
+        there = inputs[place, THERE]
+        inputs[place, THERE] = there + 1
+        agenda.inputs[listed] = place
+        listed += there == inputs[place, PASSED]
+    agenda.counts[INPUTS] = listed
+    calendar.num_steps[slot] = 0
+
+
+@inlined_njit
+def _clear_agenda(agenda: Agenda, inputs: Naturals) -> None:
+    """Inputs where no flit is any more leave the agenda."""
+    kept = 0
+    for k in range(agenda.counts[INPUTS]):
+        place = agenda.inputs[k]
+        agenda.inputs[kept] = place
+        kept += inputs[place, THERE] != inputs[place, PASSED]
+    agenda.counts[INPUTS] = kept
 
 
 @inlined_njit
 def _ask(play: Play, mesh: Mesh) -> int:
     """Which outputs are asked for, and which input each will serve; their number."""
-    agenda, branches = play.agenda, play.trees.branches
-    inputs, outputs = mesh.queues.inputs, mesh.queues.outputs
+    agenda, branches, fifo = play.agenda, play.trees.branches, play.mesh.fifo
+    inputs, outputs, requests = mesh.queues.inputs, mesh.queues.outputs, mesh.requests
     asked = 0
     for k in range(agenda.counts[INPUTS]):
         place = agenda.inputs[k]
-        left = inputs[place, LEFT]
-        branch = inputs[place, ENTRIES + inputs[place, HEAD]]
+        branch = np.int64(inputs[place, entry_of(inputs, inputs[place, PASSED])])
+        left = branches[branch, TOGETHER] & ~inputs[place, GONE]
         while left != 0:
-            if left & 1 and inputs[branches[branch, INTO], HELD] < play.mesh.fifo:
+            into = branches[branch, INTO]
+            if left & 1 and apart(inputs[into, GIVEN], inputs[into, PASSED]) < fifo:
                 out = branches[branch, OUT]
-                far = inputs[place, POSITION] - outputs[out, TURN]
-                # Around the circle, without a branch that no processor can foretell.
-                far += (far >> 32) & inputs[place, CIRCLE]
-                first = outputs[out, ASKED] == 0
+                # Whoever stands before the turn is far behind all others.
+                far = apart(inputs[place, POSITION], outputs[out, TURN])
+                request = np.int64(outputs[out, ASKED])
+                first = request == 0
                 if first:
-                    outputs[out, ASKED] = 1
-                    mesh.outputs[asked] = out
                     asked += 1
-                if first or far < outputs[out, NEAREST]:
-                    outputs[out, NEAREST] = far
-                    outputs[out, SERVES] = place
-                    outputs[out, BRANCH] = branch
+                    request = asked
+                    outputs[out, ASKED] = request
+                if first or far < requests[request, NEAREST]:
+                    requests[request, OUTPUT], requests[request, SERVES] = out, place
+                    requests[request, NEAREST], requests[request, BRANCH] = far, branch
             left >>= 1
             branch += 1
     return asked
 
 
 @inlined_njit
-def _send(play: Play, mesh: Mesh, out: int, place: int, now: int) -> None:
-    """The first flit of an input goes one of its ways."""
+def _serve(play: Play, mesh: Mesh, asked: int, now: int) -> None:
+    """First flits of inputs go the ways that were asked for."""
     branches, inputs, outputs = play.trees.branches, mesh.queues.inputs, mesh.queues.outputs
-    outputs[out, ASKED] = 0
-    branch = outputs[out, BRANCH]
-    first = inputs[place, ENTRIES + inputs[place, HEAD]]
-    inputs[place, LEFT] &= ~(np.int32(1) << np.int32(branch - first))
-    turn = inputs[place, POSITION] + 1
-    outputs[out, TURN] = 0 if turn == inputs[place, CIRCLE] else turn
-    into, to = branches[branch, INTO], branches[branch, TO]
-    if into < len(inputs) - 1:
-        push(play, mesh, into, to, now + play.mesh.hop, now)
-        return
-    calendar = play.calendar
-    slot = (now + play.mesh.hop) & (len(calendar.num_arrivals) - 1)
-    k = calendar.num_arrivals[slot]
-    calendar.arrivals[slot, k] = to
-    calendar.num_arrivals[slot] = k + 1
+    calendar, requests = play.calendar, mesh.requests
+    slot = (now + play.mesh.hop) & (len(calendar.num_steps) - 1)
+    steps, arrivals = calendar.num_steps[slot], calendar.num_arrivals[slot]
+    nowhere, ports = len(inputs) - 1, 2 * LINKS * len(play.mesh.inputs)
+    for request in range(1, asked + 1):
+        out, place = requests[request, OUTPUT], requests[request, SERVES]
+        branch = np.int64(requests[request, BRANCH])
+        outputs[out, TURN], outputs[out, ASKED] = inputs[place, BEHIND], 0
+        passed = inputs[place, PASSED]
+        first = inputs[place, entry_of(inputs, passed)]
+        gone = inputs[place, GONE] | (1 << (branch - first))
+        if gone == branches[first, TOGETHER]:
+            inputs[place, GONE], inputs[place, PASSED] = 0, passed + 1
+            if place >= ports:
+                wake_port(play.agenda, int(mesh.unit_at[place - ports]))
+        else:
+            inputs[place, GONE] = gone
+        into, to = branches[branch, INTO], branches[branch, TO]
+        if into < nowhere:
+            _give(inputs, into, to)
+            calendar.steps[slot, steps] = into
+            steps += 1
+        else:
+            calendar.arrivals[slot, arrivals] = to
+            arrivals += 1
+    calendar.num_steps[slot], calendar.num_arrivals[slot] = steps, arrivals

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.arrays.kernels import inner_njit
-from mcm_compiler.arrays.types import Bools, Ints, Longs
+from mcm_compiler.arrays.kernels import inlined_njit, inner_njit
+from mcm_compiler.arrays.types import Bools, Ints, Longs, Naturals
 from mcm_compiler.contracts.fabrics.fabric import IO
 from mcm_hardware.families.fabric.measuring.laid_out import MeshArrays, TreeArrays, UnitArrays
 
@@ -66,26 +66,25 @@ class QueueState(NamedTuple):
     What is used together lies together: a cycle goes through more of it than a processor has near.
 
     Attributes:
-        inputs: `[inputs + 1, 8 + fifo]`, a queue each, as a ring, in columns: `HEAD`, its first
-            entry; `HELD`, entries, those under way to it included; `LEFT`, bit mask of the branches
-            that the first one has not gone; `LISTED`, where the input stands on the agenda;
-            `POSITION` and `CIRCLE` as in `MeshArrays`; and from `ENTRIES` on the node of each
-            entry. The last input stands behind all sites and is always empty.
-        ready: `[inputs + 1, fifo]`, cycle from which each entry may go on.
-        outputs: `[4 switches + S, 8]`, in columns: `TURN`, whose turn it is; and notes of one
-            cycle: `ASKED`, 1 where the output was asked for; `SERVES`, the input that is served;
-            `NEAREST`, its distance from its turn; `BRANCH`, the branch that its flit goes.
+        inputs: `[inputs + 1, ENTRIES + entries]`, a queue each, as a ring of a power of two of
+            entries, in columns: `PASSED`, flits that went on; `THERE`, those and the ones at the
+            input; `GIVEN`, those and the ones under way to it; `GONE`, bit mask of the branches
+            that the first one at the input has gone; `POSITION` as in `MeshArrays`; `BEHIND`, the
+            position after it around the circle; and from `ENTRIES` on the node of each flit, see
+            `entry_of`. Flits are counted modulo 2^32. The last input stands behind all sites and is
+            always empty.
+        outputs: `[4 switches + S, 2]`, in columns: `TURN`, whose turn it is; and a note of one
+            cycle, `ASKED`, the row of `Mesh.requests` where the output is asked for, else 0.
     """
 
-    inputs: Ints
-    ready: Longs
-    outputs: Ints
+    inputs: Naturals
+    outputs: Naturals
 
 
-HEAD, HELD, LEFT, LISTED, POSITION, CIRCLE, ENTRIES = 0, 1, 2, 3, 4, 5, 8
+PASSED, THERE, GIVEN, GONE, POSITION, BEHIND, ENTRIES = 0, 1, 2, 3, 4, 5, 6
 """Columns of `QueueState.inputs`."""
 
-TURN, ASKED, SERVES, NEAREST, BRANCH = 0, 1, 2, 3, 4
+TURN, ASKED = 0, 1
 """Columns of `QueueState.outputs`."""
 
 
@@ -95,17 +94,17 @@ class Calendar(NamedTuple):
     Attributes:
         arrivals: `[near slots, S]`, destinations at which a flit arrives.
         num_arrivals: `[near slots]`.
-        starts: `[near slots, inputs]`, inputs whose first flit arrives at the switch.
-        num_starts: `[near slots]`.
+        steps: `[near slots, 4 switches]`, inputs at which a flit arrives from a link.
+        num_steps: `[near slots]`.
         credits: `[slots, L]`, destinations whose credits are back.
         amounts: `[slots, L]`, how many.
         num_credits: `[slots]`.
     """
 
-    arrivals: Ints
+    arrivals: Naturals
     num_arrivals: Longs
-    starts: Ints
-    num_starts: Longs
+    steps: Naturals
+    num_steps: Longs
     credits: Ints
     amounts: Longs
     num_credits: Longs
@@ -119,7 +118,7 @@ class Agenda(NamedTuple):
         actor_listed: `[U + channels]`.
         ports: `[2 U]`, units whose port may take a flit.
         port_listed: `[U]`.
-        inputs: `[inputs]`, those of switches whose first flit may go on.
+        inputs: `[inputs]`, those of switches at which a flit is.
         counts: `[4]`, entries of `actors`, `ports` and `inputs`, and the cycle in which the next
             firing ends, or -1.
     """
@@ -128,7 +127,7 @@ class Agenda(NamedTuple):
     actor_listed: Bools
     ports: Ints
     port_listed: Bools
-    inputs: Ints
+    inputs: Naturals
     counts: Longs
 
 
@@ -158,6 +157,18 @@ class Play(NamedTuple):
 
 ACTORS, PORTS, INPUTS, NEXT_END = 0, 1, 2, 3
 """Indices into `Agenda.counts`."""
+
+
+@inlined_njit
+def apart(later: int, earlier: int) -> int:
+    """How far two counts modulo 2^32 are apart."""
+    return (later - earlier) & 0xFFFFFFFF
+
+
+@inlined_njit
+def entry_of(inputs: Naturals, flit: int) -> int:
+    """The column of `QueueState.inputs` in which the node of a flit stands."""
+    return ENTRIES + (flit & (inputs.shape[1] - ENTRIES - 1))
 
 
 @inner_njit
@@ -196,12 +207,16 @@ def fresh_units(units: UnitArrays, mesh: MeshArrays) -> UnitState:
 def fresh_queues(mesh: MeshArrays) -> QueueState:
     """The mesh is empty."""
     count = len(mesh.position)
-    inputs = np.zeros((count + 1, ENTRIES + mesh.fifo), np.int32)
-    inputs[:count, POSITION] = mesh.position
-    inputs[:count, CIRCLE] = mesh.circle
-    ready = np.zeros((count + 1, mesh.fifo), np.int64)
-    outputs = np.zeros((4 * len(mesh.inputs) + len(mesh.switch), 8), np.int32)
-    return QueueState(inputs, ready, outputs)
+    ring = 1
+    while ring < mesh.fifo:
+        ring *= 2
+    inputs = np.zeros((count + 1, ENTRIES + ring), np.uint32)
+    for place in range(count):
+        behind = mesh.position[place] + 1
+        inputs[place, POSITION] = mesh.position[place]
+        inputs[place, BEHIND] = behind if behind < mesh.circle[place] else 0
+    outputs = np.zeros((4 * len(mesh.inputs) + len(mesh.switch), 2), np.uint32)
+    return QueueState(inputs, outputs)
 
 
 @inner_njit
@@ -214,9 +229,9 @@ def fresh_calendar(mesh: MeshArrays, trees: TreeArrays) -> Calendar:
         slots *= 2
     leaves = len(trees.distance)
     return Calendar(
-        np.zeros((near, len(mesh.switch)), np.int32),
+        np.zeros((near, len(mesh.switch)), np.uint32),
         np.zeros(near, np.int64),
-        np.zeros((near, len(mesh.position)), np.int32),
+        np.zeros((near, 4 * len(mesh.inputs)), np.uint32),
         np.zeros(near, np.int64),
         np.zeros((slots, leaves), np.int32),
         np.zeros((slots, leaves), np.int64),
@@ -240,7 +255,7 @@ def fresh_agenda(units: UnitArrays, mesh: MeshArrays) -> Agenda:
         listed,
         np.zeros(2 * count, np.int32),
         np.zeros(count, np.bool_),
-        np.zeros(inputs, np.int32),
+        np.zeros(inputs, np.uint32),
         np.array([num_actors, 0, 0, -1], np.int64),
     )
 

@@ -169,6 +169,6 @@ def _next_in_calendar(calendar: Calendar, now: int) -> int:
         # Further round, slots of arrivals are those of cycles before.
         slot = (now + after) % len(calendar.num_arrivals)
         near = after <= len(calendar.num_arrivals)
-        if near and calendar.num_arrivals[slot] + calendar.num_starts[slot] > 0:
+        if near and calendar.num_arrivals[slot] + calendar.num_steps[slot] > 0:
             return now + after
     return -1

@@ -9,15 +9,16 @@ from mcm_compiler.arrays.types import Longs
 from mcm_compiler.contracts.fabrics.fabric import COMPUTE
 from mcm_hardware.families.fabric.measuring.laid_out import MeshArrays, UnitArrays
 from mcm_hardware.families.fabric.measuring.play_state import (
-    ENTRIES,
-    HEAD,
-    HELD,
-    LEFT,
+    GIVEN,
+    GONE,
+    PASSED,
     TURN,
     Calendar,
     Play,
     QueueState,
     StreamState,
+    apart,
+    entry_of,
 )
 
 FACTS = 16
@@ -54,7 +55,7 @@ def hash_state(play: Play, queues: QueueState, now: int, done: int, total: Longs
     for out in range(len(queues.outputs)):
         if queues.outputs[out, TURN] != 0:
             _mix_in(total, FACTS * out + 5, queues.outputs[out, TURN])
-    _hash_queues(total, mesh, queues, now)
+    _hash_queues(total, mesh, queues)
     _hash_calendar(total, play.calendar, now)
 
 
@@ -73,17 +74,17 @@ def _hash_streams(total: Longs, arrays: UnitArrays, streams: StreamState, done: 
 
 
 @inlined_njit
-def _hash_queues(total: Longs, mesh: MeshArrays, queues: QueueState, now: int) -> None:
+def _hash_queues(total: Longs, mesh: MeshArrays, queues: QueueState) -> None:
+    """Of flits under way to an input the calendar tells when they arrive."""
     inputs = queues.inputs
     for place in range(len(mesh.position)):
-        held = inputs[place, HELD]
+        passed = inputs[place, PASSED]
+        held = apart(inputs[place, GIVEN], passed)
         for k in range(held):
-            entry = (inputs[place, HEAD] + k) % mesh.fifo
-            wait = max(queues.ready[place, entry] - now, 0)
             key = FACTS * (mesh.fifo * place + k) + 13
-            _mix_in(total, key, (wait << 32) | inputs[place, ENTRIES + entry])
+            _mix_in(total, key, inputs[place, entry_of(inputs, passed + k)])
         if held > 0:
-            _mix_in(total, FACTS * place + 14, inputs[place, LEFT])
+            _mix_in(total, FACTS * place + 14, inputs[place, GONE])
 
 
 @inlined_njit
@@ -92,6 +93,8 @@ def _hash_calendar(total: Longs, calendar: Calendar, now: int) -> None:
         wait = (slot - now) % len(calendar.num_arrivals)
         for k in range(calendar.num_arrivals[slot]):
             _mix_in(total, (1 << 40) + wait, calendar.arrivals[slot, k])
+        for k in range(calendar.num_steps[slot]):
+            _mix_in(total, (1 << 42) + wait, calendar.steps[slot, k])
     for slot in range(len(calendar.num_credits)):
         wait = (slot - now) % len(calendar.num_credits)
         for k in range(calendar.num_credits[slot]):
