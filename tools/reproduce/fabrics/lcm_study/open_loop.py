@@ -22,7 +22,7 @@ from mcm_hardware.families.fabric.measuring.laid_out import (
     unit_arrays,
 )
 from mcm_hardware.families.fabric.measuring.mesh_kernels import enter, fresh_mesh, is_empty, switch
-from mcm_hardware.families.fabric.measuring.play_state import fresh_play, fresh_queues
+from mcm_hardware.families.fabric.measuring.play_state import PORTS, fresh_play, fresh_queues
 
 
 class Traffic(NamedTuple):
@@ -137,6 +137,6 @@ def _play(
                 enter(play, switches, place, int(trees.root[stream]))
                 left[node] += 1
         switch(play, switches, now)
-        play.agenda.counts[1] = 0
+        play.agenda.counts[PORTS] = 0
         play.agenda.port_listed[:] = False
     return float(total), arrived

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.arrays.kernels import inner_njit
+from mcm_compiler.arrays.kernels import inlined_njit, inner_njit
 from mcm_compiler.arrays.types import Ints, Longs, Naturals
 from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, Fabric
 from mcm_compiler.contracts.fabrics.problem import MappingProblem
@@ -44,20 +44,20 @@ class UnitArrays(NamedTuple):
         into: `[L]`, destinations that each unit is, by stream, ascending.
     """
 
-    kind: Ints
+    kind: Naturals
     firings: Longs
     cycles: Longs
     burst: Longs
-    depth: Ints
-    source: Ints
-    leaf_ptr: Ints
-    leaf: Ints
+    depth: Naturals
+    source: Naturals
+    leaf_ptr: Naturals
+    leaf: Naturals
     flits: Longs
-    stream_of: Ints
-    out_ptr: Ints
-    out: Ints
-    in_ptr: Ints
-    into: Ints
+    stream_of: Naturals
+    out_ptr: Naturals
+    out: Naturals
+    in_ptr: Naturals
+    into: Naturals
 
 
 class MeshArrays(NamedTuple):
@@ -110,36 +110,41 @@ class TreeArrays(NamedTuple):
             destination.
     """
 
-    root: Ints
+    root: Naturals
     branches: Naturals
     distance: Ints
-    job_ptr: Ints
+    job_ptr: Naturals
     job: Ints
 
 
 def unit_arrays(problem: MappingProblem) -> UnitArrays:
     """The problem for kernels."""
     counts = np.diff(problem.leaf_ptr)
-    stream_of = np.repeat(np.arange(problem.num_streams, dtype=np.int32), counts)
     units = np.arange(problem.num_units + 1)
-    out = np.argsort(problem.source, kind="stable").astype(np.int32)
-    into = np.argsort(problem.leaf, kind="stable").astype(np.int32)
+    out = np.argsort(problem.source, kind="stable")
+    into = np.argsort(problem.leaf, kind="stable")
     return UnitArrays(
-        problem.kind,
+        problem.kind.astype(np.uint32),
         problem.firings,
         problem.cycles,
         problem.burst,
-        problem.depth,
-        problem.source,
-        problem.leaf_ptr,
-        problem.leaf,
+        problem.depth.astype(np.uint32),
+        problem.source.astype(np.uint32),
+        problem.leaf_ptr.astype(np.uint32),
+        problem.leaf.astype(np.uint32),
         problem.flits,
-        stream_of,
-        np.searchsorted(problem.source[out], units).astype(np.int32),
-        out,
-        np.searchsorted(problem.leaf[into], units).astype(np.int32),
-        into,
+        np.repeat(np.arange(problem.num_streams, dtype=np.uint32), counts),
+        np.searchsorted(problem.source[out], units).astype(np.uint32),
+        out.astype(np.uint32),
+        np.searchsorted(problem.leaf[into], units).astype(np.uint32),
+        into.astype(np.uint32),
     )
+
+
+@inlined_njit
+def span(ptr: Naturals, row: int) -> tuple[int, int]:
+    """The first entry of a CSR row, and the one behind its last."""
+    return int(np.int64(ptr[row])), int(np.int64(ptr[row + 1]))
 
 
 def mesh_arrays(fabric: Fabric) -> MeshArrays:
@@ -210,7 +215,7 @@ def lay_trees(units: UnitArrays, mesh: MeshArrays, site: Ints, turn: Ints) -> Tr
         root[e] = nodes
         at[nodes], stream[nodes] = mesh.switch[site[units.source[e]]], e
         nodes += 1
-        for leaf in range(units.leaf_ptr[e], units.leaf_ptr[e + 1]):
+        for leaf in range(*span(units.leaf_ptr, e)):
             place = site[units.leaf[leaf]]
             target = mesh.switch[place]
             node = root[e]
@@ -235,7 +240,7 @@ def _branches(
     site: Ints,
     turn: Ints,
     nodes: tuple[Ints, Ints, Ints, Ints],
-) -> tuple[Ints, Naturals]:
+) -> tuple[Naturals, Naturals]:
     """The first branch of each node, and `branches` of `TreeArrays`.
 
     Args:
@@ -249,7 +254,7 @@ def _branches(
     at, stream, child, leaf_at = nodes
     # Links lead to all nodes but roots.
     branches = np.zeros((len(at) - len(units.source) + len(units.leaf), 4), np.uint32)
-    first = np.empty(len(at), np.int32)
+    first = np.empty(len(at), np.uint32)
     nowhere = len(mesh.position)
     count = 0
     for node in range(len(at)):
@@ -282,19 +287,19 @@ def _way(at: int, target: int, turn: int, cols: int) -> int:
 
 
 @inner_njit
-def _jobs(units: UnitArrays, mesh: MeshArrays, site: Ints) -> tuple[Ints, Ints]:
+def _jobs(units: UnitArrays, mesh: MeshArrays, site: Ints) -> tuple[Naturals, Ints]:
     """`job_ptr` and `job` of `TreeArrays`."""
-    ptr = np.zeros(mesh.num_channels + 1, np.int32)
+    ptr = np.zeros(mesh.num_channels + 1, np.uint32)
     found = np.empty(len(units.source) + len(units.leaf), np.int32)
     count = 0
     for channel in range(mesh.num_channels):
         for u in range(len(site)):
             if units.kind[u] != IO or mesh.channel[site[u]] != channel:
                 continue
-            for k in range(units.out_ptr[u], units.out_ptr[u + 1]):
+            for k in range(*span(units.out_ptr, u)):
                 found[count] = units.out[k]
                 count += 1
-            for k in range(units.in_ptr[u], units.in_ptr[u + 1]):
+            for k in range(*span(units.in_ptr, u)):
                 found[count] = -1 - units.into[k]
                 count += 1
         ptr[channel + 1] = count

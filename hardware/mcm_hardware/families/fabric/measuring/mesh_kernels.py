@@ -8,7 +8,7 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import inlined_njit, inner_njit
 from mcm_compiler.arrays.types import Ints, Naturals
-from mcm_hardware.families.fabric.measuring.laid_out import INTO, LINKS, OUT, TO, TOGETHER
+from mcm_hardware.families.fabric.measuring.laid_out import INTO, LINKS, OUT, TO, TOGETHER, span
 from mcm_hardware.families.fabric.measuring.play_state import (
     ASKED,
     BEHIND,
@@ -61,55 +61,66 @@ def fresh_mesh(play: Play, queues: QueueState) -> Mesh:
 @inlined_njit
 def arrive(play: Play, now: int) -> None:
     """Part 1: flits lie at their destinations, and credits are back."""
-    calendar, streams = play.calendar, play.streams
+    calendar, streams, arrays = play.calendar, play.streams, play.arrays
     slot = now & (len(calendar.num_credits) - 1)
     for k in range(calendar.num_credits[slot]):
         leaf = calendar.credits[slot, k]
-        streams.owed[leaf] -= calendar.amounts[slot, k]
-        wake_port(play.agenda, int(play.arrays.source[play.arrays.stream_of[leaf]]))
+        owed = streams.owed[leaf]
+        streams.owed[leaf] = owed - calendar.amounts[slot, k]
+        if owed == play.mesh.window:
+            e = arrays.stream_of[leaf]
+            streams.spent[e] -= 1
+            if streams.spent[e] == 0:
+                wake_port(play.agenda, int(arrays.source[e]))
     calendar.num_credits[slot] = 0
     slot = now & (len(calendar.num_arrivals) - 1)
     for k in range(calendar.num_arrivals[slot]):
         leaf = calendar.arrivals[slot, k]
         streams.unread[leaf] += 1
-        wake_actor(play, int(play.arrays.leaf[leaf]))
+        u = arrays.leaf[leaf]
+        # With fewer, it waits for the next; with more, for something else.
+        if streams.unread[leaf] == streams.needs[leaf] and play.units.ends[u] < 0:
+            wake_actor(play, int(u))
     calendar.num_arrivals[slot] = 0
 
 
 @inlined_njit
-def fill_ports(play: Play, mesh: Mesh, now: int) -> None:
-    """Part 3: ports on the agenda take a flit each, if they are free."""
-    agenda = play.agenda
+def fill_ports(play: Play, mesh: Mesh) -> int:
+    """Part 3: ports on the agenda take a flit each, if they are free; how many did."""
+    agenda, arrays, streams = play.agenda, play.arrays, play.streams
     ports = 8 * len(play.mesh.inputs)
+    entered = 0
     for k in range(agenda.counts[PORTS]):
         u = agenda.ports[k]
         agenda.port_listed[u] = False
         place = int(ports + play.site[u])
         if not is_empty(mesh, place):
             continue
-        e = _next_to_leave(play, u)
-        if e >= 0:
-            play.streams.register[e] -= 1
-            for leaf in range(play.arrays.leaf_ptr[e], play.arrays.leaf_ptr[e + 1]):
-                play.streams.owed[leaf] += 1
-            enter(play, mesh, place, play.trees.root[e])
-            wake_actor(play, u)
+        e = _next_to_leave(play, int(u))
+        if e < 0:
+            continue
+        if streams.register[e] == play.mesh.register:  # else the unit waits for something else
+            wake_actor(play, int(u))
+        streams.register[e] -= 1
+        for leaf in range(*span(arrays.leaf_ptr, e)):
+            streams.owed[leaf] += 1
+            streams.spent[e] += streams.owed[leaf] == play.mesh.window
+        enter(play, mesh, place, play.trees.root[e])
+        entered += 1
     agenda.counts[PORTS] = 0
+    return entered
 
 
 @inlined_njit
 def _next_to_leave(play: Play, u: int) -> int:
     """The stream whose flit a port takes, or -1."""
     arrays, streams = play.arrays, play.streams
-    first, count = arrays.out_ptr[u], arrays.out_ptr[u + 1] - arrays.out_ptr[u]
-    for step in range(count):
-        place = after(play.units.turn_port[u], step, count)
+    first, last = span(arrays.out_ptr, u)
+    for step in range(last - first):
+        place = after(play.units.turn_port[u], step, last - first)
         e = arrays.out[first + place]
-        free = streams.register[e] > 0
-        for leaf in range(arrays.leaf_ptr[e], arrays.leaf_ptr[e + 1]):
-            free = free and streams.owed[leaf] < play.mesh.window
-        if free:
-            play.units.turn_port[u] = after(place, 1, count)
+        if streams.register[e] > 0 and streams.spent[e] == 0:
+            play.units.turn_port[u] = after(place, 1, last - first)
             return int(e)
     return -1
 
@@ -142,7 +153,7 @@ def _give(inputs: Naturals, place: int, node: int) -> None:
 @inlined_njit
 def switch(play: Play, mesh: Mesh, now: int) -> int:
     """Part 4: outputs take a flit each; how many did."""
-    _arrive_from_links(play, mesh.queues.inputs, now)
+    arrive_from_links(play, mesh.queues.inputs, now)
     asked = _ask(play, mesh)
     _serve(play, mesh, asked, now)
     _clear_agenda(play.agenda, mesh.queues.inputs)
@@ -150,11 +161,11 @@ def switch(play: Play, mesh: Mesh, now: int) -> int:
 
 
 @inlined_njit
-def _arrive_from_links(play: Play, inputs: Naturals, now: int) -> None:
-    """Flits are at inputs; those where there was none go on the agenda."""
+def arrive_from_links(play: Play, inputs: Naturals, now: int) -> bool:
+    """Flits are at inputs; those where there was none go on the agenda: whether any did."""
     calendar, agenda = play.calendar, play.agenda
     slot = now & (len(calendar.num_steps) - 1)
-    listed = agenda.counts[INPUTS]
+    before = listed = agenda.counts[INPUTS]
     # Here and in `_clear_agenda` without a branch, which no processor can foretell.
     for k in range(calendar.num_steps[slot]):
         place = calendar.steps[slot, k]
@@ -164,6 +175,7 @@ def _arrive_from_links(play: Play, inputs: Naturals, now: int) -> None:
         listed += there == inputs[place, PASSED]
     agenda.counts[INPUTS] = listed
     calendar.num_steps[slot] = 0
+    return listed > before
 
 
 @inlined_njit

@@ -8,7 +8,7 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import inlined_njit, inner_njit
 from mcm_compiler.arrays.types import Bools, Ints, Longs, Naturals
-from mcm_compiler.contracts.fabrics.fabric import IO
+from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO
 from mcm_hardware.families.fabric.measuring.laid_out import MeshArrays, TreeArrays, UnitArrays
 
 
@@ -21,7 +21,9 @@ class StreamState(NamedTuple):
         due: `[E]`, flits that are due and wait for the register.
         sent_sample: `[E]`, samples of which all went to the register, from a memory unit.
         sent_flit: `[E]`, flits of the next sample that went there.
+        spent: `[E]`, destinations for which no credit is left.
         unread: `[L]`, flits that lie at the destination.
+        needs: `[L]`, how many have to lie there before the destination can read any.
         owed: `[L]`, credits that are not back.
         read_sample: `[L]`, samples that were read.
         read_flit: `[L]`, flits of the next sample that were read.
@@ -32,7 +34,9 @@ class StreamState(NamedTuple):
     due: Longs
     sent_sample: Longs
     sent_flit: Longs
+    spent: Longs
     unread: Longs
+    needs: Longs
     owed: Longs
     read_sample: Longs
     read_flit: Longs
@@ -45,6 +49,8 @@ class UnitState(NamedTuple):
         sample: `[U]`, sample that a compute unit works on.
         firing: `[U]`, its next firing, or the one that goes on.
         ends: `[U]`, cycle in which that ends; -1 where none goes on.
+        written: `[U]`, samples that a memory unit holds whole or held.
+        freed: `[U]`, those of them that all have read.
         turn_write: `[U]`, of the streams that a memory unit writes.
         turn_read: `[U]`, of those that it reads for.
         turn_port: `[U]`, of those that leave.
@@ -54,6 +60,8 @@ class UnitState(NamedTuple):
     sample: Longs
     firing: Longs
     ends: Longs
+    written: Longs
+    freed: Longs
     turn_write: Longs
     turn_read: Longs
     turn_port: Longs
@@ -105,7 +113,7 @@ class Calendar(NamedTuple):
     num_arrivals: Longs
     steps: Naturals
     num_steps: Longs
-    credits: Ints
+    credits: Naturals
     amounts: Longs
     num_credits: Longs
 
@@ -114,18 +122,20 @@ class Agenda(NamedTuple):
     """Who has to be looked at: all others are as they were when they could do nothing.
 
     Attributes:
-        actors: `[2 (U + channels)]`, units, and `U + c` for memory channel c.
+        actor: `[U]`, who acts for each unit: itself, or `U + c` for memory channel c.
+        actors: `[3, U + channels]`, by kind of unit.
         actor_listed: `[U + channels]`.
-        ports: `[2 U]`, units whose port may take a flit.
+        ports: `[U]`, units whose port may take a flit.
         port_listed: `[U]`.
         inputs: `[inputs]`, those of switches at which a flit is.
-        counts: `[4]`, entries of `actors`, `ports` and `inputs`, and the cycle in which the next
-            firing ends, or -1.
+        counts: `[6]`, entries of `actors` by kind, of `ports` and of `inputs`, and the cycle in
+            which the next firing ends, or -1.
     """
 
-    actors: Ints
+    actor: Naturals
+    actors: Naturals
     actor_listed: Bools
-    ports: Ints
+    ports: Naturals
     port_listed: Bools
     inputs: Naturals
     counts: Longs
@@ -155,8 +165,8 @@ class Play(NamedTuple):
     agenda: Agenda
 
 
-ACTORS, PORTS, INPUTS, NEXT_END = 0, 1, 2, 3
-"""Indices into `Agenda.counts`."""
+PORTS, INPUTS, NEXT_END = 3, 4, 5
+"""Indices into `Agenda.counts`, behind the kinds of units."""
 
 
 @inlined_njit
@@ -175,13 +185,20 @@ def entry_of(inputs: Naturals, flit: int) -> int:
 def fresh_streams(units: UnitArrays) -> StreamState:
     """Nothing has been made or sent."""
     streams, leaves = len(units.source), len(units.leaf)
+    needs = np.ones(leaves, np.int64)
+    for leaf in range(leaves):
+        u = units.leaf[leaf]
+        if units.kind[u] == COMPUTE:
+            needs[leaf] = -(-units.flits[units.stream_of[leaf]] // units.firings[u])
     return StreamState(
         np.zeros(streams, np.int64),
         np.zeros(streams, np.int64),
         np.zeros(streams, np.int64),
         np.zeros(streams, np.int64),
         np.zeros(streams, np.int64),
+        np.zeros(streams, np.int64),
         np.zeros(leaves, np.int64),
+        needs,
         np.zeros(leaves, np.int64),
         np.zeros(leaves, np.int64),
         np.zeros(leaves, np.int64),
@@ -196,6 +213,8 @@ def fresh_units(units: UnitArrays, mesh: MeshArrays) -> UnitState:
         np.zeros(count, np.int64),
         np.zeros(count, np.int64),
         np.full(count, -1, np.int64),
+        np.zeros(count, np.int64),
+        np.zeros(count, np.int64),
         np.zeros(count, np.int64),
         np.zeros(count, np.int64),
         np.zeros(count, np.int64),
@@ -233,30 +252,38 @@ def fresh_calendar(mesh: MeshArrays, trees: TreeArrays) -> Calendar:
         np.zeros(near, np.int64),
         np.zeros((near, 4 * len(mesh.inputs)), np.uint32),
         np.zeros(near, np.int64),
-        np.zeros((slots, leaves), np.int32),
+        np.zeros((slots, leaves), np.uint32),
         np.zeros((slots, leaves), np.int64),
         np.zeros(slots, np.int64),
     )
 
 
 @inner_njit
-def fresh_agenda(units: UnitArrays, mesh: MeshArrays) -> Agenda:
+def fresh_agenda(units: UnitArrays, mesh: MeshArrays, site: Ints) -> Agenda:
     """Everyone has to be looked at once."""
-    count, channels, inputs = len(units.kind), mesh.num_channels, len(mesh.position)
-    actors = np.zeros(2 * (count + channels), np.int32)
-    listed = np.zeros(count + channels, np.bool_)
-    num_actors = 0
-    for actor in range(count + channels):
-        if actor >= count or units.kind[actor] != IO:
-            actors[num_actors], listed[actor] = actor, True
-            num_actors += 1
+    count, channels = len(units.kind), mesh.num_channels
+    actor = np.zeros(count, np.uint32)
+    actors = np.zeros((3, count + channels), np.uint32)
+    counts = np.zeros(6, np.int64)
+    for u in range(count):
+        kind = units.kind[u]
+        if kind == IO:
+            actor[u] = count + mesh.channel[site[u]]
+        else:
+            actor[u] = u
+            actors[kind, counts[kind]] = u
+            counts[kind] += 1
+    for channel in range(channels):
+        actors[IO, channel] = count + channel
+    counts[IO], counts[NEXT_END] = channels, -1
     return Agenda(
+        actor,
         actors,
-        listed,
-        np.zeros(2 * count, np.int32),
+        np.ones(count + channels, np.bool_),
+        np.zeros(count, np.uint32),
         np.zeros(count, np.bool_),
-        np.zeros(inputs, np.uint32),
-        np.array([num_actors, 0, 0, -1], np.int64),
+        np.zeros(len(mesh.position), np.uint32),
+        counts,
     )
 
 
@@ -271,5 +298,5 @@ def fresh_play(arrays: UnitArrays, mesh: MeshArrays, trees: TreeArrays, site: In
         fresh_streams(arrays),
         fresh_units(arrays, mesh),
         fresh_calendar(mesh, trees),
-        fresh_agenda(arrays, mesh),
+        fresh_agenda(arrays, mesh, site),
     )

@@ -13,26 +13,25 @@ from mcm_hardware.families.fabric.measuring.laid_out import (
     MeshArrays,
     UnitArrays,
     lay_trees,
+    span,
 )
 from mcm_hardware.families.fabric.measuring.mesh_kernels import (
     Mesh,
     arrive,
+    arrive_from_links,
     fill_ports,
     fresh_mesh,
     switch,
 )
 from mcm_hardware.families.fabric.measuring.periods import is_known
 from mcm_hardware.families.fabric.measuring.play_state import (
-    ACTORS,
     NEXT_END,
-    PORTS,
-    Calendar,
     Play,
     fresh_play,
     fresh_queues,
 )
 from mcm_hardware.families.fabric.measuring.state_hash import hash_state
-from mcm_hardware.families.fabric.measuring.unit_kernels import act, wake_firings
+from mcm_hardware.families.fabric.measuring.unit_kernels import act, is_anyone_listed, wake_firings
 
 
 class Limits(NamedTuple):
@@ -103,7 +102,7 @@ def _play(
         arrive(play, now)
         wake_firings(play, now)
         ended = act(play, now)
-        fill_ports(play, switches, now)
+        entered = fill_ports(play, switches)
         moved = switch(play, switches, now)
         work += 1
         hops += moved
@@ -114,10 +113,10 @@ def _play(
                 first = _seen_before(play, switches, now, done, seen)
                 if first > 0 or is_known(ends, done, limits.enough):
                     return done, first, work
-        if moved > 0 or play.agenda.counts[ACTORS] > 0 or play.agenda.counts[PORTS] > 0:
+        if entered > 0 or moved > 0 or is_anyone_listed(play.agenda):
             now += 1
         else:
-            after = _next_change(play, now)
+            after = _next_change(play, switches, now)
             if after < 0:
                 return done, -1, work
             now = after
@@ -146,29 +145,26 @@ def _samples_ended(play: Play) -> int:
         if arrays.kind[u] == COMPUTE:
             ended = min(ended, play.units.sample[u])
             continue
-        for k in range(arrays.in_ptr[u], arrays.in_ptr[u + 1]):
+        for k in range(*span(arrays.in_ptr, u)):
             ended = min(ended, play.streams.read_sample[arrays.into[k]])
     return int(ended)
 
 
 @inlined_njit
-def _next_change(play: Play, now: int) -> int:
-    """The next cycle in which anything can happen, where nothing happens in between; -1 if none."""
-    soonest = play.agenda.counts[NEXT_END]
-    later = _next_in_calendar(play.calendar, now)
-    if later >= 0 and (soonest < 0 or later < soonest):
-        soonest = later
-    return soonest
+def _next_change(play: Play, switches: Mesh, now: int) -> int:
+    """The next cycle in which anything can happen, where nothing is on the agenda; -1 if none.
 
-
-@inlined_njit
-def _next_in_calendar(calendar: Calendar, now: int) -> int:
-    for after in range(1, len(calendar.num_credits) + 1):
-        if calendar.num_credits[(now + after) % len(calendar.num_credits)] > 0:
-            return now + after
+    Flits that only arrive behind others before that do so here.
+    """
+    calendar, soonest = play.calendar, play.agenda.counts[NEXT_END]
+    near, slots = len(calendar.num_steps), len(calendar.num_credits)
+    for after in range(now + 1, now + slots + 1):
+        if after == soonest or calendar.num_credits[after & (slots - 1)] > 0:
+            return after
         # Further round, slots of arrivals are those of cycles before.
-        slot = (now + after) % len(calendar.num_arrivals)
-        near = after <= len(calendar.num_arrivals)
-        if near and calendar.num_arrivals[slot] + calendar.num_steps[slot] > 0:
-            return now + after
-    return -1
+        if after <= now + near:
+            if calendar.num_arrivals[after & (near - 1)] > 0:
+                return after
+            if arrive_from_links(play, switches.queues.inputs, after):
+                return after
+    return soonest
