@@ -25,7 +25,7 @@ most of the time; the bound is reached after some eighty samples, and is several
 what periods are off by."""
 
 MOST_HOPS = 1_000_000_000
-"""Hops of flits in a play: some 40 seconds on one core, what the largest chips take."""
+"""Hops of flits in a play: some 20 seconds on one core, what the largest chips take."""
 
 FEWEST_ENDS = 5
 """Samples that a period without a repeat is read off."""

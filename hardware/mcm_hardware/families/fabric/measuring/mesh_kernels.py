@@ -162,7 +162,7 @@ def switch(play: Play, mesh: Mesh, now: int) -> int:
 
 @inlined_njit
 def arrive_from_links(play: Play, inputs: Naturals, now: int) -> bool:
-    """Flits are at inputs; those where there was none go on the agenda: whether any did."""
+    """Flits are at inputs. Those that had none go on the agenda: whether there are such."""
     calendar, agenda = play.calendar, play.agenda
     slot = now & (len(calendar.num_steps) - 1)
     before = listed = agenda.counts[INPUTS]

@@ -41,8 +41,9 @@ PART = 10
 """Graphs of a file of the collection."""
 
 MOST_HOPS = 25_000_000
-"""Hops of flits that are played for a label, about a second's on one core. Without a limit nearly
-all time went to long blocks whose state does not come back; they are not tested on anyway."""
+"""Hops of flits that are played for a label, about half a second's on one core. Without a limit
+nearly all time went to long blocks whose state does not come back; they are not tested on
+anyway."""
 
 _FEWEST, _MOST = 20, 2000
 """Evaluations of searches whose results are measured, between which they are drawn."""
