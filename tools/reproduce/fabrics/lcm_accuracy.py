@@ -74,6 +74,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path, help="data set, or folder of parts of one")
     parser.add_argument("--seeds", type=int, default=1, help="trainings of the network")
+    parser.add_argument("--more", type=int, default=None, help="add those from this seed on")
     parser.add_argument("--epochs", type=int, default=LearningSettings().epochs)
     parser.add_argument("--work", type=Path, default=None, help="folder for weights of folds")
     parser.add_argument("--random-split", action="store_true", help="one fold of it, too")
@@ -83,6 +84,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     use_one_thread()
     data = read(given.data)
     begin = time.process_time()
+    if given.more is not None:
+        add_trainings(data, given)
+        return 0
     found = {name: [made] for name, made in analytic_guesses(data).items()}
     found["ridge"] = [cross_fitted(data, ridge_guesses)]
     settings = LearningSettings(epochs=given.epochs)
@@ -124,6 +128,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         text = json.dumps(record, indent=1, sort_keys=True) + "\n"
         write_whole(given.output, text.encode())
     return 0
+
+
+def add_trainings(data: MappingData, given: argparse.Namespace) -> None:
+    """Adds rows of the network to a record, as its data and settings were."""
+    record = json.loads(given.output.read_text())
+    settings = LearningSettings(**record["settings"])
+    if record["learned"] != dataclasses.asdict(data.learned):
+        raise SystemExit(f"{given.output} is of other data")
+    models = FoldModels(data, settings, given.work or given.data.with_name("folds"))
+    for seed in range(given.more, given.seeds):
+        if len(record["rows"]["gnn"]) != seed:
+            raise SystemExit(f"{given.output} has {len(record['rows']['gnn'])} trainings")
+        found = network_guesses(models, data, seed)
+        record["rows"]["gnn"].append(dataclasses.asdict(figures(found, data.graphs)))
+        for origin in (RANDOM, FORMULA):
+            row = figures(*of_origin(found, data.graphs, origin))
+            record["by_origin"][ORIGINS[origin]]["gnn"].append(dataclasses.asdict(row))
+        text = json.dumps(record, indent=1, sort_keys=True) + "\n"
+        write_whole(given.output, text.encode())
 
 
 def mean_guesses(found: Sequence[Guesses]) -> Guesses:
