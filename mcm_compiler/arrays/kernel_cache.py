@@ -49,7 +49,7 @@ class KernelCache(caching.FunctionCache):
         plain: Any = super()
         fields = "".join(map(fields_told, getattr(sig, "args", sig)))
         content = _contents.digest(self._function)
-        return (*plain._index_key(sig, codegen), self._way, content, fields)
+        return (*plain._index_key(sig, codegen), self._way, (content, fields))
 
 
 class KernelFiles(caching.IndexDataCacheFile):
@@ -78,15 +78,14 @@ class KernelFiles(caching.IndexDataCacheFile):
         numba = cast("Any", self)
         name = self._name_of(key)
         numba._save_data(name, data)
-        kept: dict[Any, str] = numba._load_index()
-        if not kept and self._index.exists():
-            self._remove_all_but(name)
-        kept[key] = name
+        found: dict[Any, str] = numba._load_index()
+        outdated = not found and (self._folder / f"{self._base}.nbi").exists()
+        kept = {other: of for other, of in found.items() if not _replaces(key, other)} | {key: name}
         numba._save_index(kept)
-
-    @property
-    def _index(self) -> Path:
-        return self._folder / f"{self._base}.nbi"
+        if outdated:
+            self._remove_all_but(name)
+        for replaced in set(found.values()) - set(kept.values()):
+            (self._folder / replaced).unlink(missing_ok=True)
 
     def _name_of(self, key: Any) -> str:
         """One name for a key and a state of the source.
@@ -106,3 +105,14 @@ class KernelFiles(caching.IndexDataCacheFile):
         for path in self._folder.glob(f"{escape(self._base)}.*.nbc"):
             if path.name != name:
                 path.unlink(missing_ok=True)
+
+
+def _replaces(key: Any, other: Any) -> bool:
+    """Whether another key is what this one was before something changed, or this one itself.
+
+    All but the content is the same: types of arguments, processor, what is around the function and
+    the way of compiling, which a key of numba's own cache has none of.
+    """
+    (_, around), (_, others_around) = key[2], other[2]
+    same_way = len(other) == 3 or key[3] == other[3]
+    return key[:2] == other[:2] and around == others_around and same_way

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from numba.core.caching import IndexDataCacheFile
 
 from mcm_compiler.arrays.kernel_cache import KernelFiles
 
@@ -119,6 +120,12 @@ def test_what_has_changed_in_another_file_is_compiled(tmp_path: Path):
         assert before in CALLED
         (pack / "other.py").write_text(CALLED.replace(before, after))
         assert _run(ASK, tmp_path) == f"{told}\n", after
+    # Nothing of before is left.
+    assert len(list((tmp_path / "kept").rglob("*.nbc"))) == len(kept)
+
+
+def _key(kind: str, content: str = "") -> tuple[object, ...]:
+    return (kind, "processor", (content, "around"), "way", (content, "fields"))
 
 
 class _Reads(KernelFiles):
@@ -129,26 +136,43 @@ class _Reads(KernelFiles):
 
 
 def test_what_two_processes_write_at_once_is_never_mixed_up(tmp_path: Path):
-    KernelFiles(str(tmp_path), "pack.f-1.py311", 1).save("floats", "code for floats")
-    _Reads(str(tmp_path), "pack.f-1.py311", 1).save("integers", "code for integers")
+    KernelFiles(str(tmp_path), "pack.f-1.py311", 1).save(_key("floats"), "code for floats")
+    _Reads(str(tmp_path), "pack.f-1.py311", 1).save(_key("integers"), "code for integers")
     files = KernelFiles(str(tmp_path), "pack.f-1.py311", 1)
-    assert files.load("integers") == "code for integers"
-    assert files.load("floats") is None
-    files.save("floats", "code for floats")
-    assert files.load("integers") == "code for integers"
-    assert files.load("floats") == "code for floats"
+    assert files.load(_key("integers")) == "code for integers"
+    assert files.load(_key("floats")) is None
+    files.save(_key("floats"), "code for floats")
+    assert files.load(_key("integers")) == "code for integers"
+    assert files.load(_key("floats")) == "code for floats"
 
 
 def test_files_of_another_source_go_with_their_index(tmp_path: Path):
     base = "pack.f[1]-1.py311"
-    KernelFiles(str(tmp_path), base, 1).save("floats", "old")
-    KernelFiles(str(tmp_path), base, 1).save("integers", "old")
+    KernelFiles(str(tmp_path), base, 1).save(_key("floats"), "old")
+    KernelFiles(str(tmp_path), base, 1).save(_key("integers"), "old")
     other = KernelFiles(str(tmp_path), "pack.g-1.py311", 1)
-    other.save("floats", "of another function")
+    other.save(_key("floats"), "of another function")
     changed = KernelFiles(str(tmp_path), base, 2)
-    assert changed.load("floats") is None
-    changed.save("floats", "new")
-    assert changed.load("floats") == "new"
-    assert changed.load("integers") is None
-    assert other.load("floats") == "of another function"
+    assert changed.load(_key("floats")) is None
+    changed.save(_key("floats"), "new")
+    assert changed.load(_key("floats")) == "new"
+    assert changed.load(_key("integers")) is None
+    assert other.load(_key("floats")) == "of another function"
     assert len(list(tmp_path.glob("pack.f*.nbc"))) == 1
+
+
+def test_what_has_changed_takes_the_place_of_what_it_was(tmp_path: Path):
+    files = KernelFiles(str(tmp_path), "pack.f-1.py311", 1)
+    files.save(_key("floats", "before"), "before")
+    files.save(_key("integers", "before"), "others")
+    files.save(_key("floats", "after"), "after")
+    assert files.load(_key("floats", "before")) is None
+    assert files.load(_key("floats", "after")) == "after"
+    assert files.load(_key("integers", "before")) == "others"
+    assert len(list(tmp_path.glob("*.nbc"))) == 2
+
+
+def test_what_numba_kept_in_its_own_way_is_replaced(tmp_path: Path):
+    IndexDataCacheFile(str(tmp_path), "pack.f-1.py311", 1).save(_key("floats")[:3], "numba's")
+    KernelFiles(str(tmp_path), "pack.f-1.py311", 1).save(_key("floats"), "ours")
+    assert len(list(tmp_path.glob("*.nbc"))) == 1
