@@ -21,7 +21,7 @@ has to have another name. It is not one of the source, which may be written bett
 
 ENOUGH = 0.02
 """Error bound with which targets give plays up whose state has not repeated yet. Such plays take
-most of the time; the bound is reached after some eighty samples, and is several times as wide as
+most of the time; the bound is reached after some hundred samples, and is several times as wide as
 what periods are off by."""
 
 MOST_HOPS = 1_000_000_000
@@ -87,7 +87,7 @@ class FlitJudge:
 def period_of(ends: Longs, first: int) -> tuple[float, float]:
     """Cycles per sample, and by which share they may be wrong.
 
-    Where no state came back, the samples after a run-in are taken for the state that the fabric
+    Where no state came back, the second half of the samples is taken for the state that the fabric
     comes to; see `periods.cut_off_period`.
 
     Args:

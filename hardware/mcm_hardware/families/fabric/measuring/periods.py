@@ -8,27 +8,23 @@ from mcm_compiler.arrays.types import Longs
 FEWEST = 64
 """Samples before which no play is given up, however even it seems."""
 
-LOOKED_EVERY = 8
+LOOKED_EVERY = 16
 """Samples between two looks at how far the period may be off."""
-
-RUN_IN = 16
-"""Samples that are left out at least, or half of them, until the fabric is in step."""
 
 
 @lean_njit
 def cut_off_period(ends: Longs, count: int) -> tuple[float, float]:
-    """Cycles per sample after a run-in, and by which share they may be wrong.
+    """Cycles per sample of the second half of the samples, and by which share they may be wrong.
 
-    The run-in is a quarter of the samples, see also `RUN_IN`. Those after it end at `c + period k`
-    and up to s cycles away from that. If they always do, and the pattern that will come back ends
-    with a sample more or less, a longer play changes the period by at most `2 s`, and a sample,
-    over the samples after the run-in.
+    Samples end there at `c + period k` and up to s cycles away from that. If they always do, and
+    the pattern that will come back ends with a sample more or less, a longer play changes the
+    period by at most `2 s`, and a sample, over the samples of that half.
 
     Args:
         ends: cycle in which each sample ended.
         count: samples that have ended; at least 5.
     """
-    first = max(count // 4, min(count // 2, RUN_IN))
+    first = count // 2
     steps = count - 1 - first
     period = (ends[count - 1] - ends[first]) / steps
     low, high = 0.0, 0.0

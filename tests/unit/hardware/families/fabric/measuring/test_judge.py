@@ -132,20 +132,19 @@ def test_a_play_that_is_cut_off_says_how_wrong_it_may_be(most_samples: int) -> N
 
 def test_a_play_is_given_up_when_its_period_is_known_well_enough() -> None:
     """Where the exact judge goes on to a late repeat; others are measured as ever."""
-    aways: list[float] = []
+    given_up = 0
     for seed in range(100):
         fabric, problem, mappings = drawn([7, seed], 4)
         exact = JUDGE.measure(problem, fabric, mappings)
         found = FlitJudge(enough=ENOUGH).measure(problem, fabric, mappings)
         away = np.abs(found.period_cycles / exact.period_cycles - 1)
-        aways.extend(away[found.error > 0])
+        given_up += int(np.sum(found.error > 0))
         assert np.all(found.error <= ENOUGH)
         assert np.all(away <= found.error)
+        assert np.all(away <= 0.005)
         assert np.all(found.period_cycles >= JUDGE.bound_cycles(problem, fabric))
         assert np.array_equal(found.latency_cycles, exact.latency_cycles)
-    assert len(aways) >= 10
-    assert np.mean(np.array(aways) <= 0.005) >= 0.9
-    assert np.mean(aways) <= 0.002
+    assert given_up >= 3
 
 
 def test_a_play_ends_when_its_hops_are_spent() -> None:
