@@ -35,12 +35,12 @@ _R = TypeVar("_R")
 
 def entry_njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """A kernel that Python calls; without the interpreter's lock, and kept for later processes."""
-    return _kept(_compiled(function), "python")
+    return _kept(_compiled(function))
 
 
 def inner_njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """A kernel that only kernels call; a call from Python raises TypeError."""
-    return _kept(_inner(function), "kernels")
+    return _kept(_inner(function))
 
 
 def lean_njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -50,12 +50,12 @@ def lean_njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
         function: what to compile; the arrays that it is given belong to its caller. Slices of them
             are fine, new arrays are not: numba refuses to compile them.
     """
-    return _kept(_compiled(function, _nrt=False), "python, lean")
+    return _kept(_compiled(function, _nrt=False))
 
 
 def lean_inner_njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """`inner_njit` for a function that makes no array and returns none."""
-    return _kept(_inner(function, _nrt=False), "kernels, lean")
+    return _kept(_inner(function, _nrt=False))
 
 
 def inlined_njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -68,12 +68,13 @@ def inlined_njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
 def quotient_njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """`entry_njit` that divides as NumPy does: by zero it is infinite or NaN, raising nothing."""
-    return _kept(_compiled(function, error_model="numpy"), "python, quotients")
+    return _kept(_compiled(function, error_model="numpy"))
 
 
-def _kept(kernel: Callable[_P, _R], way: str) -> Callable[_P, _R]:
-    """Has numba keep what it compiles of a kernel."""
+def _kept(kernel: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Has numba keep what it compiles of a kernel, apart from what other options make of it."""
     dispatcher = cast("Any", kernel)
+    way = repr(sorted(dispatcher.targetoptions.items()))
     dispatcher._cache = KernelCache(dispatcher.py_func, way)
     return kernel
 

@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from lcm_study.fold_models import LAYOUT, FoldModels
@@ -74,17 +75,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path, help="data set, or folder of parts of one")
     parser.add_argument("--seeds", type=int, default=1, help="trainings of the network")
-    parser.add_argument("--more", type=int, default=None, help="add those from this seed on")
+    parser.add_argument("--more", action="store_true", help="add those that the output lacks")
     parser.add_argument("--epochs", type=int, default=LearningSettings().epochs)
     parser.add_argument("--work", type=Path, default=None, help="folder for weights of folds")
     parser.add_argument("--random-split", action="store_true", help="one fold of it, too")
     parser.add_argument("--turned", type=int, default=0, help="graphs that are turned by a half")
     parser.add_argument("--output", type=Path, default=None)
     given = parser.parse_args(argv)
+    if given.more and (given.output is None or not given.output.exists()):
+        parser.error("--more needs an --output that is there")
     use_one_thread()
     data = read(given.data)
     begin = time.process_time()
-    if given.more is not None:
+    if given.more:
         add_trainings(data, given)
         return 0
     found = {name: [made] for name, made in analytic_guesses(data).items()}
@@ -125,8 +128,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(f"turned by a half: {record.get('turned')}")
     print(f"error at the own optimum: {optimum}")
     if given.output is not None:
-        text = json.dumps(record, indent=1, sort_keys=True) + "\n"
-        write_whole(given.output, text.encode())
+        write_record(given.output, record)
     return 0
 
 
@@ -137,16 +139,18 @@ def add_trainings(data: MappingData, given: argparse.Namespace) -> None:
     if record["learned"] != dataclasses.asdict(data.learned):
         raise SystemExit(f"{given.output} is of other data")
     models = FoldModels(data, settings, given.work or given.data.with_name("folds"))
-    for seed in range(given.more, given.seeds):
-        if len(record["rows"]["gnn"]) != seed:
-            raise SystemExit(f"{given.output} has {len(record['rows']['gnn'])} trainings")
+    for seed in range(len(record["rows"]["gnn"]), given.seeds):
         found = network_guesses(models, data, seed)
         record["rows"]["gnn"].append(dataclasses.asdict(figures(found, data.graphs)))
         for origin in (RANDOM, FORMULA):
             row = figures(*of_origin(found, data.graphs, origin))
             record["by_origin"][ORIGINS[origin]]["gnn"].append(dataclasses.asdict(row))
-        text = json.dumps(record, indent=1, sort_keys=True) + "\n"
-        write_whole(given.output, text.encode())
+        write_record(given.output, record)
+
+
+def write_record(path: Path, record: dict[str, Any]) -> None:
+    """Writes all figures."""
+    write_whole(path, (json.dumps(record, indent=1, sort_keys=True) + "\n").encode())
 
 
 def mean_guesses(found: Sequence[Guesses]) -> Guesses:
