@@ -35,8 +35,15 @@ outer = kernels.{outer}(total)
 
 def _run(code: str, folder: Path) -> str:
     path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
+    # Without bytecode: it would not see that a file has changed within a second.
     return subprocess.run(
-        [sys.executable, "-P", "-c", f"import numpy as np\nvalues = np.array([1.0, 2.5])\n{code}"],
+        [
+            sys.executable,
+            "-B",
+            "-P",
+            "-c",
+            f"import numpy as np\nvalues = np.array([1.0, 2.5])\n{code}",
+        ],
         cwd=folder,
         env=os.environ | {"PYTHONPATH": path, "NUMBA_CACHE_DIR": str(folder / "kept")},
         capture_output=True,

@@ -35,7 +35,8 @@ def used(folder, name):
         "mcm_compiler.processes.kernels.folders.InstallationLocator,InTreeCacheLocator"
     )
     paths = os.pathsep.join([str(folder), clean.get("PYTHONPATH", "")])
-    run = [sys.executable, "-P", "-c", USE, name]
+    # Without bytecode: it would not see that a file has changed within a second.
+    run = [sys.executable, "-B", "-P", "-c", USE, name]
     environment = clean | {"PYTHONPATH": paths}
     done = subprocess.run(run, env=environment, capture_output=True, text=True, check=True)
     return int(done.stdout)
