@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -111,12 +113,62 @@ def test_the_published_measurements_are_what_the_judge_says() -> None:
         assert found.latency_cycles[0] == graph.latency_cycles[row]
 
 
+def test_records_of_accuracy_are_of_the_published_measurements() -> None:
+    known = load_data(REPRODUCE / "data" / "fabric_measurements.npz")
+    for name in ("accuracy", "ablations", "knowable"):
+        record = json.loads((REPRODUCE / "data" / f"lcm_{name}.json").read_text(encoding="utf-8"))
+        assert Learned(**record["learned"]) == known.learned
+        assert record["graphs"] <= len(known.graphs)
+
+
+@pytest.mark.parametrize("study", ["lcm_ablations", "lcm_knowable"])
+def test_pages_show_what_records_hold(
+    study: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(str(REPRODUCE / "fabrics"))
+    monkeypatch.delitem(sys.modules, "lcm_study", raising=False)
+    module = importlib.import_module(study)
+    shown = module.PAGE.read_text(encoding="utf-8")
+    page = tmp_path / "page.md"
+    page.write_text(re.sub(r"0\.\d\d\d", "?", shown), encoding="utf-8")
+    monkeypatch.setattr(module, "PAGE", page)
+    module.write_page(json.loads(module.RECORD.read_text(encoding="utf-8")))
+    written = page.read_text(encoding="utf-8")
+    begin, end = re.search(
+        r"<!-- begin (ablations|knowable) -->\n(.*)<!-- end \1", written, re.S
+    ).span(2)
+    assert "0." in written[begin:end]
+    assert written[begin:end] in shown
+
+
+def test_what_could_be_known_is_asked_of_exact_labels_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What has to be near the truth is, and what lacks a part of the physics is further off."""
+    monkeypatch.syspath_prepend(str(REPRODUCE / "fabrics"))
+    monkeypatch.delitem(sys.modules, "lcm_study", raising=False)
+    import lcm_knowable as study
+
+    data = load_data(REPRODUCE / "data" / "fabric_measurements.npz")
+    exact = [graph for graph in data.graphs if (graph.error == 0).all() and len(graph) > 8]
+    small = sorted(exact, key=lambda graph: graph.bound_cycles * graph.problem.num_units)[:3]
+    found = study.told(replace(data, graphs=tuple(small)), 3)
+    assert found["mappings"] == sum(map(len, small))
+    errors = {name: rows[0]["error"] for name, rows in found["rows"]["both"].items()}
+    assert set(errors) == set(study.names())
+    assert max(errors["turned by half"], errors["first 16 samples"]) < 0.02
+    assert errors["a hop takes a cycle more"] > 0.05
+    # A play of the same fabric that goes on to the end is the label.
+    label = study.played(study.FlitJudge(), data.fabric)(small[0])
+    np.testing.assert_array_equal(label, small[0].period_cycles)
+
+
 def test_a_half_turn_keeps_kinds_and_the_lengths_of_all_ways(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.syspath_prepend(str(REPRODUCE / "fabrics"))
     monkeypatch.delitem(sys.modules, "lcm_study", raising=False)
-    from lcm_accuracy import half_turn
+    from lcm_knowable import half_turn
 
     fabric = fabric_12()
     turned = half_turn(fabric)

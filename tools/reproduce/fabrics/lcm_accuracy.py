@@ -24,7 +24,7 @@ import numpy as np
 from lcm_study.fold_models import LAYOUT, FoldModels
 from lcm_study.tables import figures_table
 
-from mcm_compiler.arrays.types import Floats, Ints
+from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.fabrics.fabric import Fabric
 from mcm_compiler.contracts.fabrics.mappers import MapperRequest
 from mcm_compiler.contracts.fabrics.problem import Mappings
@@ -49,10 +49,9 @@ from mcm_passes.families.fabric.formulas.analytic import (
     RoundTrips,
     WireLength,
 )
-from mcm_passes.families.fabric.learning.collecting import MOST_HOPS
 from mcm_passes.families.fabric.learning.judged_figures import guesses, judged
 from mcm_passes.families.fabric.learning.prepared import PreparedGnn, prepared_gnn
-from mcm_passes.families.fabric.learning.seen_graphs import MOST_ERROR, exact
+from mcm_passes.families.fabric.learning.seen_graphs import exact
 
 FOLDS = 5
 PAPER = {"paper, heuristic": (0.406, 0.468), "paper, GNN": (0.193, 0.808)}
@@ -79,7 +78,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--epochs", type=int, default=LearningSettings().epochs)
     parser.add_argument("--work", type=Path, default=None, help="folder for weights of folds")
     parser.add_argument("--random-split", action="store_true", help="one fold of it, too")
-    parser.add_argument("--turned", type=int, default=0, help="graphs that are turned by a half")
     parser.add_argument("--output", type=Path, default=None)
     given = parser.parse_args(argv)
     if given.more and (given.output is None or not given.output.exists()):
@@ -119,13 +117,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         "by_origin": {name: _plain(some) for name, some in by_origin.items()},
         "cpu_s": round(time.process_time() - begin, 1),
     }
-    if given.turned:
-        record["turned"] = turned_labels(data, given.turned)
-        record["turned_graphs"] = given.turned
     print(table(rows))
     for origin, some in by_origin.items():
         print(f"of origin {origin}:\n{table(some)}")
-    print(f"turned by a half: {record.get('turned')}")
     print(f"error at the own optimum: {optimum}")
     if given.output is not None:
         write_record(given.output, record)
@@ -200,54 +194,7 @@ def of_origin(
 ) -> tuple[Guesses, list[MeasuredGraph]]:
     """Guesses and mappings of one origin: those that searches end in are nearly equal."""
     some = {k: found[k][graph.origin[exact(graph)] == origin] for k, graph in enumerate(graphs)}
-    return some, [_part(graph, graph.origin == origin) for graph in graphs]
-
-
-def turned_labels(data: MappingData, count: int) -> dict[str, dict[str, float]]:
-    """How far labels tell what a model could know, and not what chance decides.
-
-    A mapping that is turned by half a turn has all distances, loads and trees of before; only who
-    is served first, where several ask at once, differs. Its period as a guess of that of the
-    mapping: no model that sees distances and loads can be asked for more.
-
-    Args:
-        data: measured on a fabric that looks the same from either end.
-        count: graphs, drawn with the data's seed.
-
-    Returns:
-        Figures of all mappings, and of those of each origin.
-    """
-    fabric, judge = data.fabric, FlitJudge(most_hops=MOST_HOPS, enough=ENOUGH)
-    turned = half_turn(fabric)
-    chosen = np.random.default_rng(data.seed).permutation(len(data.graphs))[:count]
-    guessed: Guesses = {}
-    graphs: list[MeasuredGraph] = []
-    for k in chosen.tolist():
-        graph = _part(data.graphs[k], exact(data.graphs[k]))
-        mappings = Mappings(turned[graph.mappings.site], graph.mappings.turn)
-        found = judge.measure(graph.problem, fabric, mappings)
-        rows = found.error <= MOST_ERROR
-        guessed[len(graphs)] = found.period_cycles[rows]
-        graphs.append(_part(graph, rows))
-    told = {"all": figures(guessed, graphs)}
-    for origin in (RANDOM, FORMULA):
-        told[ORIGINS[origin]] = figures(*of_origin(guessed, graphs, origin))
-    return {name: dataclasses.asdict(one) for name, one in told.items()}
-
-
-def half_turn(fabric: Fabric) -> Ints:
-    """`[S]`, the site of the same kind on the opposite side of the middle of the mesh.
-
-    Raises:
-        ValueError: if there is none.
-    """
-    order = np.lexsort((fabric.switch, fabric.kind))
-    opposite = np.lexsort((fabric.num_switches - 1 - fabric.switch, fabric.kind))
-    turned = np.empty(fabric.num_sites, np.int32)
-    turned[order] = opposite
-    if np.any(fabric.switch + fabric.switch[turned] != fabric.num_switches - 1):
-        raise ValueError(f"{fabric.name} does not look the same from either end")
-    return turned
+    return some, [part(graph, graph.origin == origin) for graph in graphs]
 
 
 def _mean(periods: Floats) -> Floats:
@@ -325,11 +272,12 @@ def random_split(models: FoldModels, data: MappingData, seed: int) -> Figures:
         k: rng.permutation(len(graph)) < len(graph) // FOLDS for k, graph in enumerate(data.graphs)
     }
     weights = models.without_mappings(held, 0, seed)
-    tested = [_part(graph, held[k]) for k, graph in enumerate(data.graphs)]
+    tested = [part(graph, held[k]) for k, graph in enumerate(data.graphs)]
     return judged(guesses(_prepares(data, weights), tested), tested)
 
 
-def _part(graph: MeasuredGraph, rows: np.ndarray) -> MeasuredGraph:
+def part(graph: MeasuredGraph, rows: np.ndarray) -> MeasuredGraph:
+    """Some mappings of a graph."""
     labels = ("period_cycles", "latency_cycles", "error", "origin")
     chosen = {name: getattr(graph, name)[rows] for name in labels}
     mappings = Mappings(graph.mappings.site[rows], graph.mappings.turn[rows])
