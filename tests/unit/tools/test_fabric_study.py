@@ -22,6 +22,8 @@ from tests.generators.small_fabric import small_fabric
 REPRODUCE = Path(__file__).resolve().parents[3] / "tools" / "reproduce"
 ROWS = json.loads((REPRODUCE / "data" / "fabric_switches.json").read_text(encoding="utf-8"))["rows"]
 
+PAGES_WITH_PLOTS = ("results/fabrics.md", "explanation/learned-mapping.md")
+
 
 def test_the_record_holds_what_is_promised() -> None:
     """Latency without load equal, saturation within 5 %."""
@@ -139,6 +141,26 @@ def test_pages_show_what_records_hold(
     ).span(2)
     assert "0." in written[begin:end]
     assert written[begin:end] in shown
+
+
+def test_plots_are_there_and_draw_what_tables_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(REPRODUCE / "fabrics"))
+    monkeypatch.delitem(sys.modules, "lcm_study", raising=False)
+    import lcm_plots as study
+
+    docs = REPRODUCE.parents[1] / "docs"
+    pages = [(docs / page).read_text(encoding="utf-8") for page in PAGES_WITH_PLOTS]
+    for plot in study.PLOTS:
+        assert plot.read_bytes().startswith(b"\x89PNG")
+        assert any(f"images/{plot.name}" in page for page in pages)
+    panels = study.flow_panels(study.lcm_placers.recorded())
+    assert len(panels) == len(study.LIMITS)
+    for title, rows in panels.items():
+        (plain,) = [row for row in rows if title.endswith(f"over {row.flow}")]
+        assert plain.ratio == plain.low == plain.high == 1
+        for row in rows:
+            line = f"| {row.ratio:.3f} | {row.low:.3f} to {row.high:.3f} | {row.over_bound:.3f} |"
+            assert line in pages[0]
 
 
 def test_what_could_be_known_is_asked_of_exact_labels_alone(

@@ -220,7 +220,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     def keep(kind: str, name: str, rows: object, began: float) -> None:
         spent = time.process_time() - began
         record[kind][name] = rows
-        record.setdefault("cpu_s", {})[name] = round(spent, 1)
+        all_spent = record.setdefault("cpu_s", {})
+        all_spent[name] = round(all_spent.get(name, 0.0) + spent, 1)
         write_whole(given.output, (json.dumps(record, indent=1, sort_keys=True) + "\n").encode())
         print(f"{name}: {spent:.0f} CPU-s", flush=True)
 

@@ -264,13 +264,20 @@ def limit_table(rows: Sequence[dict[str, Any]], kind: str, limit: str) -> str:
     """The table of a limit, with how many cells it stands on."""
     there, flows = of_limit(rows, kind, limit)
     names = [flow.name for flow in flows]
-    # Coefficients that were fitted are no network.
-    able = [flow.name for flow in flows if _may_win(flow) and flow.learned is None]
-    plain = min(compared(there, names, names[0]), key=lambda r: (r.flow not in able, r.over_bound))
+    plain = best_plain(there, flows)
     base = BASE if BASE in names else names[0]
     shared = shared_cells(there, names)
     told = f"{len(shared)} cells: {len({b for b, _ in shared})} blocks, up to "
-    return f"{told}{1 + max(s for _, s in shared)} seeds\n\n{table(there, names, base, plain.flow)}"
+    return f"{told}{1 + max(s for _, s in shared)} seeds\n\n{table(there, names, base, plain)}"
+
+
+def best_plain(rows: Sequence[dict[str, Any]], flows: Sequence[Flow]) -> str:
+    """The best of the flows without a network that could be `auto`, on the cells that all share."""
+    names = [flow.name for flow in flows]
+    # Coefficients that were fitted are no network.
+    able = [flow.name for flow in flows if _may_win(flow) and flow.learned is None]
+    found = compared(rows, names, names[0])
+    return min(found, key=lambda r: (r.flow not in able, r.over_bound)).flow
 
 
 def _may_win(flow: Flow) -> bool:

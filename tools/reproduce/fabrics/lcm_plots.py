@@ -1,0 +1,195 @@
+"""Plots of the studies of fabrics, from their records.
+
+    pip install mcm-compiler[reproduce]
+    python tools/reproduce/fabrics/lcm_plots.py
+    python tools/reproduce/fabrics/lcm_plots.py --scatter DATA
+
+Flows and ablations are drawn from what is recorded. The scatter of guesses against measurements,
+of a data set such as `tools/reproduce/data/fabric_measurements.npz`, needs one training of each
+fold, as `lcm_accuracy.py` keeps them; those that are missing are made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import lcm_ablations
+import lcm_placers
+import numpy as np
+from lcm_accuracy import (
+    Guesses,
+    analytic_guesses,
+    cross_fitted,
+    network_guesses,
+    read,
+    ridge_guesses,
+)
+from lcm_study.flow_table import Compared, compared
+from lcm_study.fold_models import FoldModels
+
+from mcm_compiler.processes.one_thread import use_one_thread
+from mcm_models.mapping_model.data_set import RANDOM, MappingData
+from mcm_models.mapping_model.settings import LearningSettings
+from mcm_passes.families.fabric.learning.seen_graphs import exact
+
+IMAGES = Path(__file__).resolve().parents[3] / "docs" / "results" / "images"
+PLOTS = tuple(IMAGES / f"fabric_{name}.png" for name in ("flows", "ablations", "guesses"))
+"""What is written."""
+
+FORMULA, NETWORK = "tab:gray", "tab:blue"
+"""Colours of what has no network, and of what has one."""
+
+LIMITS = (("short", "1 s"), ("short", "10 s"), ("long", "10 s"))
+"""Kinds of blocks and limits that are drawn."""
+
+TICKS = (1.0, 1.1, 1.2, 1.4, 1.6, 1.8)
+"""Ratios of periods that are written at the axis."""
+
+SHOWN = ("heuristic", "round-trips", "ridge", "gnn")
+"""Models whose guesses are drawn."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Draws what is recorded, and the scatter where asked to."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--scatter", type=Path, metavar="DATA", help="data set, for guesses")
+    parser.add_argument("--work", type=Path, default=None, help="folder for weights of folds")
+    parser.add_argument("--seed", type=int, default=0, help="of the trainings that are drawn")
+    given = parser.parse_args(argv)
+    pyplot = plotting()
+    flows, ablations, guessed = PLOTS
+    draw_flows(pyplot, flow_panels(lcm_placers.recorded()), flows)
+    draw_ablations(pyplot, json.loads(lcm_ablations.RECORD.read_text()), ablations)
+    if given.scatter is not None:
+        use_one_thread()
+        data = read(given.scatter)
+        folder = given.work or given.scatter.with_name("folds")
+        draw_guesses(pyplot, data, guesses_of_all(data, folder, given.seed), guessed)
+    return 0
+
+
+def plotting() -> Any:
+    """The library that draws, which writes files alone."""
+    # An extra of its own, which type checks do without.
+    import matplotlib as mpl  # pyright: ignore[reportMissingImports]
+
+    mpl.use("Agg")
+    from matplotlib import pyplot  # pyright: ignore[reportMissingImports]
+
+    return pyplot
+
+
+def flow_panels(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Compared]]:
+    """By title, flows beside the best without a network, on the cells that all have been run on."""
+    panels: dict[str, list[Compared]] = {}
+    for kind, limit in LIMITS:
+        there, flows = lcm_placers.of_limit(rows, kind, limit)
+        if not there:
+            continue
+        names = [flow.name for flow in flows]
+        plain = lcm_placers.best_plain(there, flows)
+        panels[f"{limit}, {kind} blocks, over {plain}"] = compared(there, names, plain)
+    return panels
+
+
+def draw_flows(pyplot: Any, panels: Mapping[str, Sequence[Compared]], path: Path) -> None:
+    """A panel for each limit: ratios of periods with their 95 % intervals."""
+    learned = {flow.name for flow in lcm_placers.FLOWS if flow.learned}
+    heights = [len(rows) + 2 for rows in panels.values()]
+    figure, axes = pyplot.subplots(
+        len(panels),
+        1,
+        figsize=(7.5, 0.27 * sum(heights)),
+        height_ratios=heights,
+        sharex=True,
+        squeeze=False,
+        layout="constrained",
+    )
+    for panel, (title, rows) in zip(axes.flat, panels.items(), strict=True):
+        for place, row in enumerate(reversed(rows)):
+            colour = NETWORK if row.flow in learned else FORMULA
+            panel.plot([row.low, row.high], [place, place], color=colour, linewidth=1.5)
+            panel.plot([row.ratio], [place], "o", color=colour, markersize=4)
+        panel.set_yticks(range(len(rows)), [row.flow for row in reversed(rows)], fontsize=8)
+        panel.axvline(1.0, color="black", linewidth=0.6)
+        panel.set_title(title, fontsize=9)
+        panel.set_xscale("log")
+        panel.set_xticks(TICKS, [f"{tick:.1f}" for tick in TICKS])
+        panel.minorticks_off()
+    axes.flat[-1].set_xlabel("measured period, geometric mean over blocks; 95 % interval")
+    finish(pyplot, figure, path)
+
+
+def draw_ablations(pyplot: Any, record: Mapping[str, Any], path: Path) -> None:
+    """Errors and orders of networks that lack a part, and errors beyond the sizes learned from."""
+    rows = {name: record["rows"][name] for name in lcm_ablations.VARIANTS}
+    figure, axes = pyplot.subplots(1, 3, figsize=(11, 3.2), layout="constrained")
+    for panel, figure_of in zip(axes, ("error", "within"), strict=False):
+        draw_dots(panel, {name: [one[figure_of] for one in some] for name, some in rows.items()})
+    axes[0].set_title("error, five trainings", fontsize=9)
+    axes[1].set_title("order within a graph", fontsize=9)
+    axes[1].set_yticklabels([])
+    beyond = {
+        f"{model}, {sizes.split(',')[0]}": [one["error"] for one in some]
+        for sizes, models in record["sizes"].items()
+        for model, some in models.items()
+    }
+    draw_dots(axes[2], beyond)
+    axes[2].set_title("error on larger blocks than learned from", fontsize=9)
+    finish(pyplot, figure, path)
+
+
+def draw_dots(panel: Any, values: Mapping[str, Sequence[float]]) -> None:
+    """A line for each name, with a dot for each training and a bar at their mean."""
+    for place, found in enumerate(reversed(values.values())):
+        panel.plot(found, [place] * len(found), "o", color=NETWORK, alpha=0.4, markersize=4)
+        panel.plot([np.mean(found)], [place], "|", color="black", markersize=10)
+    panel.set_yticks(range(len(values)), list(reversed(values)), fontsize=8)
+    panel.grid(axis="x", linewidth=0.3)
+
+
+def guesses_of_all(data: MappingData, folder: Path, seed: int) -> dict[str, Guesses]:
+    """Of each model that is shown, guesses for graphs that it has not learned from."""
+    found = analytic_guesses(data)
+    found["ridge"] = cross_fitted(data, ridge_guesses)
+    found["gnn"] = network_guesses(FoldModels(data, LearningSettings(), folder), data, seed)
+    return {name: found[name] for name in SHOWN}
+
+
+def draw_guesses(pyplot: Any, data: MappingData, found: Mapping[str, Guesses], path: Path) -> None:
+    """A panel for each model: throughputs over the bound, guessed against measured."""
+    figure, axes = pyplot.subplots(
+        1, len(found), figsize=(3.1 * len(found), 3.3), sharey=True, layout="constrained"
+    )
+    bounds = [graph.bound_cycles for graph in data.graphs]
+    measured = [graph.period_cycles[exact(graph)] for graph in data.graphs]
+    drawn = np.concatenate([graph.origin[exact(graph)] == RANDOM for graph in data.graphs])
+    for panel, (name, guesses) in zip(axes, found.items(), strict=True):
+        x, y = (
+            np.concatenate([bound / some for bound, some in zip(bounds, periods, strict=True)])
+            for periods in (measured, [guesses[k] for k in range(len(bounds))])
+        )
+        for rows, colour, label in ((drawn, FORMULA, "drawn"), (~drawn, NETWORK, "searched")):
+            panel.scatter(x[rows], y[rows], s=3, alpha=0.35, linewidths=0, c=colour, label=label)
+        panel.plot([0, 1], [0, 1], color="black", linewidth=0.6)
+        panel.set_title(f"{name}: {np.mean(np.abs(x / y - 1)):.1%} off in the mean", fontsize=9)
+        panel.set_xlabel("measured, over the bound")
+    axes[0].set_ylabel("guessed, over the bound")
+    axes[0].legend(fontsize=8, markerscale=3)
+    finish(pyplot, figure, path)
+
+
+def finish(pyplot: Any, figure: Any, path: Path) -> None:
+    """Writes a figure; the same data gives the same bytes."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=80, metadata={"Software": None})
+    pyplot.close(figure)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
