@@ -117,30 +117,57 @@ def test_the_published_measurements_are_what_the_judge_says() -> None:
 
 def test_records_of_accuracy_are_of_the_published_measurements() -> None:
     known = load_data(REPRODUCE / "data" / "fabric_measurements.npz")
-    for name in ("accuracy", "ablations", "knowable"):
+    for name in ("accuracy", "ablations", "knowable", "physics"):
         record = json.loads((REPRODUCE / "data" / f"lcm_{name}.json").read_text(encoding="utf-8"))
         assert Learned(**record["learned"]) == known.learned
         assert record["graphs"] <= len(known.graphs)
 
 
-@pytest.mark.parametrize("study", ["lcm_ablations", "lcm_knowable"])
+@pytest.mark.parametrize("section", ["ablations", "knowable", "physics"])
 def test_pages_show_what_records_hold(
-    study: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    section: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.syspath_prepend(str(REPRODUCE / "fabrics"))
     monkeypatch.delitem(sys.modules, "lcm_study", raising=False)
-    module = importlib.import_module(study)
+    module = importlib.import_module(f"lcm_{section}")
     shown = module.PAGE.read_text(encoding="utf-8")
     page = tmp_path / "page.md"
     page.write_text(re.sub(r"0\.\d\d\d", "?", shown), encoding="utf-8")
     monkeypatch.setattr(module, "PAGE", page)
     module.write_page(json.loads(module.RECORD.read_text(encoding="utf-8")))
     written = page.read_text(encoding="utf-8")
-    begin, end = re.search(
-        r"<!-- begin (ablations|knowable) -->\n(.*)<!-- end \1", written, re.S
-    ).span(2)
-    assert "0." in written[begin:end]
-    assert written[begin:end] in shown
+    table = written.partition(f"<!-- begin {section} -->")[2].partition(f"<!-- end {section}")[0]
+    assert "0." in table
+    assert table in shown
+
+
+def test_an_effect_that_is_taken_away_leaves_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing taken away is the label; one number differs; multicast saves flits."""
+    monkeypatch.syspath_prepend(str(REPRODUCE / "fabrics"))
+    monkeypatch.delitem(sys.modules, "lcm_study", raising=False)
+    import lcm_physics as study
+
+    data = load_data(REPRODUCE / "data" / "fabric_measurements.npz")
+    exact = [graph for graph in data.graphs if (graph.error == 0).all()]
+    graph = min(exact, key=lambda graph: graph.bound_cycles * graph.problem.num_units)
+    case = study.Case(graph.problem, data.fabric, graph.mappings)
+    judge = FlitJudge(enough=ENOUGH)
+    played = {name: study.played(change(case), judge) for name, change in study.EFFECTS.items()}
+    nothing = played.pop("nothing")
+    np.testing.assert_array_equal(nothing.period, graph.period_cycles)
+    assert nothing.bound == graph.bound_cycles
+    assert (played.pop("multicast").period >= nothing.period).all()
+    assert (played["all but links and ports"].period <= 1.01 * nothing.period).all()
+    for name in played:
+        changed = study.EFFECTS[name](case)
+        differ = [
+            (field, name)
+            for one, other in ((case.problem, changed.problem), (case.fabric, changed.fabric))
+            for field in vars(one)
+            if not np.array_equal(getattr(one, field), getattr(other, field))
+        ]
+        expected = {"shared memory channels": 2, "all but links and ports": 9}.get(name, 1)
+        assert len(differ) == expected, differ
 
 
 def test_plots_are_there_and_draw_what_tables_say(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -138,6 +138,7 @@ def draw_ablations(pyplot: Any, record: Mapping[str, Any], path: Path) -> None:
         f"{model}, {sizes.split(',')[0]}": [one["error"] for one in some]
         for sizes, models in record["sizes"].items()
         for model, some in models.items()
+        if model in {"gnn", "ridge", "round-trips"}
     }
     draw_dots(axes[2], beyond)
     axes[2].set_title("error on larger blocks than learned from", fontsize=9)
