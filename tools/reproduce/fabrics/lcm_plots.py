@@ -84,7 +84,7 @@ def plotting() -> Any:
     return pyplot
 
 
-def flow_panels(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Compared]]:
+def flow_panels(rows: Sequence[dict[str, Any]]) -> dict[str, list[Compared]]:
     """By title, flows beside the best without a network, on the cells that all have been run on."""
     panels: dict[str, list[Compared]] = {}
     for kind, limit in LIMITS:
@@ -147,10 +147,11 @@ def draw_ablations(pyplot: Any, record: Mapping[str, Any], path: Path) -> None:
 
 def draw_dots(panel: Any, values: Mapping[str, Sequence[float]]) -> None:
     """A line for each name, with a dot for each training and a bar at their mean."""
-    for place, found in enumerate(reversed(values.values())):
+    upwards = list(values.items())[::-1]
+    for place, (_, found) in enumerate(upwards):
         panel.plot(found, [place] * len(found), "o", color=NETWORK, alpha=0.4, markersize=4)
         panel.plot([np.mean(found)], [place], "|", color="black", markersize=10)
-    panel.set_yticks(range(len(values)), list(reversed(values)), fontsize=8)
+    panel.set_yticks(range(len(upwards)), [name for name, _ in upwards], fontsize=8)
     panel.grid(axis="x", linewidth=0.3)
 
 
