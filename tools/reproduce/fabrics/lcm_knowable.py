@@ -17,9 +17,7 @@ Beside them stand formulas on the same mappings, and how long an answer takes.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
-import json
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -27,20 +25,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from lcm_accuracy import Guesses, figures, of_origin, part, read
+from lcm_accuracy import Guesses, figures, of_origin
+from lcm_study.played_again import drawn_graphs, run_study
 from lcm_study.tables import between_marks, figures_table
 
 from mcm_compiler.arrays.types import Floats, Ints
 from mcm_compiler.contracts.fabrics.fabric import Fabric
 from mcm_compiler.contracts.fabrics.problem import Mappings
-from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.whole_files import write_whole
 from mcm_hardware.families.fabric.description.builtin_fabrics import fabric_12
 from mcm_hardware.families.fabric.measuring.judge import ENOUGH, FlitJudge
 from mcm_models.mapping_model.data_set import FORMULA, RANDOM, MappingData, MeasuredGraph
 from mcm_passes.families.fabric.formulas.analytic import RoundTrips, WireLength
 from mcm_passes.families.fabric.learning.collecting import MOST_HOPS
-from mcm_passes.families.fabric.learning.seen_graphs import exact
 
 ROOT = Path(__file__).resolve().parents[3]
 RECORD = ROOT / "tools" / "reproduce" / "data" / "lcm_knowable.json"
@@ -124,9 +121,7 @@ def told(data: MappingData, count: int) -> dict[str, Any]:
     Returns:
         By kind of mapping and by name, figures; and by name milliseconds of CPU time of an answer.
     """
-    chosen = np.random.default_rng(data.seed).permutation(len(data.graphs))[:count]
-    graphs = [part(data.graphs[k], exact(data.graphs[k])) for k in chosen.tolist()]
-    graphs = [graph for graph in graphs if len(graph)]
+    graphs = drawn_graphs(data, count)
     mappings = sum(len(graph) for graph in graphs)
     rows: dict[str, dict[str, list[dict[str, float]]]] = {kind: {} for kind in KINDS}
     spent: dict[str, float] = {}
@@ -158,21 +153,7 @@ def write_page(record: dict[str, Any]) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Writes the record, or the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", type=Path, nargs="?", help="data set, or folder of parts of one")
-    parser.add_argument("--graphs", type=int, default=80)
-    parser.add_argument("--output", type=Path, default=RECORD)
-    parser.add_argument("--page", action="store_true", help="write the table, run nothing")
-    given = parser.parse_args(argv)
-    if given.page:
-        write_page(json.loads(given.output.read_text()))
-        return 0
-    if given.data is None:
-        parser.error("a data set is needed")
-    use_one_thread()
-    record = told(read(given.data), given.graphs)
-    write_whole(given.output, (json.dumps(record, indent=1, sort_keys=True) + "\n").encode())
-    return 0
+    return run_study(__doc__, RECORD, told, write_page, argv)
 
 
 if __name__ == "__main__":

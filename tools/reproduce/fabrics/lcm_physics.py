@@ -10,9 +10,7 @@ Formulas are asked about the fabric that is played, so that they know what was t
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
-import json
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,20 +18,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from lcm_accuracy import part, read
+from lcm_study.played_again import drawn_graphs, run_study
 from lcm_study.tables import between_marks
 
 from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.fabrics.fabric import IO, Fabric
 from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
-from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.whole_files import write_whole
 from mcm_hardware.families.fabric.measuring.judge import ENOUGH, FlitJudge
 from mcm_models.mapping_model.data_set import MappingData
 from mcm_models.mapping_model.figures import figures_of
 from mcm_passes.families.fabric.formulas.analytic import Busiest, Heuristic, RoundTrips, WireLength
 from mcm_passes.families.fabric.learning.collecting import MOST_HOPS
-from mcm_passes.families.fabric.learning.seen_graphs import exact
 
 ROOT = Path(__file__).resolve().parents[3]
 RECORD = ROOT / "tools" / "reproduce" / "data" / "lcm_physics.json"
@@ -172,9 +168,7 @@ def measured(data: MappingData, count: int) -> dict[str, Any]:
         count: graphs, drawn with the data's seed.
     """
     judge = FlitJudge(most_hops=MOST_HOPS, enough=ENOUGH)
-    chosen = np.random.default_rng(data.seed).permutation(len(data.graphs))[:count]
-    graphs = [part(data.graphs[k], exact(data.graphs[k])) for k in chosen.tolist()]
-    graphs = [graph for graph in graphs if len(graph)]
+    graphs = drawn_graphs(data, count)
     before = np.concatenate([graph.period_cycles for graph in graphs])
     rows: dict[str, Any] = {}
     for name, change in EFFECTS.items():
@@ -235,21 +229,7 @@ def write_page(record: dict[str, Any]) -> None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Writes the record, or the page."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("data", type=Path, nargs="?", help="data set, or folder of parts of one")
-    parser.add_argument("--graphs", type=int, default=60)
-    parser.add_argument("--output", type=Path, default=RECORD)
-    parser.add_argument("--page", action="store_true", help="write the table, run nothing")
-    given = parser.parse_args(argv)
-    if given.page:
-        write_page(json.loads(given.output.read_text()))
-        return 0
-    if given.data is None:
-        parser.error("a data set is needed")
-    use_one_thread()
-    record = measured(read(given.data), given.graphs)
-    write_whole(given.output, (json.dumps(record, indent=1, sort_keys=True) + "\n").encode())
-    return 0
+    return run_study(__doc__, RECORD, measured, write_page, argv)
 
 
 if __name__ == "__main__":
