@@ -196,12 +196,9 @@ def plot(data: Mapping[str, Any], path: Path) -> None:
     Raises:
         ImportError: without the extra `reproduce`.
     """
-    # An extra of its own, which type checks do without.
-    import matplotlib as mpl  # pyright: ignore[reportMissingImports]
+    from hier_study.pictures import drawing_library, save_picture
 
-    mpl.use("Agg")
-    from matplotlib import pyplot  # pyright: ignore[reportMissingImports]
-
+    pyplot = drawing_library()
     rows = [row for row in data["rows"] if row.get("latency_s") and "chips" not in row["option"]]
     x = [row["latency_s"] * 1e3 for row in rows]
     figure, panel = pyplot.subplots(figsize=(6.8, 3.6))
@@ -231,8 +228,7 @@ def plot(data: Mapping[str, Any], path: Path) -> None:
     panel.set_ylabel("inferences/s")
     panel.legend(fontsize=8)
     figure.tight_layout()
-    # No date and no version in the file, so that the same data gives the same bytes.
-    figure.savefig(path, dpi=80, metadata={"Software": None})
+    save_picture(figure, path)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from hier_study.pictures import drawing_library, save_picture
+
 from calibration_study.measurement import Samples
 from mcm_compiler.contracts.evaluation import ResultKind
 
@@ -16,12 +18,7 @@ def plot(drawn: Mapping[str, Samples], path: Path) -> None:
         drawn: samples by population and rule.
         path: a PNG file.
     """
-    # An extra of its own, which type checks do without.
-    import matplotlib as mpl  # pyright: ignore[reportMissingImports]
-
-    mpl.use("Agg")
-    from matplotlib import pyplot  # pyright: ignore[reportMissingImports]
-
+    pyplot = drawing_library()
     ran = {
         name: (samples, samples.results.kind == ResultKind.RUNS)
         for name, samples in drawn.items()
@@ -40,6 +37,4 @@ def plot(drawn: Mapping[str, Samples], path: Path) -> None:
         panel.set_xlabel("analytic period, us")
         panel.set_ylabel("judged period, us")
     figure.tight_layout()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # No date and no version in the file, so that the same data gives the same bytes.
-    figure.savefig(path, dpi=80, metadata={"Software": None})
+    save_picture(figure, path)

@@ -26,9 +26,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from lcm_accuracy import FOLDS, LAYOUT, Guesses, analytic_guesses, figures, read, ridge_guesses
+from lcm_accuracy import FOLDS, LAYOUT, Guesses, analytic_guesses, figures, ridge_guesses
 from lcm_large_blocks import ABOVE
 from lcm_large_blocks import OUT as LARGE_BLOCKS
+from lcm_study.graphs import read
 from lcm_study.tables import between_marks, figures_table
 
 from mcm_compiler.arrays.types import Floats

@@ -22,16 +22,15 @@ from typing import Any
 
 import numpy as np
 from lcm_study.fold_models import LAYOUT, FoldModels
+from lcm_study.graphs import part, read
 from lcm_study.tables import figures_table
 
 from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.fabrics.fabric import Fabric
 from mcm_compiler.contracts.fabrics.mappers import MapperRequest
-from mcm_compiler.contracts.fabrics.problem import Mappings
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.whole_files import write_whole
 from mcm_hardware.families.fabric.measuring.judge import ENOUGH, FlitJudge
-from mcm_models.mapping_model.data_files import load_data
 from mcm_models.mapping_model.data_set import (
     FORMULA,
     ORIGINS,
@@ -158,18 +157,6 @@ def mean_guesses(found: Sequence[Guesses]) -> Guesses:
     return {k: np.exp(np.mean([np.log(one[k]) for one in found], axis=0)) for k in found[0]}
 
 
-def read(path: Path) -> MappingData:
-    """A data set, or all parts of a collection as one."""
-    paths = sorted(path.glob("graphs-*.npz")) if path.is_dir() else [path]
-    if not paths:
-        raise SystemExit(f"{path} holds no parts of a collection")
-    parts = [load_data(part) for part in paths]
-    if any(part.learned != parts[0].learned for part in parts):
-        raise SystemExit("the parts are of several targets")
-    graphs = tuple(graph for part in parts for graph in part.graphs)
-    return dataclasses.replace(parts[0], graphs=graphs)
-
-
 def labels_of(data: MappingData) -> dict[str, float]:
     """What the labels are like: throughput over the bound, and what placement is worth."""
     labels = np.concatenate([g.bound_cycles / g.period_cycles for g in data.graphs])
@@ -280,14 +267,6 @@ def random_split(models: FoldModels, data: MappingData, seed: int) -> Figures:
     weights = models.without_mappings(held, 0, seed)
     tested = [part(graph, held[k]) for k, graph in enumerate(data.graphs)]
     return judged(guesses(_prepares(data, weights), tested), tested)
-
-
-def part(graph: MeasuredGraph, rows: np.ndarray) -> MeasuredGraph:
-    """Some mappings of a graph."""
-    labels = ("period_cycles", "latency_cycles", "error", "origin")
-    chosen = {name: getattr(graph, name)[rows] for name in labels}
-    mappings = Mappings(graph.mappings.site[rows], graph.mappings.turn[rows])
-    return dataclasses.replace(graph, mappings=mappings, **chosen)
 
 
 def _prepares(data: MappingData, weights: Weights) -> Callable[[MeasuredGraph], PreparedGnn]:

@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-from lcm_accuracy import labels_of, read
+from lcm_accuracy import labels_of
+from lcm_study.graphs import read
 
 from mcm_compiler.processes.whole_files import write_whole
 from mcm_models.mapping_model.data_files import save_data

@@ -26,7 +26,8 @@ from typing import Any
 
 import numpy as np
 from lcm_accuracy import Guesses, figures, of_origin
-from lcm_study.played_again import drawn_graphs, run_study
+from lcm_study.graphs import drawn_graphs
+from lcm_study.played_again import run_study
 from lcm_study.tables import between_marks, figures_table
 
 from mcm_compiler.arrays.types import Floats, Ints

@@ -14,11 +14,13 @@ import dataclasses
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from lcm_study.played_again import drawn_graphs, run_study
+from lcm_study.graphs import drawn_graphs
+from lcm_study.played_again import run_study
 from lcm_study.tables import between_marks
 
 from mcm_compiler.arrays.types import Floats
@@ -105,16 +107,7 @@ def without_multicast(case: Case) -> Case:
     return replace(case, problem=split, mappings=Mappings(mappings.site, turn))
 
 
-def without_any(case: Case) -> Case:
-    """Only work, ports and links are left, and the way of the first flit."""
-    for name, change in EFFECTS.items():
-        if name not in {"nothing", "multicast", "all but links and ports"}:
-            case = change(case)
-    return case
-
-
-EFFECTS: dict[str, Callable[[Case], Case]] = {
-    "nothing": lambda case: case,
+ADDED: dict[str, Callable[[Case], Case]] = {
     "windows of credits": on_fabric(window_flits=PLENTY),
     "cycles of a hop, but one": on_fabric(hop_cycles=1),
     "full FIFOs behind links": on_fabric(fifo_flits=DEEP),
@@ -123,8 +116,20 @@ EFFECTS: dict[str, Callable[[Case], Case]] = {
     "bank conflicts": on_fabric(banks=PLENTY),
     "full buffers between stages": without_full_buffers,
     "shared memory channels": without_shared_channels,
+}
+"""What takes time besides links and ports, and how it is taken away."""
+
+
+def without_all(case: Case) -> Case:
+    """Only work, ports and links are left, and the way of the first flit."""
+    return reduce(lambda left, change: change(left), ADDED.values(), case)
+
+
+EFFECTS: dict[str, Callable[[Case], Case]] = {
+    "nothing": lambda case: case,
+    **ADDED,
     "multicast": without_multicast,
-    "all but links and ports": without_any,
+    "all but links and ports": without_all,
 }
 """What is taken away, by name; the last one leaves multicast."""
 

@@ -26,11 +26,15 @@ from lcm_accuracy import (
     analytic_guesses,
     cross_fitted,
     network_guesses,
-    read,
     ridge_guesses,
 )
 from lcm_study.flow_table import Compared, compared
 from lcm_study.fold_models import FoldModels
+from lcm_study.graphs import read
+
+# What draws is shared by all studies.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from hier_study.pictures import drawing_library, save_picture
 
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_models.mapping_model.data_set import RANDOM, MappingData
@@ -61,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--work", type=Path, default=None, help="folder for weights of folds")
     parser.add_argument("--seed", type=int, default=0, help="of the trainings that are drawn")
     given = parser.parse_args(argv)
-    pyplot = plotting()
+    pyplot = drawing_library()
     flows, ablations, guessed = PLOTS
     draw_flows(pyplot, flow_panels(lcm_placers.recorded()), flows)
     draw_ablations(pyplot, json.loads(lcm_ablations.RECORD.read_text()), ablations)
@@ -71,17 +75,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         folder = given.work or given.scatter.with_name("folds")
         draw_guesses(pyplot, data, guesses_of_all(data, folder, given.seed), guessed)
     return 0
-
-
-def plotting() -> Any:
-    """The library that draws, which writes files alone."""
-    # An extra of its own, which type checks do without.
-    import matplotlib as mpl  # pyright: ignore[reportMissingImports]
-
-    mpl.use("Agg")
-    from matplotlib import pyplot  # pyright: ignore[reportMissingImports]
-
-    return pyplot
 
 
 def flow_panels(rows: Sequence[dict[str, Any]]) -> dict[str, list[Compared]]:
@@ -122,7 +115,7 @@ def draw_flows(pyplot: Any, panels: Mapping[str, Sequence[Compared]], path: Path
         panel.set_xticks(TICKS, [f"{tick:.1f}" for tick in TICKS])
         panel.minorticks_off()
     axes.flat[-1].set_xlabel("measured period, geometric mean over blocks; 95 % interval")
-    finish(pyplot, figure, path)
+    save_picture(figure, path)
 
 
 def draw_ablations(pyplot: Any, record: Mapping[str, Any], path: Path) -> None:
@@ -142,7 +135,7 @@ def draw_ablations(pyplot: Any, record: Mapping[str, Any], path: Path) -> None:
     }
     draw_dots(axes[2], beyond)
     axes[2].set_title("error on larger blocks than learned from", fontsize=9)
-    finish(pyplot, figure, path)
+    save_picture(figure, path)
 
 
 def draw_dots(panel: Any, values: Mapping[str, Sequence[float]]) -> None:
@@ -183,14 +176,7 @@ def draw_guesses(pyplot: Any, data: MappingData, found: Mapping[str, Guesses], p
         panel.set_xlabel("measured, over the bound")
     axes[0].set_ylabel("guessed, over the bound")
     axes[0].legend(fontsize=8, markerscale=3)
-    finish(pyplot, figure, path)
-
-
-def finish(pyplot: Any, figure: Any, path: Path) -> None:
-    """Writes a figure; the same data gives the same bytes."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=80, metadata={"Software": None})
-    pyplot.close(figure)
+    save_picture(figure, path)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hier_study.pictures import drawing_library, save_picture
+
 COLOURS = {
     "random": "tab:gray",
     "sa": "tab:brown",
@@ -29,12 +31,7 @@ def plot(panels: Sequence[tuple[str, Mapping[str, Any], Sequence[str]]], path: P
         panels: title, summary of a setting, and names of the methods to draw, of each panel.
         path: a PNG file.
     """
-    # An extra of its own, which type checks do without.
-    import matplotlib as mpl  # pyright: ignore[reportMissingImports]
-
-    mpl.use("Agg")
-    from matplotlib import pyplot  # pyright: ignore[reportMissingImports]
-
+    pyplot = drawing_library()
     columns = min(len(panels), 2)
     lines = -(-len(panels) // columns)
     figure, axes = pyplot.subplots(
@@ -46,10 +43,7 @@ def plot(panels: Sequence[tuple[str, Mapping[str, Any], Sequence[str]]], path: P
         _draw(panel, summary, methods)
         panel.set_title(title, fontsize=10)
     figure.tight_layout()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # No date and no version in the file, so that the same data gives the same bytes.
-    figure.savefig(path, dpi=80, metadata={"Software": None})
-    pyplot.close(figure)
+    save_picture(figure, path)
 
 
 def _draw(panel: Any, summary: Mapping[str, Any], methods: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Studies that play measured mappings again: which ones, and the command that all of them have."""
+"""The command of studies that play measured mappings again."""
 
 from __future__ import annotations
 
@@ -8,25 +8,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from lcm_accuracy import part, read
-
+from lcm_study.graphs import read
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.whole_files import write_whole
-from mcm_models.mapping_model.data_set import MappingData, MeasuredGraph
-from mcm_passes.families.fabric.learning.seen_graphs import exact
-
-
-def drawn_graphs(data: MappingData, count: int) -> list[MeasuredGraph]:
-    """Mappings with exact labels of some graphs, drawn with the data's seed.
-
-    Args:
-        data: measured mappings.
-        count: graphs that are drawn; those without an exact label are left out then.
-    """
-    chosen = np.random.default_rng(data.seed).permutation(len(data.graphs))[:count]
-    graphs = [part(data.graphs[k], exact(data.graphs[k])) for k in chosen.tolist()]
-    return [graph for graph in graphs if len(graph)]
+from mcm_models.mapping_model.data_set import MappingData
 
 
 def run_study(
