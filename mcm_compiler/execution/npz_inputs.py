@@ -35,8 +35,9 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an `.npz` file by name. Nothing in it is executed (no pickle).
 
     Raises:
-        CompileError: MCM-U020 if the file is missing, damaged, holds Python objects, arrays that
-            declare more than they hold, or more than `MAX_RUN_BYTES`.
+        CompileError: MCM-U020 if the file is missing, damaged, locked by a password, holds Python
+            objects, something other than arrays, arrays that declare more than they hold, or more
+            than `MAX_RUN_BYTES`.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -44,16 +45,7 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
         loaded = np.load(path, allow_pickle=False)
         with loaded:
             return {name: loaded[name] for name in loaded.files}
-    except (
-        OSError,
-        ValueError,
-        KeyError,
-        EOFError,
-        SyntaxError,
-        NotImplementedError,
-        zipfile.BadZipFile,
-        MemoryError,
-    ) as error:
+    except Exception as error:  # damaged archives and headers raise many types
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         if isinstance(error, zipfile.BadZipFile):
             reason = "it is not a whole .npz file"
@@ -71,7 +63,8 @@ def _check_sizes(archive: zipfile.ZipFile) -> None:
     """Reads headers alone, so that no file of a few bytes takes memory.
 
     Raises:
-        ValueError: if an array declares more bytes than its entry has, or all are too large.
+        ValueError: if an entry is no array, or declares more bytes than it has, or all are too
+            large.
     """
     total = 0
     for entry in archive.infolist():
@@ -79,7 +72,7 @@ def _check_sizes(archive: zipfile.ZipFile) -> None:
         if total > MAX_RUN_BYTES:
             raise ValueError(f"it holds more than {bytes_text(MAX_RUN_BYTES)}")
         if not entry.filename.endswith(".npy"):
-            continue
+            raise ValueError(f"its entry {quote(entry.filename)} is no .npy array")
         with archive.open(entry) as file:
             version = np.lib.format.read_magic(file)
             if version == (1, 0):

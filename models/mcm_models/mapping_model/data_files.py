@@ -132,8 +132,11 @@ def _read_arrays(content: bytes) -> Arrays:
                 raise ValueError(f"it holds more than {MAX_BYTES} bytes")
             if name in arrays:
                 raise ValueError(f"it holds {name} twice")
-            with archive.open(entry) as file:
-                arrays[name] = _read_array(cast("BinaryIO", file), entry.file_size)
+            try:
+                with archive.open(entry) as file:
+                    arrays[name] = _read_array(cast("BinaryIO", file), entry.file_size)
+            except Exception as error:  # damaged entries and headers raise many types
+                raise ValueError(str(error)) from error
     return arrays
 
 

@@ -101,6 +101,13 @@ def test_no_memory_is_taken_for_what_a_header_claims(tmp_path: Path) -> None:
     assert _code(tmp_path / "d") == "MCM-M054"
 
 
+def test_a_header_that_nobody_closes_is_told(tmp_path: Path) -> None:
+    save_data(tmp_path / "d", measured_data())
+    header = _npy(np.zeros(4)).replace(b"(4,), }", b"(4,),  ")
+    _rewritten(tmp_path / "d", "card.npy", header)
+    assert _code(tmp_path / "d") == "MCM-M054"
+
+
 def test_more_than_the_limit_is_refused_before_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
