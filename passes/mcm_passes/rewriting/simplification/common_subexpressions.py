@@ -12,7 +12,11 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.graph.constants import is_deterministic
-from mcm_passes.rewriting.simplification.replacing import complete_type, is_replaceable
+from mcm_passes.rewriting.simplification.replacing import (
+    complete_type,
+    is_overwritten,
+    is_replaceable,
+)
 
 _MAX_ATTRIBUTE_BYTES = 4096
 """Tensors as attributes are compared up to this size."""
@@ -35,6 +39,8 @@ def merge_common_subexpressions(graph: ir.Graph) -> int:
             continue
         first = first_of.setdefault(key, node)
         if first is node or not all(is_replaceable(value, graph) for value in node.outputs):
+            continue
+        if any(map(is_overwritten, (*first.outputs, *node.outputs))):
             continue
         for kept, value in zip(first.outputs, node.outputs, strict=True):
             complete_type(kept, value)

@@ -9,6 +9,7 @@ import onnx_ir as ir
 
 from mcm_compiler.graph.constants import is_deterministic, subgraphs
 from mcm_passes.rewriting.simplification.constant_evaluation import ConstantEvaluator
+from mcm_passes.rewriting.simplification.replacing import is_overwritten
 
 FREE_GROWTH_BYTES = 1 << 16
 """A result up to this size may be larger than what it is computed from."""
@@ -65,7 +66,7 @@ def fold_constants(model: ir.Model, max_bytes: int, keep_placeholders: bool) -> 
     An op stays if it is not deterministic or holds a subgraph, if a weight that it reads or its
     result is over `max_bytes`, of unknown shape, or of a 16-bit float type, if its result is a
     graph output or much larger than its operands (a dequantised or repeated weight), or if a
-    kernel that reorders its sums for initializers reads it.
+    kernel reads it that reorders its sums for initializers or writes over it.
 
     Args:
         model: changed in place.
@@ -128,7 +129,7 @@ def _foldable(graph: ir.Graph, max_bytes: int, keep_placeholders: bool) -> list[
             continue
         if sum(results) > max(FREE_GROWTH_BYTES, sum(size_of[v] for v in operands)):
             continue
-        if any(_feeds_prepacking(value) for value in sizes):
+        if any(_feeds_prepacking(value) or is_overwritten(value) for value in sizes):
             continue
         new = {v for v in operands if v.is_initializer()} - read
         new_bytes = sum(size_of[v] for v in new)

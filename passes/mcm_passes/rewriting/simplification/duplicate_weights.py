@@ -9,7 +9,7 @@ from collections.abc import Hashable
 import onnx_ir as ir
 
 from mcm_compiler.ir.rewriting.writer import release
-from mcm_passes.rewriting.simplification.replacing import is_replaceable
+from mcm_passes.rewriting.simplification.replacing import is_overwritten, is_replaceable
 
 
 def merge_duplicate_weights(graph: ir.Graph, max_bytes: int) -> int:
@@ -28,7 +28,7 @@ def merge_duplicate_weights(graph: ir.Graph, max_bytes: int) -> int:
         tensor = value.const_value
         if tensor is None or value.is_graph_input() or not is_replaceable(value, graph):
             continue
-        if tensor.dtype is not ir.DataType.STRING:
+        if tensor.dtype is not ir.DataType.STRING and not is_overwritten(value):
             alike[tensor.dtype, tuple(tensor.shape.numpy())].append((name, value, tensor))
     removed = 0
     for group in alike.values():

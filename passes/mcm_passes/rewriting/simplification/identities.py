@@ -6,6 +6,7 @@ import onnx_ir as ir
 
 from mcm_passes.rewriting.simplification.replacing import (
     complete_type,
+    is_overwritten,
     is_replaceable,
     rounds_at_boundaries,
 )
@@ -27,6 +28,8 @@ def remove_identities(graph: ir.Graph) -> int:
         source, result = node.inputs[0], node.outputs[0]
         if source is None or rounds_at_boundaries(source) or rounds_at_boundaries(result):
             continue
+        if is_overwritten(source) or is_overwritten(result):
+            continue  # of a weight onnxruntime makes a copy, or none: that stays as it is
         if is_replaceable(result, graph):
             complete_type(source, result)
             result.replace_all_uses_with(source)

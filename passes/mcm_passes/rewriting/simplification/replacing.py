@@ -6,6 +6,9 @@ import onnx_ir as ir
 
 _ROUNDED_AT_BOUNDARIES = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
 
+_RUNNING = (3, 4)
+"""Inputs of a `BatchNormalization` that are its running mean and variance."""
+
 
 def is_replaceable(value: ir.Value, graph: ir.Graph) -> bool:
     """Whether all uses of `value` can be given to another value of `graph`.
@@ -23,6 +26,21 @@ def rounds_at_boundaries(value: ir.Value) -> bool:
     a pair of casts that meet: a value there is rounded or not, depending on its neighbours.
     """
     return isinstance(value.type, ir.TensorType) and value.type.dtype in _ROUNDED_AT_BOUNDARIES
+
+
+def is_overwritten(value: ir.Value) -> bool:
+    """Whether onnxruntime writes over `value`, so that it must be no other value as well.
+
+    A `BatchNormalization` in training puts its running mean and variance where those before are,
+    also where these are weights.
+    """
+    return any(
+        use.idx in _RUNNING
+        and use.node.op_type == "BatchNormalization"
+        and use.node.domain in ("", "ai.onnx")
+        and use.node.attributes.get_int("training_mode", 0) != 0
+        for use in value.uses()
+    )
 
 
 def complete_type(kept: ir.Value, replaced: ir.Value) -> None:

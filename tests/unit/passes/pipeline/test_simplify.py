@@ -125,6 +125,31 @@ def test_sixteen_bit_identity_stays() -> None:
     assert op_types(after) == ["Sin", "Identity", "Cos"]
 
 
+TRAINED = """m (float[2,3,4] x) => (float[2,3,4] y)
+    <float[3] scale = {1,1,1}, float[3] bias = {0,0,0}, float[3] mean = {0,0,0}> { BODY
+    n, mean2, var2 = BatchNormalization <training_mode = 1> (x, scale, bias, MEAN, VAR)
+    y = Relu (n) }"""
+
+
+@pytest.mark.parametrize(
+    ("body", "mean", "variance"),
+    [
+        ("var = Constant <value = float[3] {1,1,1}> ()", "mean", "var"),
+        ("m = Identity (bias) var = Identity (scale)", "m", "var"),
+        ("m = Neg (x0) var = Constant <value = float[3] {1,1,1}> ()", "m", "var"),
+    ],
+)
+def test_what_a_normalisation_in_training_writes_over_is_no_other_weight(
+    body: str, mean: str, variance: str
+) -> None:
+    text = TRAINED.replace("BODY", body).replace("MEAN", mean).replace("VAR", variance)
+    if "x0" in body:  # the bias is the same op on the same input
+        text = text.replace("float[2,3,4] x)", "float[2,3,4] x, float[3] x0)")
+        text = text.replace("bias, m,", "b, m,").replace("m = Neg", "b = Neg (x0) m = Neg")
+    before, after = simplified(HEAD + text)
+    assert_same_outputs(before, after)
+
+
 def test_dead_nodes_and_weights_go_but_unread_inputs_stay() -> None:
     before, after = simplified(
         HEAD
