@@ -16,6 +16,7 @@ from mcm_compiler.graph.map_types import model_in_folder
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.ir.reading.importer import import_model, import_onnx, sort_nodes
 from mcm_compiler.ir.reading.opset_conversion import lower_opset
+from mcm_compiler.ir.reading.overruled_functions import drop_overruled_functions
 from mcm_compiler.ir.reading.sparse_weights import expand_sparse_weights
 
 
@@ -73,6 +74,7 @@ def read_raw_proto(path: Path) -> onnx.ModelProto:
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(path.read_bytes())
+        drop_overruled_functions(proto)
         lower_opset(proto)
         expand_sparse_weights(proto)
     except (OSError, DecodeError, ValueError, TypeError) as error:

@@ -351,4 +351,16 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         example="float64 numbers for an input of 32-bit floats",
         remedy="Save each array with the type and shape of its input.",
     ),
+    CatalogEntry(
+        "MCM-I053",
+        "function with the name of an op",
+        "A model-local function has the domain and name of an op that onnxruntime has in\n"
+        "the imported opset. ONNX leaves to the runtime which of the two a node means;\n"
+        "onnxruntime takes its own op, whatever the overload of the function is. So does\n"
+        "the compiler: the function is left out, and the chips run the op.",
+        example="a function Gelu of the domain com.microsoft, written into the file for other\n"
+        "runtimes",
+        remedy="Nothing has to be done if the op is what is meant; else give the function a\n"
+        "domain of its own.",
+    ),
 )

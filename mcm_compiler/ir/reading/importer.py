@@ -27,6 +27,7 @@ from mcm_compiler.ir.reading.external_data import check_tensors, external_files
 from mcm_compiler.ir.reading.function_calls import check_functions
 from mcm_compiler.ir.reading.op_schemas import check_ops
 from mcm_compiler.ir.reading.opset_conversion import lower_opset
+from mcm_compiler.ir.reading.overruled_functions import drop_overruled_functions
 from mcm_compiler.ir.reading.sparse_weights import expand_sparse_weights
 from mcm_compiler.ir.reading.text_fields import check_text
 from mcm_compiler.ir.reading.versions import check_versions
@@ -147,11 +148,14 @@ def import_model(
 
 
 def _take_opsets(model: ir.Model, proto: onnx.ModelProto) -> None:
-    """Has a model import the opsets of its proto, which has been checked and completed."""
+    """Has a model the opsets and functions of its proto, which has been checked and completed."""
     model.graph.opset_imports.update({e.domain: e.version for e in proto.opset_import})
     for function in proto.functions:
         own = model.functions[function.domain, function.name, function.overload]
         own.opset_imports.update({e.domain: e.version for e in function.opset_import})
+    called = {(f.domain, f.name, f.overload) for f in proto.functions}
+    for key in [key for key in model.functions if key not in called]:
+        del model.functions[key]
 
 
 def _check_proto(proto: onnx.ModelProto, *, renumber_only: bool = False) -> list[Diagnostic]:
@@ -169,6 +173,8 @@ def _check_proto(proto: onnx.ModelProto, *, renumber_only: bool = False) -> list
     """
     _raise_errors(check_text(proto))
     found = check_versions(proto)
+    if not any(fault.severity is Severity.ERROR for fault in found):
+        found += drop_overruled_functions(proto)
     _raise_errors([*found, *check_structure(proto.graph), *check_functions(proto)])
     _raise_errors(check_ops(proto) + check_declared_types(proto))
     found += lower_opset(proto, renumber_only=renumber_only)
