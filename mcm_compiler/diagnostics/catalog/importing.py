@@ -327,8 +327,9 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "shapes that onnxruntime contradicts",
         "The model declares, or onnx's inference finds, a static shape that nothing\n"
         "vouches for: of an op of another domain, of what data or a body decide, of STFT\n"
-        "without onesided. One run of the model in onnxruntime, within limits of memory and\n"
-        "work, came to another shape, and that is taken. Where it depends on data, the\n"
+        "without onesided, of a pool that rounds up, of a size that is scaled. One run of\n"
+        "the model in onnxruntime, within limits of memory and work, came to another shape,\n"
+        "and that is taken. Where it depends on data, the\n"
         "dimension is open in all emitted models and planned with the larger size; --input\n"
         "gives the run an input that is typical.",
         example="'frames' is [1, 513, 2] in onnxruntime and not [1, 257, 2] as declared",

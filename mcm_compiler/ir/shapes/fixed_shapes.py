@@ -6,6 +6,7 @@ import onnx_ir as ir
 
 from mcm_compiler.graph.constants import consumed_values, is_deterministic, subgraphs
 from mcm_compiler.graph.static_shapes import static_dims
+from mcm_compiler.ir.shapes.misestimated_ops import may_be_misestimated
 
 _SHAPED_BY_VALUES = {
     "AffineGrid": (1,), "BlackmanWindow": (0,), "CenterCropPad": (1,), "Col2Im": (1, 2),
@@ -29,10 +30,6 @@ _SHAPED_BY_DATA = frozenset(
     {"Compress", "ImageDecoder", "NonMaxSuppression", "NonZero", "StringSplit", "Unique"}
 )
 
-_MISESTIMATED = frozenset({"STFT"})
-"""Ops whose output onnx's inference gives another shape than onnxruntime computes (of onnx 1.23's
-own node tests these: STFT without `onesided`, which is 1 by default and is taken for 0)."""
-
 _DOMAINS = frozenset({"", "ai.onnx"})
 
 _OF_TENSORS = frozenset({ir.SequenceType, ir.OptionalType})
@@ -54,17 +51,18 @@ def doubtful_values(model: ir.Model) -> list[ir.Value]:
     """Values with a static shape that the rules of their ops do not vouch for, in graph order.
 
     It may be declared and false: of ops of other domains, of ops whose output shape follows from
-    data. It may be inferred and false: of `_MISESTIMATED` ops, and of what comes out of bodies,
-    sequences and optionals, which inference follows loosely. Only values that something reads, or
-    that are outputs.
+    data. It may be inferred and false: of ops that `may_be_misestimated`, and of what comes out of
+    bodies, sequences and optionals, which inference follows loosely. Only values that something
+    reads, or that are outputs.
     """
     shapes, values = _fixed(model)
     found: list[ir.Value] = []
     for node in model.graph:
-        if node.op_type not in _MISESTIMATED and values.issuperset(node.outputs):
+        misestimated = may_be_misestimated(node)
+        if not misestimated and values.issuperset(node.outputs):
             continue
         sure = (
-            node.op_type not in _MISESTIMATED
+            not misestimated
             and _regular(node)
             and values.issuperset(_shaping_inputs(node))
             and shapes.issuperset(consumed_values(node))
