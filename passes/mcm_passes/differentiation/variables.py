@@ -12,8 +12,8 @@ import onnx_ir as ir
 from mcm_compiler.contracts.zoo import SHAPE_ONLY, WEIGHTS_KEY
 from mcm_passes.differentiation.floats import FLOATS
 
-_STATISTICS = {"BatchNormalization": (3, 4)}
-"""Inputs that are measured, not learnt."""
+_NOT_LEARNT = {"BatchNormalization": (3, 4), "Resize": (1, 2), "Upsample": (1,)}
+"""Inputs that are measured, or that say what size the result has."""
 
 
 def chosen_variables(model: ir.Model, pattern: str) -> list[ir.Value]:
@@ -21,7 +21,8 @@ def chosen_variables(model: ir.Model, pattern: str) -> list[ir.Value]:
 
     These are initializers of floating point; in a model of shapes alone also what fills take the
     place of. Scalars count only where a pattern other than `*` names them, and statistics of
-    normalisation never: a constant such as an epsilon is an initializer, too.
+    normalisation and scales of a `Resize` never: a constant such as an epsilon is an initializer,
+    too.
 
     Args:
         model: the model.
@@ -40,7 +41,7 @@ def chosen_variables(model: ir.Model, pattern: str) -> list[ir.Value]:
         for value in weights
         if value.dtype in FLOATS
         and (pattern != "*" or _elements(value) > 1)
-        and not _is_statistic(value)
+        and not _is_not_learnt(value)
         and _chosen(value.name or "", pattern)
     ]
 
@@ -114,9 +115,9 @@ def _elements(value: ir.Value) -> int:
     return int(np.prod([int(dim) for dim in shape.numpy()], dtype=np.int64))
 
 
-def _is_statistic(value: ir.Value) -> bool:
+def _is_not_learnt(value: ir.Value) -> bool:
     return any(
-        use.idx in _STATISTICS.get(use.node.op_type, ()) and use.node.domain in ("", "ai.onnx")
+        use.idx in _NOT_LEARNT.get(use.node.op_type, ()) and use.node.domain in ("", "ai.onnx")
         for use in value.uses()
     )
 

@@ -31,6 +31,18 @@ def test_statistics_and_scalars_are_no_variables(model):
     assert names(chosen_variables(model, "*")) == ["scale", "shift"]
 
 
+def test_scales_of_a_resize_are_no_variables():
+    found = ir.from_onnx_text(
+        """<ir_version: 8, opset_import: ["" : 18]> graph (float[1,2,3] x) => (float[1,2,6] y)
+<float[3] roi = {0.0, 0.0, 0.0}, float[3] scales = {1.0, 1.0, 2.0}, float[2,1] w = {1.0, 2.0}> {
+    m = Mul(x, w)
+    y = Resize(m, roi, scales)
+}"""
+    )
+    assert names(chosen_variables(found, "*")) == ["w"]
+    assert names(chosen_variables(found, "scales")) == []
+
+
 @pytest.mark.parametrize(
     ("pattern", "expected"),
     [
