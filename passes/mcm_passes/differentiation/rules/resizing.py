@@ -123,7 +123,9 @@ class _Grid:
         place = ops.op("Mul", ops.op("Add", grid, one), half)
         if not self._aligned:
             place = ops.op("Sub", place, ops.like(place, 0.5))
-        place = self._inside(place, size)
+        if (self._mode, self._padding) != ("cubic", "border"):
+            # Of these onnxruntime brings each tap back, and not what lies between them.
+            place = self._inside(place, size)
         if self._mode == "nearest":
             return [self._weighed(ops.op("Round", place), None, size)]
         low = ops.op("Floor", place)

@@ -76,3 +76,33 @@ def test_between_places_of_a_grid(padding, mode, aligned):
     due = jax.grad(loss, argnums=(0, 1))(arrays["x"], arrays["grid"])
     for name, array in zip(("x", "grid"), due, strict=True):
         np.testing.assert_allclose(made[f"grad/{name}"], array, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("aligned", [0, 1])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_cubic_pieces_between_places_of_a_grid(padding, aligned):
+    # onnx's reference brings places back from beyond the border, onnxruntime only their taps.
+    rng = np.random.default_rng(7)
+    arrays = {
+        "x": rng.normal(size=(1, 1, 3, 4)).astype("f"),
+        "grid": rng.uniform(-1.4, 1.4, size=(1, 1, 6, 2)).astype("f"),
+        "f": rng.normal(size=(1, 1, 1, 6)).astype("f"),
+    }
+    text = SAMPLED.format(padding=padding, aligned=aligned).replace('"linear"', '"cubic"')
+    proto = onnx.parser.parse_model(text)
+    for index, node in enumerate(proto.graph.node):
+        node.name = f"n{index}"
+    model = ir.from_proto(onnx.shape_inference.infer_shapes(proto, data_prop=True))
+    append_gradients(model, "loss", ["x", "grid"])
+    run = onnxruntime_of(ir.to_proto(model))
+    made = run(arrays)
+    # The loss is linear in x.
+    np.testing.assert_allclose((made["grad/x"] * arrays["x"]).sum(), made["loss"], rtol=1e-4)
+    step = 2e-3
+    measured = np.zeros((1, 1, 6, 2))
+    for place in np.ndindex(measured.shape):
+        moved = np.zeros((1, 1, 6, 2), np.float32)
+        moved[place] = step
+        sides = [run(arrays | {"grid": arrays["grid"] + way * moved})["loss"] for way in (1, -1)]
+        measured[place] = (sides[0] - sides[1]) / (2 * step)
+    np.testing.assert_allclose(made["grad/grid"], measured, rtol=1e-2, atol=2e-2)
