@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from mcm_compiler.contracts.fabrics.fabric import Fabric
 from mcm_compiler.contracts.fabrics.problem import OP_KINDS
 from mcm_hardware.chip.kernel_work import formula_work
 from mcm_hardware.op_costs import (
@@ -34,7 +35,12 @@ PRODUCT, ATTENTION, ELEMENTWISE, REDUCTION, NORMALIZATION, SOFTMAX, WINDOW, MOVE
 )
 
 MOST = 2**40
-"""Where counts saturate; what is so large fits nowhere, and sums of it stay in 64 bits."""
+"""Where counts of elements saturate; what is so large fits nowhere, and sums of it stay in 64
+bits."""
+
+MOST_WORK = 2**50
+"""Where multiply-accumulates and lane operations saturate: loops fit whatever their trips are, and
+bounds count all of these. Thousands of samples of so much work stay in 64 bits of cycles."""
 
 _KINDS: dict[tuple[str, str], int] = {
     (domain, op_type): kind
@@ -97,14 +103,19 @@ class OpWork:
     @property
     def macs(self) -> int:
         """Multiply-accumulates."""
-        return min(sum(gemm.macs for gemm in self.gemms), MOST)
+        return min(sum(gemm.macs for gemm in self.gemms), MOST_WORK)
 
 
-def op_work(node: ir.Node) -> OpWork:
-    """Total: an op without a formula works on each element of its results once."""
+def op_work(node: ir.Node, fabric: Fabric) -> OpWork:
+    """Total: an op without a formula works on each element of its results once.
+
+    Args:
+        node: the op.
+        fabric: on which the slower one of two branches counts.
+    """
     made = min(sum(element_count(value) for value in node.outputs), MOST)
     if (node.domain, node.op_type) in CONTROL_FLOW:
-        macs, lane_ops = _body_work(node)
+        macs, lane_ops = _body_work(node, fabric)
         gemms = (_square(macs),) if macs else ()
         return OpWork(PRODUCT if macs else ELEMENTWISE, gemms, lane_ops + made, {})
     kind = _KINDS.get((node.domain, node.op_type), ELEMENTWISE)
@@ -116,7 +127,7 @@ def op_work(node: ir.Node) -> OpWork:
     gemms = tuple(gemm for gemm in work.gemms if gemm.macs > 0)
     if gemms:
         kind = PRODUCT
-    lane_ops = min(max(work.lane_ops, 0), MOST)
+    lane_ops = min(max(work.lane_ops, 0), MOST_WORK)
     if not gemms:
         lane_ops = max(lane_ops, made)
     return OpWork(kind, gemms, lane_ops, dict(work.reads))
@@ -139,25 +150,35 @@ def reads_in_place(node: ir.Node, indices_are_ready: bool) -> bool:
     return node.op_type in _READ_IN_ANY_ORDER
 
 
-def _body_work(node: ir.Node) -> tuple[int, int]:
+def _body_work(node: ir.Node, fabric: Fabric) -> tuple[int, int]:
     """Multiply-accumulates and lane operations of the bodies of a control-flow op."""
     bodies = bodies_of(node)
-    most = (0, 0)
-    for graph in bodies.graphs:
-        macs, lane_ops = 0, 0
-        for inner in graph:
-            if (inner.domain, inner.op_type) in CONTROL_FLOW:
-                more = _body_work(inner)
-            else:
-                work = op_work(inner)
-                more = (work.macs, work.lane_ops)
-            macs, lane_ops = macs + more[0], lane_ops + more[1]
-        most = max(most, (macs, lane_ops))
+    works = [_graph_work(graph, fabric) for graph in bodies.graphs]
+    # Of branches the one that takes longest, as cost models have it: it is no matter of products.
+    macs, lane_ops = max(works, key=lambda work: _cycles(*work, fabric), default=(0, 0))
     trips = min(bodies.trips, MAX_TRIPS)
-    return min(most[0] * trips, MOST), min(most[1] * trips, MOST)
+    return min(macs * trips, MOST_WORK), min(lane_ops * trips, MOST_WORK)
+
+
+def _graph_work(graph: ir.Graph, fabric: Fabric) -> tuple[int, int]:
+    """Those of a body that runs once."""
+    macs, lane_ops = 0, 0
+    for inner in graph:
+        if (inner.domain, inner.op_type) in CONTROL_FLOW:
+            more = _body_work(inner, fabric)
+        else:
+            work = op_work(inner, fabric)
+            more = (work.macs, work.lane_ops)
+        macs, lane_ops = macs + more[0], lane_ops + more[1]
+    return macs, lane_ops
+
+
+def _cycles(macs: int, lane_ops: int, fabric: Fabric) -> float:
+    """Of one compute unit."""
+    return macs / fabric.macs_per_cycle + lane_ops / fabric.lanes
 
 
 def _square(macs: int) -> Gemm:
     """One product with so much work, for work whose products are not known one by one."""
     side = max(round(macs ** (1 / 3)), 1)
-    return Gemm(1, side, side, max(macs // side**2, 1))
+    return Gemm(1, side, side, -(-macs // side**2))

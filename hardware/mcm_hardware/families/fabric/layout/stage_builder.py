@@ -14,6 +14,7 @@ from mcm_hardware.families.fabric.layout.op_work import (
     ATTENTION,
     ELEMENTWISE,
     MOST,
+    MOST_WORK,
     MOVEMENT,
     NORMALIZATION,
     PRODUCT,
@@ -118,7 +119,7 @@ class StageBuilder:
         others_ready = all(value in self._ready for value in values if value is not first)
         if reads_in_place(node, others_ready) and self._alias(node):
             return
-        work = op_work(node)
+        work = op_work(node, self._fabric)
         active = [value for value in values if value not in self._ready]
         host = max((self._stage_of(value) for value in active), default=INPUTS)
         made = sum(element_count(value) for value in node.outputs)
@@ -190,12 +191,12 @@ class StageBuilder:
         elif work.kind == ELEMENTWISE and stage.kind == REDUCTION and made > stage.out_elements:
             stage.kind = NORMALIZATION  # what is reduced and then applied to all elements again
         stage.whole_rows |= work.kind == SOFTMAX and stage.macs > 0
-        stage.lane_ops = min(stage.lane_ops + work.lane_ops, MOST)
+        stage.lane_ops = min(stage.lane_ops + work.lane_ops, MOST_WORK)
         stage.out_elements = max(stage.out_elements, min(made, MOST))
         if work.gemms:
             main = max(work.gemms, key=lambda gemm: gemm.macs)
             first = stage.macs == 0
-            stage.macs = min(stage.macs + work.macs, MOST)
+            stage.macs = min(stage.macs + work.macs, MOST_WORK)
             if not first:
                 return
             rows, cols = max(main.m, 1), max(main.n, 1)

@@ -17,7 +17,10 @@ from mcm_compiler.contracts.fabrics.target import UnitChoice
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_hardware.families.fabric.description.builtin_fabrics import fabric_12, fabric_16, fabric_20
+from mcm_hardware.families.fabric.fabric_chip import chip_of
+from mcm_hardware.families.fabric.fabric_costs import fabric_costs
 from mcm_hardware.families.fabric.layout.subgraph_layout import mapping_problem
+from mcm_hardware.tensors.storage_widths import StorageWidths
 from mcm_models.blocks.families import ffn_block, mlp_block
 from mcm_models.blocks.random_blocks import FAMILIES, random_block
 from mcm_models.zoo.bert import Bert
@@ -208,6 +211,38 @@ def test_control_flow_is_work_of_its_bodies() -> None:
     model, _ = import_model(_parsed(body), "branches")
     problem = _lowered(model, fabric_12(), UnitChoice(1))
     assert (problem.firings * problem.cycles).max() >= 64**3 / 256
+
+
+def _work(problem: MappingProblem) -> int:
+    """Cycles of all compute units together, per sample."""
+    return int((problem.firings * problem.cycles).sum())
+
+
+def test_of_two_branches_the_slower_one_counts() -> None:
+    # The first has more products, the other takes longer: 300 exponentials of each element.
+    steps = "".join(f"e{k + 1} = Exp(e{k}) " for k in range(300))
+    for taken in ("then", "else"):
+        other = "else" if taken == "then" else "then"
+        body = f"""g (float[64,64] x, bool c) => (float[64,64] y)
+        {{ y = If (c) <{other}_branch = t () => (float[64,64] u) {{ u = MatMul(x, x) }},
+                       {taken}_branch = e () => (float[64,64] e300)
+                       {{ e0 = Relu(x) {steps} }}> }}"""
+        model, _ = import_model(_parsed(body), "branches")
+        fabric = fabric_12()
+        costs = fabric_costs(chip_of(fabric, StorageWidths({}))).searched
+        priced = sum(costs.node_cost(node).seconds for node in model.graph)
+        cycles = priced * fabric.clock_hz * len(fabric.of_kind(COMPUTE))
+        assert _work(_lowered(model, fabric)) >= cycles * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("trips", [1, 10**5, 10**7])
+def test_no_loop_is_too_long_to_be_counted(trips: int) -> None:
+    body = f"""g (float[256,256] x) => (float[256,256] y) <int64 n = {{{trips}}}>
+    {{ y = Loop (n, , x) <body = b (int64 i, bool k, float[256,256] s) => (bool m, float[256,256] r)
+      {{ m = Identity(k) r = MatMul(s, s) }}> }}"""
+    model, _ = import_model(_parsed(body), "long")
+    fabric = fabric_12()
+    assert _work(_lowered(model, fabric)) >= trips * 256**3 / fabric.macs_per_cycle
 
 
 def test_everything_ends_on_a_site() -> None:
