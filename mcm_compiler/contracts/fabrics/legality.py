@@ -12,9 +12,13 @@ from mcm_compiler.contracts.fabrics.problem import OP_KINDS, MappingProblem, Map
 def faults_of_mapping(problem: MappingProblem, fabric: Fabric, mappings: Mappings) -> list[str]:
     """Why mappings are not legal: one sentence each; empty where all are.
 
-    Every unit has a site of its own, of its kind; every stream turns one way or the other.
+    Every unit has a site of its own, of its kind; every stream turns one way or the other. Both are
+    whole numbers.
     """
     site, turn = mappings.site, mappings.turn
+    for name, array in (("sites", site), ("turns", turn)):
+        if array.dtype.kind not in "iu":
+            return [f"{name} are of the type {array.dtype}, and have to be whole numbers"]
     if site.shape != (len(site), problem.num_units):
         return [f"sites have the shape {site.shape}, and there are {problem.num_units} units"]
     if turn.shape != (len(site), problem.num_streams):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import onnx_ir as ir
@@ -18,7 +18,7 @@ from mcm_compiler.contracts.fabrics.models import (
     LearnedMappingModel,
     MappingModel,
 )
-from mcm_compiler.contracts.fabrics.problem import MappingProblem, same_problem
+from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings, same_problem
 from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS, MappedChip, MapsChips, UnitChoice
 from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.target import ChipModel
@@ -51,7 +51,8 @@ class MapChips(Pass):
         Raises:
             CompileError: MCM-M020 where a mapper or a mapping model is asked for, and chips are no
                 fabrics; MCM-M001 to MCM-M005 for subgraphs that do not fit; MCM-M022 and MCM-M023
-                for components that break their contracts; MCM-U001 to MCM-U003 for their names.
+                for components that break their contracts; MCM-M029 for a chip that takes too long
+                to be measured; MCM-U001 to MCM-U003 for names of components.
         """
         target, options = context.target, context.options
         if not isinstance(target, MapsChips):
@@ -148,6 +149,9 @@ class _Search:
         _check_answer(answer, problem, self._target, self._mapper.name)
         # What a mapper says of its mapping is not taken for granted, what the judge said is.
         measured = judge.measure(problem, fabric, answer.mapping)
+        figures = (measured.period_cycles[0], measured.latency_cycles[0])
+        if not np.isfinite(figures).all():
+            raise CompileError(_never_seen(chip, problem))
         return MappedChip(
             chip=chip,
             problem=problem,
@@ -170,20 +174,13 @@ def _hops_of_a_play(problem: MappingProblem, fabric: Fabric) -> float:
     return PLAYED * max(flits, 1) * ((fabric.rows + fabric.cols) / 3 + 1)
 
 
-def _check_answer(
-    answer: MapperAnswer, problem: MappingProblem, target: MapsChips, mapper: str
-) -> None:
-    """Whether a mapper gave one legal mapping.
+def _check_answer(answer: object, problem: MappingProblem, target: MapsChips, mapper: str) -> None:
+    """Whether a mapper gave one legal mapping; a plug-in's may give anything.
 
     Raises:
         CompileError: MCM-M022.
     """
-    mapping = answer.mapping
-    faults = (
-        [f"it gives {len(mapping)} mappings instead of one"]
-        if np.ndim(mapping.site) != 2 or len(mapping) != 1
-        else faults_of_mapping(problem, target.fabric, mapping)
-    )
+    faults = _faults_of_answer(answer, problem, target.fabric)
     if faults:
         raise CompileError(
             Diagnostic(
@@ -195,6 +192,21 @@ def _check_answer(
         )
 
 
+def _faults_of_answer(answer: object, problem: MappingProblem, fabric: Fabric) -> list[str]:
+    """Why an answer is not one legal mapping: one sentence each."""
+    if not isinstance(answer, MapperAnswer):
+        return [f"it gives {type(answer).__name__} instead of a MapperAnswer"]
+    mapping = cast("Any", answer).mapping
+    if not isinstance(mapping, Mappings):
+        return [f"it gives {type(mapping).__name__} instead of Mappings"]
+    for name, array in (("sites", mapping.site), ("turns", mapping.turn)):
+        if not isinstance(cast("Any", array), np.ndarray):
+            return [f"{name} are {type(array).__name__}, no array"]
+    if mapping.site.ndim != 2 or len(mapping) != 1:
+        return [f"sites have the shape {mapping.site.shape}, and one mapping is one row"]
+    return faults_of_mapping(problem, fabric, mapping)
+
+
 def _no_fabrics(target: str, options: CompileOptions) -> Diagnostic:
     given = {"--mapper": options.mapper, "--mapping-model": options.mapping_model}
     named = " and ".join(name for name, value in given.items() if value is not None)
@@ -203,6 +215,21 @@ def _no_fabrics(target: str, options: CompileOptions) -> Diagnostic:
         f"{named} is given, and the chips of {quote(target)} are no fabrics",
         at=f"target {quote(target)}",
         hint="leave it out, or take a target whose chips are, such as fabric-16 or mcm36-fabric",
+    )
+
+
+def _never_seen(chip: int, problem: MappingProblem) -> Diagnostic:
+    largest = int(np.argmax(problem.flits))
+    reader = int(problem.leaf[problem.leaf_ptr[largest]])
+    stage = problem.stages[int(problem.stage[reader])]
+    return Diagnostic(
+        "MCM-M029",
+        "no inference leaves the chip as long as flits are played, so that nothing is known of its "
+        f"period; the largest stream, into {quote(stage)}, has {problem.flits[largest]:,} flits "
+        "per inference",
+        at=f"chip {chip}",
+        hint="split the model over more chips, or make its largest tensors, or the trips of its "
+        "loops, smaller",
     )
 
 

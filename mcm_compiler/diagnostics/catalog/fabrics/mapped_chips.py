@@ -83,4 +83,15 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         example="a folder of an earlier release",
         remedy="Compile again, or check the folder with the release that made it.",
     ),
+    CatalogEntry(
+        "MCM-M029",
+        "a chip that is too slow to be measured",
+        "A mapping is measured by playing flits: a billion hops, or four million cycles in which\n"
+        "anything happens, at most. Where not one inference has left the chip by then, nothing is\n"
+        "known of its period. The message names the largest of its streams; products read their\n"
+        "operands once for each tile of results, so that long loops have the most flits.",
+        example="a Loop with 10,000 trips around a product of 1000 x 1000, on one fabric-12",
+        remedy="Split the model over more chips, such as with --target mcm36-fabric, or make its\n"
+        "tensors or the trips of its loops smaller.",
+    ),
 )

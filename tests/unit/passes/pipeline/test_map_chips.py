@@ -42,6 +42,18 @@ class Drawn:
             best = drawn
         if self.wrong == "rank":
             best = replace(best, site=best.site[0], turn=best.turn[0])
+        if self.wrong == "number":
+            best = replace(best, turn=best.turn[0, 0])
+        if self.wrong == "whole":
+            best = replace(best, site=best.site.astype(float))
+        if self.wrong == "turn":
+            best = replace(best, turn=best.turn.astype(bool))
+        if self.wrong == "lists":
+            best = replace(best, site=best.site.tolist())
+        if self.wrong == "none":
+            best = None
+        if self.wrong == "nothing":
+            return None
         return MapperAnswer(best, "drawn", 0, len(drawn), 1.0)
 
 
@@ -193,10 +205,25 @@ def test_a_lowering_that_could_stand_still_is_refused():
     assert codes(FakeFabrics(changes={"three": {"leaf": leaf}})) == ["MCM-M023"]
 
 
-@pytest.mark.parametrize("wrong", ["site", "count", "rank"])
+@pytest.mark.parametrize(
+    "wrong",
+    ["site", "count", "rank", "number", "whole", "turn", "lists", "none", "nothing"],
+)
 def test_a_mapper_that_breaks_its_contract_is_named(wrong):
     options = replace(ASKED, mapper=f"drawn{{wrong={wrong}}}")
     assert codes(FakeFabrics(), options) == ["MCM-M022"]
+
+
+def test_a_chip_that_no_inference_leaves_while_flits_are_played_is_told():
+    class Slow(FakeFabrics):
+        def mapping_judge(self, most_hops=None):
+            return FlitJudge(most_hops=5)
+
+    with pytest.raises(CompileError) as caught:
+        run(Slow())
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.at) == ("MCM-M029", "chip 0")
+    assert "'one in', has 32 flits" in found.message
 
 
 def test_unknown_names_are_told():

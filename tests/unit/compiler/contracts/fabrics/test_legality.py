@@ -148,3 +148,13 @@ def test_batches_are_taken_apart_and_put_together() -> None:
     assert np.array_equal(again.site, batch.site)
     assert np.array_equal(again.turn, batch.turn)
     assert {COMPUTE, MEMORY, IO} == set(fabric.kind.tolist())
+
+
+@pytest.mark.parametrize(("name", "kind"), [("site", "float64"), ("turn", "bool")])
+def test_what_is_no_whole_number_is_told(name: str, kind: str) -> None:
+    problem, fabric = small_problem(), small_fabric()
+    drawn = legal_mappings(problem, fabric, 1, np.random.default_rng(0))
+    wrong = replace(drawn, **{name: getattr(drawn, name).astype(kind)})
+    (fault,) = faults_of_mapping(problem, fabric, wrong)
+    assert f"{name}s are of the type {kind}" in fault
+    assert faults_of_mapping(problem, fabric, replace(drawn, site=drawn.site.astype("u1"))) == []
