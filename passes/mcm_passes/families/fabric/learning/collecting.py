@@ -128,7 +128,7 @@ def collect(
         path = folder / f"graphs-{begin:05}.npz"
         if path.exists():
             part = load_data(path)
-            check_same(part, learned, path)
+            check_same(part, target, path)
             if part.seed != seed or len(part.graphs) != end - begin:
                 raise _other(path, f"it has {len(part.graphs)} graphs of the seed {part.seed}")
         else:
@@ -140,14 +140,20 @@ def collect(
     return MappingData(learned, target.fabric, tuple(graphs), seed)
 
 
-def check_same(data: MappingData, learned: Learned, path: Path) -> None:
-    """Refuses data of another target.
+def check_same(data: MappingData, target: MapsChips, path: Path) -> None:
+    """Refuses data of another target; also of another size of fabric, on which sites differ.
 
     Raises:
         CompileError: MCM-M057.
     """
+    learned = learned_of(target)
     if data.learned != learned:
         raise _other(path, f"{data.learned} are not {learned}")
+    theirs = vars(data.fabric)
+    for name, ours in vars(target.fabric).items():
+        if name != "name" and not np.array_equal(theirs[name], ours):
+            told = "" if isinstance(ours, np.ndarray) else f", {theirs[name]} and not {ours}"
+            raise _other(path, f"{name} of their fabric is another one{told}")
 
 
 def collected_graph(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from mcm_compiler.components.extras import LEARN
 from mcm_compiler.components.target_loading import load_target
+from mcm_compiler.contracts.fabrics.problem import same_problem
 from mcm_compiler.contracts.fabrics.target import MapsChips
 from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, TrainingResult
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
@@ -204,7 +205,11 @@ class _Training:
         """Weights after a round, learned or read."""
         path = self.folder / f"round-{number}.safetensors"
         if path.exists():
-            return load_mapping_model(path)[0]
+            found, card = load_mapping_model(path)
+            # Compiled code goes by the layout, and reads beyond weights of another one.
+            if (card.layout, card.learned) != (self._layout, self.learned):
+                raise _cannot_go_on(path, "it is another network, or has learned of another target")
+            return found
         from mcm_models.mapping_model.learning_files import load_learning, save_learning
         from mcm_models.mapping_model.training import fresh_state, learn
 
@@ -247,13 +252,16 @@ class _Training:
         path = self.folder / f"optima-{number}.npz"
         if path.exists():
             data = load_data(path)
-            check_same(data, self.learned, path)
+            check_same(data, self.target, path)
             if len(data.graphs) != len(graphs):
                 raise _cannot_go_on(path, f"it has {len(data.graphs)} graphs, not {len(graphs)}")
+            for known, found in zip(graphs, data.graphs, strict=True):
+                if not same_problem(known.problem, found.problem):
+                    raise _cannot_go_on(path, f"{quote(found.problem.name)} is another graph")
             return list(data.graphs)
-        found: list[MeasuredGraph] = []
+        measured: list[MeasuredGraph] = []
         for index, graph in enumerate(graphs):
-            found.append(
+            measured.append(
                 own_optima(
                     self.target,
                     (self._layout, weights),
@@ -268,8 +276,8 @@ class _Training:
                     f"measuring optima, {purpose}", index + 1, len(graphs), unit="graphs"
                 )
             )
-        save_data(path, MappingData(self.learned, self.target.fabric, tuple(found), self.seed))
-        return found
+        save_data(path, MappingData(self.learned, self.target.fabric, tuple(measured), self.seed))
+        return measured
 
     def _prepares(self, weights: Weights) -> Callable[[MeasuredGraph], PreparedGnn]:
         fabric, layout = self.target.fabric, self._layout
@@ -331,7 +339,7 @@ def _check_asked(trainer: MappingTrainer, request: TrainingRequest) -> None:
     asked = {**dataclasses.asdict(trainer), "seed": request.seed}
     text = json.dumps(asked, sort_keys=True, indent=2) + "\n"
     if path.exists():
-        if path.read_text(encoding="utf-8") != text:
+        if path.read_bytes() != text.encode():
             raise _cannot_go_on(path, "it was begun with other options or another seed")
         return
     if any(request.folder.iterdir()):

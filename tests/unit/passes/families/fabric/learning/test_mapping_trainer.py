@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import json
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, TrainingResult
 from mcm_compiler.diagnostics import CompileError
-from mcm_models.mapping_model.checkpoint import load_mapping_model
-from mcm_models.mapping_model.data_files import load_data
+from mcm_models.mapping_model.checkpoint import (
+    MappingCard,
+    load_mapping_model,
+    save_mapping_model,
+)
+from mcm_models.mapping_model.data_files import load_data, save_data
 from mcm_models.mapping_model.data_set import MODEL
+from mcm_models.mapping_model.layout import MappingLayout, initial_weights
 from mcm_passes.families.fabric.learning import mapping_trainer
+from mcm_passes.families.fabric.learning.collecting import learned_of
 from mcm_passes.families.fabric.learning.mapping_trainer import MODEL_NAME, MappingTrainer
 from tests.generators.mapping_target import RuleTarget
+from tests.generators.small_fabric import small_fabric
 
 TRAINER = MappingTrainer(
     graphs=12,
@@ -89,6 +98,53 @@ def test_a_training_that_was_stopped_ends_as_if_it_had_not_been(tmp_path: Path) 
         with pytest.raises(CompileError) as caught:
             _train(folder, resume, seed=seed)
         assert caught.value.diagnostics[0].code == code
+
+
+def test_files_of_other_trainings_are_not_gone_on_with(tmp_path: Path) -> None:
+    _train(tmp_path / "a")
+    optima = load_data(tmp_path / "a" / "optima-1.npz")
+
+    def fault(name: str, content: bytes, *unread: str) -> str:
+        """What is said of a file in the place of another one, without those behind it."""
+        folder = tmp_path / "b"
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(tmp_path / "a", folder)
+        for other in unread:
+            (folder / other).unlink()
+        (folder / name).write_bytes(content)
+        with pytest.raises(CompileError) as caught:
+            _train(folder, resume=True)
+        assert name in (caught.value.diagnostics[0].at or "")
+        return caught.value.diagnostics[0].code
+
+    for layout, learned in (
+        (MappingLayout(8, 1), learned_of(RuleTarget())),
+        (MappingLayout(4, 1), learned_of(RuleTarget(lowering="other"))),
+    ):
+        save_mapping_model(
+            tmp_path / "other", initial_weights(layout, 0), MappingCard(layout, learned)
+        )
+        assert fault("round-1.safetensors", (tmp_path / "other").read_bytes()) == "MCM-M059"
+    for graphs in (optima.graphs[::-1], optima.graphs[:-1]):
+        save_data(tmp_path / "other", replace(optima, graphs=graphs))
+        content = (tmp_path / "other").read_bytes()
+        assert fault("optima-1.npz", content, "round-1.safetensors") == "MCM-M059"
+    assert fault("asked.json", b"\xff") == "MCM-M059"
+
+
+def test_data_of_a_fabric_of_another_size_are_not_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(Stopped):
+        _train(tmp_path / "a", stop_at=("learning, round 0", 1))
+    larger = RuleTarget()
+    larger.fabric = small_fabric(8, 8)
+    monkeypatch.setattr(mapping_trainer, "load_target", lambda _: larger)
+    with pytest.raises(CompileError) as caught:
+        _train(tmp_path / "a", resume=True)
+    (found,) = caught.value.diagnostics
+    assert found.code == "MCM-M057"
+    assert "rows of their fabric is another one, 6 and not 8" in found.message
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
