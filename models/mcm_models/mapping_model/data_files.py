@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from mcm_compiler.contracts.fabrics.fabric import Fabric
+from mcm_compiler.contracts.fabrics.fabric import KINDS, Fabric
 from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.whole_files import write_whole
@@ -47,12 +47,32 @@ _WIDE = {"firings", "cycles", "burst", "memory_bytes", "flits"}
 Arrays = dict[str, np.ndarray]
 
 
+class _Fabric(Struct, frozen=True, forbid_unknown_fields=True):
+    """All of a fabric but its arrays; see there."""
+
+    name: str
+    rows: int
+    cols: int
+    num_channels: int
+    clock_hz: float
+    macs_per_cycle: int
+    lanes: int
+    flit_elements: int
+    element_bytes: int
+    memory_bytes: int
+    banks: int
+    hop_cycles: int
+    fifo_flits: int
+    window_flits: int
+    output_flits: int
+
+
 class _Card(Struct, frozen=True):
     """What a data set says of itself, beside its arrays."""
 
     format: int
     learned: dict[str, str]
-    fabric: dict[str, Any]
+    fabric: _Fabric
     names: list[str]
     families: list[str]
     stages: list[list[str]]
@@ -215,7 +235,11 @@ def _digest(arrays: Mapping[str, np.ndarray], card: Mapping[str, Any]) -> str:
 
 def _data_of(arrays: Arrays, card: _Card) -> MappingData:
     sites: dict[str, Any] = {name: arrays[f"fabric_{name}"].astype(np.int32) for name in _FABRIC}
-    fabric = Fabric(**card.fabric, **sites)
+    fabric = Fabric(**structs.asdict(card.fabric), **sites)
+    if not len(fabric.kind) == len(fabric.switch) == len(fabric.channel):
+        raise ValueError("sites of its fabric differ in number")
+    if not np.isin(fabric.kind, range(len(KINDS))).all():
+        raise ValueError("sites of its fabric are of no known kind")
     rows = _Rows(arrays)
     graphs = tuple(
         _graph_of(rows, number, (name, family), tuple(stages))

@@ -161,3 +161,21 @@ def test_illegal_mappings_are_refused(tmp_path: Path) -> None:
     graph.mappings.site[2, 0] = graph.mappings.site[2, 1]
     save_data(tmp_path / "d", dataclasses.replace(measured_data(), graphs=(graph,)))
     assert _code(tmp_path / "d") == "MCM-M056"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"memory_bytes": "many"},
+        {"window_flits": [16]},
+        {"rows": None},
+        {"kind": np.full(24, 7, np.int32)},
+        {"channel": np.zeros(3, np.int32)},
+    ],
+)
+def test_a_fabric_of_no_numbers_is_none(tmp_path: Path, change: dict[str, object]) -> None:
+    data = measured_data()
+    fabric = dataclasses.replace(data.fabric, **change)
+    # With a digest that is right: whoever writes a file can work one out.
+    save_data(tmp_path / "d.npz", dataclasses.replace(data, fabric=fabric))
+    assert _code(tmp_path / "d.npz") == "MCM-M054"
