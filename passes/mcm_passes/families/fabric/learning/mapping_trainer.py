@@ -36,7 +36,11 @@ from mcm_passes.families.fabric.learning.collecting import (
 from mcm_passes.families.fabric.learning.judged_figures import guesses, judged
 from mcm_passes.families.fabric.learning.prepared import PreparedGnn, prepared_gnn
 from mcm_passes.families.fabric.learning.rounds import optimism, own_optima
-from mcm_passes.families.fabric.learning.seen_graphs import seen_graphs
+from mcm_passes.families.fabric.learning.seen_graphs import (
+    LEARNED_ERROR,
+    MOST_ERROR,
+    seen_graphs,
+)
 
 if TYPE_CHECKING:
     from mcm_models.mapping_model.training import LearningState
@@ -127,7 +131,7 @@ class MappingTrainer:
             CompileError: MCM-A001 if the folder is not empty and nothing is resumed, MCM-M054 to
                 M057 for data that are none of this training, MCM-M058 where it diverges, MCM-M059
                 where it cannot go on, MCM-M060 for a target without fabrics, MCM-M061 for too few
-                graphs.
+                graphs, or too few whose periods are known.
         """
         use_one_thread()
         folder = request.folder
@@ -172,6 +176,7 @@ class _Training:
         )
         data = collect(self.target, size, self.seed, self.folder / "collection", self._collected)
         held, known = split(data.graphs, self.seed)
+        check_labels(held, known)
         weights = self._model(0, known, initial_weights(self._layout, self.seed))
         for number in range(1, trainer.rounds + 1):
             optima = self._optima(number, f"round {number}", weights, known)
@@ -317,6 +322,32 @@ def split(
     parts = folds(len(graphs), max(len(graphs) // max(len(graphs) // HELD_OUT, 1), 2), seed)
     held = parts[0].tolist()
     return [graphs[k] for k in held], [g for k, g in enumerate(graphs) if k not in held]
+
+
+def check_labels(held: Sequence[MeasuredGraph], known: Sequence[MeasuredGraph]) -> None:
+    """Makes sure that there is something to learn from and to test on, before anything is learned.
+
+    Args:
+        held: graphs that nothing is learned from.
+        known: those that are learned from.
+
+    Raises:
+        CompileError: MCM-M061 where all periods of either are known too badly.
+    """
+    for graphs, most, use in (
+        (known, LEARNED_ERROR, "learned from"),
+        (held, MOST_ERROR, "used to tell how good the model is"),
+    ):
+        if any((graph.error <= most).any() for graph in graphs):
+            continue
+        raise CompileError(
+            Diagnostic(
+                "MCM-M061",
+                f"none of the measurements of {len(graphs)} graphs can be {use}: their plays were "
+                f"given up before periods were known to {most:.1%}",
+                hint="ask for more graphs, or for shorter blocks with a smaller `longest`",
+            )
+        )
 
 
 def _fabric_target(name: str) -> MapsChips:

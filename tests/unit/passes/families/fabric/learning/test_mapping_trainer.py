@@ -7,8 +7,10 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from mcm_compiler.contracts.fabrics.measurement import Measurements
 from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, TrainingResult
 from mcm_compiler.diagnostics import CompileError
 from mcm_models.mapping_model.checkpoint import (
@@ -22,7 +24,7 @@ from mcm_models.mapping_model.layout import MappingLayout, initial_weights
 from mcm_passes.families.fabric.learning import mapping_trainer
 from mcm_passes.families.fabric.learning.collecting import learned_of
 from mcm_passes.families.fabric.learning.mapping_trainer import MODEL_NAME, MappingTrainer
-from tests.generators.mapping_target import RuleTarget
+from tests.generators.mapping_target import RuleJudge, RuleTarget
 from tests.generators.small_fabric import small_fabric
 
 TRAINER = MappingTrainer(
@@ -168,3 +170,22 @@ def test_one_graph_is_too_few(tmp_path: Path) -> None:
     with pytest.raises(CompileError) as caught:
         mapping_trainer.split([], 0)
     assert caught.value.diagnostics[0].code == "MCM-M061"
+
+
+@pytest.mark.parametrize(("error", "use"), [(1.0, "learned from"), (0.05, "how good the model is")])
+def test_periods_that_are_not_known_are_told_before_anything_is_learned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: float, use: str
+) -> None:
+    measure = RuleJudge.measure
+
+    def badly(self: RuleJudge, problem, fabric, mappings) -> Measurements:
+        found = measure(self, problem, fabric, mappings)
+        return replace(found, error=np.full(len(mappings), error))
+
+    monkeypatch.setattr(RuleJudge, "measure", badly)
+    with pytest.raises(CompileError) as caught:
+        _train(tmp_path)
+    (found,) = caught.value.diagnostics
+    assert found.code == "MCM-M061"
+    assert use in found.message
+    assert not (tmp_path / "round-0.safetensors").exists()
