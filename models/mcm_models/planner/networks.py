@@ -83,11 +83,6 @@ class Grouper(nnx.Module):
         self.hidden = _zeros(shapes["hidden"])
         self.groups = _zeros(shapes["groups"])
 
-    def __call__(self, op_type: Array, values: Array) -> Array:
-        """`[U, M]`, scores."""
-        joined = jnp.concatenate([self.types[...][op_type], values], axis=-1)
-        return joined @ self.hidden[...] @ self.groups[...]
-
     def scores_of_inputs(self) -> Array:
         """`[T + F, M]`, what each type and a one of each value adds to scores.
 

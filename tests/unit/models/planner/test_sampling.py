@@ -98,7 +98,9 @@ def test_gradient_equals_the_one_of_the_network():
     drawn = draw_groups(inputs, adds, noise, level, uniforms, spread=True)
 
     def gain(params):
-        scores = nnx.merge(definition, params)(inputs.unit_type, inputs.values)
+        network = nnx.merge(definition, params)
+        joined = jnp.concatenate([network.types[...][inputs.unit_type], inputs.values], axis=1)
+        scores = joined @ network.hidden[...] @ network.groups[...]
         scale = jax.lax.stop_gradient(jnp.sqrt(jnp.mean(scores * scores)))
         log_p = jax.nn.log_softmax(scores + level * scale * noise)
         picked = log_p[np.arange(300), drawn.chosen].sum(axis=1)
