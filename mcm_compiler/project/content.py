@@ -1,7 +1,7 @@
 """The key of a cell: a hash of everything that its output depends on.
 
-A cell is found again by what it is made of, not by names or times of files: two cells of equal
-content have one key, and a model that was touched and not changed has the key that it had.
+A cell is found again by what it is made of, the paths that it was given and the content of files:
+a model that was touched and not changed has the key that it had, whatever its cell is named.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ _EXTERNAL = b"location"
 
 _DATA_SETS = "test_data_set_*"
 _TOKEN = re.compile(r"[^{}=,;\"'\s]+")
+_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_ESCAPED = re.compile(r"\\(.)")
 
 
 class NameMemory(Protocol):
@@ -130,7 +132,11 @@ class Content:
         except CompileError:
             # The compile tells what is wrong with it.
             return {"name": name, "sha256": self._file(path) if path.is_file() else None}
-        named = self._named_files(path.parent, data.values())
+        # A target's files lie beside its description; a level's strategy takes paths from here.
+        named = {
+            "beside": self._named_files(path.parent, data.values()),
+            "here": self._named_files(self.root, data.values()),
+        }
         return {"name": name, "sha256": self._file(path), "files": named}
 
     def _named_files(self, folder: Path, values: Any) -> dict[str, str]:
@@ -141,7 +147,7 @@ class Content:
         """
         names: set[str] = set()
         for text in _texts(values):
-            names |= {text, *_TOKEN.findall(text)}
+            names |= _possible_names(text)
         found: dict[str, str] = {}
         for name in sorted(names):
             path = folder / name
@@ -202,6 +208,20 @@ def _is_file(path: Path) -> bool:
         return path.is_file()
     except (OSError, ValueError):
         return False
+
+
+def _possible_names(text: str) -> set[str]:
+    """All that may be the name of a file in a text: whole, without spaces, or in quotes.
+
+    Quotes may hold a list, or a thing with options whose values are in quotes again.
+    """
+    found: set[str] = set()
+    waiting = [text]
+    while waiting:
+        part = waiting.pop()
+        found |= {part, *part.split(";"), *_TOKEN.findall(part)}
+        waiting += [_ESCAPED.sub(r"\1", quoted) for quoted in _QUOTED.findall(part)]
+    return found
 
 
 def _texts(values: Any) -> Iterator[str]:

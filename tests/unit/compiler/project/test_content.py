@@ -110,6 +110,34 @@ def test_files_matter_by_what_they_hold() -> None:
     assert key(unasked) == before
 
 
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("my times.csv", 'table{file="my times.csv"}'),
+        ("a,b={c}.csv", 'table{file="a,b={c}.csv",chip=x}'),
+        ('a"b c.csv', r'table{file="a\"b c.csv"}'),
+        ("p q.json", r'portfolio{members="dp;rl{policy=\"p q.json\"}"}'),
+        ("p q.json", 'many{files="a.json;p q.json"}'),
+    ],
+)
+def test_files_in_quotes_matter(name: str, text: str) -> None:
+    Path(name).write_text("1")
+    cell = replace(CELL, options={"partitioner": text})
+    before = key(cell)
+    Path(name).write_text("2")
+    assert key(cell) != before
+
+
+def test_files_of_a_level_matter_where_its_strategy_looks_for_them() -> None:
+    Path("levels").mkdir()
+    Path("levels/long.toml").write_text("strategy = 'rl{policy=p.json}'\n")
+    Path("p.json").write_text("1")
+    cell = replace(CELL, options={"level": "levels/long.toml"})
+    before = key(cell)
+    Path("p.json").write_text("2")
+    assert key(cell) != before
+
+
 def test_external_data_matters_and_is_remembered() -> None:
     write_network(Path("m/a.onnx"), external=True)
     assert external_data(Path("m/a.onnx")) == ["a.onnx.data"]
