@@ -60,7 +60,8 @@ def list_models(arguments: Sequence[str], skipped: Path) -> tuple[ListedModel, .
             found.setdefault(argument, (argument, PurePosixPath(_plain(name))))
             continue
         path = Path(argument)
-        if not path.is_dir():
+        # Of what may not be looked at its compile tells, and the others go on.
+        if not os.path.isdir(path):
             key = os.path.abspath(path)
             found.setdefault(key, (argument, PurePosixPath(_plain(path.stem))))
             continue

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import click
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.text.printable import printable
 
 Format = Literal["text", "json"]
@@ -21,6 +21,29 @@ USAGE_EXIT = 2
 
 DEBUG_VARIABLE = "MCMC_DEBUG"
 """Environment variable that lets the stack trace of an internal error through."""
+
+_PERMISSION = "see that you may enter its folder, and read or write there, or name another place"
+_ROOM = "free some space, or name a place on another disk"
+_HANDLES = "close other programs, or raise the limit of open files (ulimit -n)"
+_DISK = "see that its disk is there and whole, or name another place"
+
+_REFUSALS = {
+    errno.EACCES: _PERMISSION,
+    errno.EPERM: _PERMISSION,
+    errno.EROFS: _PERMISSION,
+    errno.ENAMETOOLONG: "take a shorter name",
+    errno.ELOOP: "its links lead in a circle: name a file or folder itself",
+    errno.ENOSPC: _ROOM,
+    errno.EDQUOT: _ROOM,
+    errno.EFBIG: _ROOM,
+    errno.EMFILE: _HANDLES,
+    errno.ENFILE: _HANDLES,
+    errno.EIO: _DISK,
+    errno.ESTALE: _DISK,
+    errno.ENODEV: _DISK,
+    errno.ENXIO: _DISK,
+}
+"""What the system may refuse files for, whatever this program does, and what helps."""
 
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 
@@ -62,7 +85,23 @@ def diagnosed(error: Exception) -> tuple[Diagnostic, ...]:
         return error.diagnostics
     if os.environ.get(DEBUG_VARIABLE):
         traceback.print_exception(error)
+    if isinstance(error, OSError):
+        refused = _refusal_of_the_system(error)
+        if refused is not None:
+            return (refused,)
     return (internal_error(error),)
+
+
+def _refusal_of_the_system(error: OSError) -> Diagnostic | None:
+    """The diagnostic for a file that the system does not give; None for faults of ours."""
+    if error.errno not in _REFUSALS or error.filename is None:
+        return None
+    return Diagnostic(
+        "MCM-U053",
+        f"the system refuses a file or folder: {error.strerror}",
+        at=quote(os.fsdecode(error.filename)),
+        hint=_REFUSALS[error.errno],
+    )
 
 
 def internal_error(error: Exception) -> Diagnostic:

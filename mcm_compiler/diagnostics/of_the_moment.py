@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-_BEGINNINGS = ("MCM-A", "MCM-U037", "MCM-U040", "MCM-U099", "MCM-X")
+_BEGINNINGS = ("MCM-A", "MCM-U037", "MCM-U040", "MCM-U053", "MCM-U099", "MCM-X")
 """Of codes: of folders and files, of processes that died, were stopped or crashed."""
 
 

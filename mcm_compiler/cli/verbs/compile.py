@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -125,7 +126,7 @@ def command(
     told = sensitivities or (html and gives_figures(options.passes))
     settings = Settings(target, options, force, diagnosed, strict, html, told)
     first, *further = models
-    if further or Path(first).is_dir():
+    if further or os.path.isdir(first):
         if output is None:
             raise click.UsageError("many models need -o, the folder for their output folders")
         if print_after:

@@ -234,6 +234,15 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         remedy="Send what is not wanted to /dev/null.",
     ),
     CatalogEntry(
+        "MCM-U053",
+        "file that the system refuses",
+        "The system refused to look at, read or write a file or folder that the command needs:\n"
+        "for lack of permission, because its name is too long, because a disk is full or broken,\n"
+        "or because too many files are open. The model and the target are not at fault.",
+        example="`mcmc check /root/out` by a user who may not look into /root",
+        remedy="Ask for permission, or name another place.",
+    ),
+    CatalogEntry(
         "MCM-U060",
         "pipeline gives no figures to compare",
         "What other hardware would bring is told in throughput, and so the pipeline has to come\n"

@@ -250,15 +250,15 @@ def parse_file(path: Path) -> onnx.ModelProto:
     def refuse(code: str, message: str, hint: str | None = None) -> CompileError:
         return CompileError(Diagnostic(code, message, at=str(path), hint=hint))
 
-    if not path.exists():
-        raise refuse(
-            "MCM-I001",
-            "the model file does not exist",
-            "name an .onnx file, or zoo:NAME; `mcmc zoo` lists the names",
-        )
-    if not path.is_file():
-        raise refuse("MCM-I001", "the model path is not a file", "name the .onnx file itself")
     try:
+        if not path.exists():
+            raise refuse(
+                "MCM-I001",
+                "the model file does not exist",
+                "name an .onnx file, or zoo:NAME; `mcmc zoo` lists the names",
+            )
+        if not path.is_file():
+            raise refuse("MCM-I001", "the model path is not a file", "name the .onnx file itself")
         size = path.stat().st_size
         if size == 0:
             raise refuse("MCM-I002", "the model file is empty (0 bytes)", "export it again")
@@ -271,7 +271,9 @@ def parse_file(path: Path) -> onnx.ModelProto:
         data = path.read_bytes()
     except OSError as error:
         raise refuse(
-            "MCM-I001", f"the model file cannot be read: {error.strerror}", "check its permissions"
+            "MCM-I001",
+            f"the model file cannot be read: {error.strerror}",
+            "check its name and permissions",
         ) from error
     proto = onnx.ModelProto()
     try:

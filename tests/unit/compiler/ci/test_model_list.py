@@ -55,6 +55,11 @@ def test_arguments_keep_their_order_and_count_once() -> None:
     }
 
 
+def test_what_the_system_refuses_to_look_at_is_a_model_that_fails() -> None:
+    long = "n" * 300
+    assert _listed("a.onnx", f"{long}.onnx") == {"a.onnx": "a", f"{long}.onnx": long}
+
+
 def test_equal_stems_are_told_apart_by_their_paths() -> None:
     _touch("m/x.onnx", "n/k/x.onnx", "n/y.onnx")
     assert _listed("m/x.onnx", "n/k/x.onnx", "n/y.onnx") == {

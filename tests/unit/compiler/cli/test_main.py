@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib
 import json
 import os
@@ -135,6 +136,28 @@ def test_an_internal_error_is_one_diagnostic(monkeypatch: pytest.MonkeyPatch) ->
     assert "Traceback" not in result.stderr
     found = json.loads(_invoke("version", "--format", "json").stdout)
     assert found["diagnostics"][0]["code"] == "MCM-U099"
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.ENAMETOOLONG, errno.ENOSPC, errno.EIO])
+def test_what_the_system_refuses_is_no_internal_error(
+    monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    monkeypatch.delenv("MCMC_DEBUG", raising=False)
+    _fail_with(monkeypatch, OSError(number, os.strerror(number), "/far/away"))
+    (found,) = json.loads(_invoke("version", "--format", "json").stdout)["diagnostics"]
+    assert found["code"] == "MCM-U053"
+    assert os.strerror(number) in found["message"]
+    assert found["at"] == "'/far/away'"
+    assert found["hint"]
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EACCES, "no"), FileNotFoundError(2, "no", "x")])
+def test_other_errors_of_the_system_are_faults_of_ours(
+    monkeypatch: pytest.MonkeyPatch, error: OSError
+) -> None:
+    monkeypatch.delenv("MCMC_DEBUG", raising=False)
+    _fail_with(monkeypatch, error)
+    assert "MCM-U099" in _invoke("version").stderr
 
 
 def test_debug_shows_the_trace(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -372,6 +372,16 @@ def test_what_is_not_proven_fails_a_strict_build() -> None:
     assert errors == {"MCM-U051"}
 
 
+def test_a_folder_whose_name_is_too_long_fails_its_cell_alone() -> None:
+    write_network(Path("models/a.onnx"))
+    write_network(Path("models/b.onnx"))
+    long = f'name = "{"n" * 300}"\n'
+    write(f'{HEAD}[[models]]\nfiles = "models/a.onnx"\n{long}[[models]]\nfiles = "models/b.onnx"\n')
+    first, second = cells(code=1)
+    assert codes(first) == ["MCM-A002"]
+    assert second["ok"]
+
+
 def test_faults_of_the_project_stop_a_build() -> None:
     write(PROJECT)
     assert "MCM-B007" in build(code=1).stderr

@@ -49,6 +49,10 @@ def test_missing_file_and_folder(tmp_path):
     assert [d.code for d in refused(tmp_path)] == ["MCM-I001"]
 
 
+def test_a_name_that_the_system_refuses(tmp_path):
+    assert [d.code for d in refused(tmp_path / ("n" * 300))] == ["MCM-I001"]
+
+
 def test_empty_file(tmp_path):
     path = tmp_path / "empty.onnx"
     path.write_bytes(b"")
