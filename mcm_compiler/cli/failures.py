@@ -11,7 +11,9 @@ from typing import Any, Literal
 
 import click
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
+from mcm_compiler.diagnostics.refusals import refusal_of_the_system
+from mcm_compiler.processes.interruption import asked_to_end
 from mcm_compiler.text.printable import printable
 
 Format = Literal["text", "json"]
@@ -21,29 +23,6 @@ USAGE_EXIT = 2
 
 DEBUG_VARIABLE = "MCMC_DEBUG"
 """Environment variable that lets the stack trace of an internal error through."""
-
-_PERMISSION = "see that you may enter its folder, and read or write there, or name another place"
-_ROOM = "free some space, or name a place on another disk"
-_HANDLES = "close other programs, or raise the limit of open files (ulimit -n)"
-_DISK = "see that its disk is there and whole, or name another place"
-
-_REFUSALS = {
-    errno.EACCES: _PERMISSION,
-    errno.EPERM: _PERMISSION,
-    errno.EROFS: _PERMISSION,
-    errno.ENAMETOOLONG: "take a shorter name",
-    errno.ELOOP: "its links lead in a circle: name a file or folder itself",
-    errno.ENOSPC: _ROOM,
-    errno.EDQUOT: _ROOM,
-    errno.EFBIG: _ROOM,
-    errno.EMFILE: _HANDLES,
-    errno.ENFILE: _HANDLES,
-    errno.EIO: _DISK,
-    errno.ESTALE: _DISK,
-    errno.ENODEV: _DISK,
-    errno.ENXIO: _DISK,
-}
-"""What the system may refuse files for, whatever this program does, and what helps."""
 
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 
@@ -57,8 +36,20 @@ class Verb(click.Command):
         except Exception as error:
             if _is_clicks_own(error):
                 raise
-            output_format = "json" if ctx.params.get("output_format") == "json" else "text"
-            ctx.exit(report_failure(error, output_format))
+            ctx.exit(report_failure(error, _format_of(ctx)))
+        except SystemExit as leaving:
+            if asked_to_end(leaving):
+                raise
+            ctx.exit(report_failure(left_by_foreign_code(leaving), _format_of(ctx)))
+
+
+def _format_of(ctx: click.Context) -> Format:
+    return "json" if ctx.params.get("output_format") == "json" else "text"
+
+
+def left_by_foreign_code(leaving: SystemExit) -> Exception:
+    """The error that it is when a plug-in or a library ends the program; click has its own way."""
+    return RuntimeError(f"a plug-in or a library called sys.exit({leaving})")
 
 
 def report_failure(error: Exception, output_format: Format = "text") -> int:
@@ -86,22 +77,10 @@ def diagnosed(error: Exception) -> tuple[Diagnostic, ...]:
     if os.environ.get(DEBUG_VARIABLE):
         traceback.print_exception(error)
     if isinstance(error, OSError):
-        refused = _refusal_of_the_system(error)
+        refused = refusal_of_the_system(error)
         if refused is not None:
             return (refused,)
     return (internal_error(error),)
-
-
-def _refusal_of_the_system(error: OSError) -> Diagnostic | None:
-    """The diagnostic for a file that the system does not give; None for faults of ours."""
-    if error.errno not in _REFUSALS or error.filename is None:
-        return None
-    return Diagnostic(
-        "MCM-U053",
-        f"the system refuses a file or folder: {error.strerror}",
-        at=quote(os.fsdecode(error.filename)),
-        hint=_REFUSALS[error.errno],
-    )
 
 
 def internal_error(error: Exception) -> Diagnostic:

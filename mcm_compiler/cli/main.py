@@ -15,13 +15,19 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from mcm_compiler.cli.failures import FAILURE_EXIT, USAGE_EXIT, report_failure
+from mcm_compiler.cli.failures import (
+    FAILURE_EXIT,
+    USAGE_EXIT,
+    left_by_foreign_code,
+    report_failure,
+)
 from mcm_compiler.cli.shell_scripts import VARIABLE, answer_shells
 from mcm_compiler.cli.streams import StreamFailedError, flushed, guard_streams
 from mcm_compiler.cli.supervision import may_leave_something, supervise
 from mcm_compiler.processes.crash_journal import finished, is_heard
 from mcm_compiler.processes.interruption import (
     all_is_done,
+    asked_to_end,
     end_at_once,
     end_by_raising,
     line_of,
@@ -126,6 +132,10 @@ class LazyGroup(click.Group):
         except click.ClickException as error:
             error.show()
             sys.exit(USAGE_EXIT)
+        except SystemExit as leaving:
+            if asked_to_end(leaving):
+                raise
+            sys.exit(report_failure(left_by_foreign_code(leaving)))
         except Exception as error:
             sys.exit(report_failure(error))
         sys.exit(code if isinstance(code, int) else 0)

@@ -9,10 +9,12 @@ later one needs them.
 from __future__ import annotations
 
 import gc
+import os
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 import onnx_ir as ir
 
@@ -23,6 +25,7 @@ from mcm_compiler.pipeline.fact_ledger import FactLedger, Fall
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext, pass_failed
 from mcm_compiler.pipeline.pipeline_check import check_pipeline, check_target, providers
 from mcm_compiler.processes.crash_journal import doing
+from mcm_compiler.processes.interruption import asked_to_end
 
 MAX_RUNS_AGAIN = 32
 """Passes that run again before one pass; more only where passes undo each other's facts."""
@@ -251,10 +254,25 @@ def _graph_out_of_collections() -> Generator[None]:
 def _run_step(step: Pass, model: ir.Model, context: PassContext) -> bool | None:
     try:
         return step.run(model, context)
-    except (CompileError, OSError):
-        raise  # diagnosed already, or a full disk, which staging knows how to explain
+    except CompileError:
+        raise
+    except OSError as error:
+        # A full disk, say, which staging knows how to explain; a file that a pass or a strategy
+        # looks for in vain is nobody's but its own.
+        if not isinstance(error, FileNotFoundError) or _is_below(error, context.staging.path):
+            raise
+        raise pass_failed(step.name, f"{type(error).__name__}: {error}") from error
+    except SystemExit as error:
+        if asked_to_end(error):
+            raise
+        raise pass_failed(step.name, f"SystemExit: {error}") from error
     except Exception as error:
         raise pass_failed(step.name, f"{type(error).__name__}: {error}") from error
+
+
+def _is_below(error: OSError, folder: Path) -> bool:
+    """Whether the file of an error lies in a folder, or is not told."""
+    return error.filename is None or Path(os.fsdecode(error.filename)).is_relative_to(folder)
 
 
 def _all_keys(passes: Sequence[Pass]) -> list[AnyKey]:

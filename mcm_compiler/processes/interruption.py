@@ -120,6 +120,11 @@ def stop_if_asked() -> None:
         raise SystemExit(128 + _state.number)
 
 
+def asked_to_end(leaving: SystemExit) -> bool:
+    """Whether this is how a signal leaves, rather than a call of `sys.exit` in foreign code."""
+    return _state.number is not None or leaving.code in {128 + number for number in ENDING}
+
+
 def expect_one_output() -> None:
     """Tells that the command's work is done when its one output is in its place."""
     _state.one_output = True

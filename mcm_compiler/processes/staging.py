@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics.refusals import refusal_of_the_system
 from mcm_compiler.processes.crash_journal import displaced, unfinished
 from mcm_compiler.processes.empty_folders import no_empty_folders
 from mcm_compiler.processes.interruption import becoming_visible, output_is_there
-from mcm_compiler.processes.private_folders import private_folder, remove_stale
+from mcm_compiler.processes.private_folders import PREFIX, private_folder, remove_stale
 
 MANIFEST = "manifest.json"
 """The file that makes a folder an output folder: `files` in it lists all others."""
@@ -53,7 +54,7 @@ def staging(destination: Path | None, force: bool = False) -> Generator[StagingF
         CompileError: MCM-A001 if `destination` exists, before the block or after it, MCM-A002 if
             it cannot be written (permissions, full disk), MCM-A003 if `force` would replace
             something that is not an output folder of this compiler, or files that a user has put
-            into one.
+            into one, MCM-U053 if the block fails by a file elsewhere that the system refuses.
     """
     try:
         if destination is not None:
@@ -68,7 +69,23 @@ def staging(destination: Path | None, force: bool = False) -> Generator[StagingF
             if destination is not None:
                 _move_into_place(path, destination, force)
     except OSError as error:
-        raise cannot_write(error, destination) from error
+        refused = None if _is_of_output(error, destination) else refusal_of_the_system(error)
+        raise (
+            cannot_write(error, destination) if refused is None else CompileError(refused)
+        ) from error
+
+
+def _is_of_output(error: OSError, destination: Path | None) -> bool:
+    """Whether a failure is one of writing the output, as far as the system tells."""
+    if error.filename is None:
+        return True
+    failed = Path(os.path.abspath(os.fsdecode(error.filename)))
+    if any(part.startswith(PREFIX) for part in failed.parts):
+        return True  # in a private folder
+    if destination is None:
+        return False
+    place = Path(os.path.abspath(destination))
+    return failed.is_relative_to(place) or place.is_relative_to(failed)
 
 
 def _entered(stack: ExitStack, parent: Path | None) -> Path:

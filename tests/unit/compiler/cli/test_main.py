@@ -160,6 +160,22 @@ def test_other_errors_of_the_system_are_faults_of_ours(
     assert "MCM-U099" in _invoke("version").stderr
 
 
+def test_foreign_code_that_ends_the_program_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MCMC_DEBUG", raising=False)
+    _fail_with(monkeypatch, SystemExit(0))
+    result = _invoke("version", "--format", "json")
+    assert result.exit_code == 1
+    (found,) = json.loads(result.stdout)["diagnostics"]
+    assert found["code"] == "MCM-U099"
+    assert "sys.exit(0)" in found["message"]
+
+
+def test_a_signal_leaves_with_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    _fail_with(monkeypatch, SystemExit(143))
+    result = _invoke("version")
+    assert (result.exit_code, result.stderr) == (143, "")
+
+
 def test_debug_shows_the_trace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MCMC_DEBUG", "1")
     error = RuntimeError("lost my mind")

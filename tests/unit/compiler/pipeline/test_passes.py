@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
@@ -198,6 +199,38 @@ def test_a_pass_that_raises_is_named(model: ir.Model) -> None:
         PassManager((Break("boom"),)).run(model, _context([]))
     assert _codes(caught) == ["MCM-X006"]
     assert "RuntimeError: boom" in str(caught.value)
+
+
+@dataclass(frozen=True)
+class Leave(Pass):
+    name: ClassVar[str] = "test_leave"
+    summary: ClassVar[str] = "ends the program"
+
+    def run(self, model: ir.Model, context: PassContext) -> None:
+        sys.exit(0)
+
+
+@dataclass(frozen=True)
+class Miss(Pass):
+    name: ClassVar[str] = "test_miss"
+    summary: ClassVar[str] = "looks for a file that is not there"
+
+    def run(self, model: ir.Model, context: PassContext) -> None:
+        Path("no such policy").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("step", "reason"),
+    [(Leave(), "SystemExit: 0"), (Miss(), "FileNotFoundError: ")],
+    ids=["leave", "miss"],
+)
+def test_a_pass_that_leaves_or_lacks_a_file_is_named(
+    model: ir.Model, step: Pass, reason: str
+) -> None:
+    with pytest.raises(CompileError) as caught:
+        PassManager((step,)).run(model, _context([]))
+    assert _codes(caught) == ["MCM-X006"]
+    assert reason in str(caught.value)
 
 
 class NoPass:

@@ -123,6 +123,22 @@ def test_a_full_disk_is_a_diagnostic(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+def test_a_file_elsewhere_that_the_system_refuses_is_not_the_output(tmp_path: Path) -> None:
+    data = str(tmp_path / "m.data")
+    with pytest.raises(CompileError) as caught, staging(tmp_path / "out"):
+        raise PermissionError(errno.EACCES, "Permission denied", data)
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.at) == ("MCM-U053", f"'{data}'")
+    assert "output" not in str(caught.value)
+
+
+@pytest.mark.parametrize("below", ["", "out", "out/a.onnx", ".mcmc-1/a.onnx"])
+def test_what_cannot_be_written_of_the_output_is_the_output(tmp_path: Path, below: str) -> None:
+    with pytest.raises(CompileError) as caught, staging(tmp_path / "out"):
+        raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / below))
+    assert _code(caught) == "MCM-A002"
+
+
 def test_a_parent_that_is_a_file_is_a_diagnostic(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(CompileError) as caught, staging(tmp_path / "file" / "out"):

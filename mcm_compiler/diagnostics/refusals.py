@@ -1,0 +1,46 @@
+"""What the system refuses, whatever this program does: diagnostics, no internal errors."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from mcm_compiler.diagnostics import Diagnostic, quote
+
+_PERMISSION = "see that you may enter its folder, and read or write there, or name another place"
+_ROOM = "free some space, or name a place on another disk"
+_HANDLES = "close other programs, or raise the limit of open files (ulimit -n)"
+_DISK = "see that its disk is there and whole, or name another place"
+
+_HINTS = {
+    errno.EACCES: _PERMISSION,
+    errno.EPERM: _PERMISSION,
+    errno.EROFS: _PERMISSION,
+    errno.ENAMETOOLONG: "take a shorter name",
+    errno.ELOOP: "its links lead in a circle: name a file or folder itself",
+    errno.ENOSPC: _ROOM,
+    errno.EDQUOT: _ROOM,
+    errno.EFBIG: _ROOM,
+    errno.EMFILE: _HANDLES,
+    errno.ENFILE: _HANDLES,
+    errno.EIO: _DISK,
+    errno.ESTALE: _DISK,
+    errno.ENODEV: _DISK,
+    errno.ENXIO: _DISK,
+}
+
+
+def refusal_of_the_system(error: OSError) -> Diagnostic | None:
+    """MCM-U053 for a file or folder that the system does not give.
+
+    Returns:
+        None where no file is named, and for what may be a fault of ours, such as a missing file.
+    """
+    if error.errno not in _HINTS or error.filename is None:
+        return None
+    return Diagnostic(
+        "MCM-U053",
+        f"the system refuses a file or folder: {error.strerror}",
+        at=quote(os.fsdecode(error.filename)),
+        hint=_HINTS[error.errno],
+    )
