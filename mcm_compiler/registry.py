@@ -12,12 +12,15 @@ import importlib.util
 import sys
 import traceback
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics.refusals import refusal_of_the_system
+from mcm_compiler.processes.interruption import asked_to_end
 
 T = TypeVar("T")
 
@@ -114,7 +117,7 @@ class Registry(Generic[T]):
 
         Raises:
             CompileError: MCM-U003 for an unknown name (with the nearest ones), MCM-X003 if its
-                module cannot be imported.
+                module cannot be imported, or does not hold it.
         """
         self._scan()
         registration = self._registered.get(name)
@@ -134,13 +137,46 @@ class Registry(Generic[T]):
             )
         try:
             return registration.load()
-        except ImportError as error:
+        except CompileError:
+            raise
+        except Exception as error:
+            of = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
             raise CompileError(
                 Diagnostic(
                     "MCM-X003",
-                    f"{self.kind} '{name}' cannot be imported: {error}",
+                    f"{self.kind} '{name}' cannot be imported: {of}{error}",
                     at=registration.origin,
                     hint="reinstall or remove the distribution that registers it",
+                )
+            ) from error
+
+    @contextmanager
+    def at_work(self, name: str) -> Generator[None]:
+        """A block that makes the component `name` or runs its code, of which nothing is known.
+
+        Raises:
+            CompileError: MCM-X007 for what is raised and is no diagnostic. Signals and files that
+                the system refuses pass.
+        """
+        try:
+            yield
+        except CompileError:
+            raise
+        except (Exception, SystemExit) as error:
+            if isinstance(error, SystemExit) and asked_to_end(error):
+                raise
+            if isinstance(error, OSError) and (
+                error.filename is None or refusal_of_the_system(error) is not None
+            ):
+                raise
+            registration = self._registered.get(name)
+            origin = registration.origin if registration is not None else "this process"
+            raise CompileError(
+                Diagnostic(
+                    "MCM-X007",
+                    f"{self.kind} '{name}' failed: {type(error).__name__}: {error}",
+                    at=origin,
+                    hint=f"this is a fault of the {self.kind}; report it to whoever provides it",
                 )
             ) from error
 

@@ -52,16 +52,24 @@ def load_package(name_or_path: str) -> Package:
     path = Path(name_or_path)
     if path.suffix != ".toml" and len(path.parts) < 2:
         make = TARGETS.get(name_or_path)
-        package = _checked(lambda: cast("Package", make()), name_or_path)
-        return with_described_costs(package)
+        with TARGETS.at_work(name_or_path):
+            package = _checked(lambda: cast("Package", make()), name_or_path)
+            return with_described_costs(package)
     text = read_description(name_or_path)
     return package_from_text(path.stem, text, name_or_path, user_files(path.parent))
 
 
 def _checked(make: Callable[[], Package], name: str) -> Package:
-    """What `make` makes, if its machine can be."""
+    """What `make` makes, if its machine can be.
+
+    Raises:
+        CompileError: for a machine that cannot be.
+        TypeError: if it makes something else.
+    """
     try:
         package = make()
+        if not isinstance(getattr(package, "name", None), str):
+            raise TypeError(f"it gave a {type(package).__name__}, not a target")
         if not isinstance(package, ClusterTarget | BoxTarget):
             # Whoever makes it on demand finds what is wrong with it here.
             machine_of(package)
@@ -219,7 +227,8 @@ def package_from_text(
     except CompileError as error:
         raise CompileError([replace(d, at=at) for d in error.diagnostics]) from error
     try:
-        package = _checked(lambda: make(name, text), place)
+        with TARGET_FAMILIES.at_work(family):
+            package = _checked(lambda: make(name, text), place)
     except CompileError as error:
         raise CompileError(
             [replace(d, at=_named(d.at, name, place)) for d in error.diagnostics]

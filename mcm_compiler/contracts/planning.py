@@ -174,8 +174,11 @@ def planner_of(text: str, *further: tuple[str, str]) -> Planner:
         further: more options, by name.
 
     Raises:
-        CompileError: MCM-U001 to MCM-U003 for text, options and names.
+        CompileError: MCM-U001 to MCM-U003 for text, options and names, MCM-X007 for what is no
+            planner.
     """
     spec = spec_text.parse_one(text)
     spec = spec_text.Spec(spec.name, (*spec.options, *further))
-    return cast("Planner", spec_text.instantiate(PLANNERS.get(spec.name), spec))
+    cls = PLANNERS.get(spec.name)
+    with PLANNERS.at_work(spec.name):
+        return cast("Planner", spec_text.instantiate(cls, spec))

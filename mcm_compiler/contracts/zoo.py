@@ -55,8 +55,24 @@ def build_zoo_model(spec: str) -> ir.Model:
     """Builds `NAME` or `NAME{option=value,...}` of the zoo.
 
     Raises:
-        CompileError: MCM-U001 to MCM-U003 for text, options and names.
+        CompileError: MCM-U001 to MCM-U003 for text, options and names, MCM-X007 for a builder that
+            fails.
     """
     parsed = spec_text.parse_one(spec)
-    builder = cast("ModelBuilder", spec_text.instantiate(ZOO.get(parsed.name), parsed))
-    return builder.build()
+    cls = ZOO.get(parsed.name)
+    with ZOO.at_work(parsed.name):
+        return built(cast("ModelBuilder", spec_text.instantiate(cls, parsed)))
+
+
+def built(builder: ModelBuilder) -> ir.Model:
+    """The model that a builder makes.
+
+    Raises:
+        TypeError: if it makes something else.
+    """
+    import onnx_ir as ir
+
+    model = builder.build()
+    if not isinstance(model, ir.Model):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError(f"it built a {type(model).__name__}, not an onnx_ir.Model")
+    return model

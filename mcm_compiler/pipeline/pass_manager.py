@@ -110,7 +110,13 @@ class _Run:
         self._note("at the end")
 
     def _report(self, found: Diagnostic) -> None:
-        """Hands on what was found, once: a pass that runs again finds it again."""
+        """Hands on what was found, once: a pass that runs again finds it again.
+
+        Raises:
+            TypeError: if it is no diagnostic.
+        """
+        if not isinstance(found, Diagnostic):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"it reports a {type(found).__name__}, not a Diagnostic")
         if found not in self._reported:
             self._reported.append(found)
             self._take(found)

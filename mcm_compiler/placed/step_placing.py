@@ -22,10 +22,13 @@ def placer_of(text: str) -> Placer:
     """The registered placer that a text such as `local_search{restarts=4}` stands for.
 
     Raises:
-        CompileError: MCM-U001 to MCM-U003 for text, options and names.
+        CompileError: MCM-U001 to MCM-U003 for text, options and names, MCM-X007 for what is no
+            placer.
     """
     spec = spec_text.parse_one(text)
-    return cast("Placer", spec_text.instantiate(PLACERS.get(spec.name), spec))
+    cls = PLACERS.get(spec.name)
+    with PLACERS.at_work(spec.name):
+        return cast("Placer", spec_text.instantiate(cls, spec))
 
 
 def level_of(options: PlaceOptions) -> PlacerLevel:
@@ -70,8 +73,9 @@ def search(
         simulate=target.step_evaluator,
         order=options.order,
     )
-    answer = placer.place(problem, target.box, evaluator, request, progress)
-    results = simulated(problem, evaluator, answer, placer.name)
+    with PLACERS.at_work(placer.name):
+        answer = placer.place(problem, target.box, evaluator, request, progress)
+        results = simulated(problem, evaluator, answer, placer.name)
     if not results.fits[0]:
         raise CompileError(_does_not_fit(problem, target.box, results, placer.name))
     return answer, results, evaluator

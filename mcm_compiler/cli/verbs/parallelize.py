@@ -175,6 +175,7 @@ def command(
     from mcm_compiler.contracts.sharding.parallel_plan import check_plan, read_plan
     from mcm_compiler.graph.constants import placeable_nodes
     from mcm_compiler.options import CompileOptions
+    from mcm_compiler.registry import PLANNERS
 
     load_plugins(plugin)
     if output is not None:
@@ -208,7 +209,8 @@ def command(
     if plan is not None:
         result = PlanResult(plan)
     else:
-        result = made.plan(imported, model, package, options, _tell)
+        with PLANNERS.at_work(made.name):
+            result = made.plan(imported, model, package, options, _tell)
     _write(made, imported, result, output, annotated, sharded)
     _show(result, output_format)
     show_diagnostics([*notes, *result.diagnostics, *(note for _, note in old)])

@@ -92,9 +92,12 @@ def command(
         return
     from mcm_compiler.contracts.training import TrainingRequest
     from mcm_compiler.processes.empty_folders import no_empty_folders
+    from mcm_compiler.registry import TRAINERS
+    from mcm_compiler.text import spec_text
 
     given = {name: value for name, value in old.items() if value is not None}
     made = _trainer(trainer, (*given.items(), *settings))
+    name = spec_text.parse_one(trainer).name
     if output is None:
         raise click.UsageError("Missing option '-o' / '--output'.")
     if tensorboard is not None and tensorboard.resolve().is_relative_to(output.resolve()):
@@ -103,7 +106,7 @@ def command(
             "the folder of the training holds no other files; name another",
             param_hint="'--tensorboard'",
         )
-    with no_empty_folders(output), training_progress(tensorboard) as tell:
+    with no_empty_folders(output), training_progress(tensorboard) as tell, TRAINERS.at_work(name):
         found = made.train(TrainingRequest(output, seed, resume), tell)
     _show(found, output_format)
     show_diagnostics(
@@ -118,7 +121,9 @@ def _trainer(text: str, settings: tuple[tuple[str, str], ...]) -> Trainer:
 
     spec = spec_text.parse_one(text)
     spec = spec_text.Spec(spec.name, (*spec.options, *settings))
-    return cast("Trainer", spec_text.instantiate(TRAINERS.get(spec.name), spec))
+    cls = TRAINERS.get(spec.name)
+    with TRAINERS.at_work(spec.name):
+        return cast("Trainer", spec_text.instantiate(cls, spec))
 
 
 def _show(found: TrainingResult, output_format: str) -> None:

@@ -60,6 +60,16 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         remedy="Mend the pass; MCMC_DEBUG=1 shows the stack trace.",
     ),
     CatalogEntry(
+        "MCM-X007",
+        "component failed",
+        "A target, a model of the zoo, a placer, a planner or a trainer raised an exception that\n"
+        "is not a diagnostic, or is not what its decorator takes, such as a target that is None.\n"
+        "The fault is the component's, not the model's. Run again with MCMC_DEBUG=1 to see the\n"
+        "stack trace, and report it to whoever provides the component, which the place names.",
+        example="the function of register_target raises RuntimeError",
+        remedy="Mend the component; MCMC_DEBUG=1 shows the stack trace.",
+    ),
+    CatalogEntry(
         "MCM-X010",
         "passes ran again",
         "A pass changed the graph, or made a fact anew from which others were derived (fuse a\n"

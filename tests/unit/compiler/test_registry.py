@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import importlib.metadata
 import typing
 from collections.abc import Generator
@@ -13,7 +14,7 @@ import pytest
 import mcm_compiler
 from mcm_compiler import registry as registry_module
 from mcm_compiler.contracts.boxes.placers import PlacerLevel
-from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.registry import (
     CHIP_KINDS,
     COST_MODELS,
@@ -69,6 +70,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Registry[Any]:
     entries = [
         importlib.metadata.EntryPoint("upper", "string:ascii_uppercase", "g"),
         importlib.metadata.EntryPoint("missing", "no_such_module:x", "g"),
+        importlib.metadata.EntryPoint("renamed", "string:no_such_name", "g"),
     ]
     monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: entries)
     return Registry("g", "thing")
@@ -85,6 +87,7 @@ def added_passes() -> Generator[list[str]]:
 def test_components_load_on_demand_and_tell_their_origin(registry: Registry[Any]) -> None:
     assert [(r.name, r.origin) for r in registry.registrations()] == [
         ("missing", "no_such_module:x"),
+        ("renamed", "string:no_such_name"),
         ("upper", "string:ascii_uppercase"),
     ]
     assert registry.get("upper").startswith("ABC")
@@ -95,7 +98,7 @@ def test_an_unknown_name_gets_the_nearest_ones(registry: Registry[Any]) -> None:
         registry.get("uper")
     assert _code(caught) == "MCM-U003"
     (found,) = caught.value.diagnostics
-    assert found.message == "unknown thing 'uper'; known: missing, upper"
+    assert found.message == "unknown thing 'uper'; known: missing, renamed, upper"
     assert found.hint == "did you mean upper?"
 
 
@@ -104,6 +107,45 @@ def test_a_component_whose_module_is_missing(registry: Registry[Any]) -> None:
         registry.get("missing")
     assert _code(caught) == "MCM-X003"
     assert "no_such_module" in str(caught.value)
+
+
+def test_a_component_that_its_module_does_not_hold(registry: Registry[Any]) -> None:
+    with pytest.raises(CompileError) as caught:
+        registry.get("renamed")
+    assert _code(caught) == "MCM-X003"
+    assert "no_such_name" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "error", [RuntimeError("lost"), SystemExit(0), FileNotFoundError(errno.ENOENT, "none", "x")]
+)
+def test_what_a_component_raises_is_its_fault(
+    registry: Registry[Any], error: BaseException
+) -> None:
+    registry.add("mine", 1, "a.py")
+    with pytest.raises(CompileError) as caught, registry.at_work("mine"):
+        raise error
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.at) == ("MCM-X007", "a.py")
+    assert f"thing 'mine' failed: {type(error).__name__}: {error}" == found.message
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        CompileError(Diagnostic("MCM-P001", "diagnosed")),
+        SystemExit(143),
+        KeyboardInterrupt(),
+        OSError(errno.ENOSPC, "full"),
+        PermissionError(errno.EACCES, "no", "x"),
+    ],
+)
+def test_diagnostics_signals_and_refused_files_pass(
+    registry: Registry[Any], error: BaseException
+) -> None:
+    with pytest.raises(type(error)) as caught, registry.at_work("mine"):
+        raise error
+    assert caught.value is error
 
 
 def test_a_name_taken_by_another_origin_is_an_error(registry: Registry[Any]) -> None:

@@ -69,11 +69,12 @@ def _describe(text: str, output_format: str) -> None:
 
     name = spec_text.parse_one(text).name
     cls = ZOO.get(name)
-    options = option_rows(cls)
+    with ZOO.at_work(name):
+        options, summary = option_rows(cls), str(cls.summary)
     if output_format == "json":
-        show_json({"name": name, "summary": cls.summary, "options": options})
+        show_json({"name": name, "summary": summary, "options": options})
         return
-    click.echo("\n".join(beside("", 0, f"{name}: {cls.summary}")))
+    click.echo("\n".join(beside("", 0, f"{name}: {summary}")))
     show_table([(o["name"], o["default"] or "(required)", o["type"]) for o in options], indent=2)
 
 
@@ -81,19 +82,23 @@ def _write(
     text: str, path: Path, seed: int | None, shape_only: bool, force: bool, output_format: str
 ) -> None:
     from mcm_compiler.cli.output_files import diagnosed_writes, refuse_existing_model
+    from mcm_compiler.contracts.zoo import built
     from mcm_compiler.ir.rewriting.writer import write_model
     from mcm_compiler.registry import ZOO
     from mcm_compiler.text import spec_text
 
     refuse_existing_model(path, force)
     spec = spec_text.parse_one(text)
-    builder = spec_text.instantiate(ZOO.get(spec.name), spec)
-    if seed is not None:
-        builder = dataclasses.replace(builder, seed=seed)
-    if shape_only:
-        builder = dataclasses.replace(builder, shape_only=True)
+    cls = ZOO.get(spec.name)
+    with ZOO.at_work(spec.name):
+        builder = spec_text.instantiate(cls, spec)
+        if seed is not None:
+            builder = dataclasses.replace(builder, seed=seed)
+        if shape_only:
+            builder = dataclasses.replace(builder, shape_only=True)
+        model = built(builder)
     with diagnosed_writes(path):
-        write_model(builder.build(), path)
+        write_model(model, path)
     written = spec_text.print_one(spec.name, builder)
     if output_format == "json":
         show_json({"name": written, "file": str(path)})

@@ -29,6 +29,18 @@ def test_builtin(name, chips):
     assert target.limits.num_chips == chips
 
 
+@pytest.mark.parametrize("make", [lambda: None, lambda: "mcm4", lambda _: None, 5])
+def test_what_gives_no_target_is_named(make):
+    TARGETS.add("test_odd", make, "odd.py")
+    try:
+        with pytest.raises(CompileError) as caught:
+            load_target("test_odd")
+    finally:
+        TARGETS.remove("test_odd")
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.at) == ("MCM-X007", "odd.py")
+
+
 def test_a_file_works_like_a_builtin(tmp_path):
     builtin = load_target("mcm4")
     path = tmp_path / "mine.toml"

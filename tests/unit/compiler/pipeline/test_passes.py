@@ -219,12 +219,25 @@ class Miss(Pass):
         Path("no such policy").read_bytes()
 
 
+@dataclass(frozen=True)
+class Talk(Pass):
+    name: ClassVar[str] = "test_talk"
+    summary: ClassVar[str] = "reports a text"
+
+    def run(self, model: ir.Model, context: PassContext) -> None:
+        context.report("hello")  # pyright: ignore[reportArgumentType]
+
+
 @pytest.mark.parametrize(
     ("step", "reason"),
-    [(Leave(), "SystemExit: 0"), (Miss(), "FileNotFoundError: ")],
-    ids=["leave", "miss"],
+    [
+        (Leave(), "SystemExit: 0"),
+        (Miss(), "FileNotFoundError: "),
+        (Talk(), "it reports a str, not a Diagnostic"),
+    ],
+    ids=["leave", "miss", "talk"],
 )
-def test_a_pass_that_leaves_or_lacks_a_file_is_named(
+def test_a_pass_that_leaves_lacks_a_file_or_reports_no_diagnostic_is_named(
     model: ir.Model, step: Pass, reason: str
 ) -> None:
     with pytest.raises(CompileError) as caught:

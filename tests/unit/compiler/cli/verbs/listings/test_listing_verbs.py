@@ -121,7 +121,7 @@ def test_a_component_that_does_not_load_is_listed_with_its_fault(
     result = _invoke("passes")
     assert result.exit_code == 0
     assert "pass 'a-missing' cannot be imported: no acme" in result.stdout
-    assert "it cannot be loaded: RuntimeError: boom" in result.stdout
+    assert "pass 'b-broken' cannot be imported: RuntimeError: boom" in result.stdout
 
 
 def test_passes_tell_what_they_require_and_provide() -> None:
