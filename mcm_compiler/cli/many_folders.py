@@ -16,7 +16,7 @@ from mcm_compiler.ci.junit import Case, cases_xml
 from mcm_compiler.cli.compile_options import progress_line
 from mcm_compiler.cli.failures import show_diagnostics
 from mcm_compiler.cli.many_models import NAME_WIDTH, prepare_process
-from mcm_compiler.cli.output_files import write_with_parents
+from mcm_compiler.cli.output_files import refuse_inside_output, write_with_parents
 from mcm_compiler.cli.show import show_json
 from mcm_compiler.processes.whole_files import refuse_irregular
 from mcm_compiler.text.printable import printable
@@ -36,9 +36,11 @@ def check_many(
     """Checks all folders, tells of each, and gives the exit code.
 
     Raises:
-        CompileError: MCM-A002 or MCM-U050 for a JUnit file that cannot be written.
+        CompileError: MCM-A002 or MCM-U050 for a JUnit file that cannot be written, MCM-U054 for
+            one in an output folder.
     """
     if junit is not None:
+        refuse_inside_output(junit)
         refuse_irregular(junit)
     width = min(max(len(printable(folder)) for folder in folders), NAME_WIDTH)
     as_text = output_format != "json"

@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+import click
+
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.empty_folders import no_empty_folders
-from mcm_compiler.processes.staging import cannot_write
+from mcm_compiler.processes.staging import cannot_write, is_output_folder
 from mcm_compiler.processes.whole_files import refuse_irregular, write_whole
 
 
@@ -19,8 +21,9 @@ def refuse_existing(path: Path, force: bool) -> None:
 
     Raises:
         CompileError: MCM-U021 if `path` exists and not `force`, or if it is a folder; MCM-U050 if
-            it is a link, a device, a pipe or a socket.
+            it is a link, a device, a pipe or a socket; MCM-U054 as `refuse_inside_output`.
     """
+    refuse_inside_output(path)
     if not path.is_dir() or path.is_symlink():
         refuse_irregular(path)
     if os.path.lexists(path) and (not force or path.is_dir()):
@@ -28,6 +31,47 @@ def refuse_existing(path: Path, force: bool) -> None:
         raise CompileError(
             Diagnostic("MCM-U021", "the output file exists", at=str(path), hint=hint)
         )
+
+
+def refuse_inside_output(path: Path, folder: Path | None = None) -> None:
+    """Stops a verb before it would add a file to an output folder, which would not hold then.
+
+    Args:
+        path: of the file.
+        folder: an output folder that the verb is about to write.
+
+    Raises:
+        CompileError: MCM-U054 if `path` lies in `folder`, or in an output folder that is there.
+    """
+    real = Path(os.path.realpath(path))
+    written = folder is not None and real.is_relative_to(os.path.realpath(folder))
+    if written or is_output_folder(real.parent):
+        raise CompileError(
+            Diagnostic(
+                "MCM-U054",
+                "the file would lie in an output folder, which holds no other files",
+                at=quote(str(path)),
+                hint="name a place beside the folder",
+            )
+        )
+
+
+def refuse_same_file(outputs: Mapping[str, Path | None]) -> None:
+    """Stops a verb of which one output would replace another.
+
+    Args:
+        outputs: places by option; None for what is not asked for.
+
+    Raises:
+        click.UsageError: if two are one file.
+    """
+    taken: dict[str, str] = {}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        other = taken.setdefault(os.path.realpath(path), option)
+        if other != option:
+            raise click.UsageError(f"{other} and {option} name one file")
 
 
 def refuse_existing_model(path: Path, force: bool) -> None:
@@ -51,7 +95,7 @@ def write_assignment(
     from mcm_compiler.placements.assignment_file import JSON_SUFFIX, assignment_text
 
     text = assignment_text(chip_of, column, as_json=path.suffix.lower() == JSON_SUFFIX)
-    write_whole(path, text.encode("utf-8", "backslashreplace"))
+    write_with_parents(path, text.encode("utf-8", "backslashreplace"))
 
 
 def write_with_parents(path: Path, data: bytes) -> None:

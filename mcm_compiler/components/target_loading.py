@@ -317,8 +317,8 @@ def without_chips(target: Target, places: Sequence[int]) -> Target:
                     "MCM-F020",
                     f"chips {shown} of {quote(target.name)} cannot be switched off: {d.message}",
                     at="option --forbid-chip",
-                    hint=f"`mcmc targets {target.name}` shows the package; what is overridden in "
-                    "a description is switched off there",
+                    hint=f"`mcmc targets show {target.name}` shows the package; what is "
+                    "overridden in a description is switched off there",
                 )
                 for d in error.diagnostics
             ]

@@ -172,6 +172,14 @@ def _foreign(destination: Path) -> Path | None:
     return next((destination / name for name in present if name not in listed), None)
 
 
+def is_output_folder(path: Path) -> bool:
+    """Whether a folder is an output of this compiler, to which nobody has added anything."""
+    try:
+        return (path / MANIFEST).is_file() and _foreign(path) is None
+    except OSError:
+        return False
+
+
 _TAKEN = (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR)
 """What the system says when something is in the way of a rename."""
 

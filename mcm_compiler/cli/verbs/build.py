@@ -57,6 +57,7 @@ def command(
     Each model is compiled in each of its profiles for each of its targets. What has not changed
     comes from the cache.
     """
+    from mcm_compiler.cli.output_files import refuse_same_file
     from mcm_compiler.cli.project_build import BuildReports, run_build
     from mcm_compiler.processes.warm_up import usable_cores
     from mcm_compiler.project.build import BuildOptions
@@ -65,6 +66,7 @@ def command(
     from mcm_compiler.project.reader import read_project
     from mcm_compiler.project.targets import TargetNames
 
+    refuse_same_file({"--junit": junit, "--sarif": sarif, "--summary": summary})
     read = read_project(project)
     given = tuple(path.absolute() for path in plugin)
     plugins = (*(read.root / path for path in read.plugins), *given)

@@ -119,11 +119,13 @@ def _check_one(
     from mcm_compiler.ci.checks import exit_code, failure, outcome_of
     from mcm_compiler.cli.many_folders import report
     from mcm_compiler.cli.npz_files import read_npz
+    from mcm_compiler.cli.output_files import refuse_inside_output
     from mcm_compiler.placed.folder_check import check_placement_folder
     from mcm_compiler.placed.folder_reading import is_placement
     from mcm_compiler.processes.whole_files import refuse_irregular
 
     if junit is not None:
+        refuse_inside_output(junit)
         refuse_irregular(junit)
     check: Callable[..., CheckReport] = partial(check_folder, model=model)
     if is_placement(Path(folder)):

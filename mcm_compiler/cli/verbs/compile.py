@@ -115,7 +115,11 @@ def command(
     from mcm_compiler.cli.failures import diagnosed
     from mcm_compiler.cli.guard import Guard
     from mcm_compiler.cli.many_models import compile_many
-    from mcm_compiler.cli.output_files import refuse_existing
+    from mcm_compiler.cli.output_files import (
+        refuse_existing,
+        refuse_inside_output,
+        refuse_same_file,
+    )
     from mcm_compiler.page.folder_page import page_path
     from mcm_compiler.variants.prepared_model import gives_figures
 
@@ -139,10 +143,14 @@ def command(
         code = compile_many(models, output, settings, guard, jobs, plugins, timings, output_format)
     else:
         folder = output if output is not None else default_folder(first, target)
-        if assignment_out is not None:
-            refuse_existing(assignment_out, force)
-        if html:
-            refuse_existing(page_path(folder), force)
+        page = page_path(folder) if html else None
+        refuse_same_file({"--html": page, "--assignment-out": assignment_out, "--junit": junit})
+        for path in (assignment_out, page):
+            if path is not None:
+                refuse_existing(path, force)
+        for path in (assignment_out, junit):
+            if path is not None:
+                refuse_inside_output(path, folder)
         code = _compile_one(
             first, folder, settings, guard, print_after, timings, assignment_out, output_format
         )

@@ -84,7 +84,7 @@ def command(
     Nothing is emitted or verified. A variant that is no target, or that the model does not fit, is
     named, and the rest goes on.
     """
-    from mcm_compiler.cli.output_files import refuse_existing
+    from mcm_compiler.cli.output_files import refuse_existing, refuse_same_file
     from mcm_compiler.components.target_loading import load_target
     from mcm_compiler.exploration.explore import Request, explore
     from mcm_compiler.exploration.journal import journal_path
@@ -94,6 +94,7 @@ def command(
     if resume and json_file is None:
         raise click.UsageError("--resume needs --json")
     measures = _measures(front)
+    refuse_same_file({"--csv": csv, "--json": json_file, "--html": html})
     for file in (csv, json_file, html):
         if file is not None:
             refuse_existing(file, force)

@@ -165,7 +165,11 @@ def command(
     # Before NumPy is imported: learning is reproducible, and small products take no threads.
     use_one_thread()
     from mcm_compiler.api import import_named
-    from mcm_compiler.cli.output_files import refuse_existing, refuse_existing_model
+    from mcm_compiler.cli.output_files import (
+        refuse_existing,
+        refuse_existing_model,
+        refuse_same_file,
+    )
     from mcm_compiler.cli.parameters import once_each
     from mcm_compiler.components.cost_choice import with_cost_model
     from mcm_compiler.components.cost_files import user_files
@@ -178,6 +182,7 @@ def command(
     from mcm_compiler.registry import PLANNERS
 
     load_plugins(plugin)
+    refuse_same_file({"--output": output, "--annotated": annotated, "--sharded": sharded})
     if output is not None:
         refuse_existing(output, force)
     for path in (annotated, sharded):

@@ -243,6 +243,15 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         remedy="Ask for permission, or name another place.",
     ),
     CatalogEntry(
+        "MCM-U054",
+        "file inside an output folder",
+        "A trace, a page, a JUnit file or another output of a command would lie in an output\n"
+        "folder of the compiler. mcmc check vouches for every file there, and --force replaces no\n"
+        "folder that holds others. Name a place beside the folder.",
+        example="`mcmc simulate out --trace out/run.pftrace`",
+        remedy="Name a place beside the folder.",
+    ),
+    CatalogEntry(
         "MCM-U060",
         "pipeline gives no figures to compare",
         "What other hardware would bring is told in throughput, and so the pipeline has to come\n"
