@@ -95,8 +95,10 @@ def spread_along(graph: Adjacency, seeds: Longs, least: float) -> Ints:
     """Nearest seeds along values of some size; where those do not lead, along all others.
 
     Small values are read everywhere, such as the factor by which gradients are clipped: along them
-    everything is near.
+    everything is near. -1 where nothing leads, as everywhere without seeds.
     """
+    if not len(seeds):
+        return np.full(len(graph.begin) - 1, -1, np.int32)
     large = graph.weight >= least
     sums = np.concatenate([[0], np.cumsum(large)])
     near = spread(sums[graph.begin].astype(np.int64), graph.other[large], seeds)

@@ -1,12 +1,19 @@
 """Tests for clusters around weights."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 from mcm_compiler.contracts.boxes.step import VARIABLE
 from mcm_passes.families.box.clusters.adjacency import depths, fastest_times
 from mcm_passes.families.box.clusters.slack_classes import by_slack, slacks
-from mcm_passes.families.box.clusters.weight_clusters import divided, in_order, weight_clusters
+from mcm_passes.families.box.clusters.weight_clusters import (
+    divided,
+    in_order,
+    is_weight,
+    weight_clusters,
+)
 from tests.generators.step_problems import random_box, random_step
 from tests.generators.unrolled_steps import UnrolledSize, unrolled_box, unrolled_step
 
@@ -84,3 +91,13 @@ def test_urgent_ops_are_apart_from_those_that_can_wait() -> None:
 
 def test_labels_in_the_order_in_which_they_occur() -> None:
     assert in_order(np.array([7, 3, 7, 9], np.int32)).tolist() == [0, 1, 0, 2]
+
+
+def test_a_step_without_weights_is_one_cluster() -> None:
+    problem = random_step(np.random.default_rng(0), random_box(np.random.default_rng(0)))
+    types = tuple("Relu" if kind == VARIABLE else kind for kind in problem.op_types)
+    weightless = dataclasses.replace(
+        problem, op_types=types, producer=np.maximum(problem.producer, 0)
+    )
+    assert not is_weight(weightless).any()
+    assert not weight_clusters(weightless).any()
