@@ -65,7 +65,7 @@ class StepSimulator:
                 that should run together and do not.
         """
         placements = self._checked(np.atleast_2d(placements))
-        seconds, peaks, (busy, copying), _ = self._run(placements, 0)
+        seconds, peaks, (busy, copying), _ = self._run(placements)
         memory = self.box.memory_bytes
         overflow = (np.maximum(peaks - memory, 0) / np.maximum(memory, 1)).sum(axis=1)
         return StepResults(seconds, peaks, busy, copying, overflow)
@@ -77,7 +77,7 @@ class StepSimulator:
             ValueError: as `evaluate`.
         """
         placements = self._checked(placement[None])
-        _, peaks, _, (record, copies) = self._run(placements, len(self._problem.reads))
+        _, peaks, _, (record, copies) = self._run(placements, recorded=True)
         moved, times = record.copies[:copies], record.copy_times[:copies]
         return StepTrace(
             device_of=placements[0],
@@ -93,12 +93,14 @@ class StepSimulator:
         )
 
     def _run(
-        self, placements: Ints, most_copies: int
+        self, placements: Ints, *, recorded: bool = False
     ) -> tuple[Floats, Longs, Floats, tuple[StepRecord, int]]:
         count, devices = len(placements), self.box.num_devices
         seconds, peaks = np.empty(count), np.empty((count, devices), np.int64)
         by_device = np.empty((2, count, devices))
-        ops = self._problem.num_ops if most_copies else 0
+        ops, most_copies = 0, 0
+        if recorded:
+            ops, most_copies = self._problem.num_ops, len(self._problem.reads)
         record = StepRecord(
             np.empty(ops),
             np.empty(ops),

@@ -84,3 +84,17 @@ def test_placements_at_fault() -> None:
         StepSimulator(free, simulator.box, StepConditions()).evaluate(bad[None])
     with pytest.raises(ValueError, match="ops"):
         simulator.evaluate(good[None, :-1])
+
+
+def test_a_step_whose_ops_read_nothing_is_traced() -> None:
+    _, problem, simulator, conditions = _case(1)
+    alone = replace(
+        problem, reads=np.empty(0, np.int32), read_begin=np.zeros(problem.num_ops + 1, np.int64)
+    )
+    alone = replace(alone, allowed=np.ones_like(alone.allowed))
+    trace = StepSimulator(alone, simulator.box, conditions).trace(
+        np.zeros(problem.num_ops, np.int32)
+    )
+    on_host = problem.time_s[:, simulator.box.kind_of[0]]
+    assert trace.end_s == pytest.approx(trace.start_s + on_host)
+    assert trace.critical_ops.size
