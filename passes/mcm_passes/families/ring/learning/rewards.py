@@ -11,6 +11,9 @@ from mcm_compiler.contracts.partition import Floats, Ints
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 
+LEAST_S = 1e-30
+"""Seconds that the period of a baseline has at least, and that any period counts as at least."""
+
 
 class Rewards(Protocol):
     """Evaluates partitions: an analytic model, the simulator, or hardware."""
@@ -69,5 +72,8 @@ def rewards_of(evaluator: Rewards, partitions: Ints) -> Floats:
 
 
 def relative_throughput(period_s: Floats, baseline_s: float) -> Floats:
-    """Rewards of periods; what does not run, with an infinite period, earns nothing."""
-    return baseline_s / period_s
+    """Rewards of periods; what does not run, with an infinite period, earns nothing.
+
+    Periods below `LEAST_S` count as that, so that one of 0 s earns a finite reward.
+    """
+    return baseline_s / np.maximum(period_s, LEAST_S)

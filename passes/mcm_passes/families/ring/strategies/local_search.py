@@ -66,6 +66,8 @@ class LocalSearch:
     def improve(self, search: Search, rng: np.random.Generator) -> None:
         """Goes on from the best partition of `search`, as long as its budget lasts."""
         assert search.best is not None, "a start is needed"
+        if search.best_period_s <= 0.0:  # nothing is better, and scores would be relative to it
+            return
         walking = _Walking(search, self.walks, self.memory, rng)
         steps_each = max(search.problem.num_units // UNITS_PER_STEP, LEAST_STEPS)
         while search.left >= self.walks:

@@ -81,6 +81,8 @@ class Reorder:
 
     def _improve(self, search: Search, rng: np.random.Generator) -> None:
         assert search.best is not None, "a start is needed"
+        if search.best_period_s <= 0.0:  # nothing is better, and scores would be relative to it
+            return
         problem, graph = search.problem, rule_graph(search.problem)
         walker = Walker(problem, search.best_period_s, self.memory)
         here, here_s = search.best, search.best_period_s

@@ -8,7 +8,7 @@ import numpy as np
 
 from mcm_compiler.contracts.evaluation import BatchEvaluator, ResultKind
 from mcm_compiler.contracts.partition import Floats, Ints, LowerBound, Outcome
-from mcm_passes.families.ring.learning.rewards import relative_throughput
+from mcm_passes.families.ring.learning.rewards import LEAST_S, relative_throughput
 from mcm_passes.mapping.search.search import Search
 
 Reward = Literal["fast", "judge"]
@@ -32,7 +32,7 @@ class SearchRewards:
 
     def __init__(self, search: Search, evaluator: BatchEvaluator | None) -> None:
         problem = search.problem
-        self.baseline_s = max(float(problem.compute_s.sum()) / problem.num_chips, 1e-30)
+        self.baseline_s = max(float(problem.compute_s.sum()) / problem.num_chips, LEAST_S)
         self._search = search
         self._evaluator = evaluator
         self._best: Ints | None = None

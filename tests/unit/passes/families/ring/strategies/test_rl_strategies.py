@@ -26,6 +26,7 @@ from mcm_passes.families.ring.strategies.rl import Rl
 from mcm_passes.families.ring.strategies.rl_finetune import RlFinetune
 from mcm_passes.families.ring.strategies.rl_run import SHOTS, TEMPERATURES
 from mcm_passes.families.ring.strategies.rl_zeroshot import RlZeroshot
+from tests.generators.partition_problems import make_problem
 
 LAYOUT = PolicyLayout(2, 16, 16, 6, 1, 4)
 
@@ -264,3 +265,15 @@ def test_compiles_that_do_not_learn_load_no_jax(tmp_path, checkpoint, partitione
         [sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=tmp_path
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("name", ["rl", "rl-zeroshot", "rl-finetune"])
+def test_what_takes_no_time_has_finite_rewards(checkpoint, name):
+    strategy = {
+        "rl": Rl(),
+        "rl-zeroshot": RlZeroshot(policy=checkpoint),
+        "rl-finetune": RlFinetune(policy=checkpoint),
+    }[name]
+    problem = make_problem([0.0, 0.0], [(0, 1)], tensor_bytes=0, relay_us=0.0)
+    outcome = run(strategy, problem, evaluations=20)
+    assert FastPeriods(problem)(outcome.chip_of) == 0.0

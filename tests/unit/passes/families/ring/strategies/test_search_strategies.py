@@ -24,6 +24,7 @@ from mcm_passes.families.ring.strategies.random_search import RandomSearch
 from mcm_passes.families.ring.strategies.reorder import Reorder
 from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.search.search import Search
+from tests.generators.partition_problems import make_problem
 
 FROM_DP = [
     LocalSearch(),
@@ -292,3 +293,9 @@ def test_members_begin_with_what_is_known_where_cuts_of_orders_do_not_fit(branch
     alone = Search(problem, FastPeriods(problem), Budget())
     start.find_start(alone, FastPeriods(problem), np.random.default_rng(0))
     assert not np.array_equal(alone.best, found)
+
+
+@pytest.mark.parametrize("strategy", SEARCHES, ids=NAMES)
+def test_what_takes_no_time_is_placed(strategy):
+    problem = make_problem([0.0, 0.0], [(0, 1)], tensor_bytes=0, relay_us=0.0)
+    assert period(problem, run(strategy, problem).chip_of) == 0.0
