@@ -21,7 +21,9 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "nothing to place",
         "All outputs of the model are graph inputs or constants, so there is no op that a\n"
         "chip would have to run. Often `simplify` has folded a model whose outputs do not\n"
-        "depend on its inputs; check that the model is the one you meant.",
+        "depend on its inputs; check that the model is the one you meant. A model of empty\n"
+        "tensors has nothing to place either on a target whose launches take no time: its\n"
+        "period would be 0 s.",
         example="a model whose outputs are its inputs",
         remedy="Compile the model that you meant, or leave out `simplify` to keep its ops as\n"
         "they are.",
@@ -216,11 +218,12 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     ),
     CatalogEntry(
         "MCM-P040",
-        "strategy places on rings alone",
+        "strategy is for another kind of package",
         "Most strategies rely on the order of the chips on a ring: they cut an order of the ops,\n"
         "or move ops to the chip beside. The devices of this target are connected otherwise.\n"
         "Leave the choice of a strategy to the level, or take one that knows all machines; the\n"
-        "hint names them. A strategy of a plug-in says so with the attribute any_machine.",
+        "hint names them. A strategy of a plug-in says so with the attribute any_machine. The\n"
+        "strategy stages, in turn, is for packages that are no rings.",
         example="`--partitioner dp` for a mesh",
         remedy="Leave --partitioner out, or take one that the hint names, such as stages.",
     ),

@@ -147,6 +147,7 @@ class PartitionPass(Pass):
             )
             if options.chips is not None:
                 problem = with_chips(problem, options.chips)
+        _refuse_timeless(problem)
         if (note := untyped_note(model.graph, plan)) is not None:
             context.report(note)
         if keep_states and STATES.present(model):
@@ -192,6 +193,22 @@ class PartitionPass(Pass):
         # Under a limit in seconds all of them are for the number that seems best.
         further = 0 if options.budget_s is not None else level.further
         return solve_replicas(problem, chosen, solve_share, further)
+
+
+def _refuse_timeless(problem: PartitionProblem) -> None:
+    """MCM-P002 where no period is longer than 0 s, so that there is no throughput to speak of."""
+    units = problem.num_units
+    if units and not problem.compute_s.any() and not problem.tensor_bytes.any():
+        raise CompileError(
+            Diagnostic(
+                "MCM-P002",
+                "the model's ops take no time on the target, and all tensors are empty, so that "
+                "no period is longer than 0 s",
+                at="all ops of the graph",
+                hint="compile a model whose tensors have elements, or give the target a "
+                "`launch_overhead_ns` above 0",
+            )
+        )
 
 
 def _warn_without(

@@ -17,6 +17,7 @@ from mcm_compiler.contracts.partition import (
     Outcome,
     PartitionProblem,
 )
+from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.mapping.machine.device_order import walk_over_devices
@@ -90,7 +91,18 @@ class Stages:
         rng: np.random.Generator,
         budget: Budget,
     ) -> Outcome:
-        """Searches until the budget is spent."""
+        """Searches until the budget is spent; MCM-P040 for a ring, which has no `machine`."""
+        if problem.machine is None:
+            raise CompileError(
+                Diagnostic(
+                    "MCM-P040",
+                    f"strategy '{self.name}' places ops on packages that are no rings, and the "
+                    "target is a ring",
+                    at="option partitioner",
+                    hint="leave the choice to the level, or take a strategy for rings, such as "
+                    "local_search",
+                )
+            )
         search = Search(problem, evaluate, budget)
         run = _Run(problem)
         for known in budget.known:

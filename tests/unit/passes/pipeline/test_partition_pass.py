@@ -126,3 +126,30 @@ def test_a_bad_strategy_is_a_diagnostic(model, text, code):
     with pytest.raises(CompileError) as caught:
         run(model, "partition", partitioner=text)
     assert caught.value.diagnostics[0].code == code
+
+
+class Nothing(Cost):
+    """Ops of empty tensors, where a launch takes no time."""
+
+    def node_cost(self, node):
+        return NodeCost(0.0, 0, 0, 0, 0.0, "none")
+
+    def storage_bytes(self, value):
+        return 0
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_a_model_that_takes_no_time_is_refused(model, level, monkeypatch):
+    monkeypatch.setattr(Target, "cost_model", lambda self: Nothing())
+    for node in model.graph:
+        NODE_COST.set(node, Nothing().node_cost(node))
+    with pytest.raises(CompileError) as caught:
+        run(model, "partition", level=level)
+    assert [d.code for d in caught.value.diagnostics] == ["MCM-P002"]
+    assert "take no time" in caught.value.diagnostics[0].message
+
+
+def test_a_strategy_for_other_machines_is_refused_on_a_ring(model):
+    with pytest.raises(CompileError) as caught:
+        run(model, "partition", partitioner="stages")
+    assert [d.code for d in caught.value.diagnostics] == ["MCM-P040"]
