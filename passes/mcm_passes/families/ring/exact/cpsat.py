@@ -268,12 +268,21 @@ def _bound(result: SearchResult, ceiling_s: float) -> LowerBound:
 
 
 def _slowest(problem: PartitionProblem) -> float:
-    """More than the period of any partition: all work and all transfers one after the other."""
+    """More than the period of any partition: all work and all transfers one after the other.
+
+    What a channel carries that all chips share may go to each of them.
+    """
     limits = problem.limits
     work = float(problem.compute_s.sum() + problem.relay_s.sum())
     moved = float(problem.tensor_bytes.sum())
     seconds = work / float(problem.chip_speed.min())
     seconds += moved / limits.link_bytes_per_s + moved / limits.host_bytes_per_s
+    if limits.host_total_bytes_per_s:
+        seconds += moved * problem.num_chips / limits.host_total_bytes_per_s
     if problem.streams:
-        seconds += float(weight_sizes(problem).sum()) / limits.stream_bytes_per_s
+        sizes = weight_sizes(problem)
+        weights = float(sizes.sum()) + sizes.size * limits.buffer_alignment_bytes
+        seconds += weights / limits.stream_bytes_per_s
+        if limits.stream_total_bytes_per_s:
+            seconds += weights * problem.num_chips / limits.stream_total_bytes_per_s
     return 2.0 * seconds + 1e-9

@@ -245,3 +245,39 @@ def test_the_first_partition_is_worth_more_effort(monkeypatch, known, times, mem
     assert solve(CpSat(ideals=0), problem, effort_s=0.5).chip_of is not None
     share = cpsat.NEED_SHARE if memory == "estimate" else 1.0
     assert allowed[0] == 0.5 * times * share
+
+
+def test_what_a_shared_channel_makes_slow_is_not_impossible():
+    """All weights are streamed, and the channel of all chips takes most of the time."""
+    problem = make_problem(
+        [0.0],
+        [],
+        chips=1,
+        routing="strict",
+        host_io="ends",
+        weights=[(1 << 30, [0]), (0, [0])],
+        sram=40_000,
+        tensor_bytes=64,
+        stream=1e9,
+        stream_root=1e8,
+    )
+    at_need = problem.at_need()
+    chip_of = np.zeros(1, np.int32)
+    assert period(at_need, chip_of) > 10.0
+    for asked in (problem, at_need):
+        assert not solve(CpSat(ideals=0), asked).infeasible
+
+
+def test_more_than_every_period_counts_channels_of_all_chips():
+    problem = make_problem(
+        [1.0, 1.0, 1.0],
+        [(0, 2), (1, 2)],
+        weights=[(50_000, [0, 1, 2])],
+        sram=20_000,
+        stream=1e9,
+        stream_root=1e6,
+        host_root=1e3,
+    )
+    slowest_s = cpsat._slowest(problem)
+    for chips in ([0, 0, 0], [0, 1, 1], [0, 1, 2]):
+        assert evaluate(problem, np.array(chips, np.int32)).period_s < slowest_s
