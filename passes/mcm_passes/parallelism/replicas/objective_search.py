@@ -107,16 +107,19 @@ def _fastest(
 ) -> Pipelines:
     """The most throughput of all numbers of pipelines that answer in time."""
     rows: dict[int, ShareBound] = {}
+    refused: CompileError | None = None
     for count in numbers:
         each = problem.num_chips // count
         shared = on_share(problem, each, count)
-        if impossible(shared):
+        if faults := impossible(shared):
+            if refused is None or count == 1:
+                refused = CompileError(faults)
             rows[count] = ShareBound(count, each, math.inf, NO_ROOM, "there is not room enough")
             continue
         bound = lower_bound(shared)
         rows[count] = ShareBound(count, each, bound.seconds, bound.proof, bound.argument)
     best: Pipelines | None = None
-    refused: CompileError | None = None
+    searched = False
     for count in sorted(rows, key=lambda one: (rows[one].value / one, one)):
         row = rows[count]
         best_s = math.inf if best is None else _value(best)
@@ -127,8 +130,8 @@ def _fastest(
             solved = solve(shared, count, objective)
         except CompileError as error:
             # What is told is what most chips come to: there nothing is in the way but time.
-            if refused is None or count == 1:
-                refused = error
+            if not searched or count == 1:
+                refused, searched = error, True
             if (proof := _ruled_out(error)) is not None:
                 rows[count] = dataclasses.replace(row, value=math.inf, proof=proof)
             continue
