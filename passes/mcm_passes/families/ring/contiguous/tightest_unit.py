@@ -33,8 +33,13 @@ def tightest_unit(problem: PartitionProblem, orders: Sequence[Order]) -> str:
     need = np.where(problem.clonable, -1, least)
     unit = int(need.argmax())
     buffers = int(need[unit] - own[unit])
+    least_sram, most_sram = min(problem.limits.sram_bytes), max(problem.limits.sram_bytes)
+    # Which of several sizes a chip has decides whether that is too much.
+    sram = bytes_text(most_sram)
+    if least_sram < most_sram:
+        sram = f"{bytes_text(least_sram)} to {sram}"
     return (
         f"along them {quote(problem.names[unit])} alone needs {bytes_text(int(need[unit]))} on a "
-        f"chip of {bytes_text(max(problem.limits.sram_bytes))}, {bytes_text(buffers)} of it for "
+        f"chip of {sram}, {bytes_text(buffers)} of it for "
         "tensors that arrive and leave there"
     )

@@ -218,6 +218,14 @@ def test_the_reason_names_the_unit_whose_buffers_do_not_fit(make_problem):
     assert "'Relu_0' alone needs 4.0 KiB on a chip of 2.0 KiB, 2.0 KiB of it" in (outcome.reason)
 
 
+def test_the_reason_names_all_sizes_of_chips(make_problem):
+    problem = make_problem(CHAIN.replace("[2]", "[250]"), sram=2048)
+    problem = with_sram_limits(problem, (1024,) * (problem.num_chips - 1) + (1 << 20,))
+    outcome = run(ContiguousDp(), problem)
+    assert outcome.chip_of is None
+    assert "needs 4.0 KiB on a chip of 1.0 KiB to 1.0 MiB" in outcome.reason
+
+
 def test_weights_larger_than_the_package_are_diagnosed(make_problem):
     with pytest.raises(CompileError) as caught:
         certified(make_problem(KIB_WEIGHTS, chips=1, sram=3000), ContiguousDp())
