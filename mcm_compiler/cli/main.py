@@ -133,7 +133,8 @@ class LazyGroup(click.Group):
             error.show()
             sys.exit(USAGE_EXIT)
         except SystemExit as leaving:
-            if asked_to_end(leaving):
+            # What answers a shell that completes leaves so as well.
+            if VARIABLE in os.environ or asked_to_end(leaving):
                 raise
             sys.exit(report_failure(left_by_foreign_code(leaving)))
         except Exception as error:
