@@ -51,9 +51,10 @@ class DecisionProblem:
             partitioned: `[K]` bool, feasible.
         """
         plan: dict[str, int] = {}
+        divided = np.flatnonzero(partitioned)
         for tensor, name in enumerate(self.tensors):
             classes = self.dim_class[self.dim_ptr[tensor] : self.dim_ptr[tensor + 1]]
-            cut = np.flatnonzero((classes >= 0) & partitioned[classes])
+            cut = np.flatnonzero(np.isin(classes, divided))
             plan[name] = int(cut[0]) if len(cut) else -1
         return plan
 

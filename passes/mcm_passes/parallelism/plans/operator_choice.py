@@ -133,7 +133,8 @@ class InputChoice:
 
 def best_inputs(model: ir.Model, classes: DimensionClasses, options: AutoMapOptions) -> InputChoice:
     """The batch dimensions of the inputs."""
-    problem = adp_problem(model, options.data or LEAST_DEGREE, classes)
+    # One replica divides nothing; what it could divide is as for two.
+    problem = adp_problem(model, max(options.data or 0, LEAST_DEGREE), classes)
     objective = count_objective(problem)
     exact = best_decision(problem, objective)
     records: tuple[SearchRecord, ...] = ()
