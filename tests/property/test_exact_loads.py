@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ortools.sat.python import cp_model
 
+from mcm_compiler.placements.ring_routes import COLLECTED
 from mcm_passes.families.ring.loads.chip_demands import chip_demands
 from mcm_passes.families.ring.loads.crossings import cuts_of
 from mcm_passes.families.ring.loads.window_costs import (
@@ -23,6 +24,7 @@ from mcm_passes.families.ring.order_encoding.order_literals import OrderLiterals
 from mcm_passes.families.ring.order_encoding.trigger_literals import TriggerLiterals
 from mcm_passes.mapping.loads.demand_table import Resource, Trigger, demand_table
 from mcm_passes.mapping.loads.tensor_columns import CROSSED, RECEIVED, SENT
+from mcm_passes.mapping.problem.order_ideals import order_ideals
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 from tests.generators.partition_problems import connected_problems
 from tests.oracles.reference_loads import reference_loads
@@ -77,6 +79,36 @@ def test_windows_cost_what_their_chips_load(drawn):
             assert cost.in_bytes == loads[Resource.HOST_IN, c]
             assert cost.out_bytes == loads[Resource.HOST_OUT, c]
     assert not scratch.peaks.ends_at.any()
+
+
+@given(connected_problems())
+@settings(max_examples=40)
+def test_what_crosses_an_ideal_is_made_within_and_needed_beyond(problem):
+    problem = problem.at_need()
+    graph = rule_graph(problem)
+    tensors = chip_demands(problem, graph.units).tensors
+    ideals = order_ideals(graph, 500)
+    if ideals is None:
+        return
+    cuts = cuts_of(ideals.members, tensors, ideals.smaller)
+    found = [
+        cuts.crossing[a:b].tolist()
+        for a, b in zip(cuts.crossing_ptr, cuts.crossing_ptr[1:], strict=False)
+    ]
+    # Fewer than 64 nodes take one word; no link is before the first or behind the last of them.
+    inside = [{v for v in range(graph.num_nodes) if int(row[0]) >> v & 1} for row in ideals.members]
+    assert found == [[], *([*crossing(held, tensors)] for held in inside[1:-1]), []][: len(inside)]
+    assert cuts.crossing_bytes.tolist() == [
+        int(tensors.amount[row, CROSSED].sum()) for row in found
+    ]
+
+
+def crossing(held, tensors):
+    """The tensors that are made in a set of nodes, or by the host, and needed beyond it."""
+    for t, (maker, kind) in enumerate(zip(tensors.producer, tensors.kind, strict=True)):
+        beyond = not set(tensors.readers.row(t).tolist()) <= held
+        if (maker < 0 or int(maker) in held) and (beyond or kind & COLLECTED):
+            yield t
 
 
 @given(placements())

@@ -31,6 +31,12 @@ from mcm_compiler.placements.ring_routes import (
 from mcm_passes.families.ring.analytic import fast_model
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 
+LOOKED_AT_IDEALS, LOOKED_AT_WINDOWS = 20_000, 400_000
+"""What a quick look at order ideals is limited to on problems of up to `LOOKED_AT_UNITS`."""
+
+LOOKED_AT_UNITS = 1_000
+"""On larger problems windows are fewer in proportion, as each takes longer."""
+
 
 class RingMapping:
     """Implements `mcm_compiler.contracts.mapping.FamilyMapping`.
@@ -100,11 +106,13 @@ class RingMapping:
         """What exact search over order ideals finds: partitions that are no cuts of one order.
 
         Parallel branches `dp` divides up to a third worse. Within these limits it takes some
-        hundredths of a second, mostly.
+        hundredths of a second, mostly, and at most about one, whatever the size of the problem:
+        what weighs a window is all that it holds and all that crosses its ends.
         """
         from mcm_passes.families.ring.exact.ideals import Ideals
 
-        search = Ideals(ideals=20_000, windows=400_000)
+        more = max(problem.num_units / LOOKED_AT_UNITS, 1.0)
+        search = Ideals(ideals=LOOKED_AT_IDEALS, windows=int(LOOKED_AT_WINDOWS / more))
         rng = np.random.default_rng(0)
         budget = Budget(start=Start(problem, first))
         return search.solve(problem, FastPeriods(problem), rng, budget).chip_of

@@ -50,6 +50,16 @@ class OrderIdeals:
         """Number of ideals, I."""
         return int(self.members.shape[0])
 
+    @property
+    def smaller(self) -> Longs:
+        """`[I]`, of each ideal but the empty one an ideal with one node less; of that one itself.
+
+        It stands before it.
+        """
+        smaller = np.zeros(self.count, np.int64)
+        smaller[self.covers] = np.repeat(np.arange(self.count), np.diff(self.cover_ptr))
+        return smaller
+
 
 class _Edges(NamedTuple):
     """Of a rule graph, as there."""

@@ -44,7 +44,7 @@ class IdealLattice:
         self._graph = rule_graph(problem)
         self._ideals = ideals
         self._demands = chip_demands(problem, self._graph.units)
-        self._cuts = cuts_of(ideals.members, self._demands.tensors)
+        self._cuts = cuts_of(ideals.members, self._demands.tensors, ideals.smaller)
         self._covers = Covers(ideals.cover_ptr, ideals.covers, ideals.cover_node)
         self._closure = closure(self._graph)
         self._pinned = self._pinned_sets()

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.arrays.kernels import entry_njit, inlined_njit
+from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, lean_inner_njit
 from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Ints, Longs
 from mcm_compiler.placements.ring_routes import COLLECTED
@@ -35,14 +35,24 @@ class IdealCrossings(NamedTuple):
     crossing_bytes: Longs
 
 
-def cuts_of(members: Words, tensors: TensorDemands) -> IdealCrossings:
+def cuts_of(members: Words, tensors: TensorDemands, smaller: Longs | None = None) -> IdealCrossings:
     """What crosses each ideal, from the empty one to that of all nodes.
+
+    Takes about as long as there are crossings, whatever tensors do not cross.
 
     Args:
         members: `[I, words]`, bitsets of their nodes.
         tensors: of these nodes.
+        smaller: `[I]`, of each ideal but the first one that stands before it, and all of whose
+            nodes it has; None where that is the very one before it.
     """
-    crossing = Rows(*_crossing(members, tensors))
+    if smaller is None:
+        smaller = np.arange(-1, len(members) - 1)
+    nodes = 64 * members.shape[1]
+    # The row behind all nodes is what the host sends.
+    maker = np.where(tensors.producer < 0, nodes, tensors.producer)
+    made = Rows(np.arange(maker.size + 1), maker.astype(np.int64)).transposed(nodes + 1)
+    crossing = Rows(*_crossing(members, smaller, made, tensors))
     crossing_bytes = np.zeros(len(members), np.int64)
     np.add.at(crossing_bytes, crossing.owners, tensors.amount[crossing.entries, CROSSED])
     return IdealCrossings(members, crossing.ptr, crossing.entries.astype(np.int32), crossing_bytes)
@@ -63,26 +73,70 @@ def read_beyond(members: Words, ideal: int, readers: Rows, tensor: int) -> bool:
     return False
 
 
+@inlined_njit
+def _crosses(members: Words, ideal: int, d: TensorDemands, tensor: int) -> bool:
+    """Whether a tensor that is made within an ideal is needed beyond it."""
+    return bool(d.kind[tensor] & COLLECTED) or read_beyond(members, ideal, d.readers, tensor)
+
+
 @entry_njit
-def _crossing(members: Words, d: TensorDemands) -> tuple[Longs, Longs]:
-    """CSR of the tensors that cross each ideal."""
-    count = members.shape[0]
+def _crossing(members: Words, smaller: Longs, made: Rows, d: TensorDemands) -> tuple[Longs, Longs]:
+    """CSR of the tensors that cross each ideal, ascending.
+
+    What crosses an ideal has crossed the smaller one, or is made by one of the nodes between.
+    """
+    count, words = members.shape
     ptr = np.zeros(count + 1, np.int64)
     tensors = np.empty(1024, np.int64)
-    found = 0
+    end = 0
     # The empty ideal is where the package begins and the full one where it ends: no link.
     for i in range(1, count - 1):
-        ptr[i] = found
-        for t in range(d.producer.size):
-            made = d.producer[t] < 0 or holds(members, i, d.producer[t])
-            if made and (d.kind[t] & COLLECTED or read_beyond(members, i, d.readers, t)):
-                if found == tensors.size:
-                    # In a loop, as slices of arrays take seconds to compile.
-                    grown = np.empty(2 * found, np.int64)
-                    for k in range(found):
-                        grown[k] = tensors[k]
-                    tensors = grown
-                tensors[found] = t
-                found += 1
-    ptr[max(count - 1, 0) :] = found
-    return ptr, tensors[:found].copy()
+        ptr[i] = end
+        before = smaller[i]
+        most = end + ptr[before + 1] - ptr[before] + d.producer.size
+        if most > tensors.size:
+            # In a loop, as slices of arrays take seconds to compile.
+            grown = np.empty(2 * most, np.int64)
+            for k in range(end):
+                grown[k] = tensors[k]
+            tensors = grown
+        for e in range(ptr[before], ptr[before + 1]):
+            if _crosses(members, i, d, tensors[e]):
+                tensors[end] = tensors[e]
+                end += 1
+        if before == 0:
+            end = _enter_made(members, i, made, made.ptr.size - 2, d, tensors, ptr[i], end)
+        for w in range(words):
+            new = members[i, w] & ~members[before, w]
+            v = 64 * w
+            while new:
+                if new & np.uint64(1):
+                    end = _enter_made(members, i, made, v, d, tensors, ptr[i], end)
+                new >>= np.uint64(1)
+                v += 1
+    ptr[max(count - 1, 0) :] = end
+    return ptr, tensors[:end].copy()
+
+
+@lean_inner_njit
+def _enter_made(
+    members: Words,
+    ideal: int,
+    made: Rows,
+    node: int,
+    d: TensorDemands,
+    tensors: Longs,
+    begin: int,
+    end: int,
+) -> int:
+    """Enters what a node makes and what crosses the ideal into its ascending row; the new end."""
+    for e in range(made.ptr[node], made.ptr[node + 1]):
+        t = made.entries[e]
+        if _crosses(members, ideal, d, t):
+            k = end
+            while k > begin and tensors[k - 1] > t:
+                tensors[k] = tensors[k - 1]
+                k -= 1
+            tensors[k] = t
+            end += 1
+    return end
