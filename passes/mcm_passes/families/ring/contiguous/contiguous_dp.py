@@ -169,21 +169,13 @@ class _Search:
     def cut(self, order: Order, windows: Windows) -> None:
         """Bisects on the period along one order, below the best one known."""
         ceiling = self.best_period * (1.0 - self._tolerance)
-        limits = self._problem.limits
-        shared = limits.host_total_bytes_per_s + limits.stream_total_bytes_per_s > 0.0
-
-        def most_s(period_s: float) -> float:
-            # Windows know nothing of each other. What all of them put on a channel that they share
-            # may take longer than each of them, and less if they are longer and fewer.
-            return period_s * (1.0 + self._tolerance) if shared else np.finfo(np.float64).max
-
         high = self._try(order, windows, ceiling)
         low = min(self._least, high) * (1.0 - SLACK)
         while np.isfinite(high) and high - low > self._tolerance * high:
             # Most optima lie near the lower end, so guesses lean towards it.
             middle = low + 0.25 * (high - low)
             found = self._try(order, windows, middle)
-            if found <= most_s(middle):
+            if found <= self._most_s(middle):
                 high = min(found, middle)
             else:
                 low = middle
@@ -214,8 +206,21 @@ class _Search:
                     break
                 middle = 0.5 * (low + found)
                 shorter = self._try_apart(order, windows, middle, steps)
-                low, found = (low, shorter) if np.isfinite(shorter) else (middle, found)
+                if shorter <= self._most_s(middle):
+                    found = min(shorter, middle)
+                else:
+                    low = middle
             steps -= windows.steps
+
+    def _most_s(self, period_s: float) -> float:
+        """What partitions of windows within a period may take for that to be long enough.
+
+        Windows know nothing of each other. What all of them put on a channel that they share may
+        take longer than each of them, and less if they are longer and fewer.
+        """
+        limits = self._problem.limits
+        shared = limits.host_total_bytes_per_s + limits.stream_total_bytes_per_s > 0.0
+        return period_s * (1.0 + self._tolerance) if shared else np.finfo(np.float64).max
 
     def _try_apart(
         self, order: Order, windows: StrictWindows, period_s: float, most_steps: int
