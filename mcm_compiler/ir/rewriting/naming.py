@@ -45,10 +45,11 @@ class UnusedNames:
 
 
 def name_outputs(model: ir.Model) -> int:
-    """Names the unnamed outputs of constants and of calls of model-local functions.
+    """Names the unnamed outputs of constants, of calls of model-local functions, and of training.
 
     An op leaves an output away by giving it no name. A constant becomes a weight, which needs one,
-    and within a function the output may be one that its op cannot leave away.
+    and within a function the output may be one that its op cannot leave away. onnxruntime crashes
+    where a `BatchNormalization` in training leaves away a running statistic.
 
     Returns:
         The number of outputs that were named.
@@ -56,13 +57,23 @@ def name_outputs(model: ir.Model) -> int:
     wanting: list[ir.Value] = []
     for node in model.graph.all_nodes():
         constant = node.op_type == "Constant" and node.domain in ("", "ai.onnx")
-        if constant or node.op_identifier() in model.functions:
+        call = node.op_identifier() in model.functions
+        if constant or call or is_training_normalisation(node):
             wanting += [value for value in node.outputs if not value.name]
     if wanting:
         names = UnusedNames(model.graph)
         for value in wanting:
             value.name = names.take("unused")
     return len(wanting)
+
+
+def is_training_normalisation(node: ir.Node) -> bool:
+    """Whether `node` is a `BatchNormalization` that makes a new running mean and variance."""
+    return (
+        node.op_type == "BatchNormalization"
+        and node.domain in ("", "ai.onnx")
+        and node.attributes.get_int("training_mode", 0) != 0
+    )
 
 
 def name_nodes(model: ir.Model) -> int:

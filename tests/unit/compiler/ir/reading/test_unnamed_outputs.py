@@ -100,3 +100,17 @@ def test_idle_ops_do_not_stop_inference_before_and_after_branches_are_inlined(id
     infer_shapes(model)
     assert model.graph.outputs[0].dtype is ir.DataType.FLOAT
     assert model.graph.outputs[0].shape == ir.Shape([2, 3])
+
+
+def test_statistics_of_a_training_that_are_left_away_do_not_crash_onnxruntime(tmp_path):
+    model = onnx.parser.parse_model("""<ir_version: 8, opset_import: ["" : 17]>
+        m (float[2,3,4] x) => (float[2,3,4] y, float[3] var2)
+        <float[3] s = {1,1,1}, float[3] b = {0,0,0}, float[3] mean = {1,2,3},
+         float[3] var = {1,1,2}> {
+        n, gone, var2 = BatchNormalization <training_mode = 1> (x, s, b, mean, var)
+        y = Relu (n) }""")
+    feeds = {"x": np.arange(24, dtype=np.float32).reshape(2, 3, 4)}
+    expected = run_model(model, feeds)
+    model.graph.node[0].output[1] = ""
+    actual = run_model(ir.to_proto(imported(model, tmp_path)), feeds)
+    assert all(same_bits(expected[name], actual[name]) for name in ("y", "var2"))
