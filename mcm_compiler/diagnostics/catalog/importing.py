@@ -364,4 +364,16 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         remedy="Nothing has to be done if the op is what is meant; else give the function a\n"
         "domain of its own.",
     ),
+    CatalogEntry(
+        "MCM-I054",
+        "running statistics written over",
+        "A BatchNormalization in training makes a new running mean and variance. Unless they\n"
+        "are outputs of the graph, onnxruntime writes them over the old ones, also where\n"
+        "other ops read these, or where they are weights or inputs. Of weights that others\n"
+        "read the op gets a copy, with a note. Otherwise results depend on the order in\n"
+        "which ops run, or change from run to run, so that no division onto chips can equal\n"
+        "them, and the model is refused.",
+        example="the running mean is an input of the model, and another op reads it as well",
+        remedy="Make the new running mean and variance outputs of the graph.",
+    ),
 )

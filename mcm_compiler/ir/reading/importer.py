@@ -33,6 +33,7 @@ from mcm_compiler.ir.reading.text_fields import check_text
 from mcm_compiler.ir.reading.versions import check_versions
 from mcm_compiler.ir.rewriting.functions import inline_functions
 from mcm_compiler.ir.rewriting.naming import name_nodes, name_outputs
+from mcm_compiler.ir.rewriting.running_statistics import separate_running_statistics
 from mcm_compiler.ir.rewriting.writer import (
     DataLocation,
     initializers_of,
@@ -222,6 +223,7 @@ def _prepare(
     name_outputs(model)
     inline_functions(model)
     name_nodes(model)
+    notes += separate_running_statistics(model)
     _raise_errors(check_value_sizes(model))
     notes += infer_shapes(model, arrays)
     original = model.clone()
