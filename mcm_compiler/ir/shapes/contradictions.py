@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import onnx
+import onnx_ir as ir
 
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
+from mcm_compiler.graph.static_shapes import static_dims
 from mcm_compiler.graph.structure import MAX_FAULTS, all_graphs
 from mcm_compiler.ir.shapes.isolated_inference import infer_in_child
 from mcm_compiler.text.units import count_text
@@ -17,6 +21,21 @@ _CONTRADICTION = re.compile(
     r"\((?P<inferred>[^)]*)\) vs \((?P<declared>[^)]*)\)",
     re.DOTALL,
 )
+
+
+@dataclass(frozen=True)
+class StaleShape:
+    """A shape that a file declares and that onnx's inference contradicts.
+
+    Attributes:
+        name: of the value, which may lie in a subgraph.
+        declared: sizes in the file; None for one without a number.
+        inferred: sizes that onnx infers, likewise.
+    """
+
+    name: str
+    declared: tuple[int | None, ...]
+    inferred: tuple[int | None, ...]
 
 
 def contradictions(inference_error: str) -> list[Diagnostic]:
@@ -46,7 +65,7 @@ def contradictions(inference_error: str) -> list[Diagnostic]:
     return list(dict.fromkeys(faults))[:MAX_FAULTS]
 
 
-def drop_stale_shapes(proto: onnx.ModelProto, inference_error: str) -> list[Diagnostic]:
+def drop_stale_shapes(proto: onnx.ModelProto, inference_error: str) -> list[StaleShape]:
     """Drops the declared shapes that the ops do not make, in place; in subgraphs, too.
 
     onnxruntime takes the inferred shape and goes on, of intermediate values and of graph outputs.
@@ -58,7 +77,7 @@ def drop_stale_shapes(proto: onnx.ModelProto, inference_error: str) -> list[Diag
         inference_error: what strict inference says about it.
 
     Returns:
-        The warning MCM-I044 if there are any.
+        What was dropped.
     """
     if not any(
         found["what"].startswith("shape") for found in _CONTRADICTION.finditer(inference_error)
@@ -75,23 +94,48 @@ def drop_stale_shapes(proto: onnx.ModelProto, inference_error: str) -> list[Diag
         inferred = infer_in_child(bare, strict=False)
     except onnx.shape_inference.InferenceError:
         return []
-    stale: list[tuple[str, str, str]] = []
+    stale: list[StaleShape] = []
     for graph, typed in zip(all_graphs(proto.graph), inferred, strict=True):
         made = {value.name: _dims(value) for value in _declared(typed)}
         for value in _declared(graph):
             declared, found = _dims(value), made.get(value.name)
             if found is not None and declared is not None and _differ(declared, found):
-                stale.append((value.name, _text(declared), _text(found)))
+                stale.append(StaleShape(value.name, tuple(declared), tuple(found)))
                 value.type.tensor_type.ClearField("shape")
+    return stale
+
+
+def stale_shapes_note(model: ir.Model, dropped: Sequence[StaleShape]) -> list[Diagnostic]:
+    """Tells of declared shapes that do not hold, once the shapes of a model are known.
+
+    onnx's inference may be wrong where the file is right, which a run tells afterwards.
+
+    Args:
+        model: with its final shapes.
+        dropped: from `drop_stale_shapes`.
+
+    Returns:
+        The warning MCM-I044 if there are any.
+    """
+    if not dropped:
+        return []
+    final = {value.name: value.shape for node in model.graph for value in node.outputs}
+    stale: list[tuple[StaleShape, tuple[int | None, ...]]] = []
+    for claim in dropped:
+        known = static_dims(final.get(claim.name))
+        found = claim.inferred if known is None else known
+        if _differ(claim.declared, found):
+            stale.append((claim, found))
     if not stale:
         return []
-    name, declared_text, found_text = stale[0]
+    claim, found = stale[0]
     return [
         Diagnostic(
             "MCM-I044",
             f"the model declares other shapes of {count_text(len(stale), 'value')} than their ops "
-            f"make; {quote(name)} is declared as {declared_text} and is {found_text}",
-            at=f"value {quote(name)}",
+            f"make; {quote(claim.name)} is declared as {_text(claim.declared)} and is "
+            f"{_text(found)}",
+            at=f"value {quote(claim.name)}",
             hint="the shapes of the ops are taken, as onnxruntime does; run "
             "onnx.shape_inference anew to correct the file",
             severity=Severity.WARNING,
@@ -120,11 +164,11 @@ def _dims(value: onnx.ValueInfoProto) -> list[int | None] | None:
     ]
 
 
-def _differ(left: list[int | None], right: list[int | None]) -> bool:
+def _differ(left: Sequence[int | None], right: Sequence[int | None]) -> bool:
     return len(left) != len(right) or any(
         a != b for a, b in zip(left, right, strict=True) if a is not None and b is not None
     )
 
 
-def _text(dims: list[int | None]) -> str:
+def _text(dims: Sequence[int | None]) -> str:
     return f"[{', '.join('?' if dim is None else str(dim) for dim in dims)}]"

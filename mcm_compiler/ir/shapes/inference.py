@@ -17,7 +17,12 @@ from mcm_compiler.graph.estimated_dims import is_estimated
 from mcm_compiler.graph.limits import check_value_sizes
 from mcm_compiler.graph.static_shapes import static_dims
 from mcm_compiler.ir.rewriting.writer import DataLocation, proto_with_references
-from mcm_compiler.ir.shapes.contradictions import contradictions, drop_stale_shapes
+from mcm_compiler.ir.shapes.contradictions import (
+    StaleShape,
+    contradictions,
+    drop_stale_shapes,
+    stale_shapes_note,
+)
 from mcm_compiler.ir.shapes.doubtful_shapes import contradicted_by_run, forget_mapped_bodies
 from mcm_compiler.ir.shapes.fixed_shapes import fixed_shapes, open_ranks
 from mcm_compiler.ir.shapes.inferred_types import take_types
@@ -65,13 +70,19 @@ def infer_shapes(model: ir.Model, given: Mapping[str, Any] | None = None) -> lis
             value.shape = ir.Shape(value.const_value.shape.numpy())
             value.dtype = value.const_value.dtype
     forget_mapped_bodies(model)
-    notes = _infer_with_onnx(model)
+    dropped = _infer_with_onnx(model)
+    notes = _complete(model, given)
+    return stale_shapes_note(model, dropped) + notes
+
+
+def _complete(model: ir.Model, given: Mapping[str, Any] | None) -> list[Diagnostic]:
+    """What `infer_shapes` does after onnx's inference."""
     _check_sizes(model)
     missing = open_values(model)
     if missing:
         infer_symbolically(model, missing)
         _check_sizes(model)
-    notes += contradicted_by_run(model, given)
+    notes = contradicted_by_run(model, given)
     unrun = open_values(model)
     missing = list(dict.fromkeys((*missing, *unrun)))
     if not missing:
@@ -159,22 +170,22 @@ def _values(model: ir.Model) -> Iterable[ir.Value]:
         yield from (v for v in node.outputs if v.name)
 
 
-def _inferred(proto: onnx.ModelProto) -> tuple[list[onnx.GraphProto] | None, list[Diagnostic]]:
-    """What onnx infers, and what it warns of; None where it cannot read the model.
+def _inferred(proto: onnx.ModelProto) -> tuple[list[onnx.GraphProto] | None, list[StaleShape]]:
+    """What onnx infers, and declared shapes that it contradicts; None where it cannot read it.
 
     The run tells the rest then.
     """
-    notes: list[Diagnostic] = []
+    dropped: list[StaleShape] = []
     try:
-        return infer_in_child(proto, strict=True), notes
+        return infer_in_child(proto, strict=True), dropped
     except onnx.shape_inference.InferenceError as error:
         if faults := contradictions(str(error)):
             raise CompileError(faults) from None
-        notes = drop_stale_shapes(proto, str(error))
+        dropped = drop_stale_shapes(proto, str(error))
     try:
-        return infer_in_child(proto, strict=False), notes
+        return infer_in_child(proto, strict=False), dropped
     except onnx.shape_inference.InferenceError:
-        return None, notes
+        return None, dropped
 
 
 def proto_for_inference(model: ir.Model) -> onnx.ModelProto:
@@ -189,18 +200,18 @@ def proto_for_inference(model: ir.Model) -> onnx.ModelProto:
     )
 
 
-def _infer_with_onnx(model: ir.Model) -> list[Diagnostic]:
+def _infer_with_onnx(model: ir.Model) -> list[StaleShape]:
     """Onnx's inference with data propagation; large weights take part by type and shape alone.
 
     `onnx_ir` has a pass for it, which makes tensors of sequences and optionals.
 
     Returns:
-        MCM-I044 for declared shapes that were dropped.
+        Declared shapes that were dropped.
     """
     proto = proto_for_inference(model)
-    inferred, notes = _inferred(proto)
+    inferred, dropped = _inferred(proto)
     if inferred is None:
-        return notes
+        return dropped
     del proto
     take_types(model, inferred)
-    return notes
+    return dropped
