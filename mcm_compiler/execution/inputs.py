@@ -33,6 +33,12 @@ FILLS: tuple[Fill, ...] = get_args(Fill)
 as inputs, and run on few of them."""
 
 
+def fills_of(model: ir.Model) -> tuple[Fill, ...]:
+    """Those of `FILLS` that give `model` other inputs than the ones before."""
+    kinds = [value.type.dtype for value in free_inputs(model) if value.type is not None]
+    return FILLS if any(kind.is_integer() for kind in kinds) else FILLS[:1]
+
+
 def random_inputs(model: ir.Model, seed: int, fill: Fill = "drawn") -> dict[str, Any]:
     """Values for all graph inputs of `model`, the same for the same names, shapes and seed.
 

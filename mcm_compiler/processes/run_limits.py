@@ -6,17 +6,22 @@ that a `Tile` makes a terabyte or that a `Loop` never ends. The runtime itself i
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 MAX_RUN_GROWTH_BYTES = 6 << 30
 """Memory that one run may add to what the process holds."""
+
+_SHARE_OF_FREE = 7 / 8
+"""Of the memory that is free, what one run may take where that is less: a run that fails for want
+of memory is told about, and a process that the system kills is not."""
 
 MAX_RUN_S = 8.0
 """Processor time, of all threads, after which a run is told to stop; it does so between two ops.
@@ -30,6 +35,17 @@ small files that take long are made to."""
 _POLL_S = 0.25
 
 _STATM = Path("/proc/self/statm")
+_MEMINFO = Path("/proc/meminfo")
+_GROUPS = (
+    (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.stat"), "anon"),
+    (
+        Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+        Path("/sys/fs/cgroup/memory/memory.stat"),
+        "total_rss",
+    ),
+)
+"""Of both versions of control groups: a container's limit, and what it holds that is no cache."""
+
 _one_at_a_time = threading.Lock()
 
 
@@ -96,7 +112,8 @@ def _bounded_address_space() -> Generator[None]:
         soft, hard = resource.getrlimit(resource.RLIMIT_AS)
         held = int(_STATM.read_text(encoding="ascii").split()[0]) * resource.getpagesize()
         known = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
-        bound = min([held + MAX_RUN_GROWTH_BYTES, *known])
+        growth = int(min(MAX_RUN_GROWTH_BYTES, _SHARE_OF_FREE * free_memory_bytes()))
+        bound = min([held + growth, *known])
         resource.setrlimit(resource.RLIMIT_AS, (bound, hard))
         try:
             yield
@@ -104,3 +121,20 @@ def _bounded_address_space() -> Generator[None]:
             resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
     finally:
         _one_at_a_time.release()
+
+
+def free_memory_bytes() -> float:
+    """Memory that this machine or container can still give; infinite if unknown."""
+    free = [math.inf]
+    with suppress(OSError, ValueError, KeyError):
+        free.append(_numbers(_MEMINFO)["MemAvailable:"] << 10)
+    for limit, stat, key in _GROUPS:
+        with suppress(OSError, ValueError, KeyError):  # no limit is the word "max"
+            free.append(int(limit.read_text("ascii")) - _numbers(stat)[key])
+    return max(0, min(free))
+
+
+def _numbers(path: Path) -> dict[str, int]:
+    """Lines of a name and a number, and perhaps a unit."""
+    lines = [line.split() for line in path.read_text("ascii").splitlines()]
+    return {words[0]: int(words[1]) for words in lines if len(words) > 1}

@@ -21,7 +21,7 @@ from mcm_compiler.contracts.chips import PLANNED_PROPERTY, with_state_wires
 from mcm_compiler.contracts.target import ChipState, Wire
 from mcm_compiler.contracts.verification import OutputComparison, Verification
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
-from mcm_compiler.execution.inputs import FILLS, random_inputs
+from mcm_compiler.execution.inputs import fills_of, random_inputs
 from mcm_compiler.execution.runner import (
     RunStoppedError,
     foreign_op,
@@ -309,14 +309,15 @@ def _run_on_random(
     session: Any, reference: ir.Model, seed: int, outputs: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The first random input of a seed that the model runs on, and its results."""
-    for fill in FILLS:
+    fills = fills_of(reference)
+    for fill in fills:
         feeds = random_inputs(reference, seed, fill)
         try:
             return feeds, run_session(session, feeds, outputs)
         except RunStoppedError:
             raise
         except CompileError:
-            if fill is FILLS[-1]:
+            if fill is fills[-1]:
                 raise
     raise AssertionError("there is at least one way to fill integers")
 

@@ -10,10 +10,9 @@ import onnx
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.execution.inputs import FILLS, Fill, random_inputs
+from mcm_compiler.execution.inputs import fills_of, random_inputs
 from mcm_compiler.execution.runner import RunStoppedError, open_session, run_session
 from mcm_compiler.execution.runtime_values import UNCONVERTED_TYPES
-from mcm_compiler.graph.dimensions import free_inputs
 from mcm_compiler.graph.estimated_dims import estimated_dim, upper_bound
 from mcm_compiler.graph.limits import known_bytes, run_bytes
 from mcm_compiler.graph.map_types import MapType
@@ -74,7 +73,7 @@ def observe(
             return RunFindings({}, {}, error.diagnostics[0].message)
         told = {o.name: o for o in session.get_outputs()}
         reason = None
-        for fill in _fills(model):
+        for fill in fills_of(model):
             feeds = random_inputs(model, 0, fill) | dict(given or {})
             try:
                 return RunFindings(told, run_session(session, feeds, names), None)
@@ -119,12 +118,6 @@ def learn_from_run(
         if shape is not None and all(isinstance(size, int) and size >= 0 for size in shape):
             learn_shape(value, shape, value in fixed or list(shape) == inferred)
     return seen.reason
-
-
-def _fills(model: ir.Model) -> tuple[Fill, ...]:
-    """Those that differ for the inputs of `model`."""
-    kinds = [value.type.dtype for value in free_inputs(model) if value.type is not None]
-    return FILLS if any(kind.is_integer() for kind in kinds) else FILLS[:1]
 
 
 def bound_shapes(values: list[ir.Value], fixed: set[ir.Value]) -> None:

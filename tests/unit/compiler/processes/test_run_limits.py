@@ -79,3 +79,28 @@ def test_memory_that_the_file_does_not_tell(monkeypatch):
     assert resource.getrlimit(resource.RLIMIT_AS) == before
     small = run_session(session, {"x": np.ones(1, np.float32), "n": np.array([3])})
     assert small["y"].tolist() == [1, 1, 1]
+
+
+def test_a_run_takes_no_memory_that_the_machine_does_not_have(monkeypatch, tmp_path):
+    """A process that the system kills tells nothing; a run that fails does."""
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal: 1048576 kB\nMemAvailable: 65536 kB\n", encoding="ascii")
+    monkeypatch.setattr(run_limits, "_MEMINFO", meminfo)
+    assert run_limits.free_memory_bytes() == 64 << 20
+    model = parser.parse_model(
+        HEADER + "g (int64[1] n) => (float[m] y) { y = ConstantOfShape (n) }"
+    )
+    session = open_session(model)
+    run_session(session, {"n": np.array([1 << 20])})
+    with pytest.raises(CompileError, match="MCM-V002"):
+        run_session(session, {"n": np.array([1 << 28])})
+
+
+def test_memory_of_a_container_is_its_limit_less_what_is_no_cache(monkeypatch, tmp_path):
+    limit, stat = tmp_path / "max", tmp_path / "stat"
+    stat.write_text("anon 1000\nfile 5000\n", encoding="ascii")
+    monkeypatch.setattr(run_limits, "_MEMINFO", tmp_path / "none")
+    monkeypatch.setattr(run_limits, "_GROUPS", ((limit, stat, "anon"),))
+    for text, free in (("6000", 5000), ("500", 0), ("max", float("inf"))):
+        limit.write_text(text, encoding="ascii")
+        assert run_limits.free_memory_bytes() == free

@@ -16,8 +16,8 @@ from mcm_compiler.checking.comparison import equality
 from mcm_compiler.checking.comparison.equality import HALF_TOLERANCE, OVERRIDABLE_TOLERANCE
 from mcm_compiler.checking.comparison.reproducibility import unwritten_outputs
 from mcm_compiler.checking.comparison.user_data import RunData
-from mcm_compiler.diagnostics import Diagnostic
-from mcm_compiler.execution.runner import run_model
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.execution.runner import open_session, run_model
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'
 X = np.linspace(-1, 1, 24, dtype=np.float32).reshape(4, 6)
@@ -202,3 +202,18 @@ def test_small_floats_at_the_ends(compiled):
     report = check_folder(folder)
     assert report.holds, report.diagnostics
     assert report.verification.outputs[0].bit_equal
+
+
+def test_inputs_that_are_the_same_are_not_tried_again(monkeypatch):
+    """Without integers there is one way to fill inputs; a run may take seconds and gigabytes."""
+    model = onnx.parser.parse_model(
+        HEAD + "g (float[1] x) => (float[k] y) <int64[1] n = {1099511627776}>"
+        " { e = Expand (x, n) y = Relu (e) }"
+    )
+    runs = []
+    run = equality.run_session
+    monkeypatch.setattr(equality, "run_session", lambda *a, **k: runs.append(a) or run(*a, **k))
+    reference = ir.from_proto(model)
+    with pytest.raises(CompileError, match="MCM-V002"):
+        equality._run_on_random(open_session(model), reference, 0, ["y"])
+    assert len(runs) == 1
