@@ -99,4 +99,15 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         example="`--passes onnx_ir.CheckerPass` of a model with a faulty attribute",
         remedy="Leave the pass out, or mend what it names.",
     ),
+    CatalogEntry(
+        "MCM-X013",
+        "passes changed what the model takes or gives",
+        "The compiled folder runs as the model does, with its inputs and outputs, and is compared\n"
+        "with it. A pass took an output away, or has the model take an input that it did not\n"
+        "have: a training step, for example, takes the weights as inputs. Passes that make\n"
+        "another model belong to mcmc opt, whose result can be compiled.",
+        example="`mcmc compile --passes 'simplify,differentiate,fuse,...'`",
+        remedy="Run such a pass with `mcmc opt MODEL -o CHANGED --passes ...`, and compile\n"
+        "what it writes.",
+    ),
 )

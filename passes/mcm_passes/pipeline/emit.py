@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,9 +14,13 @@ from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
 from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS, MapsChips
 from mcm_compiler.contracts.partition import CHIP
 from mcm_compiler.contracts.program import PROGRAM
+from mcm_compiler.contracts.target import Wire
 from mcm_compiler.contracts.verification import EMITTED
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.graph.dimensions import free_inputs
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
+from mcm_compiler.text.units import count_text
 
 
 @dataclass(frozen=True)
@@ -29,7 +34,12 @@ class Emit(Pass):
     provides: ClassVar[tuple[AnyKey, ...]] = (EMITTED,)
 
     def run(self, model: ir.Model, context: PassContext) -> bool:
-        """Sets `EMITTED` to the names of the files, sorted."""
+        """Sets `EMITTED` to the names of the files, sorted.
+
+        Raises:
+            CompileError: MCM-X013 where earlier passes took outputs away or added inputs.
+        """
+        _check_ends(SOURCE.get(model).original, model, WIRES.get(model))
         folder = context.staging.path
         for stale in (*folder.glob("chip_*.onnx"), *folder.glob("chip_*.onnx.data")):
             stale.unlink()  # of a run before the graph changed, perhaps on more chips
@@ -45,3 +55,32 @@ class Emit(Pass):
             write_mappings(folder, MAPPED_CHIPS.find(model) or (), context.target)
         EMITTED.set(model, tuple(sorted(path.name for path in folder.iterdir())))
         return False
+
+
+def _check_ends(original: ir.Model, model: ir.Model, wires: Sequence[Wire]) -> None:
+    """Checks that a compiled model still takes and gives what the original does.
+
+    Raises:
+        CompileError: MCM-X013.
+    """
+    given = {value.name for value in model.graph.outputs}
+    given |= {wire.part.graph_output for wire in wires if wire.part is not None}
+    taken = {value.name for value in original.graph.inputs}
+    lost = [value for value in original.graph.outputs if value.name not in given]
+    added = [value for value in free_inputs(model) if value.name not in taken]
+    told = [("no longer makes", "output", lost), ("takes", "input", added)]
+    faults = [
+        Diagnostic(
+            "MCM-X013",
+            f"after the passes the model {what} {quote(values[0].name or '')}"
+            + (f" and {count_text(len(values) - 1, 'other')}" if len(values) > 1 else "")
+            + ("" if values is lost else ", which the file does not take"),
+            at=f"{kind} {quote(values[0].name or '')}",
+            hint="leave out the pass that changes what the model takes or gives, or run it with "
+            "mcmc opt and compile what that writes",
+        )
+        for what, kind, values in told
+        if values
+    ]
+    if faults:
+        raise CompileError(faults)
