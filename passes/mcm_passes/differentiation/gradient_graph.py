@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
+from mcm_compiler.ir.rewriting.control_flow import inline_constant_ifs
 from mcm_compiler.ir.rewriting.functions import inline_functions
 from mcm_compiler.ir.shapes.inference import infer_shapes, open_values
 from mcm_passes.differentiation.emission import Emitter
@@ -18,7 +19,8 @@ from mcm_passes.differentiation.rule_table import installed_gradients
 def made_ready(model: ir.Model) -> int:
     """Brings a model to the form that rules are written for, in place.
 
-    Functions are inlined, shapes that are open are inferred, and the opset is raised.
+    Functions and branches that are surely taken are inlined, shapes that are open are inferred, and
+    the opset is raised.
 
     Returns:
         The opset version of ONNX's own domain.
@@ -27,7 +29,10 @@ def made_ready(model: ir.Model) -> int:
         CompileError: MCM-D036 for an op that cannot be raised, and as `infer_shapes`.
     """
     inline_functions(model)
-    if open_values(model):
+    inlined = 0
+    while found := inline_constant_ifs(model.graph):  # a branch may hold others
+        inlined += found
+    if inlined or open_values(model):
         infer_shapes(model)
     return raise_opset(model)
 

@@ -13,6 +13,7 @@ import onnx_ir as ir
 from mcm_compiler.contracts.gradients import GradientRequest, NotDifferentiable
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.constants import consumed_values
+from mcm_compiler.graph.static_shapes import static_dims
 from mcm_compiler.text.units import count_text
 from mcm_passes.differentiation.emission import Emitter
 from mcm_passes.differentiation.floats import FLOATS
@@ -164,7 +165,7 @@ class _Sweep:
                 try:
                     self._ops.operand(value)
                 except ValueError as error:
-                    raise _Open(str(error)) from None
+                    raise _Open(f"{error}{_decided_by(value)}") from None
 
     def _fitting(self, node: ir.Node, made: Sequence[ir.Value | None]) -> Sequence[ir.Value | None]:
         if len(made) != len(node.inputs):
@@ -179,6 +180,21 @@ class _Sweep:
                     f"input {due.dtype.name}{list(due.shape)}"
                 )
         return made
+
+
+def _decided_by(value: ir.Value) -> str:
+    """Which op leaves a shape open although what it reads is static, as text; empty for none."""
+    seen: set[ir.Value] = set()
+    while (node := value.producer()) is not None:
+        if value in seen:
+            break
+        seen.add(value)
+        before = [v for v in consumed_values(node) if static_dims(v.shape) is None]
+        if not before:
+            name, kind = quote(node.name or ""), quote(node.op_type)
+            return f", since node {name} ({kind}) makes shapes that depend on data"
+        value = before[0]
+    return ""
 
 
 class _Unfit(Exception):  # noqa: N818 - it is an answer
@@ -205,7 +221,10 @@ class _Faults:
         ),
         "MCM-D034": lambda kind, reason: (
             f"gradients need static shapes, and at {kind} {reason}",
-            "bind symbolic dimensions with --dim, or give sizes with --shape",
+            "write that op in another form, or leave the variables before it out with "
+            "variables=PATTERN"
+            if "depend on data" in reason
+            else "bind symbolic dimensions with --dim, or give sizes with --shape",
         ),
         "MCM-D035": lambda kind, reason: (
             f"the gradient rule of {kind} does not fit the op: {reason}",
