@@ -108,7 +108,7 @@ def units_with_states(
         for state, unit in zip(held, homes, strict=True):
             chips = _pinned(units[unit], pins or {})
             if len(chips) > 1:
-                bad[state] = f"its ops are pinned to chips {', '.join(map(str, chips))}"
+                bad[state] = f"{_PINNED} to chips {', '.join(map(str, chips))}"
             elif needs[unit] > max(memory):
                 bad[state] = (
                     f"the {count_text(len(units[unit].nodes), 'op')} that must be on its chip need "
@@ -137,18 +137,35 @@ def kept_states(model: ir.Model, problem: PartitionProblem) -> States:
     return States(kept, states.sequences)
 
 
+_NO_PLACE = "the target"
+_NO_MAKER = "the present is the input itself, or a constant"
+_NO_READER = "no op reads the past"
+_PINNED = "its ops are pinned"
+
+_REMEDIES = {
+    _NO_PLACE: "take a target whose chips keep states",
+    _NO_MAKER: "nothing has to be done; --state names the pairs that are states, or none",
+    _NO_READER: "nothing has to be done; --state names the pairs that are states, or none",
+    _PINNED: "leave out the pins that part the ops",
+}
+"""What helps, by the beginning of the reason; all else is for want of memory."""
+
+
 def dropped_note(dropped: Sequence[tuple[StatePair, str]]) -> Diagnostic | None:
     """MCM-P052 where states do not stay on their chips."""
     if not dropped:
         return None
-    reasons = dict.fromkeys(why for _, why in dropped)
+    why = dropped[0][1]
     named = ", ".join(quote(pair.past) for pair, _ in dropped[:MAX_NAMED])
     return Diagnostic(
         "MCM-P052",
         f"{count_text(len(dropped), 'state')} cannot stay on a chip and cross the host's link in "
-        f"every inference: {next(iter(reasons))}",
+        f"every inference: {why}",
         at=f"input {named}{', ...' if len(dropped) > MAX_NAMED else ''}",
-        hint="take a target with more memory per chip, fewer --sequences, or leave out pins",
+        hint=next(
+            (hint for start, hint in _REMEDIES.items() if why.startswith(start)),
+            "take a target with more memory per chip, or fewer --sequences",
+        ),
         severity=Severity.NOTE,
     )
 
@@ -167,11 +184,11 @@ def _possible(
         past, present = inputs.get(pair.past), outputs.get(pair.present)
         why = ""
         if not holds_states(target):
-            why = f"the target {quote(target.name)} gives them no memory"
+            why = f"{_NO_PLACE} {quote(target.name)} gives them no memory"
         elif past is None or present is None or present.producer() not in placed:
-            why = "the present is the input itself, or a constant"
+            why = _NO_MAKER
         elif not any(past in consumed_values(node) for node in placed):
-            why = "no op reads the past"
+            why = _NO_READER
         else:
             size = -(-max(costs.storage_bytes(present), 0) // unit) * unit
             copies = copies_held(past, present, states.sequences)

@@ -93,14 +93,14 @@ def test_readers_of_a_past_and_all_between_are_one_unit(make):
 
 
 @pytest.mark.parametrize(
-    ("options", "why"),
+    ("options", "why", "remedy"),
     [
-        ({"holds": False}, "gives them no memory"),
-        ({"sram": 500}, "a chip has"),
-        ({"sequences": 1000, "sram": 1 << 16}, "a chip has"),
+        ({"holds": False}, "gives them no memory", "a target whose chips keep states"),
+        ({"sram": 500}, "a chip has", "more memory per chip"),
+        ({"sequences": 1000, "sram": 1 << 16}, "a chip has", "fewer --sequences"),
     ],
 )
-def test_what_cannot_stay_crosses_the_host_link(make, options, why):
+def test_what_cannot_stay_crosses_the_host_link(make, options, why, remedy):
     made = make(CACHE, [("past", "present")], **options)
     problem = problem_of(made)
     assert "past" not in problem.weight_names
@@ -109,6 +109,14 @@ def test_what_cannot_stay_crosses_the_host_link(make, options, why):
     assert note is not None
     assert (note.code, note.severity) == ("MCM-P052", "note")
     assert why in note.message
+    assert remedy in note.hint
+
+
+def test_a_past_that_nothing_reads_is_no_lack_of_memory(make):
+    text = "m (float[8] past, float[8] x) => (float[8] present) { present = Neg (x) }"
+    note = dropped_note(dropped_of(make(text, [("past", "present")])))
+    assert "no op reads the past" in note.message
+    assert "memory" not in note.hint
 
 
 def test_pins_that_part_the_ops_of_a_state_win(make):
