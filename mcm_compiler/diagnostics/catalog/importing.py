@@ -25,7 +25,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "MCM-I003",
         "not an ONNX model",
         "The file is not binary protobuf, is cut short, or holds a message of another\n"
-        "kind. Text formats are not read; convert them with onnx.load and onnx.save.",
+        "kind. Text formats are not read; convert them with onnx.load and onnx.save. Of a model\n"
+        "in memory: a node reads a value of another graph, which a copy cannot hold.",
         example="a PyTorch file was renamed to model.onnx",
         remedy="Export with torch.onnx.export, or rewrite text formats with onnx.load and\n"
         "onnx.save.",

@@ -22,6 +22,7 @@ from mcm_compiler.graph.limits import check_value_sizes
 from mcm_compiler.graph.map_types import model_in_folder
 from mcm_compiler.graph.source import SOURCE, SourceModel
 from mcm_compiler.graph.structure import all_nodes, check_structure
+from mcm_compiler.ir.reading.copying import copied
 from mcm_compiler.ir.reading.declared_types import check_declared_types
 from mcm_compiler.ir.reading.external_data import check_tensors, external_files
 from mcm_compiler.ir.reading.function_calls import check_functions
@@ -131,7 +132,7 @@ def import_model(
     Raises:
         CompileError: as `import_onnx`.
     """
-    model = model.clone()
+    model = copied(model)
     name_outputs(model)
     # The hash takes weights one by one; in the proto all of them would be in memory at once.
     proto = proto_with_references(model, lambda tensor: DataLocation("weights", 0, tensor.nbytes))
@@ -140,12 +141,32 @@ def import_model(
     digest = hashlib.sha256(proto.SerializeToString(deterministic=True))
     for value in initializers_of(model):
         if value.const_value is not None:
-            digest.update(hashlib.sha256(value.const_value.tobytes()).digest())
+            digest.update(hashlib.sha256(_bytes_of(value.const_value, value)).digest())
             release(value.const_value)
     model, more = _prepare(
         model, name, None, digest.hexdigest(), dims=dims or {}, shapes=shapes or {}, given=given
     )
     return model, [*notes, *more]
+
+
+def _bytes_of(tensor: ir.TensorProtocol, value: ir.Value) -> bytes:
+    """The bytes of a weight.
+
+    Raises:
+        CompileError: MCM-I020 where its file cannot be read.
+    """
+    try:
+        return tensor.tobytes()
+    except OSError as error:
+        location = tensor.location if isinstance(tensor, ir.ExternalTensor) else error.filename
+        raise CompileError(
+            Diagnostic(
+                "MCM-I020",
+                f"the external data file {quote(str(location))} cannot be read: {error.strerror}",
+                at=f"weight {quote(value.name or '')}",
+                hint="give the tensor a base_dir in which the file lies",
+            )
+        ) from error
 
 
 def _take_opsets(model: ir.Model, proto: onnx.ModelProto) -> None:
