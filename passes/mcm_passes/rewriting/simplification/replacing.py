@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from mcm_compiler.ir.rewriting.naming import is_training_normalisation
+
 _ROUNDED_AT_BOUNDARIES = frozenset({ir.DataType.FLOAT16, ir.DataType.BFLOAT16})
 
 _RUNNING = (3, 4)
@@ -34,13 +36,7 @@ def is_overwritten(value: ir.Value) -> bool:
     A `BatchNormalization` in training puts its running mean and variance where those before are,
     also where these are weights.
     """
-    return any(
-        use.idx in _RUNNING
-        and use.node.op_type == "BatchNormalization"
-        and use.node.domain in ("", "ai.onnx")
-        and use.node.attributes.get_int("training_mode", 0) != 0
-        for use in value.uses()
-    )
+    return any(use.idx in _RUNNING and is_training_normalisation(use.node) for use in value.uses())
 
 
 def complete_type(kept: ir.Value, replaced: ir.Value) -> None:
