@@ -12,11 +12,12 @@ import io
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, cast, get_type_hints
 
 import numpy as np
-from msgspec import Struct, structs
+from msgspec import Struct, defstruct, structs
 
 from mcm_compiler.contracts.fabrics.fabric import KINDS, Fabric
 from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
@@ -47,32 +48,12 @@ _WIDE = {"firings", "cycles", "burst", "memory_bytes", "flits"}
 Arrays = dict[str, np.ndarray]
 
 
-class _Fabric(Struct, frozen=True, forbid_unknown_fields=True):
-    """All of a fabric but its arrays; see there."""
-
-    name: str
-    rows: int
-    cols: int
-    num_channels: int
-    clock_hz: float
-    macs_per_cycle: int
-    lanes: int
-    flit_elements: int
-    element_bytes: int
-    memory_bytes: int
-    banks: int
-    hop_cycles: int
-    fifo_flits: int
-    window_flits: int
-    output_flits: int
-
-
 class _Card(Struct, frozen=True):
     """What a data set says of itself, beside its arrays."""
 
     format: int
     learned: dict[str, str]
-    fabric: _Fabric
+    fabric: dict[str, Any]
     names: list[str]
     families: list[str]
     stages: list[list[str]]
@@ -115,11 +96,12 @@ def load_data(path: Path) -> MappingData:
         text = arrays.pop("card").tobytes().decode()
         plain = parse_json(text)
         card = record_of(plain, _Card)
+        numbers = structs.asdict(record_of(card.fabric, _fabric_numbers(), "fabric"))
         if card.format != FORMAT:
             raise ValueError(f"it has the format {card.format}, and this compiler reads {FORMAT}")
         unsigned = {key: value for key, value in plain.items() if key != "digest"}
         tampered = card.digest != _digest(arrays, unsigned)
-        data = None if tampered else _data_of(arrays, card)
+        data = None if tampered else _data_of(arrays, card, numbers)
     except (
         OSError,
         EOFError,
@@ -180,15 +162,10 @@ def _read_array(file: BinaryIO, size: int) -> np.ndarray:
 
 def _card_of(data: MappingData) -> dict[str, Any]:
     """All of the card but its digest."""
-    numbers = {
-        field.name: getattr(data.fabric, field.name)
-        for field in dataclasses.fields(data.fabric)
-        if field.name not in _FABRIC
-    }
     return {
         "format": FORMAT,
         "learned": dataclasses.asdict(data.learned),
-        "fabric": numbers,
+        "fabric": {name: getattr(data.fabric, name) for name in _numbers()},
         "names": [graph.problem.name for graph in data.graphs],
         "families": [graph.family for graph in data.graphs],
         "stages": [list(graph.problem.stages) for graph in data.graphs],
@@ -233,9 +210,21 @@ def _digest(arrays: Mapping[str, np.ndarray], card: Mapping[str, Any]) -> str:
     return digest.hexdigest()
 
 
-def _data_of(arrays: Arrays, card: _Card) -> MappingData:
+@cache
+def _fabric_numbers() -> type[Struct]:
+    """All fields of a fabric but its arrays, each of its type."""
+    hints = get_type_hints(Fabric)
+    fields = [(name, hints[name]) for name in _numbers()]
+    return defstruct("FabricNumbers", fields, frozen=True, forbid_unknown_fields=True)
+
+
+def _numbers() -> list[str]:
+    return [f.name for f in dataclasses.fields(Fabric) if f.name not in _FABRIC]
+
+
+def _data_of(arrays: Arrays, card: _Card, numbers: Mapping[str, Any]) -> MappingData:
     sites: dict[str, Any] = {name: arrays[f"fabric_{name}"].astype(np.int32) for name in _FABRIC}
-    fabric = Fabric(**structs.asdict(card.fabric), **sites)
+    fabric = Fabric(**numbers, **sites)
     if not len(fabric.kind) == len(fabric.switch) == len(fabric.channel):
         raise ValueError("sites of its fabric differ in number")
     if not np.isin(fabric.kind, range(len(KINDS))).all():
