@@ -16,11 +16,14 @@ from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.diagnostics.refusals import refusal_of_the_system
 from mcm_compiler.processes.interruption import asked_to_end
+
+if TYPE_CHECKING:
+    from mcm_compiler.text.spec_text import Spec
 
 T = TypeVar("T")
 
@@ -149,6 +152,18 @@ class Registry(Generic[T]):
                     hint="reinstall or remove the distribution that registers it",
                 )
             ) from error
+
+    def made(self, spec: Spec) -> Any:
+        """An instance of the component that a text names, with its options.
+
+        Raises:
+            CompileError: MCM-U002 for options, as `get` for the name, and as `at_work`.
+        """
+        from mcm_compiler.text.spec_text import instantiate
+
+        cls = self.get(spec.name)
+        with self.at_work(spec.name):
+            return instantiate(cast("type[Any]", cls), spec)
 
     @contextmanager
     def at_work(self, name: str) -> Generator[None]:

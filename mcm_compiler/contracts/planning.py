@@ -179,6 +179,4 @@ def planner_of(text: str, *further: tuple[str, str]) -> Planner:
     """
     spec = spec_text.parse_one(text)
     spec = spec_text.Spec(spec.name, (*spec.options, *further))
-    cls = PLANNERS.get(spec.name)
-    with PLANNERS.at_work(spec.name):
-        return cast("Planner", spec_text.instantiate(cls, spec))
+    return cast("Planner", PLANNERS.made(spec))

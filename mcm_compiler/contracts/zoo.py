@@ -59,9 +59,9 @@ def build_zoo_model(spec: str) -> ir.Model:
             fails.
     """
     parsed = spec_text.parse_one(spec)
-    cls = ZOO.get(parsed.name)
+    builder = cast("ModelBuilder", ZOO.made(parsed))
     with ZOO.at_work(parsed.name):
-        return built(cast("ModelBuilder", spec_text.instantiate(cls, parsed)))
+        return built(builder)
 
 
 def built(builder: ModelBuilder) -> ir.Model:

@@ -25,10 +25,7 @@ def placer_of(text: str) -> Placer:
         CompileError: MCM-U001 to MCM-U003 for text, options and names, MCM-X007 for what is no
             placer.
     """
-    spec = spec_text.parse_one(text)
-    cls = PLACERS.get(spec.name)
-    with PLACERS.at_work(spec.name):
-        return cast("Placer", spec_text.instantiate(cls, spec))
+    return cast("Placer", PLACERS.made(spec_text.parse_one(text)))
 
 
 def level_of(options: PlaceOptions) -> PlacerLevel:

@@ -121,9 +121,7 @@ def _trainer(text: str, settings: tuple[tuple[str, str], ...]) -> Trainer:
 
     spec = spec_text.parse_one(text)
     spec = spec_text.Spec(spec.name, (*spec.options, *settings))
-    cls = TRAINERS.get(spec.name)
-    with TRAINERS.at_work(spec.name):
-        return cast("Trainer", spec_text.instantiate(cls, spec))
+    return cast("Trainer", TRAINERS.made(spec))
 
 
 def _show(found: TrainingResult, output_format: str) -> None:

@@ -89,9 +89,8 @@ def _write(
 
     refuse_existing_model(path, force)
     spec = spec_text.parse_one(text)
-    cls = ZOO.get(spec.name)
+    builder = ZOO.made(spec)
     with ZOO.at_work(spec.name):
-        builder = spec_text.instantiate(cls, spec)
         if seed is not None:
             builder = dataclasses.replace(builder, seed=seed)
         if shape_only:
