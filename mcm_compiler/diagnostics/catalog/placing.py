@@ -96,10 +96,10 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-D066",
         "a planner diverges",
-        "A gradient is no longer finite, so every later weight would be NaN. The state of the\n"
-        "planner before stays in its folder.",
-        example="`hierarchical{learning_rate=1e30}`",
-        remedy="Take a smaller learning rate.",
+        "A gradient or a weight is no longer finite, so every later weight would be NaN. The\n"
+        "state of the planner or of the training before stays in its folder.",
+        example="`hierarchical{learning_rate=1e30}`, or `mcmc train placement` with such a rate",
+        remedy="Take a smaller learning rate, or less weight of the entropy.",
     ),
     CatalogEntry(
         "MCM-D067",

@@ -17,6 +17,9 @@ Weights = dict[str, Singles]
 FEATURES_VERSION = 1
 """Rises when a column changes its meaning."""
 
+MAX_WIDTH = 1024
+"""Of the hidden layers."""
+
 COLUMNS = (
     "work of the cluster on the device",
     "work that the device has",
@@ -48,7 +51,7 @@ share of work, so that models and boxes of all sizes look alike."""
 
 
 @dataclass(frozen=True)
-@checked(width=from_to(1, 1024))
+@checked(width=from_to(1, MAX_WIDTH))
 class ClusterLayout:
     """Hyperparameters that decide which weights there are.
 

@@ -17,9 +17,9 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.staging import cannot_write
 from mcm_compiler.processes.whole_files import write_whole
-from mcm_compiler.text.option_ranges import at_least, checked
+from mcm_compiler.text.option_ranges import at_least, checked, from_to
 from mcm_models.cluster_policy.decoding import decode, scorer_of
-from mcm_models.cluster_policy.layout import ClusterLayout, Weights, initial_weights
+from mcm_models.cluster_policy.layout import MAX_WIDTH, ClusterLayout, Weights, initial_weights
 from mcm_models.cluster_policy.policy_file import PlacementPolicyCard, save_placement_policy
 from mcm_passes.families.box.learning.pretraining.cases import (
     ClusteredStep,
@@ -63,6 +63,7 @@ Tell = Callable[[TrainingProgress], None]
     check_every=at_least(1),
     learning_rate=at_least(0),
     entropy=at_least(0),
+    width=from_to(1, MAX_WIDTH),
     parts=at_least(0),
 )
 class PlacementTrainer:
@@ -104,7 +105,8 @@ class PlacementTrainer:
 
         Raises:
             CompileError: MCM-A001 if the folder is not empty and nothing is resumed, MCM-D060 for
-                scores that are no numbers, MCM-D067 for a state that cannot be gone on from.
+                scores that are no numbers, MCM-D066 where weights diverge, MCM-D067 for a state
+                that cannot be gone on from.
         """
         use_one_thread()
         folder = request.folder
@@ -187,6 +189,7 @@ def _learn(
             settings, size, state.weights, state.optimizer, [train[i] for i in chosen], rng
         )
         state.iteration += 1
+        _check_finite(trainer, state)
         last = state.iteration == trainer.iterations
         note, numbers = "", {"ratio": figures.ratio, "entropy": figures.entropy}
         if last or state.iteration % trainer.check_every == 0:
@@ -202,6 +205,20 @@ def _learn(
                 "training", state.iteration, trainer.iterations, note, "updates", numbers
             )
         )
+
+
+def _check_finite(trainer: PlacementTrainer, state: TrainingState) -> None:
+    """Stops before weights that are no numbers are scored or saved: NaN decides, too, and badly."""
+    if all(np.isfinite(array).all() for array in state.weights.values()):
+        return
+    raise CompileError(
+        Diagnostic(
+            "MCM-D066",
+            f"the training diverges in iteration {state.iteration}: its weights are not finite",
+            at=f"learning rate {trainer.learning_rate:g}, entropy {trainer.entropy:g}",
+            hint="take a smaller learning rate, or less weight of the entropy",
+        )
+    )
 
 
 def usable_cases(seed: int, count: int, parts: int = 0) -> list[ClusteredStep]:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest
@@ -83,6 +84,21 @@ def test_damaged_states_are_refused(trained: Path, tmp_path: Path, cut: int):
     (tmp_path / STATE_NAME).write_bytes((trained / STATE_NAME).read_bytes()[:cut])
     with pytest.raises(CompileError, match="MCM-D067"):
         SMALL.train(TrainingRequest(tmp_path, seed=3, resume=True), told)
+
+
+@pytest.mark.parametrize("changed", [{"learning_rate": 1e30}, {"entropy": np.inf}])
+def test_weights_that_diverge_are_told_and_not_written(tmp_path: Path, changed: dict[str, float]):
+    wild = dataclasses.replace(SMALL, cases=4, cases_per_iteration=4, placements=4, **changed)
+    with pytest.raises(CompileError, match="MCM-D066") as caught:
+        wild.train(TrainingRequest(tmp_path, seed=3), told)
+    assert "iteration 1: its weights are not finite" in str(caught.value)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("width", [-1, 0, 1025])
+def test_widths_that_no_policy_can_have_are_refused_as_an_option(width: int):
+    with pytest.raises(ValueError, match=f"width is {width}, not from 1 to 1024"):
+        PlacementTrainer(width=width)
 
 
 def test_a_used_folder_is_kept(trained: Path):
