@@ -18,6 +18,7 @@ from mcm_compiler.contracts.fabrics.target import MapsChips
 from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, TrainingResult
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.one_thread import use_one_thread
+from mcm_compiler.processes.private_folders import PREFIX, remove_stale
 from mcm_compiler.processes.staging import cannot_write
 from mcm_compiler.processes.whole_files import write_whole
 from mcm_compiler.text.option_ranges import above, at_least, checked, from_to
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from mcm_models.mapping_model.training import LearningState
 
 MODEL_NAME, CARD_NAME, ASKED_NAME = "mapping-model.safetensors", "mapping-model.json", "asked.json"
+COLLECTION_NAME = "collection"
 
 HELD_OUT = 10
 """One graph in so many tells how good the model is; nothing is learned from it."""
@@ -147,6 +149,9 @@ class MappingTrainer:
             )
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            # Of a process that was killed while it wrote.
+            for place in (folder, folder / COLLECTION_NAME):
+                remove_stale(place)
             _check_asked(self, request)
             return _Training(self, request, target, tell).run()
         except OSError as error:
@@ -174,7 +179,7 @@ class _Training:
             trainer.longest,
             trainer.contrast,
         )
-        data = collect(self.target, size, self.seed, self.folder / "collection", self._collected)
+        data = collect(self.target, size, self.seed, self.folder / COLLECTION_NAME, self._collected)
         held, known = split(data.graphs, self.seed)
         check_labels(held, known)
         weights = self._model(0, known, initial_weights(self._layout, self.seed))
@@ -373,7 +378,8 @@ def _check_asked(trainer: MappingTrainer, request: TrainingRequest) -> None:
         if path.read_bytes() != text.encode():
             raise _cannot_go_on(path, "it was begun with other options or another seed")
         return
-    if any(request.folder.iterdir()):
+    # Those of another host or container may be left.
+    if any(not other.name.startswith(PREFIX) for other in request.folder.iterdir()):
         raise _cannot_go_on(path, "the folder holds other files, and not what was asked for")
     write_whole(path, text.encode())
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.processes.private_folders import remove_stale
 from mcm_models.policy.checkpoint import PolicyCard, save_checkpoint
 from mcm_models.policy.layout import initial_weights
 from mcm_passes.families.ring.learning.learner import Iteration, PolicyLearner
@@ -127,6 +128,8 @@ def pretrain(
 
 def _begun(plan: PretrainingPlan, folder: Path) -> TrainingState:
     """The state that the folder holds, or that of a new training."""
+    # Of a process that was killed while it wrote a checkpoint.
+    remove_stale(folder / CHECKPOINTS_NAME)
     if (folder / STATE_NAME).exists():
         return TrainingState.load(folder / STATE_NAME, plan.recipe.layout)
     (folder / CHECKPOINTS_NAME).mkdir(exist_ok=True)

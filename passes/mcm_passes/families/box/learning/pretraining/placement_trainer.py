@@ -15,6 +15,7 @@ from mcm_compiler.components.extras import LEARN
 from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, TrainingResult
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.one_thread import use_one_thread
+from mcm_compiler.processes.private_folders import remove_stale
 from mcm_compiler.processes.staging import cannot_write
 from mcm_compiler.processes.whole_files import write_whole
 from mcm_compiler.text.option_ranges import at_least, checked, from_to
@@ -121,6 +122,8 @@ class PlacementTrainer:
             )
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            # Of a process that was killed while it wrote.
+            remove_stale(folder)
             return _train(self, request, tell)
         except OSError as error:
             raise cannot_write(error, folder) from error

@@ -13,6 +13,7 @@ import pytest
 from mcm_compiler.contracts.fabrics.measurement import Measurements
 from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, TrainingResult
 from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.processes.private_folders import PREFIX
 from mcm_models.mapping_model.checkpoint import (
     MappingCard,
     load_mapping_model,
@@ -24,6 +25,7 @@ from mcm_models.mapping_model.layout import MappingLayout, initial_weights
 from mcm_passes.families.fabric.learning import mapping_trainer
 from mcm_passes.families.fabric.learning.collecting import learned_of
 from mcm_passes.families.fabric.learning.mapping_trainer import MODEL_NAME, MappingTrainer
+from tests.generators.left_folders import leave_private_folder
 from tests.generators.mapping_target import RuleJudge, RuleTarget
 from tests.generators.small_fabric import small_fabric
 
@@ -100,6 +102,19 @@ def test_a_training_that_was_stopped_ends_as_if_it_had_not_been(tmp_path: Path) 
         with pytest.raises(CompileError) as caught:
             _train(folder, resume, seed=seed)
         assert caught.value.diagnostics[0].code == code
+
+
+def test_what_a_killed_process_was_writing_does_not_stop_the_next_one(tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    leave_private_folder(folder)
+    with pytest.raises(Stopped):
+        _train(folder, resume=True, stop_at=("measuring blocks", 10))
+    leave_private_folder(folder / "collection")
+    _train(folder, resume=True)
+    assert not [path for path in folder.rglob("*") if path.name.startswith(PREFIX)]
+    # Those of another host stay where they are.
+    (tmp_path / "b" / f"{PREFIX}00000000-1-0").mkdir(parents=True)
+    _train(tmp_path / "b", resume=True)
 
 
 def test_files_of_other_trainings_are_not_gone_on_with(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,6 +17,7 @@ import pytest
 from mcm_compiler.diagnostics import CompileError
 from mcm_models.policy.checkpoint import load_checkpoint
 from mcm_passes.families.ring.learning.pretraining import COLUMNS, STATE_NAME, PretrainingPlan
+from tests.generators.left_folders import files_of, leave_private_folder
 
 WRITES = 32
 """More than the writes of a training of `request_for`."""
@@ -25,14 +25,6 @@ WRITES = 32
 
 class Killed(BaseException):
     """Nothing catches it, and files stay as they are."""
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
 
 
 def train(asked, tell=lambda _progress: None):
@@ -224,6 +216,13 @@ def test_a_killed_process_is_resumed_to_the_same_bytes(models_file, tmp_path):
     assert mcmc("run", 6) == -signal.SIGKILL
     assert mcmc("run", -1, "--resume") == 0
     assert files_of(tmp_path / "run") == files_of(tmp_path / "whole")
+
+
+def test_what_a_killed_process_was_writing_goes_when_it_is_resumed(request_for, whole):
+    left = [leave_private_folder(place) for place in (whole, whole / "checkpoints")]
+    (whole / "policy.safetensors").unlink()
+    train(request_for(whole, resume=True))
+    assert not any(path.exists() for path in left)
 
 
 def test_a_finished_training_is_left_as_it_is(request_for, whole):

@@ -18,6 +18,7 @@ from mcm_passes.families.box.learning.pretraining.placement_trainer import (
     PlacementTrainer,
 )
 from mcm_passes.families.box.learning.pretraining.training_files import STATE_NAME
+from tests.generators.left_folders import leave_private_folder
 
 SMALL = PlacementTrainer(
     iterations=4,
@@ -55,6 +56,12 @@ def test_goes_on_to_the_same_bytes(trained: Path, tmp_path: Path):
     assert result.samples == 4 * 1 * 2
     for name in (STATE_NAME, POLICY_NAME, CARD_NAME):
         assert (tmp_path / name).read_bytes() == (trained / name).read_bytes()
+
+
+def test_what_a_killed_process_was_writing_goes_when_it_is_resumed(trained: Path, tmp_path: Path):
+    leave_private_folder(tmp_path)
+    SMALL.train(TrainingRequest(tmp_path, seed=3, resume=True), told)
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in trained.iterdir()}
 
 
 def test_the_best_policy_is_written_with_its_command(trained: Path):
