@@ -214,7 +214,11 @@ class _Training:
     def _model(self, number: int, graphs: Sequence[MeasuredGraph], weights: Weights) -> Weights:
         """Weights after a round, learned or read."""
         path = self.folder / f"round-{number}.safetensors"
+        # Of this round alone: whoever dies before it is removed leaves it beside the weights, and
+        # the next round must not take it for its own.
+        state_path = self.folder / f"learning-{number}.safetensors"
         if path.exists():
+            state_path.unlink(missing_ok=True)
             found, card = load_mapping_model(path)
             # Compiled code goes by the layout, and reads beyond weights of another one.
             if (card.layout, card.learned) != (self._layout, self.learned):
@@ -230,7 +234,6 @@ class _Training:
             learning_rate=trainer.learning_rate * (0.3 if later else 1.0),
             ranking=trainer.ranking,
         )
-        state_path = self.folder / "learning.safetensors"
         state = fresh_state(settings, weights)
         if state_path.exists():
             state = load_learning(state_path, state)

@@ -25,7 +25,7 @@ from mcm_models.mapping_model.layout import MappingLayout, initial_weights
 from mcm_passes.families.fabric.learning import mapping_trainer
 from mcm_passes.families.fabric.learning.collecting import learned_of
 from mcm_passes.families.fabric.learning.mapping_trainer import MODEL_NAME, MappingTrainer
-from tests.generators.left_folders import leave_private_folder
+from tests.generators.left_folders import files_of, leave_private_folder
 from tests.generators.mapping_target import RuleJudge, RuleTarget
 from tests.generators.small_fabric import small_fabric
 
@@ -102,6 +102,29 @@ def test_a_training_that_was_stopped_ends_as_if_it_had_not_been(tmp_path: Path) 
         with pytest.raises(CompileError) as caught:
             _train(folder, resume, seed=seed)
         assert caught.value.diagnostics[0].code == code
+
+
+def test_a_death_between_two_rounds_does_not_end_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The state of the first round is still there when its model is.
+    lasting = replace(TRAINER, epochs=5)
+
+    def train(folder: Path, resume: bool = False) -> bytes:
+        found = lasting.train(TrainingRequest(folder, 0, resume), lambda _: None)
+        return found.checkpoint.read_bytes()
+
+    def dying(path: Path, *arguments: object) -> None:
+        save_mapping_model(path, *arguments)  # pyright: ignore[reportArgumentType]
+        raise Stopped
+
+    whole = train(tmp_path / "a")
+    with monkeypatch.context() as patched:
+        patched.setattr(mapping_trainer, "save_mapping_model", dying)
+        with pytest.raises(Stopped):
+            train(tmp_path / "b")
+    assert train(tmp_path / "b", resume=True) == whole
+    assert files_of(tmp_path / "b") == files_of(tmp_path / "a")
 
 
 def test_what_a_killed_process_was_writing_does_not_stop_the_next_one(tmp_path: Path) -> None:
