@@ -70,9 +70,10 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-D063",
         "the state of a planner is of something else",
-        "A planner goes on from its state only where the box has as many devices, the model as\n"
-        "many ops, and seed and options are the same: its weights have a row for each device,\n"
-        "and its curve one recipe.",
+        "A planner goes on from its state only where model, times, box, pins, order, seed and\n"
+        "options are the same: its weights have a row for each device, its curve one recipe, and\n"
+        "the best placement that it knows was allowed and simulated there. Only the number of\n"
+        "evaluations may be another one.",
         example="a state of 3 devices, and a box of 5",
         remedy="Name another folder, or ask for what the state is of.",
     ),

@@ -23,7 +23,7 @@ from mcm_models.planner.op_features import op_features
 from mcm_models.planner.settings import PlannerSettings, default_groups
 from mcm_passes.families.box.learning.judged import Judged
 from mcm_passes.families.box.learning.placement_units import PlacementUnits, placement_units
-from mcm_passes.families.box.learning.planner_state import StateFolder
+from mcm_passes.families.box.learning.planner_state import StateFolder, step_digest
 from mcm_passes.families.box.learning.planning import Plan, Progress, begin, learn
 
 LAST = 50
@@ -82,7 +82,10 @@ def run_planner(
     stop = None if request.budget_s is None else time.monotonic() + request.budget_s
     plan = _plan(recipe, problem, box, request)
     judged = Judged(evaluator)
-    folder = StateFolder(Path(recipe.state), recipe.kind) if recipe.state else None
+    folder: StateFolder | None = None
+    if recipe.state:
+        step = step_digest(problem, box, request.order)
+        folder = StateFolder(Path(recipe.state), recipe.kind, step)
     state = folder.load(plan, judged) if folder else None
     if state is None:
         state = begin(plan)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +13,9 @@ import numpy as np
 from msgspec import Struct
 
 from mcm_compiler.arrays.types import Ints
+from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.evaluation import QueueOrder
+from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.whole_files import write_whole
 from mcm_compiler.text.bounded_json import UnreadableError
@@ -27,6 +32,7 @@ class _Numbers(Struct, frozen=True):
     devices: int
     groups: int
     ops: int
+    step: str
     seed: int
     settings: dict[str, Any]
     update: int
@@ -37,6 +43,20 @@ class _Numbers(Struct, frozen=True):
     any_fits: bool
 
 
+def step_digest(problem: StepProblem, box: Box, order: QueueOrder) -> str:
+    """SHA-256 of all that decides what a placement scores, and which ones are allowed."""
+    digest = hashlib.sha256(order.encode())
+    for described in (problem, box):
+        for field in dataclasses.fields(described):
+            value = getattr(described, field.name)
+            if isinstance(value, np.ndarray):
+                head, data = f"{value.dtype.str} {value.shape}", value.tobytes()
+            else:
+                head, data = "", json.dumps(value).encode()
+            digest.update(f"\n{field.name} {head} {len(data)}\n".encode() + data)
+    return digest.hexdigest()
+
+
 @dataclass(frozen=True)
 class StateFolder:
     """Where a planner leaves its state.
@@ -44,10 +64,12 @@ class StateFolder:
     Attributes:
         path: folder.
         kind: of planner; another one does not go on from its state.
+        step: `step_digest` of what is placed; scores and placements of another step say nothing.
     """
 
     path: Path
     kind: str
+    step: str
 
     @property
     def file(self) -> Path:
@@ -104,6 +126,8 @@ class StateFolder:
             if any(one.shape != other.shape for one, other in zip(found, leaves, strict=True)):
                 raise ValueError("its arrays have other shapes")
             best: Ints = arrays["best"]
+            if best.shape != (len(plan.units.of_op),) or best.dtype.kind != "i":
+                raise ValueError("its best placement is none of this model")
             curve = [tuple(row) for row in arrays["curve"].tolist()]
         except (SafetensorError, UnreadableError, OSError, ValueError, KeyError) as error:
             raise CompileError(
@@ -121,8 +145,6 @@ class StateFolder:
         return Progress(params, optimizer, numbers.update, numbers.average, curve)
 
     def _asked(self, plan: Plan) -> dict[str, Any]:
-        import dataclasses
-
         settings = dataclasses.asdict(plan.settings)
         # JSON has no infinity.
         settings = {name: str(value) for name, value in settings.items()}
@@ -130,6 +152,7 @@ class StateFolder:
             "devices": plan.layout.devices,
             "groups": plan.layout.groups,
             "ops": len(plan.units.of_op),
+            "step": self.step,
             "seed": plan.seed,
             "settings": {**settings, "kind": self.kind, "hidden": str(plan.layout.hidden)},
         }
@@ -141,6 +164,8 @@ class StateFolder:
                 words = f"{found} {name}, not {asked}"
                 if name == "settings":
                     words = "other settings"
+                elif name == "step":
+                    words = "another model, box or order, or of other pins, times or sizes"
                 elif name == "seed":
                     words = f"seed {found}, not {asked}"
                 raise CompileError(

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 
 from mcm_compiler.contracts.boxes.placers import PlacerRequest
 from mcm_compiler.diagnostics import CompileError
@@ -58,6 +60,45 @@ def test_states_of_something_else_are_refused(run, case, tmp_path: Path):
         run_planner(
             recipe(tmp_path), problem, larger, case.evaluator, PlacerRequest(6), lambda _: None
         )
+
+
+@pytest.mark.parametrize("other", ["times", "pins", "box", "order"])
+def test_states_of_as_many_ops_on_as_many_devices_are_not_taken_for_ones_own(
+    run, case, tmp_path: Path, other: str
+):
+    run(tmp_path, evaluations=6)
+    problem, box, order = case.problem, case.box, "fifo"
+    if other == "times":
+        problem = dataclasses.replace(problem, time_s=problem.time_s * 2.0)
+    elif other == "pins":
+        problem = dataclasses.replace(problem, allowed=problem.allowed & (np.arange(3) != 1))
+    elif other == "box":
+        box = dataclasses.replace(box, memory_bytes=box.memory_bytes + 1)
+    else:
+        order = "critical_path"
+    with pytest.raises(CompileError, match="MCM-D063") as caught:
+        run_planner(
+            recipe(tmp_path),
+            problem,
+            box,
+            case.evaluator,
+            PlacerRequest(6, order=order),
+            lambda _: None,
+        )
+    assert "another model, box or order" in str(caught.value)
+
+
+@pytest.mark.parametrize("wrong", [np.zeros(3, np.int32), np.zeros((1, 1)), None])
+def test_a_best_placement_of_another_shape_is_damage(run, case, tmp_path: Path, wrong):
+    run(tmp_path, evaluations=6)
+    file = tmp_path / STATE_NAME
+    with safe_open(file, "np") as found:
+        card = found.metadata()
+    arrays = load_file(file)
+    arrays["best"] = np.zeros(case.problem.num_ops) if wrong is None else wrong
+    save_file(arrays, file, card)
+    with pytest.raises(CompileError, match="MCM-D064"):
+        run(tmp_path)
 
 
 @pytest.mark.parametrize("cut", [0, 100, -20])
