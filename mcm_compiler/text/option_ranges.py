@@ -51,6 +51,14 @@ def from_to(low: float, high: float) -> Allowed:
     return Allowed(f"from {low} to {high}", lambda value: low <= value <= high)
 
 
+def even(low: int, high: int) -> Allowed:
+    """Even numbers between two, both of which are allowed."""
+    return Allowed(
+        f"an even number from {low} to {high}",
+        lambda value: low <= value <= high and value % 2 == 0,
+    )
+
+
 def one_of(names: Collection[str]) -> Allowed:
     """Names; of a registry also those that come later."""
     return Allowed(f"one of {', '.join(names)}", lambda value: value in names)

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mcm_compiler.text.option_ranges import checked, from_to
+from mcm_compiler.text.option_ranges import checked, even, from_to
 from mcm_models.planner.op_features import ADJACENT, OUTPUTS
 
 Singles = npt.NDArray[np.float32]
 Weights = dict[str, Singles]
 """Weights by name."""
+
+MAX_HIDDEN = 4096
+"""Of the Placer's LSTMs."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +24,7 @@ Weights = dict[str, Singles]
     groups=from_to(1, 1 << 16),
     devices=from_to(1, 4096),
     types=from_to(1, 1 << 16),
-    hidden=from_to(2, 4096),
+    hidden=even(2, MAX_HIDDEN),
     grouper_hidden=from_to(1, 4096),
     type_width=from_to(1, 4096),
 )

@@ -2,7 +2,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from mcm_compiler.text.option_ranges import above, at_least, between, checked, from_to, one_of
+from mcm_compiler.text.option_ranges import (
+    above,
+    at_least,
+    between,
+    checked,
+    even,
+    from_to,
+    one_of,
+)
 
 
 @dataclass(frozen=True)
@@ -12,6 +20,7 @@ from mcm_compiler.text.option_ranges import above, at_least, between, checked, f
     step=between(0, 1),
     share=from_to(0, 1),
     recipe=one_of(("short", "long")),
+    width=even(2, 8),
 )
 class Sampling:
     batch: int = 1
@@ -19,6 +28,7 @@ class Sampling:
     step: float = 0.5
     share: float = 0.5
     recipe: str = "short"
+    width: int = 2
 
     def __post_init__(self) -> None:
         if self.batch > 100 * self.heat:
@@ -31,7 +41,9 @@ class Tried(Sampling):
     tries: int = 2
 
 
-@pytest.mark.parametrize("allowed", [{}, {"share": 0}, {"share": 1}, {"recipe": "long"}])
+@pytest.mark.parametrize(
+    "allowed", [{}, {"share": 0}, {"share": 1}, {"recipe": "long"}, {"width": 8}]
+)
 def test_values_in_range_are_taken(allowed):
     assert Sampling(**allowed)
 
@@ -45,6 +57,9 @@ def test_values_in_range_are_taken(allowed):
         ("step", 1.0, "step is 1.0, not between 0 and 1"),
         ("step", 0.0, "step is 0.0, not between 0 and 1"),
         ("share", 1.5, "share is 1.5, not from 0 to 1"),
+        ("width", 3, "width is 3, not an even number from 2 to 8"),
+        ("width", 0, "width is 0, not an even number from 2 to 8"),
+        ("width", 10, "width is 10, not an even number from 2 to 8"),
         ("recipe", "odd", "recipe is 'odd', not one of short, long"),
     ],
 )

@@ -12,7 +12,8 @@ from mcm_compiler.contracts.boxes.box import Box
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 from mcm_compiler.contracts.boxes.step import StepProblem
-from mcm_compiler.text.option_ranges import at_least, checked
+from mcm_compiler.text.option_ranges import at_least, checked, even
+from mcm_models.planner.layout import MAX_HIDDEN
 from mcm_models.planner.settings import OURS
 from mcm_passes.families.box.learning.planner_run import Recipe, run_planner
 from mcm_passes.families.box.search.prepared import groups_of_ops
@@ -82,7 +83,7 @@ class _GivenGroups:
     epochs=at_least(1),
     clip=at_least(0),
     parts=at_least(0),
-    hidden=at_least(2),
+    hidden=even(2, MAX_HIDDEN),
 )
 class HierarchicalGroups(_GivenGroups):
     """The Placer alone, over groups of ops around each weight (our recipe).

@@ -12,7 +12,8 @@ from mcm_compiler.contracts.boxes.box import Box
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 from mcm_compiler.contracts.boxes.step import StepProblem
-from mcm_compiler.text.option_ranges import at_least, checked, one_of
+from mcm_compiler.text.option_ranges import at_least, checked, even, one_of
+from mcm_models.planner.layout import MAX_HIDDEN
 from mcm_models.planner.settings import PUBLISHED, Baseline
 from mcm_passes.families.box.learning.planner_run import Recipe, run_planner
 
@@ -24,7 +25,7 @@ from mcm_passes.families.box.learning.planner_run import Recipe, run_planner
     learning_rate=at_least(0),
     entropy=at_least(0),
     baseline=one_of(("average", "batch")),
-    hidden=at_least(2),
+    hidden=even(2, MAX_HIDDEN),
 )
 class Hierarchical:
     """Grouper and Placer, trained jointly by REINFORCE (Mirhoseini et al. 2018).

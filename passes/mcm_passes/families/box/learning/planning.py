@@ -153,14 +153,18 @@ def learn(
         judged: asks the evaluator.
         progress: changed in place.
         updates: in all, with those that are done.
-        stop: when to stop, as `time.monotonic` says; None for not at all.
+        stop: when to stop, as `time.monotonic` says, though not before a placement was judged;
+            None for not at all.
         after: called after each update.
 
     Raises:
         CompileError: MCM-D060 for scores that are no numbers, MCM-D066 where weights diverge.
     """
     given, grouped = _GivenGroups.of(plan), _LearnedGroups.of(plan)
-    while progress.update < updates and (stop is None or time.monotonic() < stop):
+    while progress.update < updates:
+        # However short the time, there is an answer.
+        if judged.evaluations and stop is not None and time.monotonic() >= stop:
+            return
         drawn = _draw(plan, progress, given, grouped)
         results = judged.judge(drawn.placements)
         advantage, progress.average = _advantages(plan.settings, results, progress.average)

@@ -49,6 +49,20 @@ def test_nothing_fits(case, counted):
         Hierarchical(**SMALL).place(case.problem, case.box, evaluator, PlacerRequest(8), told)
 
 
+@pytest.mark.parametrize("hidden", [0, 3, 4098])
+def test_widths_that_the_network_cannot_have_are_refused_as_an_option(hidden):
+    with pytest.raises(ValueError, match=f"hidden is {hidden}, not an even number from 2 to 4096"):
+        Hierarchical(hidden=hidden)
+
+
+def test_a_budget_that_is_over_before_it_begins_still_places(case, counted):
+    request = PlacerRequest(8, budget_s=0.0)
+    evaluator = counted(np.array([3.0, 2.0, 1.0]))
+    answer = Hierarchical(**SMALL).place(case.problem, case.box, evaluator, request, told)
+    assert answer.evaluations == 2
+    case.evaluator.evaluate(answer.device_of[None])
+
+
 def test_more_groups_than_ops(case):
     with pytest.raises(CompileError, match="MCM-D062") as caught:
         Hierarchical(groups=500).place(
