@@ -58,7 +58,7 @@ def number_text(number: float) -> str:
 
 def percent_text(share: float | None) -> str:
     """Such as `87.2 %` for 0.872."""
-    return UNKNOWN if share is None else f"{100 * share:.1f} %"
+    return UNKNOWN if share is None else f"{100 * share:z.1f} %"
 
 
 def count_text(count: int | None, singular: str, plural: str | None = None) -> str:

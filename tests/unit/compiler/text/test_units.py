@@ -48,6 +48,7 @@ def test_rates_shares_and_counts() -> None:
     assert rate_text(None) == "-"
     assert percent_text(0.8724) == "87.2 %"
     assert percent_text(-0.013) == "-1.3 %"
+    assert percent_text(-1e-16) == "0.0 %"  # a bound that rounding puts above what meets it
     assert percent_text(None) == "-"
     assert count_text(1, "op") == "1 op"
     assert count_text(2115, "op") == "2,115 ops"
