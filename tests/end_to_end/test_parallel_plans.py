@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import numpy as np
@@ -238,10 +239,60 @@ def test_mcm_s027_a_degree_that_nothing_can_take():
     assert "MCM-S027" in result.stderr
 
 
-def test_mcm_s064_degrees_that_a_cluster_does_not_have():
-    result = mcmc("parallelize", MODEL, "--target", "config-a", "--operator", "3")
+@pytest.mark.parametrize(
+    "degrees",
+    [
+        ("--operator", "3"),
+        ("--data", "2", "--stages", "2", "--operator", "1"),
+        ("--stages", "16", "--data", "1", "--operator", "1"),
+    ],
+)
+def test_mcm_s064_degrees_that_a_cluster_does_not_have(workspace, degrees):
+    asked = ("--target", "config-a", *EXACT, *degrees)
+    result = mcmc("parallelize", chain_of(workspace, weights=True), *asked)
+    assert result.exit_code == 1, result.output
+    assert "MCM-S064" in result.stderr
+
+
+def test_data_and_stages_are_both_kept_to(workspace):
+    asked = ("--target", "config-a", *EXACT, "--data", "8", "--stages", "2", "--format", "json")
+    result = mcmc("parallelize", chain_of(workspace, weights=True), *asked)
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["degrees"] == {"data": 8, "operator": 1, "pipeline": 2}
+
+
+def test_a_model_without_weights_is_replicated_over_a_cluster(workspace):
+    model = chain_of(workspace, weights=False)
+    result = mcmc("parallelize", model, "--target", "config-a", *EXACT, "--format", "json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["degrees"] == {"data": 16, "operator": 1, "pipeline": 1}
+    result = mcmc("parallelize", model, "--target", "config-a", *EXACT, "--stages", "2")
     assert result.exit_code == 1
     assert "MCM-S064" in result.stderr
+
+
+def chain_of(workspace, weights):
+    """A file of a few products of a batch of 16 one after another, or of its sigmoids."""
+    rng = np.random.default_rng(0)
+    values = [f"v{k}" for k in range(5)]
+    stored, nodes = [], []
+    for k, (read, made) in enumerate(itertools.pairwise(values)):
+        if weights:
+            stored.append(
+                onnx.numpy_helper.from_array(rng.standard_normal((64, 64), np.float32), f"w{k}")
+            )
+            nodes.append(onnx.helper.make_node("MatMul", [read, f"w{k}"], [made], f"op{k}"))
+        else:
+            nodes.append(onnx.helper.make_node("Sigmoid", [read], [made], f"op{k}"))
+    ends = [
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, (16, 64))
+        for name in (values[0], values[-1])
+    ]
+    graph = onnx.helper.make_graph(nodes, "chain", ends[:1], ends[1:], stored)
+    opsets = [onnx.helper.make_opsetid("", 18)]
+    path = workspace / f"chain_{weights}.onnx"
+    onnx.save(onnx.helper.make_model(graph, ir_version=10, opset_imports=opsets), path)
+    return path
 
 
 @pytest.mark.parametrize(

@@ -25,10 +25,13 @@ from mcm_compiler.contracts.sharding.parallel_plan import (
     model_digest,
 )
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_models.pipelines.kernels import memory_bytes, unchecked_length_s
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem
+from mcm_models.pipelines.tables import pipeline_tables
 from mcm_passes.parallelism.classes.dimension_classes import dimension_classes
 from mcm_passes.parallelism.decisions.step_cost import DeviceGroup
 from mcm_passes.parallelism.pipelines.baselines import balanced, descended
+from mcm_passes.parallelism.pipelines.least_memory import least_memory
 from mcm_passes.parallelism.pipelines.node_chain import NodeChain
 from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline
 from mcm_passes.parallelism.pipelines.pipeline_problem import (
@@ -177,9 +180,30 @@ def _quick_pipeline(problem: PipelineProblem) -> Pipeline | None:
     """A pipeline to compare ways by: within a percent or two of the best one, in milliseconds."""
     if problem.stages > min(problem.num_parts, problem.devices.num_devices):
         return None
+    if problem.stages == 1:
+        return _one_stage(problem)
     found = descended(problem)
     # What does not fit in balance may fit otherwise.
     return found if np.isfinite(found.length_s) else best_pipeline(problem)
+
+
+def _one_stage(problem: PipelineProblem) -> Pipeline | None:
+    """Plain data parallelism: no cut, so that no stage has to have weights; a model may have none.
+
+    The formula wants some in every stage, since what has none belongs to a neighbour.
+    """
+    if _least_memory(problem) > problem.devices.memory_bytes:
+        return None
+    ends = np.array([0, problem.num_parts]), np.array([0, problem.devices.num_devices])
+    return Pipeline((), (), float(unchecked_length_s(pipeline_tables(problem), *ends)))
+
+
+def _least_memory(problem: PipelineProblem) -> float:
+    """Bytes on the fullest device of the pipeline that needs least; infinite if there is none."""
+    if problem.stages > 1:
+        return least_memory(problem)
+    devices = problem.devices.num_devices
+    return float(memory_bytes(pipeline_tables(problem), 0, problem.num_parts, 0, devices, 1))
 
 
 def _with_exact_cuts(ways: list[_Way], servers: int) -> list[_Way]:
@@ -234,7 +258,9 @@ def _operator_degrees(cluster: Cluster, options: AutoMapOptions) -> list[int]:
 def _stage_counts(cluster: Cluster, operator: int, options: AutoMapOptions) -> Iterator[int]:
     groups = cluster.num_devices // operator
     if options.stages is not None:
-        wanted = [options.stages]
+        # Groups that a number of replicas leaves without work are none that were asked for.
+        meant = options.data is None or options.stages * options.data == groups
+        wanted = [options.stages] if meant else []
     elif options.data is not None:
         wanted = [groups // options.data] if groups % options.data == 0 else []
     else:
@@ -303,7 +329,6 @@ def _nothing_fits(
     target: ClusterTarget, options: AutoMapOptions, ways: list[_Way]
 ) -> list[Diagnostic]:
     from mcm_compiler.text.units import bytes_text
-    from mcm_passes.parallelism.pipelines.optimal_pipeline import least_memory
 
     if not ways:
         return [
@@ -315,7 +340,17 @@ def _nothing_fits(
                 hint="ask for other degrees, or for none to let the compiler choose",
             )
         ]
-    need = min(least_memory(way.problem) for way in ways)
+    need = min(_least_memory(way.problem) for way in ways)
+    if np.isinf(need):
+        return [
+            Diagnostic(
+                "MCM-S064",
+                "no pipeline has as many stages as asked: each needs ops, weights and a device of "
+                "its own",
+                at=f"target {quote(target.name)}",
+                hint="ask for fewer stages, or for none to let the compiler choose",
+            )
+        ]
     have = target.cluster.memory_bytes
     training = f" to train with {options.optimizer}" if options.training else ""
     return [
