@@ -261,6 +261,23 @@ def test_data_and_stages_are_both_kept_to(workspace):
     assert json.loads(result.stdout)["degrees"] == {"data": 8, "operator": 1, "pipeline": 2}
 
 
+@pytest.mark.parametrize(("asked", "data"), [((), 2), (("--data", "2"), 2), (("--data", "1"), 1)])
+def test_each_replica_of_a_package_has_the_stages_that_are_asked_for(workspace, asked, data):
+    model = chain_of(workspace, weights=True)
+    asked = ("--target", "mcm4", "--stages", "2", *asked, "--format", "json")
+    result = mcmc("parallelize", model, *asked)
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)["degrees"]
+    assert found == {"data": data, "operator": 1, "pipeline": 2}
+
+
+def test_mcm_p018_more_stages_and_replicas_than_chips(workspace):
+    asked = ("--target", "mcm4", "--stages", "3", "--data", "2")
+    result = mcmc("parallelize", chain_of(workspace, weights=True), *asked)
+    assert result.exit_code == 1
+    assert "data 2 x stages 3 take 6 chips, and there are 4" in result.stderr
+
+
 def test_a_model_without_weights_is_replicated_over_a_cluster(workspace):
     model = chain_of(workspace, weights=False)
     result = mcmc("parallelize", model, "--target", "config-a", *EXACT, "--format", "json")

@@ -88,6 +88,19 @@ def plan_for_ring(
     return _with_partition(model, target, options, draft, choice, progress)
 
 
+def _check_chips(target: Target, stages: int, data: int) -> None:
+    chips = target.limits.num_chips
+    if stages * data > chips:
+        raise CompileError(
+            Diagnostic(
+                "MCM-P018",
+                f"data {data} x stages {stages} take {stages * data} chips, and there are {chips}",
+                at=f"target {quote(target.name)}",
+                hint="ask for fewer, or for none to let the compiler choose",
+            )
+        )
+
+
 def _with_partition(
     model: ir.Model,
     target: Target,
@@ -102,14 +115,24 @@ def _with_partition(
             path = Path(folder) / "plan.json"
             path.write_text(plan_text(draft), encoding="utf-8")
             passes = f"apply_plan{{file={print_value(str(path))}}},{PIPELINE}"
-        compiled, notes, _ = run_passes(
-            model,
-            target,
-            CompileOptions(
-                passes=passes, seed=options.seed, replicas=options.data, chips=options.stages
-            ),
-            progress=progress,
-        )
+
+        def partitioned(data: int | None) -> tuple[ir.Model, tuple[Diagnostic, ...]]:
+            # Each replica has as many chips as stages.
+            chips = None if options.stages is None else options.stages * (data or 1)
+            asked = CompileOptions(passes=passes, seed=options.seed, replicas=data, chips=chips)
+            return run_passes(model, target, asked, progress=progress)[:2]
+
+        data = options.data
+        if options.stages is not None:
+            _check_chips(target, options.stages, data or 1)
+            data = data or target.limits.num_chips // options.stages
+        try:
+            compiled, notes = partitioned(data)
+        except CompileError as error:
+            # Nobody asked for replicas, and there are models that have none, such as with states.
+            if options.data is not None or data == 1 or error.diagnostics[0].code != "MCM-P018":
+                raise
+            compiled, notes = partitioned(1)
     partition, problem = PARTITION.get(compiled), PARTITION_PROBLEM.get(compiled)
     replication = REPLICATION.get(compiled)
     fixed = np.flatnonzero(~problem.clonable)
