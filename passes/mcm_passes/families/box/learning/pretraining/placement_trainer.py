@@ -7,6 +7,7 @@ import importlib.metadata
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -136,6 +137,7 @@ def _train(trainer: PlacementTrainer, request: TrainingRequest, tell: Tell) -> T
     state = _fresh(trainer, request.seed)
     if request.resume and path.exists():
         state = load_state(path, asked, state)
+        _check_ahead(trainer, state, path)
     tell(TrainingProgress("making cases", 0, 2))
     held = usable_cases(VALIDATION_SEED, trainer.validation_cases, trainer.parts)
     tell(TrainingProgress("making cases", 1, 2))
@@ -155,6 +157,21 @@ def _train(trainer: PlacementTrainer, request: TrainingRequest, tell: Tell) -> T
         meaning=f"geometric mean of the best of {1 + DRAWN} placements of validation cases, over "
         "the best single device",
     )
+
+
+def _check_ahead(trainer: PlacementTrainer, state: TrainingState, path: Path) -> None:
+    """Refuses a state from beyond the end: the card would tell of fewer iterations than it took."""
+    if state.iteration > trainer.iterations:
+        raise CompileError(
+            Diagnostic(
+                "MCM-D067",
+                f"the training cannot go on: its state is of iteration {state.iteration}, beyond "
+                f"the {trainer.iterations} that are asked for",
+                at=quote(str(path)),
+                hint=f"ask for at least {state.iteration} iterations, or start it again in "
+                "another folder",
+            )
+        )
 
 
 def _fresh(trainer: PlacementTrainer, seed: int) -> TrainingState:

@@ -95,8 +95,16 @@ def load_state(path: Path, asked: dict[str, Any], fresh: TrainingState) -> Train
         weights = {name: arrays[f"weights/{name}"] for name in fresh.weights}
         best = {name: arrays[f"best/{name}"] for name in fresh.weights}
         found = [arrays[f"optimizer/{n:02}"] for n in range(len(leaves))]
-        if any(weights[name].shape != array.shape for name, array in fresh.weights.items()):
-            raise ValueError("its weights have other shapes")
+        for known in (weights, best):
+            for name, array in fresh.weights.items():
+                if (known[name].shape, known[name].dtype) != (array.shape, array.dtype):
+                    raise ValueError("its weights have other shapes or types")
+                if not np.isfinite(known[name]).all():
+                    raise ValueError(f"its weight {name} is not finite")
+        if [np.shape(leaf) for leaf in leaves] != [leaf.shape for leaf in found]:
+            raise ValueError("its optimizer has other shapes")
+        if numbers.iteration < 0:
+            raise ValueError(f"it is of iteration {numbers.iteration}")
     except (SafetensorError, UnreadableError, OSError, ValueError, KeyError) as error:
         raise CompileError(
             Diagnostic(

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
 
 from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest
 from mcm_compiler.diagnostics import CompileError
@@ -84,6 +86,32 @@ def test_other_options_do_not_go_on(trained: Path, changed: dict[str, float], se
     with pytest.raises(CompileError, match="MCM-D067") as caught:
         other.train(TrainingRequest(trained, seed=seed, resume=True), told)
     assert "other options or another seed" in str(caught.value)
+
+
+def test_a_state_from_beyond_the_end_does_not_go_on(trained: Path):
+    fewer = dataclasses.replace(SMALL, iterations=2)
+    with pytest.raises(CompileError, match="MCM-D067") as caught:
+        fewer.train(TrainingRequest(trained, seed=3, resume=True), told)
+    assert "of iteration 4, beyond the 2" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("weights/first", lambda array: array * np.float32(np.nan)),
+        ("best/first", lambda array: array[1:]),
+        ("best/first", lambda array: array.astype(np.float64)),
+        ("optimizer/01", lambda array: array[..., :1].copy()),
+    ],
+)
+def test_changed_states_are_refused(trained: Path, tmp_path: Path, name: str, wrong):
+    with safe_open(trained / STATE_NAME, "np") as found:
+        card = found.metadata()
+    arrays = load_file(trained / STATE_NAME)
+    arrays[name] = wrong(arrays[name])
+    save_file(arrays, tmp_path / STATE_NAME, card)
+    with pytest.raises(CompileError, match="MCM-D067"):
+        SMALL.train(TrainingRequest(tmp_path, seed=3, resume=True), told)
 
 
 @pytest.mark.parametrize("cut", [0, 100, -20])
