@@ -16,6 +16,7 @@ import pytest
 
 import mcm_compiler
 from mcm_compiler import registry
+from mcm_compiler.cli.main import VERBS
 from mcm_compiler.contracts.levels import Level, load_level
 from mcm_compiler.diagnostics.catalog import catalog
 from mcm_compiler.options import DEFAULT_PIPELINE
@@ -85,6 +86,17 @@ def test_the_page_of_commands_is_that_of_the_command_line() -> None:
     command = [sys.executable, str(ROOT / "tools" / "render_commands.py"), "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_the_table_of_the_readme_has_every_verb() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    first_cells = re.findall(r"^\| (`mcmc .*?) \| ", readme, flags=re.MULTILINE)
+    named = {code.removeprefix("mcmc ").split()[0] for code in _in_code(first_cells)}
+    assert sorted(named.symmetric_difference(VERBS)) == []
+
+
+def _in_code(texts: list[str]) -> list[str]:
+    return [code for text in texts for code in re.findall(r"`([^`]+)`", text)]
 
 
 def test_the_table_of_a_shared_host_is_that_of_its_data() -> None:
