@@ -125,3 +125,9 @@ def name_before_copying(node: ir.Node) -> str:
     if "/on_chip_" not in name or node.metadata_props.get(ORIGIN_PROPERTY, name) == name:
         return name
     return _COPY_SUFFIX.sub("", name)
+
+
+def is_relay(node: ir.Node) -> bool:
+    """Whether `legalize` put `node` there to pass a tensor on; no op of the model is one."""
+    named = "/relay_" in (node.name or "") and ORIGIN_PROPERTY not in node.metadata_props
+    return named and node.op_type == "Identity" and not node.domain

@@ -8,6 +8,8 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.artifact.manifest import Manifest
+from mcm_compiler.contracts.chips import is_relay
+from mcm_compiler.contracts.partition import Ints
 from mcm_compiler.contracts.target import HOST, ChipModel, Target, Wire, other_machine_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.machines.equal_shares import shares_alike
@@ -19,7 +21,9 @@ def check_constraints(manifest: Manifest, chips: Sequence[ChipModel], target: Ta
     """Checks the graph of all chips, whose edges between chips are the wires.
 
     Clones and relays are in that graph already, so that the paper's rule (MCM, Eq. 2 to 4) has to
-    hold as it stands, whatever routing the model was compiled with.
+    hold as it stands where long dependencies are relayed. Under the strict rule relays carry what
+    the host sends and collects, which is no dependency of an op on another: an op depends on the
+    one that made what relays brought.
 
     Args:
         manifest: says which tensors travel.
@@ -33,17 +37,27 @@ def check_constraints(manifest: Manifest, chips: Sequence[ChipModel], target: Ta
         CompileError: MCM-V050, one diagnostic per violation.
     """
     refuse_overlap(manifest, target)
-    chip_of, names, edges = _dependencies(manifest.wires, chips)
-    pairs = np.array(edges, dtype=np.int32).reshape(-1, 2)
-    placed = np.array(chip_of, dtype=np.int32)
-    source, reader = np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
+    sent = _SentTensors(manifest.wires, chips)
+    source, reader = _arrays(sent.edges())
+    placed, names = np.array(sent.chip_of, dtype=np.int32), sent.names
     devices, machine = target.limits.num_chips, other_machine_of(target)
     if machine is None:
         routers = target.limits.forwarding == "router"
-        routing = manifest.routing if routers else "strict"
+        strict = manifest.routing == "strict"
+        routing = "relay" if routers or strict else "strict"
         violations = find_violations(
             placed, source, reader, num_chips=devices, routing=routing, names=names
         )
+        if strict and not violations:
+            source, reader = _arrays(sent.edges_without_relays())
+            violations = find_violations(
+                np.array(sent.chip_of, dtype=np.int32),
+                source,
+                reader,
+                num_chips=devices,
+                routing="strict",
+                names=names,
+            )
     else:
         entering = [
             (c, w.tensor) for w in manifest.wires if w.source == HOST for c in w.destinations
@@ -93,42 +107,84 @@ def refuse_overlap(manifest: Manifest, target: Target) -> None:
         raise CompileError(Diagnostic("MCM-V050", message, at="replicas in manifest.json"))
 
 
-def _dependencies(
-    wires: Sequence[Wire], chips: Sequence[ChipModel]
-) -> tuple[list[int], list[str], list[tuple[int, int]]]:
-    """Chip and name of each node that sends or reads a tensor, and the edges between chips.
+def _arrays(edges: list[tuple[int, int]]) -> tuple[Ints, Ints]:
+    pairs = np.array(edges, dtype=np.int32).reshape(-1, 2)
+    return np.ascontiguousarray(pairs[:, 0]), np.ascontiguousarray(pairs[:, 1])
+
+
+class _SentTensors:
+    """The nodes that send or read tensors of other chips, and the edges between them.
 
     A chip without such nodes still counts as used, by the first of its nodes.
-    """
-    chip_of: list[int] = []
-    names: list[str] = []
-    index: dict[tuple[int, str], int] = {}
 
-    def node_on(chip: int, name: str) -> int:
-        found = index.setdefault((chip, name), len(chip_of))
-        if found == len(chip_of):
-            chip_of.append(chip)
-            names.append(name)
+    Attributes:
+        chip_of: chip of each node.
+        names: name of each node.
+    """
+
+    def __init__(self, wires: Sequence[Wire], chips: Sequence[ChipModel]) -> None:
+        self.chip_of: list[int] = []
+        self.names: list[str] = []
+        self._index: dict[tuple[int, str], int] = {}
+        self._made: dict[tuple[int, str], ir.Value] = {}
+        self._taken: dict[tuple[int, str], ir.Value] = {}
+        self._sender: dict[tuple[int, str], int] = {}
+        """Where a tensor that arrives on a chip comes from, the host left out."""
+        for chip in chips:
+            graph = chip.model.graph
+            first = next(iter(graph), None)
+            self._node(chip.chip, first.name if first is not None else None)
+            self._made |= {(chip.chip, value.name or ""): value for value in graph.outputs}
+            self._taken |= {(chip.chip, value.name or ""): value for value in graph.inputs}
+        for wire in wires:
+            for chip in wire.destinations:
+                if HOST not in (wire.source, chip):
+                    self._sender[chip, wire.tensor] = wire.source
+
+    def edges(self) -> list[tuple[int, int]]:
+        """An edge for each tensor and chip that it arrives on."""
+        found: list[tuple[int, int]] = []
+        for (chip, tensor), sender in self._sender.items():
+            node, readers = self._producer(sender, tensor), self._readers(chip, tensor)
+            source = self._node(sender, node.name if node is not None else tensor)
+            found.append((source, self._node(chip, readers[0].name if readers else tensor)))
         return found
 
-    made: dict[tuple[int, str], ir.Value] = {}
-    taken: dict[tuple[int, str], ir.Value] = {}
-    for chip in chips:
-        graph = chip.model.graph
-        first = next(iter(graph), None)
-        node_on(chip.chip, (first.name if first is not None else None) or f"chip {chip.chip}")
-        made |= {(chip.chip, value.name or ""): value for value in graph.outputs}
-        taken |= {(chip.chip, value.name or ""): value for value in graph.inputs}
-    edges: list[tuple[int, int]] = []
-    for wire in wires:
-        for chip in wire.destinations:
-            if HOST in (wire.source, chip):
-                continue
-            value = made.get((wire.source, wire.tensor))
-            sender = value.producer() if value is not None else None
-            value = taken.get((chip, wire.tensor))
-            readers = value.consumers() if value is not None else ()
-            source = (sender.name if sender is not None else None) or wire.tensor
-            reader = (readers[0].name if readers else None) or wire.tensor
-            edges.append((node_on(wire.source, source), node_on(chip, reader)))
-    return chip_of, names, edges
+    def edges_without_relays(self) -> list[tuple[int, int]]:
+        """Edges from the nodes that made what arrives, over relays, to those that use it."""
+        found: list[tuple[int, int]] = []
+        for chip, tensor in self._sender:
+            reader = next((r for r in self._readers(chip, tensor) if not is_relay(r)), None)
+            if reader is not None and (source := self._maker(chip, tensor)) is not None:
+                found.append((source, self._node(chip, reader.name or tensor)))
+        return found
+
+    def _maker(self, chip: int, tensor: str) -> int | None:
+        """The node that made what arrives on a chip as `tensor`; None where the host did."""
+        sender = self._sender.get((chip, tensor))
+        # What relays pass on comes from lower chips; a wire to its own chip would lead on for ever.
+        while sender is not None and sender < chip:
+            node = self._producer(sender, tensor)
+            if node is None or not is_relay(node) or (passed := node.inputs[0]) is None:
+                return self._node(sender, node.name if node is not None else tensor)
+            if (maker := passed.producer()) is not None:
+                return self._node(sender, maker.name)
+            chip, tensor = sender, passed.name or ""
+            sender = self._sender.get((chip, tensor))
+        return None
+
+    def _producer(self, chip: int, tensor: str) -> ir.Node | None:
+        value = self._made.get((chip, tensor))
+        return value.producer() if value is not None else None
+
+    def _readers(self, chip: int, tensor: str) -> Sequence[ir.Node]:
+        value = self._taken.get((chip, tensor))
+        return value.consumers() if value is not None else ()
+
+    def _node(self, chip: int, name: str | None) -> int:
+        key = chip, name or f"chip {chip}"
+        found = self._index.setdefault(key, len(self.chip_of))
+        if found == len(self.chip_of):
+            self.chip_of.append(chip)
+            self.names.append(key[1])
+        return found
