@@ -15,6 +15,7 @@ FIRST_LOOK = Level(
     judged_pipelines=False,
     mappings=2_000,
     measured_mappings=1,
+    objective_strategy="frontier{ideals=5000,windows=200000,labels=40000}",
 )
 
 CONTIGUOUS = Level(
@@ -27,6 +28,7 @@ CONTIGUOUS = Level(
     further=0,
     mappings=20_000,
     measured_mappings=3,
+    objective_strategy="frontier{windows=500000,labels=100000}",
 )
 
 DEFAULT = Level(

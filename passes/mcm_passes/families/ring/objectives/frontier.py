@@ -199,13 +199,18 @@ class Frontier:
     def _soon(self, known: Incumbent, lattice: LabelLattice, reading: TriangleReading) -> float:
         """A latency that some chain has: the narrowest beam, from the bound upwards, finds one.
 
-        The closer to the least latency a search begins, the fewer labels can be below.
+        The closer to the least latency a search begins, the fewer labels can be below. Where one
+        look weighs much of what may be weighed, the highest ceiling is the next one.
         """
+        windows = self.windows
         for ceiling_s in _periods(known.bound.seconds, known.period_s):
             if known.must_stop():
                 break
+            if windows < self.windows // 2 and ceiling_s < known.period_s:
+                continue
             limit_s = ceiling_s * (1.0 + SLACK)
             found = lattice.best(reading, Goal(True, np.inf, limit_s, self.windows, self.labels, 1))
+            windows -= found.windows
             if found.chip_of is not None:
                 known.offer(found.chip_of)
                 return min(known.period_s, found.latency_s)
