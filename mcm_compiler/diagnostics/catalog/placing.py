@@ -106,8 +106,10 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "MCM-D067",
         "a training of placements cannot go on",
         "`mcmc train placement --resume` goes on only where the options and the seed are those\n"
-        "that the state was left with, but for the number of iterations, which may have grown.\n"
-        "This state is of other options, or was changed or cut off since.",
+        "that the state was left with, but for the number of iterations, which may have grown:\n"
+        "it ends with the same bytes as a training that asked for so many at once. This state\n"
+        "is of other options, or was changed or cut off since; or the folder holds other files,\n"
+        "and no state.",
         example="a training of width 32, resumed with `--set width=64`",
         remedy="Start it again in another folder, or with the options of the state.",
     ),

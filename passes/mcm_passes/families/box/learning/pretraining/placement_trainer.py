@@ -16,7 +16,7 @@ from mcm_compiler.components.extras import LEARN
 from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, TrainingResult
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.one_thread import use_one_thread
-from mcm_compiler.processes.private_folders import remove_stale
+from mcm_compiler.processes.private_folders import PREFIX, remove_stale
 from mcm_compiler.processes.staging import cannot_write
 from mcm_compiler.processes.whole_files import write_whole
 from mcm_compiler.text.option_ranges import at_least, checked, from_to
@@ -29,8 +29,10 @@ from mcm_passes.families.box.learning.pretraining.cases import (
     training_case,
 )
 from mcm_passes.families.box.learning.pretraining.training_files import (
+    ELSEWHERE,
     STATE_NAME,
     TrainingState,
+    cannot_go_on,
     load_state,
     save_state,
 )
@@ -72,12 +74,14 @@ class PlacementTrainer:
     """Trains the placement policy; see `mcm_compiler.contracts.training.Trainer`.
 
     Attributes:
-        iterations: updates, each of `cases_per_iteration` cases.
+        iterations: updates, each of `cases_per_iteration` cases. A training that goes on may ask
+            for more than it began with, and ends as one that asked for so many at once.
         cases: random steps and boxes to learn on, again and again.
         validation_cases: others, by which the best policy is chosen.
         cases_per_iteration: of one update.
         placements: of each case in an update.
         check_every: iterations between two looks at validation cases; the state is saved then.
+            The last iteration is looked at in any case.
         learning_rate: of Adam.
         entropy: weight of entropies.
         width: of the network.
@@ -125,6 +129,7 @@ class PlacementTrainer:
             folder.mkdir(parents=True, exist_ok=True)
             # Of a process that was killed while it wrote.
             remove_stale(folder)
+            _check_folder(folder)
             return _train(self, request, tell)
         except OSError as error:
             raise cannot_write(error, folder) from error
@@ -145,6 +150,10 @@ def _train(trainer: PlacementTrainer, request: TrainingRequest, tell: Tell) -> T
     _learn(
         trainer, request.seed, state, (cases, held), tell, lambda: save_state(path, asked, state)
     )
+    if state.iteration % trainer.check_every:
+        # A longer training does not look here, so that what it goes on from does not know of it.
+        ratio = _look(state, held)
+        tell(_looked(state.iteration, trainer.iterations, ratio, {}))
     card = PlacementPolicyCard(ClusterLayout(trainer.width), _trained_on(trainer, request, state))
     checkpoint = request.folder / POLICY_NAME
     save_placement_policy(checkpoint, state.best, card)
@@ -159,19 +168,32 @@ def _train(trainer: PlacementTrainer, request: TrainingRequest, tell: Tell) -> T
     )
 
 
+def _check_folder(folder: Path) -> None:
+    """Refuses to begin among files of something else; those of another host may be left."""
+    if (folder / STATE_NAME).exists():
+        return
+    if any(not other.name.startswith(PREFIX) for other in folder.iterdir()):
+        raise cannot_go_on("the folder holds other files, and no state", folder)
+
+
 def _check_ahead(trainer: PlacementTrainer, state: TrainingState, path: Path) -> None:
-    """Refuses a state from beyond the end: the card would tell of fewer iterations than it took."""
+    """Refuses states that a training of so many iterations does not come through.
+
+    From beyond the end the card would tell of fewer iterations than it took, and the best of an
+    iteration at which none looks would be another policy than that of a training in one go.
+    """
     if state.iteration > trainer.iterations:
-        raise CompileError(
-            Diagnostic(
-                "MCM-D067",
-                f"the training cannot go on: its state is of iteration {state.iteration}, beyond "
-                f"the {trainer.iterations} that are asked for",
-                at=quote(str(path)),
-                hint=f"ask for at least {state.iteration} iterations, or start it again in "
-                "another folder",
-            )
+        why = (
+            f"its state is of iteration {state.iteration}, beyond the {trainer.iterations} that "
+            "are asked for"
         )
+        hint = f"ask for at least {state.iteration} iterations, or {ELSEWHERE}"
+    elif state.best_iteration % trainer.check_every or state.best_iteration > state.iteration:
+        why = f"its best is of iteration {state.best_iteration}, which is never looked at"
+        hint = ELSEWHERE
+    else:
+        return
+    raise cannot_go_on(why, path, hint)
 
 
 def _fresh(trainer: PlacementTrainer, seed: int) -> TrainingState:
@@ -210,21 +232,35 @@ def _learn(
         )
         state.iteration += 1
         _check_finite(trainer, state)
-        last = state.iteration == trainer.iterations
-        note, numbers = "", {"ratio": figures.ratio, "entropy": figures.entropy}
-        if last or state.iteration % trainer.check_every == 0:
-            ratio = validation_ratio(state.weights, held)
-            numbers["validation"] = ratio
-            note = f"over the best single device: {ratio:.4f}"
-            if ratio < state.best_ratio:
-                state.best, state.best_ratio = state.weights, ratio
-                state.best_iteration = state.iteration
+        numbers = {"ratio": figures.ratio, "entropy": figures.entropy}
+        if state.iteration % trainer.check_every == 0:
+            ratio = _look(state, held)
+            save()
+            tell(_looked(state.iteration, trainer.iterations, ratio, numbers))
+            continue
+        if state.iteration == trainer.iterations:
             save()
         tell(
             TrainingProgress(
-                "training", state.iteration, trainer.iterations, note, "updates", numbers
+                "training", state.iteration, trainer.iterations, "", "updates", numbers
             )
         )
+
+
+def _look(state: TrainingState, held: Sequence[ClusteredStep]) -> float:
+    """The score of the weights on validation cases; keeps them where they are the best so far."""
+    ratio = validation_ratio(state.weights, held)
+    if ratio < state.best_ratio:
+        state.best, state.best_ratio = state.weights, ratio
+        state.best_iteration = state.iteration
+    return ratio
+
+
+def _looked(done: int, total: int, ratio: float, figures: dict[str, float]) -> TrainingProgress:
+    note = f"over the best single device: {ratio:.4f}"
+    return TrainingProgress(
+        "training", done, total, note, "updates", {**figures, "validation": ratio}
+    )
 
 
 def _check_finite(trainer: PlacementTrainer, state: TrainingState) -> None:

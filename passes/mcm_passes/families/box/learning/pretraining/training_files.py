@@ -18,11 +18,13 @@ from mcm_models.cluster_policy.layout import Weights
 
 STATE_NAME = "training.safetensors"
 
+ELSEWHERE = "start it again in another folder"
+
 
 class _Numbers(Struct, frozen=True):
     asked: dict[str, Any]
     iteration: int
-    best_ratio: float
+    best_ratio: float | None
     best_iteration: int
 
 
@@ -59,7 +61,8 @@ def save_state(path: Path, asked: dict[str, Any], state: TrainingState) -> None:
     numbers = {
         "asked": asked,
         "iteration": state.iteration,
-        "best_ratio": state.best_ratio,
+        # JSON has no infinity.
+        "best_ratio": state.best_ratio if np.isfinite(state.best_ratio) else None,
         "best_iteration": state.best_iteration,
     }
     # Not `ascontiguousarray`, which makes a row of the optimizer's scalar.
@@ -106,15 +109,14 @@ def load_state(path: Path, asked: dict[str, Any], fresh: TrainingState) -> Train
         if numbers.iteration < 0:
             raise ValueError(f"it is of iteration {numbers.iteration}")
     except (SafetensorError, UnreadableError, OSError, ValueError, KeyError) as error:
-        raise CompileError(
-            Diagnostic(
-                "MCM-D067",
-                f"the training cannot go on: {quote(str(error))}",
-                at=quote(str(path)),
-                hint="start it again in another folder",
-            )
-        ) from error
+        raise cannot_go_on(quote(str(error)), path) from error
     optimizer = jax.tree.unflatten(shape, [jax.numpy.asarray(leaf) for leaf in found])
-    return TrainingState(
-        weights, optimizer, numbers.iteration, best, numbers.best_ratio, numbers.best_iteration
+    ratio = np.inf if numbers.best_ratio is None else numbers.best_ratio
+    return TrainingState(weights, optimizer, numbers.iteration, best, ratio, numbers.best_iteration)
+
+
+def cannot_go_on(why: str, place: Path, hint: str = ELSEWHERE) -> CompileError:
+    """MCM-D067 of a file or folder."""
+    return CompileError(
+        Diagnostic("MCM-D067", f"the training cannot go on: {why}", at=quote(str(place)), hint=hint)
     )

@@ -60,6 +60,30 @@ def test_goes_on_to_the_same_bytes(trained: Path, tmp_path: Path):
         assert (tmp_path / name).read_bytes() == (trained / name).read_bytes()
 
 
+@pytest.mark.parametrize("first", [1, 2, 3])
+def test_more_iterations_end_as_if_asked_for_at_once(trained: Path, tmp_path: Path, first: int):
+    """A short training looks at its end, too, where a longer one does not."""
+    fewer = dataclasses.replace(SMALL, iterations=first)
+    fewer.train(TrainingRequest(tmp_path, seed=3), told)
+    begun = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    fewer.train(TrainingRequest(tmp_path, seed=3, resume=True), told)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == begun
+    SMALL.train(TrainingRequest(tmp_path, seed=3, resume=True), told)
+    for name in (STATE_NAME, POLICY_NAME, CARD_NAME):
+        assert (tmp_path / name).read_bytes() == (trained / name).read_bytes()
+
+
+def test_the_last_iteration_is_looked_at(tmp_path: Path):
+    heard: list[TrainingProgress] = []
+    result = dataclasses.replace(SMALL, iterations=1).train(
+        TrainingRequest(tmp_path, seed=3), heard.append
+    )
+    assert np.isfinite(result.scores["score_over_single_device"])
+    assert heard[-1].figures["validation"] == result.scores["score_over_single_device"]
+    said = json.loads((tmp_path / CARD_NAME).read_text(encoding="utf-8"))["trained_on"]
+    assert said["iterations_of_best"] == 1
+
+
 def test_what_a_killed_process_was_writing_goes_when_it_is_resumed(trained: Path, tmp_path: Path):
     leave_private_folder(tmp_path)
     SMALL.train(TrainingRequest(tmp_path, seed=3, resume=True), told)
@@ -93,6 +117,26 @@ def test_a_state_from_beyond_the_end_does_not_go_on(trained: Path):
     with pytest.raises(CompileError, match="MCM-D067") as caught:
         fewer.train(TrainingRequest(trained, seed=3, resume=True), told)
     assert "of iteration 4, beyond the 2" in str(caught.value)
+
+
+def test_a_best_policy_of_an_iteration_without_a_look_does_not_go_on(trained: Path, tmp_path: Path):
+    """As states have it that were left at the end of a training of three iterations, formerly."""
+    with safe_open(trained / STATE_NAME, "np") as found:
+        card = found.metadata()
+    (key,) = card
+    numbers = json.loads(card[key]) | {"best_iteration": 3}
+    save_file(load_file(trained / STATE_NAME), tmp_path / STATE_NAME, {key: json.dumps(numbers)})
+    with pytest.raises(CompileError, match="MCM-D067") as caught:
+        SMALL.train(TrainingRequest(tmp_path, seed=3, resume=True), told)
+    assert "its best is of iteration 3" in str(caught.value)
+
+
+def test_files_of_something_else_are_no_training_to_go_on_with(tmp_path: Path):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(CompileError, match="MCM-D067") as caught:
+        SMALL.train(TrainingRequest(tmp_path, seed=3, resume=True), told)
+    assert "holds other files, and no state" in str(caught.value)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
 @pytest.mark.parametrize(
