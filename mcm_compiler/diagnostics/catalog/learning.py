@@ -74,7 +74,7 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "a folder belongs to another training",
         "With --resume a training goes on where it was stopped, which is only right with the\n"
         "options, models, target and versions that it began with. The message gives the first\n"
-        "that differs. Only --workers and --scheduler may change.",
+        "that differs. Only the options workers and scheduler of the trainer `policy` may change.",
         example="`mcmc train policy --resume -o trained --set samples=900` where 400 was asked\n"
         "for at first",
         remedy="Give the options that the training began with, or another folder.",

@@ -5,6 +5,7 @@ For problems that are learned in less time than JAX takes to load and compile.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -97,3 +98,20 @@ class Adam:
             change: Singles = size * mean / (np.sqrt(square) + np.float32(1e-8))
             new[name] = weight - change
         return new
+
+    def arrays(self) -> dict[str, Singles]:
+        """Moments by `mean/` and `square/` and the names of weights; none before the first step."""
+        kept = {"mean": self._mean, "square": self._square}
+        return {f"{kind}/{name}": part for kind, of in kept.items() for name, part in of.items()}
+
+    def take(self, step: int, arrays: dict[str, Singles], names: Iterable[str]) -> None:
+        """Goes on from what `arrays` gave after so many steps.
+
+        Raises:
+            KeyError: if the moments of a weight are missing.
+        """
+        wanted = list(names) if step else []
+        self.step = step
+        # They are changed in place.
+        self._mean = {name: arrays[f"mean/{name}"].copy() for name in wanted}
+        self._square = {name: arrays[f"square/{name}"].copy() for name in wanted}

@@ -110,11 +110,14 @@ class CaseEnvironment:
     Args:
         cases: to draw from, uniformly.
         seed: of the draws.
+
+    Attributes:
+        rng: what cases are drawn with.
     """
 
     def __init__(self, cases: Sequence[PreparedCase], seed: int) -> None:
         self._cases = list(cases)
-        self._rng = np.random.default_rng(seed)
+        self.rng = np.random.default_rng(seed)
 
     @property
     def num_actions(self) -> int:
@@ -128,7 +131,7 @@ class CaseEnvironment:
 
     def reset(self, lanes: int) -> CaseState:
         """Draws a case for each lane."""
-        drawn = self._rng.integers(len(self._cases), size=lanes)
+        drawn = self.rng.integers(len(self._cases), size=lanes)
         cases = [self._cases[index] for index in drawn]
         parts, places = [], []
         for case in cases:

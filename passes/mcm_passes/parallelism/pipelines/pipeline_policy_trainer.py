@@ -8,7 +8,7 @@ import platform
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -26,7 +26,11 @@ from mcm_models.dqn.inference import QNetwork
 from mcm_models.dqn.layout import Singles
 from mcm_models.dqn.numpy_learner import NumpyLearner
 from mcm_models.dqn.settings import PUBLISHED, DqnSettings
-from mcm_models.pipelines.policy_checkpoint import PipelinePolicyCard, save_pipeline_policy
+from mcm_models.pipelines.policy_checkpoint import (
+    PipelinePolicyCard,
+    load_pipeline_policy,
+    save_pipeline_policy,
+)
 from mcm_models.pipelines.policy_environment import (
     POLICY_LAYOUT,
     CaseEnvironment,
@@ -36,6 +40,12 @@ from mcm_models.pipelines.policy_environment import (
 from mcm_models.pipelines.policy_inference import infer_pipeline, prepare_case
 from mcm_models.pipelines.published_environment import FLAT_LAYOUT, PublishedEnvironment
 from mcm_models.pipelines.random_cases import random_cases
+from mcm_models.training_run import begin_run
+from mcm_passes.parallelism.pipelines.policy_training_state import (
+    STATE_NAME,
+    load_state,
+    save_state,
+)
 
 POLICY_NAME, CARD_NAME = "pipeline-policy.safetensors", "pipeline-policy.json"
 
@@ -81,7 +91,7 @@ class TrainedPolicy:
         weights: of the best checkpoint.
         score: its mean length over that of the look-ahead, on validation cases.
         iterations: gradient steps until it.
-        cpu_seconds: of the whole training.
+        cpu_seconds: of the training in this process.
     """
 
     weights: dict[str, Singles]
@@ -97,6 +107,7 @@ def train_pipeline_policy(
     seed: int,
     tell: Tell,
     published: bool = False,
+    state_path: Path | None = None,
 ) -> TrainedPolicy:
     """Learns on synthetic cases, and keeps the checkpoint that does best on others.
 
@@ -107,6 +118,11 @@ def train_pipeline_policy(
         seed: of weights and episodes.
         tell: hears of the progress.
         published: state, actions and reward of the paper.
+        state_path: where the state after each checkpoint is kept; one that is there is gone on
+            from, and must be of a training with the same arguments. None to keep none.
+
+    Raises:
+        CompileError: MCM-L009 for a damaged state.
     """
     started = time.process_time()
     cases = [prepare_case(c) for c in random_cases(TRAINING_CASES, TRAINING_CASES_SEED)]
@@ -119,11 +135,16 @@ def train_pipeline_policy(
     per_round = settings.updates
     rounds = max(1, iterations // (per_round * max(1, checkpoints)))
     best = TrainedPolicy(dict(learner.weights), np.inf, 0, 0.0)
+    if state_path is not None and state_path.exists():
+        best = TrainedPolicy(*load_state(state_path, learner, environment.rng), 0.0)
     while not learner.finished:
         learner.advance(rounds)
         score = mean_over_known(QNetwork(layout, learner.weights), held)
         if score < best.score:
             best = TrainedPolicy(dict(learner.weights), score, learner.iterations, 0.0)
+        if state_path is not None:
+            kept = best.weights, best.score, best.iterations
+            save_state(state_path, learner, environment.rng, kept)
         note = f"length over the look-ahead's {score:.6f}"
         # Each lane plays an episode for as many updates.
         done, total = (
@@ -149,7 +170,8 @@ def mean_over_known(network: QNetwork, cases: Sequence[PreparedCase], beam: int 
 class PipelinePolicyTrainer:
     """Trains the pipeline policy; see `mcm_compiler.contracts.training.Trainer`.
 
-    A training takes minutes and is not resumed.
+    A training takes minutes. One that goes on ends with the same bytes as one that nothing
+    stopped; its state lies in the folder until the policy does.
 
     Attributes:
         recipe: name of a recipe.
@@ -172,7 +194,9 @@ class PipelinePolicyTrainer:
         """Trains and writes the checkpoint with its card.
 
         Raises:
-            CompileError: MCM-A001 if the folder is not empty, MCM-U003 for an unknown recipe.
+            CompileError: MCM-A001 if the folder is not empty and nothing is resumed, MCM-L008 if it
+                holds another training, MCM-L009 for a damaged state, MCM-S044 for a damaged policy
+                of a training that is done, MCM-U003 for an unknown recipe.
         """
         use_one_thread()
         settings = RECIPES.get(self.recipe)
@@ -195,30 +219,61 @@ def _train(
     trainer: PipelinePolicyTrainer, request: TrainingRequest, settings: DqnSettings, tell: Tell
 ) -> TrainingResult:
     folder: Path = request.folder
-    if folder.exists() and any(folder.iterdir()):
+    if not request.resume and folder.exists() and any(folder.iterdir()):
         raise CompileError(
             Diagnostic(
                 "MCM-A001",
                 "the folder of the training exists",
                 at=quote(str(folder)),
-                hint="choose another one",
+                hint="choose another one, or go on with --resume",
             )
         )
     folder.mkdir(parents=True, exist_ok=True)
-    iterations = max(1, trainer.samples * settings.updates // settings.lanes)
     checkpoints = min(trainer.checkpoints, MOST_CHECKPOINTS)
-    published = trainer.recipe == PUBLISHED_RECIPE
-    trained = train_pipeline_policy(
-        settings, iterations, checkpoints, request.seed, tell, published
-    )
-    card = policy_card(
-        trainer.recipe, settings, request.seed, trainer.samples, checkpoints, trained
-    )
-    path = folder / POLICY_NAME
-    save_pipeline_policy(path, trained.weights, card)
-    write_whole(folder / CARD_NAME, card.to_json().encode())
-    scores = {"length_over_look_ahead": trained.score}
-    return TrainingResult(path, trainer.samples, scores)
+    begin_run(folder, _asked(trainer, request.seed, settings, checkpoints))
+    path, state_path = folder / POLICY_NAME, folder / STATE_NAME
+    # The state goes last: without it what is there is whole.
+    if not ((folder / CARD_NAME).exists() and path.exists() and not state_path.exists()):
+        iterations = max(1, trainer.samples * settings.updates // settings.lanes)
+        published = trainer.recipe == PUBLISHED_RECIPE
+        trained = train_pipeline_policy(
+            settings, iterations, checkpoints, request.seed, tell, published, state_path
+        )
+        card = policy_card(
+            trainer.recipe, settings, request.seed, trainer.samples, checkpoints, trained
+        )
+        save_pipeline_policy(path, trained.weights, card)
+        write_whole(folder / CARD_NAME, card.to_json().encode())
+        state_path.unlink(missing_ok=True)
+    _, card = load_pipeline_policy(path)
+    return TrainingResult(path, trainer.samples, _scores(card.trained_on.get("metrics")))
+
+
+def _scores(metrics: Any) -> dict[str, float]:
+    """Of a card, which may have been changed since."""
+    found = cast("dict[str, Any]", metrics) if isinstance(metrics, dict) else {}
+    return {name: float(score) for name, score in found.items() if isinstance(score, float)}
+
+
+def _asked(
+    trainer: PipelinePolicyTrainer, seed: int, settings: DqnSettings, checkpoints: int
+) -> dict[str, Any]:
+    """All that decides the result."""
+    return {
+        "recipe": trainer.recipe,
+        "recipe_settings": dataclasses.asdict(settings),
+        "samples": trainer.samples,
+        "checkpoints": checkpoints,
+        "seed": seed,
+        "cases": {"training": TRAINING_CASES, "validation": VALIDATION_CASES},
+        "versions": _versions(),
+    }
+
+
+def _versions() -> dict[str, str]:
+    libraries = ("mcm-compiler", "numpy", "numba")
+    versions = {name: importlib.metadata.version(name) for name in libraries}
+    return {**versions, "python": ".".join(platform.python_version_tuple()[:2])}
 
 
 def policy_card(
@@ -230,8 +285,6 @@ def policy_card(
     trained: TrainedPolicy,
 ) -> PipelinePolicyCard:
     """What is told of a training; nothing in it depends on the machine but the versions."""
-    libraries = ("mcm-compiler", "numpy", "numba")
-    versions = {name: importlib.metadata.version(name) for name in libraries}
     return PipelinePolicyCard(
         hidden=POLICY_LAYOUT.hidden,
         flat=recipe == PUBLISHED_RECIPE,
@@ -246,6 +299,6 @@ def policy_card(
             "checkpoints": checkpoints,
             "iterations_of_best": trained.iterations,
             "metrics": {"length_over_look_ahead": trained.score},
-            "versions": {**versions, "python": ".".join(platform.python_version_tuple()[:2])},
+            "versions": _versions(),
         },
     )

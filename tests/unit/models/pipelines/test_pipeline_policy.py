@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest
 from mcm_compiler.diagnostics import CompileError
 from mcm_models.dqn.inference import QNetwork
 from mcm_models.dqn.layout import initial_weights
@@ -51,12 +50,10 @@ from mcm_models.pipelines.policy_lookahead import (
     quick_part,
 )
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem, Schedule
-from mcm_models.pipelines.published_environment import FLAT_LAYOUT
 from mcm_models.pipelines.random_cases import random_cases
 from mcm_models.pipelines.tables import pipeline_tables
 from mcm_passes.parallelism.pipelines.online import learn_online
 from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline
-from mcm_passes.parallelism.pipelines.pipeline_policy_trainer import PipelinePolicyTrainer
 from tests.generators.pipeline_cases import random_problem
 
 UNTRAINED = QNetwork(POLICY_LAYOUT, initial_weights(POLICY_LAYOUT, 0))
@@ -164,39 +161,6 @@ def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
     save_pipeline_policy(path, weights, PipelinePolicyCard(POLICY_LAYOUT.hidden))
     with pytest.raises(CompileError):
         load_pipeline_policy(path)
-
-
-def test_the_trainer_writes_a_policy_with_its_card(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(
-        "mcm_passes.parallelism.pipelines.pipeline_policy_trainer.TRAINING_CASES", 20
-    )
-    monkeypatch.setattr(
-        "mcm_passes.parallelism.pipelines.pipeline_policy_trainer.VALIDATION_CASES", 5
-    )
-    folder = tmp_path / "run"
-    request = TrainingRequest(folder, seed=1)
-    trainer = PipelinePolicyTrainer(samples=64, checkpoints=2)
-    elsewhere = dataclasses.replace(request, folder=tmp_path / "flat")
-    flat = dataclasses.replace(trainer, recipe="published")
-    path = flat.train(elsewhere, lambda progress: None).checkpoint
-    assert load_pipeline_policy(path)[0].layout == FLAT_LAYOUT
-    told: list[TrainingProgress] = []
-    result = trainer.train(request, told.append)
-    assert [(each.done, each.total, each.unit) for each in told][-1] == (64, 64, "episodes")
-    assert (
-        min(each.figures["length_over_look_ahead"] for each in told)
-        == (result.scores["length_over_look_ahead"])
-    )
-    _, card = load_pipeline_policy(result.checkpoint)
-    assert card.trained_on["samples"] == 64
-    assert (folder / "pipeline-policy.json").read_text() == card.to_json()
-    with pytest.raises(CompileError) as caught:
-        trainer.train(request, lambda progress: None)
-    assert caught.value.diagnostics[0].code == "MCM-A001"
-    unknown = dataclasses.replace(trainer, recipe="none")
-    with pytest.raises(CompileError) as caught:
-        unknown.train(elsewhere, lambda progress: None)
-    assert caught.value.diagnostics[0].code == "MCM-U003"
 
 
 def test_the_shipped_policy_is_near_the_optimum() -> None:

@@ -24,10 +24,10 @@ from mcm_compiler.contracts.training import (
 )
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.one_thread import use_one_thread
-from mcm_compiler.processes.private_folders import PREFIX, remove_stale
 from mcm_compiler.processes.staging import cannot_write
 from mcm_compiler.processes.whole_files import appended_file, write_whole
 from mcm_compiler.text.option_ranges import at_least, checked
+from mcm_models.training_run import RUN_NAME, begin_run
 from mcm_passes.families.ring.learning.data_sets import DEFAULT_DATA_SET, DataSet, data_set
 from mcm_passes.families.ring.learning.jobs import Jobs, open_jobs
 from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe, transferring
@@ -38,7 +38,6 @@ from mcm_passes.families.ring.learning.training_problems import (
 )
 from mcm_passes.families.ring.learning.validation import Score, fine_tuned, zero_shot
 
-RUN_NAME = "run.json"
 VALIDATION_NAME = "validation.jsonl"
 POLICY_NAME = "policy.safetensors"
 CARD_NAME = "policy.json"
@@ -140,7 +139,7 @@ def _train(trainer: PolicyTrainer, request: TrainingRequest, tell: Tell) -> Trai
     train, validation, left_out = _problems(trainer.target, models, tell)
     request.folder.mkdir(parents=True, exist_ok=True)
     run = _run_data(trainer, request.seed, models, recipe, [*train, *validation], left_out)
-    _begin(folder, run)
+    begin_run(folder, run)
     if (folder / POLICY_NAME).exists():
         return _result(folder)
     with open_jobs(trainer.workers, trainer.scheduler) as jobs:
@@ -210,48 +209,6 @@ def _version(name: str) -> str | None:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return None
-
-
-def _begin(folder: Path, run: dict[str, Any]) -> None:
-    """Notes what is trained, or checks that it is what the folder has noted.
-
-    Raises:
-        CompileError: MCM-L008 if it is not.
-    """
-    # Of a process that was killed while it wrote.
-    remove_stale(folder)
-    path = folder / RUN_NAME
-    if not path.exists():
-        # Those of another host or container may be left.
-        if any(not other.name.startswith(PREFIX) for other in folder.iterdir()):
-            raise _other_training(folder, "it holds files, but no training")
-        write_whole(path, _text(run), lasting=True)
-        return
-    try:
-        noted = json.loads(path.read_bytes())
-    except ValueError as error:
-        raise _other_training(folder, f"its {RUN_NAME} is damaged") from error
-    # As it would be read back: tuples become lists.
-    asked = json.loads(_text(run))
-    if not isinstance(noted, dict):
-        raise _other_training(folder, f"its {RUN_NAME} is damaged")
-    before = cast("dict[str, Any]", noted)
-    if other := [name for name in asked if before.get(name) != asked[name]]:
-        name = other[0]
-        was, now = (json.dumps(data.get(name), sort_keys=True) for data in (before, asked))
-        reason = f"its '{name}' is {quote(was)}, and {quote(now)} is asked for"
-        raise _other_training(folder, reason)
-
-
-def _other_training(folder: Path, reason: str) -> CompileError:
-    return CompileError(
-        Diagnostic(
-            "MCM-L008",
-            f"the folder belongs to another training: {reason}",
-            at=quote(str(folder)),
-            hint="give the options that it began with, or another folder",
-        )
-    )
 
 
 def _pretrain_and_score(
@@ -400,7 +357,3 @@ def _read_log(path: Path) -> list[_Scored]:
 def _append_line(path: Path, line: str) -> None:
     with appended_file(path) as stream:
         stream.write(line.encode())
-
-
-def _text(data: dict[str, Any]) -> bytes:
-    return (json.dumps(data, indent=2, sort_keys=True) + "\n").encode()
