@@ -203,7 +203,7 @@ def test_mcm_s063_why_of_what_is_not_there():
 
 
 def test_a_cluster_is_planned_for_in_all_combinations():
-    model = "zoo:bert{layers=2,hidden=64,heads=8,intermediate=128,vocab=500,seq=16,batch=8}"
+    model = "zoo:bert{layers=2,hidden=64,heads=8,intermediate=128,vocab=500,seq=16,batch=16}"
     asked = ("--target", "config-a", "--training", *EXACT, "--format", "json")
     result = mcmc("parallelize", model, *asked)
     assert result.exit_code == 0, result.output

@@ -26,11 +26,17 @@ def oracle_length(problem, cuts, places) -> float:
             activations = in_flight * problem.cut_bytes[i] + kept
         else:
             activations = in_flight * kept
-        held = sum(problem.state_bytes[i:j]) + activations * max(speeds) / sum(speeds)
+        beyond, width = 1.0, len(speeds) * problem.rows_over
+        if problem.rows is not None:
+            beyond = math.ceil(problem.rows / width) * width / problem.rows
+        held = sum(problem.state_bytes[i:j]) + activations * beyond * max(speeds) / sum(speeds)
+        if problem.rows is not None and width > problem.rows:
+            return math.inf
         if weights <= 0 or held > row.memory_bytes * (1 + 1e-12):
             return math.inf
-        forward.append(sum(problem.forward_s[i:j]) / sum(speeds))
-        backward.append(sum(problem.backward_s[i:j]) / sum(speeds) if problem.training else 0.0)
+        rate = sum(speeds) / beyond
+        forward.append(sum(problem.forward_s[i:j]) / rate)
+        backward.append(sum(problem.backward_s[i:j]) / rate if problem.training else 0.0)
         count, each = len(set(servers)), max(servers.count(s) for s in servers)
         reduction = 0.0
         if problem.training:

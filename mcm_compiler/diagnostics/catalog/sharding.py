@@ -177,7 +177,8 @@ _APPLYING: tuple[CatalogEntry, ...] = (
         "degrees that a cluster does not have",
         "Ops are divided over devices of one server, so that their number divides that of a\n"
         "server's devices, and data, operator and pipeline degrees together take no more devices\n"
-        "than there are. Replicas need a batch dimension to divide. What is left open is chosen.",
+        "than there are. Replicas divide the rows of a batch: each needs one at least. What is\n"
+        "left open is chosen.",
         example="`--operator 3` on servers of eight devices",
         remedy="Ask for degrees that divide what there is, or leave them to the compiler.",
     ),

@@ -95,6 +95,9 @@ class PipelineProblem:
         recompute: activations inside a stage are computed again for the backward pass, and only
             its inputs are kept per micro-batch (Huang et al. 2019, section 2.3).
         device_cuts: devices at which stages but the first may begin; None for all.
+        rows: of a micro-batch, which stages on several devices divide: each device gets whole
+            ones, so that no stage has more devices than rows. None where any share can be taken.
+        rows_over: devices that each of the row stands for, which divide its rows again.
     """
 
     forward_s: Floats
@@ -110,6 +113,8 @@ class PipelineProblem:
     schedule: Schedule = "1f1b"
     recompute: bool = True
     device_cuts: tuple[int, ...] | None = None
+    rows: int | None = None
+    rows_over: int = 1
 
     @property
     def allowed_places(self) -> NDArray[np.bool_]:

@@ -14,6 +14,13 @@ from numpy.typing import NDArray
 from mcm_compiler.arrays.kernels import entry_njit
 from mcm_models.pipelines.problem import Floats, PipelineProblem
 
+NO_ROOM = 1e200
+"""Share of a micro-batch on a device that may not have any; infinity times nothing is no number."""
+
+
+MOST_MEMORY = 1e100
+"""Bytes that any device has at most."""
+
 
 class NetworkTimes(NamedTuple):
     """How long a message takes; scalars.
@@ -41,7 +48,7 @@ class PipelineTables(NamedTuple):
         state: `[n + 1]`, of bytes of weights with their state.
         kept: `[n + 1]`, of bytes of activations that are kept.
         cut: `[n + 1]`, bytes at each cut.
-        speed: `[D + 1, D + 1]`, sum of speeds.
+        speed: `[D + 1, D + 1]`, sum of speeds, less where rows are not divided evenly.
         share: `[D + 1, D + 1]`, largest share of a micro-batch that a device takes.
         servers: `[D + 1, D + 1]`, servers of the range.
         busiest: `[D + 1, D + 1]`, largest share of a micro-batch on the devices of one server.
@@ -92,6 +99,9 @@ def pipeline_tables(problem: PipelineProblem) -> PipelineTables:
         np.asarray(row.server_of, np.int64), np.asarray(row.speed, np.float64)
     )
     safe_speed = np.where(used, speed, 1.0)
+    share = np.where(used, fastest / safe_speed, 1.0)
+    if problem.rows is not None:
+        safe_speed, share = _whole_rows(problem.rows, problem.rows_over, safe_speed, share)
     inside = np.where(used, 2.0 * (local - 1.0) / np.maximum(local, 1.0), 0.0)
     across = np.where(used, 2.0 * (servers - 1.0) / np.maximum(servers, 1.0), 0.0)
     steps_inside = np.where(used, 2.0 * (local - 1.0), 0.0)
@@ -105,7 +115,7 @@ def pipeline_tables(problem: PipelineProblem) -> PipelineTables:
         kept=_prefix(problem.kept_bytes),
         cut=np.asarray(problem.cut_bytes, np.float64),
         speed=safe_speed,
-        share=np.where(used, fastest / safe_speed, 1.0),
+        share=share,
         servers=servers,
         busiest=busiest,
         reduce=training * (inside / row.intra_bytes_per_s + across / row.inter_bytes_per_s),
@@ -117,12 +127,25 @@ def pipeline_tables(problem: PipelineProblem) -> PipelineTables:
             intra_latency=row.intra_latency_s,
             inter_latency=row.inter_latency_s,
         ),
-        memory=float(row.memory_bytes),
+        memory=min(float(row.memory_bytes), MOST_MEMORY),
         micro_batches=float(problem.micro_batches),
         both_ways=training,
         gpipe=float(problem.schedule == "gpipe"),
         recompute=float(problem.recompute),
     )
+
+
+def _whole_rows(rows: int, over: int, speed: Floats, share: Floats) -> tuple[Floats, Floats]:
+    """Speeds and shares where every device takes whole rows, the most of them as many as it has to.
+
+    Ranges of more devices than rows hold what no memory has room for.
+    """
+    devices = np.arange(len(speed))
+    width = np.maximum(devices[np.newaxis, :] - devices[:, np.newaxis], 1) * over
+    # What the busiest device has beyond an equal share, all devices of a range being as fast.
+    beyond = np.ceil(rows / width) * width / rows
+    narrow = width <= rows
+    return np.where(narrow, speed / beyond, speed), np.where(narrow, share * beyond, NO_ROOM)
 
 
 def _prefix(values: Floats) -> Floats:

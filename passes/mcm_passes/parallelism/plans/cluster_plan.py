@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import cast
 
 import numpy as np
@@ -28,7 +29,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_models.pipelines.kernels import memory_bytes, unchecked_length_s
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem
 from mcm_models.pipelines.tables import pipeline_tables
-from mcm_passes.parallelism.classes.dimension_classes import dimension_classes
+from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses, dimension_classes
 from mcm_passes.parallelism.decisions.step_cost import DeviceGroup
 from mcm_passes.parallelism.pipelines.baselines import balanced, descended
 from mcm_passes.parallelism.pipelines.least_memory import least_memory
@@ -42,6 +43,7 @@ from mcm_passes.parallelism.pipelines.pipeline_problem import (
 )
 from mcm_passes.parallelism.plans.auto_map_options import AutoMapOptions
 from mcm_passes.parallelism.plans.operator_choice import (
+    LEAST_DEGREE,
     OperatorChoice,
     best_inputs,
     choose_operators,
@@ -83,7 +85,6 @@ def plan_for_cluster(
     _check_degrees(cluster, target.name, options)
     progress("dimension classes")
     classes = dimension_classes(model, rules_of(model))
-    inputs = best_inputs(model, classes, options)
     settings = PipelineSettings(
         stages=options.stages,
         micro_batches=options.micro_batches,
@@ -91,24 +92,34 @@ def plan_for_cluster(
         optimizer=cast("Optimizer", options.optimizer),
     )
     pipelining = prepare(model, target, settings)
+    batch = _Batch(model, classes, options)
     ways: list[_Way] = []
+    too_wide: list[int] = []
     for operator in _operator_degrees(cluster, options):
         progress(f"ops over {operator} devices")
-        choice = OperatorChoice.none(model, classes)
-        if operator > 1:
-            group = _group(cluster, operator)
-            found = choose_operators(model, classes, group, options, target.cost_model())
-            if found is None and options.operator is None:
-                continue
-            choice = found or replace(choice, degree=operator)
+        choose = _choices(model, classes, target, operator, options)
         for stages in _stage_counts(cluster, operator, options):
             progress(f"ops over {operator} devices, {stages} stages")
+            # Some stage has so many groups, whose devices divide the rows again where there are
+            # enough for all of them.
+            width = -(-(cluster.num_devices // operator) // stages)
+            again = width == 1 or batch.rows(width * operator) > 1
+            choice = choose(again)
+            if choice is None:
+                continue
+            over = operator if again and choice.problem is not None else 1
             problem = grouped(pipelining.problem, operator, choice, stages)
-            if len(problem.devices.server_of) > stages and not inputs.divides:
-                continue  # a stage on several groups would need a batch to divide
+            if width > 1:
+                rows = batch.rows(width * over)
+                if rows == 1:
+                    too_wide.append(width)
+                    continue
+                problem = replace(problem, rows=rows, rows_over=over)
             ways.append(_Way(choice, stages, problem, _quick_pipeline(problem)))
     fitting = [way for way in ways if way.pipeline is not None]
     if not fitting:
+        if not ways and too_wide:
+            raise CompileError(_too_few_rows(target, batch, min(too_wide)))
         raise CompileError(_nothing_fits(target, options, ways))
     progress("exact cuts")
     ways = _with_exact_cuts(ways, cluster.servers)
@@ -119,6 +130,9 @@ def plan_for_cluster(
     choice = best.choice.searched(options, progress)
     pipeline, pipeline_record = _searched(best, options, progress)
     data = max(cluster.num_devices // (operator * best.stages), 1)
+    # Some stage may have more groups than there are replicas on average.
+    ends = (0, *pipeline.devices, best.problem.devices.num_devices)
+    inputs = best_inputs(model, classes, options, max(b - a for a, b in pairwise(ends)))
     planned = None
     if best.stages > 1:
         planned = _planned(pipelining, pipeline, operator, options)
@@ -146,6 +160,47 @@ def plan_for_cluster(
         for way in ways
     )
     return PlanResult(plan, estimates, choice.notes)
+
+
+class _Batch:
+    """What replicas may divide, for any number of them."""
+
+    def __init__(self, model: ir.Model, classes: DimensionClasses, options: AutoMapOptions) -> None:
+        self._about = model, classes, replace(options, search="exact", data=None)
+        self._rows: dict[int, int] = {}
+
+    def rows(self, replicas: int) -> int:
+        """Rows that so many can divide, each a whole one at least; 1 if there are too few."""
+        if replicas not in self._rows:
+            self._rows[replicas] = best_inputs(*self._about, replicas).rows
+        return self._rows[replicas]
+
+
+def _choices(
+    model: ir.Model,
+    classes: DimensionClasses,
+    target: ClusterTarget,
+    operator: int,
+    options: AutoMapOptions,
+) -> Callable[[bool], OperatorChoice | None]:
+    """What a group of devices divides, by whether they divide the batch in what is left whole.
+
+    None where nothing is worth dividing, and nobody asked for it.
+    """
+    none = OperatorChoice.none(model, classes)
+    if operator == 1:
+        return lambda batch: none
+    found: dict[bool, OperatorChoice | None] = {}
+
+    def choose(batch: bool) -> OperatorChoice | None:
+        if batch not in found:
+            group, costs = _group(target.cluster, operator), target.cost_model()
+            found[batch] = choose_operators(model, classes, group, options, costs, batch=batch)
+            if found[batch] is None and options.operator is not None:
+                found[batch] = replace(none, degree=operator)
+        return found[batch]
+
+    return choose
 
 
 def grouped(
@@ -298,6 +353,10 @@ def _searched(
     if learned is not None:
         found.insert(0, ("dqn", learned))
     method, best = min(found, key=lambda pair: pair[1].length_s)
+    if not np.isfinite(best.length_s):
+        # What learns and the controls find nothing that fits, where there is something.
+        method, best = "dp", exact
+        found = [(method, best)]
     records = [
         SearchRecord(
             "PP", label, options.seed, one.length_s, exact.length_s,
@@ -322,6 +381,18 @@ def _planned(
         device_cuts=tuple(operator * place for place in pipeline.devices),
         first_ops=tuple(chain.names[position] for position in positions),
         micro_batches=options.micro_batches,
+    )
+
+
+def _too_few_rows(target: ClusterTarget, batch: _Batch, width: int) -> Diagnostic:
+    rows = batch.rows(LEAST_DEGREE)
+    have = f"the batch has {rows} rows" if rows > 1 else "no input has a batch that can be divided"
+    return Diagnostic(
+        "MCM-S064",
+        f"each of {width} replicas of a stage needs a row of the batch, and {have}",
+        at=f"target {quote(target.name)}",
+        hint="ask for more stages, for ops over more devices, or for nothing to let the compiler "
+        "choose; or give the model a larger batch",
     )
 
 

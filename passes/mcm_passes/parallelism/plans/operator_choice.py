@@ -120,10 +120,12 @@ class InputChoice:
     Attributes:
         dims: of each input the dimension that is divided, or `REPLICATED`.
         records: how it was found.
+        rows: that there are to divide, of the dimension with the fewest; 1 where none is divided.
     """
 
     dims: Mapping[str, int]
     records: tuple[SearchRecord, ...] = ()
+    rows: int = 1
 
     @property
     def divides(self) -> bool:
@@ -131,10 +133,19 @@ class InputChoice:
         return any(dim != REPLICATED for dim in self.dims.values())
 
 
-def best_inputs(model: ir.Model, classes: DimensionClasses, options: AutoMapOptions) -> InputChoice:
-    """The batch dimensions of the inputs."""
+def best_inputs(
+    model: ir.Model, classes: DimensionClasses, options: AutoMapOptions, replicas: int = 1
+) -> InputChoice:
+    """The batch dimensions of the inputs.
+
+    Args:
+        model: with shapes.
+        classes: those of the model.
+        options: how it is to be found.
+        replicas: that divide them: each gets a row at least.
+    """
     # One replica divides nothing; what it could divide is as for two.
-    problem = adp_problem(model, max(options.data or 0, LEAST_DEGREE), classes)
+    problem = adp_problem(model, max(options.data or 0, replicas, LEAST_DEGREE), classes)
     objective = count_objective(problem)
     exact = best_decision(problem, objective)
     records: tuple[SearchRecord, ...] = ()
@@ -151,7 +162,8 @@ def best_inputs(model: ir.Model, classes: DimensionClasses, options: AutoMapOpti
         value = found.values["dqn"]
         gap = found.gaps["dqn"]
         records = (SearchRecord("ADP", "dqn", options.seed, value, exact.bound, gap),)
-    return InputChoice(problem.partitioned_dims(decision), records)
+    rows = int(problem.size[decision].min()) if decision.any() else 1
+    return InputChoice(problem.partitioned_dims(decision), records, rows)
 
 
 def choose_operators(
@@ -160,10 +172,13 @@ def choose_operators(
     group: DeviceGroup,
     options: AutoMapOptions,
     cost_model: CostModel,
+    *,
+    batch: bool = True,
 ) -> OperatorChoice | None:
     """The best decision over a group of devices, by an exact method.
 
-    What the group does not divide, its devices do for a part of the batch each, where there is one.
+    What the group does not divide, its devices do for a part of the batch each, where there is one
+    and `batch` says that they may.
 
     Returns:
         None where nothing is worth dividing.
@@ -178,6 +193,9 @@ def choose_operators(
         require_divisible(problem, group.devices)
     fixed = constrained(problem, classes, asked)
     seconds = seconds_by_model(classes, cost_model)
+    batch_class = None
+    if batch:
+        batch_class = batch_class_of(classes, adp_problem(model, group.devices, classes))
     cost = step_cost(
         model,
         fixed.problem,
@@ -185,7 +203,7 @@ def choose_operators(
         seconds,
         group,
         training=options.training,
-        batch_class=batch_class_of(classes, adp_problem(model, group.devices, classes)),
+        batch_class=batch_class,
     )
     alone_s = float(seconds.sum()) * (1.0 + BACKWARD_PER_FORWARD * options.training)
     if options.objective == "paper-count":

@@ -26,6 +26,18 @@ def test_short_chains_are_solved_as_by_trying_all(seed):
     assert oracle_length(problem, found.cuts, found.devices) == pytest.approx(best, rel=1e-9)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_devices_of_a_stage_take_whole_rows(seed):
+    rng = np.random.default_rng(seed)
+    rows, over = int(rng.integers(1, 8)), int(rng.integers(1, 3))
+    problem = random_problem(seed, rows=rows, rows_over=over)
+    best, found = oracle_best(problem), best_pipeline(problem)
+    assert (found is None) == math.isinf(best)
+    if found is not None:
+        assert found.length_s == pytest.approx(best, rel=1e-9)
+        assert oracle_length(problem, found.cuts, found.devices) == pytest.approx(best, rel=1e-9)
+
+
 def long_chain(seed, parts, stages, servers=(2, 2)):
     """More cuts than there are first intervals, so that intervals are divided."""
     rng = np.random.default_rng(seed)

@@ -1,0 +1,91 @@
+"""Plans for clusters: replicas share the rows of a batch, and no two of them one row."""
+
+from __future__ import annotations
+
+import math
+
+import onnx_ir as ir
+import pytest
+
+from mcm_compiler.components.target_loading import load_cluster
+from mcm_compiler.contracts.planning import PlanResult
+from mcm_compiler.diagnostics import CompileError
+from mcm_models.pipelines.problem import Pipeline
+from mcm_passes.parallelism.pipelines import online
+from mcm_passes.parallelism.pipelines.online import OnlineOutcome
+from mcm_passes.parallelism.plans import cluster_plan
+from mcm_passes.parallelism.plans.auto_map_options import AutoMapOptions
+from mcm_passes.parallelism.plans.cluster_plan import plan_for_cluster
+
+CHAIN = """g (float[{rows},512] x, float[512,512] wu, float[512,512] wv) => (float[{rows},512] y) {{
+  a = MatMul(x, wu)
+  b = Relu(a)
+  y = MatMul(b, wv)
+}}"""
+
+
+def chain(imported, rows: int) -> ir.Model:
+    return imported(CHAIN.format(rows=rows))
+
+
+def planned(model: ir.Model, **options) -> PlanResult:
+    asked = AutoMapOptions(**{"search": "exact", **options})
+    return plan_for_cluster(model, "chain", load_cluster("config-a"), asked, lambda line: None)
+
+
+@pytest.mark.parametrize("rows", [2, 3, 4, 8, 12, 15])
+def test_mcm_s064_more_replicas_than_rows(imported, rows: int) -> None:
+    with pytest.raises(CompileError, match="MCM-S064") as caught:
+        planned(chain(imported, rows), operator=1, stages=1)
+    said = f"each of 16 replicas of a stage needs a row of the batch, and the batch has {rows} rows"
+    assert said in str(caught.value)
+
+
+def test_mcm_s064_without_a_batch(imported) -> None:
+    with pytest.raises(CompileError, match="no input has a batch that can be divided"):
+        planned(chain(imported, 1), data=16)
+
+
+@pytest.mark.parametrize("rows", [2, 3, 4, 7, 8, 16, 64])
+def test_every_way_has_a_row_for_each_replica(imported, rows: int) -> None:
+    found = planned(chain(imported, rows))
+    assert all(each.data <= rows for each in found.estimates)
+    assert found.plan.inputs["x"] == (0 if found.plan.degrees.data > 1 else -1)
+
+
+def test_the_busiest_replica_sets_the_pace(imported) -> None:
+    """Of 17 rows on 16 devices one has two, which is 32 seventeenths of an equal share."""
+    seconds = {}
+    for rows in (16, 17):
+        (way,) = planned(chain(imported, rows), operator=1, stages=1).estimates
+        seconds[rows] = way.seconds
+    assert seconds[17] == pytest.approx(seconds[16] * 32 / 17, rel=0.02)
+
+
+def test_stages_are_no_wider_than_the_batch(imported, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With uneven stages, too: of 16 devices in two stages none has more than the 9 rows."""
+    problems = []
+    real = cluster_plan.best_pipeline
+
+    def seen(problem, **limits):
+        problems.append(problem)
+        return real(problem, **limits)
+
+    monkeypatch.setattr(cluster_plan, "best_pipeline", seen)
+    plan = planned(chain(imported, 9), operator=1, stages=2).plan
+    assert problems[-1].rows == 9
+    (cut,) = plan.pipeline.device_cuts
+    assert max(cut, 16 - cut) <= 9
+
+
+def test_what_does_not_fit_is_no_plan(imported, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exact answer stands where neither what learns nor the controls find what fits."""
+    unfit = Pipeline((1,), (8,), math.inf)
+    outcome = OnlineOutcome(None, 0.0, 1, 1, math.inf, 0.1)
+    exact = planned(chain(imported, 16), operator=1, stages=2).plan
+    monkeypatch.setattr(online, "learn_online", lambda problem, seed: outcome)
+    monkeypatch.setattr(cluster_plan, "balanced", lambda problem: unfit)
+    monkeypatch.setattr(cluster_plan, "descended", lambda problem: unfit)
+    learned = planned(chain(imported, 16), operator=1, stages=2, search="dqn").plan
+    assert learned.pipeline == exact.pipeline
+    assert [one.method for one in learned.search if one.decides == "PP"] == ["dp"]
