@@ -45,15 +45,14 @@ class _Reduction:
     kept: tuple[int, ...]
 
     @classmethod
-    def of(cls, request: GradientRequest) -> _Reduction | None:
-        """The reduction of a request; None where its operand passes as it is."""
+    def of(cls, request: GradientRequest) -> _Reduction:
+        """The reduction of a request; over no axes its other steps are still taken."""
         x, y = given(request, 0), request.node.outputs[0]
         shape = request.shape(x)
         axes = known_numbers(request, 1)
         if not axes:
-            if request.attribute("noop_with_empty_axes", 0):
-                return None
-            axes = list(range(len(shape)))
+            none = request.attribute("noop_with_empty_axes", 0)
+            axes = [] if none else list(range(len(shape)))
         reduced = tuple(sorted({axis % len(shape) for axis in axes})) if shape else ()
         kept = tuple(1 if axis in reduced else size for axis, size in enumerate(shape))
         ops = request.ops
@@ -145,11 +144,17 @@ _SLOPES = {
 }
 
 
+_ITSELF = {
+    "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceLogSumExp",
+}  # fmt: skip
+"""What a reduction of one element leaves as it is; the others take squares, logarithms or sizes."""
+
+
 def _reduction(request: GradientRequest) -> Gradients:
     if not request.wanted[0]:
         return placed(None, request)
     found = _Reduction.of(request)
-    if found is None:
+    if not found.axes and request.node.op_type in _ITSELF:
         return placed(arriving(request), request)
     return placed(_SLOPES[request.node.op_type](found), request)
 

@@ -19,9 +19,18 @@ def test_logarithm_of_a_sum_of_positive_numbers(check):
     check("(float[2,3] x) => (float y) { y = ReduceLogSum<keepdims=0>(x) }", low=0.3)
 
 
-def test_a_reduction_over_no_axes(check):
-    text = "(float[2,3] x) => (float[2,3] y) { y = ReduceSum<noop_with_empty_axes=1>(x) }"
-    check(text)
+@pytest.mark.parametrize(
+    "op",
+    [
+        "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2",
+        "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp",
+    ],
+)  # fmt: skip
+def test_a_reduction_over_no_axes(check, op):
+    """Squares, logarithms and sizes are taken all the same."""
+    text = f"(float[2,3] x) => (float[2,3] y) {{ y = {op}<noop_with_empty_axes=1>(x) }}"
+    sign = 1.0 if op == "ReduceLogSum" else -1.0
+    check(text, x=[[0.5, 1.5, 0.7], [2.0, sign * 0.6, sign * 1.1]])
 
 
 @pytest.mark.parametrize("zeros", [[0.0, 2.0, 3.0], [0.0, 0.0, 3.0], [1.5, 2.0, 3.0]])
