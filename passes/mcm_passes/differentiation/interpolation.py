@@ -77,10 +77,29 @@ def matrix_of(axis: Axis, how: Filter) -> Matrix:
     return found
 
 
+_WHOLE = 1e-3
+"""Places by which a size may miss a whole number, since scales are rounded."""
+
+
+def _depends_on_length(axis: Axis, mode: str) -> bool:
+    """Whether places differ by whether the length of the result counts as cut to a whole number."""
+    if mode == "pytorch_half_pixel":
+        return axis.count == 1
+    return mode in ("align_corners", "tf_crop_and_resize") and axis.count > 1 and axis.size > 1
+
+
 def _coordinates(axis: Axis, mode: str) -> Matrix:
     """Where places of the result lie on the axis of the operand."""
     out = np.arange(axis.count, dtype=np.float64)
     exact = axis.scale * axis.size
+    if abs(exact - axis.count) <= _WHOLE:
+        exact = float(axis.count)
+    elif _depends_on_length(axis, mode):
+        raise NotDifferentiable(
+            f"coordinate_transformation_mode={mode} of a scale that makes {exact:g} places of "
+            f"{axis.size} has no gradient rule: onnxruntime and the reference of ONNX disagree "
+            "on where they lie; give sizes instead of scales"
+        )
     if mode == "half_pixel" or (mode == "pytorch_half_pixel" and exact > 1):
         return (out + 0.5) / axis.scale - 0.5
     if mode == "pytorch_half_pixel":
