@@ -51,6 +51,9 @@ LEFT_OUT = (
 )
 """What a policy has not seen when it is tried on it: everything but what was made up."""
 
+MOST_PLACEMENTS = 1 << 12
+"""Of a case in an update: all of them are in memory at once."""
+
 DRAWN = 16
 """Placements of a validation case, beside the likeliest."""
 
@@ -63,7 +66,7 @@ Tell = Callable[[TrainingProgress], None]
     cases=at_least(1),
     validation_cases=at_least(1),
     cases_per_iteration=at_least(1),
-    placements=at_least(2),
+    placements=from_to(2, MOST_PLACEMENTS),
     check_every=at_least(1),
     learning_rate=at_least(0),
     entropy=at_least(0),
@@ -78,8 +81,8 @@ class PlacementTrainer:
             for more than it began with, and ends as one that asked for so many at once.
         cases: random steps and boxes to learn on, again and again.
         validation_cases: others, by which the best policy is chosen.
-        cases_per_iteration: of one update.
-        placements: of each case in an update.
+        cases_per_iteration: of one update, as far as there are so many.
+        placements: of each case in an update, at most `MOST_PLACEMENTS`.
         check_every: iterations between two looks at validation cases; the state is saved then.
             The last iteration is looked at in any case.
         learning_rate: of Adam.
@@ -158,7 +161,8 @@ def _train(trainer: PlacementTrainer, request: TrainingRequest, tell: Tell) -> T
     checkpoint = request.folder / POLICY_NAME
     save_placement_policy(checkpoint, state.best, card)
     write_whole(request.folder / CARD_NAME, card.to_json().encode())
-    samples = state.iteration * trainer.cases_per_iteration * trainer.placements
+    each = min(trainer.cases_per_iteration, len(cases))
+    samples = state.iteration * each * trainer.placements
     return TrainingResult(
         checkpoint,
         samples,

@@ -84,6 +84,16 @@ def test_the_last_iteration_is_looked_at(tmp_path: Path):
     assert said["iterations_of_best"] == 1
 
 
+def test_no_more_samples_are_told_than_there_are_cases_for(tmp_path: Path):
+    wide = dataclasses.replace(SMALL, iterations=2, cases_per_iteration=1000)
+    assert wide.train(TrainingRequest(tmp_path, seed=3), told).samples == 2 * 2 * 2
+
+
+def test_more_placements_than_memory_has_room_for_are_refused():
+    with pytest.raises(ValueError, match="placements is 1000000000, not from 2 to 4096"):
+        dataclasses.replace(SMALL, placements=10**9)
+
+
 def test_what_a_killed_process_was_writing_goes_when_it_is_resumed(trained: Path, tmp_path: Path):
     leave_private_folder(tmp_path)
     SMALL.train(TrainingRequest(tmp_path, seed=3, resume=True), told)
