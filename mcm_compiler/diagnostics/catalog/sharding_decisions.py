@@ -56,7 +56,8 @@ DECISIONS: tuple[CatalogEntry, ...] = (
         "a --shard option asks for what an op forbids",
         "The dimension cannot be divided: it is tied, op by op, to one that some op needs whole.\n"
         "The message is the shortest such chain, with the sharding rule of every op in it. Keep\n"
-        "the variable whole (-1), or divide another dimension of it.",
+        "the variable whole (-1), or divide another dimension of it. Where ops are divided over\n"
+        "one device, as for packages without --operator, no dimension can be.",
         example="`--shard 'norm.weight=0'`, which a LayerNormalization needs whole",
         remedy="Keep the variable whole (=-1), or divide another dimension.",
     ),

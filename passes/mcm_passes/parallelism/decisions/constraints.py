@@ -132,6 +132,33 @@ def constrained(
     return ConstrainedProblem(replace(problem, blocked=blocked), forced)
 
 
+def require_devices(constraints: Sequence[ShardConstraint], degree: int) -> None:
+    """Makes sure that there are devices over which to divide what has to be.
+
+    Args:
+        constraints: what users have decided.
+        degree: devices that ops are divided over.
+
+    Raises:
+        CompileError: MCM-S025 if something is to be divided over one.
+    """
+    asked = [option for option in constraints if option.dim != KEPT_WHOLE]
+    if degree > 1 or not asked:
+        return
+    raise CompileError(
+        [
+            Diagnostic(
+                "MCM-S025",
+                f"dim {option.dim} of {quote(option.pattern)} cannot be divided: ops are divided "
+                "over one device",
+                at=f"--shard {quote(str(option))}",
+                hint="say over how many with --operator, from 2 on",
+            )
+            for option in asked
+        ]
+    )
+
+
 def require_divisible(problem: DecisionProblem, degree: int) -> None:
     """Makes sure that there is something to decide.
 

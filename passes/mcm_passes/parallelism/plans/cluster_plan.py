@@ -45,6 +45,7 @@ from mcm_passes.parallelism.plans.auto_map_options import AutoMapOptions
 from mcm_passes.parallelism.plans.operator_choice import (
     LEAST_DEGREE,
     OperatorChoice,
+    asks_to_divide,
     best_inputs,
     choose_operators,
 )
@@ -93,9 +94,12 @@ def plan_for_cluster(
     )
     pipelining = prepare(model, target, settings)
     batch = _Batch(model, classes, options)
+    divides = asks_to_divide(model, classes, options)
     ways: list[_Way] = []
     too_wide: list[int] = []
     for operator in _operator_degrees(cluster, options):
+        if divides and operator == 1:
+            continue
         progress(f"ops over {operator} devices")
         choose = _choices(model, classes, target, operator, options)
         for stages in _stage_counts(cluster, operator, options):
@@ -195,7 +199,13 @@ def _choices(
     def choose(batch: bool) -> OperatorChoice | None:
         if batch not in found:
             group, costs = _group(target.cluster, operator), target.cost_model()
-            found[batch] = choose_operators(model, classes, group, options, costs, batch=batch)
+            try:
+                found[batch] = choose_operators(model, classes, group, options, costs, batch=batch)
+            except CompileError as error:
+                # What has to be divided may be too small for degrees that nobody asked for.
+                if options.operator is not None or error.diagnostics[0].code != "MCM-S025":
+                    raise
+                found[batch] = None
             if found[batch] is None and options.operator is not None:
                 found[batch] = replace(none, degree=operator)
         return found[batch]

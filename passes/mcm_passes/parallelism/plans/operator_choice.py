@@ -18,6 +18,7 @@ from mcm_passes.parallelism.decisions.constraints import (
     ConstrainedProblem,
     constrained,
     parse_constraint,
+    require_devices,
     require_divisible,
 )
 from mcm_passes.parallelism.decisions.cost_oracle import cheapest_decision
@@ -164,6 +165,20 @@ def best_inputs(
         records = (SearchRecord("ADP", "dqn", options.seed, value, exact.bound, gap),)
     rows = int(problem.size[decision].min()) if decision.any() else 1
     return InputChoice(problem.partitioned_dims(decision), records, rows)
+
+
+def asks_to_divide(model: ir.Model, classes: DimensionClasses, options: AutoMapOptions) -> bool:
+    """Whether some variable has to be divided; checks what is asked, also if nothing is divided.
+
+    Raises:
+        CompileError: as `constrained`, and MCM-S025 for a division over one device.
+    """
+    if not options.shards:
+        return False
+    asked = [parse_constraint(text) for text in options.shards]
+    fixed = constrained(opp_problem(model, LEAST_DEGREE, classes), classes, asked)
+    require_devices(asked, options.operator or LEAST_DEGREE)
+    return bool(fixed.forced.any())
 
 
 def choose_operators(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,7 @@ from mcm_passes.parallelism.decisions.step_cost import DeviceGroup
 from mcm_passes.parallelism.plans.auto_map_options import AutoMapOptions
 from mcm_passes.parallelism.plans.operator_choice import (
     OperatorChoice,
+    asks_to_divide,
     best_inputs,
     choose_operators,
 )
@@ -68,6 +70,7 @@ def plan_for_ring(
     classes = dimension_classes(model, rules_of(model))
     inputs = best_inputs(model, classes, options)
     choice = OperatorChoice.none(model, classes)
+    asks_to_divide(model, classes, replace(options, operator=options.operator or 1))
     if (degree := options.operator or 1) > 1:
         progress(f"ops over {degree} chips")
         limits, cost_model = target.limits, target.cost_model()

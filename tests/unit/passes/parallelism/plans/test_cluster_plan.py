@@ -89,3 +89,34 @@ def test_what_does_not_fit_is_no_plan(imported, monkeypatch: pytest.MonkeyPatch)
     learned = planned(chain(imported, 16), operator=1, stages=2, search="dqn").plan
     assert learned.pipeline == exact.pipeline
     assert [one.method for one in learned.search if one.decides == "PP"] == ["dp"]
+
+
+def test_what_has_to_be_divided_is_divided(imported) -> None:
+    """A way that divides no op is none then, though it would be the fastest."""
+    assert planned(chain(imported, 16)).plan.degrees.operator == 1
+    found = planned(chain(imported, 16), shards=("wu=0",))
+    assert found.plan.variables["wu"] == 0
+    assert all(way.operator > 1 for way in found.estimates)
+
+
+def test_degrees_that_are_too_many_for_a_dimension_are_left_out(imported) -> None:
+    model = imported(CHAIN.format(rows=16).replace("512,512] wu", "512,4] wu").replace(
+        "512,512] wv", "4,512] wv"
+    ))  # fmt: skip
+    found = planned(model, shards=("wu=1",))
+    assert {way.operator for way in found.estimates} <= {2, 4}
+    with pytest.raises(CompileError, match="MCM-S025"):
+        planned(model, shards=("wu=1",), operator=8)
+
+
+@pytest.mark.parametrize(
+    ("shard", "code"), [("wu=0", "MCM-S025"), ("none=0", "MCM-S024"), ("wu", "MCM-S023")]
+)
+def test_constraints_are_read_where_nothing_is_divided(imported, shard: str, code: str) -> None:
+    with pytest.raises(CompileError, match=code):
+        planned(chain(imported, 16), operator=1, shards=(shard,))
+
+
+def test_what_is_kept_whole_needs_no_devices(imported) -> None:
+    plan = planned(chain(imported, 16), operator=1, shards=("wu=-1",)).plan
+    assert plan.variables["wu"] == -1

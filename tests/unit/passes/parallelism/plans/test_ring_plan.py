@@ -1,0 +1,39 @@
+"""Plans for packages of chips: what is asked of ops is kept to."""
+
+from __future__ import annotations
+
+import onnx_ir as ir
+import pytest
+
+from mcm_compiler.components.target_loading import load_target
+from mcm_compiler.contracts.sharding.parallel_plan import ParallelPlan
+from mcm_compiler.diagnostics import CompileError
+from mcm_passes.parallelism.plans.auto_map_options import AutoMapOptions
+from mcm_passes.parallelism.plans.ring_plan import plan_for_ring
+
+CHAIN = """g (float[{rows},512] x, float[512,512] wu, float[512,512] wv) => (float[{rows},512] y) {{
+  a = MatMul(x, wu)
+  b = Relu(a)
+  y = MatMul(b, wv)
+}}"""
+
+
+def planned(model: ir.Model, **options) -> ParallelPlan:
+    asked = AutoMapOptions(**{"search": "exact", **options})
+    return plan_for_ring(model, "chain", load_target("mcm4"), asked, lambda line: None).plan
+
+
+@pytest.mark.parametrize("degree", [None, 1])
+@pytest.mark.parametrize(
+    ("shard", "code"), [("wu=0", "MCM-S025"), ("none=0", "MCM-S024"), ("wu", "MCM-S023")]
+)
+def test_constraints_are_read_where_nothing_is_divided(
+    imported, degree: int | None, shard: str, code: str
+) -> None:
+    with pytest.raises(CompileError, match=code):
+        planned(imported(CHAIN.format(rows=4)), operator=degree, shards=(shard,))
+
+
+def test_what_has_to_be_divided_is_divided(imported) -> None:
+    plan = planned(imported(CHAIN.format(rows=4)), operator=2, shards=("wu=0",))
+    assert plan.variables["wu"] == 0
