@@ -75,7 +75,8 @@ def plan_for_ring(
         progress(f"ops over {degree} chips")
         limits, cost_model = target.limits, target.cost_model()
         group = DeviceGroup(degree, 1.0, limits.link_bytes_per_s, limits.hop_latency_s)
-        found = choose_operators(model, classes, group, options, cost_model)
+        # A chip that does not divide an op has all of its batch: nothing here divides that.
+        found = choose_operators(model, classes, group, options, cost_model, batch=False)
         if found is not None:
             choice = found.searched(options, progress)
     draft = ParallelPlan(

@@ -37,3 +37,11 @@ def test_constraints_are_read_where_nothing_is_divided(
 def test_what_has_to_be_divided_is_divided(imported) -> None:
     plan = planned(imported(CHAIN.format(rows=4)), operator=2, shards=("wu=0",))
     assert plan.variables["wu"] == 0
+
+
+@pytest.mark.parametrize("rows", [1, 2, 16])
+def test_chips_divide_ops_and_no_batch(imported, rows: int) -> None:
+    """What is left whole was taken to cost a share of the batch, so that no op was divided."""
+    plan = planned(imported(CHAIN.format(rows=rows)), operator=2)
+    assert any(dim >= 0 for dim in plan.variables.values())
+    assert plan.inputs["x"] == -1
