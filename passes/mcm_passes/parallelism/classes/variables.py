@@ -54,8 +54,10 @@ def trainable_variables(model: ir.Model) -> list[ir.Value]:
 
 
 def float_bytes(value: ir.Value) -> int:
-    """Bytes of a tensor of known shape; 0 where the shape or type is unknown."""
+    """Bytes of a tensor of known shape; 0 where the shape or type is unknown, and of texts."""
     if value.shape is None or value.dtype is None or not value.shape.is_static():
+        return 0
+    if value.dtype == ir.DataType.STRING:
         return 0
     return math.ceil(math.prod(value.shape.numpy()) * value.dtype.bitwidth / 8)
 

@@ -33,7 +33,7 @@ from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses, d
 from mcm_passes.parallelism.decisions.step_cost import DeviceGroup
 from mcm_passes.parallelism.pipelines.baselines import balanced, descended
 from mcm_passes.parallelism.pipelines.least_memory import least_memory
-from mcm_passes.parallelism.pipelines.node_chain import NodeChain
+from mcm_passes.parallelism.pipelines.node_chain import NodeChain, chain_nodes
 from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline
 from mcm_passes.parallelism.pipelines.pipeline_problem import (
     ModelPipelining,
@@ -79,8 +79,9 @@ def plan_for_cluster(
     """The fastest combination by the formulas, with the search that is asked for.
 
     Raises:
-        CompileError: MCM-S042 if nothing fits into memory, MCM-S064 for degrees that the cluster
-            does not have, and for `--shard` as `constrained`.
+        CompileError: MCM-I004 for a model of constants alone, MCM-S042 if nothing fits into memory,
+            MCM-S064 for degrees that the cluster or the batch does not have, and for `--shard` as
+            `constrained`.
     """
     cluster = target.cluster
     _check_degrees(cluster, target.name, options)
@@ -92,6 +93,15 @@ def plan_for_cluster(
         training=options.training,
         optimizer=cast("Optimizer", options.optimizer),
     )
+    if not chain_nodes(model):
+        raise CompileError(
+            Diagnostic(
+                "MCM-I004",
+                "no op depends on an input of the model, so there is nothing to place",
+                at=quote(name),
+                hint="check that the export wrote the model that you meant, with its inputs",
+            )
+        )
     pipelining = prepare(model, target, settings)
     batch = _Batch(model, classes, options)
     divides = asks_to_divide(model, classes, options)
@@ -122,7 +132,9 @@ def plan_for_cluster(
             ways.append(_Way(choice, stages, problem, _quick_pipeline(problem)))
     fitting = [way for way in ways if way.pipeline is not None]
     if not fitting:
-        if not ways and too_wide:
+        # Stages need weights, so that without any there is only one, on all devices.
+        none_has_weights = not pipelining.chain.weight_bytes.any()
+        if too_wide and (not ways or none_has_weights):
             raise CompileError(_too_few_rows(target, batch, min(too_wide)))
         raise CompileError(_nothing_fits(target, options, ways))
     progress("exact cuts")

@@ -120,3 +120,21 @@ def test_constraints_are_read_where_nothing_is_divided(imported, shard: str, cod
 def test_what_is_kept_whole_needs_no_devices(imported) -> None:
     plan = planned(chain(imported, 16), operator=1, shards=("wu=-1",)).plan
     assert plan.variables["wu"] == -1
+
+
+def test_mcm_i004_a_model_of_constants_alone(imported) -> None:
+    model = imported("g (float[4] w) => (float[4] y) { y = Relu(w) }")
+    with pytest.raises(CompileError, match="MCM-I004"):
+        planned(model)
+
+
+def test_texts_have_no_bytes_to_count(imported) -> None:
+    text = """g (string[16] t, float[16,512] x, float[512,512] wu)
+        => (string[16] s, float[16,512] y) { s = Identity(t) y = MatMul(x, wu) }"""
+    assert planned(imported(text), operator=1).plan.inputs["x"] == 0
+
+
+def test_mcm_s064_too_few_rows_and_no_weights_to_cut_between(imported) -> None:
+    model = imported("g (float[4,4] x) => (float[4,4] y) { a = Relu(x) b = Exp(a) y = Tanh(b) }")
+    with pytest.raises(CompileError, match="replicas of a stage needs a row of the batch"):
+        planned(model)
