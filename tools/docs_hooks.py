@@ -46,7 +46,7 @@ CONTRACTS = {
     "Programs and simulators": ("LoweredProgram", "ChipProgram", "Simulator", "SimulationResult"),
     "Cost models": (
         "CostModelMaker", "CostBasis", "OpCosts", "CostModel", "NodeCost", "KnowsViews",
-        "KnowsHostOps", "HostTrip",
+        "KnowsHostOps", "HostTrip", "PricesGraphs",
     ),
     "Parallel plans": ("Planner", "PlanOptions", "PlanResult", "ShardingRule", "ClusterTarget"),
     "Boxes and steps": (

@@ -120,6 +120,28 @@ class KnowsHostOps(Protocol):
         ...
 
 
+@runtime_checkable
+class PricesGraphs(Protocol):
+    """A cost model of chips whose ops take no time in some graphs.
+
+    Chips that are laid out as a whole leave out ops of which nothing comes, and those whose results
+    are known before the first inference.
+    """
+
+    def of_graph(self, graph: ir.Graph) -> CostModel:
+        """The same costs for ops as parts of `graph`, for as long as that does not change.
+
+        On its chips, however it is cut, the ops take at least these times together. Ops of no graph
+        cost what they cost on their own.
+        """
+        ...
+
+
+def costs_in(graph: ir.Graph, model: CostModel) -> CostModel:
+    """The costs of ops as parts of a graph, where a cost model tells them apart; else `model`."""
+    return model.of_graph(graph) if isinstance(model, PricesGraphs) else model
+
+
 @dataclass(frozen=True)
 class ModelNames:
     """Names that measured times may speak of.

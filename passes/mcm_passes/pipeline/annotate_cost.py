@@ -9,7 +9,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from mcm_compiler.components.cost_choice import no_time
-from mcm_compiler.contracts.cost import NODE_COST
+from mcm_compiler.contracts.cost import NODE_COST, costs_in
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
 from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
@@ -33,7 +33,7 @@ class AnnotateCost(Pass):
         Raises:
             CompileError: MCM-C002 for a time that is none.
         """
-        cost_model = context.target.cost_model()
+        cost_model = costs_in(model.graph, context.target.cost_model())
         unmodelled: dict[tuple[str, str], list[ir.Node]] = {}
         NODE_COST.drop(model)
         for node in placeable_nodes(model.graph):

@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.components.op_support import runs_on_host
-from mcm_compiler.contracts.cost import NODE_COST, CostModel
+from mcm_compiler.contracts.cost import NODE_COST, CostModel, costs_in
 from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.contracts.partition import Bools, Ints, Longs, PartitionProblem
 from mcm_compiler.contracts.target import Routing, Target, other_machine_of
@@ -67,7 +67,8 @@ def build_problem(
         dtype=np.int64,
     )
     tensor_bytes = np.array([_bytes_of(v, cost_model) for v in tensors.values], dtype=np.int64)
-    compute_s = np.array([_unit_seconds(unit, cost_model) for unit in units], dtype=np.float64)
+    seconds = _Seconds(cost_model, model.graph)
+    compute_s = np.array([seconds.of_unit(unit) for unit in units], dtype=np.float64)
     pinned = _pins(units, pins or {})
     tensor_ptr, tensor_consumers = _csr(tensors.consumers)
     weight_ptr, weight_users = _csr(weights.users)
@@ -111,7 +112,7 @@ def build_problem(
         limits=limits,
         routing=routing if machine is None else "strict",
         machine=machine,
-        op_types=tuple(_op_type(unit, cost_model) for unit in units),
+        op_types=tuple(_op_type(unit, seconds) for unit in units),
         **shared._asdict(),
     )
 
@@ -173,21 +174,33 @@ def _bytes_of(value: ir.Value, cost_model: CostModel) -> int:
     return max(0, cost_model.storage_bytes(value))
 
 
-def _unit_seconds(unit: Unit, cost_model: CostModel) -> float:
-    return math.fsum(_kernel_seconds(kernel, cost_model) for kernel in unit.kernels)
+class _Seconds:
+    """Times of kernels as parts of a graph.
+
+    Args:
+        cost_model: of the target.
+        graph: that the kernels are in.
+    """
+
+    def __init__(self, cost_model: CostModel, graph: ir.Graph) -> None:
+        self._costs = costs_in(graph, cost_model)
+        # Where it matters what becomes of results, what ops carry may be of an earlier graph.
+        self._annotated = self._costs is cost_model
+
+    def of_unit(self, unit: Unit) -> float:
+        return math.fsum(self.of_kernel(kernel) for kernel in unit.kernels)
+
+    def of_kernel(self, nodes: Sequence[ir.Node]) -> float:
+        if len(nodes) > 1:
+            return self._costs.group_cost(nodes).seconds
+        cost = NODE_COST.find(nodes[0]) if self._annotated else None
+        return (cost if cost is not None else self._costs.node_cost(nodes[0])).seconds
 
 
-def _kernel_seconds(nodes: Sequence[ir.Node], cost_model: CostModel) -> float:
-    if len(nodes) > 1:
-        return cost_model.group_cost(nodes).seconds
-    cost = NODE_COST.find(nodes[0])
-    return (cost if cost is not None else cost_model.node_cost(nodes[0])).seconds
-
-
-def _op_type(unit: Unit, cost_model: CostModel) -> str:
+def _op_type(unit: Unit, seconds: _Seconds) -> str:
     if len(unit.nodes) == 1:
         return unit.nodes[0].op_type
-    return max(unit.nodes, key=lambda node: _kernel_seconds([node], cost_model)).op_type
+    return max(unit.nodes, key=lambda node: seconds.of_kernel([node])).op_type
 
 
 def _relay_seconds(values: Sequence[ir.Value], cost_model: CostModel) -> np.ndarray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import onnx_ir as ir
@@ -33,10 +33,10 @@ m (float[4] x) => (float[4] y) <float[4] w> {
     e = Add (b, d)  y = Neg (e)  z = Abs (c) }"""
 
 
-def annotate() -> tuple[ir.Model, list[Diagnostic]]:
+def annotate(cost_model: type[CountingModel] = CountingModel) -> tuple[ir.Model, list[Diagnostic]]:
     model, _ = import_model(ir.from_proto(parse_filled(TEXT)), "test")
     reports: list[Diagnostic] = []
-    target = SimpleNamespace(cost_model=CountingModel)
+    target = SimpleNamespace(cost_model=cost_model)
     AnnotateCost().run(model, PassContext(target, None, None, reports.append))  # pyright: ignore
     return model, reports
 
@@ -55,3 +55,18 @@ def test_mcm_p010_op_types_without_a_formula_are_reported_once_each() -> None:
     assert "'counting' has no formula for 'Sin': 2 ops" in reports[0].message
     assert reports[0].at == "node 'first'"
     assert "'acme.Foo': 1 op costed" in reports[1].message
+
+
+@dataclass(frozen=True)
+class GraphModel(CountingModel):
+    """In a graph of so many ops each takes as many seconds."""
+
+    def of_graph(self, graph: ir.Graph) -> SimpleNamespace:
+        cost = replace(self.node_cost(graph[0]), seconds=float(len(graph)))
+        return SimpleNamespace(name=self.name, node_cost=lambda _: cost)
+
+
+def test_costs_are_those_in_the_graph() -> None:
+    model, _ = annotate(GraphModel)
+    costs = [NODE_COST.find(node) for node in model.graph]
+    assert {cost.seconds for cost in costs if cost is not None} == {8.0}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
 from mcm_compiler.contracts.fabrics.fabric import Fabric
 from mcm_compiler.contracts.fabrics.problem import OP_KINDS
+from mcm_compiler.graph.constants import is_deterministic
 from mcm_hardware.chip.kernel_work import formula_work
 from mcm_hardware.op_costs import (
     data_movement,
@@ -136,6 +137,24 @@ def op_work(node: ir.Node, fabric: Fabric) -> OpWork:
 def is_free(node: ir.Node) -> bool:
     """Whether its results are known before the first sample, as shapes are."""
     return node.op_type in _FREE and node.domain in ("", "ai.onnx")
+
+
+def is_ready(node: ir.Node, values: Sequence[ir.Value], ready: Container[ir.Value]) -> bool:
+    """Whether its results are known before the first sample, so that no unit works for them.
+
+    Args:
+        node: the op.
+        values: that it reads.
+        ready: values that are known before the first sample.
+    """
+    return is_free(node) or (
+        all(value in ready for value in values) and is_deterministic(node) and bool(values)
+    )
+
+
+def may_read_in_place(node: ir.Node) -> bool:
+    """Whether the results of such an op can lie in the memory of the operands."""
+    return node.op_type in _GATHERS or node.op_type in _READ_IN_ANY_ORDER
 
 
 def reads_in_place(node: ir.Node, indices_are_ready: bool) -> bool:

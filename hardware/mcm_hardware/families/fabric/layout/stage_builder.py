@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from mcm_compiler.contracts.fabrics.fabric import Fabric
-from mcm_compiler.graph.constants import body_weights, consumed_values, is_deterministic
+from mcm_compiler.graph.constants import body_weights, consumed_values
 from mcm_compiler.graph.estimated_dims import is_estimated
 from mcm_hardware.families.fabric.layout.op_work import (
     ATTENTION,
@@ -21,7 +21,7 @@ from mcm_hardware.families.fabric.layout.op_work import (
     REDUCTION,
     SOFTMAX,
     OpWork,
-    is_free,
+    is_ready,
     op_work,
     reads_in_place,
 )
@@ -110,9 +110,7 @@ class StageBuilder:
 
     def _add(self, node: ir.Node) -> None:
         values = consumed_values(node)
-        if is_free(node) or (
-            all(value in self._ready for value in values) and is_deterministic(node) and values
-        ):
+        if is_ready(node, values, self._ready):
             self._ready.update(node.outputs)
             return
         first = node.inputs[0] if node.inputs else None

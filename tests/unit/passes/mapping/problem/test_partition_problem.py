@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 
 from mcm_compiler.contracts.fusion import FusionGroup, FusionPlan
@@ -152,3 +155,48 @@ def test_a_chain_is_cloned_whole_and_within_its_limits(change, expected):
     )
     limits = CloningLimits(0.02, 0.1, change.get("max_chain", 16))
     assert choose_clonable(given, 1, 1000, limits).tolist() == expected
+
+
+@dataclass
+class OfReadOps:
+    """The costs of another model; in a graph, ops whose results nobody reads take no time."""
+
+    own: Any
+    read: list[ir.Node] | None = None
+
+    @property
+    def name(self):
+        return self.own.name
+
+    def of_graph(self, graph):
+        ends = set(graph.outputs)
+        read = [n for n in graph if any(v.uses() or v in ends for v in n.outputs)]
+        return OfReadOps(self.own, read)
+
+    def node_cost(self, node):
+        return self.group_cost([node])
+
+    def group_cost(self, nodes):
+        read = nodes if self.read is None else [node for node in nodes if node in self.read]
+        return self.own.group_cost(read)
+
+    def storage_bytes(self, value):
+        return self.own.storage_bytes(value)
+
+
+def test_costs_are_those_in_the_graph_whatever_its_ops_carry(make_model, make_target):
+    text = """
+        g (float[2] x) => (float[2] y) {
+            a = Exp(x)
+            y = Relu(x)
+            b = Neg(y)
+        }"""
+    target = make_target(microseconds={"Relu": 3.0})
+    model = make_model(text, target.costs)
+    target.costs = OfReadOps(target.costs)
+    plan = FusionPlan((FusionGroup("Neg_2", "test", ("Relu_1", "Neg_2")),))
+    problem = build_problem(model, target, "relay", plan)
+    assert dict(zip(problem.names, problem.compute_s.tolist(), strict=True)) == {
+        "Exp_0": 0.0,
+        "Neg_2": 3e-6,
+    }
