@@ -54,7 +54,7 @@ class TrainingResult:
         checkpoint: file of the policy.
         samples: what it had learned from, in the units of the trainer.
         scores: figures by name, without unit.
-        left_out: models that the training could do nothing with.
+        left_out: models, or others, that the training could do nothing with: a text each.
         meaning: what the scores are, in a sentence; empty where their names say it.
     """
 

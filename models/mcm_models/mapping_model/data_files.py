@@ -59,6 +59,7 @@ class _Card(Struct, frozen=True):
     stages: list[list[str]]
     seed: int
     digest: str
+    left_out: int = 0
 
 
 def save_data(path: Path, data: MappingData) -> None:
@@ -162,7 +163,7 @@ def _read_array(file: BinaryIO, size: int) -> np.ndarray:
 
 def _card_of(data: MappingData) -> dict[str, Any]:
     """All of the card but its digest."""
-    return {
+    card = {
         "format": FORMAT,
         "learned": dataclasses.asdict(data.learned),
         "fabric": {name: getattr(data.fabric, name) for name in _numbers()},
@@ -171,6 +172,8 @@ def _card_of(data: MappingData) -> dict[str, Any]:
         "stages": [list(graph.problem.stages) for graph in data.graphs],
         "seed": data.seed,
     }
+    # Missing where there are none, so that most data sets keep the digest that they always had.
+    return card | {"left_out": data.left_out} if data.left_out else card
 
 
 def _arrays_of(data: MappingData) -> Arrays:
@@ -178,17 +181,21 @@ def _arrays_of(data: MappingData) -> Arrays:
     problems = [graph.problem for graph in graphs]
     arrays: Arrays = {f"fabric_{name}": getattr(data.fabric, name) for name in _FABRIC}
     for name in (*_PER_UNIT, *_PER_STREAM, "leaf"):
-        arrays[name] = np.concatenate([getattr(problem, name) for problem in problems])
-    arrays["units"] = np.array([problem.num_units for problem in problems])
-    arrays["streams"] = np.array([problem.num_streams for problem in problems])
-    arrays["destinations"] = np.concatenate([np.diff(problem.leaf_ptr) for problem in problems])
-    arrays["mappings"] = np.array([len(graph) for graph in graphs])
-    arrays["bound_cycles"] = np.array([graph.bound_cycles for graph in graphs])
-    arrays["site"] = np.concatenate([graph.mappings.site.reshape(-1) for graph in graphs])
-    arrays["turn"] = np.concatenate([graph.mappings.turn.reshape(-1) for graph in graphs])
+        arrays[name] = _joined([getattr(problem, name) for problem in problems])
+    arrays["units"] = np.array([problem.num_units for problem in problems], np.int64)
+    arrays["streams"] = np.array([problem.num_streams for problem in problems], np.int64)
+    arrays["destinations"] = _joined([np.diff(problem.leaf_ptr) for problem in problems])
+    arrays["mappings"] = np.array([len(graph) for graph in graphs], np.int64)
+    arrays["bound_cycles"] = np.array([graph.bound_cycles for graph in graphs], np.float64)
+    arrays["site"] = _joined([graph.mappings.site.reshape(-1) for graph in graphs])
+    arrays["turn"] = _joined([graph.mappings.turn.reshape(-1) for graph in graphs])
     for name in _LABELS:
-        arrays[name] = np.concatenate([getattr(graph, name) for graph in graphs])
+        arrays[name] = _joined([getattr(graph, name) for graph in graphs])
     return {name: _narrow(array) for name, array in arrays.items()}
+
+
+def _joined(rows: Sequence[np.ndarray]) -> np.ndarray:
+    return np.concatenate(rows) if rows else np.empty(0)
 
 
 def _narrow(array: np.ndarray) -> np.ndarray:
@@ -236,9 +243,9 @@ def _data_of(arrays: Arrays, card: _Card, numbers: Mapping[str, Any]) -> Mapping
             zip(card.names, card.families, card.stages, strict=True)
         )
     )
-    if len(graphs) != len(arrays["units"]) or not graphs:
+    if len(graphs) != len(arrays["units"]) or not (graphs or card.left_out > 0):
         raise ValueError(f"it has {len(arrays['units'])} graphs and {len(graphs)} names")
-    return MappingData(Learned(**card.learned), fabric, graphs, card.seed)
+    return MappingData(Learned(**card.learned), fabric, graphs, card.seed, card.left_out)
 
 
 class _Rows:

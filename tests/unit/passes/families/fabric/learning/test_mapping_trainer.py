@@ -227,3 +227,57 @@ def test_periods_that_are_not_known_are_told_before_anything_is_learned(
     assert found.code == "MCM-M061"
     assert use in found.message
     assert not (tmp_path / "round-0.safetensors").exists()
+
+
+@pytest.mark.parametrize("endless", [range(2), range(11)])
+def test_blocks_that_cannot_be_measured_are_told_and_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, endless: range
+) -> None:
+    measure, seen = RuleJudge.measure, []
+
+    def slowly(self: RuleJudge, problem, fabric, mappings) -> Measurements:
+        found = measure(self, problem, fabric, mappings)
+        if problem.name not in seen:
+            seen.append(problem.name)
+        if seen.index(problem.name) not in endless:
+            return found
+        return replace(found, period_cycles=np.full(len(mappings), np.inf))
+
+    monkeypatch.setattr(RuleJudge, "measure", slowly)
+    if len(endless) == 2:
+        found = _train(tmp_path)
+        assert found.left_out == ("2 of 12 blocks: no sample was seen to leave the fabric",)
+        assert found.samples == 9 * 5
+        assert _train(tmp_path, resume=True) == found
+        return
+    with pytest.raises(CompileError) as caught:
+        _train(tmp_path)
+    (fault,) = caught.value.diagnostics
+    assert fault.code == "MCM-M061"
+    assert "11 more cannot be measured" in fault.message
+    assert "longest" in (fault.hint or "")
+
+
+def test_optima_that_cannot_be_measured_are_no_end_of_a_training(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = _train(tmp_path / "a")
+    shutil.copytree(tmp_path / "a" / "collection", tmp_path / "b" / "collection")
+    shutil.copy(tmp_path / "a" / "asked.json", tmp_path / "b")
+    measure = RuleJudge.measure
+
+    def never(self: RuleJudge, problem, fabric, mappings) -> Measurements:
+        found = measure(self, problem, fabric, mappings)
+        return replace(found, period_cycles=np.full(len(mappings), np.inf))
+
+    monkeypatch.setattr(RuleJudge, "measure", never)
+    found = _train(tmp_path / "b", resume=True)
+    assert found.samples == whole.samples
+    known = load_data(tmp_path / "b" / "optima-0.npz").graphs
+    parts = [load_data(path) for path in sorted((tmp_path / "b" / "collection").iterdir())]
+    best = {
+        graph.problem.name: graph.period_cycles.min() for part in parts for graph in part.graphs
+    }
+    for graph in known:
+        assert graph.period_cycles.tolist() == [best[graph.problem.name]]
+        assert graph.origin.tolist() == [MODEL]
