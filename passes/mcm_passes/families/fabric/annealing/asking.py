@@ -9,6 +9,9 @@ from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
 from mcm_compiler.contracts.fabrics.problem import Mappings
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 
+NO_PERIODS = "MCM-M041"
+"""Code of answers that are not finite and positive."""
+
 
 def asked_costs(model: PreparedMappingModel, mappings: Mappings) -> Floats:
     """`[B]`, what search minimises.
@@ -46,7 +49,7 @@ def _checked(model: PreparedMappingModel, method: str, answer: object, count: in
     if len(wrong):
         raise CompileError(
             Diagnostic(
-                "MCM-M041",
+                NO_PERIODS,
                 f"{method} answered {values[wrong[0]]} for mapping {wrong[0]}; {len(wrong)} of "
                 f"{count} answers are no finite numbers above 0",
                 at=f"mapping model {name}",

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
 from mcm_compiler.components.extras import LEARN
 from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.contracts.fabrics.problem import same_problem
@@ -29,6 +31,7 @@ from mcm_models.mapping_model.data_set import MappingData, MeasuredGraph
 from mcm_models.mapping_model.figures import folds
 from mcm_models.mapping_model.layout import MappingLayout, Weights, initial_weights
 from mcm_models.mapping_model.settings import LearningSettings
+from mcm_passes.families.fabric.annealing.asking import NO_PERIODS
 from mcm_passes.families.fabric.learning.collecting import (
     CollectionSize,
     check_same,
@@ -202,8 +205,9 @@ class _Training:
             measurements,
             scores,
             _told(data.left_out, trainer.graphs),
-            f"on {count_text(len(held), 'graph')} that nothing was learned from: relative error, rank "
-            "correlations, regret of the best guess, and relative error at the model's own optima",
+            f"on {count_text(len(held), 'graph')} that nothing was learned from: relative error, "
+            "rank correlations, regret of the best guess, and relative error at the model's own "
+            "optima",
         )
 
     @property
@@ -216,7 +220,11 @@ class _Training:
         self.tell(TrainingProgress("measuring blocks", graphs, wanted, note, unit="graphs"))
 
     def _model(self, number: int, graphs: Sequence[MeasuredGraph], weights: Weights) -> Weights:
-        """Weights after a round, learned or read."""
+        """Weights after a round, learned or read.
+
+        Raises:
+            CompileError: MCM-M058, MCM-M059.
+        """
         path = self.folder / f"round-{number}.safetensors"
         # Of this round alone: whoever dies before it is removed leaves it beside the weights, and
         # the next round must not take it for its own.
@@ -258,6 +266,10 @@ class _Training:
 
         seen = seen_graphs(self.target.fabric, graphs)
         found = learn(self._layout, settings, state, seen, self.seed + number, told).weights
+        prepares = self._prepares(found)
+        for graph in graphs:
+            if not np.isfinite(prepares(graph).period_cycles(graph.mappings)).all():
+                raise self._diverged()
         save_mapping_model(path, found, MappingCard(self._layout, self.learned))
         state_path.unlink(missing_ok=True)
         return found
@@ -265,7 +277,11 @@ class _Training:
     def _optima(
         self, number: int, purpose: str, weights: Weights, graphs: Sequence[MeasuredGraph]
     ) -> list[MeasuredGraph]:
-        """What searches with the model find, measured or read."""
+        """What searches with the model find, measured or read.
+
+        Raises:
+            CompileError: MCM-M058 where the model answers with what are no periods, MCM-M059.
+        """
         path = self.folder / f"optima-{number}.npz"
         if path.exists():
             data = load_data(path)
@@ -278,8 +294,8 @@ class _Training:
             return list(data.graphs)
         measured: list[MeasuredGraph] = []
         for index, graph in enumerate(graphs):
-            measured.append(
-                own_optima(
+            try:
+                found = own_optima(
                     self.target,
                     (self._layout, weights),
                     graph,
@@ -287,7 +303,12 @@ class _Training:
                     self.trainer.evaluations,
                     (self.seed, f"optima of graph {index}, {purpose}"),
                 )
-            )
+            except CompileError as error:
+                if error.diagnostics[0].code == NO_PERIODS:
+                    # It is no plug-in's model that is to be mended.
+                    raise self._diverged() from error
+                raise
+            measured.append(found)
             self.tell(
                 TrainingProgress(
                     f"measuring optima, {purpose}", index + 1, len(graphs), unit="graphs"
@@ -295,6 +316,16 @@ class _Training:
             )
         save_data(path, MappingData(self.learned, self.target.fabric, tuple(measured), self.seed))
         return measured
+
+    def _diverged(self) -> CompileError:
+        """Finite weights may be so large that what the network answers is not."""
+        return CompileError(
+            Diagnostic(
+                "MCM-M058",
+                "the training diverges: the network answers with numbers that are no periods",
+                hint=f"learn with a rate below {self.trainer.learning_rate}",
+            )
+        )
 
     def _prepares(self, weights: Weights) -> Callable[[MeasuredGraph], PreparedGnn]:
         fabric, layout = self.target.fabric, self._layout

@@ -25,6 +25,7 @@ from mcm_models.mapping_model.layout import MappingLayout, initial_weights
 from mcm_passes.families.fabric.learning import mapping_trainer
 from mcm_passes.families.fabric.learning.collecting import learned_of
 from mcm_passes.families.fabric.learning.mapping_trainer import MODEL_NAME, MappingTrainer
+from mcm_passes.families.fabric.learning.prepared import PreparedGnn
 from tests.generators.left_folders import files_of, leave_private_folder
 from tests.generators.mapping_target import RuleJudge, RuleTarget
 from tests.generators.small_fabric import small_fabric
@@ -281,3 +282,22 @@ def test_optima_that_cannot_be_measured_are_no_end_of_a_training(
     for graph in known:
         assert graph.period_cycles.tolist() == [best[graph.problem.name]]
         assert graph.origin.tolist() == [MODEL]
+
+
+@pytest.mark.parametrize("spoilt", ["weights", "answers"])
+def test_a_network_whose_answers_are_no_periods_has_diverged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoilt: str
+) -> None:
+    """Weights may be finite and too large; what a search asks, the graphs need not show."""
+    if spoilt == "answers":
+        monkeypatch.setattr(
+            PreparedGnn, "search_cost", lambda _, mappings: np.full(len(mappings), np.nan)
+        )
+    rate = 1e30 if spoilt == "weights" else 1e-3
+    trainer = replace(TRAINER, learning_rate=rate, epochs=1)
+    with pytest.raises(CompileError) as caught:
+        trainer.train(TrainingRequest(tmp_path, 0, False), lambda _: None)
+    (found,) = caught.value.diagnostics
+    assert found.code == "MCM-M058"
+    assert f"below {rate}" in (found.hint or "")
+    assert not (tmp_path / MODEL_NAME).exists()
