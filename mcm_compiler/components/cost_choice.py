@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any, ClassVar, Protocol, cast, runtime_checkable
+from weakref import WeakKeyDictionary
 
 import onnx_ir as ir
 
@@ -235,6 +236,7 @@ class ChosenCosts:
         self.name = str(costs.name)
         self._costs = costs
         self._own = own
+        self._measured_ops: WeakKeyDictionary[ir.Node, int] = WeakKeyDictionary()
 
     def node_cost(self, node: ir.Node) -> NodeCost:
         """Cost of `node` on its own.
@@ -242,7 +244,19 @@ class ChosenCosts:
         Raises:
             CompileError: MCM-C001 if the model fails, MCM-C002 if it gives no time.
         """
-        return self._checked(lambda: self._costs.node_cost(node), node)
+        cost = self._checked(lambda: self._costs.node_cost(node), node)
+        if self.measures:
+            self._measured_ops[node] = cost.measured_ops
+        return cost
+
+    def measured_ops(self, node: ir.Node) -> int:
+        """`NodeCost.measured_ops` of `node`, as the model answered; asked only if it was not.
+
+        Raises:
+            CompileError: as `node_cost`.
+        """
+        known = self._measured_ops.get(node)
+        return self.node_cost(node).measured_ops if known is None else known
 
     def group_cost(self, nodes: Sequence[ir.Node]) -> NodeCost:
         """Cost of `nodes` run as one kernel.

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 import numpy as np
 import onnx_ir as ir
 
+from mcm_compiler.components.cost_choice import ChosenCosts
 from mcm_compiler.components.cost_coverage import measured_costs
 from mcm_compiler.components.device_costs import TakesDeviceCosts
 from mcm_compiler.contracts.boxes.box import BoxTarget
 from mcm_compiler.contracts.boxes.step import StepProblem
-from mcm_compiler.contracts.cost import ModelNames
+from mcm_compiler.contracts.cost import CostModel, ModelNames
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.placed.measured_times.profile_tables import OpSeconds, foreign_profile
@@ -51,7 +52,7 @@ def measured_notes(
         column = problem.time_s[:, k]
         run = np.flatnonzero(np.isfinite(column) & runs_of(problem)).tolist()
         asked = [node for op in run if (node := nodes.get(problem.names[op])) is not None]
-        known = sum(costs.node_cost(node).measured_ops for node in asked)
+        known = sum(_measured_ops(costs, node) for node in asked)
         if not known and kind in times:
             raise foreign_profile(kind, times[kind])
         others = int(((column > 0) & np.isfinite(column)).sum()) - known
@@ -68,3 +69,10 @@ def measured_notes(
             )
         )
     return notes
+
+
+def _measured_ops(costs: CostModel, node: ir.Node) -> int:
+    """Without asking again for what the times of the step came from."""
+    if isinstance(costs, ChosenCosts):
+        return costs.measured_ops(node)
+    return costs.node_cost(node).measured_ops

@@ -78,8 +78,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-M058",
         "the training of a mapping model diverges",
-        "A loss or a weight is no longer finite, so that every later weight would be NaN; or weights\n"
-        "are so large that what the network answers is no period.",
+        "A loss or a weight is no longer finite, so that every later weight would be NaN; or\n"
+        "weights are so large that what the network answers is no period.",
         example="`--set learning_rate=10`",
         remedy="Train with a smaller learning rate.",
     ),

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx_ir as ir
 import pytest
 
 from mcm_compiler.components.device_costs import option_place, with_device_costs
 from mcm_compiler.components.target_loading import load_box, package_from_text
 from mcm_compiler.contracts.boxes.box import BoxTarget
+from mcm_compiler.contracts.cost import NodeCost
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.placed.measured_times.coverage import measured_notes
 from mcm_compiler.placed.measured_times.profile_tables import with_profiles
+from mcm_hardware.measured_times.costs import MeasuredTimes
 from tests.generators.placed_models import imported_model
 
 KIND = "[kind.mine]\nrole = 'gpu'\nmemory_mib = 100\nmemory_bandwidth_gb_per_s = 50\n" + (
@@ -33,6 +37,21 @@ def test_ops_count_by_name_and_by_kind() -> None:
     assert (note.code, note.severity) == ("MCM-D079", Severity.NOTE)
     assert "3 ops have times that were measured on 'k40'" in note.message
     assert "5 others" in note.message
+
+
+def test_no_op_is_asked_about_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    group_cost = MeasuredTimes.group_cost
+
+    def counted(self: MeasuredTimes, nodes: Sequence[ir.Node]) -> NodeCost:
+        asked.extend(node.name or "" for node in nodes)
+        return group_cost(self, nodes)
+
+    monkeypatch.setattr(MeasuredTimes, "group_cost", counted)
+    (note,) = _notes(_tabled("op_a,,,,,1\n,,Tanh,64x128,float,2\n"), imported_model())
+    assert note.message.startswith("2 ops")
+    assert asked
+    assert len(asked) == len(set(asked))
 
 
 def test_a_table_of_no_op_of_the_step_is_worth_a_warning() -> None:
