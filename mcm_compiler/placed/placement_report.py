@@ -53,11 +53,14 @@ def segments_text(segments: int, dispatch_s: float, seconds: float, step_s: floa
         seconds: time of a step that runs them.
         step_s: time of the step, op by op.
     """
-    more = percent_text(abs(seconds / step_s - 1.0) if step_s else None)
-    word = "more" if seconds >= step_s else "less"
+    if step_s:
+        word = "more" if seconds >= step_s else "less"
+        compared = f"{percent_text(abs(seconds / step_s - 1.0))} {word}"
+    else:
+        compared = f"and op by op {seconds_text(step_s)}"
     return (
         f"As {count_text(segments, 'segment')} of one device each, dispatched in "
-        f"{seconds_text(dispatch_s)}, the step takes {seconds_text(seconds)}, {more} {word}."
+        f"{seconds_text(dispatch_s)}, the step takes {seconds_text(seconds)}, {compared}."
     )
 
 
