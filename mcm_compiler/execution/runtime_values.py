@@ -52,7 +52,7 @@ def run_values(
     plain = [name for name in outputs if kinds.get(name) not in _EXOTIC]
     given = {name: _given(value) for name, value in feeds.items()}
     found: dict[str, Any] = {}
-    if plain or not outputs:
+    if plain:
         found.update(zip(plain, session.run(plain, given, options), strict=True))
     if exotic:
         import onnxruntime as ort

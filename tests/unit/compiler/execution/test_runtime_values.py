@@ -57,6 +57,13 @@ def test_an_optional_without_a_value():
     assert run_model(model, {"x": None}) == {"y": None}
 
 
+def test_models_without_outputs_run():
+    """As of a chip that holds nothing but ops whose results nobody reads."""
+    dead = identity(TensorProto.FLOAT)
+    del dead.graph.output[:]
+    assert run_model(dead, {"x": np.ones((2, 3), np.float32)}) == {}
+
+
 @pytest.mark.parametrize("name", ["BFLOAT16", "FLOAT8E5M2"])
 def test_small_floats_are_compared_as_numbers(name):
     kind = helper.tensor_dtype_to_np_dtype(getattr(TensorProto, name))
