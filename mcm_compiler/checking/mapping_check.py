@@ -8,9 +8,10 @@ import numpy as np
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.mapping_files import MappingFile
+from mcm_compiler.components.chip_problems import chip_problem
 from mcm_compiler.contracts.fabrics.legality import faults_of_mapping, faults_of_problem
 from mcm_compiler.contracts.fabrics.problem import MappingProblem
-from mcm_compiler.contracts.fabrics.target import MapsChips, UnitChoice
+from mcm_compiler.contracts.fabrics.target import MapsChips
 from mcm_compiler.contracts.target import ChipModel, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.side_by_side import side_by_side
@@ -47,7 +48,7 @@ def check_mappings(files: Sequence[MappingFile], chips: Sequence[ChipModel], tar
     def fault_of(file: MappingFile) -> Diagnostic | None:
         fault = _by_other_rules(file, target)
         for chip in file.chips if fault is None else ():
-            problem = target.mapping_problem(models[chip].model, UnitChoice())
+            problem = chip_problem(target, models[chip].model)
             fault = fault or _other_units(file, problem, chip)
         return fault or _illegal(file, target) or _other_figures(file, target)
 

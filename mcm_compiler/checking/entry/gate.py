@@ -89,12 +89,13 @@ class OpenedFolder:
 
     def _by_its_own_names(self, mapped: MappedChip, chip: ChipModel) -> MappedChip:
         """Of chips that are laid out alike a file has the stages of the first alone."""
-        from mcm_compiler.contracts.fabrics.target import MapsChips, UnitChoice
+        from mcm_compiler.components.chip_problems import chip_problem
+        from mcm_compiler.contracts.fabrics.target import MapsChips
 
         target = self.target
         if mapped.like < 0 or not isinstance(target, MapsChips):
             return mapped
-        stages = target.mapping_problem(chip.model, UnitChoice()).stages
+        stages = chip_problem(target, chip.model).stages
         if len(stages) != mapped.problem.num_stages:
             return mapped  # the check of mappings tells
         return replace(mapped, problem=replace(mapped.problem, stages=stages))

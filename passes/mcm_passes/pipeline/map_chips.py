@@ -9,6 +9,7 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import onnx_ir as ir
 
+from mcm_compiler.components.chip_problems import chip_problem, is_nothing
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
 from mcm_compiler.contracts.fabrics.fabric import Fabric
 from mcm_compiler.contracts.fabrics.legality import faults_of_mapping, faults_of_problem
@@ -123,20 +124,29 @@ class _Search:
         )
 
     def _problems(self, chips: Sequence[ChipModel]) -> list[MappingProblem]:
-        """Of all chips before the first is mapped: what does not fit is told at once."""
+        """Of all chips before the first is mapped: what does not fit is told at once.
+
+        Raises:
+            CompileError: MCM-M001 to MCM-M005, MCM-M023; MCM-M004 where no chip has anything to do.
+        """
         problems: list[MappingProblem] = []
         faults: list[Diagnostic] = []
+        idle: list[Diagnostic] = []
         for chip in chips:
             try:
                 problem = self._target.mapping_problem(chip.model, UnitChoice())
             except CompileError as error:
-                faults += [_of_chip(fault, chip.chip) for fault in error.diagnostics]
-                continue
+                found = [_of_chip(fault, chip.chip) for fault in error.diagnostics]
+                if not is_nothing(error):
+                    faults += found
+                    continue
+                idle += found
+                problem = chip_problem(self._target, chip.model)
             if wrong := faults_of_problem(problem, self._target.fabric):
                 faults.append(_impossible(chip.chip, wrong))
             problems.append(problem)
-        if faults:
-            raise CompileError(faults)
+        if faults or len(idle) == len(chips) > 0:
+            raise CompileError(faults or idle)
         return problems
 
     def _mapped(self, chip: int, problem: MappingProblem) -> MappedChip:

@@ -39,8 +39,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-M004",
         "nothing to lay out on a fabric",
-        "No output of the subgraph depends on one of its inputs, so that no unit would have\n"
-        "anything to do.",
+        "No output of the model depends on one of its inputs, so that no unit would have anything\n"
+        "to do. Of several chips some may have nothing to do.",
         example="a model whose outputs are constants",
         remedy="Compile the model that you meant, or let `simplify` fold it.",
     ),

@@ -200,6 +200,25 @@ def test_all_chips_that_do_not_fit_are_told():
     ]
 
 
+@dataclass(frozen=True)
+class IdleFabrics(FakeFabrics):
+    """Of models of some names nothing can be laid out."""
+
+    idle: tuple[str, ...] = ()
+
+    def mapping_problem(self, model, choice):
+        if model.graph.name in self.idle and model.graph[0].name.startswith("relu"):
+            raise CompileError(Diagnostic("MCM-M004", "nothing of it depends on its inputs"))
+        return super().mapping_problem(model, choice)
+
+
+def test_chips_with_nothing_to_do_are_laid_out_beside_others():
+    mapped = run(IdleFabrics(idle=("one",)))
+    assert [one.chip for one in mapped] == [0, 1, 2, 3]
+    assert mapped[0].problem.name == "one"
+    assert codes(IdleFabrics(idle=("one", "two", "three"))) == ["MCM-M004"] * 4
+
+
 def test_a_lowering_that_could_stand_still_is_refused():
     leaf = np.array([1, 2, 3, 2, 3, 3, 5, 6], np.int32)
     assert codes(FakeFabrics(changes={"three": {"leaf": leaf}})) == ["MCM-M023"]
