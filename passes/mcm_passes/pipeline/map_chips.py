@@ -80,8 +80,10 @@ class _Search:
 
     def __init__(self, target: MapsChips, options: CompileOptions, context: PassContext) -> None:
         level = load_level(options.level)
-        mapper = spec_text.parse_one(options.mapper or level.mapper)
-        model = spec_text.parse_one(options.mapping_model or level.mapping_model)
+        # An empty text is a fault, and no choice of the level's.
+        mapper = spec_text.parse_one(level.mapper if options.mapper is None else options.mapper)
+        asked = options.mapping_model
+        model = spec_text.parse_one(level.mapping_model if asked is None else asked)
         self._target, self._context = target, context
         self._mapper: Mapper = spec_text.instantiate(MAPPERS.get(mapper.name), mapper)
         self._model: MappingModel = spec_text.instantiate(MAPPING_MODELS.get(model.name), model)

@@ -250,6 +250,11 @@ def test_unknown_names_are_told():
     assert codes(FakeFabrics(), replace(ASKED, mapping_model="silence")) == ["MCM-U003"]
 
 
+@pytest.mark.parametrize("option", ["mapper", "mapping_model"])
+def test_an_empty_name_is_no_choice_of_the_level(option: str):
+    assert codes(FakeFabrics(), replace(ASKED, **{option: ""})) == ["MCM-U001"]
+
+
 def test_chips_that_are_not_mapped_are_not_lowered():
     mapped = run(FakeFabrics())
     assert len(lowered(FakeFabrics(), CHIPS, WIRES_OF, mapped).chips) == 4
