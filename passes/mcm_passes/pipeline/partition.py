@@ -11,6 +11,7 @@ import onnx_ir as ir
 from mcm_compiler.components.capabilities import lacking
 from mcm_compiler.contracts.cost import NODE_COST
 from mcm_compiler.contracts.evaluation import BatchEvaluator
+from mcm_compiler.contracts.fabrics.target import MapsChips
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.levels import Level, load_level
 from mcm_compiler.contracts.partition import (
@@ -29,7 +30,7 @@ from mcm_compiler.contracts.replication import (
     REPLICATION,
     Replication,
 )
-from mcm_compiler.contracts.target import other_machine_of
+from mcm_compiler.contracts.target import Target, other_machine_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.graph.states import STATES
 from mcm_compiler.options import AUTO
@@ -147,7 +148,7 @@ class PartitionPass(Pass):
             )
             if options.chips is not None:
                 problem = with_chips(problem, options.chips)
-        _refuse_timeless(problem)
+        _refuse_timeless(problem, context.target)
         if (note := untyped_note(model.graph, plan)) is not None:
             context.report(note)
         if keep_states and STATES.present(model):
@@ -195,9 +196,12 @@ class PartitionPass(Pass):
         return solve_replicas(problem, chosen, solve_share, further)
 
 
-def _refuse_timeless(problem: PartitionProblem) -> None:
+def _refuse_timeless(problem: PartitionProblem, target: Target) -> None:
     """MCM-P002 where no period is longer than 0 s, so that there is no throughput to speak of."""
     units = problem.num_units
+    launch = ", or give the target a `launch_overhead_ns` above 0"
+    if isinstance(target, MapsChips):  # whose descriptions have no such key
+        launch = ""
     if units and not problem.compute_s.any() and not problem.tensor_bytes.any():
         raise CompileError(
             Diagnostic(
@@ -205,8 +209,7 @@ def _refuse_timeless(problem: PartitionProblem) -> None:
                 "the model's ops take no time on the target, and all tensors are empty, so that "
                 "no period is longer than 0 s",
                 at="all ops of the graph",
-                hint="compile a model whose tensors have elements, or give the target a "
-                "`launch_overhead_ns` above 0",
+                hint=f"compile a model whose tensors have elements{launch}",
             )
         )
 

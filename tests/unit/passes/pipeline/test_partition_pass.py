@@ -9,6 +9,8 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from mcm_compiler.api import run_passes
+from mcm_compiler.components.target_loading import load_target, package_from_text
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
 from mcm_compiler.contracts.cost import NODE_COST, NodeCost
 from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionPlan
@@ -147,6 +149,21 @@ def test_a_model_that_takes_no_time_is_refused(model, level, monkeypatch):
         run(model, "partition", level=level)
     assert [d.code for d in caught.value.diagnostics] == ["MCM-P002"]
     assert "take no time" in caught.value.diagnostics[0].message
+
+
+@pytest.mark.parametrize(("target", "launches"), [("fabric-12", False), ("mcm4", True)])
+def test_launches_are_proposed_only_where_a_description_has_them(target, launches):
+    head = '<ir_version: 10, opset_import: ["" : 20]>'
+    text = f"{head} g (float[0,4] x) => (float[0,4] y) {{ y = Exp(x) }}"
+    empty = ir.from_proto(onnx.parser.parse_model(text))
+    told = load_target(target).source_text
+    timeless = package_from_text(target, told.replace("_overhead_ns = 150", "_overhead_ns = 0"))
+    options = CompileOptions(passes="fuse,annotate_cost,partition", level=0)
+    with pytest.raises(CompileError) as caught:
+        run_passes(empty, timeless, options)
+    (fault,) = caught.value.diagnostics
+    assert fault.code == "MCM-P002"
+    assert ("launch_overhead_ns" in fault.hint) == launches
 
 
 def test_a_strategy_for_other_machines_is_refused_on_a_ring(model):
