@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from mcm_compiler.artifact import layout
 from mcm_compiler.contracts import zoo
 from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.page.folder_page import page_path
 
 SUFFIX = ".onnx"
 
@@ -20,8 +21,8 @@ class ListedModel:
 
     Attributes:
         model: its path as given, below the folder as given, or `zoo:NAME`.
-        folder: its output folder, relative to that of the batch; of no other model, and neither
-            above nor below that of another one.
+        folder: its output folder, relative to that of the batch; of no other model, neither above
+            nor below that of another one, and neither at nor below the page of another one.
     """
 
     model: str
@@ -111,8 +112,9 @@ def _plain(stem: str) -> str:
 def _distinct(models: Sequence[str], folders: Sequence[PurePosixPath]) -> tuple[PurePosixPath, ...]:
     """Folders of which none equals another or lies in it, also where case does not count.
 
-    Equal ones become the path of the model without its suffix; one that has another below it
-    gets the suffix back; what still clashes is numbered in order.
+    The page beside a folder counts as one: `net.html` of `net`. Equal ones become the path of the
+    model without its suffix; one that has another below it gets the suffix back; what still
+    clashes is numbered in order.
     """
     times = _counts(folders)
     named = [
@@ -121,17 +123,17 @@ def _distinct(models: Sequence[str], folders: Sequence[PurePosixPath]) -> tuple[
     ]
     parents = {_key(parent) for folder in named for parent in folder.parents}
     named = [
-        folder.with_name(folder.name + SUFFIX) if _key(folder) in parents else folder
+        folder if parents.isdisjoint(_keys(folder)) else folder.with_name(folder.name + SUFFIX)
         for folder in named
     ]
     taken = {_key(parent) for folder in named for parent in folder.parents}
     result: list[PurePosixPath] = []
     for folder in named:
         candidate, number = folder, 1
-        while _key(candidate) in taken:
+        while not taken.isdisjoint(_keys(candidate)):
             number += 1
             candidate = folder.with_name(f"{folder.name}-{number}")
-        taken.add(_key(candidate))
+        taken.update(_keys(candidate))
         result.append(candidate)
     return tuple(result)
 
@@ -150,6 +152,11 @@ def _counts(folders: Iterable[PurePosixPath]) -> dict[str, int]:
     for folder in folders:
         times[_key(folder)] = times.get(_key(folder), 0) + 1
     return times
+
+
+def _keys(folder: PurePosixPath) -> tuple[str, str]:
+    """Keys of a folder, and of the page beside it."""
+    return _key(folder), _key(PurePosixPath(page_path(Path(folder))))
 
 
 def _key(folder: PurePosixPath) -> str:

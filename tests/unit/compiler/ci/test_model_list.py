@@ -118,3 +118,14 @@ def test_the_output_of_a_single_model_is_not_mixed_with_many() -> None:
     with pytest.raises(CompileError) as caught:
         list_models(("m",), Path("out"))
     assert [d.code for d in caught.value.diagnostics] == ["MCM-U036"]
+
+
+def test_no_output_takes_the_place_of_the_page_of_another() -> None:
+    _touch("m/a.onnx", "m/a.html.onnx", "n/b.onnx", "n/B.HTML/c.onnx")
+    folders = _listed("m", "n")
+    assert folders == {
+        "m/a.html.onnx": "a.html",
+        "m/a.onnx": "a-2",
+        "n/b.onnx": "b.onnx",
+        "n/B.HTML/c.onnx": "B.HTML/c",
+    }
