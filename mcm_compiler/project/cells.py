@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.project.places import clashes, refuse_overlapping_folders
 from mcm_compiler.project.records import (
     DEFAULT_TARGETS,
     ExpectedFailure,
@@ -68,9 +69,11 @@ def cells_of(project: ProjectFile, known_target: Callable[[str], bool]) -> tuple
     Raises:
         CompileError: with all of MCM-B007 for patterns without models, MCM-B008 for cells that
             would lie in one folder, MCM-B009 for targets that do not exist, MCM-B010 for files
-            that do not.
+            that do not, MCM-B021 for folders that would take the place of something else of the
+            build.
     """
     reader = TableReader(project.description)
+    refuse_overlapping_folders(project, reader)
     cells: list[Cell] = []
     for selected in select_models(project, reader):
         for profile in selected.section.profiles:
@@ -84,6 +87,8 @@ def cells_of(project: ProjectFile, known_target: Callable[[str], bool]) -> tuple
     _refuse_foreign_expectations(project, reader)
     reader.finish()
     _refuse_shared_folders(cells)
+    if taken := clashes(project, cells):
+        raise CompileError(taken)
     return tuple(cells)
 
 

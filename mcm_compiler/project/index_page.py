@@ -20,6 +20,7 @@ from mcm_compiler.page.folder_page import page_path
 from mcm_compiler.page.html import page_bytes
 from mcm_compiler.project.cell_record import CellFigures
 from mcm_compiler.project.cells import Cell
+from mcm_compiler.project.places import INDEX
 from mcm_compiler.project.summary import (
     FIGURES,
     MAX_TOLD,
@@ -33,7 +34,7 @@ from mcm_compiler.text.bounded_json import UnreadableError
 from mcm_compiler.text.json_records import record_of
 from mcm_compiler.text.units import UNKNOWN, count_text, percent_text
 
-NAME = "index.html"
+NAME = INDEX
 """The file, in the folder of the output folders."""
 
 NAMED = 3

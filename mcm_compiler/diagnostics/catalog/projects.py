@@ -169,4 +169,15 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         example="dims = { bach = 1 }, where models have the dimension 'batch'",
         remedy="Correct the name, or leave the size out.",
     ),
+    CatalogEntry(
+        "MCM-B021",
+        "folders of a build that overlap",
+        "The cache and the folder of the output folders are one, or one lies in the other, so\n"
+        "that a build would remove as an old entry, or replace, what belongs to the other. Or the\n"
+        "output folder of a cell has the name of a file that the build writes beside it: of the\n"
+        "page of another cell, or of index.html. Nothing is built. A cache may lie in the folder\n"
+        "of the output folders where its name begins with a dot.",
+        example='output = "build" and cache = "build/cache"',
+        remedy="Name folders that are apart, or give the model another 'name'.",
+    ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -137,6 +138,58 @@ def test_a_cell_within_another_one(tmp_path, files) -> None:
     )
     assert [code for code, _ in found] == ["MCM-B008"]
     assert "would both lie in 'a/mcm36'" in found[0][1]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('cache = "build/mcmc"', ":1: 'cache': the cache 'build/mcmc' is the folder of the output"),
+        ('output = "./.mcmc-cache/"', ":1: 'output': the cache '.mcmc-cache' is the folder of"),
+        (
+            'cache = "."',
+            ":1: 'cache': the cache '.' holds the folder of the output folders, 'build",
+        ),
+        ('[defaults]\noutput = "b"\ncache = "b/c/.d"', ":3: 'defaults.cache': the cache 'b/c/.d'"),
+        ('output = "b"\ncache = "link/c"', ":2: 'cache': the cache 'link/c' lies among the output"),
+    ],
+)
+def test_folders_that_overlap(tmp_path, files, text: str, told: str) -> None:
+    files("a.onnx")
+    (tmp_path / "link").symlink_to("b")
+    ((code, found),) = faults(tmp_path, f'{text}\n[[models]]\nfiles = "a.onnx"\n')
+    assert code == "MCM-B021"
+    assert told in found
+
+
+def test_a_cache_apart_from_cells(tmp_path, files) -> None:
+    files("a.onnx", ".keep.onnx")
+    models = '[[models]]\nfiles = ["a.onnx", ".keep.onnx"]\n'
+    assert len(cells(tmp_path, f'output = "."\n{models}')) == 2
+    ((code, told),) = faults(tmp_path, f'output = "."\ncache = ".keep"\n{models}')
+    assert code == "MCM-B021"
+    assert "'.keep/mcm36', would take the place of the cache, '.keep'" in told
+
+
+@pytest.mark.parametrize(
+    ("targets", "name", "told"),
+    [
+        ("mcm4", "Index.html", "'Index.html/mcm4', would take the place of the index"),
+        ("mcm4", "a/mcm4.HTML", "'a/mcm4.HTML/mcm4', would take the place of the page of 'a/mcm4'"),
+        ("mcm4", "a/mcm4.html/b", "'a/mcm4.html/b/mcm4', would take the place of the page of 'a/m"),
+        (["mcm4", "mcm4.html.toml"], "b", "'a/mcm4.html', would take the place of the page of"),
+    ],
+)
+def test_a_cell_with_the_name_of_a_page(
+    tmp_path, files, targets: str | list[str], name: str, told: str
+) -> None:
+    files("a.onnx", "b.onnx", "mcm4.html.toml")
+    found = faults(
+        tmp_path,
+        f'targets = {json.dumps(targets)}\n[[models]]\nfiles = "a.onnx"\n'
+        f'[[models]]\nfiles = "b.onnx"\nname = "{name}"\n',
+    )
+    assert {code for code, _ in found} == {"MCM-B021"}
+    assert told in found[0][1]
 
 
 def test_only_some_cells(tmp_path, files) -> None:
