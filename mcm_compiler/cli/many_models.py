@@ -17,7 +17,11 @@ from mcm_compiler.ci.model_list import list_models
 from mcm_compiler.cli.compile_options import progress_line
 from mcm_compiler.cli.failures import show_diagnostics
 from mcm_compiler.cli.guard import Guard
-from mcm_compiler.cli.output_files import refuse_existing, refuse_inside_output
+from mcm_compiler.cli.output_files import (
+    refuse_existing,
+    refuse_inside_output,
+    refuse_same_file,
+)
 from mcm_compiler.cli.parameters import load_plugins
 from mcm_compiler.cli.show import show_json, terminal_width
 from mcm_compiler.page.folder_page import page_path
@@ -46,6 +50,7 @@ def compile_many(
     Raises:
         CompileError: MCM-U005, MCM-U030, MCM-U034 and MCM-U036 before anything is compiled,
             MCM-A002 for a JUnit file that cannot be written, MCM-U054 for one in an output folder.
+        click.UsageError: for one in the place of a page.
     """
     # Reads models; a build that has all in its cache shows its lines without.
     from mcm_compiler.ci.sizes_of_models import options_of_each
@@ -57,7 +62,9 @@ def compile_many(
             refuse_inside_output(guard.junit, output / model.folder)
     if settings.html:
         for model in listed:
-            refuse_existing(page_path(output / model.folder), settings.force)
+            page = page_path(output / model.folder)
+            refuse_same_file({"--html": page, "--junit": guard.junit})
+            refuse_existing(page, settings.force)
     # A new output folder may replace its own baseline.
     before = [guard.before(model.folder) for model in listed]
     options = options_of_each([model.model for model in listed], settings.options)

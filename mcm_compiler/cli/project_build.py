@@ -20,7 +20,11 @@ from mcm_compiler.ci.sarif import Finding, place_in_file, sarif_log
 from mcm_compiler.cli.compile_options import progress_line
 from mcm_compiler.cli.failures import diagnosed, show_diagnostics
 from mcm_compiler.cli.many_models import NAME_WIDTH, outcome_line, prepare_process
-from mcm_compiler.cli.output_files import diagnosed_writes, write_with_parents
+from mcm_compiler.cli.output_files import (
+    diagnosed_writes,
+    refuse_inside_output,
+    write_with_parents,
+)
 from mcm_compiler.cli.show import show_json
 from mcm_compiler.contracts import zoo
 from mcm_compiler.diagnostics import Diagnostic
@@ -29,6 +33,7 @@ from mcm_compiler.processes.whole_files import appended_file, refuse_irregular
 from mcm_compiler.project.build import BuildOptions, build
 from mcm_compiler.project.cell_record import to_data
 from mcm_compiler.project.cells import Cell
+from mcm_compiler.project.places import INDEX
 from mcm_compiler.project.records import ProjectFile
 from mcm_compiler.project.summary import counts_text, summary_markdown
 from mcm_compiler.project.unused_sizes import unused_sizes
@@ -63,15 +68,32 @@ class BuildReports:
     sources: Path
     indexed: tuple[Cell, ...] = ()
 
-    def refuse_irregular(self) -> None:
+    def refuse_taken(self, output: Path, cells: Sequence[Cell]) -> None:
         """Stops before anything is built.
 
+        Args:
+            output: the folder of the output folders.
+            cells: that are built.
+
         Raises:
-            CompileError: MCM-U050 if a file would take the place of something that is no file.
+            CompileError: MCM-U050 if a file would take the place of something that is no file,
+                MCM-U054 if it would lie in an output folder.
+            click.UsageError: if it would take the place of a page.
         """
-        for path in (self.junit, self.sarif, self.summary):
-            if path is not None:
-                refuse_irregular(path)
+        pages = [page_path(output / cell.folder) for cell in self.indexed]
+        if self.indexed:
+            pages.append(output / INDEX)
+        taken = {os.path.realpath(page) for page in pages}
+        files = {"--junit": self.junit, "--sarif": self.sarif, "--summary": self.summary}
+        for option, path in files.items():
+            if path is None:
+                continue
+            refuse_irregular(path)
+            if os.path.realpath(path) in taken:
+                raise click.UsageError(f"--html and {option} name one file")
+            refuse_inside_output(path)
+            for cell in cells:
+                refuse_inside_output(path, output / cell.folder)
 
     def write_index(self, project: ProjectFile, outcomes: Sequence[CellOutcome]) -> None:
         """Writes the index of the pages.
@@ -168,9 +190,10 @@ def run_build(
 
     Raises:
         CompileError: as `build`, and for files that cannot be written.
+        click.UsageError: as `BuildReports.refuse_taken`.
     """
     start = time.perf_counter()
-    reports.refuse_irregular()
+    reports.refuse_taken(Path(project.output), cells)
     width = min(max((len(printable(cell.title)) for cell in cells), default=0), NAME_WIDTH)
     as_text = reports.output_format != "json"
     outcomes: list[CellOutcome] = []

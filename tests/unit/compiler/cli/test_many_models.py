@@ -126,6 +126,13 @@ def test_a_junit_file_that_cannot_be_written() -> None:
     assert "error[MCM-A002]" in result.stderr
 
 
+def test_a_junit_file_in_the_place_of_a_page() -> None:
+    result = _invoke("m", "-o", "out", "--html", "--junit", "out/odd.html")
+    assert result.exit_code == 2
+    assert "--html and --junit name one file" in result.stderr
+    assert not Path("out").exists()
+
+
 def test_a_baseline_for_each() -> None:
     for name, rate in (("a", 9000.0), ("b", 8000.0), ("c", 7000.0)):
         _baseline(f"old/{name}", rate)

@@ -171,6 +171,17 @@ def test_the_index_keeps_cells_that_are_not_built() -> None:
     assert '<a href="b/mcm4.html">b/mcm4</a></td><td>not built this time</td>' in text
 
 
+@pytest.mark.parametrize("option", ["--junit", "--sarif", "--summary"])
+def test_files_for_ci_take_no_place_of_the_build(option: str) -> None:
+    write_network(Path("models/a.onnx"))
+    write(PROJECT)
+    for page in ("build/mcmc/index.html", "build/mcmc/a/mcm4.html"):
+        told = build("--html", option, page, code=2).stderr
+        assert f"--html and {option} name one file" in told
+    assert "error[MCM-U054]" in build(option, "build/mcmc/a/mcm4/deep/x", code=1).stderr
+    assert not Path("build").exists()
+
+
 def test_a_page_that_cannot_be_written_fails_its_cell() -> None:
     write_network(Path("models/a.onnx"))
     write(PROJECT)
