@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -9,13 +10,19 @@ from msgspec import structs
 
 from mcm_compiler.ci.comparison import Comparison
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
-from mcm_compiler.project.cell_record import CellFigures, CellRecord
+from mcm_compiler.project.cell_record import CellFigures, CellRecord, StoredDiagnostic
 from mcm_compiler.project.cells import Cell
 from mcm_compiler.results.strictness import UNPROVEN_EXIT, only_unproven
 from mcm_compiler.text.units import percent_text, rate_text, seconds_text
 
 _OF_SIZES = ("MCM-U004", "MCM-U005", "MCM-I030", "MCM-I031")
 """Codes of sizes and options that are missing, unknown, or contradict the model."""
+
+_OF_OPTIONS = ("option ", "--")
+"""How the place of an option of the compile begins."""
+
+_LIMIT = re.compile(r"(?:--max-latency|\bmax_latency(?:_s)?)\b")
+"""The option of the compile that a project calls latency_limit: its max_latency is a threshold."""
 
 
 @dataclass(frozen=True)
@@ -81,14 +88,21 @@ def judged(
 
 
 def _placed(cell: Cell, record: CellRecord) -> CellRecord:
-    """The record with the place in the project file of what that decides."""
-    found = tuple(
-        structs.replace(told, at=f"{told.at}, {cell.place}" if told.at else cell.place)
-        if told.code in _OF_SIZES
-        else told
-        for told in record.found
+    """The record with the place in the project file, and the name there, of what that decides."""
+    return structs.replace(record, found=tuple(_of_the_cell(cell, told) for told in record.found))
+
+
+def _of_the_cell(cell: Cell, told: StoredDiagnostic) -> StoredDiagnostic:
+    at = told.at or ""
+    if told.code not in _OF_SIZES and not at.startswith(_OF_OPTIONS):
+        return told
+    named = _LIMIT.sub("latency_limit", at)
+    return structs.replace(
+        told,
+        message=_LIMIT.sub("latency_limit", told.message),
+        at=f"{named}, {cell.place}" if named else cell.place,
+        hint=_LIMIT.sub("latency_limit", told.hint) if told.hint else told.hint,
     )
-    return structs.replace(record, found=found)
 
 
 def exit_code(outcomes: Sequence[CellOutcome]) -> int:

@@ -133,7 +133,7 @@ def objective_faults(kind: str, max_latency_s: float | None, throughput: float |
         faults.append(f"throughput is {throughput}, not a positive number of inferences per second")
     if max_latency_s is not None and kind in KINDS and kind != "period":
         faults.append(
-            f"max_latency is a limit on placements with the least period, and the objective is "
+            f"max_latency_s is a limit on placements with the least period, and the objective is "
             f"'{kind}'"
         )
     if kind == "chips" and throughput is None:

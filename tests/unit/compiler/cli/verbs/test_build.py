@@ -223,6 +223,21 @@ def test_thresholds_fail_with_numbers_and_without_a_new_compile() -> None:
     assert place["region"]["startLine"] == 5
 
 
+def test_faults_of_options_name_the_keys_of_the_project() -> None:
+    write_network(Path("models/a.onnx"))
+    write(PROJECT + 'max_latency = "1 h"\nlatency_limit = "1 ns"\n')
+    (cell,) = cells(code=1)
+    assert codes(cell) == ["MCM-P062"]
+    assert cell["diagnostics"][0]["at"] == "option latency_limit, mcmc.toml:5: 'models'"
+    write(PROJECT + 'latency_limit = "5 ms"\nobjective = "latency"\n')
+    (cell,) = cells(code=1)
+    (told,) = cell["diagnostics"]
+    assert told["message"].startswith("latency_limit is a limit on placements")
+    write(PROJECT + "chips = 99\n")
+    (cell,) = cells(code=1)
+    assert cell["diagnostics"][0]["at"] == "option chips, mcmc.toml:5: 'models'"
+
+
 def test_expected_failures() -> None:
     Path("models").mkdir()
     Path("models/a.onnx").write_bytes(b"no model")
