@@ -347,7 +347,7 @@ def _run(
 
 
 def _with_states(model: ir.Model, options: CompileOptions) -> list[Diagnostic]:
-    """Sets `STATES` where the model has any; returns notes.
+    """Sets `STATES` where the model has any; returns notes, and MCM-P059 where none is asked for.
 
     Raises:
         CompileError: MCM-P050 and MCM-P051 for states of the user that cannot be.
@@ -358,6 +358,14 @@ def _with_states(model: ir.Model, options: CompileOptions) -> list[Diagnostic]:
         raise CompileError(told)
     if pairs:
         STATES.set(model, States(pairs, options.sequences or 1))
+    elif options.sequences is not None:
+        message = (
+            f"room for {options.sequences} sequences is asked for, and the model has no states"
+        )
+        hint = "name states with --state, or leave --sequences out"
+        told.append(
+            Diagnostic("MCM-P059", message, "option sequences", hint, severity=Severity.WARNING)
+        )
     return told
 
 

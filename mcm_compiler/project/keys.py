@@ -77,7 +77,7 @@ _OPTIONS = (
     Key("budget", values.duration(), "time limit, as `--budget`", "budget_s"),
     Key("inferences", values.whole(1, 100_000), "as `--inferences`", "inferences"),
     Key("verify_seeds", _COUNT, "as `--verify-seeds`", "verify_seeds"),
-    Key("sequences", _COUNT, "of inferences whose states have room", "sequences"),
+    Key("sequences", _COUNT, "of sequences whose states have room", "sequences"),
     Key("test_data", values.flag(), "as `--test-data`", "test_data"),
     Key("sensitivities", values.flag(), "as `--sensitivities`", "sensitivities"),
 )

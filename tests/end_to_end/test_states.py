@@ -227,6 +227,16 @@ def test_states_are_given_up_where_nothing_fits_with_them():
     assert fewer.program.sequences == 2
 
 
+@pytest.mark.parametrize("state", [None, ()])
+def test_sequences_of_a_model_without_states_are_told(state):
+    model = parse("m (float[600] x) => (float[600] y) { y = Relu (x) }")
+    asked = CompileOptions(passes="fuse", sequences=7, state=state)
+    result = compile_model(model if state is None else parse(BUFFERS), "mcm4", asked)
+    (told,) = result.diagnostics
+    assert (told.code, told.at, str(told.severity)) == ("MCM-P059", "option sequences", "warning")
+    assert "room for 7 sequences is asked for" in told.message
+
+
 @pytest.mark.parametrize(
     ("asked", "code"), [((("past_0", "y"),), "MCM-P050"), ((("past_0", "odd"),), "MCM-P051")]
 )

@@ -307,4 +307,13 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         example="a Softmax along its only axis of 40,000,000 elements",
         remedy="Choose chips with more memory, or a smaller batch or sequence.",
     ),
+    CatalogEntry(
+        "MCM-P059",
+        "sequences of a model without states",
+        "A number of sequences is asked for whose states the chips are to have room for, and the\n"
+        "model has no states: no pairs of an input and an output go by the customary names of\n"
+        "caches, and none are named. A warning: the number changes nothing.",
+        example="--sequences 8 for a network that classifies pictures",
+        remedy="Name the states with --state past=present, or leave --sequences out.",
+    ),
 )
