@@ -196,6 +196,49 @@ def test_the_cost_objective_divides_attention_as_megatron_does():
         assert of_layer == {"attn.c_attn": 1, "attn.c_proj": 0, "mlp.c_fc": 1, "mlp.c_proj": 0}
 
 
+def test_nothing_is_divided_over_one_device():
+    for degrees in ((), ("--operator", 1)):
+        asked = ("parallelize", MODEL, "--target", "mcm4", *degrees, *EXACT)
+        result = mcmc(*asked, "--shard", "*/c_fc=1")
+        assert result.exit_code == 1
+        assert "error[MCM-S025]" in result.stderr
+        assert "at: --shard '*/c_fc=1'" in result.stderr
+        assert "error[MCM-S024]" in mcmc(*asked, "--shard", "*/nonsense=-1").stderr
+        assert "error[MCM-S023]" in mcmc(*asked, "--shard", "nonsense").stderr
+        assert mcmc(*asked, "--shard", "*/c_fc=-1").exit_code == 0
+    asked = ("parallelize", MODEL, "--target", "config-a", "--operator", 1, *EXACT)
+    assert "error[MCM-S025]" in mcmc(*asked, "--shard", "*/c_fc=1").stderr
+
+
+def test_what_is_to_be_divided_is_divided_on_a_cluster():
+    """Without the option the fastest way divides nothing."""
+    model = f"{MODEL}{{batch=64}}"
+    asked = ("parallelize", model, "--target", "config-a", "--training", *EXACT, "--format", "json")
+    free = json.loads(mcmc(*asked).stdout)
+    assert free["degrees"]["operator"] == 1
+    result = mcmc(*asked, "--shard", "transformer.h.0.mlp.c_fc.weight=1")
+    assert result.exit_code == 0, result.output
+    data = json.loads(result.stdout)
+    assert data["degrees"]["operator"] > 1
+    assert data["variables"]["transformer.h.0.mlp.c_fc.weight"]["dim"] == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "others"),
+    [
+        ("--plan", ("--shard", "x=1")),
+        ("--plan", ("--operator", "2")),
+        ("--plan", ("--training",)),
+        ("--why", ("--stages", "2")),
+        ("--why", ("--output", "p.json")),
+    ],
+)
+def test_options_without_effect_are_refused(option, others):
+    result = mcmc("parallelize", MODEL, option, "x", *others)
+    assert result.exit_code == 2
+    assert f"{option} takes no {others[0]}" in result.stderr
+
+
 def test_mcm_s063_why_of_what_is_not_there():
     result = mcmc("parallelize", MODEL, "--why", "nothing.0")
     assert result.exit_code == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -181,8 +182,14 @@ def command(
     from mcm_compiler.options import CompileOptions
     from mcm_compiler.registry import PLANNERS
 
+    files = {"--output": output, "--annotated": annotated, "--sharded": sharded}
+    asked = {"--data": data, "--stages": stages, "--shard": shards or None}
+    if why:
+        _refuse_beside("--why", {**files, **asked})
+    elif given is not None:
+        _refuse_beside("--plan", {**asked, "--operator": operator, "--training": training or None})
     load_plugins(plugin)
-    refuse_same_file({"--output": output, "--annotated": annotated, "--sharded": sharded})
+    refuse_same_file(files)
     if output is not None:
         refuse_existing(output, force)
     for path in (annotated, sharded):
@@ -219,6 +226,21 @@ def command(
     _write(made, imported, result, output, annotated, sharded)
     _show(result, output_format)
     show_diagnostics([*notes, *result.diagnostics, *(note for _, note in old)])
+
+
+def _refuse_beside(option: str, others: Mapping[str, object]) -> None:
+    """Refuses options that another one would leave without effect.
+
+    Args:
+        option: that is given.
+        others: values of those that it takes not; None for what is not given.
+
+    Raises:
+        click.UsageError: if one of them is.
+    """
+    given = next((name for name, value in others.items() if value is not None), None)
+    if given is not None:
+        raise click.UsageError(f"{option} takes no {given}")
 
 
 def _old_options(
