@@ -9,6 +9,7 @@ from pathlib import Path
 from mcm_compiler.contracts import zoo
 from mcm_compiler.contracts.zoo import build_zoo_model
 from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.graph.dimension_formulas import names_in
 from mcm_compiler.graph.dimensions import check_known, free_inputs, sizes_of
 from mcm_compiler.ir.reading.importer import parse_file
 from mcm_compiler.options import CompileOptions
@@ -20,7 +21,7 @@ class InputNames:
 
     Attributes:
         inputs: names of a model's inputs.
-        dimensions: names of their symbolic dimensions.
+        dimensions: names of their symbolic dimensions, and those that these are made of.
     """
 
     inputs: frozenset[str]
@@ -82,4 +83,5 @@ def _input_names(model: str) -> InputNames | None:
     except CompileError:
         return None
     symbols = {size for shape in sizes.values() for size in shape if isinstance(size, str)}
-    return InputNames(frozenset(sizes), frozenset(symbols - {""}))
+    names = frozenset(name for symbol in symbols for name in names_in(symbol))
+    return InputNames(frozenset(sizes), names)

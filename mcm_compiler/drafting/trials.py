@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections import deque
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.drafting.solution import Found, Solution
 from mcm_compiler.drafting.symbols import OpenModel, Symbol, contradiction
+from mcm_compiler.graph.dimension_formulas import formula_of
 from mcm_compiler.graph.usual_sizes import BATCH, usual_size
 from mcm_compiler.ir.reading.importer import import_onnx
 from mcm_compiler.ir.shapes.shapes_by_run import observe
@@ -65,7 +67,21 @@ def guessed(opened: OpenModel, solution: Solution) -> dict[str, Found]:
             sizes[key] = Found(least.size, f"at least so many are {least.reason}", guessed=True)
         else:
             sizes[key] = Found(size, "a guess", guessed=True)
-    return sizes
+    return following(opened, sizes)
+
+
+def following(opened: OpenModel, sizes: Mapping[str, Found]) -> dict[str, Found]:
+    """Sizes of all symbols, in which those follow from others that are made of them by name."""
+    given = {symbol.name: sizes[key].size for key, symbol in opened.symbols.items()}
+    found = dict(sizes)
+    for key, symbol in opened.symbols.items():
+        formula = formula_of(symbol.name)
+        if formula is None or not formula.names <= given.keys():
+            continue
+        with contextlib.suppress(ZeroDivisionError):
+            if (size := formula.value(given)) >= 0:
+                found[key] = Found(size, f"it is {quote(symbol.name)}")
+    return found
 
 
 def tried(path: Path, opened: OpenModel, solution: Solution) -> dict[str, Found]:
@@ -86,16 +102,18 @@ def tried(path: Path, opened: OpenModel, solution: Solution) -> dict[str, Found]
     search = _Search(path, opened)
     waiting = deque([(sizes, 0)])
     while waiting and not search.is_over(MAX_RUNS // 2, MAX_TRIED // 2):
-        candidate, depth = waiting.popleft()
+        hinted_at, depth = waiting.popleft()
+        candidate = following(opened, hinted_at)
         reason = search.fault(candidate)
         if reason is None:
             return candidate
         if depth < MAX_DEPTH:
             hinted = _hinted(solution, sizes, candidate, open_keys, reason)
             waiting += [(other, depth + 1) for other in hinted]
-    for candidate in _candidates(opened, solution, sizes, open_keys):
+    for others in _candidates(opened, solution, sizes, open_keys):
         if search.is_over(MAX_RUNS, MAX_TRIED):
             break
+        candidate = following(opened, others)
         if search.fault(candidate) is None:
             return candidate
     told = f"a guess, {NOT_SEEN}: {search.first_reason}"
@@ -173,16 +191,21 @@ def run_fault(path: Path, opened: OpenModel, sizes: Mapping[str, int]) -> str | 
 def arguments(
     opened: OpenModel, sizes: Mapping[str, int]
 ) -> tuple[dict[str, int], dict[str, tuple[int, ...]]]:
-    """Sizes as a compile takes them: of names, and whole shapes where a dimension has none."""
+    """Sizes as a compile takes them: of names, and whole shapes where a dimension has none.
+
+    What a compile makes of other names by itself is left out.
+    """
     shapes = {
         name: tuple(sizes[size] if isinstance(size, str) else size or 0 for size in shape)
         for name, shape in opened.shapes.items()
         if shape is not None and any(_nameless(opened, size) for size in shape)
     }
+    names = {symbol.name for symbol in opened.symbols.values()}
     dims = {
         symbol.name: sizes[key]
         for key, symbol in opened.symbols.items()
         if symbol.name and any(name not in shapes for name, _ in symbol.places)
+        if (formula := formula_of(symbol.name)) is None or not formula.names <= names
     }
     return dims, shapes
 

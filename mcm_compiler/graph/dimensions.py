@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.graph.dimension_formulas import formula_of, names_in
 from mcm_compiler.graph.usual_sizes import usual_shape, usual_size
 
 
@@ -16,6 +17,9 @@ def bind_dimensions(
     model: ir.Model, dims: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]
 ) -> dict[str, int]:
     """Sets the shapes of graph inputs in place.
+
+    A dimension whose name is a formula of others, such as `2*batch`, has the size that follows from
+    theirs.
 
     Args:
         model: the model; initializers among its inputs (IR version 3) are left alone.
@@ -27,32 +31,35 @@ def bind_dimensions(
 
     Raises:
         CompileError: MCM-U005 for a dimension or input that the model does not have, MCM-I030 for
-            dimensions left open, MCM-I031 for a shape that contradicts the model.
+            dimensions left open, MCM-I031 for a shape or a size that contradicts the model.
     """
     inputs = free_inputs(model)
     faults: list[Diagnostic] = []
     bound = dict(dims)
     by_name = {v.name or "": v for v in inputs}
+    symbols = dict.fromkeys(symbol for v in inputs for symbol in _symbols(v))
     for name, shape in shapes.items():
         if name not in by_name:
             lack = f"the model has no input {quote(name)}; it has"
             faults.append(_unknown(lack, name, list(by_name), "--shape"))
         else:
             faults += _apply_shape(by_name[name], shape, bound)
-    used: set[str] = set()
+    faults += _follow(symbols, bound)
+    used = {name for symbol in symbols for name in names_in(symbol) if name in bound}
     open_dims: dict[str, list[str]] = {}
     for value in inputs:
-        applied, left = _bind_value(value, bound)
-        used |= applied
-        for symbol in left:
-            open_dims.setdefault(symbol, []).append(value.name or "")
-    known = sorted({*used, *open_dims} - {""})
+        for symbol in _bind_value(value, bound):
+            formula = formula_of(symbol)
+            # What no size follows for is told already.
+            if formula is None or not formula.names <= bound.keys():
+                open_dims.setdefault(symbol, []).append(value.name or "")
+    known = sorted({*used, *open_dims, *(n for s in open_dims for n in names_in(s))} - {""})
     given = [name for name in dims if name not in used]
     faults += [
         _unknown(f"the model has no dimension {quote(name)}; it has", name, known, "--dim")
         for name in given
     ]
-    faults += _left_open(open_dims, by_name)
+    faults += _left_open(open_dims, by_name, bound)
     if faults:
         raise CompileError(faults)
     return {symbol: bound[symbol] for symbol in sorted(used)}
@@ -63,18 +70,46 @@ def free_inputs(model: ir.Model) -> list[ir.Value]:
     return [v for v in model.graph.inputs if (v.name or "") not in model.graph.initializers]
 
 
-def _bind_value(value: ir.Value, bound: Mapping[str, int]) -> tuple[set[str], list[str]]:
+def _symbols(value: ir.Value) -> list[str]:
+    """Names of the open dimensions of an input."""
+    dims = value.shape or ()
+    return [str(dim.value) for dim in dims if isinstance(dim, ir.SymbolicDim) and dim.value]
+
+
+def _follow(symbols: Iterable[str], bound: dict[str, int]) -> list[Diagnostic]:
+    """Adds sizes that follow from others to `bound`; tells those that contradict the ones there."""
+    faults: list[Diagnostic] = []
+    for symbol in symbols:
+        formula = formula_of(symbol)
+        if formula is None or not formula.names <= bound.keys():
+            continue
+        with_sizes = ", ".join(f"{quote(name)} = {bound[name]}" for name in sorted(formula.names))
+        try:
+            size = formula.value(bound)
+        except ZeroDivisionError:
+            size = -1
+        if size < 0:
+            message = f"no size follows for {quote(symbol)} from {with_sizes}"
+        elif bound.setdefault(symbol, size) != size:
+            message = f"the size of {quote(symbol)} is {bound[symbol]}, and {size} for {with_sizes}"
+        else:
+            continue
+        hint = "give sizes that fit together; what is made of others need not be given"
+        faults.append(Diagnostic("MCM-I031", message, f"dimension {quote(symbol)}", hint))
+    return faults
+
+
+def _bind_value(value: ir.Value, bound: Mapping[str, int]) -> list[str]:
     """Sets the bound dimensions of an input in place.
 
     Returns:
-        The symbols that were bound, and those left open, once for each dimension; "" stands for a
-        dimension without a name, and for a whole shape.
+        The symbols that are left open, once for each dimension; "" stands for a dimension without a
+        name, and for a whole shape.
     """
     # Elements of a sequence differ in size; an optional may be absent.
     needed = isinstance(value.type, ir.TensorType)
     if value.shape is None:
-        return set(), [""] if needed else []
-    used: set[str] = set()
+        return [""] if needed else []
     left: list[str] = []
     sizes = list(value.shape)
     for axis, dim in enumerate(sizes):
@@ -83,11 +118,10 @@ def _bind_value(value: ir.Value, bound: Mapping[str, int]) -> tuple[set[str], li
         symbol = str(dim.value or "") if isinstance(dim, ir.SymbolicDim) else ""
         if symbol in bound:
             sizes[axis] = bound[symbol]
-            used.add(symbol)
         elif needed:
             left.append(symbol)
     value.shape = ir.Shape(sizes)
-    return used, left
+    return left
 
 
 def sizes_of(value: ir.Value) -> tuple[int | str, ...] | None:
@@ -107,13 +141,16 @@ def _size_or_symbol(dim: int | ir.SymbolicDim) -> int | str:
 
 
 def _left_open(
-    open_dims: Mapping[str, Sequence[str]], inputs: Mapping[str, ir.Value]
+    open_dims: Mapping[str, Sequence[str]],
+    inputs: Mapping[str, ir.Value],
+    bound: Mapping[str, int],
 ) -> list[Diagnostic]:
     """MCM-I030 for each symbol; the last one's hint is a line that gives all of them a size.
 
     Args:
         open_dims: names of the inputs that have each symbol; "" for dimensions without a name.
         inputs: by their names.
+        bound: sizes that are known.
     """
     faults: list[Diagnostic] = []
     for number, (symbol, names) in enumerate(open_dims.items(), start=1):
@@ -124,28 +161,36 @@ def _left_open(
                 "MCM-I030",
                 f"{what} has no size",
                 at=f"input {', '.join(dict.fromkeys(map(quote, names)))}",
-                hint=_options_for(open_dims, inputs) if last else None,
+                hint=_options_for(open_dims, inputs, bound) if last else None,
             )
         )
     return faults
 
 
-def _options_for(open_dims: Mapping[str, Sequence[str]], inputs: Mapping[str, ir.Value]) -> str:
+def _options_for(
+    open_dims: Mapping[str, Sequence[str]],
+    inputs: Mapping[str, ir.Value],
+    bound: Mapping[str, int],
+) -> str:
     """`give sizes, such as --dim batch=1 --dim seq=128`, which can be copied as it is."""
     unnamed = dict.fromkeys(open_dims.get("", ()))
-    options: list[str] = []
-    usual: dict[str, int] = {}
+    options: dict[str, None] = {}
+    usual = dict(bound)
     for symbol, names in open_dims.items():
         sizes = sizes_of(inputs[names[0]]) or ()
         axis = sizes.index(symbol) if symbol in sizes else 0
-        usual[symbol] = usual_size(symbol, axis, len(sizes))
-        # A dimension of inputs that get their whole shape is given by that.
-        if symbol and not unnamed.keys() >= set(names):
-            options.append(shlex.join(["--dim", f"{symbol}={usual[symbol]}"]))
+        formula = formula_of(symbol)
+        asked = [symbol] if formula is None else sorted(formula.names - bound.keys())
+        for name in asked:
+            usual.setdefault(name, usual_size(name, axis, len(sizes)))
+            # A dimension of inputs that get their whole shape is given by that.
+            if name and not unnamed.keys() >= set(names):
+                options[shlex.join(["--dim", f"{name}={usual[name]}"])] = None
+    _follow(open_dims, usual)
     for name in unnamed:
         sizes = sizes_of(inputs[name])
         shape = ",".join(map(str, usual_shape(sizes, usual))) if sizes is not None else "N,..."
-        options.append(shlex.join(["--shape", f"{name}={shape}"]))
+        options[shlex.join(["--shape", f"{name}={shape}"])] = None
     return f"give sizes, such as {' '.join(options)}"
 
 

@@ -29,6 +29,7 @@ from mcm_compiler.ci.figures import Figures
 from mcm_compiler.contracts import zoo
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.diagnostics.of_the_moment import is_of_the_moment
+from mcm_compiler.graph.dimension_formulas import names_in
 from mcm_compiler.processes.crash_journal import CrashJournal
 from mcm_compiler.processes.whole_files import write_whole
 from mcm_compiler.project.cache import BuildCache
@@ -254,7 +255,7 @@ def _arrays_of(inputs: str) -> frozenset[str]:
 
 
 def _symbols(model: str) -> Mapping[str, frozenset[str]] | None:
-    """Names of the symbolic dimensions of each input of a model; None if it cannot be read."""
+    """Names that give the open dimensions of each input a size; None if a model cannot be read."""
     if model.startswith(zoo.PREFIX):
         return _symbols_of_zoo(model.removeprefix(zoo.PREFIX))
     try:
@@ -274,7 +275,7 @@ def _symbols_of_zoo(spec: str) -> Mapping[str, frozenset[str]] | None:
     except CompileError:
         return None  # the compile tells why
     return {
-        value.name or "": frozenset(
+        value.name or "": _names(
             str(dim.value) for dim in value.shape or () if isinstance(dim, ir.SymbolicDim)
         )
         for value in inputs
@@ -294,9 +295,13 @@ def _symbols_of_file(
     except (DecodeError, ValueError):
         return None
     return {
-        value.name: frozenset(dim.dim_param for dim in value.type.tensor_type.shape.dim) - {""}
+        value.name: _names(dim.dim_param for dim in value.type.tensor_type.shape.dim)
         for value in proto.graph.input
     }
+
+
+def _names(symbols: Iterable[str]) -> frozenset[str]:
+    return frozenset(name for symbol in symbols for name in names_in(symbol))
 
 
 def _checked(

@@ -227,9 +227,12 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "MCM-I031",
         "shape contradicts the model",
         "A shape given with --shape has another rank than the input, or another size in a\n"
-        "dimension that the model fixes.",
+        "dimension that the model fixes. Or sizes do not fit together: a dimension whose name is\n"
+        "a formula of others, such as 2*batch or past + sequence, has the size that follows from\n"
+        "theirs, and another one is given for it, or none follows.",
         example="`--shape x=1,64` where the model says [1, 128]",
-        remedy="Give the sizes that the model fixes, or export it with dynamic axes.",
+        remedy="Give the sizes that the model fixes, or export it with dynamic axes. Leave out\n"
+        "sizes that follow from others.",
     ),
     CatalogEntry(
         "MCM-I032",

@@ -45,6 +45,13 @@ def test_each_model_takes_the_sizes_that_it_has_a_use_for(models):
     assert all(o.seed == 7 for o in found)
 
 
+def test_a_dimension_may_be_made_of_others(models, tmp_path):
+    made = write(tmp_path / "made.onnx", ["2*batch", "past + new"])
+    options = CompileOptions(dims={"batch": 1, "past": 3, "new": 1, "seq": 8})
+    *_, found = options_of_each([*models, made], options)
+    assert found.dims == {"batch": 1, "past": 3, "new": 1}
+
+
 def test_a_name_that_none_has_is_an_error_before_anything_is_compiled(models, tmp_path):
     with pytest.raises(CompileError) as refused:
         options_of_each(models, CompileOptions(dims={"bacth": 1}, shapes={"w": (1,)}))

@@ -111,6 +111,16 @@ def test_the_body_of_a_scan_declares_sizes(tmp_path):
     assert sizes(tmp_path, body) == {"steps": 128, "n": 4, "m": 4}
 
 
+def test_sizes_that_follow_from_others_by_name_are_left_to_the_compile(tmp_path):
+    body = "(float[n,m] x, float[k,m] z) => (float[a,m] y) { y = Concat <axis = 0> (x, z) }"
+    model = parser.parse_model(f"{HEAD}g {body}")
+    model.graph.input[1].type.tensor_type.shape.dim[0].dim_param = "2*n + 1"
+    onnx.save(model, tmp_path / "net.onnx")
+    draft = draft_model(tmp_path, "net.onnx")
+    assert {name: found.size for name, found in draft.sizes.dims.items()} == {"n": 1, "m": 128}
+    assert "not seen to run" not in draft.sizes.dims["n"].reason
+
+
 def test_dimensions_without_names_become_whole_shapes(tmp_path):
     body = "(float[?,n] x) => (float[?,2] y) <float[3,2] w = {1,2,3,4,5,6}> { y = MatMul (x, w) }"
     assert sizes(tmp_path, f"g {body}") == {"x": (1, 3)}

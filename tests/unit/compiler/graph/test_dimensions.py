@@ -79,3 +79,39 @@ def test_a_name_that_no_model_knows_is_told_with_the_nearest():
     assert [d.code for d in faults] == ["MCM-U005"]
     assert faults[0].message == "no model has the dimension 'sequ'; they have: 'batch', 'seq'"
     assert faults[0].hint == "did you mean 'seq'?"
+
+
+FORMULAS = {"x": ["N", 4], "y": ["2*N", "past + N"]}
+
+
+def test_sizes_follow_from_those_that_a_dimension_is_made_of():
+    model = model_of(**FORMULAS)
+    bound = bind_dimensions(model, {"N": 3, "past": 5}, {})
+    assert [list(value.shape) for value in model.graph.inputs] == [[3, 4], [6, 8]]
+    assert bound == {"N": 3, "2*N": 6, "past": 5, "past + N": 8}
+    again = model_of(**FORMULAS)
+    assert bind_dimensions(again, bound, {}) == bound
+    given = model_of(**FORMULAS)
+    assert bind_dimensions(given, {"past": 1}, {"x": (2, 4)})["2*N"] == 4
+
+
+def test_what_a_dimension_is_made_of_is_asked_for():
+    assert hint_for(**FORMULAS) == "--dim N=1 --dim past=128"
+    assert hint_for({"N": 3}, **FORMULAS) == "--dim past=128"
+
+
+@pytest.mark.parametrize(
+    ("dims", "shapes", "message"),
+    [
+        ({"N": 3, "2*N": 7}, {}, "the size of '2*N' is 7, and 6 for 'N' = 3"),
+        ({}, {"a": (3,), "b": (5, 1)}, "the size of '2*N' is 5, and 6 for 'N' = 3"),
+        ({"N": 3, "M": 8}, {}, "no size follows for 'N - M' from 'M' = 8, 'N' = 3"),
+        ({"N": 3, "K": 0}, {}, "no size follows for 'N//K' from 'K' = 0, 'N' = 3"),
+    ],
+)
+def test_sizes_that_do_not_fit_together(dims, shapes, message):
+    other = "N//K" if "K" in dims else "N - M" if "M" in dims else 1
+    with pytest.raises(CompileError) as refused:
+        bind_dimensions(model_of(a=["N"], b=["2*N", other]), dims, shapes)
+    (told,) = refused.value.diagnostics
+    assert (told.code, told.message) == ("MCM-I031", message)

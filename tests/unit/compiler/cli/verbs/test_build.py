@@ -9,6 +9,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from click.testing import CliRunner
 
@@ -326,6 +327,18 @@ def test_a_dimension_that_only_some_models_have(tmp_path) -> None:
     assert cell["diagnostics"][0]["at"].endswith(", mcmc.toml:5: 'models'")
     (found,) = json.loads(Path("s.sarif").read_text())["runs"][0]["results"]
     assert found["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "mcmc.toml"
+
+
+def test_sizes_of_patterns_that_dimensions_are_made_of() -> None:
+    write_network(Path("models/a.onnx"))
+    model = onnx.load("models/a.onnx")
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "2*batch"
+    onnx.save(model, "models/a.onnx")
+    write(PROJECT)
+    (cell,) = cells()
+    assert (cell["ok"], codes(cell)) == (True, [])
+    manifest = json.loads(Path(cell["folder"], "manifest.json").read_text())
+    assert manifest["inputs"][0]["shape"] == [2, 8]
 
 
 def test_a_size_that_no_model_has_is_told(tmp_path) -> None:
