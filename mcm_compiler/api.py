@@ -11,16 +11,18 @@ from typing import cast
 import numpy as np
 import onnx_ir as ir
 
+from mcm_compiler.arguments import (
+    folder_argument,
+    model_argument,
+    options_argument,
+    refuse_uncallable,
+)
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.emit import finish_folder
 from mcm_compiler.certificate.files import write_certificate
 from mcm_compiler.components.cost_files import user_files
 from mcm_compiler.components.device_costs import option_place, with_device_costs
-from mcm_compiler.components.target_loading import (
-    load_box,
-    load_target,
-    with_described_costs,
-)
+from mcm_compiler.components.target_loading import given_box, given_target, load_target
 from mcm_compiler.contracts import zoo
 from mcm_compiler.contracts.boxes.bounds import bound_step
 from mcm_compiler.contracts.boxes.box import BoxTarget
@@ -94,10 +96,10 @@ __all__ = [
 
 def compile_model(
     model: str | Path | ir.Model,
-    target: str | Target = "mcm36",
+    target: str | Path | Target = "mcm36",
     options: CompileOptions | None = None,
     *,
-    output: Path | None = None,
+    output: str | Path | None = None,
     force: bool = False,
     progress: Callable[[str], None] | None = None,
     after_pass: Callable[[Pass, ir.Model], None] | None = None,
@@ -121,11 +123,14 @@ def compile_model(
         All results; `folder` is `output`.
 
     Raises:
-        CompileError: with all diagnostics of the stage that failed; nothing is left behind.
+        CompileError: with all diagnostics of the stage that failed, MCM-U004 for arguments of other
+            types; nothing is left behind.
     """
-    options = options or CompileOptions()
+    model, output = model_argument(model), folder_argument(output)
+    options = options_argument(options, CompileOptions)
+    refuse_uncallable(progress=progress, after_pass=after_pass)
     load_level(options.level)  # an unknown one is told before anything is read
-    loaded = load_target(target) if isinstance(target, str) else target
+    loaded = given_target(target)
     package = described(loaded, options)
     pipeline = parse_pipeline(options.passes)
     keeper = None
@@ -201,7 +206,7 @@ def prepare_model(
 
 def run_passes(
     model: str | Path | ir.Model,
-    target: str | Target = "mcm36",
+    target: str | Path | Target = "mcm36",
     options: CompileOptions | None = None,
     *,
     progress: Callable[[str], None] | None = None,
@@ -215,8 +220,9 @@ def run_passes(
     Raises:
         CompileError: as `compile_model`.
     """
-    options = options or CompileOptions()
-    package = described(load_target(target) if isinstance(target, str) else target, options)
+    model, options = model_argument(model), options_argument(options, CompileOptions)
+    refuse_uncallable(progress=progress, after_pass=after_pass)
+    package = described(given_target(target), options)
     manager = PassManager(parse_pipeline(options.passes), after_pass)
     manager.check()
     with staging(None) as stage, doing(_named(model)):
@@ -226,10 +232,10 @@ def run_passes(
 
 def place_model(
     model: str | Path | ir.Model,
-    target: str | BoxTarget,
+    target: str | Path | BoxTarget,
     options: PlaceOptions | None = None,
     *,
-    output: Path | None = None,
+    output: str | Path | None = None,
     force: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> PlacedModel:
@@ -247,10 +253,13 @@ def place_model(
         CompileError: MCM-D002 for a target that is no box, MCM-D010 to MCM-D012 for steps that the
             box cannot run, MCM-D030 to MCM-D036 for what has no training step, MCM-D070 to MCM-D078
             from constraints, profiles and search, MCM-C### from cost models of devices, MCM-U002
-            for a kind with a profile and a cost model; nothing is left behind.
+            for a kind with a profile and a cost model, MCM-U004 for arguments of other types;
+            nothing is left behind.
     """
-    options = options or PlaceOptions()
-    box = load_box(target) if isinstance(target, str) else with_described_costs(target)
+    model, output = model_argument(model), folder_argument(output)
+    options = options_argument(options, PlaceOptions)
+    refuse_uncallable(progress=progress)
+    box = given_box(target)
     show = progress or _silent
     # What is unknown or contradicts itself is told before the model is read.
     placer_text(options)

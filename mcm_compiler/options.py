@@ -10,6 +10,7 @@ from mcm_compiler.contracts.objectives import Objective, ObjectiveKind, objectiv
 from mcm_compiler.contracts.target import Fallback, Routing
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.graph.states import MOST_SEQUENCES
+from mcm_compiler.text.typed_options import take_types
 
 DEFAULT_PIPELINE = (
     "simplify,fuse,annotate_cost,parallelize,partition,legalize,split,map_chips,lower,simulate,emit,"
@@ -71,8 +72,10 @@ class CompileOptions:
             package under the cost model; None for no limit.
         throughput: with `chips`, the inferences per second that they must reach; else None.
 
+    A path is taken for the text of one, a list for a tuple, and a mapping for pairs.
+
     Raises:
-        CompileError: MCM-U004 with one diagnostic per value out of range.
+        CompileError: MCM-U004 with one diagnostic per value of another type, or else out of range.
     """
 
     passes: str = DEFAULT_PIPELINE
@@ -110,6 +113,7 @@ class CompileOptions:
         return Objective(self.objective, self.max_latency_s, self.throughput)
 
     def __post_init__(self) -> None:
+        take_types(self)
         faults = [
             f"{name} is {value}, not at least 1"
             for name in ("samples", "replicas", "inferences", "verify_seeds", "sequences")

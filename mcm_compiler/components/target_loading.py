@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeGuard, TypeVar, cast
 
 from mcm_compiler.components.cost_choice import ReadFile, TakesCostModel, with_cost_model
 from mcm_compiler.components.cost_files import (
@@ -32,14 +33,16 @@ from mcm_compiler.text.toml_description import (
     parse_description,
     read_description,
 )
+from mcm_compiler.text.typed_options import refuse_argument
 
 T = TypeVar("T")
+P = TypeVar("P", bound="Package")
 
 Package = Target | ClusterTarget | BoxTarget
 """Whatever has a name among the targets: a package of chips, a cluster, or a box."""
 
 
-def load_package(name_or_path: str) -> Package:
+def load_package(name_or_path: str | os.PathLike[str]) -> Package:
     """The target `mcm36`, the cluster `config-a`, or what the file `./mine.toml` describes.
 
     Anything that ends in `.toml` or holds a path separator is a path.
@@ -47,8 +50,9 @@ def load_package(name_or_path: str) -> Package:
     Raises:
         CompileError: MCM-U003 for an unknown name, MCM-T001 for a file that cannot be read,
             MCM-T### for faults of a description, MCM-T014 and MCM-T015 for a machine that cannot
-            be.
+            be, MCM-U004 for what is neither a name nor a path.
     """
+    name_or_path = _text_of(name_or_path)
     path = Path(name_or_path)
     if path.suffix != ".toml" and len(path.parts) < 2:
         make = TARGETS.get(name_or_path)
@@ -78,13 +82,54 @@ def _checked(make: Callable[[], Package], name: str) -> Package:
     return package
 
 
-def load_target(name_or_path: str) -> Target:
+def load_target(name_or_path: str | os.PathLike[str]) -> Target:
     """The package of chips of a name or path, as `load_package`.
 
     Raises:
         CompileError: as `load_package`, MCM-S040 for a cluster, and MCM-D001 for a box.
     """
-    return _chips_only(load_package(name_or_path), name_or_path)
+    return _chips_only(load_package(name_or_path), str(name_or_path))
+
+
+def given_target(target: str | os.PathLike[str] | Target) -> Target:
+    """The package of chips that a name, a path or a target stands for.
+
+    Raises:
+        CompileError: as `load_target`.
+    """
+    if not _has_name(target):
+        return load_target(cast("str", target))
+    return _chips_only(target, target.name)
+
+
+def given_box(target: str | os.PathLike[str] | BoxTarget) -> BoxTarget:
+    """The box that a name, a path or a box stands for, with the cost models that it describes.
+
+    Raises:
+        CompileError: as `load_box`.
+    """
+    if not _has_name(target):
+        return load_box(cast("str", target))
+    return with_described_costs(_box_only(target, target.name))
+
+
+def _has_name(target: str | os.PathLike[str] | P) -> TypeGuard[P]:
+    """Whether something is a target rather than a name or a path, as far as its name tells."""
+    named = isinstance(getattr(target, "name", None), str)
+    return named and not isinstance(target, type | os.PathLike)
+
+
+def _text_of(name_or_path: object) -> str:
+    """A name or a path as a text.
+
+    Raises:
+        CompileError: MCM-U004 for what is neither.
+    """
+    if isinstance(name_or_path, str | os.PathLike):
+        text = os.fspath(name_or_path)
+        if isinstance(text, str):
+            return text
+    raise refuse_argument("target", name_or_path, "a name, a path or a target")
 
 
 def load_cluster(name_or_path: str) -> ClusterTarget:
@@ -111,13 +156,16 @@ def load_cluster(name_or_path: str) -> ClusterTarget:
     )
 
 
-def load_box(name_or_path: str) -> BoxTarget:
+def load_box(name_or_path: str | os.PathLike[str]) -> BoxTarget:
     """The box of a name or path, as `load_package`.
 
     Raises:
         CompileError: as `load_package`, and MCM-D002 for what is no box.
     """
-    package = load_package(name_or_path)
+    return _box_only(load_package(name_or_path), str(name_or_path))
+
+
+def _box_only(package: Package, place: str) -> BoxTarget:
     if isinstance(package, BoxTarget):
         return package
     boxes = ", ".join(name for name in _registered(TARGETS) if name.startswith("box-"))
@@ -126,7 +174,7 @@ def load_box(name_or_path: str) -> BoxTarget:
         Diagnostic(
             "MCM-D002",
             f"target {quote(package.name)} is no box of CPUs and GPUs",
-            at=f"target {quote(name_or_path)}",
+            at=f"target {quote(place)}",
             hint=f"take a box ({boxes or 'none is installed'}), or a description with "
             f'family = "box"; for this target there is `mcmc {verb}`',
         )

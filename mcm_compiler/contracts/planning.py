@@ -15,6 +15,7 @@ from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.registry import PLANNERS
 from mcm_compiler.text import spec_text
+from mcm_compiler.text.typed_options import take_types
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class PlanOptions:
         shards: `PATTERN=DIM` each: variables that are to be divided so, or kept whole with -1.
 
     Raises:
-        CompileError: MCM-U004 with one diagnostic per value out of range.
+        CompileError: MCM-U004 with one diagnostic per value of another type, or else out of range.
     """
 
     training: bool = False
@@ -47,6 +48,7 @@ class PlanOptions:
     shards: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        take_types(self)
         numbers = {
             "data": self.data,
             "operator": self.operator,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from mcm_compiler.contracts.boxes.evaluation import QueueOrder
 from mcm_compiler.placed.segments import DISPATCH_S, SegmentChoice
+from mcm_compiler.text.typed_options import take_types
 
 DEFAULT_LEVEL = 2
 
@@ -38,6 +39,9 @@ class PlaceOptions:
         state: inputs and the outputs that the next step takes for them; None to go by names.
         segments: how segments are cut.
         dispatch_s: time that the start of a segment takes.
+
+    Raises:
+        CompileError: MCM-U004 with one diagnostic per value of another type.
     """
 
     placer: str | None = None
@@ -57,3 +61,6 @@ class PlaceOptions:
     state: tuple[tuple[str, str], ...] | None = None
     segments: SegmentChoice = "fastest"
     dispatch_s: float = DISPATCH_S
+
+    def __post_init__(self) -> None:
+        take_types(self)

@@ -36,10 +36,10 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-U004",
         "option out of range",
-        "An option of the compile has a value outside of its range. The message gives the value\n"
-        "and the range.",
-        example="`CompileOptions(level=9)`",
-        remedy="Give a value within the range that the message has.",
+        "An option of the compile has a value outside of its range, or, from Python, an option or\n"
+        "an argument is of another type. The message gives the value and what it may be.",
+        example='`CompileOptions(level=-1)`, `compile_model("net.onnx", options={})`',
+        remedy="Give a value such as the message says.",
     ),
     CatalogEntry(
         "MCM-U005",
