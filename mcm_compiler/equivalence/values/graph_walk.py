@@ -193,7 +193,7 @@ class GraphWalk:
             definition_version(domain, node.op_type, version),
             self._attributes(resolved, domain, node.op_type, version),
             tuple(inputs),
-            existing_outputs(node),
+            existing_outputs(node, resolved),
             bodies,
         )
         if scope.draws > draws or is_like_no_other(key, numbers):

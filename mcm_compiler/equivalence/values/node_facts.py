@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -52,8 +52,20 @@ def constant_tensor(attribute: ir.Attr) -> ir.TensorProtocol | None:
             return None
 
 
-def existing_outputs(node: ir.Node) -> tuple[bool, ...]:
-    """Which outputs have a name; those at the end that have none are left away."""
+def existing_outputs(node: ir.Node, attributes: Iterable[ir.Attr]) -> tuple[bool, ...]:
+    """Which outputs have a name; those at the end that have none are left away.
+
+    A `BatchNormalization` in training makes all of its statistics, whether or not somebody wants
+    them: an import names those that are left away, because onnxruntime crashes where one is.
+
+    Args:
+        node: the op.
+        attributes: of it, with those of a call in place of references.
+    """
+    if node.op_type == "BatchNormalization" and node.domain in ("", "ai.onnx"):
+        for attribute in attributes:
+            if attribute.name == "training_mode" and attribute.value:
+                return (True, True, True)
     found = [bool(value.name) for value in node.outputs]
     while found and not found[-1]:
         found.pop()

@@ -49,22 +49,26 @@ def name_outputs(model: ir.Model) -> int:
 
     An op leaves an output away by giving it no name. A constant becomes a weight, which needs one,
     and within a function the output may be one that its op cannot leave away. onnxruntime crashes
-    where a `BatchNormalization` in training leaves away a running statistic.
+    where a `BatchNormalization` in training leaves away a running statistic. All of this holds
+    within functions, whose bodies take the place of their calls or stay as they are.
 
     Returns:
         The number of outputs that were named.
     """
-    wanting: list[ir.Value] = []
-    for node in model.graph.all_nodes():
-        constant = node.op_type == "Constant" and node.domain in ("", "ai.onnx")
-        call = node.op_identifier() in model.functions
-        if constant or call or is_training_normalisation(node):
-            wanting += [value for value in node.outputs if not value.name]
-    if wanting:
-        names = UnusedNames(model.graph)
-        for value in wanting:
-            value.name = names.take("unused")
-    return len(wanting)
+    count = 0
+    for body in (model.graph, *(function.graph for function in model.functions.values())):
+        wanting: list[ir.Value] = []
+        for node in body.all_nodes():
+            constant = node.op_type == "Constant" and node.domain in ("", "ai.onnx")
+            call = node.op_identifier() in model.functions
+            if constant or call or is_training_normalisation(node):
+                wanting += [value for value in node.outputs if not value.name]
+        if wanting:
+            names = UnusedNames(body)
+            for value in wanting:
+                value.name = names.take("unused")
+        count += len(wanting)
+    return count
 
 
 def is_training_normalisation(node: ir.Node) -> bool:

@@ -8,10 +8,13 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from mcm_compiler.api import compile_model
+from mcm_compiler.checking.check import check_folder
 from mcm_compiler.execution.runner import run_model, same_bits
 from mcm_compiler.ir.reading.importer import import_model, import_onnx
 from mcm_compiler.ir.rewriting.control_flow import inline_constant_ifs
 from mcm_compiler.ir.shapes.inference import infer_shapes
+from mcm_compiler.options import CompileOptions
 
 X = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
 ONE = numpy_helper.from_array(np.array([1], np.int64), "one")
@@ -114,3 +117,28 @@ def test_statistics_of_a_training_that_are_left_away_do_not_crash_onnxruntime(tm
     model.graph.node[0].output[1] = ""
     actual = run_model(ir.to_proto(imported(model, tmp_path)), feeds)
     assert all(same_bits(expected[name], actual[name]) for name in ("y", "var2"))
+
+
+STATISTICS = """<ir_version: 8, opset_import: ["" : 17, "local" : 1]>
+    m (float[2,3,4] x) => (float[2,3,4] y, float[3] var2)
+    <float[3] s = {1,1,1}, float[3] b = {0,0,0}, float[3] mean = {1,2,3}, float[3] var = {1,1,2}> {
+    y, var2 = local.f <mode = 1> (x, s, b, mean, var) }
+    <domain: "local", opset_import: ["" : OPSET]>
+    f <mode> (x, s, b, mean, var) => (y, var2) {
+    y, gone, var2 = BatchNormalization <training_mode : int = @mode> (x, s, b, mean, var) }"""
+
+
+@pytest.mark.parametrize("opset", [17, 16])
+def test_nor_do_they_within_functions_that_are_inlined_or_stay(opset, tmp_path):
+    """A function of another opset stays a function."""
+    model = onnx.parser.parse_model(STATISTICS.replace("OPSET", str(opset)))
+    feeds = {"x": np.arange(24, dtype=np.float32).reshape(2, 3, 4)}
+    expected = run_model(model, feeds)
+    model.functions[0].node[0].output[1] = ""
+    actual = run_model(ir.to_proto(imported(model, tmp_path)), feeds)
+    assert all(same_bits(expected[name], actual[name]) for name in ("y", "var2"))
+    folder = tmp_path / "out"
+    compile_model(tmp_path / "m.onnx", "mcm4", CompileOptions(level=0), output=folder)
+    report = check_folder(folder, model=str(tmp_path / "m.onnx"))
+    assert report.holds, report.diagnostics
+    assert not report.unproven
