@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import cast, get_args
+from typing import cast
 
 from mcm_compiler.contracts.objectives import Objective, ObjectiveKind, objective_faults
 from mcm_compiler.contracts.target import Fallback, Routing
@@ -17,6 +17,9 @@ DEFAULT_PIPELINE = (
     "verify"
 )
 """The pass pipeline of `mcmc compile` where `--passes` does not give another."""
+
+MOST_CHIPS = 2**31
+"""Places of chips are below."""
 
 AUTO = "auto"
 """The partition strategy that follows from the level."""
@@ -121,18 +124,15 @@ class CompileOptions:
         ]
         if isinstance(self.level, int) and self.level < 0:
             faults.append(f"level is {self.level}, not at least 0")
-        if self.routing not in get_args(Routing):
-            faults.append(f"routing is '{self.routing}', not {' or '.join(get_args(Routing))}")
-        if self.fallback is not None and self.fallback not in get_args(Fallback):
-            words = " or ".join(get_args(Fallback))
-            faults.append(f"fallback is '{self.fallback}', not {words}")
         if not 0 <= self.seed < 2**63:
             faults.append(f"seed is {self.seed}, not between 0 and 2^63 - 1")
         faults += [
             f"forbidden chip {chip} is negative" for chip in self.forbidden_chips if chip < 0
         ]
         faults += [
-            f"pin of '{name}' is chip {chip}, below 0" for name, chip in self.pins if chip < 0
+            f"pin of '{name}' is chip {chip}, not between 0 and {MOST_CHIPS - 1}"
+            for name, chip in self.pins
+            if not 0 <= chip < MOST_CHIPS
         ]
         if self.repair_assignment and self.assignment is None:
             faults.append("repair_assignment is given, and no assignment")

@@ -6,6 +6,7 @@ locations and its wiring hold.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -137,12 +138,12 @@ class CheckReport:
 
 
 def check_folder(
-    folder: Path,
+    folder: str | Path,
     *,
     seeds: Sequence[int] = (0, 1),
     data: Sequence[RunData] = (),
     test_data: Path | None = None,
-    model: str | None = None,
+    model: str | Path | None = None,
     progress: Callable[[str], None] | None = None,
     without: Collection[str] = (),
 ) -> CheckReport:
@@ -162,7 +163,9 @@ def check_folder(
     Raises:
         CompileError: MCM-A004 or MCM-A005 if there is no readable manifest.
     """
-    run = _Run(OpenedFolder(folder, read_manifest(folder)), seeds, data, test_data, model)
+    folder = Path(folder)
+    named = None if model is None else os.fspath(model)
+    run = _Run(OpenedFolder(folder, read_manifest(folder)), seeds, data, test_data, named)
     done: list[CheckStep] = []
     found: list[Diagnostic] = []
     for name, step in run.steps().items():

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mcm_compiler.contracts.boxes.evaluation import QueueOrder
+from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.placed.segments import DISPATCH_S, SegmentChoice
 from mcm_compiler.text.typed_options import take_types
 
@@ -41,7 +42,7 @@ class PlaceOptions:
         dispatch_s: time that the start of a segment takes.
 
     Raises:
-        CompileError: MCM-U004 with one diagnostic per value of another type.
+        CompileError: MCM-U004 with one diagnostic per value of another type, or else out of range.
     """
 
     placer: str | None = None
@@ -64,3 +65,16 @@ class PlaceOptions:
 
     def __post_init__(self) -> None:
         take_types(self)
+        faults: list[str] = []
+        if isinstance(self.level, int) and self.level < 0:
+            faults.append(f"level is {self.level}, not at least 0")
+        if self.evaluations is not None and self.evaluations < 1:
+            faults.append(f"evaluations is {self.evaluations}, not at least 1")
+        if not 0 <= self.seed < 2**63:
+            faults.append(f"seed is {self.seed}, not between 0 and 2^63 - 1")
+        if self.budget_s is not None and not 0 < self.budget_s < float("inf"):
+            faults.append(f"budget_s is {self.budget_s}, not a positive number of seconds")
+        if not 0 <= self.dispatch_s < float("inf"):
+            faults.append(f"dispatch_s is {self.dispatch_s}, not a number of seconds from 0 on")
+        if faults:
+            raise CompileError([Diagnostic("MCM-U004", fault) for fault in faults])

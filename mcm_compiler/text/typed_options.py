@@ -6,6 +6,7 @@ where a number is, a list where a tuple is.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import numbers
 import operator
@@ -86,8 +87,11 @@ def _taken(value: Any, kind: Any) -> Any:
         of_key, of_value = arguments
         given = cast("Mapping[Any, Any]", value)
         return {_taken(k, of_key): _taken(v, of_value) for k, v in given.items()}
-    # Whoever knows the words of a literal tells which there are.
-    return _plain(value, str if origin is Literal else kind)
+    if origin is Literal:
+        if isinstance(value, str) and value in arguments:
+            return value
+        raise _MisfitError
+    return _plain(value, kind)
 
 
 def _one_of(value: Any, kinds: tuple[Any, ...]) -> Any:
@@ -134,7 +138,9 @@ def _plain(value: Any, kind: Any) -> Any:
             return operator.index(cast("Any", value))
     elif kind is float:
         if isinstance(value, numbers.Real):
-            return value if isinstance(value, (int, float)) else float(value)
+            with contextlib.suppress(OverflowError):
+                number = float(value)
+                return value if isinstance(value, (int, float)) else number
     else:
         return value
     raise _MisfitError
@@ -154,4 +160,6 @@ def _words(kind: Any, several: bool = False) -> str:
         of_key, of_value = arguments
         name = "mappings" if several else "a mapping"
         return f"{name} of {_words(of_key, True)} to {_words(of_value, True)}"
-    return _WORDS[str if origin is Literal else kind][several]
+    if origin is Literal:
+        return " or ".join(filter(None, (", ".join(arguments[:-1]), arguments[-1])))
+    return _WORDS[kind][several]

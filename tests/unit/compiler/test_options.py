@@ -21,6 +21,7 @@ def test_defaults_are_valid() -> None:
     ("change", "part"),
     [
         ({"routing": "loose"}, "routing is 'loose', not strict or relay"),
+        ({"pins": (("a", 2**31),)}, "pin of 'a' is chip 2147483648, not between 0 and 2147483647"),
         ({"seed": -1}, "seed is -1"),
         ({"seed": 2**63}, "2^63 - 1"),
         ({"samples": 0}, "samples is 0, not at least 1"),

@@ -20,6 +20,7 @@ class Options:
 
     text: str = "a"
     word: Literal["x", "y"] = "x"
+    three: Literal["a", "b", "c"] = "a"
     flag: bool = False
     count: int | None = None
     seconds: float | None = None
@@ -49,7 +50,7 @@ class Options:
         ({"pairs": None}, None),
         ({"sizes": {"n": np.uint8(4)}}, {"n": 4}),
         ({"shapes": {"x": [1, 2], "y": np.array([3])}}, {"x": (1, 2), "y": (3,)}),
-        ({"word": "z"}, "z"),
+        ({"word": "y"}, "y"),
     ],
 )
 def test_what_means_the_same_is_taken(given: dict[str, Any], taken: object) -> None:
@@ -64,7 +65,10 @@ def test_what_means_the_same_is_taken(given: dict[str, Any], taken: object) -> N
     [
         ({"text": 5}, "text is 5, not a text"),
         ({"text": b"a"}, "text is b'a', not a text"),
-        ({"word": None}, "word is None, not a text"),
+        ({"word": None}, "word is None, not x or y"),
+        ({"word": "z"}, "word is 'z', not x or y"),
+        ({"seconds": 10**400}, f"seconds is 1{'0' * 59}..., not a number or None"),
+        ({"three": "z"}, "three is 'z', not a, b or c"),
         ({"flag": 1}, "flag is 1, not True or False"),
         ({"count": "3"}, "count is '3', not a whole number or None"),
         ({"count": True}, "count is True, not a whole number or None"),

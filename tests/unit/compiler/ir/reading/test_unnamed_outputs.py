@@ -139,6 +139,6 @@ def test_nor_do_they_within_functions_that_are_inlined_or_stay(opset, tmp_path):
     assert all(same_bits(expected[name], actual[name]) for name in ("y", "var2"))
     folder = tmp_path / "out"
     compile_model(tmp_path / "m.onnx", "mcm4", CompileOptions(level=0), output=folder)
-    report = check_folder(folder, model=str(tmp_path / "m.onnx"))
+    report = check_folder(folder, model=tmp_path / "m.onnx")
     assert report.holds, report.diagnostics
     assert not report.unproven
