@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Sequence
@@ -27,7 +28,7 @@ from mcm_compiler.cli.output_files import (
 )
 from mcm_compiler.cli.show import show_json
 from mcm_compiler.contracts import zoo
-from mcm_compiler.diagnostics import Diagnostic
+from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.page.folder_page import page_path
 from mcm_compiler.processes.whole_files import appended_file, refuse_irregular
 from mcm_compiler.project.build import BuildOptions, build
@@ -77,12 +78,17 @@ class BuildReports:
 
         Raises:
             CompileError: MCM-U050 if a file would take the place of something that is no file,
-                MCM-U054 if it would lie in an output folder.
-            click.UsageError: if it would take the place of a page.
+                MCM-U054 if it would lie in an output folder, MCM-U021 if a page would take the
+                place of a file that is none.
+            click.UsageError: if a file would take the place of a page.
         """
         pages = [page_path(output / cell.folder) for cell in self.indexed]
         if self.indexed:
             pages.append(output / INDEX)
+            # Beside an output folder a page is put right, like the folder.
+            folders = [output / cell.folder for cell in cells]
+            new = [folder for folder in folders if not os.path.lexists(folder)]
+            _refuse_foreign([*map(page_path, new), output / INDEX])
         taken = {os.path.realpath(page) for page in pages}
         files = {"--junit": self.junit, "--sarif": self.sarif, "--summary": self.summary}
         for option, path in files.items():
@@ -167,6 +173,26 @@ class BuildReports:
     def _from_sources(self, path: str) -> str:
         """A path of the project as one from the root of the sources."""
         return Path(os.path.relpath(path, self.sources)).as_posix()
+
+
+def _refuse_foreign(pages: Sequence[Path]) -> None:
+    """Stops before a page replaces a file that somebody else wrote.
+
+    Raises:
+        CompileError: MCM-U021 for each that would.
+    """
+    from mcm_compiler.page.html import is_page
+
+    faults: list[Diagnostic] = []
+    for page in pages:
+        # What is no file, or cannot be read, is told by the cell that writes it.
+        with contextlib.suppress(OSError):
+            if page.is_file() and not is_page(page):
+                message = "the output file exists, and is no page of this compiler"
+                hint = "move it elsewhere, choose another 'output', or build with --no-html"
+                faults.append(Diagnostic("MCM-U021", message, page.as_posix(), hint))
+    if faults:
+        raise CompileError(faults)
 
 
 def run_build(

@@ -12,6 +12,7 @@ import hashlib
 import json
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcm_compiler.page.contents import Page
@@ -22,6 +23,23 @@ if TYPE_CHECKING:
 
 SCRIPT, STYLE, TEMPLATE = "page.js", "page.css", "page.html.jinja"
 """Files of the folder `assets`; `tools/report_page` builds the first two."""
+
+_HEAD = (
+    b'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+    b'<meta http-equiv="Content-Security-Policy" content="default-src &#39;none&#39;; '
+    b"script-src &#39;sha256-"
+)
+"""What all pages begin with, up to what differs from version to version."""
+
+
+def is_page(path: Path) -> bool:
+    """Whether a file is such a page, as far as its beginning tells.
+
+    Raises:
+        OSError: if it cannot be read.
+    """
+    with path.open("rb") as stream:
+        return stream.read(len(_HEAD)) == _HEAD
 
 
 def page_bytes(page: Page) -> bytes:

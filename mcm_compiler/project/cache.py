@@ -23,7 +23,7 @@ from pathlib import Path
 from mcm_compiler.artifact import layout
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.processes.private_folders import private_folder, remove_stale
-from mcm_compiler.processes.staging import cannot_write, staging
+from mcm_compiler.processes.staging import staging
 from mcm_compiler.project.cell_record import CellRecord, EntryRecord, StoredFile, to_data
 from mcm_compiler.project.content import file_digest
 from mcm_compiler.text.bounded_json import UnreadableError, parse_json, read_bounded
@@ -108,7 +108,7 @@ class BuildCache:
                     (self.root / name).write_text(text, encoding="ascii")
             remove_stale(self.root)
         except OSError as error:
-            raise cannot_write(error, self.root) from error
+            raise _cannot_write(error, self.root) from error
 
     def find(self, key: str) -> CacheEntry | None:
         """The entry of a key.
@@ -190,7 +190,7 @@ class BuildCache:
                     home.rename(place / "old")
                 _moved(place / "new", home)
         except OSError as error:
-            raise cannot_write(error, self.root) from error
+            raise _cannot_write(error, self.root) from error
         if folder is not None:
             self.note_placed(CacheEntry(home, record, files), folder)
 
@@ -288,6 +288,18 @@ class BuildCache:
                     raise TamperedError(f"the hash of {quote(name)} is another one")
         except OSError as error:
             raise TamperedError(error.strerror or str(error)) from None
+
+
+def _cannot_write(error: OSError, root: Path) -> CompileError:
+    """The diagnostic for a write into the cache that the system refused."""
+    return CompileError(
+        Diagnostic(
+            "MCM-A002",
+            f"the cache cannot be written: {error.strerror or error}",
+            at=quote(str(root)),
+            hint="name another folder with 'cache', or build with --no-cache",
+        )
+    )
 
 
 def tampered(error: TamperedError, folder: Path, title: str) -> Diagnostic:

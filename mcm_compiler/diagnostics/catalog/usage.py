@@ -88,7 +88,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "MCM-U021",
         "output file exists",
         "A verb that writes a single file does not replace one that is there. Choose another\n"
-        "name, or give --force. A folder is never replaced by a file.",
+        "name, or give --force. A folder is never replaced by a file. mcmc build replaces its own\n"
+        "pages, and no other file.",
         example="`mcmc zoo bert-tiny -o model.onnx` a second time",
         remedy="Choose another name, or give --force.",
     ),

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import pytest
 
 from mcm_compiler.page.contents import Answer, Page, Section, Table, View
-from mcm_compiler.page.html import SCRIPT, STYLE, asset, json_block, page_bytes
+from mcm_compiler.page.html import SCRIPT, STYLE, asset, is_page, json_block, page_bytes
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)><!-- ]]> \" ' & \u202e"
 
@@ -90,6 +90,15 @@ def test_script_and_style_can_stand_in_a_page_and_name_no_address_to_load_from()
 
 def test_equal_pages_are_equal_bytes():
     assert page_bytes(hostile_page()) == page_bytes(hostile_page())
+
+
+def test_pages_are_known_by_their_beginning(tmp_path):
+    file = tmp_path / "page.html"
+    file.write_bytes(page_bytes(Page("t", (), (), (), ())))
+    assert is_page(file)
+    for other in (b"", b"<!doctype html>\n<html lang='en'></html>", file.read_bytes()[1:]):
+        file.write_bytes(other)
+        assert not is_page(file)
 
 
 def test_links_of_a_table_stand_in_its_first_column():

@@ -183,6 +183,22 @@ def test_files_for_ci_take_no_place_of_the_build(option: str) -> None:
     assert not Path("build").exists()
 
 
+def test_pages_take_no_place_of_files_of_others() -> None:
+    write_network(Path("models/a.onnx"))
+    write('output = "site"\n' + PROJECT)
+    for page in (Path("site/index.html"), Path("site/a/mcm4.html")):
+        page.parent.mkdir(parents=True, exist_ok=True)
+        page.write_text("<!doctype html>\n<html>mine</html>")
+        told = build("--html", code=1).stderr
+        assert "error[MCM-U021]" in told
+        assert f"at: {page}" in told
+        assert page.read_text().endswith("mine</html>")
+        assert not Path("site/a/mcm4").exists()
+        page.unlink()
+    build("--html")
+    build("--html")
+
+
 def test_a_page_that_cannot_be_written_fails_its_cell() -> None:
     write_network(Path("models/a.onnx"))
     write(PROJECT)
