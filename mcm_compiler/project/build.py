@@ -31,6 +31,7 @@ from mcm_compiler.project.content import Content, file_digest
 from mcm_compiler.project.environment import environment_digest
 from mcm_compiler.project.records import ProjectFile
 from mcm_compiler.project.verdicts import CellOutcome, judged
+from mcm_compiler.registry import load_plugin
 
 DEFAULT_REGRESSION = 0.03
 """Share by which the throughput may fall where nothing is said."""
@@ -80,11 +81,15 @@ def build(
 
     Raises:
         CompileError: before the first cell: MCM-U030 for a baseline that is not there, MCM-B019 and
-            MCM-A002 for the cache.
+            MCM-A002 for the cache, and as `load_plugin`.
     """
     run = _Build(project, options)
     run.look_up(cells)
     jobs = [run.job(cell) for cell in cells if not run.is_ready(cell)]
+    if jobs:
+        # One that fails is told once, and not by each process that dies of it.
+        for path in options.plugins:
+            load_plugin(path)
     work = partial(work_on, diagnose)
     try:
         with closing(work_on_all(jobs, work, lost, prepare, options.jobs)) as results:

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from importlib.metadata import Distribution
 from pathlib import Path
 
+from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.report.versions import DISTRIBUTIONS
 
 PLUGIN_GROUPS = "mcm_compiler."
@@ -29,6 +30,9 @@ def environment_digest(plugins: Iterable[Path] = ()) -> str:
 
     Args:
         plugins: files that register components.
+
+    Raises:
+        CompileError: MCM-X004 for a plug-in file that cannot be read.
     """
     found: dict[str, str] = {
         "python": platform.python_version(),
@@ -42,8 +46,21 @@ def environment_digest(plugins: Iterable[Path] = ()) -> str:
             modules = {entry.value.partition(":")[0].partition(".")[0] for entry in entries}
             found.setdefault(f"distribution {name}", _code_of(distribution, sorted(modules)))
     for path in plugins:
-        found[f"plug-in {path}"] = hashlib.sha256(path.read_bytes()).hexdigest()
+        found[f"plug-in {path}"] = hashlib.sha256(_plugin_bytes(path)).hexdigest()
     return hashlib.sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()
+
+
+def _plugin_bytes(path: Path) -> bytes:
+    reason = "it is not a regular file"
+    try:
+        # A device may never end.
+        if path.is_file() or not path.exists():
+            return path.read_bytes()
+    except OSError as error:
+        reason = error.strerror or str(error)
+    raise CompileError(
+        Diagnostic("MCM-X004", f"the plug-in file cannot be read: {reason}", at=str(path))
+    )
 
 
 def _code_of(distribution: Distribution, modules: list[str]) -> str:

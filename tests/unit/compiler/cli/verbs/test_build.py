@@ -437,6 +437,23 @@ def test_a_folder_whose_name_is_too_long_fails_its_cell_alone() -> None:
     assert second["ok"]
 
 
+def test_plugins_that_fail_are_told_once() -> None:
+    write_network(Path("models/a.onnx"))
+    write(PROJECT)
+    Path("broken.py").write_text("raise ValueError('mine')\n")
+    for path, told in (
+        ("nope.py", "the plug-in file cannot be read: No such file or directory"),
+        ("models", "the plug-in file cannot be read: it is not a regular file"),
+        ("broken.py", "the plug-in fails: ValueError: mine"),
+    ):
+        for options in ((), ("--jobs", "2", "--no-cache")):
+            shown = build("--plugin", path, *options, code=1).stderr
+            assert shown.count("error[MCM-X004]") == 1
+            assert told in shown or "does not exist or is not Python" in shown
+            assert f"at: {Path(path).absolute()}" in shown
+    assert not Path("build").exists()
+
+
 def test_faults_of_the_project_stop_a_build() -> None:
     write(PROJECT)
     assert "MCM-B007" in build(code=1).stderr
