@@ -32,6 +32,7 @@ from mcm_compiler.checking.entry.structure_check import check_structure
 from mcm_compiler.checking.figures_check import check_figures
 from mcm_compiler.checking.mapping_check import check_mappings
 from mcm_compiler.checking.memory_check import check_memory
+from mcm_compiler.checking.shapes_check import check_shapes
 from mcm_compiler.checking.structure_step import (
     describe_structure,
     left_to_runs,
@@ -272,6 +273,7 @@ class _Run:
         self.structure = prove_folder(folder, manifest, user_model)
         if faults := structure_faults(self.structure):
             raise CompileError(faults)
+        check_shapes(self.opened.chips, manifest.run_wires, self.opened.source)
         return describe_structure(self.structure)
 
     def _equality(self) -> str:

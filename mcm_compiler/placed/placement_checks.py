@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from mcm_compiler.arrays.types import Ints
+from mcm_compiler.checking.shapes_check import check_shapes
 from mcm_compiler.contracts.boxes.bounds import bound_step
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator, StepTrace
 from mcm_compiler.contracts.boxes.step import StepProblem
+from mcm_compiler.contracts.target import HOST, ChipModel, Wire
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.equivalence.structure_proof import prove_chips
 from mcm_compiler.placed import file_names
@@ -106,9 +108,11 @@ def check_placement(read: ReadPlacement) -> str:
     """Whether the placement is one of this model in this box, and all files say the same of it.
 
     Raises:
-        CompileError: MCM-D080 where it is not.
+        CompileError: MCM-D080 where it is not, MCM-V052 where the model declares other types or
+            shapes than its ops make.
     """
     _check_cost_models(read)
+    _check_declared(read)
     problem, device_of = read.problem, read.device_of
     wrong = np.flatnonzero(~problem.allowed[np.arange(problem.num_ops), device_of])
     devices = read.opened.target.box.devices
@@ -130,6 +134,22 @@ def check_placement(read: ReadPlacement) -> str:
             [Diagnostic("MCM-D080", fault, at=str(read.opened.path), hint=HINT) for fault in faults]
         )
     return f"{count_text(len(read.device_of_node), 'op')} on {len(set(device_of.tolist()))} devices"
+
+
+def _check_declared(read: ReadPlacement) -> None:
+    """Whether the annotated model declares types and shapes, from which times follow, as they are.
+
+    Raises:
+        CompileError: MCM-V052 where it does not.
+    """
+    model = read.opened.annotated
+    graph = model.graph
+    weights = graph.initializers
+    inputs = tuple(v.name or "" for v in graph.inputs if v.name not in weights)
+    outputs = tuple(v.name or "" for v in graph.outputs)
+    wires = [Wire(name, HOST, (0,)) for name in inputs]
+    wires += [Wire(name, 0, (HOST,)) for name in outputs]
+    check_shapes([ChipModel(0, model, inputs, outputs)], wires, model)
 
 
 def _check_cost_models(read: ReadPlacement) -> None:

@@ -163,6 +163,17 @@ target's description was changed, or the folder was made by another release.""",
         remedy="Compile the model again.",
     ),
     CatalogEntry(
+        "MCM-V052",
+        "type or shape is not what the op makes",
+        """\
+A model of the folder declares another type or shape of a weight, an input or a result than it has.
+Times and memory are counted by declared shapes, and onnxruntime only warns of wrong ones within a
+model, so that mcmc check drops them and finds them anew, as an import does. A model was changed, or
+the folder was made by another release.""",
+        example="a MatMul of 128 rows whose result is declared with one row",
+        remedy="Compile or place the model again.",
+    ),
+    CatalogEntry(
         "MCM-V060",
         "op is not the model's",
         "The proof by structure numbers every value of the model and every value of the\n"

@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx_ir as ir
 import pytest
 
 from mcm_compiler.artifact.chain import run_chain
 from mcm_compiler.artifact.manifest import read_manifest, sha256_file
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.execution.runner import run_model, same_bits
+from mcm_compiler.ir.reading import importer
 from mcm_compiler.placed.folder_check import check_placement_folder
 from mcm_compiler.placed.folder_reading import is_placement, open_placement
 from tests.generators.placed_models import place_small
@@ -210,3 +212,25 @@ def _rehash(folder: Path) -> None:
     data = json.loads(path.read_text())
     data["files"] = {name: sha256_file(folder / name) for name in data["files"]}
     path.write_text(json.dumps(data))
+
+
+def test_a_folder_that_was_made_from_false_shapes_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """All files agree with each other, and the step is shorter than the model allows."""
+    infer = importer.infer_shapes
+
+    def less(given: ir.Model, *further: object) -> object:
+        notes = infer(given, *further)  # type: ignore[arg-type]
+        for node in given.graph:
+            for value in node.outputs:
+                if not value.is_graph_output():
+                    value.shape = ir.Shape([1, 128])
+        return notes
+
+    monkeypatch.setattr(importer, "infer_shapes", less)
+    place_small(tmp_path / "out", segments="none")
+    monkeypatch.undo()
+    found = check_placement_folder(tmp_path / "out")
+    assert [step.name for step in found.steps if not step.holds] == ["placement"]
+    assert {d.code for d in found.diagnostics} == {"MCM-V052"}
