@@ -48,14 +48,29 @@ def check_bound(certificate: Certificate, limits: PackageLimits) -> tuple[str, D
         met = certificate.period_s / certificate.scope.pipelines == package.seconds
         optimal = ", which the placement meets" if met else ""
         return f"{seconds_text(package.seconds)} re-proved ({package.proof}){optimal}", None
-    warning = Diagnostic(
+    hint = "compile with another --partitioner for a bound whose proof can be followed"
+    what = f"the bound of {seconds_text(package.seconds)}"
+    warning = not_re_proved(missing[0], what, hint)
+    return warning.message, warning
+
+
+def not_re_proved(
+    reason: str, what: str = "the bound", hint: str = "check where all its passes are installed"
+) -> Diagnostic:
+    """MCM-V072: nothing contradicts a bound, and nothing shows it.
+
+    Args:
+        reason: why.
+        what: the bound in words.
+        hint: what to do about it.
+    """
+    return Diagnostic(
         "MCM-V072",
-        f"the bound of {seconds_text(package.seconds)} is not re-proved: {missing[0]}",
+        f"{what} is not re-proved: {reason}",
         at="claims in certificate.json",
-        hint="compile with another --partitioner for a bound whose proof can be followed",
+        hint=hint,
         severity=Severity.WARNING,
     )
-    return warning.message, warning
 
 
 def _check_claims(certificate: Certificate) -> None:

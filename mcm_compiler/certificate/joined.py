@@ -89,6 +89,8 @@ class _Joiner:
         self._constant: set[str] = set()
         self._devices: dict[str, tuple[int, ...]] = {}
         self._seen: set[tuple[str, int]] = set()
+        # Groups on devices: whether their ops are copies, and the group that the originals have.
+        self._kernels: dict[tuple[int, str], tuple[bool, str | None]] = {}
 
     def add_input(self, value: ir.Value) -> ir.Value:
         """A graph input; a device's own knowledge of its shape wins over the source's."""
@@ -153,10 +155,24 @@ class _Joiner:
             self._nodes[key[0]] = original
             if all(v in constants for v in node.outputs):
                 self._constant.add(key[0])
+        self._runs_with(node, original, device)
         self._devices[original.name or ""] = (*self._devices.get(original.name or "", ()), device)
         if len(original.outputs) != len(node.outputs):
             raise differs(f"{quote(key[0])} has other outputs than its copy", f"chip {device}")
         value_of.update(zip(node.outputs, original.outputs, strict=True))
+
+    def _runs_with(self, node: ir.Node, original: ir.Node, device: int) -> None:
+        """Refuses a kernel of copies that is none of the originals, or that has other ops too."""
+        group = node.metadata_props.get(GROUP_PROPERTY)
+        known = original.metadata_props.get(GROUP_PROPERTY)
+        is_copy = (node.name or "", device) in self._copy_of
+        same = (group is None) == (known is None) and (is_copy or group == known)
+        if group is not None:
+            found = (is_copy, known)
+            same = same and self._kernels.setdefault((device, group), found) == found
+        if not same:
+            name = quote(node.name or "")
+            raise differs(f"{name} runs in another kernel than its original", f"chip {device}")
 
     def _forward(
         self, node: ir.Node, key: tuple[str, int], value_of: dict[ir.Value, ir.Value]
@@ -164,6 +180,8 @@ class _Joiner:
         passed = node.inputs[0] if len(node.inputs) == 1 else None
         if node.op_type != "Identity" or node.domain not in ("", "ai.onnx") or passed is None:
             raise differs(f"{quote(key[0])} does not only pass a tensor on", f"chip {key[1]}")
+        if GROUP_PROPERTY in node.metadata_props:
+            raise differs(f"{quote(key[0])} is part of a kernel", f"chip {key[1]}")
         root, (made,) = value_of[passed], node.outputs
         tensor = self._forward_of[key]
         if tensor == made.name:

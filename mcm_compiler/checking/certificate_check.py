@@ -12,6 +12,7 @@ from mcm_compiler.artifact import layout
 from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.certificate.joined import JoinedModel, differs, join
 from mcm_compiler.checking.entry.gate import OpenedFolder
+from mcm_compiler.checking.groups_check import check_groups
 from mcm_compiler.checking.other_placements_check import check_other_placements
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.proofs import PricesEnergy, ProblemModel
@@ -60,6 +61,8 @@ def check_certificate(folder: OpenedFolder, certificate: Certificate) -> str:
             f"its cost model is {quote(certificate.cost_model)}, that of the target {quote(name)}",
             "cost_model",
         )
+    groups = {group.name: group.nodes for group in joined.plan.groups}
+    check_groups(joined.model, groups, manifest.pipeline, target)
     check_other_placements(certificate, derived, joined, target, model)
     units = count_text(certificate.problem.num_units, "unit")
     return f"{units} as the chips' models give them, {seconds_text(period_s)} each pipeline"

@@ -16,7 +16,7 @@ from msgspec import Meta
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import folder_record, read_manifest
-from mcm_compiler.certificate.bound_check import check_bound
+from mcm_compiler.certificate.bound_check import check_bound, not_re_proved
 from mcm_compiler.certificate.objective_check import check_objective
 from mcm_compiler.checking.certificate_check import check_certificate, refuse_unproven
 from mcm_compiler.checking.changed_ops import changed_op
@@ -30,6 +30,7 @@ from mcm_compiler.checking.entry.host_marks import check_host_marks
 from mcm_compiler.checking.entry.run_folder import input_faults
 from mcm_compiler.checking.entry.structure_check import check_structure
 from mcm_compiler.checking.figures_check import check_figures
+from mcm_compiler.checking.groups_check import fusion_unknown
 from mcm_compiler.checking.mapping_check import check_mappings
 from mcm_compiler.checking.memory_check import check_memory
 from mcm_compiler.checking.shapes_check import check_shapes
@@ -260,6 +261,8 @@ class _Run:
         if found is None:
             return "nothing is claimed"
         detail, missing = check_bound(found, self.opened.target.limits)
+        if missing is None and (unknown := fusion_unknown(self.opened.manifest.pipeline)):
+            missing = not_re_proved(unknown)
         if found.figures is not None:
             of_objective, unshown = check_objective(found, found.figures, self.opened.target.limits)
             detail, missing = f"{detail}; {of_objective}", missing or unshown
