@@ -39,8 +39,16 @@ from mcm_compiler.text import json_text
 JSON_FILES = (layout.REPORT, layout.CERTIFICATE, layout.PROGRAM, layout.MANIFEST)
 
 DERIVED_WITHIN = {
-    "options": ("seed", "routing", "inferences", "chips", "pins"),
-    "verification": ("holds", "outputs", "seeds", "random_outputs"),
+    "options": ("seed", "routing", "dims", "shapes", "inferences", "chips", "pins"),
+    "verification": (
+        "holds",
+        "outputs",
+        "seeds",
+        "random_outputs",
+        "session_options",
+        "stock_equal",
+        "structure",
+    ),
 }
 """Fields inside of what is not derived that are compared all the same."""
 

@@ -233,7 +233,7 @@ class _Run:
             "certificate": self._certificate,
             "bound": self._bound,
             "equality": self._equality,
-            "figures": lambda: check_figures(opened, self.verification),
+            "figures": lambda: check_figures(opened, self.verification, self.structure),
         }
 
     def notes(self, step: str) -> list[Diagnostic]:

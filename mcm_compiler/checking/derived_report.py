@@ -41,8 +41,9 @@ from mcm_compiler.report.state_section import STATE_SECTION, state_facts
 NOT_DERIVED: Mapping[str, str] = {
     "strategy": "who searched leaves no trace in what was found",
     "found_by": "likewise",
-    "options": "what was asked for; seed, routing, inferences, chips and pins are compared",
-    "model.dims": "sizes that were given to symbolic dimensions",
+    "options": "what was asked for; seed, routing, dims, shapes, inferences, chips and pins are "
+    "compared",
+    "model.dims": "names of dimensions that were given a size; the sizes are of inputs",
     "verification": "runs are repeated, not replayed; what they must agree in is compared",
     "diagnostics": "what was said on the way",
     "sensitivities": "compiles for other targets, of which nothing was written",
@@ -185,7 +186,13 @@ def _model(sources: Sources) -> Derived:
 
 def _options(sources: Sources) -> Derived:
     """What was asked for, as far as the folder tells."""
-    options: Derived = {"seed": sources.manifest.seed, "routing": sources.manifest.routing}
+    manifest = sources.manifest
+    options: Derived = {
+        "seed": manifest.seed,
+        "routing": manifest.routing,
+        "dims": dict(manifest.dims),
+        "shapes": {name: list(shape) for name, shape in manifest.shapes.items()},
+    }
     if sources.certificate is not None:
         options["pins"] = [list(pin) for pin in sources.certificate.pins]
         if (figures := sources.certificate.figures) is not None:

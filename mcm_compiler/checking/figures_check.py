@@ -6,16 +6,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from mcm_compiler.artifact import layout
+from mcm_compiler.artifact.manifest import Manifest
 from mcm_compiler.checking.derived_report import NOT_DERIVED, Sources, derive_report
 from mcm_compiler.checking.entry.gate import OpenedFolder
 from mcm_compiler.checking.sharded_operators import sharded_faults
 from mcm_compiler.contracts.simulation import SimulationResult
-from mcm_compiler.contracts.verification import Verification
+from mcm_compiler.contracts.verification import StructureProof, Verification
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.execution.runner import SESSION_OPTIONS
 from mcm_compiler.report.cost_section import COST_SECTION
 from mcm_compiler.report.hardware.energy_section import ENERGY_SECTION
 from mcm_compiler.report.host_section import HOST_SECTION
 from mcm_compiler.report.markdown import render_markdown
+from mcm_compiler.report.report_data import structure_data
 from mcm_compiler.report.versions import versions
 from mcm_compiler.text import json_text
 from mcm_compiler.text.units import count_text
@@ -36,12 +39,17 @@ _MALFORMED = (AttributeError, IndexError, KeyError, RecursionError, TypeError, V
 """What looking at a report raises where it is not of the published schema."""
 
 
-def check_figures(opened: OpenedFolder, verification: Verification | None) -> str:
+def check_figures(
+    opened: OpenedFolder,
+    verification: Verification | None,
+    structure: StructureProof | None = None,
+) -> str:
     """Derives every figure of `report.json` again, and renders `report.md` from it.
 
     Args:
         opened: the folder; hashes, structure and program hold.
         verification: what a comparison found just now, or None where there was none.
+        structure: what was proven without a run just now, or None where nothing was.
 
     Returns:
         A summary.
@@ -72,6 +80,8 @@ def check_figures(opened: OpenedFolder, verification: Verification | None) -> st
             *sharded_faults(
                 report["sharded_operators"], opened.source, opened.chips, opened.target
             ),
+            *_of_sizes(report, opened.manifest),
+            *_of_proof(report, structure),
             *_of_verification(report, verification),
         ]
     except _MALFORMED as error:
@@ -191,15 +201,36 @@ def _of_claims(opened: OpenedFolder, report: Mapping[str, Any]) -> Iterator[str]
         yield f"options.chips is {options['chips']}, the folder gives {devices}"
 
 
+def _of_sizes(report: Mapping[str, Any], manifest: Manifest) -> Iterator[str]:
+    """Sizes that are said to have been given: the model has to have been compiled with them."""
+    sizes = {size for entry in manifest.inputs for size in entry.shape or ()}
+    for name, size in report["model"]["dims"].items():
+        if size not in sizes or manifest.dims.get(name, size) != size:
+            yield f"model.dims[{quote(name)}] is {_shown(size)}, no input has that size there"
+
+
+def _of_proof(report: Mapping[str, Any], structure: StructureProof | None) -> Iterator[str]:
+    """What the stored proof by structure says otherwise than the one that was done now."""
+    stored = (report["verification"] or {}).get("structure")
+    if stored is None or structure is None:
+        return
+    # Words may call a value by another name, and a compile proves against the model that it read.
+    now = {**structure_data(structure), "model": None}
+    said, now = (
+        {**one, "unproven": [{**op, "what": None} for op in one["unproven"]]}
+        for one in (stored, cast("Mapping[str, Any]", now))
+    )
+    yield from _compare("verification.structure", said, now)
+
+
 def _of_verification(report: Mapping[str, Any], verification: Verification | None) -> Iterator[str]:
     """What the stored comparison must have in common with one that was done now."""
     stored = report["verification"]
     if stored is None or verification is None:
         return
-    options = report["options"]
-    seed, count = options["seed"], options["verify_seeds"]
-    if not set(stored["seeds"]) <= set(range(seed, seed + count)):
-        yield f"verification.seeds is {stored['seeds']}, asked for were {count} from {seed} on"
+    yield from _of_conditions(report["options"], stored)
+    if stored["skipped"] is None and report["model"]["shape_only"]:
+        yield "verification.skipped is None, and weights are placeholders"
     outputs = stored["outputs"]
     if stored["holds"] is not all(o["holds"] for o in [*outputs, *stored["expected"]]):
         yield f"verification.holds is {stored['holds']}, its outputs say otherwise"
@@ -211,17 +242,45 @@ def _of_verification(report: Mapping[str, Any], verification: Verification | Non
         if None in skipped and not (stored["data_sets"] or verification.data_sets):
             yield f"verification.skipped is {skipped[0]}, now it is {skipped[1]}"
         return
+    yield from _of_runs(stored, verification)
+
+
+def _of_conditions(options: Mapping[str, Any], stored: Mapping[str, Any]) -> Iterator[str]:
+    """On what, and how, both sides are said to have been run."""
+    seed, count = options["seed"], options["verify_seeds"]
+    seeds = set(stored["seeds"])
+    if not seeds <= set(range(seed, seed + count)) or len(seeds) < len(stored["seeds"]):
+        yield f"verification.seeds is {stored['seeds']}, asked for were {count} from {seed} on"
+    yield from _compare("verification.session_options", stored["session_options"], SESSION_OPTIONS)
+    if stored["stock_equal"] is not None:
+        yield f"verification.stock_equal is {_shown(stored['stock_equal'])}, no compile looks at it"
+    if stored["outputs"] and not seeds and not stored["data_sets"]:
+        yield "verification.outputs are compared on no input"
+
+
+def _of_runs(stored: Mapping[str, Any], verification: Verification) -> Iterator[str]:
+    """What runs are said to have given, as far as those of now give it again."""
+    outputs, seeds = stored["outputs"], set(stored["seeds"])
     now = {o.output: o for o in verification.outputs}
     if [o["output"] for o in outputs] != list(now):
         yield f"verification.outputs is not about {', '.join(map(quote, now)) or 'no output'}"
     # The same inputs give the same bits; other inputs may be rounded otherwise.
-    again = set(stored["seeds"]) <= set(verification.seeds) and not stored["data_sets"]
+    again = seeds <= set(verification.seeds) and not stored["data_sets"]
+    same = again and seeds == set(verification.seeds) and not verification.data_sets
     for index, output in enumerate(outputs):
         known = now.get(output["output"])
         if again and known is not None and known.bit_equal and not output["bit_equal"]:
             yield f"verification.outputs[{index}].bit_equal is false, the runs give true"
+        if same and known is not None and not known.bit_equal and output["bit_equal"]:
+            yield f"verification.outputs[{index}].bit_equal is true, the runs give false"
     if list(verification.random_outputs) != stored["random_outputs"]:
         yield f"verification.random_outputs is {stored['random_outputs']}"
+    if stored.get("steps", 0) not in (0, verification.steps):
+        yield f"verification.steps is {_shown(stored['steps'])}, the runs take {verification.steps}"
+    if same and not {w.output for w in verification.weak} <= {
+        w["output"] for w in stored["weak_outputs"]
+    }:
+        yield "verification.weak_outputs leaves out outputs that show nothing"
     if not {*stored["constant_outputs"]} <= {*now, *stored["random_outputs"]}:
         yield f"verification.constant_outputs is {stored['constant_outputs']}"
 

@@ -13,7 +13,8 @@ import onnx_ir as ir
 from mcm_compiler.certificate.joined import differs
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.target import Target
-from mcm_compiler.diagnostics import CompileError, quote
+from mcm_compiler.diagnostics import quote
+from mcm_compiler.equivalence.values.followed_passes import pass_names
 from mcm_compiler.graph.constants import constant_values, consumed_values
 from mcm_compiler.ir.rewriting.node_copying import copy_node
 from mcm_compiler.options import CompileOptions
@@ -21,7 +22,6 @@ from mcm_compiler.pipeline.passes import Pass, PassContext
 from mcm_compiler.pipeline.pipeline_text import parse_pipeline
 from mcm_compiler.processes.staging import staging
 from mcm_compiler.registry import PASSES
-from mcm_compiler.text import spec_text
 
 Group = frozenset[str]
 
@@ -67,24 +67,18 @@ def check_groups(
 def fusion_unknown(pipeline: str) -> str:
     """Why nobody can tell which ops the passes of a pipeline fuse; empty where that is known."""
     known = {registration.name for registration in PASSES.registrations()}
-    missing = [spec.name for spec in _specs(pipeline) if spec.name not in known]
+    missing = pass_names(pipeline) - known
     if not missing:
         return ""
-    return f"pass {quote(missing[0])}, which may have chosen what runs as one kernel, is missing"
-
-
-def _specs(pipeline: str) -> Sequence[spec_text.Spec]:
-    try:
-        return spec_text.parse_list(pipeline)
-    except CompileError:
-        return ()  # what is no pipeline fuses nothing
+    name = quote(min(missing))
+    return f"pass {name}, which may have chosen what runs as one kernel, is missing"
 
 
 def _makers(pipeline: str) -> list[Pass] | None:
     """The passes of a pipeline that fuse; None where one that is not installed might."""
     if fusion_unknown(pipeline):
         return None
-    passes = parse_pipeline(pipeline) if _specs(pipeline) else ()
+    passes = parse_pipeline(pipeline) if pass_names(pipeline) else ()
     return [step for step in passes if FUSION_PLAN in step.provides]
 
 

@@ -17,6 +17,7 @@ from mcm_compiler.artifact.manifest import ChipEntry, Manifest, damaged
 from mcm_compiler.checking.entry.state_check import check_states
 from mcm_compiler.contracts.target import HOST, ChipModel
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.equivalence.values.followed_passes import pass_names
 from mcm_compiler.graph.dimensions import free_inputs
 from mcm_compiler.graph.map_types import model_from_proto
 from mcm_compiler.graph.structure import check_structure as check_graph
@@ -56,6 +57,9 @@ def check_structure(folder: Path, manifest: Manifest) -> str:
     indices = [chip.chip for chip in manifest.chips]
     if indices != sorted(set(indices)) or not indices or indices[0] < 0:
         raise damaged(folder / layout.MANIFEST, "chips are not in ascending order")
+    if unknown := set(manifest.unfollowed_passes) - pass_names(manifest.pipeline):
+        name = quote(min(unknown))
+        raise damaged(folder / layout.MANIFEST, f"its pipeline has no pass {name} without rules")
     faults = _check_ends(manifest, load_part(folder, layout.ANNOTATED))
     ends: dict[int, dict[str, ir.Value]] = {}
     starts: dict[int, dict[str, ir.Value]] = {}

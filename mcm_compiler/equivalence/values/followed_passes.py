@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import PASSES
 from mcm_compiler.text import spec_text
@@ -31,13 +33,21 @@ def constant_bytes(pipeline: str) -> int:
     Args:
         pipeline: of a manifest; anything but a pipeline counts as one without options.
     """
-    try:
-        specs = spec_text.parse_list(pipeline)
-    except CompileError:
-        return MAX_CONSTANT_BYTES
-    given = [str(dict(spec.options).get(_FOLDING_OPTION, "")) for spec in specs]
+    given = [str(dict(spec.options).get(_FOLDING_OPTION, "")) for spec in _specs(pipeline)]
     asked = [int(text) for text in given if text.isdecimal() and len(text) < 20]
     return min(max([MAX_CONSTANT_BYTES, *asked]), _MOST_CONSTANT_BYTES)
+
+
+def pass_names(pipeline: str) -> set[str]:
+    """Names of the passes of a pipeline; none of what is no pipeline."""
+    return {spec.name for spec in _specs(pipeline)}
+
+
+def _specs(pipeline: str) -> Sequence[spec_text.Spec]:
+    try:
+        return spec_text.parse_list(pipeline)
+    except CompileError:
+        return ()
 
 
 def unfollowed_passes(pipeline: str) -> tuple[str, ...]:

@@ -88,6 +88,18 @@ def test_one_invented_figure_of_each_field_is_refused(compiled: Path, folder: Pa
         (("verification", "outputs", 0, "output"), "z"),
         (("verification", "holds"), False),
         (("verification", "seeds"), [7]),
+        (("verification", "seeds"), [0, 0]),
+        (("verification", "seeds"), []),
+        (("verification", "session_options", "graph_optimization_level"), "ORT_ENABLE_ALL"),
+        (("verification", "stock_equal"), True),
+        (("verification", "steps"), 8),
+        (("verification", "structure", "ops"), 500),
+        (("verification", "structure", "proven"), 500),
+        (("verification", "structure", "unfollowed_passes"), ["simplify"]),
+        (("verification", "structure", "model"), "model.onnx"),
+        (("model", "dims", "rows"), 65),
+        (("options", "dims", "rows"), 64),
+        (("options", "shapes", "x"), [64, 128]),
     ],
 )
 def test_what_a_comparison_is_said_to_have_found(
@@ -95,6 +107,11 @@ def test_what_a_comparison_is_said_to_have_found(
 ) -> None:
     apply(Mutation("report.json", path, value), folder)
     assert refusal(folder) == "MCM-V073"
+
+
+def test_passes_without_rules_are_passes_of_the_pipeline(folder: Path) -> None:
+    apply(Mutation("manifest.json", ("unfollowed_passes",), ["theirs"]), folder)
+    assert refusal(folder, runs=False) == "MCM-A005"
 
 
 def change(folder: Path, name: str, *edits: tuple[tuple[str | int, ...], object]) -> None:
