@@ -171,8 +171,13 @@ class _Joined:
                         value.shape = None
         infer_shapes(model)
         for value, said in declared.items():
-            made = value.type
-            if value.name and made is not None and (fault := _difference(said, made, value.shape)):
+            made, shape = value.type, value.shape
+            if not value.name or made is None:
+                continue
+            if value not in self._place:
+                # In bodies an import may know less of sizes than this.
+                shape = _where_known(said[1], shape)
+            if fault := _difference(said, made, shape):
                 yield self._place.get(value, f"value {quote(value.name)}"), fault
 
 
@@ -193,6 +198,13 @@ def _difference(said: Declared, made: ir.TypeProtocol, shape: ir.Shape | None) -
         return ""
     alike = dims is not None and len(dims) == len(shape) and all(map(_fits, dims, shape))
     return "" if alike else f"is declared as {dims}, and is {shape}"
+
+
+def _where_known(said: ir.Shape | None, made: ir.Shape | None) -> ir.Shape | None:
+    """What is made, open where a declaration of the same rank is open."""
+    if said is None or made is None or len(said) != len(made):
+        return None if said is None else made
+    return ir.Shape([b if isinstance(a, int) else None for a, b in zip(said, made, strict=True)])
 
 
 def _fits(said: int | ir.SymbolicDim, made: int | ir.SymbolicDim) -> bool:

@@ -102,7 +102,9 @@ def test_another_shape_of_a_result_is_refused(
     opened: OpenedFolder, name: str, change: Callable[[ir.Value], None]
 ) -> None:
     change(values(opened)[name])
-    assert codes(opened) == ["MCM-V052"]
+    # In bodies an import may know less of sizes than a check.
+    open_in_body = name in "eg" and change in (forget, open_up, plan_less)
+    assert codes(opened) == ([] if open_in_body else ["MCM-V052"])
 
 
 @pytest.mark.parametrize("name", ["a", "g"])
