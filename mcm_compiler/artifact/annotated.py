@@ -45,6 +45,12 @@ REMOVED_PROPERTY = "mcm.removed"
 REPLICAS_PROPERTY = "mcm.replicas"
 CHIPS_EACH_PROPERTY = "mcm.chips_each"
 
+_OWN = frozenset(
+    {CHIP_PROPERTY, GROUP_PROPERTY, COST_PROPERTY, REMOVED_PROPERTY, RUNS_ON_PROPERTY,
+     REPLICAS_PROPERTY, CHIPS_EACH_PROPERTY}
+)  # fmt: skip
+"""Properties that say what one compile did, and nothing of another."""
+
 
 @dataclass
 class _Placement:
@@ -111,8 +117,7 @@ def _annotate(model: ir.Model, compiled: ir.Model, num_chips: int, text: onnx.Mo
         noted[CHIPS_EACH_PROPERTY] = str(replication.chips_each)
     if APPLIED_PLAN.present(compiled):
         noted[PLANNED_PROPERTY] = "true"
-    if noted:
-        _note(text, noted)
+    _note(text, noted)
 
 
 def _known_of(placement: _Placement, replication: Replication) -> dict[str, str]:
@@ -138,13 +143,13 @@ def _add_configuration(
 
 
 def _note(owner: onnx.ModelProto | onnx.NodeProto, noted: Mapping[str, str]) -> None:
-    """Sets properties, in the order of their names; where an earlier compile ran an op is gone."""
+    """Sets properties, in the order of their names; what an earlier compile told is gone."""
     entries = owner.metadata_props
     known = dict(noted)
     if entries:
         known = {entry.key: entry.value for entry in entries} | known
-        if RUNS_ON_PROPERTY not in noted:
-            known.pop(RUNS_ON_PROPERTY, None)
+        for key in _OWN - noted.keys():
+            known.pop(key, None)
         del entries[:]
     for key in sorted(known):
         entries.add(key=key, value=known[key])

@@ -27,6 +27,7 @@ from mcm_compiler.checking.entry.constraint_check import check_constraints
 from mcm_compiler.checking.entry.files_check import check_files
 from mcm_compiler.checking.entry.gate import OpenedFolder
 from mcm_compiler.checking.entry.host_marks import check_host_marks
+from mcm_compiler.checking.entry.placement_marks import check_placement_marks
 from mcm_compiler.checking.entry.run_folder import input_faults
 from mcm_compiler.checking.entry.structure_check import check_structure
 from mcm_compiler.checking.figures_check import check_figures
@@ -309,6 +310,7 @@ class _Run:
 def _check_constraints(opened: OpenedFolder) -> str:
     rules = check_constraints(opened.manifest, opened.chips, opened.target)
     marks = check_host_marks(opened.chips, opened.source, opened.target)
+    check_placement_marks(opened.chips, opened.source, opened.manifest, opened.target)
     return f"{rules}, {marks}" if marks else rules
 
 

@@ -174,6 +174,16 @@ the folder was made by another release.""",
         remedy="Compile or place the model again.",
     ),
     CatalogEntry(
+        "MCM-V053",
+        "mark of an op is not so",
+        """\
+An op of annotated.onnx, or of a chip's model, is marked with another chip, fusion group, cost,
+stage or number of pipelines than the chips' models and the target's cost model give. Whoever opens
+the model in a viewer, or reads its multi-device fields, would be told something false.""",
+        example="mcm.cost_s of a MatMul was changed in annotated.onnx",
+        remedy="Compile again; a model or the target was changed.",
+    ),
+    CatalogEntry(
         "MCM-V060",
         "op is not the model's",
         "The proof by structure numbers every value of the model and every value of the\n"

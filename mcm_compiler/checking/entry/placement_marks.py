@@ -1,0 +1,128 @@
+"""Whether the marks in a folder's models say where its ops run, and how long they take there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import onnx_ir as ir
+
+from mcm_compiler.artifact.annotated import (
+    CHIPS_EACH_PROPERTY,
+    COST_PROPERTY,
+    REMOVED_PROPERTY,
+    REPLICAS_PROPERTY,
+)
+from mcm_compiler.artifact.manifest import Manifest
+from mcm_compiler.contracts.chips import CHIP_PROPERTY, GROUP_PROPERTY, ORIGIN_PROPERTY
+from mcm_compiler.contracts.replication import Replication
+from mcm_compiler.contracts.target import ChipModel, Target
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.graph.constants import placeable_nodes
+from mcm_compiler.ir.rewriting.device_stages import HOST_CONFIGURATION
+
+SHOWN = 10
+"""Faults that are spelled out."""
+
+MARGIN = 1e-9
+"""Relative room for seconds that are added up in another order."""
+
+
+@dataclass
+class _Found:
+    """What the chips have of an op of the source model."""
+
+    chips: set[int] = field(default_factory=set[int])
+    groups: set[str] = field(default_factory=set[str])
+    seconds: float = 0.0
+
+
+def check_placement_marks(
+    chips: Sequence[ChipModel], source: ir.Model, manifest: Manifest, target: Target
+) -> None:
+    """Checks chip, group, cost and stage of every op of the annotated source model.
+
+    They follow from the chips' models, whose ops say which op of the source they come from. A mark
+    that is missing says nothing wrong.
+
+    Args:
+        chips: the chips' models.
+        source: the annotated source model.
+        manifest: says how many pipelines there are.
+        target: the package.
+
+    Raises:
+        CompileError: MCM-V053, one diagnostic per op up to `SHOWN`.
+    """
+    costs = target.cost_model()
+    found: dict[str, _Found] = {}
+    faults: list[Diagnostic] = []
+    for chip in chips:
+        placed = set(placeable_nodes(chip.model.graph))
+        for node in chip.model.graph:
+            marks = node.metadata_props
+            if (said := marks.get(CHIP_PROPERTY, str(chip.chip))) != str(chip.chip):
+                place = f"node {quote(node.name or '')} of chip {chip.chip}"
+                faults.append(_told(place, f"is marked for chip {quote(said)}"))
+            origin = marks.get(ORIGIN_PROPERTY)
+            if origin is None or node not in placed:
+                continue  # what is constant is on every chip that reads it
+            own = found.setdefault(origin, _Found())
+            own.chips.add(chip.chip)
+            own.groups |= {marks[GROUP_PROPERTY]} if GROUP_PROPERTY in marks else set()
+            own.seconds += costs.node_cost(node).seconds
+    replication = Replication(manifest.replicas, manifest.chips_each)
+    for node in source.graph:
+        place = f"node {quote(node.name or '')} of the source"
+        own = found.get(node.name or "", _Found())
+        faults += [_told(place, fault) for fault in _faults(node, own, replication)]
+    for name, number in (
+        (REPLICAS_PROPERTY, manifest.replicas),
+        (CHIPS_EACH_PROPERTY, manifest.chips_each),
+    ):
+        if (said := source.metadata_props.get(name, str(number))) != str(number):
+            faults.append(_told("the source", f"has {name} {quote(said)}, and not {number}"))
+    if faults:
+        raise CompileError(faults[:SHOWN])
+
+
+def _faults(node: ir.Node, found: _Found, replication: Replication) -> Iterator[str]:
+    marks = node.metadata_props
+    places = ",".join(map(str, replication.places(found.chips)))
+    if (said := marks.get(CHIP_PROPERTY, places)) != places:
+        yield f"is marked for chips {quote(said)}, it runs on {places or 'none'}"
+    if found.chips and REMOVED_PROPERTY in marks:
+        yield "is marked as removed, and chips run it"
+    group = marks.get(GROUP_PROPERTY)
+    if found.chips and group is not None and group not in found.groups:
+        yield f"is marked for group {quote(group)}, in which no chip runs it"
+    said = marks.get(COST_PROPERTY)
+    if found.chips and said is not None and not _is_number(said, found.seconds):
+        yield f"is said to take {quote(said)} s, it takes {found.seconds!r} s"
+    first = min(found.chips, default=None)
+    # A model that was compiled before, or by others, has further configurations.
+    stages = [
+        stage.pipeline_stage
+        for stage in node.device_configurations
+        if stage.configuration is not None
+        and not (stage.configuration.name or "").startswith(HOST_CONFIGURATION)
+    ]
+    if first is not None and stages and first not in stages:
+        yield f"is in stage {stages[-1]}, it runs on chip {first}"
+
+
+def _is_number(text: str, number: float) -> bool:
+    try:
+        return math.isclose(float(text), number, rel_tol=MARGIN)
+    except ValueError:
+        return False
+
+
+def _told(place: str, fault: str) -> Diagnostic:
+    return Diagnostic(
+        "MCM-V053",
+        f"{place} {fault}",
+        at=place,
+        hint="a model or the target was changed; compile again",
+    )
