@@ -19,8 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.diagnostics.refusals import refusal_of_the_system
-from mcm_compiler.processes.interruption import asked_to_end
+from mcm_compiler.processes.foreign_code import (
+    fault_text,
+    is_no_fault,
+    is_refused_by_the_system,
+)
 
 if TYPE_CHECKING:
     from mcm_compiler.text.spec_text import Spec
@@ -68,7 +71,9 @@ class Registry(Generic[T]):
         Raises:
             CompileError: MCM-X001 if the name is taken by another origin, or by an earlier line
                 of the plug-in that is being loaded.
+            TypeError: if the name is no text.
         """
+        _check_name(name)
         self._scan()
         if _loading is not None:
             _loading.take(self, name)
@@ -109,8 +114,7 @@ class Registry(Generic[T]):
             for entry in importlib.metadata.entry_points(group=self._collections):
                 prefix = f"{entry.name}."
                 if begun.startswith(prefix):
-                    give = cast("Callable[[], Iterable[Registration[T]]]", entry.load())
-                    names |= {registration.name for registration in give()}
+                    names |= {registration.name for registration in self._given_by(entry)}
                 else:  # the same whether or not its names are known by now
                     names = {name for name in names if not name.startswith(prefix)} | {prefix}
         return sorted(names)
@@ -138,20 +142,8 @@ class Registry(Generic[T]):
                     "file with --plugin",
                 )
             )
-        try:
+        with _import(f"{self.kind} '{name}'", registration.origin):
             return registration.load()
-        except CompileError:
-            raise
-        except Exception as error:
-            of = "" if isinstance(error, ImportError) else f"{type(error).__name__}: "
-            raise CompileError(
-                Diagnostic(
-                    "MCM-X003",
-                    f"{self.kind} '{name}' cannot be imported: {of}{error}",
-                    at=registration.origin,
-                    hint="reinstall or remove the distribution that registers it",
-                )
-            ) from error
 
     def made(self, spec: Spec) -> Any:
         """An instance of the component that a text names, with its options.
@@ -165,6 +157,12 @@ class Registry(Generic[T]):
         with self.at_work(spec.name):
             return instantiate(cast("type[Any]", cls), spec)
 
+    def origin_of(self, name: str) -> str:
+        """The distribution or file of a component; `this process` where it is not registered."""
+        self._scan()
+        registration = self._registered.get(name)
+        return registration.origin if registration is not None else "this process"
+
     @contextmanager
     def at_work(self, name: str) -> Generator[None]:
         """A block that makes the component `name` or runs its code, of which nothing is known.
@@ -175,22 +173,14 @@ class Registry(Generic[T]):
         """
         try:
             yield
-        except CompileError:
-            raise
-        except (Exception, SystemExit) as error:
-            if isinstance(error, SystemExit) and asked_to_end(error):
+        except BaseException as error:
+            if is_no_fault(error) or is_refused_by_the_system(error):
                 raise
-            if isinstance(error, OSError) and (
-                error.filename is None or refusal_of_the_system(error) is not None
-            ):
-                raise
-            registration = self._registered.get(name)
-            origin = registration.origin if registration is not None else "this process"
             raise CompileError(
                 Diagnostic(
                     "MCM-X007",
-                    f"{self.kind} '{name}' failed: {type(error).__name__}: {error}",
-                    at=origin,
+                    f"{self.kind} '{name}' failed: {fault_text(error)}",
+                    at=self.origin_of(name),
                     hint=f"this is a fault of the {self.kind}; report it to whoever provides it",
                 )
             ) from error
@@ -208,11 +198,25 @@ class Registry(Generic[T]):
         self._scanned = True
 
     def _collected(self) -> Iterable[Registration[T]]:
-        """What the entry points of `collections` give."""
+        """What the entry points of `collections` give.
+
+        Raises:
+            CompileError: MCM-X003 for one that fails, or gives something else.
+        """
         if self._collections:
             for entry in importlib.metadata.entry_points(group=self._collections):
-                give = cast("Callable[[], Iterable[Registration[T]]]", entry.load())
-                yield from give()
+                yield from self._given_by(entry)
+
+    def _given_by(self, entry: importlib.metadata.EntryPoint) -> list[Registration[T]]:
+        origin = _origin(entry.dist) if entry.dist else entry.value
+        with _import(f"the {self.kind} collection '{entry.name}'", origin):
+            give = cast("Callable[[], Iterable[Registration[T]]]", entry.load())
+            given = list(give())
+            for one in given:
+                if not isinstance(one, Registration):  # pyright: ignore[reportUnnecessaryIsInstance]
+                    raise TypeError(f"it gives a {type(one).__name__}, not a Registration")
+                _check_name(one.name)
+            return given
 
     def _insert(self, registration: Registration[T]) -> None:
         other = self._registered.get(registration.name)
@@ -248,6 +252,38 @@ OBJECTIVE_PROOFS: Registry[Any] = Registry(
 )
 PROBLEM_MODELS: Registry[Any] = Registry("mcm_compiler.problem_models", "problem model")
 ZOO: Registry[Any] = Registry("mcm_compiler.zoo", "zoo model")
+
+
+def _check_name(name: object) -> None:
+    """Raises TypeError for a name that nobody could type."""
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"the name of a component is a text, and not {name!r}")
+
+
+@contextmanager
+def _import(what: str, origin: str) -> Generator[None]:
+    """A block that imports a component, which runs the code of its module.
+
+    Raises:
+        CompileError: MCM-X003 for what is raised and is no diagnostic.
+    """
+    try:
+        yield
+    except BaseException as error:
+        if is_no_fault(error):
+            raise
+        text = fault_text(error)
+        # That it is one the message says already.
+        text = text.removeprefix("ImportError: ").removeprefix("ModuleNotFoundError: ")
+        raise CompileError(
+            Diagnostic(
+                "MCM-X003",
+                f"{what} cannot be imported: {text}",
+                at=origin,
+                hint="reinstall or remove the distribution that registers it",
+            )
+        ) from error
+
 
 _origins: dict[Any, str] = {}
 
@@ -453,16 +489,14 @@ def load_plugin(path: Path) -> None:
     _current_plugin, _loading = str(path), _Loading(path)
     try:
         spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
+    except BaseException as error:
         del sys.modules[name]
         for registry, added in _loading.added:
             registry.remove(added)
-        if isinstance(error, CompileError):
+        if is_no_fault(error):
             raise
         raise CompileError(
-            Diagnostic(
-                "MCM-X004", f"the plug-in fails: {type(error).__name__}: {error}", at=str(path)
-            )
+            Diagnostic("MCM-X004", f"the plug-in fails: {fault_text(error)}", at=str(path))
         ) from error
     finally:
         _current_plugin = _loading = None

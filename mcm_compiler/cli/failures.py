@@ -13,7 +13,8 @@ import click
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.diagnostics.refusals import refusal_of_the_system
-from mcm_compiler.processes.interruption import asked_to_end
+from mcm_compiler.processes.foreign_code import fault_text, is_no_fault
+from mcm_compiler.processes.interruption import ends_the_command
 from mcm_compiler.text.printable import printable
 
 Format = Literal["text", "json"]
@@ -33,31 +34,30 @@ class Verb(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except Exception as error:
-            if _is_clicks_own(error):
+        except BaseException as error:
+            if _is_clicks_own(error) or ends_the_command(error):
                 raise
             ctx.exit(report_failure(error, _format_of(ctx)))
-        except SystemExit as leaving:
-            if asked_to_end(leaving):
-                raise
-            ctx.exit(report_failure(left_by_foreign_code(leaving), _format_of(ctx)))
 
 
 def _format_of(ctx: click.Context) -> Format:
     return "json" if ctx.params.get("output_format") == "json" else "text"
 
 
-def left_by_foreign_code(leaving: SystemExit) -> Exception:
+def _left_by_foreign_code(leaving: SystemExit) -> Exception:
     """The error that it is when a plug-in or a library ends the program; click has its own way."""
-    return RuntimeError(f"a plug-in or a library called sys.exit({leaving})")
+    code = fault_text(leaving).removeprefix("SystemExit").removeprefix(": ")
+    return RuntimeError(f"a plug-in or a library called sys.exit({code})")
 
 
-def report_failure(error: Exception, output_format: Format = "text") -> int:
+def report_failure(error: BaseException, output_format: Format = "text") -> int:
     """Tells the user about `error` and gives the exit code.
 
     Raises:
-        Exception: `error` itself, if it is an internal one and `MCMC_DEBUG` is set.
+        BaseException: `error` itself, if it is an internal one and `MCMC_DEBUG` is set.
     """
+    if isinstance(error, SystemExit):
+        error = _left_by_foreign_code(error)
     if not isinstance(error, CompileError) and os.environ.get(DEBUG_VARIABLE):
         raise error
     diagnostics = diagnosed(error)
@@ -68,9 +68,9 @@ def report_failure(error: Exception, output_format: Format = "text") -> int:
     return FAILURE_EXIT
 
 
-def diagnosed(error: Exception) -> tuple[Diagnostic, ...]:
+def diagnosed(error: BaseException) -> tuple[Diagnostic, ...]:
     """What the user is told about `error`; with `MCMC_DEBUG` the stack trace is printed, too."""
-    if isinstance(error, CompileError):
+    if isinstance(error, CompileError) and is_no_fault(error):
         if error.__cause__ is not None and os.environ.get(DEBUG_VARIABLE):
             traceback.print_exception(error.__cause__)
         return error.diagnostics
@@ -83,12 +83,11 @@ def diagnosed(error: Exception) -> tuple[Diagnostic, ...]:
     return (internal_error(error),)
 
 
-def internal_error(error: Exception) -> Diagnostic:
+def internal_error(error: BaseException) -> Diagnostic:
     """The diagnostic for a fault of the compiler itself."""
-    text = str(error)
     return Diagnostic(
         "MCM-U099",
-        f"internal error: {type(error).__name__}{': ' if text else ''}{text}",
+        f"internal error: {fault_text(error)}",
         hint=f"run again with {DEBUG_VARIABLE}=1 for the stack trace, and report it",
     )
 
@@ -103,7 +102,7 @@ def show_diagnostics(diagnostics: Iterable[Diagnostic]) -> None:
         click.echo("\n".join([f"{styled}: {message}", *rest]), err=True, color=colour)
 
 
-def _is_clicks_own(error: Exception) -> bool:
+def _is_clicks_own(error: BaseException) -> bool:
     """Whether click handles `error` itself: wrong usage, an exit, a reader that went away."""
     if isinstance(error, (click.ClickException, click.exceptions.Exit, click.Abort)):
         return True

@@ -11,6 +11,8 @@ import click
 from mcm_compiler.cli.show import show_json, table_lines, terminal_width
 from mcm_compiler.components.extras import extra_of
 from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.processes.foreign_code import fault_text, is_no_fault
+from mcm_compiler.processes.interruption import ends_the_command
 from mcm_compiler.registry import Registry
 from mcm_compiler.text.printable import printable
 from mcm_compiler.text.wrapping import wrapped
@@ -33,10 +35,13 @@ def component_rows(registry: Registry[Any], describe: Callable[[str, Any], Row])
             if extra := extra_of(component):
                 row["extra"] = extra
             row["fault"] = None
-        except CompileError as error:
-            row["fault"] = error.diagnostics[0].message
-        except Exception as error:  # a plug-in's code may raise anything
-            row["fault"] = f"it cannot be loaded: {type(error).__name__}: {error}"
+        except BaseException as error:  # a plug-in's code may raise anything
+            if ends_the_command(error):
+                raise
+            if isinstance(error, CompileError) and is_no_fault(error):
+                row["fault"] = error.diagnostics[0].message
+            else:
+                row["fault"] = f"it cannot be loaded: {fault_text(error)}"
         rows.append(row)
     return rows
 

@@ -18,7 +18,6 @@ from click.shell_completion import CompletionItem
 from mcm_compiler.cli.failures import (
     FAILURE_EXIT,
     USAGE_EXIT,
-    left_by_foreign_code,
     report_failure,
 )
 from mcm_compiler.cli.shell_scripts import VARIABLE, answer_shells
@@ -27,9 +26,9 @@ from mcm_compiler.cli.supervision import may_leave_something, supervise
 from mcm_compiler.processes.crash_journal import finished, is_heard
 from mcm_compiler.processes.interruption import (
     all_is_done,
-    asked_to_end,
     end_at_once,
     end_by_raising,
+    ends_the_command,
     line_of,
     received,
     say,
@@ -132,12 +131,11 @@ class LazyGroup(click.Group):
         except click.ClickException as error:
             error.show()
             sys.exit(USAGE_EXIT)
-        except SystemExit as leaving:
-            # What answers a shell that completes leaves so as well.
-            if VARIABLE in os.environ or asked_to_end(leaving):
+        except BaseException as error:
+            # What answers a shell that completes leaves by SystemExit as well.
+            answered = VARIABLE in os.environ and isinstance(error, SystemExit)
+            if answered or ends_the_command(error):
                 raise
-            sys.exit(report_failure(left_by_foreign_code(leaving)))
-        except Exception as error:
             sys.exit(report_failure(error))
         sys.exit(code if isinstance(code, int) else 0)
 

@@ -8,12 +8,13 @@ import sys
 from typing import Any
 
 from mcm_compiler.diagnostics import Diagnostic
+from mcm_compiler.processes.interruption import EndingError
 
 _OUTPUT, _ERROR = 1, 2
 _NAMES = {_OUTPUT: "standard output", _ERROR: "standard error"}
 
 
-class StreamFailedError(BaseException):
+class StreamFailedError(EndingError):
     """A standard stream cannot be written; not for the handlers of other errors to swallow."""
 
 

@@ -14,6 +14,7 @@ from mcm_compiler.contracts.fabrics.target import MapsChips
 from mcm_compiler.contracts.simulation import Simulator
 from mcm_compiler.contracts.target import EvaluatesBatches, Lowers, Simulates, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.processes.interruption import ends_the_command
 from mcm_compiler.registry import TARGETS
 
 Capability = Literal["lowers", "simulates", "evaluates_batches"]
@@ -130,7 +131,9 @@ def targets_with(capability: Capability) -> list[str]:
     for registration in TARGETS.registrations():
         try:
             target = registration.load()()
-        except Exception:  # noqa: S112 - a plug-in's code may raise anything, and others are asked
+        except BaseException as error:  # a plug-in's code may raise anything, and others are asked
+            if ends_the_command(error):
+                raise
             continue
         if isinstance(target, _LACKS[capability].protocol):
             found.append(registration.name)

@@ -27,6 +27,7 @@ from mcm_compiler.contracts.cost import (
     OpCosts,
 )
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.processes.foreign_code import fault_text, is_no_fault
 from mcm_compiler.registry import COST_MODELS
 from mcm_compiler.text import spec_text
 
@@ -121,15 +122,20 @@ class CostChoice:
         given = replace(basis, files=self.files, paths=self.paths)
         try:
             costs = self.maker.make(given)
-        except CompileError:
-            raise
-        except Exception as error:
-            raise _failed(self.maker.name, error) from error
+        except BaseException as error:
+            if is_no_fault(error):
+                raise
+            raise _failed(self.registered, error) from error
         if not all(hasattr(costs, name) for name in ("name", "node_cost", "group_cost")):
             raise _not_a_model(self.maker.name, "what it makes lacks name, node_cost or group_cost")
         if isinstance(basis.own, KnowsViews):
-            return ChosenCostsWithViews(costs, basis.own)
-        return ChosenCosts(costs, basis.own)
+            return ChosenCostsWithViews(costs, basis.own, self.registered)
+        return ChosenCosts(costs, basis.own, self.registered)
+
+    @property
+    def registered(self) -> str:
+        """The name that the component is registered by."""
+        return spec_text.parse_one(self.text).name
 
 
 @runtime_checkable
@@ -184,9 +190,9 @@ def choose_cost_model(text: str, read: ReadFile, stored_as: str = STORED) -> Cos
         raise _not_a_model(spec.name, "it is no subclass of CostModelMaker")
     try:
         maker = spec_text.instantiate(cls, spec)
-    except CompileError:
-        raise
-    except Exception as error:
+    except BaseException as error:
+        if is_no_fault(error):
+            raise
         raise _failed(spec.name, error) from error
     stored: dict[str, bytes] = {}
     files: dict[str, bytes] = {}
@@ -230,10 +236,12 @@ class ChosenCosts:
     Args:
         costs: gives the times.
         own: the target's own model, for sizes of tensors.
+        registered: the name of the component that made `costs`, where it is not its own name.
     """
 
-    def __init__(self, costs: OpCosts, own: CostModel) -> None:
+    def __init__(self, costs: OpCosts, own: CostModel, registered: str | None = None) -> None:
         self.name = str(costs.name)
+        self._registered = registered or self.name
         self._costs = costs
         self._own = own
         self._measured_ops: WeakKeyDictionary[ir.Node, int] = WeakKeyDictionary()
@@ -272,7 +280,10 @@ class ChosenCosts:
 
     def name_faults(self, names: ModelNames) -> Sequence[Diagnostic]:
         """See `MeasuredCosts`; none of a model that measures nothing."""
-        return self._costs.name_faults(names) if isinstance(self._costs, MeasuredCosts) else ()
+        if not isinstance(self._costs, MeasuredCosts):
+            return ()
+        with COST_MODELS.at_work(self._registered):
+            return self._costs.name_faults(names)
 
     @property
     def measures(self) -> bool:
@@ -285,10 +296,10 @@ class ChosenCosts:
             seconds = float(cost.seconds)
             rest = (cost.flops, cost.read_bytes, cost.write_bytes, cost.weight_bytes)
             others = all(0 <= number < math.inf for number in rest)
-        except CompileError:
-            raise
-        except Exception as error:
-            raise _failed(self.name, error, _place(node)) from error
+        except BaseException as error:
+            if is_no_fault(error):
+                raise
+            raise _failed(self._registered, error, _place(node)) from error
         if not 0.0 <= seconds <= MAX_SECONDS:
             raise no_time(self.name, node, seconds)
         if not others:
@@ -332,11 +343,11 @@ def _not_a_model(name: str, reason: str, place: str | None = None) -> CompileErr
     )
 
 
-def _failed(name: str, error: Exception, place: str | None = None) -> CompileError:
+def _failed(name: str, error: BaseException, place: str | None = None) -> CompileError:
     return CompileError(
         Diagnostic(
             "MCM-C001",
-            f"cost model {quote(name)} fails: {type(error).__name__}: {error}",
+            f"cost model {quote(name)} of {COST_MODELS.origin_of(name)} fails: {fault_text(error)}",
             at=place or f"cost model {quote(name)}",
             hint="the fault is the cost model's; MCMC_DEBUG=1 shows the stack trace",
         )

@@ -30,6 +30,14 @@ _HINTS = {
 }
 
 
+def is_of_a_disk(error: OSError) -> bool:
+    """Whether the system, and not a library, says that a file or disk cannot be used.
+
+    A write that fails names no file; a connection that is refused names none either.
+    """
+    return error.errno in _HINTS
+
+
 def refusal_of_the_system(error: OSError) -> Diagnostic | None:
     """MCM-U053 for a file or folder that the system does not give.
 

@@ -25,7 +25,11 @@ from mcm_compiler.pipeline.fact_ledger import FactLedger, Fall
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext, pass_failed
 from mcm_compiler.pipeline.pipeline_check import check_pipeline, check_target, providers
 from mcm_compiler.processes.crash_journal import doing
-from mcm_compiler.processes.interruption import asked_to_end
+from mcm_compiler.processes.foreign_code import (
+    fault_text,
+    is_no_fault,
+    is_refused_by_the_system,
+)
 
 MAX_RUNS_AGAIN = 32
 """Passes that run again before one pass; more only where passes undo each other's facts."""
@@ -260,25 +264,21 @@ def _graph_out_of_collections() -> Generator[None]:
 def _run_step(step: Pass, model: ir.Model, context: PassContext) -> bool | None:
     try:
         return step.run(model, context)
-    except CompileError:
-        raise
-    except OSError as error:
-        # A full disk, say, which staging knows how to explain; a file that a pass or a strategy
-        # looks for in vain is nobody's but its own.
-        if not isinstance(error, FileNotFoundError) or _is_below(error, context.staging.path):
+    except BaseException as error:
+        # A full disk, say, staging knows how to explain; a file that a pass or a strategy looks
+        # for in vain, or a server that does not answer, is nobody's but its own.
+        if is_no_fault(error) or is_refused_by_the_system(error):
             raise
-        raise pass_failed(step.name, f"{type(error).__name__}: {error}") from error
-    except SystemExit as error:
-        if asked_to_end(error):
+        if isinstance(error, OSError) and _is_below(error, context.staging.path):
             raise
-        raise pass_failed(step.name, f"SystemExit: {error}") from error
-    except Exception as error:
-        raise pass_failed(step.name, f"{type(error).__name__}: {error}") from error
+        raise pass_failed(step.name, fault_text(error)) from error
 
 
 def _is_below(error: OSError, folder: Path) -> bool:
-    """Whether the file of an error lies in a folder, or is not told."""
-    return error.filename is None or Path(os.fsdecode(error.filename)).is_relative_to(folder)
+    """Whether an error tells its file, and that lies in a folder."""
+    name = error.filename
+    # An open descriptor may stand there, too.
+    return isinstance(name, str | bytes) and Path(os.fsdecode(name)).is_relative_to(folder)
 
 
 def _all_keys(passes: Sequence[Pass]) -> list[AnyKey]:

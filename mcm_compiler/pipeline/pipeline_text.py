@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.pipeline.passes import Pass, pass_failed
+from mcm_compiler.processes.foreign_code import fault_text, is_no_fault
 from mcm_compiler.registry import PASSES
 from mcm_compiler.text import spec_text
 
@@ -24,10 +24,10 @@ def _build(spec: spec_text.Spec) -> Pass:
     cls = PASSES.get(spec.name)
     try:
         step = spec_text.instantiate(cls, spec)
-    except CompileError:
-        raise
-    except Exception as error:
-        raise pass_failed(spec.name, f"{type(error).__name__}: {error}") from error
+    except BaseException as error:
+        if is_no_fault(error):
+            raise
+        raise pass_failed(spec.name, fault_text(error)) from error
     if not isinstance(step, Pass):
         raise pass_failed(spec.name, "it is no subclass of mcm_compiler.pipeline.passes.Pass")
     return step

@@ -25,6 +25,10 @@ SAME_SIGNAL_S = 1.0
 whole group of processes, of which one hands on what it got."""
 
 
+class EndingError(BaseException):
+    """What ends a command besides signals, and passes all that handles errors."""
+
+
 class _State:
     """What this process knows of signals.
 
@@ -122,7 +126,17 @@ def stop_if_asked() -> None:
 
 def asked_to_end(leaving: SystemExit) -> bool:
     """Whether this is how a signal leaves, rather than a call of `sys.exit` in foreign code."""
-    return _state.number is not None or leaving.code in {128 + number for number in ENDING}
+    if _state.number is not None:
+        return True
+    # Any object may be the code of foreign code.
+    return isinstance(leaving.code, int) and leaving.code in {128 + number for number in ENDING}
+
+
+def ends_the_command(error: BaseException) -> bool:
+    """Whether this ends the command because its user or system says so, and is nobody's fault."""
+    if isinstance(error, SystemExit):
+        return asked_to_end(error)
+    return isinstance(error, (KeyboardInterrupt, EndingError))
 
 
 def expect_one_output() -> None:

@@ -14,6 +14,7 @@ from mcm_compiler.contracts.gradients import GradientRequest, NotDifferentiable
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.constants import consumed_values
 from mcm_compiler.graph.static_shapes import static_dims
+from mcm_compiler.processes.foreign_code import fault_text, is_no_fault
 from mcm_compiler.text.units import count_text
 from mcm_passes.differentiation.emission import Emitter
 from mcm_passes.differentiation.floats import FLOATS
@@ -153,10 +154,12 @@ class _Sweep:
         request = GradientRequest(node, gradients, wanted, self._ops, self._ops.version)
         try:
             made = self._rules[operator_of(node)].rule(request)
-        except (NotDifferentiable, CompileError):
+        except NotDifferentiable:
             raise
-        except Exception as error:  # whatever a plug-in's rule does
-            raise _Unfit(f"it fails with {type(error).__name__}: {error}") from error
+        except BaseException as error:  # whatever a plug-in's rule does
+            if is_no_fault(error):
+                raise
+            raise _Unfit(f"it fails with {fault_text(error)}") from error
         return self._fitting(node, made)
 
     def _check_shapes(self, node: ir.Node) -> None:

@@ -116,8 +116,22 @@ def test_a_component_that_its_module_does_not_hold(registry: Registry[Any]) -> N
     assert "no_such_name" in str(caught.value)
 
 
+class Own(BaseException):
+    """What is no Exception."""
+
+
 @pytest.mark.parametrize(
-    "error", [RuntimeError("lost"), SystemExit(0), FileNotFoundError(errno.ENOENT, "none", "x")]
+    "error",
+    [
+        RuntimeError("lost"),
+        SystemExit(0),
+        SystemExit(["a code that is no number"]),
+        FileNotFoundError(errno.ENOENT, "none", "x"),
+        ConnectionRefusedError(errno.ECONNREFUSED, "refused"),
+        OSError("the server is asleep"),
+        Own("mine"),
+        GeneratorExit("over"),
+    ],
 )
 def test_what_a_component_raises_is_its_fault(
     registry: Registry[Any], error: BaseException
@@ -146,6 +160,83 @@ def test_diagnostics_signals_and_refused_files_pass(
     with pytest.raises(type(error)) as caught, registry.at_work("mine"):
         raise error
     assert caught.value is error
+
+
+class Speechless(RuntimeError):
+    def __str__(self) -> str:
+        raise ValueError("nothing to say")
+
+
+def test_an_error_whose_text_raises_is_told_by_its_type(registry: Registry[Any]) -> None:
+    registry.add("mine", 1, "a.py")
+    with pytest.raises(CompileError) as caught, registry.at_work("mine"):
+        raise Speechless
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.at) == ("MCM-X007", "a.py")
+    assert "Speechless, whose text raises ValueError" in found.message
+
+
+class Untold(CompileError):
+    def __init__(self) -> None:  # without diagnostics
+        pass
+
+
+def test_a_compile_error_without_diagnostics_is_a_fault(registry: Registry[Any]) -> None:
+    with pytest.raises(CompileError) as caught, registry.at_work("mine"):
+        raise Untold
+    assert _code(caught) == "MCM-X007"
+
+
+def test_the_origin_of_a_component(registry: Registry[Any]) -> None:
+    registry.add("mine", 1, "a.py")
+    assert registry.origin_of("mine") == "a.py"
+    assert registry.origin_of("upper") == "string:ascii_uppercase"
+    assert registry.origin_of("somebody") == "this process"
+
+
+@pytest.mark.parametrize("name", [5, None, ""])
+def test_a_name_is_a_text(registry: Registry[Any], name: Any) -> None:
+    with pytest.raises(TypeError, match="the name of a component is a text"):
+        registry.add(name, 1, "a.py")
+    assert [r.name for r in registry.registrations()] == ["missing", "renamed", "upper"]
+
+
+def leave() -> None:
+    raise SystemExit(0)
+
+
+def numbers() -> list[int]:
+    return [1]
+
+
+@pytest.mark.parametrize("given", ["leave", "numbers", "no_such_function"])
+def test_a_collection_that_fails_or_gives_no_registrations(
+    monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    entry = importlib.metadata.EntryPoint("odd", f"{__name__}:{given}", "many")
+    monkeypatch.setattr(
+        importlib.metadata, "entry_points", lambda group: [entry] if group == "many" else []
+    )
+    registry = Registry[Any]("g", "thing", collections="many")
+    for look in (registry.registrations, lambda: registry.names_at_hand("odd.")):
+        with pytest.raises(CompileError) as caught:
+            look()
+        (found,) = caught.value.diagnostics
+        assert (found.code, found.at) == ("MCM-X003", entry.value)
+        assert "the thing collection 'odd' cannot be imported" in found.message
+
+
+def test_a_module_that_leaves_as_it_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "acme_leaves.py").write_text("raise SystemExit(0)")
+    monkeypatch.syspath_prepend(tmp_path)
+    entries = [importlib.metadata.EntryPoint("leaves", "acme_leaves:Thing", "g")]
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: entries)
+    with pytest.raises(CompileError) as caught:
+        Registry[Any]("g", "thing").get("leaves")
+    assert _code(caught) == "MCM-X003"
+    assert "thing 'leaves' cannot be imported: SystemExit: 0" in str(caught.value)
 
 
 def test_a_name_taken_by_another_origin_is_an_error(registry: Registry[Any]) -> None:
@@ -226,6 +317,8 @@ def test_a_plugin_that_takes_a_built_in_name(tmp_path: Path) -> None:
         ("broken.py", "def", "SyntaxError"),
         ("raises.py", "raise RuntimeError('no')", "RuntimeError: no"),
         ("exits.py", "raise SystemExit(3)", "SystemExit: 3"),
+        ("ends.py", "raise BaseException('end')", "BaseException: end"),
+        ("cancels.py", "raise GeneratorExit", "fails: GeneratorExit"),
     ],
 )
 def test_a_plugin_that_fails(tmp_path: Path, name: str, text: str | None, part: str) -> None:

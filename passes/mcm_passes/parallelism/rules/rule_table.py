@@ -11,6 +11,7 @@ from mcm_compiler.contracts.sharding.notation import factor_problem, read_templa
 from mcm_compiler.contracts.sharding.rules import OpFacts, RuleMaker, ShardingRule
 from mcm_compiler.contracts.sharding.templates import rule_for_shapes
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.processes.foreign_code import fault_text, is_no_fault
 from mcm_compiler.registry import SHARDING_RULES
 from mcm_passes.parallelism.rules.operators.composing import whole
 
@@ -80,10 +81,10 @@ class RuleTable:
 def _checked(registered: RegisteredRule, facts: OpFacts) -> ShardingRule:
     try:
         made = registered.maker(facts)
-    except CompileError:
-        raise
-    except Exception as error:  # whatever a plug-in does
-        problem = f"its maker fails with {type(error).__name__}: {error}"
+    except BaseException as error:  # whatever a plug-in does
+        if is_no_fault(error):
+            raise
+        problem = f"its maker fails with {fault_text(error)}"
         raise _unfit(registered, problem) from error
     problem = _misfit(made, facts)
     if problem is not None:

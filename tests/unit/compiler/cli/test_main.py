@@ -170,6 +170,32 @@ def test_foreign_code_that_ends_the_program_is_a_failure(monkeypatch: pytest.Mon
     assert "sys.exit(0)" in found["message"]
 
 
+class _Own(BaseException):
+    def __str__(self) -> str:
+        raise ValueError("nothing to say")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (_Own(), "_Own, whose text raises ValueError"),
+        (GeneratorExit("over"), "GeneratorExit: over"),
+        (SystemExit(["code"]), "sys.exit(['code'])"),
+    ],
+    ids=["own", "generator", "code"],
+)
+def test_what_is_no_exception_is_told_as_well(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException, told: str
+) -> None:
+    monkeypatch.delenv("MCMC_DEBUG", raising=False)
+    _fail_with(monkeypatch, error)
+    result = _invoke("version", "--format", "json")
+    assert result.exit_code == 1
+    (found,) = json.loads(result.stdout)["diagnostics"]
+    assert found["code"] == "MCM-U099"
+    assert told in found["message"]
+
+
 def test_a_signal_leaves_with_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
     _fail_with(monkeypatch, SystemExit(143))
     result = _invoke("version")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import sys
 from collections.abc import Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -20,6 +21,7 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pass_manager import COLLECT_AFTER, PassManager
 from mcm_compiler.pipeline.passes import Pass, PassContext
 from mcm_compiler.pipeline.pipeline_text import parse_pipeline, print_pipeline
+from mcm_compiler.processes.interruption import EndingError
 from mcm_compiler.processes.staging import StagingFolder
 from mcm_compiler.registry import PASSES
 from tests.generators.example_result import ExampleTarget, example_model
@@ -228,14 +230,39 @@ class Talk(Pass):
         context.report("hello")  # pyright: ignore[reportArgumentType]
 
 
+class Own(BaseException):
+    """What is no Exception."""
+
+
+class Speechless(RuntimeError):
+    def __str__(self) -> str:
+        raise ValueError("nothing to say")
+
+
+@dataclass(frozen=True)
+class Throw(Pass):
+    name: ClassVar[str] = "test_throw"
+    summary: ClassVar[str] = "raises what it is told to"
+    error: BaseException = field(default_factory=RuntimeError)
+
+    def run(self, model: ir.Model, context: PassContext) -> None:
+        raise self.error
+
+
 @pytest.mark.parametrize(
     ("step", "reason"),
     [
         (Leave(), "SystemExit: 0"),
         (Miss(), "FileNotFoundError: "),
         (Talk(), "it reports a str, not a Diagnostic"),
+        (Throw(Own("mine")), "Own: mine"),
+        (Throw(GeneratorExit()), "failed: GeneratorExit"),
+        (Throw(Speechless()), "Speechless, whose text raises ValueError"),
+        (Throw(IsADirectoryError(errno.EISDIR, "a folder", "x")), "a folder: 'x'"),
+        (Throw(ConnectionRefusedError(errno.ECONNREFUSED, "refused")), "refused"),
+        (Throw(OSError("asleep")), "OSError: asleep"),
     ],
-    ids=["leave", "miss", "talk"],
+    ids=lambda value: value.name if isinstance(value, Pass) else "",
 )
 def test_a_pass_that_leaves_lacks_a_file_or_reports_no_diagnostic_is_named(
     model: ir.Model, step: Pass, reason: str
@@ -244,6 +271,17 @@ def test_a_pass_that_leaves_lacks_a_file_or_reports_no_diagnostic_is_named(
         PassManager((step,)).run(model, _context([]))
     assert _codes(caught) == ["MCM-X006"]
     assert reason in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [KeyboardInterrupt(), SystemExit(143), EndingError("gone"), OSError(errno.ENOSPC, "full")],
+    ids=lambda error: type(error).__name__,
+)
+def test_what_ends_the_command_and_full_disks_pass(model: ir.Model, error: BaseException) -> None:
+    with pytest.raises(type(error)) as caught:
+        PassManager((Throw(error),)).run(model, _context([]))
+    assert caught.value is error
 
 
 class NoPass:

@@ -1,0 +1,39 @@
+"""Code of plug-ins, of which nothing is known: what it raises passes, or is a fault of its own."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics.refusals import is_of_a_disk, refusal_of_the_system
+from mcm_compiler.processes.interruption import ends_the_command
+
+
+def is_no_fault(error: BaseException) -> bool:
+    """Whether what foreign code raised passes: a diagnostic, or what ends the command."""
+    if isinstance(error, CompileError):
+        # Whose constructor is one of a subclass may have none.
+        found = cast("Any", getattr(error, "diagnostics", None))
+        return isinstance(found, tuple) and all(isinstance(one, Diagnostic) for one in found)
+    return ends_the_command(error)
+
+
+def is_refused_by_the_system(error: BaseException) -> bool:
+    """Whether a file is refused, or a disk is full, whoever wanted to read or write there."""
+    if not isinstance(error, OSError):
+        return False
+    if error.filename is None:
+        return is_of_a_disk(error)
+    return refusal_of_the_system(error) is not None
+
+
+def fault_text(error: BaseException) -> str:
+    """The type of an error, and its text where it has one that can be told."""
+    kind = type(error).__name__
+    try:
+        text = str(error)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as second:  # its class is foreign code, too
+        return f"{kind}, whose text raises {type(second).__name__}"
+    return f"{kind}: {text}" if text else kind
