@@ -117,7 +117,7 @@ class PartitionPass(Pass):
         level_text = level_text if options.goal.aim == "period" else level.objective_strategy
         wanted = level_text if options.partitioner == AUTO else options.partitioner
         spec = spec_text.parse_one(self.strategy or wanted)
-        strategy = spec_text.instantiate(STRATEGIES.get(spec.name), spec)
+        strategy = STRATEGIES.made(spec)
         by_level = self.strategy is None and options.partitioner == AUTO
         strategy, unlearned = runnable(strategy, by_level=by_level)
         if unlearned is not None:

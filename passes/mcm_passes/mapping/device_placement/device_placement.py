@@ -13,7 +13,6 @@ from mcm_compiler.arrays.randomness import seeded_generator
 from mcm_compiler.contracts.partition import Budget, Ints
 from mcm_compiler.contracts.placement import Placement, PlacementProblem, PlacementRequest, Rule
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.registry import STRATEGIES
 from mcm_compiler.text import spec_text
 from mcm_compiler.text.units import count_text
 from mcm_passes.mapping.device_placement.chain_ideals import MOST_IDEALS, all_ideals
@@ -29,6 +28,7 @@ from mcm_passes.mapping.device_placement.device_groups import DeviceGroups, devi
 from mcm_passes.mapping.device_placement.device_loads import device_loads
 from mcm_passes.mapping.device_placement.device_problem import partition_problem
 from mcm_passes.mapping.device_placement.free_operators import with_free
+from mcm_passes.mapping.search.named import answer_of, strategy_of
 
 MOST_SAMPLED_GROUPS = 4096
 """Groups up to which ideals are sampled; above, `dp` cuts orders of them."""
@@ -153,7 +153,7 @@ class _Search:
     def by_strategy(self, text: str) -> tuple[Ints, str]:
         """What a registered strategy finds, and its text."""
         spec = spec_text.parse_one(text)
-        strategy = spec_text.instantiate(STRATEGIES.get(spec.name), spec)
+        strategy = strategy_of(text)
         text = spec_text.print_one(spec.name, strategy)
         problem, request = self.problem, self.request
         if problem.max_cpus or not problem.max_accelerators:
@@ -167,7 +167,9 @@ class _Search:
                 )
             )
         arrays = partition_problem(problem, self.groups, request.rule)
-        outcome = strategy.solve(
+        outcome = answer_of(
+            text,
+            strategy,
             arrays,
             self._evaluator(),
             seeded_generator(request.seed, f"placement/{text}"),

@@ -1,19 +1,170 @@
-"""Strategies that other strategies run."""
+"""Strategies by name, and what they answer: a plug-in's may be anything."""
 
 from __future__ import annotations
 
-from typing import cast
+import dataclasses
+import math
+import numbers
+from typing import Any, cast
 
-from mcm_compiler.contracts.partition import PartitionStrategy
+import numpy as np
+
+from mcm_compiler.contracts.partition import (
+    Budget,
+    Evaluate,
+    Ints,
+    LearnedGain,
+    LowerBound,
+    Outcome,
+    PartitionProblem,
+    PartitionStrategy,
+)
+from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.registry import STRATEGIES
 from mcm_compiler.text import spec_text
+
+ROOM = 1e-9
+"""Relative, for sums that are taken in another order: a bound may be as far above a period."""
 
 
 def strategy_of(text: str) -> PartitionStrategy:
     """The registered strategy that a text such as `dp{orders=2}` stands for.
 
     Raises:
-        CompileError: MCM-U001 to MCM-U003 for text, options and names.
+        CompileError: MCM-U001 to MCM-U003 for text, options and names, MCM-X007 for what is no
+            strategy.
     """
-    spec = spec_text.parse_one(text)
-    return cast("PartitionStrategy", spec_text.instantiate(STRATEGIES.get(spec.name), spec))
+    return cast("PartitionStrategy", STRATEGIES.made(spec_text.parse_one(text)))
+
+
+def answer_of(
+    text: str,
+    strategy: PartitionStrategy,
+    problem: PartitionProblem,
+    evaluate: Evaluate,
+    rng: np.random.Generator,
+    budget: Budget,
+) -> Outcome:
+    """What a strategy finds, in the form that its contract says.
+
+    Args:
+        text: its text form.
+        strategy: the strategy.
+        problem: what is to be placed.
+        evaluate: as in `PartitionStrategy.solve`, like what follows.
+        rng: source of randomness.
+        budget: what it may spend.
+
+    Raises:
+        CompileError: MCM-X007 where it fails, or answers in another form.
+    """
+    with STRATEGIES.at_work(text.partition("{")[0].strip()):
+        return _in_form(strategy.solve(problem, evaluate, rng, budget), problem)
+
+
+def refuted_bound(text: str, seconds: float, period_s: float) -> CompileError:
+    """MCM-P009 for a strategy's bound that a partition is below."""
+    return _refuted(text, f"is faster than {seconds:.9g} s", period_s)
+
+
+def refuted_proof(text: str, period_s: float) -> CompileError:
+    """MCM-P009 for a strategy that says that nothing is valid, where something is."""
+    return _refuted(text, "is valid", period_s)
+
+
+def _refuted(text: str, claim: str, period_s: float) -> CompileError:
+    return CompileError(
+        Diagnostic(
+            "MCM-P009",
+            f"strategy '{text}' claims that no partition {claim}, and one of {period_s:.9g} s was "
+            "found",
+            at="option partitioner",
+            hint="this is a fault of the strategy; choose another with --partitioner",
+        )
+    )
+
+
+def _in_form(found: object, problem: PartitionProblem) -> Outcome:
+    """An outcome whose fields are what their types say; partitions need not be valid.
+
+    Arrays are copies, which no strategy changes any more.
+
+    Raises:
+        TypeError: for a field of another type.
+        ValueError: for a number or a shape that cannot be.
+    """
+    if not isinstance(found, Outcome):
+        raise TypeError(f"it gave a {type(found).__name__}, not an Outcome")
+    given = cast("Any", found)
+    chip_of = None if given.chip_of is None else _partition("chip_of", given.chip_of, problem)
+    infeasible = bool(given.infeasible)
+    if infeasible and chip_of is not None:
+        raise ValueError("it gave a partition, and says that there is none")
+    return Outcome(
+        chip_of,
+        _count(given.evaluations),
+        _text("reason", given.reason),
+        None if given.bound is None else _bound(given.bound),
+        _number("settled_s", given.settled_s),
+        tuple(_partition("runners_up", row, problem) for row in given.runners_up),
+        infeasible,
+        _text("found_by", given.found_by),
+        None if given.learned is None else _learned(given.learned, problem),
+    )
+
+
+def _partition(what: str, given: object, problem: PartitionProblem) -> Ints:
+    row = np.asarray(given)
+    if row.dtype.kind not in "iu":
+        raise TypeError(f"{what} holds {row.dtype}, no whole numbers")
+    if row.shape != (problem.num_units,):
+        raise ValueError(f"{what} has the shape {row.shape}, not ({problem.num_units},)")
+    # Chips that there are none of stay so.
+    inside = np.iinfo(np.int32)
+    return np.clip(row, inside.min, inside.max).astype(np.int32)
+
+
+def _count(given: object) -> int:
+    if isinstance(given, bool) or not isinstance(given, numbers.Integral):
+        raise TypeError(f"evaluations is a {type(given).__name__}, no whole number")
+    if given < 0:
+        raise ValueError(f"evaluations is {given}, less than none")
+    return int(given)
+
+
+def _number(what: str, given: object) -> float:
+    if isinstance(given, bool) or not isinstance(given, numbers.Real):
+        raise TypeError(f"{what} is a {type(given).__name__}, no number")
+    number = float(given)
+    if math.isnan(number) or number < 0.0:
+        raise ValueError(f"{what} is {number}, and has to be at least 0")
+    return number
+
+
+def _text(what: str, given: object) -> str:
+    if not isinstance(given, str):
+        raise TypeError(f"{what} is a {type(given).__name__}, no text")
+    return given
+
+
+def _bound(given: object) -> LowerBound:
+    if not isinstance(given, LowerBound):
+        raise TypeError(f"bound is a {type(given).__name__}, no LowerBound")
+    return LowerBound(
+        _number("seconds of bound", given.seconds),
+        _text("argument of bound", given.argument),
+        _text("proof of bound", given.proof),
+    )
+
+
+def _learned(given: object, problem: PartitionProblem) -> LearnedGain:
+    if not isinstance(given, LearnedGain):
+        raise TypeError(f"learned is a {type(given).__name__}, no LearnedGain")
+    row = given.learned
+    return dataclasses.replace(
+        given,
+        share=_number("share of learned", given.share),
+        simulated=bool(given.simulated),
+        classical=_partition("classical of learned", given.classical, problem),
+        learned=None if row is None else _partition("learned of learned", row, problem),
+    )

@@ -29,6 +29,7 @@ from mcm_compiler.text.units import seconds_text
 from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.bounds.infeasibility import impossible
 from mcm_passes.mapping.models import mapping_of
+from mcm_passes.mapping.search.named import answer_of
 from mcm_passes.mapping.solving.solve import checked_answer, not_found
 
 
@@ -107,10 +108,11 @@ def solve_for(
     bound = mapping.objective_bound(problem, objective)
     values = mapping.objective_values(problem, objective)
     budget = dataclasses.replace(budget, enough_s=max(budget.enough_s, bound.seconds))
-    outcome = strategy.solve(problem, values, rng, budget)
+    outcome = answer_of(strategy_text, strategy, problem, values, rng, budget)
     if outcome.chip_of is None:
         if objective.max_latency_s is not None:
-            outcome = _without_limit(problem, mapping, strategy, rng, budget, outcome)
+            by = (strategy_text, strategy)
+            outcome = _without_limit(problem, mapping, by, rng, budget, outcome)
         raise CompileError(not_found(problem, strategy_text, outcome))
     period = lower_bound(problem)
     unbound = dataclasses.replace(outcome, bound=None)
@@ -160,7 +162,7 @@ def _stronger(
 def _without_limit(
     problem: PartitionProblem,
     mapping: KnowsObjectives,
-    strategy: PartitionStrategy,
+    by: tuple[str, PartitionStrategy],
     rng: np.random.Generator,
     budget: Budget,
     outcome: Outcome,
@@ -174,11 +176,11 @@ def _without_limit(
     assert limit_s is not None
     least = Objective("latency")
     bound = mapping.objective_bound(problem, least)
-    able = meets(strategy, least)
+    able = meets(by[1], least)
     if able:
         relaxed = dataclasses.replace(budget, objective=least, enough_s=bound.seconds)
         values = mapping.objective_values(problem, least)
-        found = strategy.solve(problem, values, rng, relaxed)
+        found = answer_of(*by, problem, values, rng, relaxed)
         if found.chip_of is None:
             return found
         if found.bound is not None and found.bound.seconds > bound.seconds:

@@ -55,7 +55,7 @@ class RingPlacement:
         groups = device_groups(problem)
         refuse_impossible(problem, groups)
         spec = spec_text.parse_one(request.partitioner or DEFAULT_PARTITIONER)
-        strategy = spec_text.instantiate(STRATEGIES.get(spec.name), spec)
+        strategy = STRATEGIES.made(spec)
         strategy, _ = runnable(strategy, by_level=False)
         text = spec_text.print_one(spec.name, strategy)
         arrays = partition_problem(problem, groups, request.rule)

@@ -21,7 +21,7 @@ from mcm_compiler.contracts.partition import (
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.families.ring.analytic.fast_model import evaluate as explain
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
-from mcm_passes.mapping.search.named import strategy_of
+from mcm_passes.mapping.search.named import answer_of, strategy_of
 from mcm_passes.mapping.search.search import Search
 
 SMALLEST_LOAD_S = 1e-12
@@ -63,7 +63,7 @@ class Corrected:
         """The answer that the evaluator likes best; the solver's own where there is none."""
         solver = strategy_of(self.solver)
         if budget.evaluator is None:
-            return solver.solve(problem, evaluate, rng, budget)
+            return answer_of(self.solver, solver, problem, evaluate, rng, budget)
         search = Search(problem, evaluate, dataclasses.replace(budget, enough_s=0.0))
         corrected, reason, best = problem, "the budget allows no evaluation", None
         best_s, without_improvement = float("inf"), 0
@@ -76,7 +76,8 @@ class Corrected:
                 effort_s=budget.effort_s / self.rounds if number else budget.effort_s,
                 enough_s=0.0 if number else budget.enough_s,
             )
-            found = solver.solve(corrected, FastPeriods(corrected), copy.deepcopy(rng), part)
+            first, periods = copy.deepcopy(rng), FastPeriods(corrected)
+            found = answer_of(self.solver, solver, corrected, periods, first, part)
             search.spend(found.evaluations)
             if not number:
                 reason, bound = found.reason, found.bound

@@ -22,7 +22,7 @@ from mcm_passes.families.ring.moves.placed_problem import placed_problem
 from mcm_passes.families.ring.moves.placement_state import empty_state, fill_state
 from mcm_passes.families.ring.moves.proposals import draw_neighbours
 from mcm_passes.families.ring.solver.random_stream import streams
-from mcm_passes.mapping.search.named import strategy_of
+from mcm_passes.mapping.search.named import answer_of, strategy_of
 from mcm_passes.mapping.search.search import Search
 
 POWER = 16
@@ -63,9 +63,8 @@ class JudgeSearch:
     ) -> Outcome:
         """Searches until the budget is spent; where there is no evaluator, the start is all."""
         search = Search(problem, evaluate, dataclasses.replace(budget, enough_s=0.0))
-        start = strategy_of(self.start).solve(
-            problem, evaluate, rng, search.share(search.left, time_share=0.5)
-        )
+        half = search.share(search.left, time_share=0.5)
+        start = answer_of(self.start, strategy_of(self.start), problem, evaluate, rng, half)
         if budget.evaluator is None or start.chip_of is None:
             return start
         search.spend(start.evaluations)

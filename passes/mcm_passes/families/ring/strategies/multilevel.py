@@ -22,7 +22,7 @@ from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.families.ring.strategies.coarsening import Coarsening, coarsen
 from mcm_passes.families.ring.strategies.resegmentation import late_position, resegment
 from mcm_passes.families.ring.strategies.start import find_start
-from mcm_passes.mapping.search.named import strategy_of
+from mcm_passes.mapping.search.named import answer_of, strategy_of
 from mcm_passes.mapping.search.search import Search
 
 UNITS_PER_STEP = 25
@@ -173,7 +173,8 @@ class _Cycles:
         """The solver's partition of a coarse problem, or `chip_of` where that is no worse."""
         periods = FastPeriods(problem)
         budget = self._search.share(self.left, self._quiet)
-        outcome = strategy_of(self._options.solver).solve(problem, periods, self._rng, budget)
+        name = self._options.solver
+        outcome = answer_of(name, strategy_of(name), problem, periods, self._rng, budget)
         self._spend(outcome.evaluations, problem)
         if outcome.chip_of is None or periods(outcome.chip_of) >= periods(chip_of):
             return chip_of

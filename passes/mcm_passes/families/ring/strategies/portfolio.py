@@ -26,7 +26,13 @@ from mcm_compiler.contracts.partition import (
     learns,
 )
 from mcm_compiler.text.option_ranges import at_least, checked
-from mcm_passes.mapping.search.named import strategy_of
+from mcm_passes.mapping.search.named import (
+    ROOM,
+    answer_of,
+    refuted_bound,
+    refuted_proof,
+    strategy_of,
+)
 from mcm_passes.mapping.search.search import ENOUGH, Search
 
 LEAST_SHARE = 1.0 / 3.0
@@ -97,6 +103,7 @@ class Portfolio:
         strategies = [strategy_of(text) for text in self.members]
         reason = "the budget allows no evaluation"
         bound: LowerBound | None = None
+        bound_of = ""
         settled_s = 0.0
         answers: list[Ints] = []
         finders = _Finders(search)
@@ -120,7 +127,8 @@ class Portfolio:
             )
             if learns(strategy):
                 finders.learned.add(self.members[k])
-            outcome = strategy.solve(problem, evaluate, copy.deepcopy(rng), part)
+            first = copy.deepcopy(rng)
+            outcome = answer_of(self.members[k], strategy, problem, evaluate, first, part)
             search.spend(outcome.evaluations)
             settled_s = max(settled_s, outcome.settled_s)
             if gives_start(strategy):
@@ -128,8 +136,10 @@ class Portfolio:
             if outcome.bound is not None and (
                 bound is None or outcome.bound.seconds > bound.seconds
             ):
-                bound = outcome.bound
+                bound, bound_of = outcome.bound, self.members[k]
             if outcome.infeasible:
+                if search.best is not None:
+                    raise refuted_proof(self.members[k], search.best_period_s)
                 return dataclasses.replace(outcome, evaluations=search.evaluations)
             if outcome.chip_of is None:
                 reason = outcome.reason
@@ -140,7 +150,9 @@ class Portfolio:
             if met:
                 evaluated.compare(answers)
             for chip_of in (outcome.chip_of, *outcome.runners_up):
-                finders.of(self.members[k])(chip_of, search.period_of(chip_of))
+                finders.of(self.members[k])(chip_of, np.inf)
+        if bound is not None and bound.seconds > search.best_period_s * (1.0 + ROOM):
+            raise refuted_bound(bound_of, bound.seconds, search.best_period_s)
         asked = any(map(asks_evaluator, strategies))
         outcome = search.outcome(reason, bound)
         found = self._chosen(search, budget, answers, outcome, finders, asked=asked)
@@ -229,9 +241,10 @@ class _Finders:
     def of(self, member: str) -> Callable[[Ints, float], None]:
         """What a member offers its partitions to."""
 
-        def offer(chip_of: Ints, period_s: float) -> None:
+        def offer(chip_of: Ints, _period_s: float) -> None:
             self._first.setdefault(self._key(chip_of), member)
-            self._search.offer(chip_of, period_s)
+            # What a member says of the period is not taken for granted.
+            self._search.offer(chip_of, self._search.period_of(chip_of))
 
         return offer
 

@@ -32,7 +32,7 @@ from mcm_passes.families.ring.strategies.rl_rewards import Reward, SearchRewards
 from mcm_passes.families.ring.strategies.start import KNOWN
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 from mcm_passes.mapping.search.learners import AT, WITHOUT_LEARNING
-from mcm_passes.mapping.search.named import strategy_of
+from mcm_passes.mapping.search.named import answer_of, strategy_of
 from mcm_passes.mapping.search.search import Search
 
 STEP_S = 3e-5
@@ -120,7 +120,7 @@ class LearnedRun:
         if start != KNOWN:
             part = self.search.share(self.search.left, time_share=0.5)
             # What it spends is not taken from here: the two count their work otherwise.
-            first = strategy_of(start).solve(self.problem, evaluate, rng, part)
+            first = answer_of(start, strategy_of(start), self.problem, evaluate, rng, part)
             if first.chip_of is None:
                 return first
             known = (first.chip_of, *first.runners_up)

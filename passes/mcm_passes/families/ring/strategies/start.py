@@ -8,7 +8,7 @@ from mcm_compiler.contracts.partition import Evaluate
 from mcm_passes.families.ring.contiguous.contiguous_dp import dp_outcome
 from mcm_passes.families.ring.contiguous.greedy import Greedy
 from mcm_passes.families.ring.solver.problem_sampling import ProblemSampler
-from mcm_passes.mapping.search.named import strategy_of
+from mcm_passes.mapping.search.named import answer_of, strategy_of
 from mcm_passes.mapping.search.search import Search
 
 KNOWN = "known"
@@ -78,7 +78,7 @@ def named_start(search: Search, name: str, evaluate: Evaluate, rng: np.random.Ge
     if name in ("dp", KNOWN):
         return find_start(search, evaluate, rng)
     part = search.share(search.left, time_share=0.5)
-    outcome = strategy_of(name).solve(search.problem, evaluate, rng, part)
+    outcome = answer_of(name, strategy_of(name), search.problem, evaluate, rng, part)
     # What it spent is not taken from here: the two count their work otherwise.
     for row in (outcome.chip_of, *outcome.runners_up):
         if row is not None:
