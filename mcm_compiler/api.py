@@ -24,7 +24,7 @@ from mcm_compiler.components.cost_files import user_files
 from mcm_compiler.components.device_costs import option_place, with_device_costs
 from mcm_compiler.components.target_loading import given_box, given_target, load_target
 from mcm_compiler.contracts import zoo
-from mcm_compiler.contracts.boxes.bounds import bound_step
+from mcm_compiler.contracts.boxes.bounds import bound_step, refuse_refuted
 from mcm_compiler.contracts.boxes.box import BoxTarget
 from mcm_compiler.contracts.boxes.evaluation import StepConditions
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
@@ -289,6 +289,7 @@ def place_model(
         bound = bound_step(problem, box.box)
         clock.lap("describe")
         answer, results, evaluator = search(problem, box, options, show)
+        refuse_refuted(problem, box.box, bound, float(results.seconds[0]))
         trace = evaluator.trace(answer.device_of.astype(np.int32))
         clock.lap("search")
         show("segments")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import LEVELS
@@ -92,12 +92,16 @@ def load_level(name_or_path: int | str) -> Level:
 
     Raises:
         CompileError: MCM-U003 for an unknown name, MCM-U008 for a file that cannot be read,
-            MCM-U002 for what it says.
+            MCM-U002 for what it says, MCM-X007 for what is registered and is no level.
     """
     text = str(name_or_path)
     path = Path(text)
     if path.suffix != ".toml" and len(path.parts) < 2:
-        return cast("Level", LEVELS.get(text))
+        level = LEVELS.get(text)
+        with LEVELS.at_work(text):
+            if not isinstance(level, Level):
+                raise TypeError(f"it is a {type(level).__name__}, no Level")
+        return level
     try:
         description = parse_description(text, read_description(text, "level"), "level")
     except CompileError as error:

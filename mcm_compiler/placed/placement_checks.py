@@ -11,7 +11,7 @@ import numpy as np
 
 from mcm_compiler.arrays.types import Ints
 from mcm_compiler.checking.shapes_check import check_shapes
-from mcm_compiler.contracts.boxes.bounds import bound_step
+from mcm_compiler.contracts.boxes.bounds import bound_step, refuse_refuted
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator, StepTrace
 from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.contracts.target import HOST, ChipModel, Wire
@@ -245,6 +245,7 @@ def check_step_bound(read: ReadPlacement) -> str:
             f"{step.bound_s!r} s ({step.argument})",
             file_names.PLACEMENT,
         )
+    refuse_refuted(read.problem, read.opened.target.box, found, step.seconds)
     if step.gap is None:
         return "nothing is proven"
     return f"{seconds_text(step.bound_s)}, the step is {percent_text(step.gap)} above it"

@@ -3,38 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import cast
 
 import numpy as np
 
+from mcm_compiler.contracts.boxes.asked_placers import placer_answer, placer_of
 from mcm_compiler.contracts.boxes.box import Box, BoxTarget
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator, StepResults
-from mcm_compiler.contracts.boxes.placers import Placer, PlacerAnswer, PlacerLevel, PlacerRequest
+from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerLevel, PlacerRequest
 from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.placed.place_options import PlaceOptions
-from mcm_compiler.registry import PLACER_LEVELS, PLACERS
+from mcm_compiler.registry import PLACER_LEVELS
 from mcm_compiler.text import spec_text
 from mcm_compiler.text.units import bytes_text, seconds_text
-
-
-def placer_of(text: str) -> Placer:
-    """The registered placer that a text such as `local_search{restarts=4}` stands for.
-
-    Raises:
-        CompileError: MCM-U001 to MCM-U003 for text, options and names, MCM-X007 for what is no
-            placer.
-    """
-    return cast("Placer", PLACERS.made(spec_text.parse_one(text)))
 
 
 def level_of(options: PlaceOptions) -> PlacerLevel:
     """The registered level that is asked for.
 
     Raises:
-        CompileError: MCM-U003 for an unknown name.
+        CompileError: MCM-U003 for an unknown name, MCM-X007 for what is no level.
     """
-    return cast("PlacerLevel", PLACER_LEVELS.get(str(options.level)))
+    level = PLACER_LEVELS.get(str(options.level))
+    with PLACER_LEVELS.at_work(str(options.level)):
+        if not isinstance(level, PlacerLevel):
+            raise TypeError(f"it is a {type(level).__name__}, no PlacerLevel")
+    return level
 
 
 def placer_text(options: PlaceOptions) -> str:
@@ -61,7 +55,8 @@ def search(
             it is none of this problem.
     """
     level = level_of(options)
-    placer = placer_of(placer_text(options))
+    text = placer_text(options)
+    placer = placer_of(text)
     evaluator = target.step_evaluator(problem, StepConditions(order=options.order))
     request = PlacerRequest(
         evaluations=options.evaluations or level.evaluations(problem.num_ops),
@@ -70,11 +65,11 @@ def search(
         simulate=target.step_evaluator,
         order=options.order,
     )
-    with PLACERS.at_work(placer.name):
-        answer = placer.place(problem, target.box, evaluator, request, progress)
-        results = simulated(problem, evaluator, answer, placer.name)
+    answer = placer_answer(text, placer, problem, target.box, evaluator, request, progress)
+    name = spec_text.parse_one(text).name
+    results = simulated(problem, evaluator, answer, name)
     if not results.fits[0]:
-        raise CompileError(_does_not_fit(problem, target.box, results, placer.name))
+        raise CompileError(_does_not_fit(problem, target.box, results, name))
     return answer, results, evaluator
 
 

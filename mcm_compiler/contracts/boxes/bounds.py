@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from mcm_compiler.contracts.boxes.box import Box
 from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.registry import STEP_BOUNDS
+
+ROOM = 1e-9
+"""Relative, for sums that are taken in another order: a bound may be as far above a time."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +42,50 @@ def bound_step(problem: StepProblem, box: Box) -> StepBound:
     """The largest of all bounds that are registered; 0 where none is.
 
     Raises:
-        CompileError: MCM-D012 where no placement fits, MCM-X003 for one that cannot be loaded.
+        CompileError: MCM-D012 where no placement fits, MCM-X003 for one that cannot be loaded,
+            MCM-X007 for one that fails or gives no bound.
     """
     best = StepBound(0.0, "time is not negative")
     for registration in STEP_BOUNDS.registrations():
-        found = cast("BoundStep", STEP_BOUNDS.get(registration.name))(problem, box)
+        found = _bound_by(registration.name, problem, box)
         if found.seconds > best.seconds:
             best = found
     return best
+
+
+def refuse_refuted(problem: StepProblem, box: Box, bound: StepBound, seconds: float) -> None:
+    """Refuses a bound that a placement is below.
+
+    Args:
+        problem: the step.
+        box: the devices.
+        bound: as `bound_step` gives it.
+        seconds: that the step takes under some placement.
+
+    Raises:
+        CompileError: MCM-X007 with the name of the bound.
+    """
+    if bound.seconds <= seconds * (1.0 + ROOM):
+        return
+    for registration in STEP_BOUNDS.registrations():
+        found = _bound_by(registration.name, problem, box)
+        if found.seconds == bound.seconds:
+            with STEP_BOUNDS.at_work(registration.name):
+                raise ValueError(
+                    f"it says that no step is faster than {found.seconds:.9g} s, and one takes "
+                    f"{seconds:.9g} s"
+                )
+
+
+def _bound_by(name: str, problem: StepProblem, box: Box) -> StepBound:
+    """The bound of one that is registered, with numbers that are some."""
+    bound_it = cast("BoundStep", STEP_BOUNDS.get(name))
+    with STEP_BOUNDS.at_work(name):
+        found = cast("Any", bound_it(problem, box))
+        if not isinstance(found, StepBound):
+            raise TypeError(f"it gave a {type(found).__name__}, not a StepBound")
+        numbers = (found.seconds, found.critical_path_s, found.work_s)
+        seconds, critical_path_s, work_s = (float(number) for number in numbers)
+        if not all(math.isfinite(n) and n >= 0.0 for n in (seconds, critical_path_s, work_s)):
+            raise ValueError(f"it gave {numbers}, and times are finite and not negative")
+        return StepBound(seconds, str(found.argument), critical_path_s, work_s)

@@ -156,6 +156,17 @@ def test_a_file_that_is_not_there() -> None:
     assert "the level file cannot be read" in str(caught.value)
 
 
+def test_what_is_registered_and_no_level_is_named() -> None:
+    LEVELS.add("test-odd", "dp", "odd.py")
+    try:
+        with pytest.raises(CompileError) as caught:
+            load_level("test-odd")
+    finally:
+        LEVELS.remove("test-odd")
+    assert _code(caught) == "MCM-X007"
+    assert caught.value.diagnostics[0].at == "odd.py"
+
+
 def test_a_level_of_python_is_given_by_name() -> None:
     LEVELS.add("test-level", Level("test-level", "", "greedy"), "a test")
     try:

@@ -12,6 +12,7 @@ from mcm_compiler.api import place_model
 from mcm_compiler.diagnostics import CompileError, Severity
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.step_placing import level_of, placer_text
+from mcm_compiler.registry import PLACER_LEVELS
 from tests.generators.placed_models import Told, place_small, small_model
 
 
@@ -139,3 +140,14 @@ def test_segments_that_one_device_beats_are_told() -> None:
     assert alone.segments is not None
     assert alone.segments.count == 1
     assert not alone.diagnostics
+
+
+def test_what_is_registered_and_no_level_is_named() -> None:
+    PLACER_LEVELS.add("test-odd", object(), "odd.py")
+    try:
+        with pytest.raises(CompileError) as caught:
+            level_of(PlaceOptions(level="test-odd"))
+    finally:
+        PLACER_LEVELS.remove("test-odd")
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.at) == ("MCM-X007", "odd.py")

@@ -10,6 +10,7 @@ from typing import ClassVar, cast
 
 import numpy as np
 
+from mcm_compiler.contracts.boxes.asked_placers import placer_answer, placer_of
 from mcm_compiler.contracts.boxes.box import Box
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.boxes.placers import Placer, PlacerAnswer, PlacerRequest
@@ -79,13 +80,17 @@ class Portfolio:
             asked = dataclasses.replace(
                 request,
                 evaluations=max(left, 1),
-                start=best,
+                # A copy: what the judge keeps is nobody's to change.
+                start=None if best is None else best.copy(),
                 budget_s=max(seconds, 0.0) if np.isfinite(seconds) else None,
             )
-            answer = placer.place(problem, box, evaluator, asked, progress)
+            text = self.members[k]
+            answer = placer_answer(text, placer, problem, box, evaluator, asked, progress)
             judge.spend(answer.evaluations)
             known = judge.best_score
-            if judge.score(answer.device_of) < known:
+            with PLACERS.at_work(spec_text.parse_one(text).name):
+                better = judge.score(answer.device_of) < known
+            if better:
                 methods.append(f"{placer.name}: {answer.method}")
             best = judge.best
         return judge.answer(methods[-1] or "as given", conditions=float(len(judge.evaluators)))
@@ -99,7 +104,7 @@ class Portfolio:
                 robust=self.robust, draws=self.draws, urgent=self.urgent, worst=self.worst
             )
             return cast("Placer", same)
-        return cast("Placer", spec_text.instantiate(PLACERS.get(spec.name), spec))
+        return placer_of(text)
 
 
 def _no_member(message: str) -> CompileError:

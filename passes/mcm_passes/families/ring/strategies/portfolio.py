@@ -121,7 +121,9 @@ class Portfolio:
                 SearchMonitor(on_best=finders.of(self.members[k]), parent=budget.monitor),
                 time_share=max(1.0 / (len(strategies) - k), LEAST_SHARE),
             )
-            known = tuple({row.tobytes(): row for row in (*_rows(search), *answers)}.values())
+            # Copies: what the search keeps is no member's to change.
+            rows = {row.tobytes(): row.copy() for row in (*_rows(search), *answers)}
+            known = tuple(rows.values())
             part = dataclasses.replace(
                 part, enough_s=budget.enough_s, known=known, start=start or budget.start
             )
