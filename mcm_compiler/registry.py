@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.processes.foreign_code import (
     fault_text,
+    has_let_through,
     is_no_fault,
     is_refused_by_the_system,
 )
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from mcm_compiler.text.spec_text import Spec
 
 T = TypeVar("T")
+
+_ANYTHING = object()
 
 
 @dataclass(frozen=True)
@@ -164,8 +167,13 @@ class Registry(Generic[T]):
         return registration.origin if registration is not None else "this process"
 
     @contextmanager
-    def at_work(self, name: str) -> Generator[None]:
+    def at_work(self, name: str, made: object = _ANYTHING) -> Generator[None]:
         """A block that makes the component `name` or runs its code, of which nothing is known.
+
+        Args:
+            name: as it is registered.
+            made: where others' code runs in the block, too, the object that the component has
+                made for it: what none of its methods has let through is not told here.
 
         Raises:
             CompileError: MCM-X007 for what is raised and is no diagnostic. Signals and files that
@@ -175,6 +183,8 @@ class Registry(Generic[T]):
             yield
         except BaseException as error:
             if is_no_fault(error) or is_refused_by_the_system(error):
+                raise
+            if made is not _ANYTHING and not has_let_through(made, error):
                 raise
             raise CompileError(
                 Diagnostic(

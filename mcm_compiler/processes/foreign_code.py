@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from typing import Any, cast
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
@@ -25,6 +26,15 @@ def is_refused_by_the_system(error: BaseException) -> bool:
     if error.filename is None:
         return is_of_a_disk(error)
     return refusal_of_the_system(error) is not None
+
+
+def has_let_through(owner: object, error: BaseException) -> bool:
+    """Whether a method of an object was at work when an error was raised, which costs no call."""
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        code = frame.f_code
+        if code.co_argcount and frame.f_locals.get(code.co_varnames[0]) is owner:
+            return True
+    return False
 
 
 def fault_text(error: BaseException) -> str:

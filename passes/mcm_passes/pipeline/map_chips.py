@@ -31,6 +31,8 @@ from mcm_compiler.registry import MAPPERS, MAPPING_MODELS
 from mcm_compiler.text import spec_text
 from mcm_passes.pipeline.remembering_judge import RememberingJudge
 
+_NO_PERIODS = ("MCM-M040", "MCM-M041")
+
 PLAYED = 100
 """Samples that are played to measure a mapping, about, where no state comes back."""
 
@@ -52,8 +54,9 @@ class MapChips(Pass):
         Raises:
             CompileError: MCM-M020 where a mapper or a mapping model is asked for, and chips are no
                 fabrics; MCM-M001 to MCM-M005 for subgraphs that do not fit; MCM-M022 and MCM-M023
-                for components that break their contracts; MCM-M029 for a chip that takes too long
-                to be measured; MCM-U001 to MCM-U003 for names of components.
+                for components that break their contracts, MCM-X007 for those that fail; MCM-M029
+                for a chip that takes too long to be measured; MCM-U001 to MCM-U003 for names of
+                components.
         """
         target, options = context.target, context.options
         if not isinstance(target, MapsChips):
@@ -85,14 +88,17 @@ class _Search:
         asked = options.mapping_model
         model = spec_text.parse_one(level.mapping_model if asked is None else asked)
         self._target, self._context = target, context
-        self._mapper: Mapper = spec_text.instantiate(MAPPERS.get(mapper.name), mapper)
-        self._model: MappingModel = spec_text.instantiate(MAPPING_MODELS.get(model.name), model)
+        self._names = (mapper.name, model.name)
+        self._mapper: Mapper = MAPPERS.made(mapper)
+        self._model: MappingModel = MAPPING_MODELS.made(model)
         self._judge = RememberingJudge(target.mapping_judge())
         kind = (target.fabric, target.lowering_hash, self._judge.physics)
-        if isinstance(self._model, ChoosingMappingModel):
-            self._model = self._model.chosen_for(*kind)
-        if isinstance(self._model, LearnedMappingModel):
-            self._model.check_learned_of(*kind)
+        with MAPPING_MODELS.at_work(model.name):
+            if isinstance(self._model, ChoosingMappingModel):
+                self._model = self._model.chosen_for(*kind)
+            if isinstance(self._model, LearnedMappingModel):
+                self._model.check_learned_of(*kind)
+            self._method = f"{mapper.name} by {self._model.name}"
         self._hops = level.measured_hops
         self._request = MapperRequest(
             evaluations=options.samples or level.mappings,
@@ -153,12 +159,11 @@ class _Search:
 
     def _mapped(self, chip: int, problem: MappingProblem) -> MappedChip:
         fabric, judge = self._target.fabric, self._judge
-        prepared = self._model.prepared(problem, fabric)
         request = self._request
         affordable = int(self._hops / _hops_of_a_play(problem, fabric))
         request = replace(request, measurements=int(np.clip(affordable, 1, request.measurements)))
-        answer = self._mapper.map(problem, fabric, prepared, judge, request, self._context.progress)
-        _check_answer(answer, problem, self._target, self._mapper.name)
+        answer = self._answer(problem, request)
+        _check_answer(answer, problem, self._target, self._names[0])
         # What a mapper says of its mapping is not taken for granted, what the judge said is.
         measured = judge.measure(problem, fabric, answer.mapping)
         figures = (measured.period_cycles[0], measured.latency_cycles[0])
@@ -172,8 +177,32 @@ class _Search:
             latency_cycles=float(measured.latency_cycles[0]),
             bound_cycles=judge.bound_cycles(problem, fabric),
             error=float(measured.error[0]),
-            method=f"{self._mapper.name} by {self._model.name}",
+            method=self._method,
         )
+
+    def _answer(self, problem: MappingProblem, request: MapperRequest) -> MapperAnswer:
+        """What the mapper answers.
+
+        Raises:
+            CompileError: MCM-X007 where it fails or the model does, and what these raise.
+        """
+        fabric, (mapper, model) = self._target.fabric, self._names
+        with MAPPING_MODELS.at_work(model):
+            prepared = self._model.prepared(problem, fabric)
+        try:
+            with MAPPERS.at_work(mapper), MAPPING_MODELS.at_work(model, prepared):
+                return self._mapper.map(
+                    problem, fabric, prepared, self._judge, request, self._context.progress
+                )
+        except CompileError as error:
+            # Who asks a model knows the object alone.
+            place = f"mapping model {quote(model)} of {MAPPING_MODELS.origin_of(model)}"
+            raise CompileError(
+                [
+                    replace(found, at=place) if found.code in _NO_PERIODS else found
+                    for found in error.diagnostics
+                ]
+            ) from error.__cause__
 
 
 def _hops_of_a_play(problem: MappingProblem, fabric: Fabric) -> float:
@@ -198,7 +227,7 @@ def _check_answer(answer: object, problem: MappingProblem, target: MapsChips, ma
             Diagnostic(
                 "MCM-M022",
                 f"mapper {quote(mapper)} broke its contract: {faults[0]}",
-                at=f"mapper {quote(mapper)}",
+                at=f"mapper {quote(mapper)} of {MAPPERS.origin_of(mapper)}",
                 hint="this is a fault of the mapper; take another one with --mapper",
             )
         )

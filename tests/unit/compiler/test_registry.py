@@ -176,6 +176,23 @@ def test_an_error_whose_text_raises_is_told_by_its_type(registry: Registry[Any])
     assert "Speechless, whose text raises ValueError" in found.message
 
 
+class Made:
+    def fail(self) -> None:
+        raise RuntimeError("lost")
+
+
+def test_where_others_work_as_well_only_what_a_method_lets_through_is_told(
+    registry: Registry[Any],
+) -> None:
+    registry.add("mine", Made, "a.py")
+    made = Made()
+    with pytest.raises(CompileError) as caught, registry.at_work("mine", made):
+        made.fail()
+    assert _code(caught) == "MCM-X007"
+    with pytest.raises(RuntimeError, match="lost"), registry.at_work("mine", made):
+        Made().fail()
+
+
 class Untold(CompileError):
     def __init__(self) -> None:  # without diagnostics
         pass

@@ -233,6 +233,84 @@ def test_a_mapper_that_breaks_its_contract_is_named(wrong):
     assert codes(FakeFabrics(), options) == ["MCM-M022"]
 
 
+@dataclass(frozen=True)
+class Faulty:
+    """A mapping model that fails where it is told to, or answers what are no periods."""
+
+    name: ClassVar[str] = "faulty"
+    summary: ClassVar[str] = ""
+    at: str = "cost"
+
+    def __post_init__(self):
+        self._fail("made")
+
+    def chosen_for(self, fabric, lowering, physics):
+        self._fail("chosen")
+        return self
+
+    def prepared(self, problem, fabric):
+        self._fail("prepared")
+        return self
+
+    def search_cost(self, mappings):
+        self._fail("cost")
+        return np.full(len(mappings), np.nan)
+
+    def period_cycles(self, mappings):
+        return np.ones(len(mappings))
+
+    def _fail(self, at):
+        if at == self.at:
+            raise RuntimeError("lost")
+
+
+@dataclass(frozen=True)
+class Failing:
+    """A mapper that leaves."""
+
+    name: ClassVar[str] = "failing"
+    summary: ClassVar[str] = ""
+
+    def map(self, problem, fabric, model, judge, request, progress):
+        raise SystemExit(0)
+
+
+@pytest.fixture
+def faulty():
+    MAPPERS.add("failing", Failing, "failing.py")
+    MAPPING_MODELS.add("faulty", Faulty, "faulty.py")
+    yield
+    MAPPERS.remove("failing")
+    MAPPING_MODELS.remove("faulty")
+
+
+@pytest.mark.parametrize("at", ["made", "chosen", "prepared", "cost"])
+@pytest.mark.parametrize("mapper", ["annealing", "random"])
+def test_a_mapping_model_that_fails_is_named_whoever_asks_it(faulty, at, mapper):
+    options = CompileOptions(mapper=mapper, mapping_model=f"faulty{{at={at}}}")
+    with pytest.raises(CompileError) as caught:
+        run(FakeFabrics(), options)
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.at) == ("MCM-X007", "faulty.py")
+    assert found.message == "mapping model 'faulty' failed: RuntimeError: lost"
+
+
+def test_a_mapping_model_without_periods_is_told_with_where_it_comes_from(faulty):
+    options = CompileOptions(mapper="annealing", mapping_model="faulty{at=never}")
+    with pytest.raises(CompileError) as caught:
+        run(FakeFabrics(), options)
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.at) == ("MCM-M041", "mapping model 'faulty' of faulty.py")
+
+
+def test_a_mapper_that_fails_is_named(faulty):
+    with pytest.raises(CompileError) as caught:
+        run(FakeFabrics(), CompileOptions(mapper="failing", mapping_model="faulty"))
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.at) == ("MCM-X007", "failing.py")
+    assert found.message == "mapper 'failing' failed: SystemExit: 0"
+
+
 def test_a_chip_that_no_inference_leaves_while_flits_are_played_is_told():
     class Slow(FakeFabrics):
         def mapping_judge(self, most_hops=None):

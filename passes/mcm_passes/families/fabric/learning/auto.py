@@ -50,5 +50,4 @@ def recorded_flows() -> dict[str, Any]:
 
 
 def _model(text: str) -> MappingModel:
-    spec = spec_text.parse_one(text)
-    return cast("MappingModel", spec_text.instantiate(MAPPING_MODELS.get(spec.name), spec))
+    return cast("MappingModel", MAPPING_MODELS.made(spec_text.parse_one(text)))
