@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import cast
 
+from mcm_compiler.certificate.checkers import NamedChecker, all_proof_checkers, proof_checker
 from mcm_compiler.certificate.claims import Certificate, Claim
 from mcm_compiler.contracts.partition import PartitionProblem
-from mcm_compiler.contracts.proofs import ProofChecker
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.machines.equal_shares import equal_shares
-from mcm_compiler.registry import PROOF_CHECKERS
 from mcm_compiler.text.units import count_text, seconds_text
 
 MARGIN = 1e-8
@@ -32,7 +30,8 @@ def check_bound(certificate: Certificate, limits: PackageLimits) -> tuple[str, D
         A summary, and MCM-V072 where something could not be re-proved.
 
     Raises:
-        CompileError: MCM-V071 for a bound that does not hold or that its proof does not show.
+        CompileError: MCM-V071 for a bound that does not hold or that its proof does not show,
+            MCM-X007 for a checker that fails.
     """
     _check_claims(certificate)
     pipeline = certificate.claim("pipeline")
@@ -100,11 +99,11 @@ def _about_pipeline(problem: PartitionProblem, claim: Claim) -> str:
     """Why the bound of a pipeline is not re-proved; empty where it is."""
     if claim.seconds <= 0.0:
         return ""
-    checker = _checker(claim.proof)
+    checker = proof_checker(claim.proof)
     if checker is None:
         return f"no checker for proofs of the kind {quote(claim.proof)} is installed"
     shown = checker.rules_out(problem, claim.seconds * (1.0 - MARGIN))
-    if shown is not None and not shown:  # a plug-in may answer with NumPy's False
+    if shown is not None and not shown:
         raise _not_shown(
             f"its proof {quote(claim.proof)} does not rule out a pipeline faster than "
             f"{claim.seconds!r} s"
@@ -133,9 +132,9 @@ def _about_other_numbers(
     if package.seconds <= 0.0:
         return []
     scope = certificate.scope
-    first = _checker(package.proof)
-    others = [cast("ProofChecker", r.load()) for r in PROOF_CHECKERS.registrations()]
-    others = sorted((c for c in others if c.effort <= QUADRATIC), key=lambda c: c.effort)
+    first = proof_checker(package.proof)
+    others = [checker for checker in all_proof_checkers() if checker.effort <= QUADRATIC]
+    others.sort(key=lambda checker: checker.effort)
     linear = [c for c in others if c.effort == LINEAR]
     tried = [*linear, *([first] if first is not None else []), *others]
     reasons: list[str] = []
@@ -144,7 +143,7 @@ def _about_other_numbers(
             continue
         problem = dataclasses.replace(certificate.problem, limits=limits.first(each, count))
         period_s = package.seconds * count * (1.0 - MARGIN)
-        verdicts: list[tuple[bool | None, ProofChecker]] = []
+        verdicts: list[tuple[bool | None, NamedChecker]] = []
         for checker in dict.fromkeys(tried):
             verdicts.append((checker.rules_out(problem, period_s), checker))
             if verdicts[-1][0]:
@@ -162,11 +161,6 @@ def _about_other_numbers(
 
 def _words(pipelines: int, devices_each: int) -> str:
     return f"{count_text(pipelines, 'pipeline')} of {count_text(devices_each, 'device')}"
-
-
-def _checker(proof: str) -> ProofChecker | None:
-    known = {registration.name for registration in PROOF_CHECKERS.registrations()}
-    return cast("ProofChecker", PROOF_CHECKERS.get(proof)) if proof in known else None
 
 
 def _not_shown(what: str) -> CompileError:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import cast
 
 from mcm_compiler.certificate.bound_check import MARGIN
+from mcm_compiler.certificate.checkers import objective_checker, proof_checker
 from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.contracts.objectives import LIMIT_SLACK, ObjectiveFigures, ShareBound
 from mcm_compiler.contracts.partition import PartitionProblem
-from mcm_compiler.contracts.proofs import KnowsValues, ObjectiveChecker, ProofChecker
+from mcm_compiler.contracts.proofs import KnowsValues
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.machines.equal_shares import equal_shares
-from mcm_compiler.registry import OBJECTIVE_PROOFS, PROBLEM_MODELS, PROOF_CHECKERS
+from mcm_compiler.registry import PROBLEM_MODELS
 from mcm_compiler.text.units import count_text
 
 
@@ -58,7 +58,8 @@ def _check_figures(certificate: Certificate, figures: ObjectiveFigures) -> None:
     if not isinstance(model, KnowsValues):
         name = quote(certificate.problem_model)
         raise _wrong(f"the model of problems {name} tells no values of objectives")
-    latency_s = model.latency_s(problem, placement)
+    with PROBLEM_MODELS.at_work(certificate.problem_model):
+        latency_s = model.latency_s(problem, placement)
     if latency_s != figures.latency_s:
         raise _wrong(
             f"its placement answers after {latency_s!r} s, it says {figures.latency_s!r} s"
@@ -73,7 +74,8 @@ def _check_figures(certificate: Certificate, figures: ObjectiveFigures) -> None:
                 f"and {rate!r} were to be reached"
             )
     else:
-        value = model.objective_value(problem, placement, objective)
+        with PROBLEM_MODELS.at_work(certificate.problem_model):
+            value = model.objective_value(problem, placement, objective)
         if objective.aim == "max-latency":
             value /= scope.pipelines
     if value != figures.value:
@@ -164,13 +166,12 @@ def _verdict(
     if objective.kind == "chips":
         assert objective.throughput_per_s is not None
         value = row.replicas / objective.throughput_per_s * (1.0 + LIMIT_SLACK / 2)
-    elif row.proof in {one.name for one in OBJECTIVE_PROOFS.registrations()}:
-        checker = cast("ObjectiveChecker", OBJECTIVE_PROOFS.get(row.proof))
+    elif (checker := objective_checker(row.proof)) is not None:
         return checker.rules_out(problem, objective, value), checker.undecided
     periods = objective.aim in ("period", "max-latency")
-    if not periods or row.proof not in {one.name for one in PROOF_CHECKERS.registrations()}:
+    checker = proof_checker(row.proof) if periods else None
+    if checker is None:
         return None, f"no checker for proofs of the kind {quote(row.proof)} is installed"
-    checker = cast("ProofChecker", PROOF_CHECKERS.get(row.proof))
     # Where memory alone rules everything out, any period does.
     return checker.rules_out(problem, min(value, 1e6)), checker.undecided
 

@@ -45,13 +45,16 @@ def check_certificate(folder: OpenedFolder, certificate: Certificate) -> str:
     pairs = tuple(pair for chip in folder.chips for pair in chip.states)
     if pairs:
         STATES.set(joined.model, States(pairs, manifest.states.reserved))
-    derived = model.problem(joined.model, target, manifest.routing, joined.plan, certificate.pins)
-    if certificate.problem.energy is not None and isinstance(model, PricesEnergy):
-        derived = model.with_energy(derived, joined.model, target, joined.plan)
+    pins = certificate.pins
+    with PROBLEM_MODELS.at_work(certificate.problem_model):
+        derived = model.problem(joined.model, target, manifest.routing, joined.plan, pins)
+        if certificate.problem.energy is not None and isinstance(model, PricesEnergy):
+            derived = model.with_energy(derived, joined.model, target, joined.plan)
     limits = target.limits.first(certificate.scope.devices_each, certificate.scope.pipelines)
     _compare(certificate.problem, dataclasses.replace(derived, limits=limits))
     _check_placement(certificate, joined)
-    period_s = model.period_s(certificate.problem, certificate.placement)
+    with PROBLEM_MODELS.at_work(certificate.problem_model):
+        period_s = float(model.period_s(certificate.problem, certificate.placement))
     if period_s != certificate.period_s:
         raise differs(
             f"its placement takes {period_s!r} s, it says {certificate.period_s!r} s", "placement"
@@ -63,7 +66,8 @@ def check_certificate(folder: OpenedFolder, certificate: Certificate) -> str:
         )
     groups = {group.name: group.nodes for group in joined.plan.groups}
     check_groups(joined.model, groups, manifest.pipeline, target)
-    check_other_placements(certificate, derived, joined, target, model)
+    with PROBLEM_MODELS.at_work(certificate.problem_model, model):
+        check_other_placements(certificate, derived, joined, target, model)
     units = count_text(certificate.problem.num_units, "unit")
     return f"{units} as the chips' models give them, {seconds_text(period_s)} each pipeline"
 

@@ -269,6 +269,20 @@ def test_a_plug_ins_checker_is_asked(
     assert (warning is None) is bool(says)
 
 
+@pytest.mark.parametrize("says", ["I do not know", 0.0, np.array([True, False])])
+def test_a_checker_that_answers_otherwise_than_by_yes_or_no_proves_nothing(
+    folder: Path, registered: Callable[[Any], None], says: Any
+) -> None:
+    registered(says)
+    found, certificate = opened(folder)
+    claimed = claiming(certificate, certificate.period_s, "word")
+    with pytest.raises(CompileError) as caught:
+        check_bound(claimed, found.target.limits)
+    (told,) = caught.value.diagnostics
+    assert (told.code, told.at) == ("MCM-X007", "a test")
+    assert "proof checker 'word' failed: TypeError: it answers with a" in told.message
+
+
 def test_what_is_not_re_proved_is_told_and_leaves_the_check_incomplete(folder: Path) -> None:
     def rename(data: dict[str, Any]) -> None:
         for claim in data["claims"]:
