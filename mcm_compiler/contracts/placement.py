@@ -7,13 +7,15 @@ limit, and CPU cores. Times are in the unit of the file, whatever that is.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, cast, get_args
 
 import numpy as np
 
 from mcm_compiler.contracts.described import Named
 from mcm_compiler.contracts.partition import Bools, Floats, Ints
+from mcm_compiler.registry import PLACEMENT_COSTS
 
 Rule = Literal["none", "relay", "strict"]
 """What the accelerators are connected by. `none`: each reaches each through the host's memory, and
@@ -143,6 +145,77 @@ class PlacementCost(Named, Protocol):
                 this cost can answer.
         """
         ...
+
+
+def placement_cost(name: str) -> PlacementCost:
+    """The registered cost of a name.
+
+    Raises:
+        CompileError: MCM-U003 for an unknown name, MCM-X003 and MCM-X007 for one that cannot be
+            imported or made, or makes something else small.
+    """
+    make = PLACEMENT_COSTS.get(name)
+    with PLACEMENT_COSTS.at_work(name):
+        cost = cast("PlacementCost", make())
+        if objective_of(cost) not in get_args(Objective):
+            raise ValueError(f"its objective is {objective_of(cost)!r}")
+    return cost
+
+
+def placement_by(
+    name: str, cost: PlacementCost, problem: PlacementProblem, request: PlacementRequest
+) -> Placement:
+    """What a cost finds, in the form that its contract says.
+
+    Args:
+        name: by which the cost is registered.
+        cost: the cost.
+        problem: what is to be placed.
+        request: how.
+
+    Raises:
+        CompileError: MCM-X007 where it fails, or answers in another form.
+    """
+    with PLACEMENT_COSTS.at_work(name):
+        return _in_form(cost.place(problem, request), problem)
+
+
+def _in_form(found: object, problem: PlacementProblem) -> Placement:
+    """A placement on devices that there are, whose numbers are some.
+
+    Raises:
+        TypeError: for a field of another type.
+        ValueError: for devices and numbers that cannot be.
+    """
+    if not isinstance(found, Placement):
+        raise TypeError(f"it gave a {type(found).__name__}, not a Placement")
+    devices = problem.max_accelerators + problem.max_cpus
+    device_of = np.asarray(found.device_of)
+    if device_of.size and device_of.dtype.kind not in "iu":
+        raise TypeError(f"device_of holds {device_of.dtype}, no whole numbers")
+    if device_of.shape != (len(problem.ids),):
+        raise ValueError(f"device_of has the shape {device_of.shape}, not ({len(problem.ids)},)")
+    if device_of.size and not 0 <= device_of.min() <= device_of.max() < devices:
+        raise ValueError(f"device_of names a device that is none of {devices}")
+    load = np.asarray(found.device_load, np.float64)
+    if load.shape != (devices,) or not np.isfinite(load).all():
+        raise ValueError(f"device_load is not one number for each of {devices} devices")
+    period, bound = float(found.period), float(found.lower_bound)
+    if not 0.0 <= bound <= period < math.inf:
+        raise ValueError(f"it says that nothing is below {bound!r}, and found {period!r}")
+    price = None if found.price is None else float(found.price)
+    if price is not None and not math.isfinite(price):
+        raise ValueError(f"price is {price!r}")
+    return Placement(
+        device_of.astype(np.int32),
+        load,
+        period,
+        bound,
+        str(found.argument),
+        str(found.method),
+        price,
+        str(found.proof),
+    )
 
 
 def objective_of(cost: PlacementCost) -> Objective:

@@ -109,10 +109,14 @@ def command(
     the device of each operator, and a proven lower bound.
     """
     from mcm_compiler.cli.output_files import refuse_existing, write_assignment
-    from mcm_compiler.contracts.placement import PlacementRequest, objective_of
+    from mcm_compiler.contracts.placement import (
+        PlacementRequest,
+        objective_of,
+        placement_by,
+        placement_cost,
+    )
     from mcm_compiler.diagnostics import CompileError, Diagnostic
     from mcm_compiler.placements.placement_file import read_placement, with_devices
-    from mcm_compiler.registry import PLACEMENT_COSTS
 
     load_plugins(plugin)
     if assignment_out is not None:
@@ -120,12 +124,12 @@ def command(
     asked = with_devices(read_placement(problem), max_accelerators, max_cpus)
     request = PlacementRequest(rule, partitioner, samples, budget_s, seed)
     cost = cost or DEFAULT_COSTS[objective]
-    placer = PLACEMENT_COSTS.get(cost)()
+    placer = placement_cost(cost)
     if objective_of(placer) != objective:
         message = f"the cost '{cost}' is one of the {objective_of(placer)}, not of the {objective}"
         hint = f"give --objective {objective_of(placer)}, or no --cost"
         raise CompileError(Diagnostic("MCM-F022", message, at=asked.source, hint=hint))
-    found = placer.place(asked, request)
+    found = placement_by(cost, placer, asked, request)
     if output_format == "json":
         show_json(_data(asked, found, objective, (cost, rule)))
     else:
