@@ -8,6 +8,7 @@ later one needs them.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import time
@@ -18,7 +19,8 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
+from mcm_compiler.contracts.target import Target, other_machine_of
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.graph.invariants import check_invariants
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.pipeline.fact_ledger import FactLedger, Fall
@@ -27,9 +29,11 @@ from mcm_compiler.pipeline.pipeline_check import check_pipeline, check_target, p
 from mcm_compiler.processes.crash_journal import doing
 from mcm_compiler.processes.foreign_code import (
     fault_text,
+    has_let_through,
     is_no_fault,
     is_refused_by_the_system,
 )
+from mcm_compiler.registry import MAPPINGS, TARGETS
 
 MAX_RUNS_AGAIN = 32
 """Passes that run again before one pass; more only where passes undo each other's facts."""
@@ -271,7 +275,19 @@ def _run_step(step: Pass, model: ir.Model, context: PassContext) -> bool | None:
             raise
         if isinstance(error, OSError) and _is_below(error, context.staging.path):
             raise
-        raise pass_failed(step.name, fault_text(error)) from error
+        raise pass_failed(step.name, fault_text(error), _asked(context.target, error)) from error
+
+
+def _asked(target: Target, error: BaseException) -> str | None:
+    """The target or the mapping of its family, where one of them let an error through."""
+    if has_let_through(target, error):
+        return f"target {quote(target.name)} of {TARGETS.origin_of(target.name)}"
+    with contextlib.suppress(Exception):  # of a target that may tell nothing any more
+        machine = other_machine_of(target)
+        family = "" if machine is None else machine.family
+        if family in MAPPINGS and has_let_through(MAPPINGS.get(family), error):
+            return f"the mapping of the family {quote(family)} of {MAPPINGS.origin_of(family)}"
+    return None
 
 
 def _is_below(error: OSError, folder: Path) -> bool:

@@ -22,6 +22,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.graph.annotations import AnnotationKey
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.processes.staging import StagingFolder
+from mcm_compiler.registry import PASSES
 from mcm_compiler.text import spec_text
 
 AnyKey = AnnotationKey[Any]
@@ -98,13 +99,20 @@ class Pass(ABC):
         return spec_text.print_one(self.name, self)
 
 
-def pass_failed(name: str, reason: str) -> CompileError:
-    """MCM-X006 for a pass that cannot be built, or that fails otherwise than by a diagnostic."""
+def pass_failed(name: str, reason: str, asked: str | None = None) -> CompileError:
+    """MCM-X006 for a pass that cannot be built, or that fails otherwise than by a diagnostic.
+
+    Args:
+        name: of the pass.
+        reason: what was raised.
+        asked: the component that the pass had asked when it was, with its origin; None for none.
+    """
+    by = "the pass" if asked is None else f"the pass, or of {asked}, which it had asked"
     return CompileError(
         Diagnostic(
             "MCM-X006",
             f"pass '{name}' failed: {reason}",
-            at=f"pass '{name}'",
-            hint="this is a fault of the pass; please report it with the model",
+            at=f"pass '{name}' of {PASSES.origin_of(name)}",
+            hint=f"this is a fault of {by}; please report it with the model",
         )
     )

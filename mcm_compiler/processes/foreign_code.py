@@ -9,6 +9,8 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.diagnostics.refusals import is_of_a_disk, refusal_of_the_system
 from mcm_compiler.processes.interruption import ends_the_command
 
+_NOBODY = object()
+
 
 def is_no_fault(error: BaseException) -> bool:
     """Whether what foreign code raised passes: a diagnostic, or what ends the command."""
@@ -29,10 +31,14 @@ def is_refused_by_the_system(error: BaseException) -> bool:
 
 
 def has_let_through(owner: object, error: BaseException) -> bool:
-    """Whether a method of an object was at work when an error was raised, which costs no call."""
+    """Whether a method of an object, or of a class, was at work when an error was raised.
+
+    This is found out afterwards, so that no call costs more for it.
+    """
     for frame, _ in traceback.walk_tb(error.__traceback__):
         code = frame.f_code
-        if code.co_argcount and frame.f_locals.get(code.co_varnames[0]) is owner:
+        first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else _NOBODY
+        if first is owner or (isinstance(owner, type) and isinstance(first, owner)):
             return True
     return False
 

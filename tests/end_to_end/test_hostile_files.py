@@ -21,7 +21,7 @@ HEADER = '<ir_version: 10, opset_import: ["" : 17, "local" : 1]> '
 CORPUS = sorted((Path(__file__).parents[1] / "data" / "fuzz_corpus").glob("*.onnx"))
 ADDRESS_SPACE_BYTES = 6 << 30
 SECONDS = 30
-INTERNAL = {"MCM-U099", "MCM-X005", "MCM-X006", "MCM-P009", "MCM-V020"}
+INTERNAL = {"MCM-U099", "MCM-X005", "MCM-X006", "MCM-X007", "MCM-P009", "MCM-V020"}
 
 
 @pytest.fixture(scope="module")

@@ -33,8 +33,8 @@ RESIDENT_LIMIT_BYTES = 4 << 30
 """A case that makes the process larger than this is a finding."""
 
 INTERNAL_CODES = frozenset(
-    {"MCM-U099", "MCM-X005", "MCM-X006", "MCM-P009", "MCM-V003", "MCM-V020", "MCM-V030",
-     "MCM-V040", "MCM-V041", "MCM-V042", "MCM-V050"}
+    {"MCM-U099", "MCM-X005", "MCM-X006", "MCM-X007", "MCM-P009", "MCM-V003", "MCM-V020",
+     "MCM-V030", "MCM-V040", "MCM-V041", "MCM-V042", "MCM-V050"}
 )  # fmt: skip
 """Codes that say that the compiler, not the model, is at fault."""
 
@@ -165,7 +165,8 @@ def _judge(folder: Path) -> tuple[str | None, str, tuple[str, ...], tuple[str, .
             if fault.code in INTERNAL_CODES or broken_chip:
                 cause = error.__cause__
                 trace = "".join(traceback.format_exception(cause)) if cause is not None else ""
-                where = _place(cause) if fault.code == "MCM-X006" else _plain(fault.message)
+                raised = fault.code in ("MCM-X006", "MCM-X007")
+                where = _place(cause) if raised else _plain(fault.message)
                 return f"{fault.code} {where}", f"{error}\n{trace}", codes, bare
     except Exception as error:
         if output.exists():

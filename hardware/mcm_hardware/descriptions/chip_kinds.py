@@ -7,7 +7,8 @@ keys of the chip, and makes the target. Neither imports the other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from typing import Any, Protocol, cast
 
 from mcm_compiler.contracts.target import Target
@@ -64,9 +65,35 @@ def chip_kind(name: str, text: str) -> ChipKind | None:
         text: the description.
 
     Raises:
-        CompileError: MCM-T001 if the text is not TOML, MCM-U003 for a kind that is not installed.
+        CompileError: MCM-T001 if the text is not TOML, MCM-U003 for a kind that is not installed,
+            MCM-X007 for one that cannot be made.
     """
+    kind = kind_name(name, text)
+    if kind is None:
+        return None
+    make = CHIP_KINDS.get(kind)
+    with CHIP_KINDS.at_work(kind):
+        return make()
+
+
+@contextmanager
+def kinds_at_work(name: str, text: str) -> Generator[None]:
+    """A block in which the kind of a description's chips is asked.
+
+    Raises:
+        CompileError: MCM-X007 for what its methods let through, and as `chip_kind`.
+    """
+    kind = kind_name(name, text)
+    if kind is None:
+        yield
+        return
+    with CHIP_KINDS.at_work(kind, CHIP_KINDS.get(kind)):
+        yield
+
+
+def kind_name(name: str, text: str) -> str | None:
+    """The name of the kind that a description asks for; None where its chips are arrays."""
     table = parse_description(name, text).data.get("chip")
     kind = cast("dict[str, Any]", table).get("kind", ARRAY) if isinstance(table, dict) else ARRAY
     # What is no text at all the reader of keys tells.
-    return None if kind == ARRAY or not isinstance(kind, str) else CHIP_KINDS.get(kind)()
+    return None if kind == ARRAY or not isinstance(kind, str) else kind

@@ -26,9 +26,9 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-X003",
         "component cannot be imported",
-        "A component is registered, but the import of its module fails: its distribution is\n"
-        "damaged, or a package that it needs is not installed. Reinstall or remove the\n"
-        "distribution.",
+        "A component, or a collection of them, is registered, but the import of its module fails:\n"
+        "its distribution is damaged, or a package that it needs is not installed. Reinstall or\n"
+        "remove the distribution.",
         example="a plug-in's package needs scipy, which is not installed",
         remedy="Reinstall the distribution with what it needs, or remove it.",
     ),
@@ -53,17 +53,19 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-X006",
         "pass failed",
-        "A pass raised an exception that is not a diagnostic. The fault is the pass's, not the\n"
-        "model's. Run again with the environment variable MCMC_DEBUG=1 to see the stack trace,\n"
-        "and report it to whoever provides the pass.",
+        "A pass raised an exception that is not a diagnostic. The fault is the pass's, or that of\n"
+        "a target that it asked, not the model's; the place names the distribution. Run again\n"
+        "with the environment variable MCMC_DEBUG=1 to see the stack trace, and report it to\n"
+        "whoever provides the pass.",
         example="pass 'mine' failed: IndexError: list index out of range",
         remedy="Mend the pass; MCMC_DEBUG=1 shows the stack trace.",
     ),
     CatalogEntry(
         "MCM-X007",
         "component failed",
-        "A target, a model of the zoo, a placer, a planner or a trainer raised an exception that\n"
-        "is not a diagnostic, or is not what its decorator takes, such as a target that is None.\n"
+        "A component that is found by name, such as a strategy, a placer, a mapper, a target or a\n"
+        "model of the zoo, raised an exception that is not a diagnostic, answered with something\n"
+        "else than its contract says, or is not what its decorator takes: a target that is None.\n"
         "The fault is the component's, not the model's. Run again with MCMC_DEBUG=1 to see the\n"
         "stack trace, and report it to whoever provides the component, which the place names.",
         example="the function of register_target raises RuntimeError",

@@ -13,7 +13,7 @@ from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import PackageLimits, Target
 from mcm_compiler.machines.machine import Machine
 from mcm_hardware.chip.chip_spec import ACTIVATION_PACKING, STREAM_BUFFERS
-from mcm_hardware.descriptions.chip_kinds import chip_kind
+from mcm_hardware.descriptions.chip_kinds import chip_kind, kinds_at_work
 from mcm_hardware.descriptions.package_schema import PackageForm
 from mcm_hardware.families.ring.machine.ring_machine import ring_machine
 from mcm_hardware.families.ring.machine.ring_spec import RingSpec
@@ -27,10 +27,11 @@ def ring_from_text(name: str, text: str) -> Target:
 
     Raises:
         CompileError: MCM-T001 to MCM-T008, one diagnostic per fault; MCM-U003 for chips of a kind
-            that is not installed.
+            that is not installed, MCM-X007 for a kind that fails.
     """
-    plain, kind = RingTarget.from_text(name, text), chip_kind(name, text)
-    return plain if kind is None else kind.package(plain, read_ring(name, text, kind).values)
+    with kinds_at_work(name, text):
+        plain, kind = RingTarget.from_text(name, text), chip_kind(name, text)
+        return plain if kind is None else kind.package(plain, read_ring(name, text, kind).values)
 
 
 @dataclass(frozen=True)

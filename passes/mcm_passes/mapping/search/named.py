@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import numbers
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any, cast
 
 import numpy as np
@@ -19,8 +21,9 @@ from mcm_compiler.contracts.partition import (
     PartitionProblem,
     PartitionStrategy,
 )
+from mcm_compiler.contracts.target import RING
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.registry import STRATEGIES
+from mcm_compiler.registry import MAPPINGS, STRATEGIES
 from mcm_compiler.text import spec_text
 
 ROOM = 1e-9
@@ -58,8 +61,19 @@ def answer_of(
     Raises:
         CompileError: MCM-X007 where it fails, or answers in another form.
     """
-    with STRATEGIES.at_work(text.partition("{")[0].strip()):
+    with STRATEGIES.at_work(text.partition("{")[0].strip()), _mapping_at_work(problem):
         return _in_form(strategy.solve(problem, evaluate, rng, budget), problem)
+
+
+@contextmanager
+def _mapping_at_work(problem: PartitionProblem) -> Generator[None]:
+    """A block in which the mapping of a family may be asked; that of rings is not at fault."""
+    family = RING if problem.machine is None else problem.machine.family
+    if family == RING or family not in MAPPINGS:
+        yield
+        return
+    with MAPPINGS.at_work(family, MAPPINGS.get(family)):
+        yield
 
 
 def refuted_bound(text: str, seconds: float, period_s: float) -> CompileError:

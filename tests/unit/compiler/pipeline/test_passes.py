@@ -6,7 +6,7 @@ import errno
 import gc
 import sys
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -282,6 +282,36 @@ def test_what_ends_the_command_and_full_disks_pass(model: ir.Model, error: BaseE
     with pytest.raises(type(error)) as caught:
         PassManager((Throw(error),)).run(model, _context([]))
     assert caught.value is error
+
+
+class Silent(ExampleTarget):
+    """A target that tells nothing of its cost."""
+
+    def cost_model(self) -> Any:
+        raise RuntimeError("no costs today")
+
+
+@dataclass(frozen=True)
+class AskTarget(Pass):
+    name: ClassVar[str] = "test_ask"
+    summary: ClassVar[str] = "asks the target"
+
+    def run(self, model: ir.Model, context: PassContext) -> None:
+        context.target.cost_model()
+
+
+def test_a_target_that_fails_is_told_with_the_pass_that_asked_it(model: ir.Model) -> None:
+    context = replace(_context([]), target=Silent())
+    PASSES.add("test_ask", AskTarget, "ask.py")
+    try:
+        with pytest.raises(CompileError) as caught:
+            PassManager((AskTarget(),)).run(model, context)
+    finally:
+        PASSES.remove("test_ask")
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.at) == ("MCM-X006", "pass 'test_ask' of ask.py")
+    assert found.hint is not None
+    assert f"or of target '{Silent().name}' of this process" in found.hint
 
 
 class NoPass:
