@@ -30,6 +30,9 @@ class Diagnostic:
         at: the place (node, file, option), or None where there is none.
         hint: what the user can do, or None.
         severity: see `Severity`.
+
+    Raises:
+        TypeError: for fields of other types, which no report could hold.
     """
 
     code: str
@@ -37,6 +40,16 @@ class Diagnostic:
     at: str | None = None
     hint: str | None = None
     severity: Severity = Severity.ERROR
+
+    def __post_init__(self) -> None:
+        texts = (("code", self.code), ("message", self.message))
+        optional = (("at", self.at), ("hint", self.hint))
+        wrong = [name for name, text in texts if not isinstance(text, str)]
+        wrong += [name for name, text in optional if not isinstance(text, str | None)]
+        if wrong:
+            raise TypeError(f"the {wrong[0]} of a diagnostic is a text")
+        if not isinstance(self.severity, Severity):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"the severity of a diagnostic is no {type(self.severity).__name__}")
 
     def to_dict(self) -> dict[str, str | None]:
         """The JSON form, as in `report.json` and with `--format json`."""

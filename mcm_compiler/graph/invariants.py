@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
 import onnx_ir as ir
 
 
@@ -11,8 +14,9 @@ def check_invariants(model: ir.Model) -> list[str]:
     1. Every node of the main graph has a name, and no two share one.
     2. Nodes stand in topological order.
     3. No two values of the main graph share a name.
+    4. What a file holds as text is text.
     """
-    broken: list[str] = []
+    broken: list[str] = _no_texts(model)
     node_names: set[str] = set()
     value_names: set[str] = set()
     given: set[ir.Value] = {*model.graph.inputs, *model.graph.initializers.values()}
@@ -40,9 +44,39 @@ def check_invariants(model: ir.Model) -> list[str]:
             if made in value_names:
                 broken.append(f"two values are named '{made}'")
             value_names.add(made)
+    if names := _unwritable((*node_names, *value_names)):
+        broken.append(f"the name {names[0]!a} cannot be written to a file")
     broken += [
         f"graph output '{value.name}' is never produced"
         for value in model.graph.outputs
         if value not in defined
     ]
     return broken
+
+
+def _unwritable(names: Iterable[Any]) -> list[Any]:
+    """Those of some names that are no text, or hold halves of characters."""
+    try:
+        # All at once: there may be hundreds of thousands.
+        "".join(names).encode()
+    except (TypeError, UnicodeEncodeError):
+        return [name for name in names if not _is_writable(name)]
+    return []
+
+
+def _is_writable(name: Any) -> bool:
+    try:
+        return isinstance(name, str) and name.encode() is not None
+    except UnicodeEncodeError:
+        return False
+
+
+def _no_texts(model: ir.Model) -> list[str]:
+    """Properties of nodes whose names or values are no text."""
+    return [
+        f"node '{node.name}' has the property {name!a}, which is no text of a text"
+        for node in model.graph
+        if node.metadata_props
+        for name, value in node.metadata_props.items()
+        if _unwritable((name, value))
+    ]

@@ -33,7 +33,8 @@ from mcm_compiler.processes.foreign_code import (
     is_no_fault,
     is_refused_by_the_system,
 )
-from mcm_compiler.registry import MAPPINGS, TARGETS
+from mcm_compiler.processes.staging import MANIFEST, StagingFolder
+from mcm_compiler.registry import MAPPINGS, PASSES, TARGETS
 
 MAX_RUNS_AGAIN = 32
 """Passes that run again before one pass; more only where passes undo each other's facts."""
@@ -122,9 +123,12 @@ class _Run:
 
         Raises:
             TypeError: if it is no diagnostic.
+            CompileError: with an error, after which nothing is written.
         """
         if not isinstance(found, Diagnostic):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"it reports a {type(found).__name__}, not a Diagnostic")
+        if found.severity is Severity.ERROR:
+            raise CompileError(found)
         if found not in self._reported:
             self._reported.append(found)
             self._take(found)
@@ -142,7 +146,7 @@ class _Run:
             preserves=_names(step.preserves),
             drops=_names(step.invalidates),
         )
-        _check_result(step, self._model)
+        _check_result(step, self._model, self._context.staging)
         self._manager.timings.append((step.name, time.perf_counter() - start))
         if self._manager.after is not None:
             self._manager.after(step, self._model)
@@ -225,21 +229,37 @@ def _names(keys: Sequence[AnyKey]) -> tuple[str, ...]:
     return tuple(key.name for key in keys)
 
 
-def _check_result(step: Pass, model: ir.Model) -> None:
+def _check_result(step: Pass, model: ir.Model, staging: StagingFolder) -> None:
     broken = [f"did not provide '{k.name}'" for k in step.provides if not k.present(model)]
     broken += check_invariants(model)
+    broken += _misplaced(staging.path)
     if broken:
         raise CompileError(
             [
                 Diagnostic(
                     "MCM-X005",
                     f"pass '{step.name}' broke an invariant: {fault}",
+                    at=f"pass '{step.name}' of {PASSES.origin_of(step.name)}",
                     hint="this is a fault of the pass, not of the model",
                     severity=Severity.ERROR,
                 )
                 for fault in broken[:5]
             ]
         )
+
+
+def _misplaced(folder: Path) -> list[str]:
+    """What lies in a staging folder and cannot lie in an output folder, one sentence each."""
+    if not folder.is_dir():
+        return []
+    wrong: list[str] = []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name == MANIFEST:
+                wrong.append(f"it wrote {MANIFEST}, which the compiler writes")
+            elif not entry.is_file(follow_symlinks=False):
+                wrong.append(f"it left {quote(entry.name)}, and an output folder holds files alone")
+    return wrong
 
 
 @contextmanager

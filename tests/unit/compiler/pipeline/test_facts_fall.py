@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.graph.annotations import GRAPH, AnnotationKey, falling_with, known_keys
 from mcm_compiler.graph.graph_snapshot import snapshot
 from mcm_compiler.graph.source import SOURCE, SourceModel
@@ -88,7 +88,7 @@ class Read(Pass):
     requires: ClassVar[tuple[Any, ...]] = (DOUBLE,)
 
     def run(self, model: ir.Model, context: PassContext) -> None:
-        context.report(Diagnostic("TEST-001", f"{DOUBLE.get(model)[0]}"))
+        context.report(Diagnostic("TEST-001", f"{DOUBLE.get(model)[0]}", severity=Severity.NOTE))
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Use(Read):
 
     def run(self, model: ir.Model, context: PassContext) -> None:
         found = DOUBLE.find(model)
-        context.report(Diagnostic("TEST-002", f"{found}"))
+        context.report(Diagnostic("TEST-002", f"{found}", severity=Severity.NOTE))
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,11 @@ class NeedBoth(Pass):
     requires: ClassVar[tuple[Any, ...]] = (AMENDED, OTHER)
 
     def run(self, model: ir.Model, context: PassContext) -> None:
-        context.report(Diagnostic("TEST-003", f"{AMENDED.get(model)} {OTHER.get(model)}"))
+        context.report(
+            Diagnostic(
+                "TEST-003", f"{AMENDED.get(model)} {OTHER.get(model)}", severity=Severity.NOTE
+            )
+        )
 
 
 _PASSES = (

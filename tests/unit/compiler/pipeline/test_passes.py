@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import sys
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,7 +14,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.graph.annotations import AnnotationKey
 from mcm_compiler.graph.source import SOURCE, SourceModel
 from mcm_compiler.options import CompileOptions
@@ -50,7 +50,7 @@ class Need(Pass):
     requires: ClassVar[tuple[Any, ...]] = (FACT, NODE_FACT)
 
     def run(self, model: ir.Model, context: PassContext) -> None:
-        context.report(Diagnostic("TEST-001", f"fact {FACT.get(model)}"))
+        context.report(Diagnostic("TEST-001", f"fact {FACT.get(model)}", severity=Severity.NOTE))
 
 
 @dataclass(frozen=True)
@@ -282,6 +282,80 @@ def test_what_ends_the_command_and_full_disks_pass(model: ir.Model, error: BaseE
     with pytest.raises(type(error)) as caught:
         PassManager((Throw(error),)).run(model, _context([]))
     assert caught.value is error
+
+
+@dataclass(frozen=True)
+class Do(Pass):
+    name: ClassVar[str] = "test_do"
+    summary: ClassVar[str] = "does what it is told to"
+    what: Callable[[ir.Model, PassContext], object] = lambda _model, _context: None
+
+    def run(self, model: ir.Model, context: PassContext) -> None:
+        self.what(model, context)
+
+
+def test_an_error_that_is_reported_ends_the_compile(model: ir.Model) -> None:
+    error = Diagnostic("MY-001", "no")
+    with pytest.raises(CompileError) as caught:
+        PassManager((Do(lambda _, context: context.report(error)),)).run(model, _context([]))
+    assert caught.value.diagnostics == (error,)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [("MY-001", 5), (None, "x"), ("MY-001", "x", 5), ("MY-001", "x", None, None, "note")],
+)
+def test_a_diagnostic_that_no_report_could_hold_is_the_passes_fault(
+    model: ir.Model, fields: tuple[Any, ...]
+) -> None:
+    with pytest.raises(CompileError) as caught:
+        PassManager((Do(lambda _, c: c.report(Diagnostic(*fields))),)).run(model, _context([]))
+    assert _codes(caught) == ["MCM-X006"]
+    assert "of a diagnostic is" in str(caught.value)
+
+
+def _named(model: ir.Model, name: Any) -> None:
+    next(iter(model.graph)).name = name
+
+
+def _value_named(model: ir.Model, name: Any) -> None:
+    next(iter(model.graph)).outputs[0].name = name
+
+
+def _noted(model: ir.Model, name: Any) -> None:
+    next(iter(model.graph)).metadata_props["mine"] = name
+
+
+@pytest.mark.parametrize("name", [5, "half of a \udcff"], ids=["number", "half"])
+@pytest.mark.parametrize("change", [_named, _value_named, _noted])
+def test_what_no_file_could_hold_is_told_of_the_pass(
+    model: ir.Model, change: Callable[[ir.Model, Any], None], name: Any
+) -> None:
+    with pytest.raises(CompileError) as caught:
+        PassManager((Do(lambda m, _: change(m, name)),)).run(model, _context([]))
+    assert set(_codes(caught)) == {"MCM-X005"}
+    assert "pass 'test_do' broke an invariant" in str(caught.value)
+
+
+@pytest.mark.parametrize("left", ["manifest.json", "folder", "link"])
+def test_what_an_output_folder_cannot_hold_is_told_of_the_pass(
+    model: ir.Model, tmp_path: Path, left: str
+) -> None:
+    def leave(_: ir.Model, context: PassContext) -> None:
+        path = context.staging.path / left
+        if left == "folder":
+            path.mkdir()
+        elif left == "link":
+            path.symlink_to(tmp_path)
+        else:
+            path.write_text("{}")
+
+    (tmp_path / "staged").mkdir()
+    context = replace(_context([]), staging=StagingFolder(tmp_path / "staged", None))
+    with pytest.raises(CompileError) as caught:
+        PassManager((Do(leave),)).run(model, context)
+    assert _codes(caught) == ["MCM-X005"]
+    assert left in str(caught.value)
 
 
 class Silent(ExampleTarget):
