@@ -169,6 +169,7 @@ def _not_shown(what: str) -> CompileError:
             "MCM-V071",
             f"the bound does not hold as it is claimed: {what}",
             at="claims in certificate.json",
-            hint="the certificate was changed; compile again",
+            hint="the certificate was changed, or a plug-in's strategy claimed more than its proof "
+            "shows: compile again, with another --partitioner",
         )
     )

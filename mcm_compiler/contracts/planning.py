@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 import onnx_ir as ir
 
@@ -182,3 +182,41 @@ def planner_of(text: str, *further: tuple[str, str]) -> Planner:
     spec = spec_text.parse_one(text)
     spec = spec_text.Spec(spec.name, (*spec.options, *further))
     return cast("Planner", PLANNERS.made(spec))
+
+
+def planned_by(
+    text: str,
+    planner: Planner,
+    model: ir.Model,
+    name: str,
+    target: Target | ClusterTarget,
+    options: PlanOptions,
+    progress: Callable[[str], None],
+) -> PlanResult:
+    """What a planner decides, in the form that its contract says.
+
+    Args:
+        text: its text form.
+        planner: the planner.
+        model: as in `Planner.plan`, like what follows.
+        name: what the user calls it.
+        target: a package of chips or a cluster.
+        options: what is asked.
+        progress: called with what happens next.
+
+    Raises:
+        CompileError: MCM-X007 where it fails, or answers in another form.
+    """
+    with PLANNERS.at_work(text.partition("{")[0].strip()):
+        found = cast("Any", planner.plan(model, name, target, options, progress))
+        if not isinstance(found, PlanResult):
+            raise TypeError(f"it gave a {type(found).__name__}, not a PlanResult")
+        for kind, given in (
+            (ParallelPlan, [found.plan]),
+            (PlanEstimate, found.estimates),
+            (Diagnostic, found.diagnostics),
+        ):
+            wrong = [one for one in cast("Any", given) if not isinstance(one, kind)]
+            if wrong:
+                raise TypeError(f"it gave a {type(wrong[0]).__name__}, not a {kind.__name__}")
+        return found

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from mcm_compiler.contracts.described import Named
+from mcm_compiler.registry import TRAINERS
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,49 @@ def check_at_least_one(**counts: int) -> None:
     for name, count in counts.items():
         if count < 1:
             raise ValueError(f"{name} is {count}, not at least 1")
+
+
+def trained_by(
+    name: str,
+    trainer: Trainer,
+    request: TrainingRequest,
+    tell: Callable[[TrainingProgress], None],
+) -> TrainingResult:
+    """What a training chose, in the form that its contract says.
+
+    Args:
+        name: by which the trainer is registered.
+        trainer: the trainer.
+        request: see there.
+        tell: hears of the progress.
+
+    Raises:
+        CompileError: MCM-X007 where it fails, or answers in another form.
+    """
+    with TRAINERS.at_work(name):
+        return _in_form(trainer.train(request, tell))
+
+
+def _in_form(found: object) -> TrainingResult:
+    """A result whose file is there, and whose numbers are some.
+
+    Raises:
+        TypeError: for a field of another type.
+        ValueError: for a number or a path that cannot be.
+    """
+    if not isinstance(found, TrainingResult):
+        raise TypeError(f"it gave a {type(found).__name__}, not a TrainingResult")
+    checkpoint, samples = Path(found.checkpoint), operator.index(found.samples)
+    if not checkpoint.exists():
+        raise ValueError(f"its checkpoint '{checkpoint}' is not there")
+    if samples < 0:
+        raise ValueError(f"samples is {samples}, less than none")
+    scores = {str(name): float(score) for name, score in found.scores.items()}
+    wrong = [name for name, score in scores.items() if not math.isfinite(score)]
+    if wrong:
+        raise ValueError(f"the score '{wrong[0]}' is {scores[wrong[0]]}")
+    left_out = tuple(map(str, found.left_out))
+    return TrainingResult(checkpoint, samples, scores, left_out, str(found.meaning))
 
 
 class Trainer(Named, Protocol):

@@ -176,7 +176,7 @@ def command(
     from mcm_compiler.components.cost_files import user_files
     from mcm_compiler.components.op_support import host_ops
     from mcm_compiler.components.target_loading import load_plannable
-    from mcm_compiler.contracts.planning import PlanOptions, PlanResult, planner_of
+    from mcm_compiler.contracts.planning import PlanOptions, PlanResult, planned_by, planner_of
     from mcm_compiler.contracts.sharding.parallel_plan import check_plan, read_plan
     from mcm_compiler.graph.constants import placeable_nodes
     from mcm_compiler.options import CompileOptions
@@ -206,7 +206,9 @@ def command(
     imported, notes = import_named(model, once_each("--dim", dims), once_each("--shape", shapes))
     options_of_ops = CompileOptions(fallback=fallback)
     notes += host_ops(package, placeable_nodes(imported.graph), options_of_ops)[1]
-    made.prepare(imported)
+    name = planner.partition("{")[0].strip()
+    with PLANNERS.at_work(name):
+        made.prepare(imported)
     plan = None
     if given is not None:
         plan = read_plan(given)
@@ -216,14 +218,16 @@ def command(
             tensor, _, dim = wanted.rpartition(".")
             if not tensor or not dim.isdecimal():
                 raise click.BadParameter(f"{wanted!r} is not TENSOR.DIM", param_hint="--why")
-            click.echo(made.why(imported, tensor, int(dim), operator or 2, plan))
+            with PLANNERS.at_work(name):
+                reason = made.why(imported, tensor, int(dim), operator or 2, plan)
+            click.echo(reason)
         return
     if plan is not None:
         result = PlanResult(plan)
     else:
-        with PLANNERS.at_work(made.name):
-            result = made.plan(imported, model, package, options, _tell)
-    _write(made, imported, result, output, annotated, sharded)
+        result = planned_by(planner, made, imported, model, package, options, _tell)
+    with PLANNERS.at_work(name, made):
+        _write(made, imported, result, output, annotated, sharded)
     _show(result, output_format)
     show_diagnostics([*notes, *result.diagnostics, *(note for _, note in old)])
 

@@ -90,9 +90,8 @@ def command(
             raise click.UsageError("-o needs the name of a trainer")
         _list(output_format)
         return
-    from mcm_compiler.contracts.training import TrainingRequest
+    from mcm_compiler.contracts.training import TrainingRequest, trained_by
     from mcm_compiler.processes.empty_folders import no_empty_folders
-    from mcm_compiler.registry import TRAINERS
     from mcm_compiler.text import spec_text
 
     given = {name: value for name, value in old.items() if value is not None}
@@ -106,8 +105,8 @@ def command(
             "the folder of the training holds no other files; name another",
             param_hint="'--tensorboard'",
         )
-    with no_empty_folders(output), training_progress(tensorboard) as tell, TRAINERS.at_work(name):
-        found = made.train(TrainingRequest(output, seed, resume), tell)
+    with no_empty_folders(output), training_progress(tensorboard) as tell:
+        found = trained_by(name, made, TrainingRequest(output, seed, resume), tell)
     _show(found, output_format)
     show_diagnostics(
         old_spelling(_flag(name), f"--set {name}={value}") for name, value in given.items()

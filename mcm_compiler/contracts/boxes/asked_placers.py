@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from collections.abc import Callable
 from typing import Any, cast
@@ -75,9 +76,16 @@ def _in_form(found: object) -> PlacerAnswer:
         np.clip(row, inside.min, inside.max).astype(np.int32),
         given.method,
         _count("evaluations", given.evaluations),
-        tuple((_count("history", n), float(score)) for n, score in given.history),
+        tuple((_count("history", n), _score(score)) for n, score in given.history),
         tuple((str(name), float(value)) for name, value in given.figures),
     )
+
+
+def _score(given: Any) -> float:
+    score = float(given)
+    if not math.isfinite(score):
+        raise ValueError(f"history has the score {score}")
+    return score
 
 
 def _count(what: str, given: object) -> int:

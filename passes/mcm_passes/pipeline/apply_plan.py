@@ -8,10 +8,11 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler.contracts.planning import PlanOptions, planner_of
+from mcm_compiler.contracts.planning import PlanOptions, planned_by, planner_of
 from mcm_compiler.contracts.sharding.parallel_plan import ParallelPlan, check_plan, read_plan
 from mcm_compiler.contracts.sharding.sharding import APPLIED_PLAN, AppliedPlan
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
+from mcm_compiler.registry import PLANNERS
 from mcm_passes.parallelism.plans.plan_application import planned_classes
 from mcm_passes.parallelism.plans.plannable import make_plannable
 from mcm_passes.parallelism.sharded_graph.sharded_graph import shard_graph
@@ -68,10 +69,13 @@ class ApplyPlan(Pass):
 
     def _made(self, model: ir.Model, context: PassContext) -> ParallelPlan:
         planner = planner_of(self.planner)
-        planner.prepare(model)
+        with PLANNERS.at_work(self.planner.partition("{")[0].strip()):
+            planner.prepare(model)
         options = PlanOptions(seed=context.options.seed, operator=self.operator)
         name = model.graph.name or "model"
-        result = planner.plan(model, name, context.target, options, context.progress)
+        result = planned_by(
+            self.planner, planner, model, name, context.target, options, context.progress
+        )
         for found in result.diagnostics:
             context.report(found)
         return result.plan

@@ -210,7 +210,7 @@ def not_found(problem: PartitionProblem, strategy_text: str, outcome: Outcome) -
         code = "MCM-P008"
         text = (
             f"strategy '{strategy_text}' found no valid partition, which is no proof that there "
-            f"is none: {outcome.reason}"
+            f"is none: {outcome.reason or 'it gives no reason'}"
         )
     return Diagnostic(
         code,

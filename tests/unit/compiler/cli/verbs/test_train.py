@@ -42,13 +42,16 @@ class Recorder:
         Recorder.asked = (self, request)
         for k in range(200):
             tell(TrainingProgress("training", k + 1, 200, "best 1.2\x1b[2J"))
+        request.folder.mkdir(exist_ok=True)
+        (request.folder / "p").touch()
         return TrainingResult(
             request.folder / "p", 40, {"zero_shot": 1.25}, ("zoo:huge",), "scores: of a test"
         )
 
 
 @pytest.fixture(autouse=True)
-def recorder(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
+def recorder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Generator[None]:
+    monkeypatch.chdir(tmp_path)
     # The verb sets variables for libraries that are imported later.
     monkeypatch.setattr(os, "environ", dict(os.environ))
     TRAINERS.add("test_recorder", Recorder, "a test")

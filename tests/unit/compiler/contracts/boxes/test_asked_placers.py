@@ -60,6 +60,7 @@ ODD_ANSWERS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "negative": (lambda p, _: PlacerAnswer(zeros(p), "x", -3), "evaluations has -3"),
     "nan": (lambda p, _: PlacerAnswer(zeros(p), "x", np.nan), "evaluations has a float"),
     "history": (lambda p, _: PlacerAnswer(zeros(p), "x", 1, history=((0.5, 1.0),)), "history"),
+    "score": (lambda p, _: PlacerAnswer(zeros(p), "x", 1, history=((1, np.nan),)), "score nan"),
     "figures": (lambda p, _: PlacerAnswer(zeros(p), "x", 1, figures=(("a", "b"),)), "'b'"),
 }
 
