@@ -8,18 +8,21 @@ target's, since its memory plans go by that.
 from __future__ import annotations
 
 import math
+import numbers
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import Any, ClassVar, Protocol, cast, runtime_checkable
+from typing import Any, ClassVar, Protocol, cast, get_args, runtime_checkable
 from weakref import WeakKeyDictionary
 
 import onnx_ir as ir
 
 from mcm_compiler.contracts.cost import (
     CostModel,
+    Engine,
+    HostTrip,
     KnowsViews,
     MeasuredCosts,
     ModelNames,
@@ -33,6 +36,11 @@ from mcm_compiler.text import spec_text
 
 MAX_SECONDS = 1e9
 """More than thirty years; a longer time is a fault."""
+
+ROOM = 1e-6
+"""Relative, by which a simulated period may be below a bound: sums are taken in another order."""
+
+_ENGINES = get_args(Engine)
 
 STORED = "cost_model"
 """What names of a cost model's files in an output folder begin with."""
@@ -293,9 +301,13 @@ class ChosenCosts:
     def _checked(self, answer: Callable[[], NodeCost], node: ir.Node) -> NodeCost:
         try:
             cost = answer()
+            if not isinstance(cost, NodeCost):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError(f"it gives a {type(cost).__name__}, no NodeCost")
+            if not isinstance(cost.seconds, numbers.Real):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise TypeError(f"seconds is a {type(cost.seconds).__name__}, no number")
             seconds = float(cost.seconds)
             rest = (cost.flops, cost.read_bytes, cost.write_bytes, cost.weight_bytes)
-            others = all(0 <= number < math.inf for number in rest)
+            others = all(0 <= number < math.inf for number in (*rest, *_measured(cost)))
         except BaseException as error:
             if is_no_fault(error):
                 raise
@@ -305,6 +317,11 @@ class ChosenCosts:
         if not others:
             what = "it gives operations or bytes that are no numbers"
             raise _not_a_model(self.name, what, _place(node))
+        if cost.bound_by not in _ENGINES:
+            what = f"bound_by is {cost.bound_by!r}, and engines are {', '.join(_ENGINES)}"
+            raise _not_a_model(self.name, what, _place(node))
+        if not isinstance(cost.trip, HostTrip | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise _not_a_model(self.name, "trip is no HostTrip", _place(node))
         return cost if type(cost.seconds) is float else replace(cost, seconds=seconds)
 
 
@@ -314,6 +331,30 @@ class ChosenCostsWithViews(ChosenCosts):
     def is_view(self, node: ir.Node) -> bool:
         """Whether the target's memory plans let the output of `node` lie in its input."""
         return cast("KnowsViews", self._own).is_view(node)
+
+
+def refuse_refuted_times(target: object, bound_s: float, simulated_s: float) -> None:
+    """Refuses a cost model by whose times a period is played that it says nothing can reach.
+
+    Args:
+        target: with a cost model that may have been chosen; its own is not looked at.
+        bound_s: no period of a pipeline is shorter, by the times that the search was told.
+        simulated_s: the period that was played, by those that the simulator was told.
+
+    Raises:
+        CompileError: MCM-C001.
+    """
+    choice = choice_of(target)
+    if choice is not None and simulated_s < bound_s * (1.0 - ROOM):
+        raise _not_a_model(
+            choice.registered,
+            f"by its times no period is below {bound_s:.9g} s, and one of {simulated_s:.9g} s is "
+            "played by them: it tells other times when it is asked again, or shorter ones to play",
+        )
+
+
+def _measured(cost: NodeCost) -> tuple[float, ...]:
+    return (cost.measured_ops, cost.measured_s) if cost.measured_ops or cost.measured_s else ()
 
 
 def _place(node: ir.Node) -> str:

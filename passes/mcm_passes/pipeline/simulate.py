@@ -8,6 +8,8 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from mcm_compiler.components.capabilities import Capability
+from mcm_compiler.components.cost_choice import refuse_refuted_times
+from mcm_compiler.contracts.partition import PARTITION
 from mcm_compiler.contracts.program import PROGRAM
 from mcm_compiler.contracts.replication import REPLICATION, Replication
 from mcm_compiler.contracts.simulation import SIMULATION
@@ -29,12 +31,16 @@ class Simulate(Pass):
         """Sets `SIMULATION`.
 
         Raises:
-            CompileError: MCM-T021 for a target without a simulator.
+            CompileError: MCM-T021 for a target without a simulator, MCM-C001 for a chosen cost
+                model that the bound and the simulator contradict.
         """
         program, inferences = PROGRAM.get(model), context.options.inferences
         side = REPLICATION.find(model) or Replication(1, 0)
         result = simulate_pipelines(
             context.target, program, inferences, side.replicas, side.chips_each
         )
+        partition = PARTITION.find(model)
+        if partition is not None:
+            refuse_refuted_times(context.target, partition.bound.seconds, result.period_s)
         SIMULATION.set(model, result)
         return False

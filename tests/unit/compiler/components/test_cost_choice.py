@@ -19,9 +19,11 @@ from mcm_compiler import CompileOptions, compile_model, load_target
 from mcm_compiler.api import run_passes
 from mcm_compiler.cli.main import cli
 from mcm_compiler.components.cost_choice import (
+    ChosenCosts,
     CostBasis,
     CostModelMaker,
     choose_cost_model,
+    refuse_refuted_times,
     with_cost_model,
 )
 from mcm_compiler.components.cost_files import MAX_COST_FILE_BYTES, user_files, with_cost_model_text
@@ -155,6 +157,49 @@ def test_a_cost_model_that_raises_names_the_op() -> None:
     assert only(caught).code == "MCM-C001"
     assert f"cost model 'flat' of {__name__} fails: KeyError" in only(caught).message
     assert only(caught).at == "node 'act' (Relu)"
+
+
+class Changed:
+    """Answers as a model does, but for some fields."""
+
+    name = "changed"
+
+    def __init__(self, costs: Any, **fields: Any) -> None:
+        self._costs, self._fields = costs, fields
+
+    def node_cost(self, node: ir.Node) -> Any:
+        return replace(self._costs.node_cost(node), **self._fields)
+
+    def group_cost(self, nodes: Any) -> Any:
+        return replace(self._costs.group_cost(nodes), **self._fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"seconds": "1"}, "seconds is a str, no number"),
+        ({"bound_by": "luck"}, "bound_by is 'luck', and engines are array"),
+        ({"trip": "far"}, "trip is no HostTrip"),
+        ({"measured_ops": -1}, "operations or bytes that are no numbers"),
+        ({"measured_s": float("nan")}, "operations or bytes that are no numbers"),
+    ],
+)
+def test_answers_that_say_nothing_are_refused(fields: dict[str, Any], told: str) -> None:
+    own = load_target("mcm4").cost_model()
+    with pytest.raises(CompileError) as caught:
+        ChosenCosts(Changed(own, **fields), own).node_cost(node())
+    assert only(caught).code == "MCM-C001"
+    assert told in only(caught).message
+
+
+def test_a_cost_model_that_plays_less_than_its_own_bound_is_refused() -> None:
+    target = priced("flat")
+    refuse_refuted_times(target, 1.0, 1.0 - 1e-9)
+    refuse_refuted_times(load_target("mcm4"), 1.0, 0.5)
+    with pytest.raises(CompileError) as caught:
+        refuse_refuted_times(target, 1.0, 0.5)
+    assert (only(caught).code, only(caught).at) == ("MCM-C001", "cost model 'flat'")
+    assert "no period is below 1 s, and one of 0.5 s is played" in only(caught).message
 
 
 def test_a_compile_refuses_times_that_are_none() -> None:
