@@ -380,8 +380,8 @@ def _with_states(model: ir.Model, options: CompileOptions) -> list[Diagnostic]:
 
 
 def _named(model: str | Path | ir.Model) -> str:
-    name = (model.graph.name or "") if isinstance(model, ir.Model) else str(model)
-    return f"model {quote(name)}"
+    name = model.graph.name or "" if isinstance(model, ir.Model) else model
+    return f"model {quote(str(name))}"
 
 
 class _Stopwatch:
@@ -409,7 +409,7 @@ def _import(
     if options.input is not None:
         given = GivenInputs(options.input, read_npz(Path(options.input)))
     if isinstance(model, ir.Model):
-        name = model.graph.name or "model"
+        name = str(model.graph.name or "model")
         return import_model(model, name, options.dims, options.shapes, given)
     if isinstance(model, str) and model.startswith(zoo.PREFIX):
         built = build_zoo_model(model.removeprefix(zoo.PREFIX))

@@ -54,6 +54,16 @@ def check_invariants(model: ir.Model) -> list[str]:
     return broken
 
 
+def unwritable_texts(model: ir.Model) -> list[Any]:
+    """Names and properties in the main graph of a model that no file can hold; empty for none."""
+    graph = model.graph
+    texts: list[Any] = [graph.name, *(value.name for value in graph.inputs)]
+    for node in graph:
+        texts += [node.name, *(value.name for value in node.outputs)]
+        texts += [*node.metadata_props, *node.metadata_props.values()]
+    return _unwritable([text for text in texts if text is not None])
+
+
 def _unwritable(names: Iterable[Any]) -> list[Any]:
     """Those of some names that are no text, or hold halves of characters."""
     try:

@@ -18,6 +18,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.execution.npz_inputs import GivenInputs, check_inputs
 from mcm_compiler.graph.constants import graphs_of, subgraphs
 from mcm_compiler.graph.dimensions import bind_dimensions
+from mcm_compiler.graph.invariants import unwritable_texts
 from mcm_compiler.graph.limits import check_value_sizes
 from mcm_compiler.graph.map_types import model_in_folder
 from mcm_compiler.graph.source import SOURCE, SourceModel
@@ -135,7 +136,7 @@ def import_model(
     model = copied(model)
     name_outputs(model)
     # The hash takes weights one by one; in the proto all of them would be in memory at once.
-    proto = proto_with_references(model, lambda tensor: DataLocation("weights", 0, tensor.nbytes))
+    proto = _proto_of(model)
     notes = _check_proto(proto, renumber_only=True)
     _take_opsets(model, proto)
     digest = hashlib.sha256(proto.SerializeToString(deterministic=True))
@@ -147,6 +148,33 @@ def import_model(
         model, name, None, digest.hexdigest(), dims=dims or {}, shapes=shapes or {}, given=given
     )
     return model, [*notes, *more]
+
+
+def _proto_of(model: ir.Model) -> onnx.ModelProto:
+    """A model as a file would hold it, with its weights elsewhere.
+
+    Raises:
+        CompileError: MCM-I003 for what no file can hold, such as a name that is no text.
+    """
+    try:
+        return proto_with_references(
+            model, lambda tensor: DataLocation("weights", 0, tensor.nbytes)
+        )
+    except ir.serde.SerdeError as error:
+        cause: BaseException = error
+        while cause.__cause__ is not None:
+            cause = cause.__cause__
+        texts = unwritable_texts(model)
+        reason = f"{texts[0]!a} is no text" if texts else " ".join(str(cause).split())[:300]
+        raise CompileError(
+            Diagnostic(
+                "MCM-I003",
+                f"no file can hold the model: {reason}",
+                at=f"graph {quote(str(model.graph.name or ''))}",
+                hint="names and properties are texts, and attributes of the kinds that ONNX has; "
+                "onnx_ir.to_proto says where it fails",
+            )
+        ) from error
 
 
 def _bytes_of(tensor: ir.TensorProtocol, value: ir.Value) -> bytes:

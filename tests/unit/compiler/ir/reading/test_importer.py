@@ -296,6 +296,28 @@ def test_shapes_that_only_a_run_can_tell(tmp_path):
     assert 0 < dim_size(found) <= 8
 
 
+@pytest.mark.parametrize("place", ["graph", "node", "value", "property"])
+@pytest.mark.parametrize("text", [7, "half of a \udcff"], ids=["number", "half"])
+def test_what_no_file_can_hold_is_told_of_a_model_in_memory(place, text):
+    value = ir.Value(name="x", shape=ir.Shape([2]), type=ir.TensorType(ir.DataType.FLOAT))
+    node = ir.Node("", "Relu", [value], name="relu")
+    node.outputs[0].name = "y"
+    graph = ir.Graph([value], node.outputs, nodes=[node], opset_imports={"": 17}, name="g")
+    if place == "graph":
+        graph.name = text
+    elif place == "node":
+        node.name = text
+    elif place == "value":
+        node.outputs[0].name = text
+    else:
+        node.metadata_props["mine"] = text
+    with pytest.raises(CompileError) as caught:
+        import_model(ir.Model(graph, ir_version=8), "mine")
+    (found,) = caught.value.diagnostics
+    assert found.code == "MCM-I003"
+    assert found.message == f"no file can hold the model: {text!a} is no text"
+
+
 def test_model_in_memory_is_left_alone(tmp_path):
     path = write(tmp_path, model_of([node("Relu", ["x"], ["y"])]))
     given = ir.load(path)
