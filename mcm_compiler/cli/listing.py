@@ -32,6 +32,8 @@ def component_rows(registry: Registry[Any], describe: Callable[[str, Any], Row])
         try:
             component = registry.get(registration.name)
             row |= describe(registration.name, component)
+            if not isinstance(row["summary"], str):
+                raise TypeError(f"its summary is a {type(row['summary']).__name__}, no text")
             if extra := extra_of(component):
                 row["extra"] = extra
             row["fault"] = None
@@ -42,6 +44,7 @@ def component_rows(registry: Registry[Any], describe: Callable[[str, Any], Row])
                 row["fault"] = error.diagnostics[0].message
             else:
                 row["fault"] = f"it cannot be loaded: {fault_text(error)}"
+                row["summary"] = ""
         rows.append(row)
     return rows
 

@@ -388,6 +388,29 @@ def test_a_target_that_fails_is_told_with_the_pass_that_asked_it(model: ir.Model
     assert f"or of target '{Silent().name}' of this process" in found.hint
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"requires": ("fact",)},
+        {"requires": None},
+        {"provides": [FACT]},
+        {"needs_target": "lowers"},
+        {"needs_target": ("flies",)},
+    ],
+    ids=str,
+)
+def test_what_a_pass_cannot_mean_is_told_before_anything_runs(said: dict[str, Any]) -> None:
+    PASSES.add("test_do", type("Said", (Do,), said), "said.py")
+    try:
+        with pytest.raises(CompileError) as caught:
+            parse_pipeline("test_do")
+    finally:
+        PASSES.remove("test_do")
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.at) == ("MCM-X006", "pass 'test_do' of said.py")
+    assert f"{next(iter(said))} is " in found.message
+
+
 class NoPass:
     """Registered, but not even a dataclass."""
 

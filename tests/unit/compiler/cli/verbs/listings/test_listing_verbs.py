@@ -103,6 +103,13 @@ def test_searchers_show_their_options(verb: str) -> None:
     assert lines[at + 1].strip() == "options: tries=3"
 
 
+@dataclass(frozen=True)
+class _Numbered:
+    name = "c-numbered"
+    summary = 5
+    requires = uses = provides = preserves = invalidates = needs_target = ()
+
+
 def test_a_component_that_does_not_load_is_listed_with_its_fault(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -115,6 +122,7 @@ def test_a_component_that_does_not_load_is_listed_with_its_fault(
     found = [
         Registration("a-missing", "acme 1", missing),
         Registration("b-broken", "acme 2", broken),
+        Registration("c-numbered", "acme 3", lambda: _Numbered),
     ]
     PASSES.registrations()  # or the first look would fill the stand-in with the real ones
     monkeypatch.setattr(PASSES, "_registered", {r.name: r for r in found})
@@ -122,6 +130,7 @@ def test_a_component_that_does_not_load_is_listed_with_its_fault(
     assert result.exit_code == 0
     assert "pass 'a-missing' cannot be imported: no acme" in result.stdout
     assert "pass 'b-broken' cannot be imported: RuntimeError: boom" in result.stdout
+    assert "it cannot be loaded: TypeError: its summary is a int, no text" in result.stdout
 
 
 def test_passes_tell_what_they_require_and_provide() -> None:
