@@ -42,10 +42,10 @@ class Diagnostic:
     severity: Severity = Severity.ERROR
 
     def __post_init__(self) -> None:
-        texts = (("code", self.code), ("message", self.message))
-        optional = (("at", self.at), ("hint", self.hint))
-        wrong = [name for name, text in texts if not isinstance(text, str)]
-        wrong += [name for name, text in optional if not isinstance(text, str | None)]
+        # Passes of others make these, whatever the types say.
+        said: dict[str, object] = {"code": self.code, "message": self.message}
+        said |= {k: t for k, t in (("at", self.at), ("hint", self.hint)) if t is not None}
+        wrong = [name for name, text in said.items() if not isinstance(text, str)]
         if wrong:
             raise TypeError(f"the {wrong[0]} of a diagnostic is a text")
         if not isinstance(self.severity, Severity):  # pyright: ignore[reportUnnecessaryIsInstance]

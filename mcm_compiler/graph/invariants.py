@@ -75,10 +75,13 @@ def _unwritable(names: Iterable[Any]) -> list[Any]:
 
 
 def _is_writable(name: Any) -> bool:
+    if not isinstance(name, str):
+        return False
     try:
-        return isinstance(name, str) and name.encode() is not None
+        name.encode()
     except UnicodeEncodeError:
         return False
+    return True
 
 
 def _no_texts(model: ir.Model) -> list[str]:
