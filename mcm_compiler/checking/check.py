@@ -234,7 +234,7 @@ class _Run:
             "certificate": self._certificate,
             "bound": self._bound,
             "equality": self._equality,
-            "figures": lambda: check_figures(opened, self.verification, self.structure),
+            "figures": lambda: check_figures(opened, self.verification, self.structure, self.seeds),
         }
 
     def notes(self, step: str) -> list[Diagnostic]:

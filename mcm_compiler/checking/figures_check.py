@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import Manifest
+from mcm_compiler.checking.comparison.equality import NOT_ON_RANDOM_INPUTS
 from mcm_compiler.checking.derived_report import NOT_DERIVED, Sources, derive_report
 from mcm_compiler.checking.entry.gate import OpenedFolder
 from mcm_compiler.checking.sharded_operators import sharded_faults
@@ -43,6 +44,7 @@ def check_figures(
     opened: OpenedFolder,
     verification: Verification | None,
     structure: StructureProof | None = None,
+    tried: Collection[int] = (),
 ) -> str:
     """Derives every figure of `report.json` again, and renders `report.md` from it.
 
@@ -50,6 +52,8 @@ def check_figures(
         opened: the folder; hashes, structure and program hold.
         verification: what a comparison found just now, or None where there was none.
         structure: what was proven without a run just now, or None where nothing was.
+        tried: seeds of random inputs that the comparison has tried; some may be refused by the
+            model.
 
     Returns:
         A summary.
@@ -82,7 +86,7 @@ def check_figures(
             ),
             *_of_sizes(report, opened.manifest),
             *_of_proof(report, structure),
-            *_of_verification(report, verification),
+            *_of_verification(report, verification, tried),
         ]
     except _MALFORMED as error:
         raise _wrong([f"a field is missing or malformed: {type(error).__name__} {error}"]) from None
@@ -223,7 +227,9 @@ def _of_proof(report: Mapping[str, Any], structure: StructureProof | None) -> It
     yield from _compare("verification.structure", said, now)
 
 
-def _of_verification(report: Mapping[str, Any], verification: Verification | None) -> Iterator[str]:
+def _of_verification(
+    report: Mapping[str, Any], verification: Verification | None, tried: Collection[int]
+) -> Iterator[str]:
     """What the stored comparison must have in common with one that was done now."""
     stored = report["verification"]
     if stored is None or verification is None:
@@ -238,8 +244,14 @@ def _of_verification(report: Mapping[str, Any], verification: Verification | Non
         yield from _of_output(f"verification.outputs[{index}]", output)
     skipped = stored["skipped"], verification.skipped
     if skipped != (None, None):
-        # With data of the user's a run now may do what random inputs could not then.
-        if None in skipped and not (stored["data_sets"] or verification.data_sets):
+        # With data of the user's, or random inputs of other seeds, one may run and the other not.
+        options = report["options"]
+        asked = range(options["seed"], options["seed"] + options["verify_seeds"])
+        again = {*verification.seeds, *stored["seeds"]} & {*asked} & {*tried}
+        why = skipped[0] or skipped[1] or ""
+        other = why.startswith(NOT_ON_RANDOM_INPUTS) and not again
+        data_sets = stored["data_sets"] or verification.data_sets
+        if None in skipped and not other and not data_sets:
             yield f"verification.skipped is {skipped[0]}, now it is {skipped[1]}"
         return
     yield from _of_runs(stored, verification)

@@ -14,10 +14,12 @@ from mcm_compiler.contracts import zoo
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.graph.map_types import model_in_folder
 from mcm_compiler.graph.source import SOURCE
+from mcm_compiler.ir.reading.declared_types import check_declared_types
 from mcm_compiler.ir.reading.importer import import_model, import_onnx, sort_nodes
 from mcm_compiler.ir.reading.opset_conversion import lower_opset
 from mcm_compiler.ir.reading.overruled_functions import drop_overruled_functions
 from mcm_compiler.ir.reading.sparse_weights import expand_sparse_weights
+from mcm_compiler.ir.reading.versions import complete_imports
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +58,8 @@ def read_user_model(name: str, manifest: Manifest) -> UserModel:
 def read_raw(path: Path) -> ir.Model:
     """A file as it is, but for sparse weights, which become dense, and the order of its nodes.
 
-    An opset that is newer than onnxruntime loads is converted, as in an import of the file.
+    Declared types that say nothing are left out, opsets that onnxruntime implies are imported, and
+    one that is newer than it loads is converted, as in an import of the file.
 
     Raises:
         CompileError: MCM-I003 for a file that is no model, MCM-I005 for an opset that cannot be
@@ -74,6 +77,9 @@ def read_raw_proto(path: Path) -> onnx.ModelProto:
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(path.read_bytes())
+        # What an import does to the text of a file, or else it could not be read.
+        complete_imports(proto)
+        check_declared_types(proto)
         drop_overruled_functions(proto)
         lower_opset(proto)
         expand_sparse_weights(proto)

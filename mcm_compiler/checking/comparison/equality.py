@@ -56,6 +56,9 @@ STEPS = 8
 MAX_STOCK_BYTES = 1 << 28
 """Files of a folder whose models are compared under stock session options, too."""
 
+NOT_ON_RANDOM_INPUTS = "the model does not run on random inputs"
+"""How it is told that nothing was compared, because a run was refused for each seed."""
+
 _FOREIGN_REMEDY = "compare the chips with the model in the runtime that brings the op"
 
 
@@ -144,7 +147,7 @@ def verify_folder(
         return Verification(
             (),
             (),
-            skipped=f"the model does not run on random inputs: {reason}",
+            skipped=f"{NOT_ON_RANDOM_INPUTS}: {reason}",
             remedy="check with your own data: mcmc check FOLDER --input x.npz",
         )
     single = with_state_wires(wires, states)

@@ -115,6 +115,11 @@ def check_versions(proto: onnx.ModelProto) -> list[Diagnostic]:
     return found
 
 
+def complete_imports(proto: onnx.ModelProto) -> None:
+    """Imports the opsets that onnxruntime takes for granted, as `check_versions` does, in place."""
+    _complete_imports(proto, {e.domain or "ai.onnx": e.version for e in proto.opset_import})
+
+
 def _domains_of(graph: onnx.GraphProto | onnx.FunctionProto) -> set[str]:
     return {node.domain or "ai.onnx" for node in all_nodes(graph)}
 

@@ -25,7 +25,7 @@ from mcm_compiler.ir.shapes.contradictions import (
 )
 from mcm_compiler.ir.shapes.doubtful_shapes import contradicted_by_run, forget_mapped_bodies
 from mcm_compiler.ir.shapes.fixed_shapes import fixed_shapes, open_ranks
-from mcm_compiler.ir.shapes.inferred_types import take_types
+from mcm_compiler.ir.shapes.inferred_types import take_types, take_types_of
 from mcm_compiler.ir.shapes.isolated_inference import infer_in_child
 from mcm_compiler.ir.shapes.shapes_by_run import bound_shapes, learn_from_run
 from mcm_compiler.ir.shapes.symbolic_inference import infer_symbolically
@@ -92,6 +92,7 @@ def _complete(model: ir.Model, given: Mapping[str, Any] | None) -> list[Diagnost
         fixed = fixed_shapes(model)
         reason = learn_from_run(model, unrun, fixed, open_ranks(model), given)
         bound_shapes(unrun, fixed)
+        _infer_unread(model)
         _check_sizes(model)
     still = [v for v in unrun if is_open(v)]
     return notes + _notes(missing, unrun, still, reason, bool(given))
@@ -111,6 +112,14 @@ def is_open(value: ir.Value) -> bool:
     return value.shape is None or any(
         not isinstance(dim, int) and not is_estimated(dim) for dim in value.shape
     )
+
+
+def _infer_unread(model: ir.Model) -> None:
+    """Types of results that nobody reads, where they follow from what a run has told."""
+    untyped = [value for value in _values(model) if value.type is None]
+    inferred = _inferred(proto_for_inference(model))[0] if untyped else None
+    if inferred is not None:
+        take_types_of(untyped, inferred[0])
 
 
 def _check_sizes(model: ir.Model) -> None:

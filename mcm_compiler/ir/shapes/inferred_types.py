@@ -27,6 +27,13 @@ def take_types(model: ir.Model, inferred: Sequence[onnx.GraphProto]) -> None:
             _take(values, known, shared)
 
 
+def take_types_of(values: Iterable[ir.Value], typed: onnx.GraphProto) -> None:
+    """The same for some values of the main graph alone."""
+    named = {value.name: value for value in values if value.name}
+    for known in (typed.value_info, typed.output):
+        _take(named, known, {})
+
+
 def _take(
     values: dict[str, ir.Value],
     known: Iterable[onnx.ValueInfoProto],

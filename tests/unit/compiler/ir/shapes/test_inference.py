@@ -12,6 +12,7 @@ from mcm_compiler.graph.estimated_dims import dim_size, estimated_dim, is_estima
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_compiler.ir.shapes import shapes_by_run
 from mcm_compiler.ir.shapes.fixed_shapes import fixed_shapes
+from mcm_compiler.ir.shapes.inference import infer_shapes
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]>\n'
 
@@ -189,3 +190,18 @@ def test_opsets_before_the_guaranteed_ones_are_read():
     model, _ = import_model(ir.from_proto(onnx.parser.parse_model(text)), "m")
     assert model.opset_imports[""] == 6
     assert np.prod(model.graph.outputs[0].shape.numpy()) == 2
+
+
+def test_results_that_nobody_reads_get_types_from_what_a_run_tells():
+    """An op whose inference onnx lacks makes the input of another one with unread results."""
+    proto = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 3]> m (float[3, 3] x)'
+        " => (float[a, b] y) {"
+        " t = ai.onnx.ml.LinearRegressor <coefficients = [1.0, 2.0, 1.0]> (x)"
+        " y, indices, inverse, counts = Unique <axis = 0, sorted = 1> (t) }"
+    )
+    model = ir.from_proto(proto)
+    infer_shapes(model)
+    unread = [value for node in model.graph for value in node.outputs if not value.uses()]
+    assert [value.name for value in unread] == ["y", "indices", "inverse", "counts"]
+    assert {value.dtype for value in unread[1:]} == {ir.DataType.INT64}
