@@ -6,7 +6,7 @@ looks at those of values within a chip. So they are dropped, and found anew from
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import onnx_ir as ir
 
@@ -17,7 +17,6 @@ from mcm_compiler.graph.constants import graphs_of
 from mcm_compiler.graph.estimated_dims import dim_size
 from mcm_compiler.ir.rewriting.node_copying import copy_node
 from mcm_compiler.ir.shapes.inference import infer_shapes
-from mcm_compiler.ir.shapes.misestimated_ops import may_be_misestimated
 from mcm_compiler.ir.shapes.shapes_by_run import observe
 
 MAX_NAMED = 5
@@ -33,8 +32,8 @@ def check_shapes(chips: Sequence[ChipModel], wires: Sequence[Wire], source: ir.M
     """Holds declared types and shapes against those that follow from the inputs and the ops.
 
     They are found as at import: by onnx's inference, and by a run where that leaves values open or
-    may be wrong. A size that depends on data has no witness but its declaration, and neither has
-    one of an op that onnx's inference is known to misjudge, where the models do not run as one.
+    may be wrong. A size that depends on data has no witness but its declaration, and where all
+    models together do not run in onnxruntime, nothing within them has.
 
     Args:
         chips: models of chips, or of the segments of a placement.
@@ -166,62 +165,39 @@ class _Joined:
         )
         model = ir.Model(graph, ir_version=self._ir_version, functions=self._functions)
         declared = {v: (v.type, v.shape) for n in _nodes(model) for v in n.outputs}
-        faults = self._found_anew(model, declared)
-        if faults and _is_given_up(model, declared):
-            faults = self._found_anew(model, declared)
-        yield from faults
-
-    def _found_anew(
-        self, model: ir.Model, declared: Mapping[ir.Value, Declared]
-    ) -> list[tuple[str, str]]:
         for node in _nodes(model):
             for value in node.outputs:
                 if node.domain in _INFERRED_DOMAINS:
                     value.shape = None
         infer_shapes(model)
-        faults: list[tuple[str, str]] = []
-        for value in (v for n in _nodes(model) for v in n.outputs):
-            said, made, shape = declared[value], value.type, value.shape
+        faults: dict[ir.Value, str] = {}
+        for value, said in declared.items():
+            made, shape = value.type, value.shape
             if not value.name or made is None:
                 continue
             if value not in self._place:
                 # In bodies an import may know less of sizes than this.
                 shape = _where_known(said[1], shape)
             if fault := _difference(said, made, shape):
-                faults.append((self._place.get(value, f"value {quote(value.name)}"), fault))
-        return faults
+                faults[value] = fault
+        if faults and not _is_refused(model):
+            for value, fault in faults.items():
+                yield self._place.get(value, f"value {quote(value.name or '')}"), fault
 
 
 def _nodes(model: ir.Model) -> Iterator[ir.Node]:
     return (node for graph in graphs_of(model) for node in graph)
 
 
-def _is_given_up(model: ir.Model, declared: Mapping[ir.Value, Declared]) -> bool:
-    """Takes declarations for true where inference errs and no run tells better, in place.
+def _is_refused(model: ir.Model) -> bool:
+    """Whether onnxruntime runs a model on none of the inputs that an import tries.
 
-    With shapes in place of ops that an import has folded to constants onnxruntime refuses a model
-    whose inferred shapes are false, and so tells nothing about them. What ops make that are known
-    to be misjudged becomes an input then.
-
-    Returns:
-        Whether there are such values.
+    Inference may err then, since no run corrects it: ops that it misjudges before others that an
+    import has folded to constants, or ops that contradict each other, where shapes are as many as
+    ways to find them.
     """
-    doubtful = [
-        value
-        for node in model.graph
-        if may_be_misestimated(node)
-        for value in node.outputs
-        if value.name and declared[value][1] is not None
-    ]
-    if not doubtful or observe(model, doubtful).results:
-        return False
-    for value in doubtful:
-        kind, shape = declared[value]
-        given = ir.Value(name=f"{value.name}/declared", type=kind, shape=shape)
-        model.graph.inputs.append(given)
-        value.replace_all_uses_with(given, replace_graph_outputs=True)
-    model.graph.remove({node for value in doubtful if (node := value.producer()) is not None})
-    return True
+    outputs = [value for value in model.graph.outputs if value.name]
+    return bool(outputs) and observe(model, outputs).refused
 
 
 def _same_input(said: Declared, given: ir.Value) -> str:

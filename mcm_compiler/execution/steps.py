@@ -25,13 +25,16 @@ def fed_back(present: Any, past: Any) -> Any:
     """The past of the next step: as much of a present as a past holds, from its end.
 
     A model is compiled for one size of the past. Along the axis that grows the oldest positions
-    fall out, as in a sliding window.
+    fall out, as in a sliding window. A present that is smaller stays as it is, for onnxruntime to
+    refuse in the next step.
 
     Args:
         present: what a step made.
         past: what it took.
     """
     if not isinstance(present, np.ndarray) or not isinstance(past, np.ndarray):
+        return present
+    if len(present.shape) != len(past.shape) or any(np.less(present.shape, past.shape)):
         return present
     window = tuple(
         slice(made - taken, None) for made, taken in zip(present.shape, past.shape, strict=True)

@@ -6,19 +6,21 @@ it is wrong. So static shapes that no rule of an op vouches for are held against
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
 from mcm_compiler.graph.constants import consumed_values, subgraphs
-from mcm_compiler.ir.shapes.fixed_shapes import doubtful_values, fixed_shapes
+from mcm_compiler.ir.shapes.fixed_shapes import fixed_shapes
 from mcm_compiler.ir.shapes.shapes_by_run import learn_shape, observe
 from mcm_compiler.text.units import count_text
 
 
-def contradicted_by_run(model: ir.Model, given: Mapping[str, Any] | None) -> list[Diagnostic]:
+def contradicted_by_run(
+    model: ir.Model, given: Mapping[str, Any] | None, doubtful: Sequence[ir.Value]
+) -> list[Diagnostic]:
     """Corrects doubtful shapes by one run in onnxruntime, in place.
 
     Where the shape cannot depend on data it is static afterwards; otherwise the dimensions that
@@ -29,11 +31,11 @@ def contradicted_by_run(model: ir.Model, given: Mapping[str, Any] | None) -> lis
     Args:
         model: with inferred shapes, in topological order.
         given: runtime values by graph input to run with; random ones where None.
+        doubtful: values of the main graph that have a shape, in graph order.
 
     Returns:
         The note MCM-I050 if a shape was corrected.
     """
-    doubtful = doubtful_values(model)
     if not doubtful:
         return []
     results = observe(model, doubtful, given).results

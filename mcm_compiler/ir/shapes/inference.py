@@ -6,7 +6,7 @@ where the one before leaves values open.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Any
 
 import onnx
@@ -24,7 +24,7 @@ from mcm_compiler.ir.shapes.contradictions import (
     stale_shapes_note,
 )
 from mcm_compiler.ir.shapes.doubtful_shapes import contradicted_by_run, forget_mapped_bodies
-from mcm_compiler.ir.shapes.fixed_shapes import fixed_shapes, open_ranks
+from mcm_compiler.ir.shapes.fixed_shapes import doubtful_values, fixed_shapes, open_ranks
 from mcm_compiler.ir.shapes.inferred_types import take_types, take_types_of
 from mcm_compiler.ir.shapes.isolated_inference import infer_in_child
 from mcm_compiler.ir.shapes.shapes_by_run import bound_shapes, learn_from_run
@@ -62,27 +62,35 @@ def infer_shapes(model: ir.Model, given: Mapping[str, Any] | None = None) -> lis
             MCM-I034 where a value is too large, MCM-I018 where onnx's inference crashes.
     """
     known = {*model.graph.inputs, *model.graph.initializers.values()}
+    claimed: set[ir.Value] = set()
     for value in _values(model):
-        if value not in known and value.shape is not None and not value.shape.is_static():
-            value.shape = None
+        if value not in known and value.shape is not None:
+            if value.shape.is_static():
+                claimed.add(value)
+            else:
+                value.shape = None
     for value in model.graph.initializers.values():
         if value.const_value is not None:
             value.shape = ir.Shape(value.const_value.shape.numpy())
             value.dtype = value.const_value.dtype
     forget_mapped_bodies(model)
     dropped = _infer_with_onnx(model)
-    notes = _complete(model, given)
+    notes = _complete(model, given, claimed)
     return stale_shapes_note(model, dropped) + notes
 
 
-def _complete(model: ir.Model, given: Mapping[str, Any] | None) -> list[Diagnostic]:
-    """What `infer_shapes` does after onnx's inference."""
+def _complete(
+    model: ir.Model, given: Mapping[str, Any] | None, claimed: Set[ir.Value]
+) -> list[Diagnostic]:
+    """What `infer_shapes` does after onnx's inference; some values were claimed to be static."""
     _check_sizes(model)
     missing = open_values(model)
+    doubtful = _unheld(model, claimed, frozenset(missing))
     if missing:
         infer_symbolically(model, missing)
         _check_sizes(model)
-    notes = contradicted_by_run(model, given)
+    doubtful |= dict.fromkeys(doubtful_values(model))
+    notes = contradicted_by_run(model, given, [v for v in _values(model) if v in doubtful])
     unrun = open_values(model)
     missing = list(dict.fromkeys((*missing, *unrun)))
     if not missing:
@@ -92,8 +100,8 @@ def _complete(model: ir.Model, given: Mapping[str, Any] | None) -> list[Diagnost
         fixed = fixed_shapes(model)
         reason = learn_from_run(model, unrun, fixed, open_ranks(model), given)
         bound_shapes(unrun, fixed)
-        _infer_unread(model)
         _check_sizes(model)
+    _infer_unread(model)
     still = [v for v in unrun if is_open(v)]
     return notes + _notes(missing, unrun, still, reason, bool(given))
 
@@ -115,11 +123,27 @@ def is_open(value: ir.Value) -> bool:
 
 
 def _infer_unread(model: ir.Model) -> None:
-    """Types of results that nobody reads, where they follow from what a run has told."""
+    """Types of results that nobody reads, where they follow from what was learnt of others."""
     untyped = [value for value in _values(model) if value.type is None]
     inferred = _inferred(proto_for_inference(model))[0] if untyped else None
     if inferred is not None:
         take_types_of(untyped, inferred[0])
+
+
+def _unheld(
+    model: ir.Model, claimed: Set[ir.Value], missing: Set[ir.Value]
+) -> dict[ir.Value, None]:
+    """Values with claimed shapes that onnx's inference could hold against nothing.
+
+    It knew no shape of what their ops read, as those were missing.
+    """
+    return {
+        value: None
+        for node in model.graph
+        if not missing.isdisjoint(node.inputs)
+        for value in node.outputs
+        if value in claimed and static_dims(value.shape) is not None
+    }
 
 
 def _check_sizes(model: ir.Model) -> None:

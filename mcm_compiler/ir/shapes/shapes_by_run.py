@@ -34,11 +34,13 @@ class RunFindings:
         told: by name what onnxruntime says of each value once the model is loaded.
         results: runtime values by name; empty where no run succeeded.
         reason: why nothing, or nothing but types, was learnt; None where a run succeeded.
+        refused: whether onnxruntime does not run the model, on no input that was tried.
     """
 
     told: Mapping[str, Any]
     results: Mapping[str, Any]
     reason: str | None
+    refused: bool = False
 
 
 def observe(
@@ -70,18 +72,18 @@ def observe(
         try:
             session = open_session(path)
         except CompileError as error:
-            return RunFindings({}, {}, error.diagnostics[0].message)
+            return RunFindings({}, {}, error.diagnostics[0].message, refused=True)
         told = {o.name: o for o in session.get_outputs()}
-        reason = None
+        reason, stopped = None, False
         for fill in fills_of(model):
             feeds = random_inputs(model, 0, fill) | dict(given or {})
             try:
                 return RunFindings(told, run_session(session, feeds, names), None)
             except CompileError as error:
                 reason = reason or error.diagnostics[0].message
-                if isinstance(error, RunStoppedError):
+                if stopped := isinstance(error, RunStoppedError):
                     break
-    return RunFindings(told, {}, reason)
+    return RunFindings(told, {}, reason, refused=not stopped)
 
 
 def learn_from_run(

@@ -205,3 +205,14 @@ def test_results_that_nobody_reads_get_types_from_what_a_run_tells():
     unread = [value for node in model.graph for value in node.outputs if not value.uses()]
     assert [value.name for value in unread] == ["y", "indices", "inverse", "counts"]
     assert {value.dtype for value in unread[1:]} == {ir.DataType.INT64}
+
+
+def test_a_false_shape_behind_what_onnx_cannot_infer_is_corrected():
+    """onnxruntime says so of a graph output and goes on with what the op makes."""
+    text = (
+        "m (float[4, 6] x, float[6] w) => (float[6, 7] y) {"
+        " a = com.microsoft.Gelu (x) y = Mul (a, w) }"
+    )
+    model, notes = import_model(ir.from_proto(onnx.parser.parse_model(HEAD + text)), "m")
+    assert model.graph.outputs[0].shape == ir.Shape([4, 6])
+    assert "MCM-I050" in [note.code for note in notes]
