@@ -15,6 +15,7 @@ from mcm_compiler.contracts.simulation import SimulationResult
 from mcm_compiler.contracts.verification import StructureProof, Verification
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.execution.runner import SESSION_OPTIONS
+from mcm_compiler.graph.dimension_formulas import formula_of
 from mcm_compiler.report.cost_section import COST_SECTION
 from mcm_compiler.report.hardware.energy_section import ENERGY_SECTION
 from mcm_compiler.report.host_section import HOST_SECTION
@@ -36,7 +37,15 @@ _PARTLY = {"model", "options", "replication", COST_SECTION}
 _IN_MODELS = {"chips", "bottleneck", "sharded_operators", HOST_SECTION, ENERGY_SECTION}
 """Fields that need the chips' models."""
 
-_MALFORMED = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
+_MALFORMED = (
+    ArithmeticError,
+    AttributeError,
+    IndexError,
+    KeyError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
 """What looking at a report raises where it is not of the published schema."""
 
 
@@ -208,8 +217,15 @@ def _of_claims(opened: OpenedFolder, report: Mapping[str, Any]) -> Iterator[str]
 def _of_sizes(report: Mapping[str, Any], manifest: Manifest) -> Iterator[str]:
     """Sizes that are said to have been given: the model has to have been compiled with them."""
     sizes = {size for entry in manifest.inputs for size in entry.shape or ()}
-    for name, size in report["model"]["dims"].items():
-        if size not in sizes or manifest.dims.get(name, size) != size:
+    dims: Mapping[str, int] = report["model"]["dims"]
+    # Names of which others are made, as N is in 2*N, need be no size of an input.
+    formulas = {name: formula for name in dims if (formula := formula_of(name)) is not None}
+    parts = frozenset[str]().union(*(formula.names for formula in formulas.values()))
+    for name, size in dims.items():
+        held = size in sizes or name in parts
+        if (formula := formulas.get(name)) is not None and formula.names <= dims.keys():
+            held = held and formula.value(dims) == size
+        if not held or manifest.dims.get(name, size) != size:
             yield f"model.dims[{quote(name)}] is {_shown(size)}, no input has that size there"
 
 

@@ -16,6 +16,7 @@ from mcm_compiler.artifact.annotated import (
 )
 from mcm_compiler.artifact.manifest import Manifest
 from mcm_compiler.contracts.chips import CHIP_PROPERTY, GROUP_PROPERTY, ORIGIN_PROPERTY
+from mcm_compiler.contracts.cost import costs_in
 from mcm_compiler.contracts.replication import Replication
 from mcm_compiler.contracts.target import ChipModel, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
@@ -55,11 +56,12 @@ def check_placement_marks(
     Raises:
         CompileError: MCM-V053, one diagnostic per op up to `SHOWN`.
     """
-    costs = target.cost_model()
+    model = target.cost_model()
     found: dict[str, _Found] = {}
     faults: list[Diagnostic] = []
     for chip in chips:
         placed = set(placeable_nodes(chip.model.graph))
+        costs = costs_in(chip.model.graph, model)
         for node in chip.model.graph:
             marks = node.metadata_props
             if (said := marks.get(CHIP_PROPERTY, str(chip.chip))) != str(chip.chip):

@@ -46,7 +46,8 @@ def kinds_in(tree, module):
                 found |= names_of_arguments(tree)
             else:
                 # Passed on from another bound.
-                assert ast.unparse(given).endswith("bound.proof"), ast.unparse(given)
+                text = ast.unparse(given)
+                assert text.endswith(("bound.proof", "given.proof)")), text
     return found
 
 
