@@ -156,7 +156,10 @@ class _Joiner:
             if all(v in constants for v in node.outputs):
                 self._constant.add(key[0])
         self._runs_with(node, original, device)
-        self._devices[original.name or ""] = (*self._devices.get(original.name or "", ()), device)
+        # A constant op is placed where it makes an output; on others that read it it is a weight.
+        if any(v not in constants or v.is_graph_output() for v in node.outputs):
+            found = self._devices.get(original.name or "", ())
+            self._devices[original.name or ""] = (*found, device)
         if len(original.outputs) != len(node.outputs):
             raise differs(f"{quote(key[0])} has other outputs than its copy", f"chip {device}")
         value_of.update(zip(node.outputs, original.outputs, strict=True))
