@@ -27,8 +27,11 @@ _RANKED_BY_LENGTH = {
 """Input whose shape decides the number of dimensions of the output."""
 
 _SHAPED_BY_DATA = frozenset(
-    {"Compress", "ImageDecoder", "NonMaxSuppression", "NonZero", "StringSplit", "Unique"}
-)
+    {
+        "Compress", "ImageDecoder", "NonMaxSuppression", "NonZero", "StringNormalizer",
+        "StringSplit", "Unique",
+    }
+)  # fmt: skip
 
 _DOMAINS = frozenset({"", "ai.onnx"})
 

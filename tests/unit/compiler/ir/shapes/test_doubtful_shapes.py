@@ -167,8 +167,16 @@ def scaled(path: Path) -> Path:
     )
 
 
+def normalised(path: Path) -> Path:
+    """As many texts as are no stop words; the file says how many those of its author were."""
+    nodes = [node("StringNormalizer", ["x"], ["y"], stopwords=["monday"], is_case_sensitive=1)]
+    text = TensorProto.STRING
+    return save(path, nodes, [value("x", text, [4])], [value("y", text, [3])])
+
+
 MODELS = (
     stft, stft_shapes, foreign, lenient, mapped_body, mapped_elements, grown_state, pools, scaled,
+    normalised,
 )  # fmt: skip
 
 
