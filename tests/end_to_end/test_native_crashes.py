@@ -15,7 +15,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from mcm_compiler.api import compile_model
-from mcm_compiler.ir.shapes import doubtful_shapes
+from mcm_compiler.ir.shapes import inference
 from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
 
 CRASHING = """
@@ -185,7 +185,7 @@ def test_onnxruntime_that_divides_by_zero(work, monkeypatch):
     assert "model 'net.onnx', import, running " in stderr
     assert work.files() == work.before
     # Without the run that tells shapes, and without the one that compares.
-    monkeypatch.setattr(doubtful_shapes, "doubtful_values", lambda _model: [])
+    monkeypatch.setattr(inference, "doubtful_values", lambda _model: [])
     options = CompileOptions(passes=DEFAULT_PIPELINE.removesuffix(",verify"))
     compile_model(work.folder / "net.onnx", "mcm4", options, output=work.folder / "out")
     np.savez(work.folder / "x.npz", x=np.ones((1, 128, 1), np.float32))
