@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import onnx_ir as ir
@@ -37,27 +38,17 @@ def check_constraints(manifest: Manifest, chips: Sequence[ChipModel], target: Ta
         CompileError: MCM-V050, one diagnostic per violation.
     """
     refuse_overlap(manifest, target)
-    sent = _SentTensors(manifest.wires, chips)
+    sent, strict = _SentTensors(manifest.wires, chips), manifest.routing == "strict"
     source, reader = _arrays(sent.edges())
+    between_ops = _arrays(sent.edges_without_relays()) if strict else None
     placed, names = np.array(sent.chip_of, dtype=np.int32), sent.names
     devices, machine = target.limits.num_chips, other_machine_of(target)
     if machine is None:
         routers = target.limits.forwarding == "router"
-        strict = manifest.routing == "strict"
-        routing = "relay" if routers or strict else "strict"
-        violations = find_violations(
-            placed, source, reader, num_chips=devices, routing=routing, names=names
-        )
-        if strict and not violations:
-            source, reader = _arrays(sent.edges_without_relays())
-            violations = find_violations(
-                np.array(sent.chip_of, dtype=np.int32),
-                source,
-                reader,
-                num_chips=devices,
-                routing="strict",
-                names=names,
-            )
+        rules = partial(find_violations, placed, num_chips=devices, names=names)
+        violations = rules(source, reader, routing="relay" if routers or strict else "strict")
+        if between_ops is not None and not violations:
+            violations = rules(*between_ops, routing="strict")
     else:
         entering = [
             (c, w.tensor) for w in manifest.wires if w.source == HOST for c in w.destinations
@@ -128,23 +119,24 @@ class _SentTensors:
         self._index: dict[tuple[int, str], int] = {}
         self._made: dict[tuple[int, str], ir.Value] = {}
         self._taken: dict[tuple[int, str], ir.Value] = {}
-        self._sender: dict[tuple[int, str], int] = {}
-        """Where a tensor that arrives on a chip comes from, the host left out."""
+        self._arrivals = [
+            (chip, wire.tensor, wire.source)
+            for wire in wires
+            for chip in wire.destinations
+            if HOST not in (wire.source, chip)
+        ]
+        self._sender = {(chip, tensor): sender for chip, tensor, sender in self._arrivals}
         for chip in chips:
             graph = chip.model.graph
             first = next(iter(graph), None)
             self._node(chip.chip, first.name if first is not None else None)
             self._made |= {(chip.chip, value.name or ""): value for value in graph.outputs}
             self._taken |= {(chip.chip, value.name or ""): value for value in graph.inputs}
-        for wire in wires:
-            for chip in wire.destinations:
-                if HOST not in (wire.source, chip):
-                    self._sender[chip, wire.tensor] = wire.source
 
     def edges(self) -> list[tuple[int, int]]:
         """An edge for each tensor and chip that it arrives on."""
         found: list[tuple[int, int]] = []
-        for (chip, tensor), sender in self._sender.items():
+        for chip, tensor, sender in self._arrivals:
             node, readers = self._producer(sender, tensor), self._readers(chip, tensor)
             source = self._node(sender, node.name if node is not None else tensor)
             found.append((source, self._node(chip, readers[0].name if readers else tensor)))

@@ -89,7 +89,7 @@ def _complete(
     if missing:
         infer_symbolically(model, missing)
         _check_sizes(model)
-    doubtful |= dict.fromkeys(doubtful_values(model))
+    doubtful.update(doubtful_values(model))
     notes = contradicted_by_run(model, given, [v for v in _values(model) if v in doubtful])
     unrun = open_values(model)
     missing = list(dict.fromkeys((*missing, *unrun)))
@@ -130,15 +130,13 @@ def _infer_unread(model: ir.Model) -> None:
         take_types_of(untyped, inferred[0])
 
 
-def _unheld(
-    model: ir.Model, claimed: Set[ir.Value], missing: Set[ir.Value]
-) -> dict[ir.Value, None]:
+def _unheld(model: ir.Model, claimed: Set[ir.Value], missing: Set[ir.Value]) -> set[ir.Value]:
     """Values with claimed shapes that onnx's inference could hold against nothing.
 
     It knew no shape of what their ops read, as those were missing.
     """
     return {
-        value: None
+        value
         for node in model.graph
         if not missing.isdisjoint(node.inputs)
         for value in node.outputs
