@@ -57,25 +57,35 @@ def random_problem(rng: np.random.Generator, **fields: Any) -> PlacementProblem:
     return example(nodes, [(u, v, cost[u]) for u, v in pairs], **fields)
 
 
-def latency_problem(seed: int) -> PlacementProblem:
-    """Up to 6 operators whose times are above 0, up to 2 accelerators, no or enough CPU cores."""
-    rng = np.random.default_rng([seed, 41])
-    n = int(rng.integers(3, 7))
-    cost = rng.integers(1, 8, n).astype(float).tolist()
-    nodes = []
-    for v in range(n):
-        fields: dict[str, Any] = {
-            "size": float(rng.integers(0, 4)),
-            "cpuLatency": float(rng.integers(1, 30)),
-        }
-        if rng.random() < 0.3:
-            fields["colorClass"] = int(rng.integers(0, 2))
-        if rng.random() < 0.1:
-            fields["supportedOnFpga"] = 0
-        nodes.append(node(v, float(rng.integers(1, 9)), **fields))
-    edges = [(u, v, cost[u]) for u in range(n) for v in range(u + 1, n) if rng.random() < 0.4]
-    limits = {"maxFPGAs": int(rng.integers(1, 3)), "maxCPUs": n if rng.random() < 0.7 else 0}
-    return example(nodes, edges, maxSizePerFPGA=float(rng.integers(4, 12)), **limits)
+def random_file(seed: int, *, backward: bool = False) -> dict[str, Any]:
+    """Up to 5 operators, with colors that make cycles, CPUs that alone run some, few devices.
+
+    With `backward` up to two operators of a backward pass, most of them of a forward color.
+    """
+    rng = np.random.default_rng([seed, 45])
+    n = int(rng.integers(2, 6))
+    m = int(rng.integers(1, 3)) if backward else 0
+    colored, colors = rng.choice([0.0, 0.3, 0.7]), int(rng.integers(1, 4))
+    color = [int(rng.integers(colors)) if rng.random() < colored else 50 + v for v in range(n)]
+    color += [color[int(rng.integers(n))] if rng.random() < 0.8 else 90 + v for v in range(m)]
+    times = np.round(rng.uniform(0.0, 9.0, (n + m, 3)), int(rng.integers(2))).tolist()
+    nodes = [
+        node(
+            v,
+            times[v][0],
+            cpuLatency=3.0 * times[v][1],
+            supportedOnFpga=int(rng.random() < 0.8),
+            isBackwardNode=int(v >= n),
+            size=float(rng.integers(0, 4)),
+            colorClass=color[v],
+        )
+        for v in range(n + m)
+    ]
+    chance = rng.uniform(0.2, 0.8)
+    pairs = [(u, v) for u, v in itertools.combinations(range(n + m), 2) if rng.random() < chance]
+    limits = {"maxFPGAs": int(rng.integers(0, 3)), "maxCPUs": int(rng.integers(0, 4 - m))}
+    edges = [(u, v, times[u][2] / 2) for u, v in pairs]
+    return problem_data(nodes, edges, maxSizePerFPGA=float(rng.integers(2, 12)), **limits)
 
 
 def least_period(problem: PlacementProblem, rule: Any) -> float:

@@ -1,8 +1,6 @@
-"""When one sample is answered, by rounds of waiting instead of events, and by trying everything."""
+"""When one sample is answered, by rounds of waiting instead of events."""
 
 from __future__ import annotations
-
-import itertools
 
 from mcm_compiler.contracts.placement import PlacementProblem
 
@@ -33,30 +31,3 @@ def plain_latency(problem: PlacementProblem, place: list[int]) -> float:
         if finish == before:
             return max(finish)
     return float("inf")
-
-
-def allowed(problem: PlacementProblem, place: list[int]) -> bool:
-    """Memory, kinds of devices and colors."""
-    k = problem.max_accelerators
-    for a in range(k):
-        if sum(problem.size_bytes[v] for v, d in enumerate(place) if d == a) > problem.memory_bytes:
-            return False
-    if any(d < k and not problem.on_accelerator[v] for v, d in enumerate(place)):
-        return False
-    homes = {}
-    return all(
-        homes.setdefault(c, d) == d for c, d in zip(problem.color.tolist(), place, strict=True)
-    )
-
-
-def least_latency(problem: PlacementProblem) -> float:
-    """By trying all placements; infinite where none is valid. Times above 0, or no cycle shows."""
-    devices = range(problem.max_accelerators + (problem.max_cpus > 0))
-    return min(
-        (
-            plain_latency(problem, list(place))
-            for place in itertools.product(devices, repeat=problem.num_operators)
-            if allowed(problem, list(place))
-        ),
-        default=float("inf"),
-    )

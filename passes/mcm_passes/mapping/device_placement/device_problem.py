@@ -12,13 +12,13 @@ from mcm_passes.mapping.device_placement.device_groups import DeviceGroups
 BUFFERS = 8
 """Buffers that a tensor may take on one chip: two at each end of a channel, and some to compute."""
 
-MOST_LINK_STEPS = 1 << 20
+MOST_LINK_STEPS = 1 << 30
 """Bytes that stand for the longest transfer, at most."""
 
 SPARE_SHARE = 1e-3
 """Memory that the tensors may take which stand for transfers, as a share of a device's."""
 
-LEAST_MEMORY, MOST_MEMORY = 2.0**34, 2.0**60
+LEAST_MEMORY, MOST_MEMORY = 2.0**52, 2.0**60
 """Between these the memory of a device is that of the file; else all bytes are scaled."""
 
 
@@ -27,9 +27,9 @@ def partition_problem(
 ) -> PartitionProblem:
     """Groups as units, accelerators as chips of a ring, times of the file as seconds.
 
-    A link takes an output's transfer time; the host costs nothing. Bytes of tensors stand for
-    those times and are next to nothing beside the memory of the file, which counts operators
-    alone, as do the chips here.
+    A link takes an output's transfer time, in whole bytes and never more, so that a bound of these
+    arrays is one of the problem; the host costs nothing. Those bytes are next to nothing compared
+    with the memory of the file, which counts operators alone, as do the chips here.
 
     Args:
         problem: the problem, for which CPUs are not looked at.
@@ -44,7 +44,7 @@ def partition_problem(
     steps = min(MOST_LINK_STEPS, max(64, int(SPARE_SHARE * memory / (BUFFERS * count))))
     longest = float(groups.transfer_time.max(initial=0.0))
     rate = steps / longest if longest > 0.0 else 1.0
-    tensor_bytes = np.rint(groups.transfer_time * rate).astype(np.int64)
+    tensor_bytes = np.floor(groups.transfer_time * rate).astype(np.int64)
     names = _group_names(problem, groups)
     weight = np.flatnonzero(groups.size_bytes > 0.0)
     weight_bytes = np.ceil(groups.size_bytes[weight] * scale).astype(np.int64)

@@ -17,7 +17,7 @@ class LatencyArrays(NamedTuple):
     """N operators in U units that move as one; devices `0 .. K - 1` are accelerators, K the CPU.
 
     Attributes:
-        unit_of: `[N]`, units in a topological order.
+        unit_of: `[N]`, units in a topological order, those on a cycle next to each other.
         member_ptr: `[U + 1]` into `members`.
         members: `[N]`, operators by unit.
         reader_ptr: `[N + 1]` into `readers`.
@@ -52,14 +52,8 @@ class LatencyArrays(NamedTuple):
 
 
 def latency_arrays(problem: PlacementProblem) -> LatencyArrays:
-    """Arrays of a problem; what lies on cycles between colors has to share a device, too.
-
-    On an accelerator because its part would wait for itself otherwise; and where one color of a
-    cycle is on a CPU, an accelerator that holds another would not be contiguous.
-    """
-    source, target = problem.edge_source, problem.edge_target
-    joined = components(problem.color.astype(np.int64), source, target)
-    unit_of = in_order(joined, source, target).astype(np.int32)
+    """Arrays of a problem; operators of one color are one unit."""
+    unit_of = _units(problem)
     n, count = problem.num_operators, int(unit_of.max()) + 1
     barred = np.bincount(unit_of, ~problem.on_accelerator, count) > 0
     size = np.bincount(unit_of, problem.size_bytes, count).astype(np.float64)
@@ -84,6 +78,22 @@ def latency_arrays(problem: PlacementProblem) -> LatencyArrays:
         cores=problem.max_cpus,
         memory_bytes=room,
     )
+
+
+def _units(problem: PlacementProblem) -> Ints:
+    """`[N]`: the colors; without a CPU, colors on a cycle are one unit.
+
+    Two accelerators with colors of one cycle wait for each other where the rest of the cycle is on
+    accelerators, too. An operator on a CPU waits for its own inputs alone and breaks the cycle.
+    """
+    source, target = problem.edge_source, problem.edge_target
+    color = problem.color.astype(np.int64)
+    joined = in_order(components(color, source, target), source, target)
+    if problem.max_cpus:
+        _, first, color = np.unique(color, return_index=True, return_inverse=True)
+        place = np.argsort(np.lexsort((first, joined[first])))
+        joined = place[color]
+    return joined.astype(np.int32)
 
 
 def _grouped(key: Ints, value: npt.NDArray[np.integer[Any]], count: int) -> tuple[Longs, Ints]:

@@ -122,7 +122,7 @@ class _Run:
         self.core = [-1] * n
         self.busy = [0.0] * (accelerators + problem.max_cpus)
         self.events: list[tuple[float, int, int]] = []
-        self.ready: list[int] = []
+        self.ready: list[tuple[float, int]] = []
         self.idle = list(range(problem.max_cpus))
 
     def to_the_end(self) -> None:
@@ -132,7 +132,7 @@ class _Run:
                 self._start_part(a, 0.0)
         for v, home in enumerate(self.place):
             if home == self.accelerators and not self.waits[v]:
-                heapq.heappush(self.ready, v)
+                heapq.heappush(self.ready, (0.0, v))
         self._start_operators(0.0)
         while self.events:
             now = self.events[0][0]
@@ -152,7 +152,7 @@ class _Run:
 
     def _start_operators(self, now: float) -> None:
         while self.ready and self.idle:
-            v, core = heapq.heappop(self.ready), heapq.heappop(self.idle)
+            (_, v), core = heapq.heappop(self.ready), heapq.heappop(self.idle)
             self.core[v] = core
             time = float(self.problem.cpu_time[v])
             self.busy[self.accelerators + core] += time
@@ -167,7 +167,7 @@ class _Run:
                 if home == self.accelerators:
                     self.waits[v] -= 1
                     if not self.waits[v]:
-                        heapq.heappush(self.ready, v)
+                        heapq.heappush(self.ready, (now, v))
                 elif home != self.place[u]:
                     self.part_waits[home] -= 1
                     if not self.part_waits[home]:

@@ -39,11 +39,18 @@ def _deep_first(p: LatencyArrays) -> list[int]:
                 following[before].append(behind)
                 waits[behind] += 1
     ready = [unit for unit in range(units) if not waits[unit]]
-    order: list[int] = []
-    while ready:
-        order.append(ready.pop())
-        for unit in following[order[-1]]:
-            waits[unit] -= 1
-            if not waits[unit]:
-                ready.append(unit)
-    return order
+    order: dict[int, None] = {}
+    for first in range(units):
+        # Where nothing is ready, units wait for each other on a cycle: the first of them is next.
+        if not ready and first not in order:
+            ready.append(first)
+        while ready:
+            done = ready.pop()
+            if done in order:
+                continue
+            order[done] = None
+            for unit in following[done]:
+                waits[unit] -= 1
+                if not waits[unit]:
+                    ready.append(unit)
+    return list(order)

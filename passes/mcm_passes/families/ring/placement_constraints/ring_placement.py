@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-
 from mcm_compiler.arrays.randomness import seeded_generator
 from mcm_compiler.contracts.partition import Budget
 from mcm_compiler.contracts.placement import Placement, PlacementProblem, PlacementRequest
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.registry import STRATEGIES
 from mcm_compiler.text import spec_text
-from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.mapping.device_placement.device_faults import (
     not_found,
     refuse_impossible,
@@ -70,12 +67,14 @@ class RingPlacement:
         device_of = with_free(problem, groups, found.chip_of, found.chip_of)
         if violations := device_loads(problem, device_of, request.rule).violations:
             raise not_found(problem, request.rule, violations[0])
-        measured = evaluate(arrays, found.chip_of)
+        # Times of the file: what leaves a chip along the ring is the load of the link behind it.
+        loads = device_loads(problem, device_of, "relay")
+        period = float(max(loads.compute.max(), loads.send.max()))
         return Placement(
             device_of=device_of,
-            device_load=np.asarray(measured.chip_busy_s),
-            period=found.period_s,
-            lower_bound=found.bound.seconds,
+            device_load=loads.compute,
+            period=period,
+            lower_bound=min(found.bound.seconds, period),
             argument=found.bound.argument,
             proof=found.bound.proof,
             method=text,

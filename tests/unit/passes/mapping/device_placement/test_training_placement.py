@@ -14,7 +14,7 @@ from mcm_compiler.placements.placement_file import placement_from_json, read_pla
 from mcm_passes.mapping.device_placement.device_loads import device_loads
 from mcm_passes.mapping.device_placement.device_placement import DevicePlacement
 from mcm_passes.mapping.device_placement.training_order import listed_along
-from tests.generators.placement_examples import PUBLISHED, example, node
+from tests.generators.placement_examples import PUBLISHED, example, node, random_file
 from tests.generators.training_graphs import training_graph
 from tests.oracles.training_oracle import least_load
 
@@ -75,6 +75,13 @@ def test_the_optimum_is_that_of_all_placements(mirrored: bool, part: int) -> Non
     for seed in range(part, 140, 4):
         data, _ = training_graph(seed, mirrored=mirrored)
         assert period(data) == pytest.approx(least_load(data)), seed
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_small_files_are_answered_as_all_their_placements_are(backward: bool) -> None:
+    for seed in range(80):
+        data = random_file(seed, backward=backward)
+        assert period(data) == pytest.approx(least_load(data), rel=1e-9), seed
 
 
 def test_the_direction_of_the_listing_changes_nothing() -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from mcm_compiler.placements.placement_file import placement_from_json
 from mcm_passes.mapping.latency_placement import chain_bound as rules
 from mcm_passes.mapping.latency_placement.chain_bound import chain_bound
 from mcm_passes.mapping.latency_placement.latency_problem import latency_arrays
-from tests.generators.placement_examples import example, latency_problem, node
-from tests.oracles.plain_latency import least_latency
+from tests.generators.placement_examples import example, node, random_file
+from tests.oracles.least_latency import least_latency
 
 
 def bound_of(nodes, edges, **fields):
@@ -45,8 +46,9 @@ def test_what_lies_between_links_is_cut_where_it_is_cheapest():
 @pytest.mark.parametrize("seed", range(40))
 def test_no_placement_is_below_the_bound(seed, links, monkeypatch):
     monkeypatch.setattr(rules, "MOST_LINKS", links)
-    problem = latency_problem(seed)
-    assert chain_bound(latency_arrays(problem)).latency <= least_latency(problem) * (1.0 + 1e-9)
+    data = {**random_file(seed), "maxFPGAs": 2}
+    arrays = latency_arrays(placement_from_json(data, "graph.json"))
+    assert chain_bound(arrays).latency <= least_latency(data) * (1.0 + 1e-9)
 
 
 def test_the_work_of_all_devices():
