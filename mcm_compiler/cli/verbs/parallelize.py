@@ -62,7 +62,7 @@ LISTED = 40
     show_default=True,
     metavar="NAME{...}",
     shell_complete=names_of("PLANNERS"),
-    help="Who plans, with its options, such as 'auto-map{search=exact}'.",
+    help="Who plans, with its options, such as 'auto-map{search=dqn}'.",
 )
 @click.option("--search", default=None, hidden=True)
 @click.option("--data", type=DEGREE, default=None, help="Replicas of the model.")

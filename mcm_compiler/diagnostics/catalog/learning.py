@@ -121,9 +121,9 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-L013",
         "a part that learns was left out",
-        "-O3 and `mcmc parallelize` learn beside their exact and classical methods. Without the\n"
-        "extra `learn` those run alone, and the report names the strategy as it ran: the same on\n"
-        "every run. What is asked for by name is never left out: that is MCM-L012.",
+        "-O3 learns in addition to its exact and classical methods. Without the extra `learn`\n"
+        "those run alone, and the report names the strategy as it ran: the same on every run.\n"
+        " What is asked for by name is never left out: that is MCM-L012.",
         example="`mcmc compile model.onnx -O3` without JAX",
         remedy='pip install "mcm-compiler[learn]", or take the result as it is.',
     ),

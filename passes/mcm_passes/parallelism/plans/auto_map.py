@@ -31,14 +31,14 @@ class AutoMap:
     """Data parallelism, operator partitioning and pipelines; see `mcm_compiler.contracts.planning`.
 
     Attributes:
-        search: `dqn` for deep Q-learning held against exact methods, `exact` for those alone.
+        search: `exact`, or `dqn` to compare deep Q-learning with the exact methods.
         linkage: whether linked dimensions are decided at once, or one at a time.
     """
 
     name: ClassVar[str] = "auto-map"
     summary: ClassVar[str] = "data, operator and pipeline parallelism by linkage groups"
 
-    search: Search = "dqn"
+    search: Search = "exact"
     linkage: bool = True
 
     def prepare(self, model: ir.Model) -> None:

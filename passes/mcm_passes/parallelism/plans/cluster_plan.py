@@ -31,7 +31,7 @@ from mcm_models.pipelines.problem import Pipeline, PipelineProblem
 from mcm_models.pipelines.tables import pipeline_tables
 from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses, dimension_classes
 from mcm_passes.parallelism.decisions.step_cost import DeviceGroup
-from mcm_passes.parallelism.pipelines.baselines import balanced, descended
+from mcm_passes.parallelism.pipelines.baselines import descended
 from mcm_passes.parallelism.pipelines.least_memory import least_memory
 from mcm_passes.parallelism.pipelines.node_chain import NodeChain, chain_nodes
 from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline
@@ -170,12 +170,12 @@ def plan_for_cluster(
             data=max(cluster.num_devices // (way.choice.degree * way.stages), 1),
             operator=way.choice.degree,
             stages=way.stages,
-            seconds=way.pipeline.length_s if way.pipeline is not None else None,
+            seconds=_planned_seconds(pipeline if way is best else way.pipeline),
             chosen=way is best,
         )
         for way in ways
     )
-    return PlanResult(plan, estimates, choice.notes)
+    return PlanResult(plan, estimates)
 
 
 class _Batch:
@@ -305,6 +305,10 @@ def _seconds(way: _Way) -> float:
     return way.pipeline.length_s if way.pipeline is not None else float("inf")
 
 
+def _planned_seconds(pipeline: Pipeline | None) -> float | None:
+    return None if pipeline is None else pipeline.length_s
+
+
 def _check_degrees(cluster: Cluster, name: str, options: AutoMapOptions) -> None:
     operator, stages, data = options.operator or 1, options.stages or 1, options.data or 1
     fault = ""
@@ -359,35 +363,28 @@ def _group(cluster: Cluster, operator: int) -> DeviceGroup:
 def _searched(
     way: _Way, options: AutoMapOptions, progress: Callable[[str], None]
 ) -> tuple[Pipeline, list[SearchRecord]]:
-    """The pipeline of a way: the best of what learning and the controls find, or the exact one."""
+    """The best pipeline of a way; with a learned search also how far that ends from it."""
     if way.stages == 1:
         assert way.pipeline is not None
         return way.pipeline, []
     exact = best_pipeline(way.problem)
     assert exact is not None
-    if options.search == "exact":
-        return exact, [SearchRecord("PP", "dp", options.seed, exact.length_s, exact.length_s, 0.0)]
-    from mcm_passes.parallelism.pipelines.online import learn_online
+    found = [("dp", exact)]
+    if options.search == "dqn":
+        from mcm_passes.parallelism.pipelines.online import learn_online
 
-    progress(f"learning to cut {way.stages} stages")
-    learned = learn_online(way.problem, options.seed).pipeline
-    found = [("balanced", balanced(way.problem)), ("descended", descended(way.problem))]
-    if learned is not None:
-        found.insert(0, ("dqn", learned))
-    method, best = min(found, key=lambda pair: pair[1].length_s)
-    if not np.isfinite(best.length_s):
-        # What learns and the controls find nothing that fits, where there is something.
-        method, best = "dp", exact
-        found = [(method, best)]
+        progress(f"learning to cut {way.stages} stages")
+        learned = learn_online(way.problem, options.seed).pipeline
+        if learned is not None and np.isfinite(learned.length_s):
+            found.append(("dqn", learned))
     records = [
         SearchRecord(
             "PP", label, options.seed, one.length_s, exact.length_s,
             one.length_s / exact.length_s - 1.0,
         )
         for label, one in found
-        if np.isfinite(one.length_s) and label in {"dqn", method}
     ]  # fmt: skip
-    return best, records
+    return exact, records
 
 
 def _planned(

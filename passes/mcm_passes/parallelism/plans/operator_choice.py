@@ -9,10 +9,9 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from mcm_compiler.components.extras import not_learned
+from mcm_compiler.components.extras import require_learning
 from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.sharding.parallel_plan import REPLICATED, SearchRecord
-from mcm_compiler.diagnostics import Diagnostic
 from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses
 from mcm_passes.parallelism.decisions.constraints import (
     ConstrainedProblem,
@@ -58,7 +57,6 @@ class OperatorChoice:
         cost: seconds of decisions, where these are what counts.
         partitioned: `[K]` bool, the decision.
         forced: `[K]` bool, what was asked for.
-        notes: what was left out.
     """
 
     degree: int
@@ -71,7 +69,6 @@ class OperatorChoice:
     cost: StepCost | None = None
     partitioned: NDArray[np.bool_] | None = None
     forced: NDArray[np.bool_] | None = None
-    notes: tuple[Diagnostic, ...] = ()
 
     @classmethod
     def none(cls, model: ir.Model, classes: DimensionClasses) -> OperatorChoice:
@@ -80,15 +77,14 @@ class OperatorChoice:
         return cls(1, dict.fromkeys(names, REPLICATED))
 
     def searched(self, options: AutoMapOptions, progress: Callable[[str], None]) -> OperatorChoice:
-        """The choice after the search that is asked for: the better of it and what was known.
+        """The exact choice; with a learned search also how far that ends from it.
 
-        Without what learns, the exact choice stands, with the note MCM-L013.
+        Raises:
+            CompileError: MCM-L012 without what learns.
         """
-        if self.problem is None or self.objective is None or options.search == "exact":
+        if self.problem is None or self.objective is None or options.search != "dqn":
             return self
-        what = f"the learned division over {self.degree} devices is"
-        if note := not_learned(what, "the exact one stands", "option planner"):
-            return replace(self, notes=(note,))
+        require_learning("planner 'auto-map{search=dqn}'", "option planner", "leave search out")
         from mcm_passes.parallelism.decisions.dqn_search import RECIPES, search_decision
 
         progress(f"learning what to divide over {self.degree} devices")
@@ -104,7 +100,7 @@ class OperatorChoice:
         value, best = self._worth(found.dqn), known.objective
         gap = abs(value - best) / abs(best) if best else None
         record = SearchRecord("OPP", "dqn", options.seed, value, known.oracle, gap)
-        return replace(self, records=(record, known))
+        return replace(self, records=(known, record))
 
     def _worth(self, partitioned: NDArray[np.bool_]) -> float:
         """Of a decision: seconds, or a number of divided variables."""
@@ -149,22 +145,18 @@ def best_inputs(
     problem = adp_problem(model, max(options.data or 0, replicas, LEAST_DEGREE), classes)
     objective = count_objective(problem)
     exact = best_decision(problem, objective)
-    records: tuple[SearchRecord, ...] = ()
-    decision = exact.partitioned
-    if options.search == "exact":
-        records = (SearchRecord("ADP", "cp-sat", options.seed, exact.value, exact.bound, 0.0),)
-    elif problem.num_classes:
+    decision, gap = exact.partitioned, 0.0 if exact.proven else None
+    records = [SearchRecord("ADP", "cp-sat", options.seed, exact.value, exact.bound, gap)]
+    if options.search == "dqn" and problem.num_classes:
         from mcm_passes.parallelism.decisions.dqn_search import RECIPES, search_decision
 
         found = search_decision(
             problem, RECIPES["adp"], options.seed, objective, linkage=options.linkage
         )
-        decision = found.partitioned
-        value = found.values["dqn"]
-        gap = found.gaps["dqn"]
-        records = (SearchRecord("ADP", "dqn", options.seed, value, exact.bound, gap),)
+        value, gap = found.values["dqn"], found.gaps["dqn"]
+        records.append(SearchRecord("ADP", "dqn", options.seed, value, exact.bound, gap))
     rows = int(problem.size[decision].min()) if decision.any() else 1
-    return InputChoice(problem.partitioned_dims(decision), records, rows)
+    return InputChoice(problem.partitioned_dims(decision), tuple(records), rows)
 
 
 def asks_to_divide(model: ir.Model, classes: DimensionClasses, options: AutoMapOptions) -> bool:

@@ -178,4 +178,4 @@ def _with_partition(
                 replication.replicas, draft.degrees.operator, len(cuts) + 1, seconds, chosen=True
             ),
         )
-    return PlanResult(plan, estimates, (*choice.notes, *notes))
+    return PlanResult(plan, estimates, notes)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import math
+from dataclasses import replace
 
+import numpy as np
 import onnx_ir as ir
 import pytest
 
@@ -11,6 +12,7 @@ from mcm_compiler.components.target_loading import load_cluster
 from mcm_compiler.contracts.planning import PlanResult
 from mcm_compiler.diagnostics import CompileError
 from mcm_models.pipelines.problem import Pipeline
+from mcm_passes.parallelism.decisions import dqn_search
 from mcm_passes.parallelism.pipelines import online
 from mcm_passes.parallelism.pipelines.online import OnlineOutcome
 from mcm_passes.parallelism.plans import cluster_plan
@@ -78,17 +80,50 @@ def test_stages_are_no_wider_than_the_batch(imported, monkeypatch: pytest.Monkey
     assert max(cut, 16 - cut) <= 9
 
 
-def test_what_does_not_fit_is_no_plan(imported, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The exact answer stands where neither what learns nor the controls find what fits."""
-    unfit = Pipeline((1,), (8,), math.inf)
-    outcome = OnlineOutcome(None, 0.0, 1, 1, math.inf, 0.1)
-    exact = planned(chain(imported, 16), operator=1, stages=2).plan
+@pytest.mark.parametrize("found", ["a longer one", "nothing"])
+def test_the_exact_pipeline_is_the_plan(imported, monkeypatch: pytest.MonkeyPatch, found) -> None:
+    """Whatever learning ends with, and with the seconds that are printed as chosen."""
+    exact = planned(chain(imported, 16), operator=1, stages=2)
+    longer = Pipeline((1,), (15,), 1.0) if found == "a longer one" else None
+    outcome = OnlineOutcome(longer, 0.0, 1, 1, 1.0, 0.1)
     monkeypatch.setattr(online, "learn_online", lambda problem, seed: outcome)
-    monkeypatch.setattr(cluster_plan, "balanced", lambda problem: unfit)
-    monkeypatch.setattr(cluster_plan, "descended", lambda problem: unfit)
-    learned = planned(chain(imported, 16), operator=1, stages=2, search="dqn").plan
-    assert learned.pipeline == exact.pipeline
-    assert [one.method for one in learned.search if one.decides == "PP"] == ["dp"]
+    learned = planned(chain(imported, 16), operator=1, stages=2, search="dqn")
+    assert learned.plan.pipeline == exact.plan.pipeline
+    assert learned.plan.inputs == exact.plan.inputs
+    (way,) = learned.estimates
+    records = [one for one in learned.plan.search if one.decides == "PP"]
+    assert (records[0].method, records[0].objective) == ("dp", way.seconds)
+    assert [one.method for one in records[1:]] == (["dqn"] if longer else [])
+
+
+@pytest.mark.parametrize("stages", [2, 4, 8])
+@pytest.mark.parametrize("asked", [{}, {"training": True}])
+def test_what_is_printed_as_chosen_is_planned(imported, stages: int, asked) -> None:
+    """Also with more stages than servers, where ways are compared by quick pipelines."""
+    deep = "\n".join(f"  h{k + 1} = MatMul(h{k}, w{k})" for k in range(12))
+    weights = ", ".join(f"float[{64},{64}] w{k}" for k in range(12))
+    model = imported(f"g (float[16,64] h0, {weights}) => (float[16,64] h12) {{\n{deep}\n}}")
+    found = planned(model, operator=1, stages=stages, **asked)
+    (way,) = (one for one in found.estimates if one.chosen)
+    (record,) = (one for one in found.plan.search if one.decides == "PP")
+    assert way.seconds == record.objective == record.oracle
+    assert len(found.plan.pipeline.cuts) == way.stages - 1
+
+
+def test_learning_what_replicas_divide_changes_no_plan(
+    imported, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = dqn_search.search_decision
+
+    def worse(*args, **options):
+        found = real(*args, **options)
+        nothing = np.zeros_like(found.partitioned)
+        return replace(found, partitioned=nothing, dqn=nothing, values={**found.values, "dqn": 0.0})
+
+    monkeypatch.setattr(dqn_search, "search_decision", worse)
+    plan = planned(chain(imported, 16), operator=1, stages=1, search="dqn").plan
+    assert plan.inputs["x"] == 0
+    assert [(one.method, one.objective) for one in plan.search] == [("cp-sat", 1.0), ("dqn", 0.0)]
 
 
 def test_what_has_to_be_divided_is_divided(imported) -> None:
