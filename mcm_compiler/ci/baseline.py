@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path, PurePath
 
 from mcm_compiler.artifact import layout
+from mcm_compiler.ci import accepted
 from mcm_compiler.ci.figures import Figures, figures_of, stored_op_times
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
+from mcm_compiler.text.bounded_json import UnreadableError
+
+UNUSABLE_CODE = "MCM-U030"
 
 _MALFORMED = (AttributeError, KeyError, OverflowError, TypeError, ValueError)
 """What reading raises where a stored report is not of the published schema."""
 
 
 def report_path(baseline: Path, folder: PurePath | None) -> Path:
-    """Where the report of a model is.
+    """Where the report of a model, or what was accepted of it, is.
 
     Args:
         baseline: as given: a folder, or the report of a single model.
@@ -24,7 +29,9 @@ def report_path(baseline: Path, folder: PurePath | None) -> Path:
         CompileError: MCM-U030 if `baseline` is missing, or a file where a folder is needed.
     """
     if baseline.is_dir():
-        return (baseline if folder is None else baseline / folder) / layout.REPORT
+        place = baseline if folder is None else baseline / folder
+        kept = place / accepted.FILE
+        return kept if os.path.lexists(kept) else place / layout.REPORT
     if folder is not None and baseline.exists():
         raise _unusable(baseline, "it is a file; many models need a folder of output folders")
     if not baseline.exists():
@@ -49,6 +56,11 @@ def read_baseline(path: Path, notice: Callable[[Diagnostic], None] | None = None
         CompileError: MCM-U030 if the report or the program beside it is damaged, of another
             schema version, or says nothing about speed.
     """
+    if path.name == accepted.FILE:
+        try:
+            return accepted.read_accepted(path).figures
+        except UnreadableError as error:
+            raise unusable_accepted(path, error) from error
     if not path.exists():
         return None
     # Imported late: a build of which nothing has changed compares no figures.
@@ -75,12 +87,19 @@ def read_baseline(path: Path, notice: Callable[[Diagnostic], None] | None = None
         current = path
         return figures_of(report, times)
     except CompileError as error:
-        if error.diagnostics[0].code == "MCM-U030":
+        if error.diagnostics[0].code == UNUSABLE_CODE:
             raise
         raise _unusable(current, error.diagnostics[0].message) from error
     except _MALFORMED as error:
         reason = f"a field is missing or malformed: {type(error).__name__}: {error}"
         raise _unusable(current, reason) from error
+
+
+def unusable_accepted(path: Path, error: UnreadableError) -> CompileError:
+    """MCM-U030 for accepted figures that cannot be read."""
+    return _unusable(
+        path, str(error), "restore the file, or accept the figures of now: mcmc build --accept"
+    )
 
 
 def missing(model: str, path: Path) -> Diagnostic:
@@ -94,13 +113,11 @@ def missing(model: str, path: Path) -> Diagnostic:
     )
 
 
-def _unusable(path: Path, reason: str) -> CompileError:
-    return CompileError(
-        Diagnostic(
-            "MCM-U030",
-            f"the baseline cannot be used: {reason}",
-            at=str(path),
-            hint="give --baseline a report.json that mcmc compile wrote, or for many models the "
-            "folder that it wrote with -o",
-        )
-    )
+def _unusable(
+    path: Path,
+    reason: str,
+    hint: str = "give --baseline a report.json that mcmc compile wrote, or for many models the "
+    "folder that it wrote with -o",
+) -> CompileError:
+    message = f"the baseline cannot be used: {reason}"
+    return CompileError(Diagnostic(UNUSABLE_CODE, message, at=str(path), hint=hint))

@@ -12,6 +12,8 @@ from mcm_compiler.text.units import bytes_text, count_text, percent_text, rate_t
 
 REGRESSION_CODE = "MCM-U031"
 
+RISE_CODE = "MCM-U033"
+
 LISTED_OPS = 3
 """Ops that took longer, of which the reasons name so many."""
 
@@ -73,7 +75,7 @@ class Comparison:
             if self.change <= 0:
                 return ()
             text = f"throughput rose by {change}, {span}: {self.reasons[0]}"
-            return (Diagnostic("MCM-U033", text, at=at, severity=Severity.NOTE),)
+            return (Diagnostic(RISE_CODE, text, at=at, severity=Severity.NOTE),)
         error = Diagnostic(
             REGRESSION_CODE,
             f"throughput fell by {change}, {span}, where {percent_text(self.allowed)} is allowed: "

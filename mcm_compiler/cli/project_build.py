@@ -200,8 +200,6 @@ def run_build(
     cells: Sequence[Cell],
     options: BuildOptions,
     reports: BuildReports,
-    *,
-    whole: bool,
 ) -> int:
     """Builds cells, tells the user about each, and gives the exit code.
 
@@ -212,7 +210,6 @@ def run_build(
         cells: of it.
         options: how.
         reports: where it is told.
-        whole: whether these are all cells of the project.
 
     Raises:
         CompileError: as `build`, and for files that cannot be written.
@@ -223,9 +220,10 @@ def run_build(
     width = min(max((len(printable(cell.title)) for cell in cells), default=0), NAME_WIDTH)
     as_text = reports.output_format != "json"
     outcomes: list[CellOutcome] = []
+    of_project: list[Diagnostic] = []
     prepare = partial(prepare_process, options.plugins)
     with progress_line() as progress:
-        results = build(project, cells, options, diagnosed, prepare)
+        results = build(project, cells, options, diagnosed, prepare, of_project.append)
         # An interrupt ends the other processes here, not whenever the generator is collected.
         with closing(results):
             for outcome in results:
@@ -233,7 +231,7 @@ def run_build(
                 _tell(outcome, width, as_text)
                 if progress is not None:
                     progress(f"{len(outcomes)} of {len(cells)} cells")
-    of_project = unused_sizes(project, outcomes) if whole else ()
+    of_project += unused_sizes(project, outcomes) if options.whole else ()
     show_diagnostics(of_project)
     if as_text:
         click.echo(counts_text(outcomes))
@@ -246,6 +244,17 @@ def run_build(
     reports.write_index(project, outcomes)
     reports.write(outcomes, of_project)
     return exit_code(outcomes)
+
+
+def show_folders(project: ProjectFile, output_format: str) -> None:
+    """Prints the folders that a build writes, from the working folder: `key=path` lines or JSON."""
+    keys = ("output", "baseline", "cache")
+    found = {key: Path(os.path.relpath(project.root / getattr(project, key))) for key in keys}
+    if output_format == "json":
+        show_json({key: path.as_posix() for key, path in found.items()})
+        return
+    for key, path in found.items():
+        click.echo(f"{key}={printable(path.as_posix())}")
 
 
 def outcome_data(

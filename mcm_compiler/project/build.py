@@ -5,17 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from mcm_compiler.artifact import layout
-from mcm_compiler.ci.baseline import report_path
+from mcm_compiler.ci import accepted
+from mcm_compiler.ci.baseline import UNUSABLE_CODE, report_path
 from mcm_compiler.ci.comparison import Comparison
 from mcm_compiler.ci.processes import work_on_all
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.page.folder_page import page_path
 from mcm_compiler.processes.whole_files import write_changed
+from mcm_compiler.project.accepting import AcceptedBaseline
 from mcm_compiler.project.cache import BuildCache, CacheEntry, TamperedError, tampered
 from mcm_compiler.project.cell_work import (
     CellJob,
@@ -32,6 +33,7 @@ from mcm_compiler.project.environment import environment_digest
 from mcm_compiler.project.records import ProjectFile
 from mcm_compiler.project.verdicts import CellOutcome, judged
 from mcm_compiler.registry import load_plugin
+from mcm_compiler.text.bounded_json import UnreadableError
 
 DEFAULT_REGRESSION = 0.03
 """Share by which the throughput may fall where nothing is said."""
@@ -44,7 +46,10 @@ class BuildOptions:
     Attributes:
         jobs: cells that are worked on at once.
         use_cache: whether results are looked up and kept.
-        baseline: folder of the output folders of an earlier build; None for the last build.
+        baseline: folder of the output folders of an earlier build; None for the accepted baseline.
+        accept: whether the figures of this build become the accepted baseline; needs `baseline`
+            to be None.
+        whole: whether the cells are all cells of the project.
         strict: whether what is not proven fails a cell.
         plugins: files that register components; all of the project and the command line.
         html: whether a page is written beside each output folder.
@@ -56,6 +61,8 @@ class BuildOptions:
     strict: bool
     plugins: tuple[Path, ...]
     html: bool = False
+    accept: bool = False
+    whole: bool = True
 
 
 def build(
@@ -64,6 +71,7 @@ def build(
     options: BuildOptions,
     diagnose: Diagnose,
     prepare: Callable[[], None],
+    notice: Callable[[Diagnostic], None],
 ) -> Generator[CellOutcome]:
     """Builds cells; one that fails does not stop the others.
 
@@ -75,6 +83,7 @@ def build(
         options: how.
         diagnose: what the user is told about an exception; importable by its name.
         prepare: run in each other process before its first cell; importable by its name.
+        notice: called at the end with each note about the accepted baseline.
 
     Yields:
         The outcomes in the order of `cells`, each as soon as those before it are there.
@@ -96,7 +105,7 @@ def build(
             for cell in cells:
                 hit = run.hits.get(cell.folder)
                 result = hit if hit is not None and run.is_ready(cell) else next(results)
-                yield judged(
+                outcome = judged(
                     cell,
                     result.record,
                     result.comparison,
@@ -104,7 +113,10 @@ def build(
                     cached=hit is not None,
                     strict=options.strict,
                 )
+                yield run.accepted(outcome)
         run.finish()
+        for note in run.notes(cells):
+            notice(note)
     finally:
         for cell in cells:
             remove_empty(run.output, cell.folder)
@@ -126,6 +138,7 @@ class _Build:
         self.without_page: set[PurePosixPath] = set()
         self.distrusted: dict[PurePosixPath, tuple[Diagnostic, ...]] = {}
         self._options = options
+        self._accepted = AcceptedBaseline(Path(project.baseline))
         self._cache = BuildCache(Path(project.cache), project.cache_limit_bytes)
         self._keys: dict[PurePosixPath, str] = {}
 
@@ -162,18 +175,50 @@ class _Build:
     def job(self, cell: Cell) -> CellJob:
         """The work on a cell."""
         folder = self.output / cell.folder
-        baseline = folder / layout.REPORT
+        baseline = None
         if self._options.baseline is not None:
             baseline = report_path(self._options.baseline, cell.folder)
-        elif not os.path.exists(baseline):
-            # Nor where the system refuses a look, which its compile tells.
-            baseline = None
+        elif self._accepted.has(cell.folder):
+            baseline = self._accepted.path(cell.folder)
         asked = cell.thresholds.max_regression
         allowed = DEFAULT_REGRESSION if asked is None else asked
+        if self._options.accept:
+            allowed = 1.0  # whatever it is, it is accepted
         key = self._keys.get(cell.folder)
         known = self.hits.get(cell.folder)
         html = self._options.html
         return CellJob(cell, folder, key, self._cache.root, baseline, allowed, html, known)
+
+    def accepted(self, outcome: CellOutcome) -> CellOutcome:
+        """Accepts the figures of a cell that has no baseline, or where that is asked for.
+
+        A cell that failed is no first baseline. Where accepting is asked for, a missed threshold
+        keeps no figures out, but a compile or a check that failed does.
+        """
+        record, folder = outcome.record, outcome.cell.folder
+        if self._options.baseline is not None or record.figures is None:
+            return outcome
+        holds = all(d.severity is not Severity.ERROR for d in record.diagnostics)
+        if record.figures.throughput_per_s is None or not holds:
+            return outcome
+        first = not self._accepted.has(folder) and not outcome.failed
+        if not first and not self._options.accept:
+            return outcome
+        # What was wrong with the figures before does not matter any more.
+        told = [d for d in outcome.diagnostics if d.code != UNUSABLE_CODE]
+        try:
+            self._accepted.accept(folder, self.output / folder)
+        except CompileError as error:
+            told += error.diagnostics
+        return replace(outcome, diagnostics=tuple(told))
+
+    def notes(self, cells: Sequence[Cell]) -> list[Diagnostic]:
+        """What was accepted, and what the accepted baseline has beyond the cells."""
+        found = self._accepted.notes()
+        if self._options.whole and self._options.baseline is None:
+            folders = {cell.folder for cell in cells}
+            found += self._accepted.note_unknown(folders, remove=self._options.accept)
+        return found
 
     def finish(self) -> None:
         """Notes what was used, and keeps the cache within its limit."""
@@ -190,7 +235,9 @@ class _Build:
         job = self.job(cell)
         comparison, told = None, []
         before = None
-        differs = bool(entry.files) and job.baseline is not None and self._differs(job, entry)
+        differs = False
+        if entry.files and job.baseline is not None:
+            differs = _differs(job.baseline, entry)
         if differs:
             # The new output may replace the baseline.
             before = baseline_figures(job.baseline, told.append)
@@ -198,7 +245,7 @@ class _Build:
             self._cache.place(entry, job.folder)
         except CompileError as error:
             return CellResult(entry.record, None, (*told, *error.diagnostics))
-        if self._options.baseline is not None and entry.files and not differs:
+        if job.baseline is not None and entry.files and not differs:
             comparison = _unchanged(entry, job.allowed)
         if differs:
             compared = compare_stored(job, entry.record, before)
@@ -226,14 +273,15 @@ class _Build:
             return error.diagnostics
         return ()
 
-    def _differs(self, job: CellJob, entry: CacheEntry) -> bool:
-        """Whether the baseline is another compile than that of the entry."""
-        if self._options.baseline is None and self._cache.is_placed(entry, job.folder):
-            return False
-        try:
-            return job.baseline is None or file_digest(job.baseline) != entry.report_sha256
-        except OSError:
-            return True
+
+def _differs(baseline: Path, entry: CacheEntry) -> bool:
+    """Whether a baseline is another compile than that of the entry."""
+    try:
+        if baseline.name == accepted.FILE:
+            return accepted.read_accepted(baseline).report_sha256 != entry.report_sha256
+        return file_digest(baseline) != entry.report_sha256
+    except (OSError, UnreadableError):
+        return True
 
 
 def _unchanged(entry: CacheEntry, allowed: float) -> Comparison | None:

@@ -24,7 +24,7 @@ from mcm_compiler.ci.batch import (
     with_baseline,
 )
 from mcm_compiler.ci.batch import lost as lost_compile
-from mcm_compiler.ci.comparison import REGRESSION_CODE, Comparison
+from mcm_compiler.ci.comparison import REGRESSION_CODE, RISE_CODE, Comparison
 from mcm_compiler.ci.figures import Figures
 from mcm_compiler.contracts import zoo
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
@@ -43,6 +43,13 @@ from mcm_compiler.project.cells import Cell
 from mcm_compiler.results.strictness import UNPROVEN_CODE
 
 Diagnose = Callable[[Exception], tuple[Diagnostic, ...]]
+
+_HINTS = {
+    REGRESSION_CODE: "undo the change, allow it with max_regression, or accept it with mcmc build "
+    "--accept",
+    RISE_CODE: "mcmc build --accept makes it the baseline of later builds",
+}
+"""Hints of comparisons in a project, whose baseline is the accepted one."""
 
 CHECKED_SEEDS = 2
 """Random inputs that a check compares where there are no sample inputs."""
@@ -104,7 +111,7 @@ def work_on(diagnose: Diagnose, job: CellJob) -> CellResult:
     compared = outcome
     if job.baseline is not None:
         compared = with_baseline(outcome, before, job.baseline, job.allowed)
-        told += map(_of_the_project, compared.diagnostics[len(outcome.diagnostics) :])
+        told += map(_with_project_hint, compared.diagnostics[len(outcome.diagnostics) :])
     kept = job.key is not None and is_lasting(record)
     if job.key is not None and kept:
         folder = job.folder if outcome.report is not None else None
@@ -172,15 +179,13 @@ def compare_stored(
     times = stored_op_times(read_json(program)) if program.exists() else None
     outcome = CompileOutcome(job.cell.model, job.folder, report, times, None, (), record.seconds)
     compared = with_baseline(outcome, before, job.baseline or Path(), job.allowed)
-    told = tuple(map(_of_the_project, compared.diagnostics))
+    told = tuple(map(_with_project_hint, compared.diagnostics))
     return CellResult(record, compared.comparison, told)
 
 
-def _of_the_project(found: Diagnostic) -> Diagnostic:
+def _with_project_hint(found: Diagnostic) -> Diagnostic:
     """A diagnostic of the comparison with the hint that a project needs."""
-    if found.code != REGRESSION_CODE:
-        return found
-    hint = "undo the change, allow it with max_regression, or make this build the baseline"
+    hint = _HINTS.get(found.code, found.hint)
     return replace(found, hint=hint)
 
 

@@ -31,6 +31,7 @@ class Key:
 
 _PROJECT = (
     Key("output", values.text(), "folder of the output folders (`build/mcmc`)"),
+    Key("baseline", values.text(), "folder of the accepted baseline (`.mcmc-baseline`)"),
     Key("cache", values.text(), "folder of the cache (`.mcmc-cache`)"),
     Key("cache_limit", values.size(), 'above it the least recently used entries go (`"2 GiB"`)'),
     Key("plugins", values.texts("a path, or a list of paths"), "plug-in files, as `--plugin`"),

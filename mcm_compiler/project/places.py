@@ -19,34 +19,46 @@ INDEX = "index.html"
 """The index of the pages, in the folder of the output folders."""
 
 
-def refuse_overlapping_folders(project: ProjectFile, reader: TableReader) -> None:
-    """MCM-B021 where the cache and the folder of the output folders are not apart.
+_FOLDERS = {
+    "output": "the folder of the output folders",
+    "cache": "the cache",
+    "baseline": "the baseline",
+}
+"""Folders of a project by their key."""
 
-    A cache below the output is apart where its path begins with a dot there, as no cell's does.
+
+def refuse_overlapping_folders(project: ProjectFile, reader: TableReader) -> None:
+    """MCM-B021 where two of the folders that a build writes are not apart.
+
+    One inside the folder of the output folders is apart from those where its path begins with a
+    dot there, as no cell's does.
 
     Args:
-        project: what it says of the two, or where it says nothing.
-        reader: told of the fault.
+        project: names the folders, or leaves them at their defaults.
+        reader: collects the faults.
     """
-    output, cache = (_real(project, name) for name in (project.output, project.cache))
-    if output == cache:
-        relation = "is the folder of the output folders, too"
-    elif output.is_relative_to(cache):
-        relation = f"holds the folder of the output folders, {quote(project.output)}"
-    elif cache.is_relative_to(output):
-        if cache.relative_to(output).parts[0].startswith("."):
-            return
-        relation = f"lies among the output folders, in {quote(project.output)}"
-    else:
+    given = {*project.description.data, *project.description.data.get("defaults", {})}
+    for one, other in (("cache", "output"), ("baseline", "output"), ("baseline", "cache")):
+        mine, theirs = (_real(project, getattr(project, key)) for key in (one, other))
+        name, named = getattr(project, one), f"{_FOLDERS[other]}, {quote(getattr(project, other))}"
+        if mine == theirs:
+            relation = f"is {_FOLDERS[other]}, too"
+        elif theirs.is_relative_to(mine):
+            relation = f"holds {named}"
+        elif mine.is_relative_to(theirs):
+            if other == "output" and mine.relative_to(theirs).parts[0].startswith("."):
+                continue
+            relation = f"is inside {named}"
+        else:
+            continue
+        key = one if one in given else other
+        reader.fault(
+            "MCM-B021",
+            f"{_FOLDERS[one]} {quote(name)} {relation}",
+            (key,) if key in project.description.data else ("defaults", key),
+            f"give '{one}' and '{other}' folders of which neither is inside the other",
+        )
         return
-    data = project.description.data
-    key = "cache" if "cache" in data or "cache" in data.get("defaults", {}) else "output"
-    reader.fault(
-        "MCM-B021",
-        f"the cache {quote(project.cache)} {relation}",
-        (key,) if key in data else ("defaults", key),
-        "give 'cache' and 'output' folders of which neither lies in the other",
-    )
 
 
 def clashes(project: ProjectFile, cells: Sequence[Cell]) -> list[Diagnostic]:
@@ -57,12 +69,16 @@ def clashes(project: ProjectFile, cells: Sequence[Cell]) -> list[Diagnostic]:
         cells: all of them, whose folders are apart from each other.
 
     Returns:
-        A diagnostic for each such cell: at the index, at the page of another cell, or in the
-        cache. Pages count whether or not this build writes them, so that `--html` decides nothing.
+        A diagnostic for each such cell: at the index, at the page of another cell, in the cache or
+        in the baseline. Pages count whether or not this build writes them, so that `--html` decides nothing.
     """
     pages = {_key(PurePosixPath(page_path(Path(cell.folder)))): cell for cell in cells}
-    output, cache = (_real(project, name) for name in (project.output, project.cache))
-    below = cache.relative_to(output) if cache.is_relative_to(output) else None
+    output = _real(project, project.output)
+    inside: dict[str, str] = {}
+    for kept in ("cache", "baseline"):
+        place = _real(project, getattr(project, kept))
+        if place.is_relative_to(output):
+            inside[place.relative_to(output).parts[0].casefold()] = kept
     found: list[Diagnostic] = []
     for cell in cells:
         steps = [cell.folder, *cell.folder.parents[:-1]]
@@ -72,8 +88,9 @@ def clashes(project: ProjectFile, cells: Sequence[Cell]) -> list[Diagnostic]:
         elif other is not None:
             page = page_path(Path(other.folder)).as_posix()
             found.append(_clash(cell, f"the page of {quote(other.title)}, {quote(page)}"))
-        elif below is not None and _key(steps[-1]) == below.parts[0].casefold():
-            found.append(_clash(cell, f"the cache, {quote(project.cache)}"))
+        elif (kept := inside.get(_key(steps[-1]))) is not None:
+            name = quote(getattr(project, kept))
+            found.append(_clash(cell, f"{_FOLDERS[kept]}, {name}"))
     return found
 
 

@@ -16,6 +16,7 @@ from mcm_compiler.project.keys import (
     SETTING_KEYS,
 )
 from mcm_compiler.project.records import (
+    DEFAULT_BASELINE,
     DEFAULT_CACHE,
     DEFAULT_CACHE_LIMIT_BYTES,
     DEFAULT_OUTPUT,
@@ -90,6 +91,7 @@ def parse_project(path: Path, text: str) -> ProjectFile:
         path,
         description,
         defaults.get("output", DEFAULT_OUTPUT),
+        defaults.get("baseline", DEFAULT_BASELINE),
         defaults.get("cache", DEFAULT_CACHE),
         defaults.get("cache_limit", DEFAULT_CACHE_LIMIT_BYTES),
         defaults.get("plugins", ()),

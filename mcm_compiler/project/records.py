@@ -14,6 +14,7 @@ FILE_NAME = "mcmc.toml"
 """The project file's name where none is given."""
 
 DEFAULT_OUTPUT = "build/mcmc"
+DEFAULT_BASELINE = ".mcmc-baseline"
 DEFAULT_CACHE = ".mcmc-cache"
 DEFAULT_CACHE_LIMIT_BYTES = 2 << 30
 DEFAULT_TARGETS = ("mcm36",)
@@ -27,7 +28,7 @@ class Thresholds:
         min_throughput_per_s: inferences per second.
         max_latency_s: seconds from the input of an inference to its output.
         max_gap: distance of the period from the lower bound, as a share of that.
-        max_regression: share by which the throughput may fall against the baseline.
+        max_regression: share by which the throughput may be below that of the baseline.
     """
 
     min_throughput_per_s: float | None = None
@@ -148,6 +149,7 @@ class ProjectFile:
         path: of the file; all paths in it are relative to its folder.
         description: its text and values, for the places of diagnostics.
         output: folder of the output folders.
+        baseline: folder of the accepted baseline.
         cache: folder of the cache.
         cache_limit_bytes: above which the least recently used entries go.
         plugins: paths of plug-in files.
@@ -159,6 +161,7 @@ class ProjectFile:
     path: Path
     description: TomlDescription
     output: str
+    baseline: str
     cache: str
     cache_limit_bytes: int
     plugins: tuple[str, ...]

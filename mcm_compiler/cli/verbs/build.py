@@ -13,7 +13,7 @@ from mcm_compiler.cli.parameters import FILE, format_option, plugin_option
 
 
 @click.command(cls=Verb)
-@click.argument("project", type=FILE, default=Path("mcmc.toml"))
+@click.argument("project", type=FILE, default=Path("."))
 @click.option(
     "--only",
     multiple=True,
@@ -24,8 +24,12 @@ from mcm_compiler.cli.parameters import FILE, format_option, plugin_option
               help="Cells that are worked on at once (as many as cores).")  # fmt: skip
 @click.option("--no-cache", is_flag=True, help="Compile everything, and keep nothing.")
 @click.option("--baseline", type=FILE, default=None,
-              help="Output folder of an earlier build to compare with, instead of the last "
-              "build's.")  # fmt: skip
+              help="Output folder of an earlier build to compare with, instead of the accepted "
+              "baseline.")  # fmt: skip
+@click.option("--accept", is_flag=True,
+              help="Make the figures of this build the accepted baseline of later ones.")  # fmt: skip
+@click.option("--folders", is_flag=True,
+              help="Print the folders that a build of PROJECT writes, and build nothing.")  # fmt: skip
 @click.option("--strict", is_flag=True,
               help="Exit with 3 where something was not verified or not proven.")  # fmt: skip
 @click.option("--html/--no-html", default=None,
@@ -44,6 +48,8 @@ def command(
     jobs: int | None,
     no_cache: bool,
     baseline: Path | None,
+    accept: bool,
+    folders: bool,
     strict: bool,
     html: bool | None,
     junit: Path | None,
@@ -52,22 +58,32 @@ def command(
     plugin: tuple[Path, ...],
     output_format: str,
 ) -> None:
-    """Compile the models that PROJECT names, check them, and compare them with the last build.
+    """Compile the models that PROJECT names, check them, and compare them with the baseline.
 
-    Each model is compiled in each of its profiles for each of its targets. What has not changed
-    comes from the cache.
+    PROJECT is a project file, or a folder with mcmc.toml [default: .]. Each model is compiled in
+    each of its profiles for each of its targets. What has not changed comes from the cache. The
+    figures of a cell's first build are its baseline until --accept replaces them.
     """
     from mcm_compiler.cli.output_files import refuse_same_file
-    from mcm_compiler.cli.project_build import BuildReports, run_build
+    from mcm_compiler.cli.project_build import BuildReports, run_build, show_folders
     from mcm_compiler.processes.warm_up import usable_cores
     from mcm_compiler.project.build import BuildOptions
     from mcm_compiler.project.cells import cells_of
     from mcm_compiler.project.cells import only as only_those
     from mcm_compiler.project.reader import read_project
+    from mcm_compiler.project.records import FILE_NAME
     from mcm_compiler.project.targets import TargetNames
 
+    if accept and baseline is not None:
+        raise click.UsageError(
+            "--accept replaces the accepted baseline, which --baseline leaves out"
+        )
     refuse_same_file({"--junit": junit, "--sarif": sarif, "--summary": summary})
+    project = project / FILE_NAME if project.is_dir() else project
     read = read_project(project)
+    if folders:
+        show_folders(read, output_format)
+        return
     given = tuple(path.absolute() for path in plugin)
     plugins = (*(read.root / path for path in read.plugins), *given)
     every = cells_of(read, TargetNames(plugins))
@@ -80,6 +96,8 @@ def command(
         strict,
         plugins,
         paged,
+        accept,
+        not only,
     )
     reports = BuildReports(
         project,
@@ -91,7 +109,7 @@ def command(
         every if paged else (),
     )
     with contextlib.chdir(read.root):
-        code = run_build(read, cells, options, reports, whole=not only)
+        code = run_build(read, cells, options, reports)
     if code:
         ctx.exit(code)
 

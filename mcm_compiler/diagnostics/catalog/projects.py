@@ -172,12 +172,38 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-B021",
         "folders of a build that overlap",
-        "The cache and the folder of the output folders are one, or one lies in the other, so\n"
-        "that a build would remove as an old entry, or replace, what belongs to the other. Or the\n"
-        "output folder of a cell has the name of a file that the build writes beside it: of the\n"
-        "page of another cell, or of index.html. Nothing is built. A cache may lie in the folder\n"
-        "of the output folders where its name begins with a dot.",
+        "Two of the cache, the baseline and the folder of the output folders are one, or one is\n"
+        "inside the other, so that a build would remove or replace files of the other. Or the\n"
+        "output folder of a cell has the name of a file that the build writes next to it: of the\n"
+        "page of another cell, or of index.html. Nothing is built. A cache or a baseline may be\n"
+        "inside the folder of the output folders where its name begins with a dot.",
         example='output = "build" and cache = "build/cache"',
         remedy="Name folders that are apart, or give the model another 'name'.",
+    ),
+    CatalogEntry(
+        "MCM-B022",
+        "first figures of cells became the accepted baseline",
+        "These cells had no accepted baseline, so that their throughput could not be compared:\n"
+        "they are new, or the folder of the baseline is. The figures of this build are the\n"
+        "baseline now, and stay it until another one is accepted. A cell that fails becomes none.",
+        example="the first `mcmc build` of a project",
+        remedy="Nothing, where that is expected. Keep the folder, under version control or in CI.",
+    ),
+    CatalogEntry(
+        "MCM-B023",
+        "figures of cells were accepted as the baseline",
+        "`mcmc build --accept` replaced the accepted baseline of these cells: later builds are\n"
+        "compared with the figures of this one. Cells whose compile or check failed keep theirs.",
+        example="`mcmc build --accept`",
+        remedy="Nothing: it was asked for.",
+    ),
+    CatalogEntry(
+        "MCM-B024",
+        "baseline of cells that the project does not have",
+        "The accepted baseline has figures of cells that the project file does not name: of models\n"
+        "that were renamed or removed, or of other targets. They are kept, so that a cell that\n"
+        "comes back is compared with them. `mcmc build --accept` of all cells removes them.",
+        example="a model that was renamed",
+        remedy="Run `mcmc build --accept` where that is meant.",
     ),
 )

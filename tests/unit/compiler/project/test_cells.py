@@ -150,7 +150,16 @@ def test_a_cell_within_another_one(tmp_path, files) -> None:
             ":1: 'cache': the cache '.' holds the folder of the output folders, 'build",
         ),
         ('[defaults]\noutput = "b"\ncache = "b/c/.d"', ":3: 'defaults.cache': the cache 'b/c/.d'"),
-        ('output = "b"\ncache = "link/c"', ":2: 'cache': the cache 'link/c' lies among the output"),
+        ('baseline = "build/mcmc/a"', ":1: 'baseline': the baseline 'build/mcmc/a' is inside the"),
+        (
+            'baseline = ".mcmc-cache/b"',
+            ":1: 'baseline': the baseline '.mcmc-cache/b' is inside the",
+        ),
+        ('baseline = "x"\ncache = "x"', ":1: 'baseline': the baseline 'x' is the cache, too"),
+        (
+            'output = "b"\ncache = "link/c"',
+            ":2: 'cache': the cache 'link/c' is inside the folder of",
+        ),
     ],
 )
 def test_folders_that_overlap(tmp_path, files, text: str, told: str) -> None:
