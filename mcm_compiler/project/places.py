@@ -70,7 +70,8 @@ def clashes(project: ProjectFile, cells: Sequence[Cell]) -> list[Diagnostic]:
 
     Returns:
         A diagnostic for each such cell: at the index, at the page of another cell, in the cache or
-        in the baseline. Pages count whether or not this build writes them, so that `--html` decides nothing.
+        in the baseline. Pages count whether or not this build writes them, so that `--html`
+        decides nothing.
     """
     pages = {_key(PurePosixPath(page_path(Path(cell.folder)))): cell for cell in cells}
     output = _real(project, project.output)

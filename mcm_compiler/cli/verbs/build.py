@@ -27,9 +27,9 @@ from mcm_compiler.cli.parameters import FILE, format_option, plugin_option
               help="Output folder of an earlier build to compare with, instead of the accepted "
               "baseline.")  # fmt: skip
 @click.option("--accept", is_flag=True,
-              help="Make the figures of this build the accepted baseline of later ones.")  # fmt: skip
+              help="Make the figures of this build the accepted baseline.")  # fmt: skip
 @click.option("--folders", is_flag=True,
-              help="Print the folders that a build of PROJECT writes, and build nothing.")  # fmt: skip
+              help="Print the folders that a build writes, and build nothing.")  # fmt: skip
 @click.option("--strict", is_flag=True,
               help="Exit with 3 where something was not verified or not proven.")  # fmt: skip
 @click.option("--html/--no-html", default=None,

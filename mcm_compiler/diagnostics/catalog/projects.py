@@ -200,9 +200,9 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-B024",
         "baseline of cells that the project does not have",
-        "The accepted baseline has figures of cells that the project file does not name: of models\n"
-        "that were renamed or removed, or of other targets. They are kept, so that a cell that\n"
-        "comes back is compared with them. `mcmc build --accept` of all cells removes them.",
+        "The accepted baseline has figures of cells that the project file does not name, such as\n"
+        "those of renamed models or of other targets. They are kept, so that a cell that comes\n"
+        "back is compared with them. `mcmc build --accept` of all cells removes them.",
         example="a model that was renamed",
         remedy="Run `mcmc build --accept` where that is meant.",
     ),

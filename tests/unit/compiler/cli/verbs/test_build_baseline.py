@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -82,7 +83,7 @@ def test_a_drift_fails_in_small_steps_as_well() -> None:
         (cell,) = json.loads(result.stdout)["cells"]
         found.append((result.exit_code, (cell["comparison"] or {"change": 0.0})["change"]))
     assert [code for code, _ in found] == [0, 0, 0, 1, 1]
-    steps = [(1 + b) / (1 + a) - 1 for (_, a), (_, b) in zip(found, found[1:], strict=False)]
+    steps = [(1 + b) / (1 + a) - 1 for (_, a), (_, b) in itertools.pairwise(found)]
     assert all(-0.015 < step < -0.005 for step in steps)
 
 
