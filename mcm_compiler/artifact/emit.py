@@ -89,7 +89,7 @@ def finish_folder(
         pipeline=pipeline,
         unfollowed_passes=unfollowed_passes(options.passes),
         dims=dict(sorted(options.dims.items())),
-        shapes={name: tuple(shape) for name, shape in sorted(options.shapes.items())},
+        shapes={name: tuple(shape) for name, shape in sorted(source.shapes.items())},
         states=_folder_states(chips, options),
     )
     write_manifest(manifest, folder)

@@ -128,7 +128,7 @@ class Manifest:
         pipeline: the passes that made the folder.
         unfollowed_passes: those of them whose changes no rule of the proof by structure covers.
         dims: sizes of symbolic dimensions that the user gave.
-        shapes: shapes of inputs that the user gave.
+        shapes: shapes of inputs that the user gave, as such or by arrays.
         states: what stays on the chips.
     """
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated
@@ -28,7 +29,7 @@ from mcm_compiler.checking.entry.files_check import check_files
 from mcm_compiler.checking.entry.gate import OpenedFolder
 from mcm_compiler.checking.entry.host_marks import check_host_marks
 from mcm_compiler.checking.entry.placement_marks import check_placement_marks
-from mcm_compiler.checking.entry.run_folder import input_faults
+from mcm_compiler.checking.entry.run_folder import runtime_inputs
 from mcm_compiler.checking.entry.structure_check import check_structure
 from mcm_compiler.checking.figures_check import check_figures
 from mcm_compiler.checking.groups_check import fusion_unknown
@@ -44,6 +45,7 @@ from mcm_compiler.checking.structure_step import (
 from mcm_compiler.checking.user_model import read_user_model
 from mcm_compiler.contracts.verification import StructureProof, Verification
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.execution.npz_inputs import GivenInputs
 from mcm_compiler.graph.map_types import load_model
 from mcm_compiler.processes.crash_journal import doing
 from mcm_compiler.results.strictness import reasons_of_verification, unproven
@@ -273,21 +275,28 @@ class _Run:
 
     def _source(self) -> str:
         folder, manifest = self.opened.path, self.opened.manifest
-        user_model = None if self.model is None else read_user_model(self.model, manifest)
+        user_model = None
+        if self.model is not None:
+            given = None
+            with suppress(CompileError):  # unfit data are a fault of the comparison
+                given = next((GivenInputs(d.name, d.inputs) for d in self._own_data()), None)
+            user_model = read_user_model(self.model, manifest, given)
         self.structure = prove_folder(folder, manifest, user_model)
         if faults := structure_faults(self.structure):
             raise CompileError(faults)
         check_shapes(self.opened.chips, manifest.run_wires, self.opened.source)
         return describe_structure(self.structure)
 
+    def _own_data(self) -> list[RunData]:
+        values = runtime_inputs(self.opened.manifest.inputs, [one.inputs for one in self.data])
+        return [replace(one, inputs=own) for one, own in zip(self.data, values, strict=True)]
+
     def _equality(self) -> str:
         folder, manifest = self.opened.path, self.opened.manifest
         chips = [chip.chip for chip in manifest.chips]
-        users = list(self.data)
+        users = self._own_data()
         if self.test_data is not None:
             users += read_data_sets(self.test_data, load_model(folder / layout.ANNOTATED))
-        if faults := [f for d in users for f in input_faults(manifest.inputs, d.inputs)]:
-            raise CompileError(faults)
         found = verify_folder(
             folder,
             chips,

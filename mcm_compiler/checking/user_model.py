@@ -12,9 +12,11 @@ from google.protobuf.message import DecodeError
 from mcm_compiler.artifact.manifest import Manifest
 from mcm_compiler.contracts import zoo
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.graph.map_types import model_in_folder
+from mcm_compiler.execution.npz_inputs import GivenInputs
+from mcm_compiler.graph.map_types import model_from_proto
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.ir.reading.declared_types import check_declared_types
+from mcm_compiler.ir.reading.external_data import check_tensors, name_real_files
 from mcm_compiler.ir.reading.importer import import_model, import_onnx, sort_nodes
 from mcm_compiler.ir.reading.opset_conversion import lower_opset
 from mcm_compiler.ir.reading.overruled_functions import drop_overruled_functions
@@ -39,17 +41,22 @@ class UserModel:
     imported: ir.Model
 
 
-def read_user_model(name: str, manifest: Manifest) -> UserModel:
+def read_user_model(name: str, manifest: Manifest, given: GivenInputs | None = None) -> UserModel:
     """Reads a file, or builds a model of the zoo, with the sizes that the manifest records.
+
+    Args:
+        name: path, or `zoo:NAME`.
+        manifest: of the folder.
+        given: the user's own inputs, for shapes that depend on values.
 
     Raises:
         CompileError: as a compile of the model.
     """
     if name.startswith(zoo.PREFIX):
         raw = zoo.build_zoo_model(name.removeprefix(zoo.PREFIX))
-        compiled, _ = import_model(raw, name, manifest.dims, manifest.shapes)
+        compiled, _ = import_model(raw, name, manifest.dims, manifest.shapes, given)
     else:
-        compiled, _ = import_onnx(Path(name), manifest.dims, manifest.shapes)
+        compiled, _ = import_onnx(Path(name), manifest.dims, manifest.shapes, given)
         raw = read_raw(Path(name))
     source = SOURCE.get(compiled)
     return UserModel(name, source.sha256, raw, source.original)
@@ -63,7 +70,7 @@ def read_raw(path: Path) -> ir.Model:
 
     Raises:
         CompileError: MCM-I003 for a file that is no model, MCM-I005 for an opset that cannot be
-            converted.
+            converted, MCM-I02# for faulty weights.
     """
     return raw_model(read_raw_proto(path), path)
 
@@ -82,6 +89,9 @@ def read_raw_proto(path: Path) -> onnx.ModelProto:
         check_declared_types(proto)
         drop_overruled_functions(proto)
         lower_opset(proto)
+        if faults := check_tensors(proto, path):
+            raise CompileError(faults)
+        name_real_files(proto, path)
         expand_sparse_weights(proto)
     except (OSError, DecodeError, ValueError, TypeError) as error:
         raise _unreadable(path, error) from error
@@ -95,7 +105,7 @@ def raw_model(proto: onnx.ModelProto, path: Path) -> ir.Model:
         CompileError: MCM-I003 if it is none.
     """
     try:
-        model = model_in_folder(proto, path.absolute().parent)
+        model = model_from_proto(proto)
         sort_nodes(model)
     except (ValueError, TypeError) as error:
         raise _unreadable(path, error) from error

@@ -11,13 +11,17 @@ import numpy as np
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution.npz_inputs import read_npz
+from mcm_compiler.execution.runtime_values import is_exotic
 from mcm_compiler.processes.whole_files import whole_file
 
 __all__ = ["read_npz", "write_npz"]
 
 
 def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
-    """Writes arrays by name. Strings are stored with a fixed length, as `numpy.load` can read.
+    """Writes arrays by name.
+
+    Strings are stored with a fixed length and types of `ml_dtypes` as raw bits, as `numpy.load` can
+    read.
 
     Raises:
         CompileError: MCM-A002 if the system refuses the write, MCM-U022 if a value is no array.
@@ -38,6 +42,8 @@ def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
     with whole_file(path) as partial, zipfile.ZipFile(partial, "w") as archive:
         for name, value in arrays.items():
             array = value.astype(str) if value.dtype == object else value
+            if is_exotic(array.dtype):  # NumPy writes some of them as types that it cannot read
+                array = np.ascontiguousarray(array).view(f"V{array.itemsize}").reshape(array.shape)
             # A ZipInfo of our own has a fixed date, where ZipFile.open would take today's.
             entry = zipfile.ZipInfo(f"{name}.npy")
             with archive.open(entry, "w", force_zip64=True) as file:

@@ -1,4 +1,4 @@
-"""Arrays in `.npz` files, read without trust, and held against the inputs of a model."""
+"""Arrays in `.npz` files, read without trust, and compared with the inputs of a model."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.execution.runtime_values import is_exotic
 from mcm_compiler.graph.dimensions import free_inputs
 from mcm_compiler.graph.limits import MAX_RUN_BYTES
 from mcm_compiler.text.units import bytes_text
@@ -34,6 +35,8 @@ class GivenInputs:
 def read_npz(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an `.npz` file by name. Nothing in it is executed (no pickle).
 
+    They are in C order and in this machine's byte order, and truth values are 0 or 1.
+
     Raises:
         CompileError: MCM-U020 if the file is missing, damaged, locked by a password, holds Python
             objects, something other than arrays, arrays that declare more than they hold, or more
@@ -44,7 +47,7 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
             _check_sizes(archive)
         loaded = np.load(path, allow_pickle=False)
         with loaded:
-            return {name: loaded[name] for name in loaded.files}
+            return {name: _plain(loaded[name]) for name in loaded.files}
     except Exception as error:  # damaged archives and headers raise many types
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         if isinstance(error, zipfile.BadZipFile):
@@ -54,7 +57,8 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
                 "MCM-U020",
                 f"the input arrays cannot be read: {reason}",
                 at=str(path),
-                hint="write them with numpy.savez(path, name=array), without object arrays",
+                hint="write them with numpy.savez(path, name=array), without object arrays; types "
+                "that NumPy lacks as raw bits, such as uint16 for bfloat16",
             )
         ) from error
 
@@ -79,14 +83,74 @@ def _check_sizes(archive: zipfile.ZipFile) -> None:
                 shape, _, dtype = np.lib.format.read_array_header_1_0(file)
             else:
                 shape, _, dtype = np.lib.format.read_array_header_2_0(file)
-        if math.prod(shape) * dtype.itemsize > entry.file_size:
+        if math.prod(shape) * max(dtype.itemsize, 1) > entry.file_size:
             raise ValueError(f"{quote(entry.filename)} declares more than it holds")
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    """Equal values as onnxruntime reads memory: it looks at neither byte order nor padding."""
+    array = np.asarray(array, array.dtype.newbyteorder("="), order="C")
+    return array.view(np.uint8) != 0 if array.dtype.kind == "b" else array
+
+
+def array_of_type(array: np.ndarray, dtype: ir.DataType) -> np.ndarray:
+    """An array as a value of an element type, without a change of any number.
+
+    A type that NumPy lacks (bfloat16, float8, int4 and the like) is read from raw bits: unsigned
+    integers or void of its width, as `ml_dtypes` stores them. One of less than a byte takes a byte
+    for each element, and signed ones may be sign-extended. Where the file states a type, as onnx
+    did in the name of a field, it has to be this one. Strings become Python's.
+
+    Raises:
+        ValueError: with the reason if it is of another type.
+    """
+    if dtype is ir.DataType.STRING:
+        return _strings(array)
+    wanted, given = dtype.numpy(), array.dtype.name
+    refusal = ValueError(f"is {given}, the input {wanted.name}")
+    if array.dtype.names is not None:
+        (stated, *more) = array.dtype.names
+        named = dtype.name.lower()
+        if more or stated not in (named, named.removeprefix("float8")):
+            raise ValueError(f"is {', '.join(array.dtype.names)}, the input {wanted.name}")
+        array = array[stated]
+    if array.dtype == wanted:
+        return array
+    same_width = array.dtype.itemsize == wanted.itemsize
+    numbers = array.dtype.kind == "i"  # in which a float's bits hardly come
+    allowed = "uiV" if dtype.is_integer() else "uV"
+    if not is_exotic(wanted) or not same_width or array.dtype.kind not in allowed:
+        raise refusal
+    bits = array.view(f"u{wanted.itemsize}")
+    if (unused := 8 * wanted.itemsize - dtype.bitwidth) == 0:
+        return bits.view(wanted)
+    low = bits << unused >> unused
+    if not dtype.is_integer() or not dtype.is_signed():
+        value, allowed_bits = low.view(wanted), bits == low
+    else:
+        extended = (bits << unused).view(np.int8) >> unused
+        value, allowed_bits = extended.astype(wanted), bits == extended.view(np.uint8)
+        allowed_bits |= (bits == low) & (not numbers)
+    if not allowed_bits.all():
+        raise ValueError(f"has entries of more than {dtype.bitwidth} bits, the input {wanted.name}")
+    return value
+
+
+def _strings(array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind not in "OUS":
+        raise ValueError(f"is {array.dtype.name}, the input string")
+    if array.dtype.kind == "S":
+        try:
+            array = np.char.decode(array, "utf-8")
+        except UnicodeDecodeError:
+            raise ValueError("holds bytes that are not UTF-8") from None
+    return array.astype(object)
 
 
 def check_inputs(
     model: ir.Model, given: Mapping[str, Any], origin: str, shapes: Mapping[str, tuple[int, ...]]
-) -> None:
-    """Holds a user's arrays against the inputs of a model.
+) -> dict[str, Any]:
+    """A user's arrays as values of a model's inputs (`array_of_type`).
 
     Args:
         model: as read, before dimensions are bound.
@@ -100,6 +164,7 @@ def check_inputs(
     """
     inputs = {value.name or "": value for value in free_inputs(model)}
     faults: list[Diagnostic] = []
+    taken: dict[str, Any] = {}
     for name, array in given.items():
         value = inputs.get(name)
         if value is None:
@@ -111,30 +176,29 @@ def check_inputs(
                     hint=f"its inputs: {', '.join(map(quote, inputs)) or 'none'}",
                 )
             )
-        elif (reason := _misfit(value, array, shapes.get(name))) is not None:
+            continue
+        try:
+            taken[name] = _fitting(value, array, shapes.get(name))
+        except ValueError as error:
             faults.append(
                 Diagnostic(
                     "MCM-I052",
-                    f"the array {reason}",
+                    f"the array {error}",
                     at=f"input {quote(name)}, {quote(origin)}",
                     hint="give one array of the input's type and shape",
                 )
             )
     if faults:
         raise CompileError(faults)
+    return taken
 
 
-def _misfit(value: ir.Value, array: np.ndarray, shape: tuple[int, ...] | None) -> str | None:
+def _fitting(value: ir.Value, array: np.ndarray, shape: tuple[int, ...] | None) -> np.ndarray:
     if not isinstance(value.type, ir.TensorType):
-        return f"is for a {value.type}, which no .npz file holds"
-    dtype = value.type.dtype
-    same = (
-        array.dtype.kind in "OUS" if dtype is ir.DataType.STRING else array.dtype == dtype.numpy()
-    )
-    if not same:
-        return f"is {array.dtype.name}, the input {dtype.numpy().name}"
+        raise ValueError(f"is for a {value.type}, which no .npz file holds")
+    array = array_of_type(array, value.type.dtype)
     if shape is not None and tuple(shape) != array.shape:
-        return f"has the shape {list(array.shape)}, and {list(shape)} is asked for"
+        raise ValueError(f"has the shape {list(array.shape)}, and {list(shape)} is asked for")
     declared = value.shape
     fits = declared is None or (
         len(declared) == array.ndim
@@ -143,4 +207,6 @@ def _misfit(value: ir.Value, array: np.ndarray, shape: tuple[int, ...] | None) -
             for dim, size in zip(declared, array.shape, strict=True)
         )
     )
-    return None if fits else f"has the shape {list(array.shape)}, the input {declared}"
+    if not fits:
+        raise ValueError(f"has the shape {list(array.shape)}, the input {declared}")
+    return array

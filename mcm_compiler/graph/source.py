@@ -25,6 +25,7 @@ class SourceModel:
         dims: bindings of symbolic dimensions that were applied.
         shape_only: weights are placeholders, so that outputs mean nothing.
         given: the user's own arrays by graph input, for runs of the model.
+        shapes: of inputs, as the user gave them, those of `given` included.
     """
 
     name: str
@@ -34,6 +35,7 @@ class SourceModel:
     dims: dict[str, int]
     shape_only: bool = False
     given: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
 
 
 SOURCE: AnnotationKey[SourceModel] = AnnotationKey("source", derived_from=())

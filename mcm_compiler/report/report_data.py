@@ -92,7 +92,7 @@ def build_report(result: CompileResult) -> Report:
         "routing": result.options.routing,
         "seed": result.options.seed,
         "pipeline": result.pipeline,
-        "options": _options(result.options),
+        "options": _options(result.options, result.source),
         "throughput_per_s": figures.throughput_per_s,
         "period_s": finite(period_s),
         "latency_s": figures.latency_s,
@@ -236,8 +236,8 @@ def structure_data(proof: StructureProof) -> StructureFacts:
     }  # fmt: skip
 
 
-def _options(options: CompileOptions) -> OptionsFacts:
-    """The options as given; the normal forms of passes and cost model stand elsewhere."""
+def _options(options: CompileOptions, source: SourceModel) -> OptionsFacts:
+    """The options as given; the normal forms of passes and cost model are elsewhere."""
     told = ("passes", "cost_model")
     data = {f.name: getattr(options, f.name) for f in fields(options) if f.name not in told}
     for name in ("fallback", "mapper", "mapping_model", "max_latency_s", "throughput"):
@@ -249,7 +249,7 @@ def _options(options: CompileOptions) -> OptionsFacts:
     data["pins"] = [list(pin) for pin in options.pins]
     data["state"] = None if options.state is None else [list(pair) for pair in options.state]
     data["dims"] = dict(sorted(options.dims.items()))
-    data["shapes"] = {name: list(shape) for name, shape in sorted(options.shapes.items())}
+    data["shapes"] = {name: list(shape) for name, shape in sorted(source.shapes.items())}
     return cast("OptionsFacts", data)
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import onnx_ir as ir
 
 from mcm_compiler.artifact.manifest import TensorEntry
 from mcm_compiler.checking.comparison.user_data import RunData, data_set_folders, read_data_set
-from mcm_compiler.checking.entry.run_folder import input_faults
-from mcm_compiler.diagnostics import Diagnostic, Severity, quote
+from mcm_compiler.checking.entry.run_folder import runtime_inputs
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.text.units import bytes_text, count_text
 
 MAX_SETS = 16
@@ -65,12 +65,14 @@ def sibling_data(path: Path, model: ir.Model, inputs: Sequence[TensorEntry]) -> 
     sets: list[RunData] = []
     for folder in kept:
         data = read_data_set(folder, model)
-        faults = input_faults(inputs, data.inputs)
-        if faults:
-            place = f"{faults[0].at}: " if faults[0].at is not None else ""
-            notes.append(_left_out([folder], f"{place}{faults[0].message}"))
+        try:
+            (values,) = runtime_inputs(inputs, [data.inputs])
+        except CompileError as error:
+            fault = error.diagnostics[0]
+            place = f"{fault.at}: " if fault.at is not None else ""
+            notes.append(_left_out([folder], f"{place}{fault.message}"))
         else:
-            sets.append(data)
+            sets.append(replace(data, inputs=values))
     return SiblingData(tuple(sets), tuple(notes))
 
 

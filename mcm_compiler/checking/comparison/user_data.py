@@ -111,6 +111,8 @@ def runtime_value(message: Any) -> Any:
         values = runtime_value(message.values)
         keys: list[Any] = [key.decode() for key in message.string_keys] or list(message.keys)
         return dict(zip(keys, values, strict=True))
+    if message.data_location == onnx.TensorProto.EXTERNAL:
+        raise ValueError("its data are in another file")
     array = onnx.numpy_helper.to_array(message)
     return array.astype(object) if array.dtype.kind in "SU" else array
 

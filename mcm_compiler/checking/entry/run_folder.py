@@ -13,6 +13,7 @@ from mcm_compiler.artifact.chain import run_chain
 from mcm_compiler.artifact.manifest import TensorEntry
 from mcm_compiler.checking.entry.gate import open_folder
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.execution.npz_inputs import array_of_type
 from mcm_compiler.processes.crash_journal import doing
 
 
@@ -37,10 +38,8 @@ def run_folder(folder: Path, inputs: Mapping[str, Any], steps: int = 1) -> dict[
     held = manifest.states.held
     if steps > 1 and not held:
         raise CompileError(_stateless(steps))
-    batches = _steps(inputs, manifest.inputs, steps) if steps > 1 else [inputs]
-    faults = [fault for batch in batches for fault in input_faults(manifest.inputs, batch)]
-    if faults:
-        raise CompileError(list(dict.fromkeys(faults)))
+    parts = _steps(inputs, manifest.inputs, steps) if steps > 1 else [inputs]
+    batches = runtime_inputs(manifest.inputs, parts)
     outputs = [entry.name for entry in manifest.outputs]
     chips = [chip.chip for chip in manifest.chips]
     with doing(f"folder {quote(str(folder))}"):
@@ -81,47 +80,53 @@ def _stateless(steps: int) -> Diagnostic:
     )
 
 
-def input_faults(entries: Sequence[TensorEntry], inputs: Mapping[str, Any]) -> list[Diagnostic]:
-    """MCM-V010 for each input that is missing, unknown, or of another type or shape."""
+def runtime_inputs(
+    entries: Sequence[TensorEntry], batches: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """A user's arrays as values of the recorded inputs (`array_of_type`).
+
+    Raises:
+        CompileError: MCM-V010 for each input that is missing, unknown, or of another type or shape.
+    """
     known = {entry.name for entry in entries}
-    faults = [fault for entry in entries for fault in _faults(entry, inputs)]
-    return faults + [
-        Diagnostic(
-            "MCM-V010",
-            f"the model has no input {quote(name)}; it has: "
-            f"{', '.join(map(quote, sorted(known))) or 'none'}",
-            at=f"input {quote(name)}",
-            hint="name the arrays as the inputs of the model are named",
-        )
-        for name in inputs
-        if name not in known
-    ]
+    faults: dict[Diagnostic, None] = {}
+    taken: list[dict[str, Any]] = []
+    for batch in batches:
+        values = dict(batch)
+        for entry in entries:
+            try:
+                if entry.name in batch:
+                    values[entry.name] = _value(entry, batch[entry.name])
+                elif not entry.dtype.startswith("Optional("):
+                    shape = list(entry.shape) if entry.shape is not None else "any shape"
+                    raise ValueError(f"the input is missing: {entry.dtype} {shape}")
+            except ValueError as error:
+                place = f"input {quote(entry.name)}"
+                hint = "give for each input one array of its type and shape; mcmc compile --shape "
+                faults[Diagnostic("MCM-V010", str(error), place, f"{hint}takes others")] = None
+        for name in (one for one in batch if one not in known):
+            listed = ", ".join(map(quote, sorted(known))) or "none"
+            message = f"the model has no input {quote(name)}; it has: {listed}"
+            hint = "name the arrays as the inputs of the model are named"
+            faults[Diagnostic("MCM-V010", message, f"input {quote(name)}", hint)] = None
+        taken.append(values)
+    if faults:
+        raise CompileError(list(faults))
+    return taken
 
 
-def _faults(entry: TensorEntry, inputs: Mapping[str, Any]) -> list[Diagnostic]:
-    place = f"input {quote(entry.name)}"
-    if entry.name not in inputs:
+def _value(entry: TensorEntry, value: Any) -> Any:
+    if not isinstance(value, np.ndarray):
+        return value
+    dtype = ir.DataType.__members__.get(entry.dtype.upper())
+    if dtype is None:
         if entry.dtype.startswith("Optional("):
-            return []
-        shape = list(entry.shape) if entry.shape is not None else "any shape"
-        message = f"the input is missing: {entry.dtype} {shape}"
-        return [Diagnostic("MCM-V010", message, at=place, hint="give an array for each input")]
-    array = inputs[entry.name]
-    if not isinstance(array, np.ndarray) or entry.shape is None:
-        return []
-    if array.shape != entry.shape:
-        message = f"its shape is {list(array.shape)}, the model was compiled for"
-        hint = "compile for this shape with --shape, or give data of the compiled one"
-        message = f"{message} {list(entry.shape)}"
-        return [Diagnostic("MCM-V010", message, at=place, hint=hint)]
-    expected = _numpy_name(entry.dtype)
-    if array.dtype.name != expected and entry.dtype != "string":
-        message = f"its type is {array.dtype.name}, the model takes {expected}"
-        return [Diagnostic("MCM-V010", message, at=place, hint="convert it with astype")]
-    return []
-
-
-def _numpy_name(dtype: str) -> str:
-    """The name that NumPy (or `ml_dtypes`) has for an element type of ONNX."""
-    known = ir.DataType.__members__.get(dtype.upper())
-    return known.numpy().name if known is not None else dtype
+            return value
+        raise ValueError(f"the array is for a {entry.dtype}, which no .npz file holds")
+    if entry.shape is not None and value.shape != entry.shape:
+        message = f"its shape is {list(value.shape)}, the model was compiled for"
+        raise ValueError(f"{message} {list(entry.shape)}")
+    try:
+        return array_of_type(value, dtype)
+    except ValueError as error:
+        raise ValueError(f"the array {error}") from None

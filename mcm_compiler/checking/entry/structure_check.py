@@ -135,7 +135,7 @@ def load_part(folder: Path, name: str) -> ir.Model:
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(path.read_bytes())
-        faults = check_graph(proto.graph) + check_tensors(proto, folder)
+        faults = check_graph(proto.graph) + check_tensors(proto, path)
         model = model_from_proto(proto)
     except (OSError, DecodeError) as error:
         raise damaged(path, "it is not an ONNX model") from error

@@ -168,10 +168,12 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "MCM-I021",
         "external data outside the model's folder",
         "Models are untrusted: a location may not leave the folder of the model, neither\n"
-        "by '..' or an absolute path nor through a symbolic or hard link.",
+        "by '..' or an absolute path nor through a symbolic link. Where the model's file is\n"
+        "a link itself, as in caches of model hubs, data may be in the folder of the file\n"
+        "that it leads to. That is the rule of onnxruntime, too.",
         example="a tensor with the location ../../etc/passwd",
-        remedy="Keep external data beside the model, and name it by a relative path; replace\n"
-        "links by copies.",
+        remedy="Keep external data in the model's folder, and name it by a relative path;\n"
+        "replace links by copies.",
     ),
     CatalogEntry(
         "MCM-I022",

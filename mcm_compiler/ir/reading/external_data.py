@@ -1,4 +1,4 @@
-"""External data of ONNX files: confined to the model's folder, sizes checked before use.
+"""External data of ONNX files: where onnxruntime reads it, sizes checked before use.
 
 Model files are untrusted. A location may try to leave the folder (`..`, an absolute path, a
 symbolic link), an offset or length may pass the end of the file, a tensor may declare more
@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Sized
+from collections.abc import Iterable, Iterator, Sequence, Sized
 from pathlib import Path
 
 import onnx
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import Diagnostic, quote
+from mcm_compiler.graph.constants import graphs_of
 
 _ELEMENT_TYPES = frozenset(int(entry) for entry in ir.DataType) - {int(ir.DataType.UNDEFINED)}
 
@@ -51,12 +52,16 @@ def _all_tensors(proto: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
         yield from _attribute_tensors(function.node)
 
 
-def check_tensors(proto: onnx.ModelProto, folder: Path) -> list[Diagnostic]:
-    """Checks where each tensor's data lies and that it is as long as the tensor says.
+def check_tensors(proto: onnx.ModelProto, path: Path) -> list[Diagnostic]:
+    """Checks where each tensor's data is and that it is as long as the tensor says.
+
+    External data is found from the folder of `path` and has to be in it once all links are
+    followed, or in the folder of the file that `path` is a link to: the rule of onnxruntime 1.31,
+    and the layout in which caches of model hubs store models.
 
     Args:
         proto: the model, external data not loaded.
-        folder: the folder that external data must stay in.
+        path: the model's file.
 
     Returns:
         MCM-I020 (missing file), MCM-I021 (outside the folder), MCM-I022 (past the end of the
@@ -65,11 +70,13 @@ def check_tensors(proto: onnx.ModelProto, folder: Path) -> list[Diagnostic]:
     """
     faults: list[Diagnostic] = []
     sizes: dict[str, int | Diagnostic] = {}
+    folder = path.absolute().parent
+    roots = [os.path.realpath(folder), os.path.dirname(os.path.realpath(path))]
     for tensor in _all_tensors(proto):
         if (fault := _check_kind(tensor)) is not None:
             pass
         elif tensor.data_location == onnx.TensorProto.EXTERNAL:
-            fault = _check_external(tensor, folder, sizes)
+            fault = _check_external(tensor, folder, roots, sizes)
         else:
             fault = _check_inline(tensor)
         if fault is not None:
@@ -90,6 +97,61 @@ def external_files(proto: onnx.ModelProto) -> list[str]:
     )
 
 
+def name_real_files(proto: onnx.ModelProto, path: Path) -> None:
+    """Puts the real path of its file in place of each location, which `check_tensors` found right.
+
+    `onnx_ir` follows no link that leaves the folder of a model.
+    """
+    folder = path.absolute().parent
+    for tensor in _all_tensors(proto):
+        if tensor.data_location == onnx.TensorProto.EXTERNAL:
+            for entry in tensor.external_data:
+                if entry.key == "location":
+                    entry.value = os.path.realpath(os.path.join(folder, entry.value))
+
+
+def settle_external_attributes(model: ir.Model) -> None:
+    """Takes tensors that attributes keep in external data to where a writer finds them, in place.
+
+    A `Constant` of a graph becomes an initializer, which stays memory-mapped. All others, small
+    in practice, are loaded.
+    """
+    for graph in graphs_of(model):
+        for node in list(graph):
+            value = node.attributes.get("value") if node.op_type == "Constant" else None
+            if value is not None and isinstance(value.value, ir.ExternalTensor):
+                _lift(graph, node, value.value)
+    for body in (model.graph, *model.functions.values()):
+        for node in body.all_nodes():
+            for attribute in list(node.attributes.values()):
+                if isinstance(attribute.value, ir.ExternalTensor):
+                    loaded = ir.AttrTensor(attribute.name, _loaded(attribute.value))
+                    node.attributes[attribute.name] = loaded
+                elif attribute.type is ir.AttributeType.TENSORS and not attribute.is_ref():
+                    several = [_loaded(tensor) for tensor in attribute.as_tensors()]
+                    node.attributes[attribute.name] = ir.AttrTensors(attribute.name, several)
+
+
+def _loaded(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
+    if not isinstance(tensor, ir.ExternalTensor):
+        return tensor
+    return ir.Tensor(tensor.numpy().copy(), dtype=tensor.dtype, name=tensor.name)
+
+
+def _lift(graph: ir.Graph, node: ir.Node, tensor: ir.ExternalTensor) -> None:
+    old = node.outputs[0]
+    tensor.name = old.name or ""
+    weight = ir.Value(
+        name=old.name,
+        type=ir.TensorType(tensor.dtype),
+        shape=ir.Shape(tensor.shape.numpy()),
+        const_value=tensor,
+    )
+    old.replace_all_uses_with(weight, replace_graph_outputs=True)
+    graph.remove(node, safe=True)
+    graph.register_initializer(weight)
+
+
 def _declared_bytes(tensor: onnx.TensorProto) -> int | None:
     """Bytes that the tensor's shape and type call for; None where that is not fixed (strings)."""
     try:
@@ -101,13 +163,16 @@ def _declared_bytes(tensor: onnx.TensorProto) -> int | None:
 
 
 def _check_external(
-    tensor: onnx.TensorProto, folder: Path, sizes: dict[str, int | Diagnostic]
+    tensor: onnx.TensorProto,
+    folder: Path,
+    roots: Sequence[str],
+    sizes: dict[str, int | Diagnostic],
 ) -> Diagnostic | None:
     place = f"tensor {quote(tensor.name)}"
     entries = {entry.key: entry.value for entry in tensor.external_data}
     location = entries.get("location", "")
     if location not in sizes:
-        sizes[location] = _file_size(location, folder)
+        sizes[location] = _file_size(location, folder, roots)
     size = sizes[location]
     if isinstance(size, Diagnostic):
         return Diagnostic(size.code, size.message, place, size.hint)
@@ -142,30 +207,23 @@ def _check_external(
     return None
 
 
-def _file_size(location: str, folder: Path) -> int | Diagnostic:
+def _file_size(location: str, folder: Path, roots: Sequence[str]) -> int | Diagnostic:
     escape = Diagnostic(
         "MCM-I021",
         f"external data at {quote(location)} is outside the model's folder",
-        hint="keep external data beside the model, and name it by a relative path",
+        hint="keep external data in the model's folder, and name it by a relative path",
     )
     if not location or "\0" in location or os.path.isabs(location):
         return escape
-    root = os.path.realpath(folder)
-    real = os.path.realpath(os.path.join(root, location))
-    if os.path.commonpath([root, real]) != root:
+    real = os.path.realpath(os.path.join(folder, location))
+    if not any(os.path.commonpath([root, real]) == root for root in roots):
         return escape
     if not os.path.isfile(real):
+        what = "is not a file" if os.path.lexists(real) else "does not exist"
         return Diagnostic(
             "MCM-I020",
-            f"the external data file {quote(location)} does not exist",
-            hint="copy it beside the model",
-        )
-    if os.stat(real).st_nlink > 1:
-        return Diagnostic(
-            "MCM-I021",
-            f"the external data file {quote(location)} has several hard links, so that it may be a "
-            "file from outside the model's folder",
-            hint="replace the link by a copy",
+            f"the external data file {quote(location)} {what}",
+            hint="copy it into the model's folder",
         )
     return os.path.getsize(real)
 

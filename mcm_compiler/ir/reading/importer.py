@@ -20,12 +20,17 @@ from mcm_compiler.graph.constants import graphs_of, subgraphs
 from mcm_compiler.graph.dimensions import bind_dimensions
 from mcm_compiler.graph.invariants import unwritable_texts
 from mcm_compiler.graph.limits import check_value_sizes
-from mcm_compiler.graph.map_types import model_in_folder
+from mcm_compiler.graph.map_types import model_from_proto
 from mcm_compiler.graph.source import SOURCE, SourceModel
 from mcm_compiler.graph.structure import all_nodes, check_structure
 from mcm_compiler.ir.reading.copying import copied
 from mcm_compiler.ir.reading.declared_types import check_declared_types
-from mcm_compiler.ir.reading.external_data import check_tensors, external_files
+from mcm_compiler.ir.reading.external_data import (
+    check_tensors,
+    external_files,
+    name_real_files,
+    settle_external_attributes,
+)
 from mcm_compiler.ir.reading.function_calls import check_functions
 from mcm_compiler.ir.reading.op_schemas import check_ops
 from mcm_compiler.ir.reading.opset_conversion import lower_opset
@@ -75,8 +80,9 @@ def import_onnx(
         CompileError: with all faults of the first stage that found any (MCM-I###).
     """
     proto = parse_file(path)
+    data_files = external_files(proto)
     model, notes = _model_of(proto, path)
-    digest = _hash_files(path, external_files(proto))
+    digest = _hash_files(path, data_files)
     del proto
     model, more = _prepare(
         model, str(path), path, digest, dims=dims or {}, shapes=shapes or {}, given=given
@@ -102,12 +108,13 @@ def read_open_model(path: Path) -> ir.Model:
 
 
 def _model_of(proto: onnx.ModelProto, path: Path) -> tuple[ir.Model, list[Diagnostic]]:
-    """The checked model of a file, and notes; sparse weights of `proto` are expanded in place."""
+    """The checked model of a file, and notes; `proto` is changed in place."""
     notes = _check_proto(proto)
-    _raise_errors(check_tensors(proto, path.absolute().parent))
+    _raise_errors(check_tensors(proto, path))
+    name_real_files(proto, path)
     _raise_errors(expand_sparse_weights(proto))
     try:
-        model = model_in_folder(proto, path.absolute().parent)
+        model = model_from_proto(proto)
     except Exception as error:  # deserialisation raises many types on malformed fields
         raise CompileError(
             Diagnostic(
@@ -134,6 +141,7 @@ def import_model(
         CompileError: as `import_onnx`.
     """
     model = copied(model)
+    settle_external_attributes(model)
     name_outputs(model)
     # The hash takes weights one by one; in the proto all of them would be in memory at once.
     proto = _proto_of(model)
@@ -255,8 +263,7 @@ def _prepare(
     notes: list[Diagnostic] = []
     arrays: Mapping[str, Any] = {}
     if given is not None:
-        arrays = given.arrays
-        check_inputs(model, arrays, given.origin, shapes)
+        arrays = check_inputs(model, given.arrays, given.origin, shapes)
         shapes = {name: array.shape for name, array in arrays.items()} | dict(shapes)
     bound = bind_dimensions(model, dims, shapes)
     _check_weights(model)
@@ -271,6 +278,7 @@ def _prepare(
         )
     name_outputs(model)
     inline_functions(model)
+    settle_external_attributes(model)
     name_nodes(model)
     notes += separate_running_statistics(model)
     _raise_errors(check_value_sizes(model))
@@ -287,7 +295,7 @@ def _prepare(
             )
         )
     shape_only = model.metadata_props.get(WEIGHTS_KEY) == SHAPE_ONLY
-    SOURCE.set(model, SourceModel(name, path, sha256, original, bound, shape_only, arrays))
+    SOURCE.set(model, SourceModel(name, path, sha256, original, bound, shape_only, arrays, shapes))
     return model, notes
 
 

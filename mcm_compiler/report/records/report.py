@@ -129,7 +129,7 @@ Attributes:
     repair_assignment: whether the nearest valid assignment was to be taken.
     seed: seed of everything random.
     dims: sizes of symbolic dimensions, as given.
-    shapes: shapes of inputs, as given.
+    shapes: shapes of inputs, as given; those of `input` included.
     samples: most partitions that the strategy may evaluate; null for what the level allows.
     budget_s: wall-time limit of the strategy in seconds, or null.
     inferences: inferences that were asked to be simulated.
