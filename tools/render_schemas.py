@@ -34,6 +34,7 @@ from mcm_compiler.report.records import (
     objective,
     report,
     states,
+    verdict,
     verification,
 )
 from mcm_compiler.results import points
@@ -64,6 +65,7 @@ TABLES = {
         points,
         report,
         states,
+        verdict,
         verification,
     )
     for name, value in vars(module).items()

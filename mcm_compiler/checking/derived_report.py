@@ -37,6 +37,7 @@ from mcm_compiler.report.report_data import (
     target_facts,
 )
 from mcm_compiler.report.state_section import STATE_SECTION, state_facts
+from mcm_compiler.report.storage_section import STORAGE_SECTION, stored_widths
 
 NOT_DERIVED: Mapping[str, str] = {
     "strategy": "who searched leaves no trace in what was found",
@@ -125,6 +126,8 @@ def derive_report(sources: Sources) -> Derived:
         },
         "options": _options(sources),
     }
+    if sources.source is not None:
+        found[STORAGE_SECTION] = stored_widths(sources.source.graph, sources.target)
     chosen = cost_choice_facts(sources.target)
     if chosen is not None:
         found[COST_SECTION] = chosen

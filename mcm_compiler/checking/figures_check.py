@@ -21,6 +21,9 @@ from mcm_compiler.report.hardware.energy_section import ENERGY_SECTION
 from mcm_compiler.report.host_section import HOST_SECTION
 from mcm_compiler.report.markdown import render_markdown
 from mcm_compiler.report.report_data import structure_data
+from mcm_compiler.report.storage_section import STORAGE_SECTION
+from mcm_compiler.report.verdict.claims import verdict_of
+from mcm_compiler.report.verdict.words import VERDICT
 from mcm_compiler.report.versions import versions
 from mcm_compiler.text import json_text
 from mcm_compiler.text.units import count_text
@@ -34,7 +37,14 @@ MAX_INFERENCES = 1_000_000
 _PARTLY = {"model", "options", "replication", COST_SECTION}
 """Records of which some fields are derived and others are not."""
 
-_IN_MODELS = {"chips", "bottleneck", "sharded_operators", HOST_SECTION, ENERGY_SECTION}
+_IN_MODELS = {
+    "chips",
+    "bottleneck",
+    "sharded_operators",
+    HOST_SECTION,
+    ENERGY_SECTION,
+    STORAGE_SECTION,
+}
 """Fields that need the chips' models."""
 
 _MALFORMED = (
@@ -88,7 +98,7 @@ def check_figures(
         )
         faults = [
             *_differences(report, derived),
-            *_unknown(report, {*derived, "sharded_operators"}),
+            *_unknown(report, {*derived, "sharded_operators", VERDICT}),
             *_of_claims(opened, report),
             *sharded_faults(
                 report["sharded_operators"], opened.source, opened.chips, opened.target
@@ -96,6 +106,7 @@ def check_figures(
             *_of_sizes(report, opened.manifest),
             *_of_proof(report, structure),
             *_of_verification(report, verification, tried),
+            *_compare(VERDICT, report[VERDICT], verdict_of(report)),
         ]
     except _MALFORMED as error:
         raise _wrong([f"a field is missing or malformed: {type(error).__name__} {error}"]) from None
@@ -137,7 +148,11 @@ def check_stored_figures(opened: OpenedFolder) -> Diagnostic | None:
                 mapped=opened.mapped,
             )
         )
-        faults = [*_differences(report, derived), *_unknown(report, {*derived, *_IN_MODELS})]
+        faults = [
+            *_differences(report, derived),
+            *_compare(VERDICT, report[VERDICT], verdict_of(report)),
+            *_unknown(report, {*derived, *_IN_MODELS, VERDICT}),
+        ]
     except _MALFORMED as error:
         raise _wrong([f"a field is missing or malformed: {type(error).__name__} {error}"]) from None
     if faults:

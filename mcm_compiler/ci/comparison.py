@@ -254,7 +254,8 @@ def _bound_reasons(old: Figures, new: Figures) -> list[str]:
         reasons.append(f"the lower bound on the period is {now}, {before} before")
     if old.gap is not None and new.gap is not None and abs(new.gap - old.gap) >= 0.001:
         reasons.append(
-            f"the gap to the lower bound is {percent_text(new.gap)}, {percent_text(old.gap)} before"
+            f"the simulated period is {percent_text(new.gap)} above the lower bound, "
+            f"{percent_text(old.gap)} before"
         )
     return reasons
 

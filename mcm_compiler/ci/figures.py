@@ -210,7 +210,7 @@ def _by_name(times: tuple[OpTime, ...]) -> dict[str, OpTime]:
 
 
 def _resource(worst: Mapping[str, Any]) -> str:
-    from mcm_compiler.report.bottleneck import resource_name
+    from mcm_compiler.report.sentences import resource_name
 
     if worst["chip"] is not None:
         return f"chip {int(worst['chip'])}"

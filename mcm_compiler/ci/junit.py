@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from mcm_compiler.ci.batch import CompileOutcome
 from mcm_compiler.ci.comparison import change_text
 from mcm_compiler.diagnostics import Diagnostic, Severity
-from mcm_compiler.report.state_section import throughput_text
+from mcm_compiler.report.verdict.words import VERDICT, verdict_lines
 from mcm_compiler.text.printable import printable
-from mcm_compiler.text.units import count_text, percent_text, seconds_text
 
 SUITE = "mcmc compile"
 
@@ -24,7 +23,7 @@ class Case:
         name: of a model or a folder.
         seconds: that it took.
         diagnostics: all of them.
-        summary: its figures in a line, or None where there are none.
+        summary: its figures, or None where there are none.
         failed: whether it failed.
     """
 
@@ -117,20 +116,15 @@ def _add_case(suite: ET.Element, of: Case, suite_class: str) -> None:
             case, "failure", type=errors[0].code, message=printable(errors[0].message)
         )
         failure.text = "\n".join(text)
-    summary = [printable(of.summary)] if of.summary is not None else []
+    summary = [of.summary] if of.summary is not None else []
     lines = summary if errors else [*summary, *text]
     if lines:
         ET.SubElement(case, "system-out").text = "\n".join(lines)
 
 
 def _summary(outcome: CompileOutcome) -> str:
-    report = outcome.report or {}
-    parts = [
-        f"throughput {throughput_text(report)}",
-        f"period {seconds_text(report['period_s'])}",
-        f"gap {percent_text(report['gap'])}",
-        f"{count_text(report['chips_used'], 'chip')}",
-    ]
+    verdict = (outcome.report or {})[VERDICT]
+    lines = [verdict["basis"], *verdict_lines(verdict)]
     if outcome.comparison is not None:
-        parts.append(f"{change_text(outcome.comparison)} against the baseline")
-    return ", ".join(parts)
+        lines.append(f"{change_text(outcome.comparison)} against the baseline")
+    return "\n".join(map(printable, lines))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote as percent_encoded
 
 from mcm_compiler.diagnostics import Diagnostic, Severity
 from mcm_compiler.diagnostics.catalog import catalog
+from mcm_compiler.report.verdict.words import verdict_lines
 from mcm_compiler.text.printable import printable
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -39,12 +41,17 @@ class Finding:
     name: str
 
 
-def sarif_log(findings: Iterable[Finding], version: str) -> dict[str, Any]:
+def sarif_log(
+    findings: Iterable[Finding],
+    version: str,
+    verdicts: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+) -> dict[str, Any]:
     """A log with one run of the compiler.
 
     Args:
         findings: in the order of the report.
         version: of the compiler.
+        verdicts: of what was compiled, by name; they are properties of the run.
     """
     ranked = sorted(findings, key=lambda finding: _RANKS[finding.diagnostic.severity])
     shown = ranked[:MAX_RESULTS]
@@ -63,6 +70,13 @@ def sarif_log(findings: Iterable[Finding], version: str) -> dict[str, Any]:
                 },
                 "columnKind": "unicodeCodePoints",
                 "results": [_result(finding, codes) for finding in shown],
+                "properties": {
+                    "verdicts": {
+                        printable(name): [printable(verdict["basis"])]
+                        + [printable(line) for line in verdict_lines(verdict)]
+                        for name, verdict in verdicts.items()
+                    }
+                },
             }
         ],
     }

@@ -92,5 +92,7 @@ def report(outcomes: Sequence[CheckOutcome], junit: Path | None) -> None:
             for line in workflow_commands(outcome.folder, outcome.diagnostics, os.environ):
                 click.echo(line, err=True)
     if junit is not None:
-        cases = [Case(o.folder, o.seconds, o.diagnostics, o.line, o.failed) for o in outcomes]
+        cases = [
+            Case(o.folder, o.seconds, o.diagnostics, printable(o.line), o.failed) for o in outcomes
+        ]
         write_with_parents(junit, cases_xml(SUITE, "check", cases))

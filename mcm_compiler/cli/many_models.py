@@ -27,8 +27,9 @@ from mcm_compiler.cli.show import show_json, terminal_width
 from mcm_compiler.page.folder_page import page_path
 from mcm_compiler.processes.empty_folders import no_empty_folders
 from mcm_compiler.report.state_section import throughput_text
+from mcm_compiler.report.verdict.words import VERDICT, gap_text
 from mcm_compiler.text.printable import printable
-from mcm_compiler.text.units import count_text, percent_text, seconds_text
+from mcm_compiler.text.units import count_text, seconds_text
 from mcm_compiler.text.wrapping import wrapped
 
 NAME_WIDTH = 60
@@ -109,9 +110,9 @@ def prepare_process(plugins: tuple[Path, ...]) -> None:
 
 
 def outcome_line(outcome: CompileOutcome, width: int) -> str:
-    """`ok      a.onnx   4,797 inferences/s  period 208 us  gap 0.3 %  4 chips  -1.2 %`."""
+    """`ok      a.onnx   4,797 inferences/s  period 208 us  gap <= 0.3 %  4 chips  -1.2 %`."""
     verdict, name, cells = _cells(outcome)
-    widths = (0,) if outcome.report is None else (22, 14, 11, 8, 0)
+    widths = (0,) if outcome.report is None else (22, 14, 13, 8, 0)
     aligned = [f"{cell:>{columns}}" for cell, columns in zip(cells, widths, strict=False)]
     return "  ".join([verdict, f"{name:<{width}}", *aligned])
 
@@ -137,7 +138,7 @@ def _cells(outcome: CompileOutcome) -> tuple[str, str, list[str]]:
     cells = [
         throughput_text(report),
         f"period {seconds_text(report['period_s']):>7}",
-        f"gap {percent_text(report['gap']):>7}",
+        f"gap {gap_text(report[VERDICT]['optimality']):>9}",
         count_text(report["chips_used"], "chip"),
     ]
     if outcome.comparison is not None:

@@ -139,7 +139,9 @@ class BuildReports:
             version = versions()["mcm-compiler"] or ""
             found = [self._of_project(told) for told in of_project]
             found += [f for outcome in outcomes for f in self._findings(outcome)]
-            log = sarif_log(found, version)
+            compiled = [(o.cell.title, o.record.figures) for o in outcomes]
+            verdicts = {name: figures.verdict for name, figures in compiled if figures is not None}
+            log = sarif_log(found, version, verdicts)
             write_with_parents(self.sarif, json_text.encoded(log))
         step = os.environ.get(SUMMARY_VARIABLE)
         if self.summary is None and not step:

@@ -69,6 +69,7 @@ def _side(folder: str, opened: OpenedPlacement) -> Side:
         memory=tuple(Memory(d.device, None, d.peak_bytes, d.memory_bytes) for d in record.devices),
         ops=ops,
         note=None,
+        verdict={},
     )
 
 

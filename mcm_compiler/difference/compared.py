@@ -98,6 +98,7 @@ def _facts(side: Side) -> SideFacts:
         places_used=figures.chips_used,
         ops=figures.model.ops,
         weight_bytes=figures.model.weight_bytes,
+        verdict=side.verdict,
     )
 
 

@@ -46,7 +46,7 @@ def _answers(found: Difference) -> tuple[Answer, ...]:
     answers = [
         Answer(
             "Is it faster?",
-            text.verdict(found).removeprefix("B is ").removesuffix(" than A").removesuffix(" A"),
+            text.verdict(found).removeprefix("B is ").removesuffix(" than A"),
             (rates, *filter(None, (text.models_sentence(found),))),
             "good" if faster else "bad",
             "figures",
@@ -63,7 +63,7 @@ def _answers(found: Difference) -> tuple[Answer, ...]:
             seconds_text(b.lower_bound_s),
             (
                 f"the lower bound on the period, {seconds_text(a.lower_bound_s)} before",
-                f"{percent_text(b.gap)} above it, {percent_text(a.gap)} before",
+                f"simulated {percent_text(b.gap)} above it, {percent_text(a.gap)} before",
             ),
             "plain",
             "why",

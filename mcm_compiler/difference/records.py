@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -25,13 +26,14 @@ class SideFacts:
         lower_bound_s: proven bound on the period.
         bound_proof: kind of its argument.
         bound_argument: the argument in words.
-        gap: how far the period is above the bound, as a share of it.
+        gap: how far the simulated period is above the bound, as a share of it.
         bottleneck: what the report says of it.
         pipelines: side by side.
         places_each: chips or devices of each.
         places_used: chips or devices with ops, of all pipelines.
         ops: of the model.
         weight_bytes: of the model.
+        verdict: headlines of the report that are no figures of this comparison, by label.
     """
 
     folder: str
@@ -50,6 +52,7 @@ class SideFacts:
     places_used: int | None
     ops: int
     weight_bytes: int
+    verdict: Mapping[str, str]
 
 
 @dataclass(frozen=True)

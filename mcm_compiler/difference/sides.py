@@ -15,8 +15,9 @@ from mcm_compiler.ci.figures import Figures, figures_of, program_op_times
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.difference.placed_ops import PlacedOps, placed_ops
 from mcm_compiler.machines.machine import HOST_ROOT, OFF_PACKAGE_ROOT
-from mcm_compiler.report.bottleneck import channel_kind, resource_name
-from mcm_compiler.report.sentences import place_name
+from mcm_compiler.report.bottleneck import channel_kind
+from mcm_compiler.report.sentences import place_name, resource_name
+from mcm_compiler.report.verdict.claims import verdict_of
 
 MALFORMED = (AttributeError, IndexError, KeyError, OverflowError, TypeError, ValueError)
 """What reading raises where a stored report is not of the published schema."""
@@ -85,6 +86,7 @@ class Side:
         memory: of its chips or devices.
         ops: of the source model, with the places of the first pipeline.
         note: what was not checked, or None.
+        verdict: headlines of the report that are no figures, by label.
     """
 
     folder: str
@@ -100,6 +102,7 @@ class Side:
     memory: tuple[Memory, ...]
     ops: PlacedOps
     note: Diagnostic | None
+    verdict: Mapping[str, str]
 
 
 def read_package(path: Path) -> Side:
@@ -166,6 +169,11 @@ def _side(folder: str, opened: OpenedFolder, note: Diagnostic | None) -> Side:
         ),
         ops=placed_ops(opened.source.graph, lambda node: _chips(node, each)),
         note=note,
+        verdict={
+            line["label"]: line["headline"]
+            for line in verdict_of(report)["lines"]
+            if line["label"] != "throughput"
+        },
     )
 
 

@@ -59,7 +59,7 @@ def verdict(found: Difference) -> str:
     """Which is faster and by how much, in a sentence."""
     change = found.comparison.change
     if change == 0.0:
-        return "B is as fast as A"
+        return "No change"
     word = "faster" if change > 0 else "slower"
     return f"B is {percent_text(abs(change))} {word} than A"
 
@@ -160,7 +160,9 @@ def figure_rows(found: Difference) -> list[Cells]:
     ):
         row(label, seconds_text(there), seconds_text(here), change_text(there, here))
     row("  its proof", a.bound_proof or UNKNOWN, b.bound_proof or UNKNOWN)
-    row("gap to the bound", percent_text(a.gap), percent_text(b.gap))
+    row("simulated above bound", percent_text(a.gap), percent_text(b.gap))
+    for label in dict.fromkeys((*a.verdict, *b.verdict)):
+        row(label, a.verdict.get(label, UNKNOWN), b.verdict.get(label, UNKNOWN))
     row(f"{found.place}s in use", _used(found, a), _used(found, b))
     for load in found.loads:
         there = _load(load.a_where, load.a_busy_s, load.a_utilisation)

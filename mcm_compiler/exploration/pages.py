@@ -73,7 +73,7 @@ def _dot(x: float, point: Mapping[str, Any]) -> Dot:
     label = (
         f"{settings_text(point)}: {number_text(point['throughput_per_s'])} inferences/s, latency "
         f"{seconds_text(point['latency_s'])}, {point['chips']} chips, "
-        f"{bytes_text(point['sram_bytes'])} of SRAM, gap {percent_text(point['gap'])}"
+        f"{bytes_text(point['sram_bytes'])} of SRAM, {percent_text(point['gap'])} above the bound"
     )
     bound_s = point["lower_bound_s"]
     return Dot(

@@ -26,7 +26,7 @@ _FIGURES = (
     "latency_s",
     "lower_bound_s",
     "bound_proof",
-    "gap",
+    "above bound",
     "chips",
     "chips_used",
     "sram_bytes",
@@ -50,7 +50,14 @@ def front_rows(model: Mapping[str, Any], *, whole: bool = False) -> list[tuple[s
     area = any("package_mm2" in point for point in shown)
     energy = any("energy_j" in point for point in shown)
     keys = list(shown[0]["settings"]) if shown else []
-    heads = [*(["front"] if whole else []), *keys, "inferences/s", "bound", "gap", "latency"]
+    heads = [
+        *(["front"] if whole else []),
+        *keys,
+        "inferences/s",
+        "bound",
+        "above bound",
+        "latency",
+    ]
     heads += ["chips", "SRAM", *(["mm2"] if area else []), *(["energy"] if energy else [])]
     rows = [tuple(heads)]
     for point in shown:

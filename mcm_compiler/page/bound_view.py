@@ -9,12 +9,14 @@ from mcm_compiler.page.contents import Section, Table, View
 from mcm_compiler.page.sources import Compiled
 from mcm_compiler.report.advice.replica_limit import limit_sentence
 from mcm_compiler.report.objective_section import objective_rows
-from mcm_compiler.report.sentences import bound_sentence, gap_sentence
+from mcm_compiler.report.sentences import bound_sentence
+from mcm_compiler.report.verdict.optimality import optimality_of
+from mcm_compiler.report.verdict.words import line_text, optimality_line
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
 
 
 def bottleneck_section(compiled: Compiled) -> Section | None:
-    """What holds the package back, in words and as a table."""
+    """The bottleneck in words and as a table."""
     worst = compiled.report["bottleneck"]
     if worst is None:
         return None
@@ -39,7 +41,7 @@ def bottleneck_section(compiled: Compiled) -> Section | None:
     text = worst["text"]
     return Section(
         "bottleneck",
-        "What holds it back",
+        "Bottleneck",
         (text[:1].upper() + text[1:] + ".",),
         None,
         tuple(tables),
@@ -65,18 +67,17 @@ def _move_table(moves: list[Mapping[str, Any]]) -> Table:
 
 
 def bound_section(compiled: Compiled) -> Section | None:
-    """What nothing can beat, why, and how near the result comes."""
+    """Lower bound, proof and gap."""
     report = compiled.report
     if report["lower_bound_s"] is None:
         return None
     replication = report.get("replication")
     considered = replication["considered"] if replication else []
     lead = (
-        f"No partition beats {bound_sentence(report)}.",
-        f"This one is {gap_sentence(report)}. A bound is what nothing can beat, not what can be "
-        "reached.",
+        f"{line_text(optimality_line(optimality_of(report))).capitalize()}.",
+        f"Lower bound: {bound_sentence(report)}. The bound may not be attainable.",
         *(f"{label}: {text}." for label, text in objective_rows(report)),
-        *([f"Pipelines side by side: {limit}."] if (limit := limit_sentence(report)) else ()),
+        *([f"Replicas: {limit}."] if (limit := limit_sentence(report)) else ()),
     )
     bars: list[dict[str, Any]] = [
         {"name": "simulated period", "seconds": report["period_s"], "kind": "result"},

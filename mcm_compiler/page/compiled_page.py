@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from mcm_compiler.page.answers import answers_of
 from mcm_compiler.page.bound_view import bottleneck_section, bound_section
-from mcm_compiler.page.contents import NOT_MEASURED, Page, Section, linked
+from mcm_compiler.page.contents import Page, Section, linked
 from mcm_compiler.page.fabric_view import fabric_section
 from mcm_compiler.page.files_view import diagnostics_section, files_section
 from mcm_compiler.page.further_views import (
@@ -22,8 +22,8 @@ from mcm_compiler.page.memory_view import memory_section
 from mcm_compiler.page.package_view import package_section
 from mcm_compiler.page.sources import Compiled
 from mcm_compiler.page.timeline_view import timeline_section
-from mcm_compiler.report.sentences import routing_phrase, strategy_phrase
-from mcm_compiler.text.units import bytes_text, count_text
+from mcm_compiler.report.sentences import model_phrase, search_phrase
+from mcm_compiler.report.verdict.claims import verdict_of
 
 SECTIONS: tuple[Callable[[Compiled], Section | None], ...] = (
     bottleneck_section,
@@ -54,14 +54,8 @@ def compiled_page(compiled: Compiled) -> Page:
     """
     report = compiled.report
     model, target = report["model"], report["target"]
-    facts = (
-        count_text(model["ops"], "op"),
-        f"{bytes_text(model['weight_bytes'])} of weights"
-        + (" (placeholders)" if model["shape_only"] else ""),
-        f"strategy {strategy_phrase(report, '-')}",
-        routing_phrase(report),
-        f"seed {report['seed']}",
-    )
+    verdict = verdict_of(report)
+    facts = (verdict["basis"], model_phrase(report), search_phrase(report))
     found = (section(compiled) for section in SECTIONS)
     sections = tuple(section for section in found if section is not None)
     versions = ", ".join(f"{name} {version}" for name, version in report["versions"].items())
@@ -71,7 +65,7 @@ def compiled_page(compiled: Compiled) -> Page:
         linked(answers_of(compiled), sections),
         sections,
         (
-            NOT_MEASURED,
+            f"{verdict['basis'].capitalize()}.",
             f"Model SHA-256 {model['sha256']}, target SHA-256 {target['sha256']}.",
             f"Made with {versions}.",
         ),

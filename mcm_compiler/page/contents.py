@@ -13,7 +13,9 @@ from typing import Any, Literal
 Tone = Literal["good", "warn", "bad", "plain"]
 """How an answer is meant; the page tells it by a sign and a word beside the colour."""
 
-NOT_MEASURED = "All times are computed from the target's description; no chip has been measured."
+NOT_MEASURED = (
+    "Times are simulated from target descriptions and given kernel times; no hardware was measured."
+)
 """Said at the foot of pages with such times."""
 
 

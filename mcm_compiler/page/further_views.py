@@ -10,8 +10,9 @@ from mcm_compiler.page.sources import Compiled
 from mcm_compiler.report.cost_section import cost_model_phrase
 from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_SECTION, change_text
 from mcm_compiler.report.host_section import HOST_HEADS, host_sentences, host_table
-from mcm_compiler.report.sentences import verification_sentence
 from mcm_compiler.report.state_section import state_rows
+from mcm_compiler.report.storage_section import STORAGE_SECTION
+from mcm_compiler.report.verdict.verification_line import verification_sentence
 from mcm_compiler.text.units import bytes_text, count_text, number_text, percent_text, seconds_text
 
 LISTED = 200
@@ -19,7 +20,7 @@ LISTED = 200
 
 
 def sensitivity_section(compiled: Compiled) -> Section | None:
-    """What another chip would bring; None where nobody asked."""
+    """What if, with all else equal; None where nobody asked."""
     rows = compiled.report.get(SENSITIVITY_SECTION)
     if not rows:
         return None
@@ -43,7 +44,7 @@ def sensitivity_section(compiled: Compiled) -> Section | None:
         View("bars", {"bars": bars, "mark": 1.0}, "Throughput with each change") if bars else None
     )
     table = Table(heads, cells, frozenset(range(1, 7)))
-    return Section(SENSITIVITY_SECTION, "What another chip would bring", lead, view, (table,))
+    return Section(SENSITIVITY_SECTION, "What if, with all else equal", lead, view, (table,))
 
 
 def _sensitivity(row: Mapping[str, Any]) -> tuple[str, ...]:
@@ -135,10 +136,11 @@ def verification_section(compiled: Compiled) -> Section | None:
         )
         for o in verification["outputs"]
     ]
-    lead = [_sentence(verification_sentence(verification))]
+    widths = compiled.report.get(STORAGE_SECTION)
+    lead = [_sentence(verification_sentence(verification, widths))]
     if (costs := cost_model_phrase(compiled.report)) is not None:
         lead.append(f"Cost model: {costs}.")
-    heads = ("output", "holds", "to the bit", "largest error", "tolerance")
+    heads = ("output", "holds", "bit-identical", "largest error", "tolerance")
     tables = (_table(heads, rows, {3, 4}),) if rows else ()
     return Section("verification", "Verification", (*lead, *_more(rows)), None, tables)
 

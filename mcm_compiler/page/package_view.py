@@ -7,11 +7,12 @@ from typing import Any
 
 from mcm_compiler.contracts.target import machine_of
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
-from mcm_compiler.page.answers import ENGINES, STALLS
+from mcm_compiler.page.answers import STALLS
 from mcm_compiler.page.contents import Section, Table, View
 from mcm_compiler.page.machine_layout import layout_of
 from mcm_compiler.page.sources import Compiled
 from mcm_compiler.report.sentences import place_name, role_sentence
+from mcm_compiler.report.verdict.bottleneck_line import ENGINES
 from mcm_compiler.text.units import bytes_text, percent_text, seconds_text
 
 Row = Mapping[str, Any]

@@ -8,6 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from mcm_compiler.diagnostics import Diagnostic, Severity
+from mcm_compiler.report.records.verdict import Verdict
 
 
 class CheckStepRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -34,8 +35,9 @@ class CellFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         period_s: its inverse.
         latency_s: seconds from the input of an inference to its output.
         lower_bound_s: proven bound on the period.
-        gap: distance of the period from the bound.
+        gap: simulated period over the bound, less 1.
         chips_used: chips with ops.
+        verdict: the claims of the report.
     """
 
     throughput_per_s: float | None
@@ -44,6 +46,7 @@ class CellFigures(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lower_bound_s: float | None
     gap: float | None
     chips_used: int | None
+    verdict: Verdict
 
     @staticmethod
     def of_report(report: Mapping[str, Any]) -> CellFigures:

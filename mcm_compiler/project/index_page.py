@@ -29,10 +29,11 @@ from mcm_compiler.project.summary import (
     verdicts_text,
 )
 from mcm_compiler.project.verdicts import CellOutcome
+from mcm_compiler.report.verdict.words import line_text, optimality_line
 from mcm_compiler.report.versions import versions
 from mcm_compiler.text.bounded_json import UnreadableError
 from mcm_compiler.text.json_records import record_of
-from mcm_compiler.text.units import UNKNOWN, count_text, percent_text
+from mcm_compiler.text.units import UNKNOWN, count_text
 
 NAME = INDEX
 """The file, in the folder of the output folders."""
@@ -78,7 +79,7 @@ def index_bytes(build: Build) -> bytes:
     made_with = ", ".join(f"{name} {version}" for name, version in versions().items())
     return page_bytes(
         Page(
-            f"Builds of {build.name}",
+            f"Project build of {build.name}",
             (count_text(len(build.cells), "cell"), str(build.output)),
             linked(_answers(build, failed), kept),
             kept,
@@ -93,9 +94,9 @@ def index_bytes(build: Build) -> bytes:
 def _answers(build: Build, failed: Sequence[CellOutcome]) -> tuple[Answer, ...]:
     counts = verdicts_text(build.outcomes)
     answers = [
-        Answer("Is all well?", "no", (counts, *_names(failed)), "bad", "failed")
+        Answer("Build passed", "no", (counts, *_names(failed)), "bad", "failed")
         if failed
-        else Answer("Is all well?", "yes", (counts,), "good", "cells")
+        else Answer("Build passed", "yes", (counts,), "good", "cells")
     ]
     compared = [
         (outcome.comparison.change, outcome)
@@ -114,19 +115,19 @@ def _answers(build: Build, failed: Sequence[CellOutcome]) -> tuple[Answer, ...]:
                 "cells",
             )
         )
-    gaps = [
-        (outcome.record.figures.gap, outcome)
+    claims = [
+        (outcome.record.figures.verdict["optimality"], outcome)
         for outcome in build.outcomes
-        if outcome.record.figures is not None and outcome.record.figures.gap is not None
+        if outcome.record.figures is not None
     ]
+    gaps = [(claim["gap"], claim, outcome) for claim, outcome in claims if claim["gap"] is not None]
     if gaps:
-        gap, furthest = max(gaps, key=lambda one: one[0])
-        text = "above the lower bound on its period: here a better placement could gain most"
+        _, claim, furthest = max(gaps, key=lambda one: one[0])
         answers.append(
             Answer(
-                "What is furthest from its optimum?",
+                "Largest gap to a bound",
                 furthest.cell.title,
-                (f"{percent_text(gap)} {text}",),
+                (line_text(optimality_line(claim)),),
                 "plain",
                 "cells",
             )
@@ -160,8 +161,8 @@ def _cells(build: Build) -> Section:
         page = page_path(build.output / cell.folder)
         links.append(_link(cell.folder) if figures is not None and page.is_file() else section)
     lead = (
-        "A row leads to the page of its cell: what holds it back, and what could be better. Change "
-        "is that of the throughput against the baseline.",
+        "A row leads to the page of its cell, with bottleneck and levers. Change is that of the "
+        "throughput against the baseline.",
     )
     numbers = frozenset(range(2, 2 + len(FIGURES)))
     table = Table(("cell", "result", *FIGURES), tuple(rows), numbers, "", tuple(links))

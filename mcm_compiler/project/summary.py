@@ -8,9 +8,10 @@ from mcm_compiler.ci.comparison import Comparison, change_text
 from mcm_compiler.diagnostics import Diagnostic, Severity
 from mcm_compiler.project.cell_record import CellFigures
 from mcm_compiler.project.verdicts import CellOutcome
+from mcm_compiler.report.verdict.words import gap_text
 from mcm_compiler.text.markdown_escapes import escaped
 from mcm_compiler.text.printable import printable
-from mcm_compiler.text.units import UNKNOWN, count_text, percent_text, rate_text, seconds_text
+from mcm_compiler.text.units import UNKNOWN, count_text, rate_text, seconds_text
 
 MAX_BYTES = 900_000
 """GitHub takes a mebibyte from all commands of a step together."""
@@ -106,7 +107,7 @@ def figure_texts(figures: CellFigures | None, comparison: Comparison | None) -> 
         rate_text(figures.throughput_per_s),
         change_text(comparison) if comparison is not None else UNKNOWN,
         seconds_text(figures.period_s),
-        percent_text(figures.gap),
+        gap_text(figures.verdict["optimality"]),
         seconds_text(figures.latency_s),
         UNKNOWN if figures.chips_used is None else str(figures.chips_used),
     )

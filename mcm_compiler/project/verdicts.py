@@ -113,6 +113,14 @@ def exit_code(outcomes: Sequence[CellOutcome]) -> int:
     return UNPROVEN_EXIT if only_unproven(codes) else 1
 
 
+_FIGURES = {
+    "min_throughput": "throughput",
+    "max_latency": "latency",
+    "max_gap": "gap of the simulated period to the lower bound",
+}
+"""What a threshold is about, in words."""
+
+
 def missed(cell: Cell, figures: CellFigures) -> list[Diagnostic]:
     """An error for each threshold that the figures do not reach, or cannot be held against."""
     asked = cell.thresholds
@@ -131,7 +139,7 @@ def missed(cell: Cell, figures: CellFigures) -> list[Diagnostic]:
     ):
         if limit is None:
             continue
-        words = name.removeprefix("min_").removeprefix("max_")
+        words = _FIGURES[name]
         wanted = f"{'at least' if least else 'at most'} {text(limit)}"
         if found is None:
             message = f"the {words} is unknown, and {wanted} is asked for"

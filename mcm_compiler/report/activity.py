@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from mcm_compiler.contracts.program import ChipProgram, Kernel, LoweredProgram, Transfer
 from mcm_compiler.contracts.simulation import ChipActivity, SimulationResult
 from mcm_compiler.machines.machine import Machine
+from mcm_compiler.report.hardware.figures import without_dust
 from mcm_compiler.report.records.activity import ChipRow, LinkRow, LoadedTensor, OpRow
 
 
@@ -41,7 +42,12 @@ def chip_rows(
                 "utilisation": share(activity.busy_s, simulation)
                 if activity and simulation
                 else None,
-                "stall_s": dict(sorted(activity.stall_s.items())) if activity else None,
+                "stall_s": {
+                    reason: without_dust(seconds, simulation.period_s)
+                    for reason, seconds in sorted(activity.stall_s.items())
+                }
+                if activity and simulation
+                else None,
                 "engine_s": dict(sorted(activity.engine_s.items())) if activity else None,
                 "engine_utilisation": _engine_shares(activity, simulation)
                 if activity and simulation
@@ -64,7 +70,7 @@ def link_rows(simulation: SimulationResult) -> list[LinkRow]:
             "busy_s": link.busy_s,
             "utilisation": share(link.busy_s, simulation),
             "bytes_per_inference": link.bytes_per_inference,
-            "queue_s": link.queue_s,
+            "queue_s": without_dust(link.queue_s, simulation.period_s),
         }
         for link in sorted(simulation.links, key=lambda link: (link.source, link.destination))
     ]

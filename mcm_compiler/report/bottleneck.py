@@ -13,11 +13,12 @@ from mcm_compiler.contracts.program import ChipProgram, LoweredProgram
 from mcm_compiler.contracts.simulation import ChipActivity, LinkActivity, SimulationResult
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.diagnostics import quote
-from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT, Machine
+from mcm_compiler.machines.machine import HOST, OFF_PACKAGE, OFF_PACKAGE_ROOT, Machine
 from mcm_compiler.report.activity import heaviest_ops, heaviest_tensors, share
 from mcm_compiler.report.advice.move_figures import move_row, pinned_row
 from mcm_compiler.report.advice.moves import Moves, find_moves, pin_of
 from mcm_compiler.report.records.activity import Bottleneck, MoveRow, OpRow, PinnedMoveRow
+from mcm_compiler.report.sentences import resource_name
 from mcm_compiler.report.shared_channels import (
     is_shared,
     shared_filling,
@@ -104,23 +105,6 @@ def find_bottleneck(
     return found
 
 
-def resource_name(source: int, destination: int) -> str:
-    """A channel in words."""
-    if source == HOST_ROOT:
-        return "the channel from the host that all chips share"
-    if destination == HOST_ROOT:
-        return "the channel to the host that all chips share"
-    if source == OFF_PACKAGE_ROOT:
-        return "the channel from off-package memory that all chips share"
-    if source == HOST:
-        return f"the host's link into chip {destination}"
-    if source == OFF_PACKAGE:
-        return f"the channel from off-package memory to chip {destination}"
-    if destination == HOST:
-        return f"the link of chip {source} to the host"
-    return f"the link from chip {source} to chip {destination}"
-
-
 def channel_kind(source: int, destination: int) -> Literal["link", "host", "memory"]:
     """What a channel connects: chips, a chip and the host, or a chip and off-package memory."""
     if source in (OFF_PACKAGE, OFF_PACKAGE_ROOT):
@@ -178,14 +162,31 @@ def _sentence(
     elif isinstance(worst, LinkActivity) and is_shared(worst.source, worst.destination):
         parts.append(shared_levers(worst, program))
     elif len(found["heaviest_ops"]) == 1:
-        helps = "a chip that can run it" if _on_host(worst, program) else "a faster chip"
-        parts.append(f"nothing else runs there, so that only splitting it or {helps} would help")
+        parts.append(_only_levers(worst, program))
     parts += advice
     if others:
         parts.append(
             f"the next busiest is {_name(others[0])} with {seconds_text(others[0].busy_s)}"
         )
     return "; ".join(parts)
+
+
+def _only_levers(worst: ChipActivity | LinkActivity, program: LoweredProgram | None) -> str:
+    """What relieves a chip on which one kernel runs."""
+    if _mapped(worst, program):
+        return "a faster mapping of its ops, fewer ops on it, or a faster chip would help"
+    helps = "a chip that can run it" if _on_host(worst, program) else "a faster chip"
+    return f"nothing else runs there, so that only splitting it or {helps} would help"
+
+
+def _mapped(worst: ChipActivity | LinkActivity, program: LoweredProgram | None) -> bool:
+    """Whether the kernel of a chip is a pipeline of units that a mapper has placed."""
+    own = (
+        [c for c in program.chips if isinstance(worst, ChipActivity) and c.chip == worst.chip]
+        if program
+        else []
+    )
+    return any(kernel.latency_s > 0 for chip in own for kernel in chip.kernels)
 
 
 def _filling(
@@ -230,17 +231,22 @@ def _advice(
         parts.append(f"the pin {quote(pin)} holds it there")
     if found["moves"]:
         parts.append(_move_text(found["moves"][0], heaviest))
-    elif moves.optimal:
-        parts.append("under the cost model no placement is faster: this one is at the lower bound")
-    elif moves.helpful:
-        parts.append("moves of ops that would make it faster may not fit the SRAM where they go")
-    elif moves.elsewhere and moves.complete:
-        parts.append("no move of a single op to another chip makes it faster")
-    elif moves.elsewhere:
-        parts.append("none of the most promising moves of an op makes it faster")
+    elif not moves.optimal and (text := _no_move_text(moves)):
+        parts.append(text)
     if pinned := found.get("pinned_moves"):
         parts.append(_pinned_text(pinned[0], heaviest))
     return parts
+
+
+def _no_move_text(moves: Moves) -> str | None:
+    """Why no move is advised, where the bound alone does not say it."""
+    if moves.helpful:
+        return "moves of ops that would make it faster may not fit the SRAM where they go"
+    if moves.elsewhere and moves.complete:
+        return "under the cost model no move of a single op to another chip makes it faster"
+    if moves.elsewhere:
+        return "under the cost model none of the most promising moves of an op makes it faster"
+    return None
 
 
 def _pin_of_heaviest(

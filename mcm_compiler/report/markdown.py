@@ -20,18 +20,17 @@ from mcm_compiler.report.objective_section import objective_rows
 from mcm_compiler.report.sentences import (
     bound_sentence,
     changes_sentence,
-    gap_sentence,
     learned_sentence,
+    model_phrase,
     place_name,
     replication_phrase,
     role_sentence,
-    routing_phrase,
+    search_phrase,
     shared_sentence,
     simulator_sentence,
-    strategy_phrase,
-    verification_sentence,
 )
-from mcm_compiler.report.state_section import state_rows, state_sentences, throughput_text
+from mcm_compiler.report.state_section import state_rows
+from mcm_compiler.report.verdict.claims import verdict_of
 from mcm_compiler.text.markdown_escapes import escaped
 from mcm_compiler.text.printable import printable_data
 from mcm_compiler.text.units import (
@@ -56,7 +55,7 @@ def render_markdown(report: Mapping[str, Any]) -> str:
     report = printable_data(report)
     model, target = report["model"], report["target"]
     lines = [f"# {escaped(model['name'])} on {escaped(target['name'])}", ""]
-    lines += _table(("", ""), _summary(report))
+    lines += [*_claims(report), "", "## Details", "", *_table(("", ""), _summary(report))]
     if (bottleneck := report["bottleneck"]) is not None:
         lines += ["", "## Bottleneck", "", escaped(bottleneck["text"]), ""]
         ops = [(escaped(o["name"]), seconds_text(o["seconds"])) for o in bottleneck["heaviest_ops"]]
@@ -67,7 +66,7 @@ def render_markdown(report: Mapping[str, Any]) -> str:
         lines += _moves(bottleneck)
     if report["chips"]:
         side_by_side = replication_phrase(report) is not None
-        lines += ["", "## Chips of the first pipeline" if side_by_side else "## Chips", ""]
+        lines += ["", "## Chips of the first replica" if side_by_side else "## Chips", ""]
         lines += _table(
             ("chip", "busy", "time", "engines", "waits", "SRAM", "of", "ops", "heaviest op"),
             [_chip(row) for row in report["chips"]],
@@ -96,7 +95,7 @@ def render_markdown(report: Mapping[str, Any]) -> str:
         lines += _table(HOST_HEADS, cells)
     if rows := sensitivity_table(report):
         cells = [tuple(map(escaped, row)) for row in rows]
-        lines += ["", "## What a change of hardware would bring", ""]
+        lines += ["", "## What if, with all else equal", ""]
         lines += _table(SENSITIVITY_HEADS, cells)
     if rows := energy_rows(report):
         lines += ["", "## Energy of an inference", "", *_table(ENERGY_HEADS, rows)]
@@ -124,7 +123,7 @@ def _roles(report: Mapping[str, Any]) -> list[str]:
         places.setdefault(role["runs"], []).append(str(role["chip"]))
     rows = [(str(chip), ", ".join(chips)) for chip, chips in sorted(places.items())]
     heads = ("model of chip", "runs on chips")
-    return ["", "## Pipelines side by side", "", *_table(heads, rows)]
+    return ["", "## Replicas", "", *_table(heads, rows)]
 
 
 def _moves(bottleneck: dict[str, Any]) -> list[str]:
@@ -165,38 +164,35 @@ def _moved(move: Mapping[str, Any]) -> str:
     return f"{name} and {count_text(move['along'], 'other')}" if move["along"] else name
 
 
+def _claims(report: Mapping[str, Any]) -> list[str]:
+    """The verdict: where figures come from, and its lines as a table."""
+    verdict = verdict_of(report)
+    rows = [
+        (
+            line["label"],
+            "; ".join([f"**{escaped(line['headline'])}**", *map(escaped, line["details"])]),
+        )
+        for line in verdict["lines"]
+    ]
+    return [f"{escaped(verdict['basis'])}", "", *_table(("", ""), rows)]
+
+
 def _summary(report: Mapping[str, Any]) -> list[tuple[str, str]]:
     model, target = report["model"], report["target"]
-    simulator = escaped(report["period_model"] or UNKNOWN)
-    timing = escaped(simulator_sentence(report["period_model"] or UNKNOWN, report))
-    shape_only = ", placeholders" if model["shape_only"] else ""
-    weights = f"{bytes_text(model['weight_bytes'])} of weights{shape_only}"
-    chips = f"{_count(report['chips_used'])} of {count_text(target['chips'], 'chip')} used"
     asked = objective_rows(report)
-    of_period = " of the period" if asked else ""
+    simulator = report["period_model"]
     return [
-        ("throughput", f"**{throughput_text(report)}**"),
-        *state_sentences(report),
-        ("period", f"{seconds_text(report['period_s'])} ({timing})"),
-        ("latency", f"{seconds_text(report['latency_s'])} (simulator {simulator})"),
+        ("model", model_phrase(report)),
+        *([("simulation", escaped(simulator_sentence(simulator, report)))] if simulator else ()),
         *((label, escaped(text)) for label, text in asked),
-        (f"lower bound{of_period}", escaped(bound_sentence(report))),
-        (f"gap{of_period}", gap_sentence(report)),
+        (f"lower bound{' of the period' if asked else ''}", escaped(bound_sentence(report))),
         *([("learned search", learned)] if (learned := learned_sentence(report)) else ()),
         *([("energy", energy)] if (energy := energy_sentence(report)) else ()),
         *([("area", area)] if (area := area_sentence(report)) else ()),
-        ("verified", escaped(verification_sentence(report["verification"]))),
         *([("shared channels", line)] if (line := shared_sentence(report["links"])) else ()),
-        ("model", f"{count_text(model['ops'], 'op')}, {weights}"),
-        ("target", chips),
-        *([("pipelines", phrase)] if (phrase := replication_phrase(report)) else ()),
         *([("replicas", escaped(limit))] if (limit := limit_sentence(report)) else ()),
-        (
-            "strategy",
-            f"{escaped(strategy_phrase(report, UNKNOWN))}, {escaped(routing_phrase(report))}",
-        ),
+        ("found by", escaped(search_phrase(report))),
         *([("cost model", escaped(costs))] if (costs := cost_model_phrase(report)) else ()),
-        ("seed", str(report["seed"])),
         ("passes", escaped(report["pipeline"])),
         ("added", changes_sentence(report)),
         ("model SHA-256", f"`{model['sha256']}`"),

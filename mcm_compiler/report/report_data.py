@@ -65,6 +65,9 @@ from mcm_compiler.report.records.report import (
 from mcm_compiler.report.records.states import StateFacts
 from mcm_compiler.report.records.verification import StructureFacts, VerificationFacts
 from mcm_compiler.report.state_section import STATE_SECTION, state_facts
+from mcm_compiler.report.storage_section import STORAGE_SECTION, stored_widths
+from mcm_compiler.report.verdict.claims import verdict_of
+from mcm_compiler.report.verdict.words import VERDICT
 from mcm_compiler.report.versions import versions
 from mcm_compiler.results.compile_result import CompileResult
 
@@ -119,6 +122,7 @@ def build_report(result: CompileResult) -> Report:
         "diagnostics": [_without_paths(d, result.source) for d in result.diagnostics],
         "versions": versions(),
     }
+    report[STORAGE_SECTION] = stored_widths(result.source.original.graph, result.target)
     if (chosen := _chosen_costs(result, legalization)) is not None:
         report[COST_SECTION] = chosen
     graphs = {chip.chip: chip.model.graph for chip in result.chips or ()}
@@ -133,10 +137,11 @@ def build_report(result: CompileResult) -> Report:
     mapped = MAPPED_CHIPS.find(result.model) or ()
     if (fabrics := fabric_facts(result.target, mapped)) is not None:
         report[FABRIC_SECTION] = fabrics
-    figures = partition.figures if partition else None
+    placed = partition.figures if partition else None
     pipeline_s = partition.period_s if partition else None
-    if (facts := objective_facts(figures, pipeline_s, simulation, replicas)) is not None:
+    if (facts := objective_facts(placed, pipeline_s, simulation, replicas)) is not None:
         report[OBJECTIVE_SECTION] = facts
+    report[VERDICT] = verdict_of(report)
     return report
 
 

@@ -21,23 +21,6 @@ def routing_phrase(report: Mapping[str, Any]) -> str:
     return f"{report['routing']} routing" if family is None else f"routes of the family {family}"
 
 
-def gap_sentence(report: Mapping[str, Any]) -> str:
-    """How far the period is above the proven bound, under both models.
-
-    The bound is proven under the fast model, so that only that model's distance from it limits what
-    better partitions could gain, and no partition need come that far.
-    """
-    parts: list[str] = []
-    if report["analytic_gap"] is not None:
-        within = percent_text(report["analytic_gap"])
-        parts.append(f"within {within} of the optimum under the model of the bound")
-    if report["gap"] is not None:
-        gap = report["gap"]
-        side = "above" if gap >= 0 else "below"
-        parts.append(f"simulated {percent_text(abs(gap))} {side} the bound")
-    return "; ".join(parts) or "-"
-
-
 def learned_sentence(report: Mapping[str, Any]) -> str | None:
     """What learned search added; None where none has run."""
     gain = report.get("learned_gain")  # reports of the first release lack it
@@ -51,17 +34,33 @@ def learned_sentence(report: Mapping[str, Any]) -> str | None:
 def strategy_phrase(report: Mapping[str, Any], none: str) -> str:
     """The strategy, and the member of it that found the partition; `none` where none ran."""
     found_by = report.get("found_by")  # reports of the first release lack it
-    by = f" (found by {found_by})" if found_by else ""
+    by = f" ({found_by})" if found_by else ""
     return f"{report['strategy'] or none}{by}"
 
 
+def search_phrase(report: Mapping[str, Any]) -> str:
+    """How the partition was found: strategy, routing and seed."""
+    return f"{strategy_phrase(report, '-')}, {routing_phrase(report)}, seed {report['seed']}"
+
+
+def model_phrase(report: Mapping[str, Any]) -> str:
+    """The size of the source model."""
+    ops = count_text(report["model"]["ops"], "op")
+    text = f"{ops} in the source file, constants not counted"
+    placed = [row["ops"] for row in report["chips"] or ()]
+    if not placed or None in placed:
+        return text
+    first = " of the first replica" if replication_phrase(report) else ""
+    return f"{text}; {sum(placed):,} on the chips{first}, rewritten, copies and relays included"
+
+
 def replication_phrase(report: Mapping[str, Any]) -> str | None:
-    """How many pipelines share the package; None where there is one."""
+    """How many replicas share the package; None where there is one."""
     replication = report.get("replication")  # reports of the first release lack it
     if replication is None or replication["replicas"] == 1:
         return None
     chips = count_text(replication["chips_each"], "chip")
-    return f"{replication['replicas']} equal pipelines of up to {chips} side by side"
+    return f"{replication['replicas']} replicas of up to {chips} each"
 
 
 def role_sentence(report: Mapping[str, Any]) -> str | None:
@@ -128,50 +127,6 @@ def simulator_sentence(simulator: str, figures: Mapping[str, Any]) -> str:
     return text if steady is None else f"{text}, steady from number {steady}"
 
 
-def verification_sentence(verification: dict[str, Any] | None) -> str:
-    """What the comparison by onnxruntime came to."""
-    if verification is None:
-        return "not run"
-    proof = _structure(verification)
-    if verification["skipped"] is not None:
-        return f"skipped: {verification['skipped']}{proof}"
-    outputs = verification["outputs"]
-    given = [count_text(n, "random input")] if (n := len(verification["seeds"])) else []
-    if data := verification.get("data_sets"):  # reports of the first release lack it
-        given.append(count_text(len(data), "data set"))
-    seeds = " and ".join(given) or "no input"
-    if not verification["holds"]:
-        wrong = [o for o in outputs if not o["holds"]]
-        return (
-            f"FAILS: {len(wrong)} of {len(outputs)} outputs wrong on {seeds}, "
-            f"first '{wrong[0]['output']}' by {_error(wrong[0])}"
-        )
-    exact = sum(1 for o in outputs if o["bit_equal"])
-    if exact == len(outputs):
-        text = f"{count_text(exact, 'output')} equal to the bit in onnxruntime on {seeds}"
-    else:
-        worst = max((o["max_abs_error"] or 0.0 for o in outputs), default=0.0)
-        text = (
-            f"{count_text(len(outputs), 'output')} equal in onnxruntime on {seeds}, "
-            f"{exact} to the bit, the others within {worst:.3g}"
-        )
-    if verification["constant_outputs"]:
-        text += f"; {len(verification['constant_outputs'])} did not change with the input"
-    if random := verification.get("random_outputs"):  # reports of the first release lack it
-        text += f"; {len(random)} not compared, because they are random"
-    if steps := verification.get("steps"):
-        text += f"; {count_text(steps, 'step')} of a sequence with the states on the chips"
-    return text + proof
-
-
-def _structure(verification: dict[str, Any]) -> str:
-    """What is proven without a run; reports of the first release lack it."""
-    proof = verification.get("structure")
-    if proof is None:
-        return ""
-    return f"; structure: {proof['proven']:,} of {count_text(proof['ops'], 'op')} proven"
-
-
 def diagnostics_sentence(diagnostics: list[dict[str, Any]]) -> str:
     """How many warnings and notes there are."""
     warnings = sum(1 for d in diagnostics if d["severity"] == "warning")
@@ -203,6 +158,18 @@ def place_name(chip: int) -> str:
     return "host" if chip == HOST else f"chip {chip}"
 
 
-def _error(output: dict[str, Any]) -> str:
-    error = output["max_abs_error"]
-    return "more than any number" if error is None else f"{error:.3g}"
+def resource_name(source: int, destination: int) -> str:
+    """A channel in words."""
+    if source == HOST_ROOT:
+        return "the channel from the host that all chips share"
+    if destination == HOST_ROOT:
+        return "the channel to the host that all chips share"
+    if source == OFF_PACKAGE_ROOT:
+        return "the channel from off-package memory that all chips share"
+    if source == HOST:
+        return f"the host's link into chip {destination}"
+    if source == OFF_PACKAGE:
+        return f"the channel from off-package memory to chip {destination}"
+    if destination == HOST:
+        return f"the link of chip {source} to the host"
+    return f"the link from chip {source} to chip {destination}"

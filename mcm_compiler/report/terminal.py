@@ -1,4 +1,4 @@
-"""The report for a terminal: what matters first, then one line with bars per chip."""
+"""The report for a terminal: its verdict, then details, then one line with bars per chip."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from mcm_compiler.report.hardware.sensitivity_section import (
 )
 from mcm_compiler.report.host_section import host_sentences
 from mcm_compiler.report.objective_section import objective_rows
+from mcm_compiler.report.records.verdict import Verdict
 from mcm_compiler.report.sentences import (
     bound_sentence,
     changes_sentence,
     diagnostics_sentence,
-    gap_sentence,
     learned_sentence,
+    model_phrase,
     replication_phrase,
     role_sentence,
-    routing_phrase,
+    search_phrase,
     simulator_sentence,
-    strategy_phrase,
-    verification_sentence,
 )
-from mcm_compiler.report.state_section import state_sentences, throughput_text
+from mcm_compiler.report.verdict.claims import EMPTY_PACKAGE, verdict_of
+from mcm_compiler.report.verdict.words import line_text
 from mcm_compiler.text.printable import printable_data
-from mcm_compiler.text.styled import Group, Labelled, Panel, Text, View, plain_lines
-from mcm_compiler.text.units import bytes_text, count_text, rate_text, seconds_text
+from mcm_compiler.text.styled import Group, Labelled, Text, View, plain_lines
+from mcm_compiler.text.units import count_text, rate_text, seconds_text
 from mcm_compiler.text.wrapping import wrapped
 
 PLAIN_WIDTH = 100
 """Columns where the output is not a terminal."""
 
-FRAME_COLUMNS = 4
-"""Of the frame around the head, and of its padding."""
+MARGIN = 2
+"""Columns between the two ends of the title."""
 
 MAX_WIDTH = 120
 """Wider terminals leave the rest blank: longer bars say nothing more."""
@@ -73,16 +73,22 @@ def report_view(
 ) -> View:
     """The report as a view with bars for `width` columns."""
     report = printable_data(report)
-    parts: list[View] = [_header(report, width, ascii_only), _facts(report, width)]
+    verdict = verdict_of(report)
+    parts: list[View] = [
+        _title(report, verdict, width, ascii_only),
+        _claims(verdict, width),
+        Text(),
+        _facts(report, width),
+    ]
     links, bottleneck = report["links"], report["bottleneck"]
     if rows := sensitivity_table(report):
         lines = aligned(SENSITIVITY_HEADS, rows, width)
-        parts += [Text(), Text(" a change of hardware would bring:", style="dim")]
+        parts += [Text(), Text(" what if, with all else equal:", style="dim")]
         parts += [Text(line) for line in lines]
     if report["chips"]:
         parts.append(Text())
         if replication_phrase(report):
-            parts.append(Text(" the first pipeline:", style="dim"))
+            parts.append(Text(" the first replica:", style="dim"))
         parts.append(chip_view(report["chips"], links, bottleneck, width, ascii_only=ascii_only))
     parts += _link_lines(links, bottleneck, width)
     if (roles := role_sentence(report)) is not None:
@@ -104,10 +110,11 @@ def simulation_view(
     """
     simulation = printable_data(simulation)
     simulator = f" ({simulator_sentence(simulation['simulator'], simulation)})"
+    latency = f"{seconds_text(simulation['latency_s'])} ({EMPTY_PACKAGE})"
     rows = [
         ("throughput", Text(_rate(simulation), style="bold green")),
         ("period", Text(seconds_text(simulation["period_s"]) + simulator)),
-        ("latency", Text(seconds_text(simulation["latency_s"]))),
+        ("latency", Text(latency)),
     ]
     if (bottleneck := simulation["bottleneck"]) is not None:
         rows.append(("bottleneck", Text(bottleneck["text"], style="bold")))
@@ -136,55 +143,43 @@ def _link_lines(
     return [line for line in lines if line is not None]
 
 
-def _header(report: Mapping[str, Any], width: int, ascii_only: bool) -> Panel:
-    model, target = report["model"], report["target"]
-    title = Text.assemble((model["name"], "bold"), " on ", (target["name"], "bold"))
-    used = report["chips_used"]
-    chips = count_text(target["chips"], "chip")
-    if used is not None:
-        chips = f"{used} of {chips} used"
-    weights = f"{bytes_text(model['weight_bytes'])} of weights"
-    if model["shape_only"]:
-        weights += " (placeholders)"
-    facts = [
-        f"{count_text(model['ops'], 'op')}, {weights}",
-        f"{chips}, {_sram(target['sram_bytes'])}",
-        *([phrase] if (phrase := replication_phrase(report)) else ()),
-        f"strategy {strategy_phrase(report, '-')}, {routing_phrase(report)}, seed {report['seed']}",
+def _title(report: Mapping[str, Any], verdict: Verdict, width: int, ascii_only: bool) -> View:
+    """The model, the target and where the figures come from, in one line if that is wide enough."""
+    mark, arrow = ("+" if verdict["good"] else "x", "->") if ascii_only else (
+        "✓" if verdict["good"] else "✗", "→")  # fmt: skip
+    name = f"{mark} {report['model']['name']} {arrow} {report['target']['name']}"
+    style = "bold green" if verdict["good"] else "bold red"
+    blank = width - len(name) - len(verdict["basis"])
+    if blank >= MARGIN:
+        return Text.assemble((name, style), " " * blank, (verdict["basis"], "dim"))
+    lines = wrapped(name, width)
+    return Group(Text("\n".join(lines), style), Text("\n".join(wrapped(verdict["basis"], width))))
+
+
+_STYLES = {"good": "green", "warn": "yellow", "bad": "bold red", "plain": ""}
+
+
+def _claims(verdict: Verdict, width: int) -> View:
+    """The lines of the verdict."""
+    rows = [
+        (line["label"], Text(line_text(line), _STYLES[line["tone"]])) for line in verdict["lines"]
     ]
-    return Panel(
-        Group(
-            title,
-            *(Text("\n".join(wrapped(fact, width - FRAME_COLUMNS)), style="dim") for fact in facts),
-        ),
-        border_style="cyan",
-        ascii_only=ascii_only,
-    )
+    return _labelled(rows, width)
 
 
 def _facts(report: Mapping[str, Any], width: int) -> View:
-    simulator = report["period_model"]
-    source = f" ({simulator_sentence(simulator, report)})" if simulator else ""
-    period = seconds_text(report["period_s"])
-    if simulator is None and report["analytic_period_s"] is not None:
-        period = f"{seconds_text(report['analytic_period_s'])} (cost model {report['cost_model']})"
-    rows: list[tuple[str, Text]] = [
-        ("throughput", Text(throughput_text(report), style="bold green")),
-        *((label, Text(text)) for label, text in state_sentences(report)),
-        ("period", Text(period + source)),
-        ("latency", Text(seconds_text(report["latency_s"]))),
-    ]
+    """What the verdict leaves out: how it was found, and the argument of the bound."""
+    rows: list[tuple[str, Text]] = [("model", Text(model_phrase(report)))]
+    if simulator := report["period_model"]:
+        rows.append(("simulation", Text(simulator_sentence(simulator, report))))
     if (bottleneck := report["bottleneck"]) is not None:
-        rows.append(("bottleneck", Text(bottleneck["text"], style="bold")))
+        rows.append(("bottleneck", Text(bottleneck["text"])))
     asked = objective_rows(report)
     rows += [(label, Text(text)) for label, text in asked]
-    of_period = " of the period" if asked else ""
-    rows += [
-        (f"lower bound{of_period}", Text(bound_sentence(report))),
-        (f"gap{of_period}", Text(gap_sentence(report))),
-    ]
+    rows.append((f"lower bound{' of the period' if asked else ''}", Text(bound_sentence(report))))
     if (limit := limit_sentence(report)) is not None:
         rows.append(("replicas", Text(limit)))
+    rows.append(("found by", Text(search_phrase(report))))
     if (learned := learned_sentence(report)) is not None:
         rows.append(("learned search", Text(learned)))
     if (costs := cost_model_phrase(report)) is not None:
@@ -195,10 +190,7 @@ def _facts(report: Mapping[str, Any], width: int) -> View:
         rows.append(("energy", Text(energy)))
     if (area := area_sentence(report)) is not None:
         rows.append(("area", Text(area)))
-    rows += [
-        ("verified", _verdict(report["verification"])),
-        ("added", Text(changes_sentence(report))),
-    ]
+    rows.append(("added", Text(changes_sentence(report))))
     if report["diagnostics"]:
         rows.append(("diagnostics", Text(diagnostics_sentence(report["diagnostics"]), "yellow")))
     return _labelled(rows, width)
@@ -219,19 +211,3 @@ def _labelled(rows: list[tuple[str, Text]], width: int) -> View:
 
 def _folded(text: Text, width: int) -> Text:
     return Text("\n".join(wrapped(text.plain, width)), text.style)
-
-
-def _verdict(verification: dict[str, Any] | None) -> Text:
-    text = verification_sentence(verification)
-    if verification is None or verification["skipped"] is not None:
-        return Text(text, style="yellow")
-    return Text(text, style="green" if verification["holds"] else "bold red")
-
-
-def _sram(sram_bytes: list[int]) -> str:
-    if not sram_bytes:
-        return "no SRAM"
-    least, most = min(sram_bytes), max(sram_bytes)
-    if least == most:
-        return f"{bytes_text(least)} of SRAM each"
-    return f"{bytes_text(least)} to {bytes_text(most)} of SRAM each"

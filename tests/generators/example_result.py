@@ -21,6 +21,7 @@ from mcm_compiler.diagnostics import Diagnostic, Severity
 from mcm_compiler.graph.source import SourceModel
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.options import CompileOptions
+from mcm_compiler.report.report_data import build_report
 from mcm_hardware.families.ring.ring_target import RingTarget
 
 MIB = 1 << 20
@@ -48,7 +49,7 @@ class ExampleTarget:
         return ring_of(3)
 
     def cost_model(self) -> Any:
-        raise NotImplementedError
+        return load_target("mcm4").cost_model()
 
     def lower(self, chips: Any, wires: Any) -> Any:
         raise NotImplementedError
@@ -208,3 +209,8 @@ def bare_result() -> CompileResult:
         verification=None,
         diagnostics=(),
     )
+
+
+def example_verdict() -> Any:
+    """The verdict of the example."""
+    return build_report(example_result())["verdict"]

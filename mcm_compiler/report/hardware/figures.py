@@ -61,11 +61,20 @@ def package_figures(
     )
 
 
+DUST = 1e-12
+"""Share of a period below which a number comes from rounding, and counts as 0."""
+
+
 def gap(period_s: float | None, bound_s: float | None) -> float | None:
-    """`period / bound - 1`; None where one is not known or the bound says nothing."""
+    """`period / bound - 1`, 0 for dust; None where one is not known or the bound says nothing."""
     if period_s is None or bound_s is None or not bound_s > 0:
         return None
-    return finite(period_s / bound_s - 1.0)
+    return finite(without_dust(period_s / bound_s - 1.0, 1.0))
+
+
+def without_dust(number: float, whole: float) -> float:
+    """The number, or 0 where it is dust next to a whole."""
+    return number if abs(number) > DUST * whole else 0.0
 
 
 def finite(number: float | None) -> float | None:

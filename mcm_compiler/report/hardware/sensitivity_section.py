@@ -12,7 +12,7 @@ from mcm_compiler.text.units import (
     percent_text,
     seconds_text,
 )
-from mcm_compiler.text.wrapping import wrapped
+from mcm_compiler.text.wrapping import LEAST_TEXT, wrapped
 
 SENSITIVITY_SECTION: Final = "sensitivities"
 """Name of the field; reports lack it where nobody asked."""
@@ -20,10 +20,10 @@ SENSITIVITY_SECTION: Final = "sensitivities"
 SENSITIVITY_HEADS = (
     "change",
     "inferences/s",
-    "of now",
+    "vs. now",
     "period",
     "bound",
-    "gap",
+    "above bound",
     "latency",
     "energy",
 )
@@ -68,6 +68,8 @@ def _why_not(row: Mapping[str, Any]) -> str:
 def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[str]:
     """A table as lines: the first column to the left, figures to the right; reasons folded.
 
+    Where it does not fit, the figures of a row stand below its first column, each with its head.
+
     Args:
         heads: of the columns.
         rows: with a text for each head, or with two, of which the second is a reason.
@@ -76,13 +78,20 @@ def aligned(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> 
     whole = [heads, *(row for row in rows if len(row) == len(heads))]
     first = max(len(row[0]) for row in (*whole, *rows))
     widths = [max(len(row[at]) for row in whole) for at in range(1, len(heads))]
+    fits = first + sum(widths) + 2 * len(widths) + 1 <= width
     lines: list[str] = []
-    for row in (heads, *rows):
-        if len(row) == len(heads):
+    for row in (heads, *rows) if fits else rows:
+        if fits and len(row) == len(heads):
             cells = (text.rjust(columns) for text, columns in zip(row[1:], widths, strict=True))
-            lines.append(f" {row[0].ljust(first)}  {'  '.join(cells)}"[:width].rstrip())
+            lines.append(f" {row[0].ljust(first)}  {'  '.join(cells)}".rstrip())
             continue
-        folded = wrapped(row[1], max(width - first - 3, 20))
-        for number, line in enumerate(folded):
-            lines.append(f" {(row[0] if not number else '').ljust(first)}  {line}")
+        pairs = zip(heads[1:], row[1:], strict=True) if len(row) == len(heads) else ()
+        text = ", ".join(f"{head} {cell}" for head, cell in pairs) or row[1]
+        if fits or width - first - 3 >= LEAST_TEXT:
+            folded = wrapped(text, width - first - 3)
+            heads_of = [row[0], *[""] * (len(folded) - 1)]
+            lines += [f" {a.ljust(first)}  {b}" for a, b in zip(heads_of, folded, strict=True)]
+        else:
+            lines += [f" {line}" for line in wrapped(row[0], width - 1)]
+            lines += [f"   {line}" for line in wrapped(text, width - 3)]
     return lines

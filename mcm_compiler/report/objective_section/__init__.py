@@ -8,6 +8,7 @@ from typing import Any
 
 from mcm_compiler.contracts.objectives import Objective, ObjectiveFigures
 from mcm_compiler.contracts.simulation import SimulationResult
+from mcm_compiler.report.hardware.figures import gap
 from mcm_compiler.report.records.objective import ObjectiveFacts, ObjectiveUnit
 from mcm_compiler.text.units import count_text, energy_text, percent_text, seconds_text
 
@@ -43,7 +44,7 @@ def objective_facts(
         "bound": figures.bound,
         "bound_argument": _argument(figures),
         "bound_proof": (weakest.proof or None) if weakest is not None else None,
-        "gap": figures.gap if math.isfinite(figures.gap) else None,
+        "gap": gap(figures.value, figures.bound),
         "analytic_latency_s": figures.latency_s,
         "simulated_latency_s": simulated_s,
         "proven": [
@@ -104,11 +105,9 @@ def objective_rows(report: Mapping[str, Any]) -> list[tuple[str, str]]:
         return []
     asked = Objective(facts["kind"], facts.get("max_latency_s"), facts.get("throughput_per_s"))
     proof = f"proof {facts['bound_proof']}, " if facts["bound_proof"] else ""
-    gap = facts["gap"]
-    within = "" if gap is None else f"; within {percent_text(gap)} of it"
     bound = (
         f"{_amount(facts['bound'], facts['unit'])}: {facts['bound_argument']} "
-        f"({proof}cost model {report['cost_model']}){within}"
+        f"({proof}cost model {report['cost_model']})"
     )
     return [
         ("objective", f"{asked}: {_amount(facts['value'], facts['unit'])}{_limit(facts)}"),

@@ -19,6 +19,7 @@ from mcm_compiler.report.records.fabrics import FabricFacts
 from mcm_compiler.report.records.host import HostFacts
 from mcm_compiler.report.records.objective import ObjectiveFacts
 from mcm_compiler.report.records.states import StateFacts
+from mcm_compiler.report.records.verdict import StoredWidth, Verdict
 from mcm_compiler.report.records.verification import VerificationFacts
 from mcm_compiler.results.points import SensitivityRow
 from mcm_compiler.text.bounded_numbers import Amount, Count, Extent, Index, Seed, Size
@@ -315,6 +316,8 @@ _Parts = TypedDict(
         "objective": NotRequired[ObjectiveFacts],
         "energy": NotRequired[EnergyFacts],
         "sensitivities": NotRequired[list[SensitivityRow]],
+        "stored_widths": NotRequired[list[StoredWidth]],
+        "verdict": NotRequired[Verdict],
     },
 )
 
@@ -336,8 +339,8 @@ class Report(_Inputs, _Figures, _Parts):
         throughput_per_s: inferences per second in steady state; the inverse of period_s.
         period_s: seconds between two inferences that leave the package in steady state, from
             period_model; with pipelines side by side, that of one divided by their number.
-        latency_s: seconds from the start of the first inference to its last output, from
-            period_model.
+        latency_s: seconds from the start of one inference to its last output in an otherwise empty
+            package, from period_model.
         period_model: name of the simulator that period_s, latency_s, chips and links come from.
         inferences: inferences that were simulated.
         steady_from: the inference from which on all starts repeat with the period; null where they
@@ -385,6 +388,9 @@ class Report(_Inputs, _Figures, _Parts):
             energy, or nothing was simulated.
         sensitivities: what twice and half of each resource of the target would bring; missing
             where nobody asked.
+        stored_widths: types that chips store in another width than the file; reports of earlier
+            releases lack it.
+        verdict: the claims of the headline, derived from the other fields; likewise.
     states: what stays on the chips from one inference of a sequence to the next, and tokens per
             second; missing where there is nothing of the kind. Inferences are then steps of
             sequences, and not independent: throughput_per_s and period_s are those of all sequences

@@ -157,7 +157,10 @@ Change = Callable[[Figures], Figures]
         ),
         (lambda f: replace(f, lower_bound_s=200e-6), "no partition can be as fast as before"),
         (lambda f: replace(f, lower_bound_s=100e-6), "is 100 us, 110 us before"),
-        (lambda f: replace(f, gap=0.5), "the gap to the lower bound is 50.0 %, 13.6 % before"),
+        (
+            lambda f: replace(f, gap=0.5),
+            "the simulated period is 50.0 % above the lower bound, 13.6 % before",
+        ),
         (
             lambda f: replace(f, bottleneck="chip 2", bottleneck_busy_s=2e-4),
             "the bottleneck is chip 2 with 200 us, chip 1 with 12",

@@ -9,7 +9,9 @@ import pytest
 from mcm_compiler.ci.comparison import Comparison
 from mcm_compiler.ci.junit import junit_suites, junit_xml
 from mcm_compiler.diagnostics import Diagnostic, Severity
+from mcm_compiler.report.verdict.words import verdict_lines
 from tests.generators.example_outcome import failed, succeeded
+from tests.generators.example_result import example_verdict
 
 ERROR = Diagnostic("MCM-I001", "no such file", at="b.onnx", hint="look elsewhere")
 WARNING = Diagnostic("MCM-P020", "odd", severity=Severity.WARNING)
@@ -51,9 +53,9 @@ def test_a_failure_has_all_diagnostics() -> None:
 
 def test_figures_and_warnings_of_a_success() -> None:
     case = _suite(succeeded("a.onnx", WARNING))[0]
-    assert case.findtext("system-out") == (
-        "throughput 8,000 inferences/s, period 125 us, gap 13.6 %, 3 chips\nwarning[MCM-P020]: odd"
-    )
+    verdict = example_verdict()
+    lines = [verdict["basis"], *verdict_lines(verdict), "warning[MCM-P020]: odd"]
+    assert case.findtext("system-out").splitlines() == lines
 
 
 def test_a_regression_has_figures_and_a_failure() -> None:

@@ -10,6 +10,8 @@ import pytest
 
 from mcm_compiler.ci.sarif import MAX_RESULTS, Finding, place_in_file, sarif_log, uri_of
 from mcm_compiler.diagnostics import Diagnostic, Severity
+from mcm_compiler.report.verdict.words import verdict_lines
+from tests.generators.example_result import example_verdict
 
 SCHEMA = json.loads((Path(__file__).parent / "sarif_subset.schema.json").read_text("utf-8"))
 
@@ -52,6 +54,14 @@ def test_a_result_has_its_rule_level_place_and_fingerprint() -> None:
 
 def test_no_findings_make_a_log() -> None:
     assert log()["results"] == []
+
+
+def test_verdicts_are_properties_of_the_run() -> None:
+    verdict = example_verdict()
+    made = json.loads(json.dumps(sarif_log([], "1", {"a/mcm4\x1b": verdict})))
+    jsonschema.validate(made, SCHEMA)
+    lines = [verdict["basis"], *verdict_lines(verdict)]
+    assert made["runs"][0]["properties"]["verdicts"] == {"a/mcm4\\x1b": lines}
 
 
 def test_errors_come_first_where_there_are_too_many() -> None:

@@ -62,7 +62,7 @@ def test_failures_do_not_stop_the_rest() -> None:
     assert result.exit_code == 1
     assert result.stdout.splitlines() == [
         "FAILED  m/bad.onnx   MCM-I003",
-        "ok      m/good.onnx      8,000 inferences/s  period  125 us  gap  13.6 %   3 chips",
+        "ok      m/good.onnx      8,000 inferences/s  period  125 us  gap    10.0 %   3 chips",
         "FAILED  m/odd.onnx   MCM-U099",
         "3 models: 1 ok, 2 failed",
     ]
@@ -216,7 +216,7 @@ def test_numbers_stand_below_the_name_on_narrow_terminals(monkeypatch: pytest.Mo
     assert lines == [
         "ok      a/long/name.onnx",
         "        8,000 inferences/s, period",
-        "        125 us, gap 13.6 %, 3 chips",
+        "        125 us, gap 10.0 %, 3 chips",
     ]
     monkeypatch.setattr("mcm_compiler.cli.many_models.terminal_width", lambda: None)
     assert outcome_lines(outcome, 16) == [outcome_line(outcome, 16)]

@@ -11,8 +11,9 @@ import pytest
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.project.cache import BuildCache, TamperedError
 from mcm_compiler.project.cell_record import CellFigures, CellRecord, StoredDiagnostic
+from tests.generators.example_result import example_verdict
 
-FIGURES = CellFigures(10.0, 0.1, 0.2, 0.05, 0.5, 3)
+FIGURES = CellFigures(10.0, 0.1, 0.2, 0.05, 0.5, 3, example_verdict())
 NOTE = StoredDiagnostic("note", "MCM-P020", "odd \udcff", None, None)
 RECORD = CellRecord(FIGURES, (), (NOTE,), (), 1.5)
 A, B, C = ("a" * 64, "b" * 64, "c" * 64)

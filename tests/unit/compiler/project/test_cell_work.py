@@ -12,8 +12,9 @@ from mcm_compiler.project.cell_record import CellFigures, CellRecord, StoredDiag
 from mcm_compiler.project.cell_work import CellJob, is_lasting, lost
 from mcm_compiler.project.cells import Cell
 from mcm_compiler.project.records import Thresholds
+from tests.generators.example_result import example_verdict
 
-FIGURES = CellFigures(10.0, 0.1, 0.2, 0.05, 0.5, 3)
+FIGURES = CellFigures(10.0, 0.1, 0.2, 0.05, 0.5, 3, example_verdict())
 CELL = Cell(
     "a.onnx",
     PurePosixPath("a/mcm4"),

@@ -18,8 +18,9 @@ from mcm_compiler.project.cells import Cell
 from mcm_compiler.project.index_page import Build, index_bytes
 from mcm_compiler.project.records import ExpectedFailure, Thresholds
 from mcm_compiler.project.verdicts import judged
+from tests.generators.example_result import example_verdict
 
-FIGURES = CellFigures(1000.0, 1e-3, 2e-3, 9e-4, 0.1, 3)
+FIGURES = CellFigures(1000.0, 1e-3, 2e-3, 9e-4, 0.1, 3, example_verdict())
 ERROR = Diagnostic("MCM-I003", "no <model>", at="a.onnx", hint="save it")
 WARNING = Diagnostic("MCM-V021", "not compared", severity=Severity.WARNING)
 KNOWN = ExpectedFailure("MCM-I003", "why", (), "mcmc.toml:3")

@@ -13,8 +13,9 @@ from mcm_compiler.project.cells import Cell
 from mcm_compiler.project.records import ExpectedFailure, Thresholds
 from mcm_compiler.project.summary import MAX_BYTES, counts_text, summary_markdown
 from mcm_compiler.project.verdicts import exit_code, judged
+from tests.generators.example_result import example_verdict
 
-FIGURES = CellFigures(1000.0, 1e-3, 2e-3, 9e-4, 0.1, 3)
+FIGURES = CellFigures(1000.0, 1e-3, 2e-3, 9e-4, 0.1, 3, example_verdict())
 ERROR = Diagnostic("MCM-I003", "no <model>|", at="a.onnx")
 WARNING = Diagnostic("MCM-V021", "not compared", severity=Severity.WARNING)
 OPEN = Diagnostic("MCM-U051", "not proven")
@@ -52,7 +53,7 @@ def test_thresholds(asked: Thresholds, codes: list[str]) -> None:
 
 
 def test_figures_that_are_not_known_miss_every_threshold() -> None:
-    nothing = CellFigures(None, None, None, None, None, None)
+    nothing = CellFigures(None, None, None, None, None, None, example_verdict())
     found = outcome(cell(asked=Thresholds(1.0, 1.0, 0.5)), record(figures=nothing))
     assert found.error_codes == ["MCM-B015", "MCM-B016", "MCM-B017"]
     assert "the latency is unknown, and at most 1.00 s is asked for" in found.diagnostics[1].message

@@ -197,9 +197,8 @@ def test_where_nothing_helps_it_says_so() -> None:
     assert found["moves"] == []
     assert "no move of a single op to another chip makes it faster; the next" in found["text"]
     at_bound = replace(even, claims=(Claim("pipeline", 124.9e-6, "total_work", "made up"),))
-    assert (
-        "under the cost model no placement is faster: this one is at" in _advised(at_bound)["text"]
-    )
+    # The claim is the verdict's, with its scope.
+    assert "placement" not in _advised(at_bound)["text"]
 
 
 def test_a_chip_with_one_kernel_has_nothing_to_give() -> None:

@@ -14,8 +14,8 @@ import pytest
 from mcm_compiler.report.chip_bars import MAX_CHIPS
 from mcm_compiler.report.markdown import LISTED, render_markdown
 from mcm_compiler.report.report_data import build_report
-from mcm_compiler.report.sentences import verification_sentence
 from mcm_compiler.report.terminal import PLAIN_WIDTH, plain_text, report_text, report_view
+from mcm_compiler.report.verdict.verification_line import verification_sentence
 from mcm_compiler.text.printable import printable, printable_data
 from mcm_compiler.text.styled import coloured_lines, plain_lines
 from tests.generators.example_result import bare_result, example_result
@@ -179,7 +179,7 @@ def test_bare_reports_render() -> None:
 def test_analytic_numbers_stand_in_where_nothing_was_simulated(report: dict[str, Any]) -> None:
     for key in ("period_s", "period_model", "gap", "throughput_per_s", "bottleneck", "links"):
         report[key] = None
-    assert "121 us (cost model roofline)" in report_text(report)
+    assert "not simulated; period 121 us under roofline" in report_text(report)
 
 
 def test_hostile_names_stay_text(report: dict[str, Any]) -> None:
@@ -238,15 +238,16 @@ def _verdict(**changes: Any) -> dict[str, Any]:
 def test_the_verdict_in_words() -> None:
     assert verification_sentence(None) == "not run"
     assert verification_sentence(_verdict() | {"skipped": "no weights"}) == "skipped: no weights"
-    exact = "1 output equal to the bit in onnxruntime on 2 random inputs"
+    exact = "bit-identical to the source (1 output, 2 random inputs, onnxruntime); "
+    exact += "at the precision of the file"
     assert verification_sentence(_verdict()) == exact
     constant = verification_sentence(_verdict() | {"constant_outputs": ["y"]})
     assert constant == f"{exact}; 1 did not change with the input"
     near = verification_sentence(_verdict(bit_equal=False, max_abs_error=0.002, tolerance=0.01))
-    assert near.endswith("0 to the bit, the others within 0.002")
+    assert near.startswith("within tolerance of the source, error 0.002 (1 output, ")
     wrong = verification_sentence(_verdict(bit_equal=False, holds=False, max_abs_error=None))
     assert wrong == (
-        "FAILS: 1 of 1 outputs wrong on 2 random inputs, first 'y' by more than any number"
+        "FAILED: 1 of 1 outputs wrong on 2 random inputs, first 'y' by more than any number"
     )
 
 

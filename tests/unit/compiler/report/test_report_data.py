@@ -58,7 +58,7 @@ def test_schema_refuses_a_missing_and_an_unknown_field(schema: dict[str, Any]) -
 
 def test_only_what_earlier_releases_lack_may_be_missing(schema: dict[str, Any]) -> None:
     lacked = {"options", "replication", "chosen_cost_model", "host_fallback", "states", "fabrics"}
-    lacked |= {"objective", "energy", "sensitivities"}
+    lacked |= {"objective", "energy", "sensitivities", "stored_widths", "verdict"}
     assert set(schema["properties"]) - set(schema["required"]) == lacked
     for part in (schema, *schema["$defs"].values()):
         assert part["description"]
@@ -166,8 +166,10 @@ def test_only_a_portfolio_says_who_found_the_partition() -> None:
     alone = replace(result.partition, strategy="dp", found_by="")
     report = build_report(replace(result, partition=alone))
     assert report["found_by"] is None
-    assert "strategy dp, relay routing" in report_text(report)
-    assert "strategy portfolio (found by local_search)" in report_text(build_report(result))
+    assert "found by     dp, relay routing" in report_text(report)
+    assert "found by     portfolio (local_search), relay routing" in report_text(
+        build_report(result)
+    )
 
 
 def test_what_was_not_computed_is_null() -> None:

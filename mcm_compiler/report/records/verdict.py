@@ -1,0 +1,194 @@
+"""The verdict of a report: every claim of its headline, with scope, model and status."""
+
+# ruff: noqa: UP013 - an object of JSON is one definition here, as a class it were one per key
+
+from __future__ import annotations
+
+from typing import Literal, TypedDict
+
+from mcm_compiler.report.records.objective import ObjectiveUnit
+from mcm_compiler.text.bounded_numbers import Amount, Count, Index, Size
+
+Tone = Literal["good", "warn", "bad", "plain"]
+"""How a line is meant."""
+
+StoredWidth = TypedDict("StoredWidth", {"type": str, "file_bits": Amount, "stored_bits": Amount})
+"""An element type that chips store in another width than the file.
+
+Attributes:
+    type: ONNX element type in lower case.
+    file_bits: bits of an element in the file.
+    stored_bits: bits of an element in SRAM and on links.
+"""
+
+FitClaim = TypedDict(
+    "FitClaim",
+    {
+        "fits": bool | None,
+        "chips_used": Size | None,
+        "chips": Size,
+        "fullest_chip": Index | None,
+        "fullest_bytes": Size | None,
+        "fullest_sram_bytes": Size | None,
+        "file_weight_bytes": Size,
+        "stored_weight_bytes": Size | None,
+        "stored_widths": list[StoredWidth],
+    },
+)
+"""Whether every chip's memory plan fits its SRAM.
+
+Attributes:
+    fits: null where no memory was planned.
+    chips_used: chips with at least one op, of all replicas.
+    chips: of the package.
+    fullest_chip: the chip of the first replica whose plan takes the largest share of its SRAM.
+    fullest_bytes: SRAM that its plan takes.
+    fullest_sram_bytes: SRAM that it has.
+    file_weight_bytes: weights in the file's own types.
+    stored_weight_bytes: weights of one replica in its chips' SRAM, copies included; null where no
+        memory was planned.
+    stored_widths: types that chips store in another width than the file; empty where there is none.
+"""
+
+RateClaim = TypedDict(
+    "RateClaim",
+    {
+        "throughput_per_s": Amount | None,
+        "period_s": Amount | None,
+        "latency_s": Amount | None,
+        "latency_load": Literal["one inference, empty package"],
+        "replicas": Count,
+        "chips_each": Size | None,
+        "simulator": str | None,
+    },
+)
+"""How fast the package is.
+
+Attributes:
+    throughput_per_s: inferences per second of the loaded package in steady state, simulated.
+    period_s: its inverse.
+    latency_s: from the start of one inference to its last output, simulated.
+    latency_load: the load under which latency_s holds.
+    replicas: pipelines side by side.
+    chips_each: chips that each of them may use.
+    simulator: that the figures come from; null where nothing was simulated.
+"""
+
+OptimalityClaim = TypedDict(
+    "OptimalityClaim",
+    {
+        "status": Literal["proven", "stated", "none"],
+        "of": str,
+        "unit": ObjectiveUnit,
+        "reached": Amount | None,
+        "bound": Amount | None,
+        "gap": float | None,
+        "model": str | None,
+        "proof": str | None,
+        "scope": list[str],
+        "simulated_over_model": float | None,
+    },
+)
+"""How far from the optimum the result can be at most.
+
+Attributes:
+    status: proven: `mcmc check` repeats the proof; stated: by a strategy, without a proof that can
+        be repeated; none: there is no bound, or something makes it meaningless.
+    of: the quantity, such as `period`.
+    unit: of reached and bound.
+    reached: the result, under `model`.
+    bound: no result within the scope is below it, under `model`.
+    gap: reached / bound - 1.
+    model: the model under which both hold.
+    proof: kind of the argument.
+    scope: the results that the bound is about, as phrases.
+    simulated_over_model: simulated period over that under the cost model, less 1; null where one is
+        unknown, or both are one model.
+"""
+
+LimitClaim = TypedDict(
+    "LimitClaim",
+    {
+        "resource": str,
+        "engine": str | None,
+        "share_of_period": Amount | None,
+        "sets_period": bool,
+        "chips_full": Size,
+        "chips_near": Size,
+        "chips": Size,
+    },
+)
+"""The bottleneck.
+
+Attributes:
+    resource: the busiest chip or channel.
+    engine: the engine that takes most of its time, where it is a chip.
+    share_of_period: of its busy time.
+    sets_period: whether it is busy all the time; otherwise back-pressure sets the period.
+    chips_full: chips of the first replica that are busy all the time.
+    chips_near: those that are busy 95 % of the time or more.
+    chips: used chips of the first replica.
+"""
+
+VerifiedClaim = TypedDict(
+    "VerifiedClaim",
+    {
+        "state": Literal["bit-identical", "within tolerance", "failed", "skipped", "not run"],
+        "precision": Literal["file"],
+        "outputs": Size,
+        "random_inputs": Size,
+        "data_sets": Size,
+        "ops_matched": Size | None,
+        "ops": Size | None,
+    },
+)
+"""The comparison of the chips' models with the source model in onnxruntime.
+
+Attributes:
+    state: of all outputs together.
+    precision: both sides run as ONNX models at the precision of the file, whatever width the chips
+        store.
+    outputs: compared.
+    random_inputs: compared on.
+    data_sets: of the user's, likewise.
+    ops_matched: ops of the source model, constants aside, that are proven by structure.
+    ops: ops of the source model, constants aside; null where nothing was proven by structure.
+"""
+
+VerdictLine = TypedDict(
+    "VerdictLine", {"label": str, "headline": str, "details": list[str], "tone": Tone}
+)
+"""One line of the headline, as every surface shows it.
+
+Attributes:
+    label: the claim, in a word.
+    headline: its figure or answer.
+    details: conditions, scope and reasons.
+    tone: how it is meant.
+"""
+
+Verdict = TypedDict(
+    "Verdict",
+    {
+        "basis": str,
+        "good": bool,
+        "fit": FitClaim,
+        "rate": RateClaim,
+        "optimality": OptimalityClaim,
+        "limit": LimitClaim | None,
+        "verified": VerifiedClaim,
+        "lines": list[VerdictLine],
+    },
+)
+"""All claims of a report's headline. Every surface renders `lines`, and words no claim of its own.
+
+Attributes:
+    basis: where the figures come from.
+    good: whether the model fits and every comparison that ran holds.
+    fit: memory.
+    rate: speed.
+    optimality: gap to a bound, with scope and model.
+    limit: the bottleneck; null where nothing was simulated.
+    verified: equality with the source model.
+    lines: the same in words.
+"""

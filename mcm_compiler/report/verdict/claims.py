@@ -1,0 +1,160 @@
+"""The verdict of a report, derived from its other fields and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mcm_compiler.report.cost_section import COST_SECTION
+from mcm_compiler.report.records.verdict import (
+    FitClaim,
+    RateClaim,
+    Tone,
+    Verdict,
+    VerdictLine,
+)
+from mcm_compiler.report.state_section import state_sentences, throughput_text
+from mcm_compiler.report.storage_section import STORAGE_SECTION, width_phrase
+from mcm_compiler.report.verdict.bottleneck_line import idle_line, limit_line, limit_of, next_line
+from mcm_compiler.report.verdict.optimality import optimality_of
+from mcm_compiler.report.verdict.verification_line import verified_line, verified_of
+from mcm_compiler.report.verdict.words import optimality_line
+from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
+
+EMPTY_PACKAGE: Final = "one inference, empty package"
+"""The load of every latency: the simulator's first inference never waits for a later one."""
+
+
+def verdict_of(report: Mapping[str, Any]) -> Verdict:
+    """All claims of a report's headline.
+
+    Args:
+        report: its own verdict, where it has one, is not read.
+    """
+    fit, rate = _fit(report), _rate(report)
+    optimality, limit = optimality_of(report), limit_of(report)
+    verified = verified_of(report["verification"])
+    lines = (
+        _fit_line(report, fit),
+        _rate_line(report, rate),
+        optimality_line(optimality),
+        limit_line(report, limit),
+        idle_line(report),
+        next_line(report),
+        verified_line(report["verification"], verified, report.get(STORAGE_SECTION)),
+    )
+    return {
+        "basis": _basis(report),
+        "good": fit["fits"] is not False and verified["state"] != "failed",
+        "fit": fit,
+        "rate": rate,
+        "optimality": optimality,
+        "limit": limit,
+        "verified": verified,
+        "lines": [line for line in lines if line is not None],
+    }
+
+
+def _basis(report: Mapping[str, Any]) -> str:
+    """Where figures come from: no chip is ever measured, kernels may be."""
+    how = "simulated" if report["period_model"] is not None else "analytic model only"
+    coverage = (report.get(COST_SECTION) or {}).get("coverage")
+    if coverage and coverage["measured_share"] > 0:
+        return f"{how}; given times for {percent_text(coverage['measured_share'])} of kernel time"
+    return f"{how}, no hardware measured"
+
+
+def _fit(report: Mapping[str, Any]) -> FitClaim:
+    rows = [row for row in report["chips"] or () if row["sram_bytes"]]
+    planned = [row for row in rows if row["sram_high_water_bytes"] is not None]
+    fullest = max(
+        planned, key=lambda row: row["sram_high_water_bytes"] / row["sram_bytes"], default=None
+    )
+    weights = [row["weight_bytes"] for row in report["chips"] or ()]
+    known = bool(weights) and None not in weights
+    return {
+        "fits": all(row["sram_high_water_bytes"] <= row["sram_bytes"] for row in planned)
+        if planned
+        else None,
+        "chips_used": report["chips_used"],
+        "chips": report["target"]["chips"],
+        "fullest_chip": fullest["chip"] if fullest else None,
+        "fullest_bytes": fullest["sram_high_water_bytes"] if fullest else None,
+        "fullest_sram_bytes": fullest["sram_bytes"] if fullest else None,
+        "file_weight_bytes": report["model"]["weight_bytes"],
+        "stored_weight_bytes": sum(weights) if known else None,
+        "stored_widths": report.get(STORAGE_SECTION) or [],
+    }
+
+
+def _fit_line(report: Mapping[str, Any], fit: FitClaim) -> VerdictLine:
+    used = "-" if fit["chips_used"] is None else f"{fit['chips_used']:,}"
+    headline = f"{used} of {count_text(fit['chips'], 'chip')}"
+    details: list[str] = []
+    if fit["fits"] is None:
+        details.append("memory not planned")
+    else:
+        need, have = bytes_text(fit["fullest_bytes"]), bytes_text(fit["fullest_sram_bytes"])
+        details.append(f"fullest is chip {fit['fullest_chip']}: {need} of {have}")
+    if fit["fits"] is False:
+        headline = f"does NOT fit {headline}"
+    details.append(weights_phrase(report, fit))
+    tones: dict[bool | None, Tone] = {None: "warn", True: "good", False: "bad"}
+    tone = tones[fit["fits"]]
+    return {"label": "fits", "headline": headline, "details": details, "tone": tone}
+
+
+def weights_phrase(report: Mapping[str, Any], fit: FitClaim) -> str:
+    """The weights in the file and as chips store them, with the widths."""
+    kind = "placeholder weights" if report["model"]["shape_only"] else "weights"
+    text = f"{kind} {bytes_text(fit['file_weight_bytes'])} in the file"
+    if fit["stored_weight_bytes"] is None:
+        return text
+    each = " per replica" if _replicas(report) > 1 else ""
+    text += f", {bytes_text(fit['stored_weight_bytes'])} as stored{each}"
+    widths = width_phrase(fit["stored_widths"])
+    return f"{text} ({widths})" if widths else text
+
+
+def _replicas(report: Mapping[str, Any]) -> int:
+    return int((report.get("replication") or {"replicas": 1})["replicas"])
+
+
+def _rate(report: Mapping[str, Any]) -> RateClaim:
+    replication = report.get("replication")  # reports of the first release lack it
+    return {
+        "throughput_per_s": report["throughput_per_s"],
+        "period_s": report["period_s"],
+        "latency_s": report["latency_s"],
+        "latency_load": EMPTY_PACKAGE,
+        "replicas": _replicas(report),
+        "chips_each": replication["chips_each"] if replication else None,
+        "simulator": report["period_model"],
+    }
+
+
+def _rate_line(report: Mapping[str, Any], rate: RateClaim) -> VerdictLine:
+    line: VerdictLine = {
+        "label": "throughput",
+        "headline": throughput_text(report),
+        "details": [],
+        "tone": "plain",
+    }
+    if rate["throughput_per_s"] is None:
+        line["headline"], line["tone"] = "not simulated", "warn"
+        if report["analytic_period_s"] is not None:
+            period = seconds_text(report["analytic_period_s"])
+            line["details"].append(f"period {period} under {report['cost_model']}")
+        return line
+    if rate["replicas"] > 1:
+        line["details"].append(f"{rate['replicas']} replicas x {_chips(rate['chips_each'])}")
+    line["details"] += [
+        f"one inference every {seconds_text(rate['period_s'])}",
+        f"latency {seconds_text(rate['latency_s'])} ({rate['latency_load']})",
+        *(f"{label}: {text}" for label, text in state_sentences(report)),
+    ]
+    return line
+
+
+def _chips(count: int | None) -> str:
+    return count_text(count, "chip")

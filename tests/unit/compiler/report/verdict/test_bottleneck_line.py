@@ -1,0 +1,76 @@
+"""The bottleneck, idle chips and levers in a line each."""
+
+from __future__ import annotations
+
+import pytest
+
+from mcm_compiler.report.report_data import build_report
+from tests.generators.example_result import example_result
+from tests.unit.compiler.report.verdict.test_claims import line, text
+
+
+@pytest.fixture
+def report():
+    return dict(build_report(example_result()))
+
+
+def test_a_chip_is_named_with_its_engine_and_its_largest_kernel(report):
+    assert line(report, "limited by")["headline"] == "MAC array: chip 1 99.9 % busy"
+    assert "'layer1.1' (2 fused ops): 60.9 us, 48.8 % of the chip's work" in text(
+        report, "limited by"
+    )
+
+
+def test_a_link_is_named_with_its_largest_tensor(report):
+    worst = dict(report["bottleneck"], kind="link", chip=None, source=0, destination=1)
+    worst |= {"heaviest_ops": [], "heaviest_tensors": [{"name": "h0", "bytes": 1 << 20}]}
+    found = text({**report, "bottleneck": worst}, "limited by")
+    assert found == "the link from chip 0 to chip 1 99.9 % busy; largest tensor 'h0': 1.0 MiB"
+
+
+def test_back_pressure_is_named(report):
+    worst = dict(report["bottleneck"], sets_period=False)
+    found = text({**report, "bottleneck": worst}, "limited by")
+    assert found.startswith("back-pressure: full buffers stall the chips; busiest: chip 1 99.9 %")
+
+
+def test_chips_that_are_hardly_less_busy_are_counted(report):
+    shares = (0.96, 1.0, 0.5)
+    rows = [
+        dict(row, utilisation=share) for row, share in zip(report["chips"], shares, strict=True)
+    ]
+    assert "2 chips above 95.0 %" in text({**report, "chips": rows}, "limited by")
+    full = [dict(row, utilisation=1.0) for row in rows]
+    found = line({**report, "chips": full}, "limited by")
+    assert found["headline"] == "MAC array: 3 of 3 chips 100.0 % busy"
+    assert "above" not in " ".join(found["details"])
+
+
+def test_replicas_are_limited_alike(report):
+    replicas = dict(report["replication"] or {}, replicas=4, chips_each=3, considered=[], chips=[])
+    several = {**report, "replication": replicas}
+    assert "chip 1 of each replica" in text(several, "limited by")
+    replicas["chips_each"] = 1
+    assert "every chip" in text(several, "limited by")
+
+
+def test_idle_chips_are_named_with_what_they_hold(report):
+    found = text({**report, "target": {**report["target"], "chips": 5}}, "idle")
+    assert "chip 0 is idle 52.0 % of the time, its SRAM holds 12.0 MiB of 64.0 MiB" in found
+    assert "2 chips of 5 unused" in found
+    busy = [dict(row, utilisation=0.9) for row in report["chips"]]
+    assert line({**report, "chips": busy}, "idle") is None
+
+
+def row(resource, factor, speedup):
+    return {"resource": resource, "factor": factor, "speedup": speedup, "faults": [], "keys": {}}
+
+
+def test_the_change_that_brings_most_comes_first_then_what_has_no_effect(report):
+    rows = [row("lanes", 2.0, 1.01), row("array", 2.0, 1.62), row("SRAM", 2.0, 1.05)]
+    rows += [row("SRAM", 0.5, None), row("link", 2.0, 1.0)]
+    found = text({**report, "sensitivities": rows}, "next")
+    assert found == "2x array: 1.62x; 2x SRAM: 1.05x; no effect: lanes, link"
+    alone = text({**report, "sensitivities": rows[:1]}, "next")
+    assert alone == "no single resource helps; no effect: lanes"
+    assert line(report, "next") is None
