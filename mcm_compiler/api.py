@@ -41,7 +41,9 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.execution.npz_inputs import GivenInputs, read_npz
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.graph.states import STATES, States, find_states, recorded_states
+from mcm_compiler.graph.trip_counts import state_trip_counts
 from mcm_compiler.ir.reading.importer import import_model, import_onnx
+from mcm_compiler.ir.shapes.counted_trips import counted_trips
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pass_manager import PassManager
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
@@ -410,11 +412,32 @@ def _import(
         given = GivenInputs(options.input, read_npz(Path(options.input)))
     if isinstance(model, ir.Model):
         name = str(model.graph.name or "model")
-        return import_model(model, name, options.dims, options.shapes, given)
-    if isinstance(model, str) and model.startswith(zoo.PREFIX):
+        imported, found = import_model(model, name, options.dims, options.shapes, given)
+    elif isinstance(model, str) and model.startswith(zoo.PREFIX):
         built = build_zoo_model(model.removeprefix(zoo.PREFIX))
-        return import_model(built, model, options.dims, options.shapes, given)
-    return import_onnx(Path(model), options.dims, options.shapes, given)
+        imported, found = import_model(built, model, options.dims, options.shapes, given)
+    else:
+        imported, found = import_onnx(Path(model), options.dims, options.shapes, given)
+    return imported, [*found, *_with_trip_counts(imported, options)]
+
+
+def _with_trip_counts(model: ir.Model, options: CompileOptions) -> list[Diagnostic]:
+    """States trip counts of loops: those of the options, then those of a run with the given data.
+
+    Raises:
+        CompileError: MCM-I056 for a count of no loop.
+    """
+    source, notes = SOURCE.get(model), list[Diagnostic]()
+    graphs = (source.original.graph, model.graph)
+    state_trip_counts(graphs, options.trip_counts)
+    if source.given:
+        try:
+            counted = counted_trips(source.original, source.given)
+        except CompileError as error:
+            notes += [replace(one, severity=Severity.WARNING) for one in error.diagnostics]
+        else:
+            state_trip_counts(graphs, counted | dict(options.trip_counts))
+    return notes
 
 
 def _finish(stage: StagingFolder, result: CompileResult) -> Report:

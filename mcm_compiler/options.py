@@ -52,6 +52,8 @@ class CompileOptions:
         seed: seed of everything random.
         dims: sizes of symbolic dimensions by name.
         shapes: full shapes of graph inputs by input name; wins over `dims`.
+        trip_counts: how often the bodies of loops run, by name of the loop; wins over what the data
+            of `input` give. See `mcm_compiler.graph.trip_counts.loops_of` for names.
         samples: most partitions that a strategy may evaluate; None for what the level allows.
         budget_s: wall-time limit of the strategy in seconds, or None; results under a limit need
             not be reproducible.
@@ -97,6 +99,7 @@ class CompileOptions:
     seed: int = 0
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    trip_counts: Mapping[str, int] = field(default_factory=dict[str, int])
     samples: int | None = None
     budget_s: float | None = None
     inferences: int = 64
@@ -144,6 +147,11 @@ class CompileOptions:
             faults.append(f"budget_s is {self.budget_s}, not a positive number of seconds")
         if self.sequences is not None and self.sequences > MOST_SEQUENCES:
             faults.append(f"sequences is {self.sequences}, more than {MOST_SEQUENCES}")
+        faults += [
+            f"trip count of '{k}' is {v}, not at least 0"
+            for k, v in self.trip_counts.items()
+            if v < 0
+        ]
         faults += [f"dim '{k}' is {v}, not at least 0" for k, v in self.dims.items() if v < 0]
         faults += [
             f"shape of '{name}' is {','.join(map(str, shape))}; each dim must be at least 0"

@@ -25,9 +25,11 @@ from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.contracts.replication import Replication
 from mcm_compiler.contracts.target import HOST, ChipModel, Target, Wire
 from mcm_compiler.equivalence.values.followed_passes import unfollowed_passes
-from mcm_compiler.graph.constants import body_weights
+from mcm_compiler.graph.constants import attribute_weights
 from mcm_compiler.graph.dimensions import free_inputs
+from mcm_compiler.graph.limits import known_bytes
 from mcm_compiler.graph.source import SourceModel
+from mcm_compiler.graph.trip_counts import stated_counts
 from mcm_compiler.ir.rewriting.writer import DataLocation, write_with_data
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.text import json_text
@@ -90,6 +92,7 @@ def finish_folder(
         unfollowed_passes=unfollowed_passes(options.passes),
         dims=dict(sorted(options.dims.items())),
         shapes={name: tuple(shape) for name, shape in sorted(source.shapes.items())},
+        trip_counts=stated_counts(source.original.graph),
         states=_folder_states(chips, options),
     )
     write_manifest(manifest, folder)
@@ -126,10 +129,12 @@ def chip_entry(chip: ChipModel, wires: tuple[Wire, ...]) -> ChipEntry:
         receives=tuple((name, arriving.get(name, HOST)) for name in chip.inputs),
         sends=tuple((name, to) for name in chip.outputs for to in leaving.get(name, [])),
         weights=tuple(
-            WeightEntry(v.name or "", v.const_value.nbytes if v.const_value is not None else 0)
+            WeightEntry(
+                v.name or "", v.const_value.nbytes if v.const_value is not None else known_bytes(v)
+            )
             for v in (
                 *graph.initializers.values(),
-                *(weight for node in graph for weight in body_weights(node)),
+                *(weight for node in graph for weight in attribute_weights(node)),
             )
         ),
         order=tuple(node.name or "" for node in graph),

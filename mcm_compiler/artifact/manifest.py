@@ -129,6 +129,7 @@ class Manifest:
         unfollowed_passes: those of them whose changes no rule of the proof by structure covers.
         dims: sizes of symbolic dimensions that the user gave.
         shapes: shapes of inputs that the user gave, as such or by arrays.
+        trip_counts: stated trip counts of loops of the source model.
         states: what stays on the chips.
     """
 
@@ -150,6 +151,7 @@ class Manifest:
     unfollowed_passes: tuple[str, ...] = ()
     dims: Mapping[str, Size] = field(default_factory=dict[str, int])
     shapes: Mapping[str, tuple[Size, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    trip_counts: Mapping[str, Size] = field(default_factory=dict[str, int])
     states: FolderStates = FolderStates()
 
     @property

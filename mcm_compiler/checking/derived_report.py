@@ -22,6 +22,7 @@ from mcm_compiler.contracts.simulation import SimulationResult
 from mcm_compiler.contracts.target import Target, machine_of
 from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.report.activity import chip_rows, link_rows
+from mcm_compiler.report.assumed_trips import assumptions_of, withdraw_claims
 from mcm_compiler.report.bottleneck import find_bottleneck
 from mcm_compiler.report.cost_section import COST_SECTION, cost_choice_facts, coverage_facts
 from mcm_compiler.report.fabric_section import FABRIC_SECTION, fabric_facts
@@ -153,6 +154,7 @@ def derive_report(sources: Sources) -> Derived:
         energy = energy_facts(sources.target, sources.graphs, simulation, replicas)
         if energy is not None:
             found[ENERGY_SECTION] = energy
+        withdraw_claims(found, assumptions_of(sources.graphs.values()))
     return found
 
 
@@ -214,8 +216,9 @@ def _bottleneck(sources: Sources, graphs: Mapping[int, ir.Graph]) -> Any:
     if sources.manifest.chips_each:
         limits = limits.first(sources.manifest.chips_each)
     machine = machine_of(sources.target)
+    certificate = None if assumptions_of(graphs.values()) else sources.certificate
     return find_bottleneck(
-        sources.simulation, sources.program, limits, graphs, machine, sources.certificate
+        sources.simulation, sources.program, limits, graphs, machine, certificate
     )
 
 

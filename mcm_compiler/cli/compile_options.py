@@ -132,6 +132,10 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
         help="Shape of an input; wins over --dim. Repeatable.",
     ),
     click.option(
+        "--trip-count", "trip_counts", type=parse_dimension, multiple=True, metavar="LOOP=N",
+        help="Iterations of a loop whose count depends on data. Repeatable.",
+    ),
+    click.option(
         "--samples", type=click.IntRange(1), default=None,
         help="Most partitions that a strategy evaluates (as the level says).",
     ),
@@ -181,6 +185,7 @@ def compile_options(function: F) -> F:
         plugin: tuple[Path, ...],
         dims: tuple[tuple[str, int], ...],
         shapes: tuple[tuple[str, tuple[int, ...]], ...],
+        trip_counts: tuple[tuple[str, int], ...],
         passes: str | None,
         plan: str | None,
         planner: str | None,
@@ -262,6 +267,7 @@ def compile_options(function: F) -> F:
         options = CompileOptions(
             dims=once_each("--dim", dims),
             shapes=once_each("--shape", shapes),
+            trip_counts=once_each("--trip-count", trip_counts),
             **{key: value for key, value in given.items() if value is not None},
         )
         return function(options=options, **rest)

@@ -12,6 +12,8 @@ from typing import cast
 
 import onnx_ir as ir
 
+from mcm_compiler.graph.attribute_data import attribute_data
+
 RANDOM_OPS = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
      "RandomUniformLike"}
@@ -82,19 +84,22 @@ def consumed_values(node: ir.Node) -> list[ir.Value]:
     return list(seen)
 
 
-def body_weights(node: ir.Node) -> list[ir.Value]:
-    """Weights that lie in the bodies of `node`, at any depth: initializers and `Constant` outputs.
+def attribute_weights(node: ir.Node) -> list[ir.Value]:
+    """Weights in the attributes of `node`: its data, and what its bodies store at any depth.
 
-    They are no values of the graph that `node` is in, and whoever runs it holds all of them, those
-    of each branch of an `If`.
+    Data are those of `attribute_data`; bodies store initializers and `Constant` outputs. They are
+    no values of the graph that `node` is in, and the chip that runs it holds all of them, those of
+    each branch of an `If`.
     """
-    found: list[ir.Value] = []
-    for graph in subgraphs(node) if node.attributes.data else ():
+    if not node.attributes.data:
+        return []
+    found: list[ir.Value] = [*attribute_data(node)]
+    for graph in subgraphs(node):
         found += graph.initializers.values()
         for inner in graph:
             if inner.op_type == "Constant" and inner.domain in ("", "ai.onnx"):
                 found += inner.outputs
-            found += body_weights(inner)
+            found += attribute_weights(inner)
     return found
 
 

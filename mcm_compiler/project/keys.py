@@ -74,6 +74,7 @@ _OPTIONS = (
         "latency_limit", values.duration(), "as `--max-latency`: placed to keep it", "max_latency_s"
     ),
     Key("throughput", values.rate(), "as `--throughput`", "throughput"),
+    Key("trip_counts", values.sizes(), "iterations of loops, as `--trip-count`", "trip_counts"),
     Key("samples", _COUNT, "as `--samples`", "samples"),
     Key("budget", values.duration(), "time limit, as `--budget`", "budget_s"),
     Key("inferences", values.whole(1, 100_000), "as `--inferences`", "inferences"),

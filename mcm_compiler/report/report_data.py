@@ -30,14 +30,16 @@ from mcm_compiler.contracts.verification import StructureProof, Verification
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.execution.runner import SESSION_OPTIONS
 from mcm_compiler.graph.constants import (
-    body_weights,
+    attribute_weights,
     constants_and_placeable,
     consumed_values,
     placeable_nodes,
 )
 from mcm_compiler.graph.source import SourceModel
+from mcm_compiler.graph.trip_counts import stated_counts
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.report.activity import chip_rows, link_rows
+from mcm_compiler.report.assumed_trips import assumptions_of, withdraw_claims
 from mcm_compiler.report.bottleneck import find_bottleneck
 from mcm_compiler.report.cost_section import COST_SECTION, cost_choice_facts, coverage_facts
 from mcm_compiler.report.fabric_section import FABRIC_SECTION, fabric_facts
@@ -141,6 +143,7 @@ def build_report(result: CompileResult) -> Report:
     pipeline_s = partition.period_s if partition else None
     if (facts := objective_facts(placed, pipeline_s, simulation, replicas)) is not None:
         report[OBJECTIVE_SECTION] = facts
+    withdraw_claims(report, assumptions_of(graphs.values()))
     report[VERDICT] = verdict_of(report)
     return report
 
@@ -180,9 +183,8 @@ def _bottleneck(result: CompileResult) -> Bottleneck | None:
     if (replication := REPLICATION.find(result.model)) is not None:
         limits = limits.first(replication.chips_each)
     machine = machine_of(result.target)
-    return find_bottleneck(
-        result.simulation, result.program, limits, graphs, machine, result.certificate
-    )
+    certificate = None if assumptions_of(graphs.values()) else result.certificate
+    return find_bottleneck(result.simulation, result.program, limits, graphs, machine, certificate)
 
 
 def verification_data(verification: Verification) -> VerificationFacts:
@@ -254,6 +256,7 @@ def _options(options: CompileOptions, source: SourceModel) -> OptionsFacts:
     data["pins"] = [list(pin) for pin in options.pins]
     data["state"] = None if options.state is None else [list(pair) for pair in options.state]
     data["dims"] = dict(sorted(options.dims.items()))
+    data["trip_counts"] = dict(sorted(options.trip_counts.items()))
     data["shapes"] = {name: list(shape) for name, shape in sorted(source.shapes.items())}
     return cast("OptionsFacts", data)
 
@@ -272,13 +275,14 @@ def graph_facts(graph: ir.Graph) -> GraphFacts:
     """What the report says of the source model's graph."""
     constants, nodes = constants_and_placeable(graph)
     weights = {v: None for node in nodes for v in consumed_values(node) if v in constants}
-    weights |= {v: None for node in nodes for v in body_weights(node)}
+    weights |= {v: None for node in nodes for v in attribute_weights(node)}
     defaults = set(graph.initializers.values())
     return {
         "ops": len(nodes),
         "weight_bytes": sum(map(_value_bytes, weights)),
         "inputs": [_tensor_facts(v) for v in graph.inputs if v not in defaults],
         "outputs": [_tensor_facts(v) for v in graph.outputs],
+        "trip_counts": stated_counts(graph),
     }
 
 

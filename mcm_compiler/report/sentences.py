@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
+from mcm_compiler.report.assumed_trips import assumption_sentence
 from mcm_compiler.text.units import count_text, percent_text, seconds_text
 
 MODELS_NAMED = 4
@@ -108,7 +109,7 @@ def shared_sentence(links: list[dict[str, Any]] | None) -> str | None:
 def bound_sentence(report: Mapping[str, Any]) -> str:
     """The bound with its argument, the kind of proof, and the model that it is proven under."""
     if report["lower_bound_s"] is None:
-        return "-"
+        return assumption_sentence(report) or "-"
     text = f"{seconds_text(report['lower_bound_s'])}: {report['bound_argument']}"
     proof = report.get("bound_proof")  # reports of the first release lack it
     by = f"proof {proof}, " if proof else ""

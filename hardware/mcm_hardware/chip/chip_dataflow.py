@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.target import ChipModel
 from mcm_compiler.graph.constants import (
-    body_weights,
+    attribute_weights,
     constants_and_placeable,
     consumed_values,
 )
@@ -216,7 +216,7 @@ class _Memory:
             source = self.root.get(value, value)
             if holds or source not in self.constants:
                 self._read(position, source)
-        for value in body_weights(node) if holds else ():
+        for value in attribute_weights(node) if holds else ():
             self.readers.setdefault(value, {})[position] = None
             self.weights.setdefault(value)
         for value in node.outputs:

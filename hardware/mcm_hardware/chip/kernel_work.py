@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from mcm_compiler.graph.attribute_data import attribute_data
 from mcm_compiler.graph.constants import is_deterministic
 from mcm_compiler.graph.leaving_values import leaves
 from mcm_hardware.op_costs.elementwise import BY_SHAPES_ALONE
@@ -97,7 +99,7 @@ def kernel_work(nodes: Sequence[ir.Node], storage: StorageWidths) -> KernelWork:
     reads: dict[ir.Value, int] = {}
     leaving: dict[ir.Value, None] = {}
     gemms: list[KernelGemm] = []
-    lane_ops = 0
+    lane_ops = data_bytes = data_read_bytes = 0
     runs, modelled = False, True
     for node in nodes:
         work = formula_work(node)
@@ -116,15 +118,18 @@ def kernel_work(nodes: Sequence[ir.Node], storage: StorageWidths) -> KernelWork:
                 root = behind.get(value, value)
                 if root not in produced:
                     reads[root] = max(size, reads.get(root, 0))
+            stored, read = _data_bytes(node, work, storage)
+            data_bytes += stored
+            data_read_bytes += read
         for value in node.outputs:
             if leaves(value, members):
                 leaving.setdefault(behind.get(value, value))
     return KernelWork(
         gemms=tuple(gemms),
         lane_ops=lane_ops,
-        read_bytes=sum(reads.values()),
+        read_bytes=sum(reads.values()) + data_read_bytes,
         write_bytes=sum(storage.value_bytes(v) for v in leaving if v in produced) if runs else 0,
-        weight_bytes=sum(storage.value_bytes(v) for v in reads if is_constant(v)),
+        weight_bytes=data_bytes + sum(storage.value_bytes(v) for v in reads if is_constant(v)),
         runs=runs,
         modelled=modelled,
     )
@@ -136,12 +141,13 @@ def _lone_work(node: ir.Node, storage: StorageWidths) -> KernelWork:
     if work.execution != "kernel":
         return KernelWork((), 0, 0, 0, 0, runs=False, modelled=True)
     reads = _operand_bytes(node, work, storage)
+    data_bytes, data_read_bytes = _data_bytes(node, work, storage)
     return KernelWork(
         gemms=_gemms(node, work, storage, frozenset(), {}),
         lane_ops=work.lane_ops,
-        read_bytes=sum(reads.values()),
+        read_bytes=sum(reads.values()) + data_read_bytes,
         write_bytes=sum(storage.value_bytes(v) for v in node.outputs),
-        weight_bytes=sum(storage.value_bytes(v) for v in reads if is_constant(v)),
+        weight_bytes=data_bytes + sum(storage.value_bytes(v) for v in reads if is_constant(v)),
         runs=True,
         modelled=found is not None,
     )
@@ -198,6 +204,12 @@ def _operand_bytes(node: ir.Node, work: Work, storage: StorageWidths) -> dict[ir
             size = storage.value_bytes(value)
         reads[value] = max(size, reads.get(value, 0))
     return reads
+
+
+def _data_bytes(node: ir.Node, work: Work, storage: StorageWidths) -> tuple[int, int]:
+    """Bytes of the data in the attributes of `node`, and how many of them an inference reads."""
+    stored = sum(storage.value_bytes(value) for value in attribute_data(node))
+    return stored, math.ceil(stored * work.data_share)
 
 
 def is_constant(value: ir.Value) -> bool:

@@ -17,8 +17,9 @@ def _trees(node: NodeShapes) -> Work:
     trees = max(len(set(ids)) or node.count_of("tree_roots"), 1)
     depth = math.ceil(math.log2(nodes / trees + 1)) if nodes else 1
     rows = node.size(0) // max(node.dim(0, -1), 1)
+    visited = rows * trees * max(depth, 1)
     # Per level: fetch the feature, compare, choose the child.
-    return Work(lane_ops=3 * rows * trees * max(depth, 1))
+    return Work(lane_ops=3 * visited, data_share=min(1.0, visited / max(nodes, 1)))
 
 
 def _linear(node: NodeShapes) -> Work:
@@ -36,6 +37,12 @@ def _support_vectors(node: NodeShapes) -> Work:
     return Work((Gemm(1, rows, vectors, width),), (EXP + 2) * rows * vectors)
 
 
+def _lookups(node: NodeShapes) -> Work:
+    """One entry of a hashed table per element."""
+    entries = max((node.count_of(name) for name in node.node.attributes), default=0)
+    return Work(data_share=min(1.0, node.out_size() / max(entries, 1)))
+
+
 def _per_element(lane_ops: int, node: NodeShapes) -> Work:
     return Work(lane_ops=lane_ops * node.out_size())
 
@@ -49,14 +56,13 @@ ML_FORMULAS: dict[str, Formula] = {
     "Normalizer": partial(_per_element, 4),
     "OneHotEncoder": partial(_per_element, 1),
     "Scaler": partial(_per_element, 2),
+    **dict.fromkeys(("CategoryMapper", "LabelEncoder"), _lookups),
     **dict.fromkeys(
         (
             "ArrayFeatureExtractor",
             "CastMap",
-            "CategoryMapper",
             "DictVectorizer",
             "FeatureVectorizer",
-            "LabelEncoder",
             "ZipMap",
         ),
         moves_only,

@@ -76,11 +76,11 @@ class NodeShapes:
         return attribute.as_string()
 
     def count_of(self, name: str) -> int:
-        """Length of a list attribute of numbers; of a tensor attribute, its elements."""
+        """Length of a list attribute; of a tensor attribute, its elements."""
         attribute = self.node.attributes.get(name)
         if attribute is None or attribute.is_ref():
             return 0
-        if attribute.type in (ir.AttributeType.INTS, ir.AttributeType.FLOATS):
+        if attribute.type in _LISTS:
             return len(attribute.value)
         if attribute.type is ir.AttributeType.TENSOR:
             return math.prod(int(d) for d in attribute.as_tensor().shape.numpy())
@@ -90,6 +90,8 @@ class NodeShapes:
         """Value of a constant input of one element; None where it is anything else."""
         return constant_scalar(self.input(index))
 
+
+_LISTS = (ir.AttributeType.INTS, ir.AttributeType.FLOATS, ir.AttributeType.STRINGS)
 
 _OPAQUE = (ir.DataType.STRING, ir.DataType.COMPLEX64, ir.DataType.COMPLEX128)
 

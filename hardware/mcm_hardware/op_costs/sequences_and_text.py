@@ -11,6 +11,12 @@ def _asks(_node: NodeShapes) -> Work:
     return Work(reads=((0, 0),))
 
 
+def _vocabulary(node: NodeShapes) -> Work:
+    """One entry of a hashed table per element of the operand."""
+    entries = max(node.count_of("pool_int64s"), node.count_of("pool_strings"), 1)
+    return Work(data_share=min(1.0, node.size(0) / entries))
+
+
 FORMULAS: dict[str, Formula] = {
     **dict.fromkeys(
         (
@@ -28,10 +34,10 @@ FORMULAS: dict[str, Formula] = {
             "StringConcat",
             "StringNormalizer",
             "StringSplit",
-            "TfIdfVectorizer",
         ),
         moves_only,
     ),
+    "TfIdfVectorizer": _vocabulary,
     **dict.fromkeys(("OptionalHasElement", "SequenceLength"), _asks),
 }
 """Sequences and text of the default domain."""

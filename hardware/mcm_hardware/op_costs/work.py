@@ -51,12 +51,15 @@ class Work:
         lane_ops: work of the vector unit: operations of one lane (see `lane_ops.py`).
         reads: `(input index, elements)` for operands that are not read exactly once, such as the
             table of a `Gather` or the weights of a recurrent net.
+        data_share: part of the data in the attributes that one inference reads, from 0 to 1; less
+            than 1 of tables that are looked up.
         execution: see `Execution`.
     """
 
     gemms: tuple[Gemm, ...] = ()
     lane_ops: int = 0
     reads: tuple[tuple[int, int], ...] = ()
+    data_share: float = 1.0
     execution: Execution = "kernel"
 
 

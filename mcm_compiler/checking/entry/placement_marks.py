@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
@@ -20,7 +20,8 @@ from mcm_compiler.contracts.cost import costs_in
 from mcm_compiler.contracts.replication import Replication
 from mcm_compiler.contracts.target import ChipModel, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.graph.constants import placeable_nodes
+from mcm_compiler.graph.constants import placeable_nodes, subgraphs
+from mcm_compiler.graph.trip_counts import loops_of, stated_counts, stated_trips
 from mcm_compiler.ir.rewriting.device_stages import HOST_CONFIGURATION
 
 SHOWN = 10
@@ -74,6 +75,7 @@ def check_placement_marks(
             own.chips.add(chip.chip)
             own.groups |= {marks[GROUP_PROPERTY]} if GROUP_PROPERTY in marks else set()
             own.seconds += costs.node_cost(node).seconds
+    faults += _trip_count_faults(chips, source, manifest)
     replication = Replication(manifest.replicas, manifest.chips_each)
     for node in source.graph:
         place = f"node {quote(node.name or '')} of the source"
@@ -87,6 +89,35 @@ def check_placement_marks(
             faults.append(_told("the source", f"has {name} {quote(said)}, and not {number}"))
     if faults:
         raise CompileError(faults[:SHOWN])
+
+
+def _trip_count_faults(
+    chips: Sequence[ChipModel], source: ir.Model, manifest: Manifest
+) -> Iterator[Diagnostic]:
+    """Differences between the stated trip counts of the manifest, the source and the chips."""
+    if (found := stated_counts(source.graph)) != dict(manifest.trip_counts):
+        yield _told("the source", f"states trip counts {found}, the manifest says otherwise")
+    loops = {node for _, node in loops_of(source.graph)}
+    known = {node.name or "": _stated_within(node, loops) for node in source.graph} if loops else {}
+    for chip in chips:
+        loops = {node for _, node in loops_of(chip.model.graph)}
+        for node in chip.model.graph if loops else ():
+            stated = known.get(node.metadata_props.get(ORIGIN_PROPERTY, ""), {})
+            other = frozenset[int | None]().union(*stated.values())
+            for name, counts in _stated_within(node, loops).items():
+                if not counts <= stated.get(name, other):
+                    place = f"loop {quote(name)} of chip {chip.chip}"
+                    yield _told(place, f"has trip counts {sorted(map(str, counts))}")
+
+
+def _stated_within(node: ir.Node, loops: Container[ir.Node]) -> dict[str, frozenset[int | None]]:
+    """Stated counts of an op and of the loops within it, by the names of their ops."""
+    found: dict[str, frozenset[int | None]] = {}
+    for inner in (node, *(n for graph in subgraphs(node) for n in graph.all_nodes())):
+        if inner in loops:
+            name = inner.name or inner.op_type
+            found[name] = found.get(name, frozenset()) | {stated_trips(inner)}
+    return found
 
 
 def _faults(node: ir.Node, found: _Found, replication: Replication) -> Iterator[str]:

@@ -382,4 +382,13 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         example="the running mean is an input of the model, and another op reads it as well",
         remedy="Make the new running mean and variance outputs of the graph.",
     ),
+    CatalogEntry(
+        "MCM-I056",
+        "a trip count of no loop",
+        "--trip-count names a loop that the model does not have. Loops go by the names of\n"
+        "their ops, nested ones by paths such as outer/inner; an op without a name goes by\n"
+        "its type.",
+        example="the model has no loop 'decoder'",
+        remedy="Take a name from the hint of the message.",
+    ),
 )

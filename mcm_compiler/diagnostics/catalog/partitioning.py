@@ -192,6 +192,18 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         remedy="pip install 'mcm-compiler[baselines]', or choose another strategy.",
     ),
     CatalogEntry(
+        "MCM-P019",
+        "a loop whose trip count is assumed",
+        "Data decide how often the body of a Loop or a SequenceMap runs: its count is an input\n"
+        "or computed from one, or its condition may end it early. Times are computed with an\n"
+        "assumed count: the constant limit of the loop, or 1. Throughput, latency and bounds\n"
+        "hold for that count only, so the report does not claim that the result is optimal.\n"
+        "A count from --input is the mean over the executions of the loop, rounded up.",
+        example="data decide the trip count of 1 loop: times assume 'decode' 1",
+        remedy="State the count with --trip-count LOOP=N, or give data that decide it with\n"
+        "--input FILE.npz.",
+    ),
+    CatalogEntry(
         "MCM-P020",
         "memory plan does not fit",
         "Partitioning estimates the memory of each chip, and lowering then plans it with\n"

@@ -8,6 +8,7 @@ from typing import Any
 
 from mcm_compiler.contracts.objectives import Objective, ObjectiveFigures
 from mcm_compiler.contracts.simulation import SimulationResult
+from mcm_compiler.report.assumed_trips import assumption_sentence
 from mcm_compiler.report.hardware.figures import gap
 from mcm_compiler.report.records.objective import ObjectiveFacts, ObjectiveUnit
 from mcm_compiler.text.units import count_text, energy_text, percent_text, seconds_text
@@ -105,7 +106,7 @@ def objective_rows(report: Mapping[str, Any]) -> list[tuple[str, str]]:
         return []
     asked = Objective(facts["kind"], facts.get("max_latency_s"), facts.get("throughput_per_s"))
     proof = f"proof {facts['bound_proof']}, " if facts["bound_proof"] else ""
-    bound = (
+    bound = assumption_sentence(report) or (
         f"{_amount(facts['bound'], facts['unit'])}: {facts['bound_argument']} "
         f"({proof}cost model {report['cost_model']})"
     )

@@ -32,7 +32,7 @@ ObjectiveFacts = TypedDict(
         "max_latency_s": NotRequired[Amount],
         "throughput_per_s": NotRequired[Amount],
         "value": Amount,
-        "bound": Amount,
+        "bound": Amount | None,
         "bound_argument": str,
         "bound_proof": str | None,
         "gap": float | None,
@@ -53,8 +53,8 @@ Attributes:
     value: what the placement comes to under cost_model, all pipelines together; joules are those of
         one inference.
     bound: no placement comes to less under cost_model, of all numbers of pipelines that could be
-        chosen.
-    bound_argument: why.
+        chosen; null where times rest on assumed trip counts.
+    bound_argument: why; empty without a bound.
     bound_proof: kind of the argument, as a checker knows it.
     gap: value / bound - 1.
     analytic_latency_s: when one inference is answered by an empty package, under cost_model.

@@ -41,7 +41,13 @@ Attributes:
 
 GraphFacts = TypedDict(
     "GraphFacts",
-    {"ops": Size, "weight_bytes": Size, "inputs": list[TensorFacts], "outputs": list[TensorFacts]},
+    {
+        "ops": Size,
+        "weight_bytes": Size,
+        "inputs": list[TensorFacts],
+        "outputs": list[TensorFacts],
+        "trip_counts": NotRequired[dict[str, Size]],
+    },
 )
 """What the model's graph alone tells."""
 
@@ -58,6 +64,7 @@ class ModelFacts(_Source, GraphFacts):
         sha256: hash of the model and its external data.
         ops: ops that some chip must run; constants are not among them.
         weight_bytes: bytes of the constants that those ops read, in the file's own types.
+        trip_counts: stated trip counts of loops; reports of earlier releases lack it.
         dims: sizes that were given to symbolic dimensions.
         shape_only: true where weights are placeholders.
     """
@@ -98,6 +105,7 @@ OptionsFacts = TypedDict(
         "repair_assignment": bool,
         "seed": Seed,
         "dims": dict[str, int],
+        "trip_counts": dict[str, Size],
         "shapes": dict[str, list[int]],
         "samples": Extent | None,
         "budget_s": float | None,
@@ -130,6 +138,7 @@ Attributes:
     repair_assignment: whether the nearest valid assignment was to be taken.
     seed: seed of everything random.
     dims: sizes of symbolic dimensions, as given.
+    trip_counts: trip counts of loops, as given.
     shapes: shapes of inputs, as given; those of `input` included.
     samples: most partitions that the strategy may evaluate; null for what the level allows.
     budget_s: wall-time limit of the strategy in seconds, or null.
@@ -318,6 +327,7 @@ _Parts = TypedDict(
         "sensitivities": NotRequired[list[SensitivityRow]],
         "stored_widths": NotRequired[list[StoredWidth]],
         "verdict": NotRequired[Verdict],
+        "assumed_trips": NotRequired[dict[str, Size]],
     },
 )
 
@@ -386,6 +396,8 @@ class Report(_Inputs, _Figures, _Parts):
             that is the plain period, which lower_bound_s and gap are about in any case.
         energy: joules of an inference by chip and kind; missing where the target says nothing of
             energy, or nothing was simulated.
+        assumed_trips: trip counts of loops that times assume, because data decide them; bounds and
+            gaps are then null. Missing where all counts are known.
         sensitivities: what twice and half of each resource of the target would bring; missing
             where nobody asked.
         stored_widths: types that chips store in another width than the file; reports of earlier

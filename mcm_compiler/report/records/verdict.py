@@ -101,7 +101,8 @@ Attributes:
     gap: reached / bound - 1.
     model: the model under which both hold.
     proof: kind of the argument.
-    scope: the results that the bound is about, as phrases.
+    scope: the results that the bound is about, as phrases; without a bound why there is none,
+        where there is a reason.
     simulated_over_model: simulated period over that under the cost model, less 1; null where one is
         unknown, or both are one model.
 """

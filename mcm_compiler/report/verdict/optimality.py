@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mcm_compiler.report.assumed_trips import assumption_sentence
 from mcm_compiler.report.fabric_section import FABRIC_SECTION
 from mcm_compiler.report.hardware.figures import gap
 from mcm_compiler.report.objective_section import OBJECTIVE_SECTION
 from mcm_compiler.report.records.verdict import OptimalityClaim
 from mcm_compiler.text.units import count_text, rate_text, seconds_text
-
-VOIDS_BOUNDS: frozenset[str] = frozenset()
-"""Codes of warnings after which costs mean too little for a claim about the optimum."""
 
 FLIT_SIMULATOR = "flit simulator"
 
@@ -20,8 +18,8 @@ FLIT_SIMULATOR = "flit simulator"
 def optimality_of(report: Mapping[str, Any]) -> OptimalityClaim:
     """The claim of a report about the optimum."""
     simulated = gap(report["period_s"], report["analytic_period_s"])
-    if any(row["code"] in VOIDS_BOUNDS for row in report["diagnostics"]):
-        return _none(simulated)
+    if (assumption := assumption_sentence(report)) is not None:
+        return {**_none(simulated), "scope": [assumption]}
     if report.get(FABRIC_SECTION) is not None:
         return _of_mappings(report)
     if (facts := report.get(OBJECTIVE_SECTION)) is not None:

@@ -32,7 +32,7 @@ def optimality_line(claim: OptimalityClaim) -> VerdictLine:
         return {
             "label": "optimality",
             "headline": "unknown",
-            "details": ["no bound is proven", *_played(claim)],
+            "details": [*(claim["scope"] or ["no bound is proven"]), *_played(claim)],
             "tone": "warn",
         }
     how = f"{claim['status']}, {claim['model']}"

@@ -12,6 +12,7 @@ from mcm_compiler.components.cost_choice import no_time
 from mcm_compiler.contracts.cost import NODE_COST, costs_in
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
 from mcm_compiler.graph.constants import placeable_nodes
+from mcm_compiler.graph.trip_counts import assumed_trips, assumption_warning
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 
 
@@ -20,7 +21,7 @@ class AnnotateCost(Pass):
     """Asks the target's cost model for the cost of every op that chips run.
 
     Op types without a formula are costed by the bytes that they move, and reported once each
-    (MCM-P010).
+    (MCM-P010), as are loops whose trip counts are assumed (MCM-P019).
     """
 
     name: ClassVar[str] = "annotate_cost"
@@ -34,6 +35,8 @@ class AnnotateCost(Pass):
             CompileError: MCM-C002 for a time that is none.
         """
         cost_model = costs_in(model.graph, context.target.cost_model())
+        if assumed := assumed_trips(model.graph):
+            context.report(assumption_warning(assumed))
         unmodelled: dict[tuple[str, str], list[ir.Node]] = {}
         NODE_COST.drop(model)
         for node in placeable_nodes(model.graph):

@@ -9,7 +9,7 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.boxes.step import INPUT, VARIABLE
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.graph.constants import body_weights, consumed_values, is_deterministic
+from mcm_compiler.graph.constants import attribute_weights, consumed_values, is_deterministic
 from mcm_compiler.graph.estimated_dims import is_estimated
 from mcm_compiler.graph.states import StatePair
 from mcm_hardware.families.box.op_times import aliases
@@ -104,7 +104,7 @@ def step_parts(graph: ir.Graph, states: Sequence[StatePair]) -> StepParts:
             parts.add_value(value, parts.add_op(value.name or "", INPUT))
     op_of = {node: parts.add_op(node.name or node.op_type, node.op_type) for node in parts.nodes}
     for node, op in op_of.items():
-        for value in (*consumed_values(node), *body_weights(node)):
+        for value in (*consumed_values(node), *attribute_weights(node)):
             index = parts.number.get(value)
             # What no op makes was there before: a weight, or what follows from weights.
             parts.reads[op].add(parts.add_value(value, -1) if index is None else index)

@@ -14,7 +14,7 @@ from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.contracts.partition import Bools, Ints, Longs, PartitionProblem
 from mcm_compiler.contracts.target import Routing, Target, other_machine_of
 from mcm_compiler.graph.constants import (
-    body_weights,
+    attribute_weights,
     constant_values,
     consumed_values,
     is_deterministic,
@@ -164,7 +164,7 @@ class _Weights:
                 if value in constants and (here is None or value in here):
                     users.setdefault(value, []).append(u)
             for node in (op for ops in kernels for op in ops):
-                for value in body_weights(node):
+                for value in attribute_weights(node):
                     users.setdefault(value, []).append(u)
         self.values = list(users)
         self.users = list(users.values())

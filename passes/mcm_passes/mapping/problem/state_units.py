@@ -19,7 +19,7 @@ from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import Target, holds_states
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
 from mcm_compiler.graph.constants import (
-    body_weights,
+    attribute_weights,
     constant_values,
     consumed_values,
     placeable_nodes,
@@ -221,7 +221,7 @@ def _pinned(unit: Unit, pins: Mapping[str, int]) -> list[int]:
 
 def _weights_of(unit: Unit, constants: set[ir.Value], costs: CostModel) -> int:
     weights = [value for value in unit.reads if value in constants]
-    weights += [value for node in unit.nodes for value in body_weights(node)]
+    weights += [value for node in unit.nodes for value in attribute_weights(node)]
     return sum(max(costs.storage_bytes(value), 0) for value in dict.fromkeys(weights))
 
 

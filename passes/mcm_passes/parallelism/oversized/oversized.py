@@ -12,7 +12,7 @@ from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.sharding.sharding import OperatorSharding
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.graph.constants import (
-    body_weights,
+    attribute_weights,
     constants_and_placeable,
     consumed_values,
 )
@@ -81,7 +81,7 @@ def weight_demand(
     """
     constants, nodes = constants_and_placeable(graph)
     weights_of = [
-        [*(v for v in consumed_values(node) if v in constants), *body_weights(node)]
+        [*(v for v in consumed_values(node) if v in constants), *attribute_weights(node)]
         if not runs_on_host(cost_model, (node,))
         else []
         for node in nodes

@@ -17,7 +17,7 @@ from mcm_hardware.op_costs import (
     pooling,
     reductions,
 )
-from mcm_hardware.op_costs.control_flow import CONTROL_FLOW, MAX_TRIPS, bodies_of
+from mcm_hardware.op_costs.control_flow import CONTROL_FLOW, bodies_of
 from mcm_hardware.op_costs.work import Gemm, Work
 from mcm_hardware.tensors.value_shapes import element_count
 
@@ -175,8 +175,7 @@ def _body_work(node: ir.Node, fabric: Fabric) -> tuple[int, int]:
     works = [_graph_work(graph, fabric) for graph in bodies.graphs]
     # Of branches the one that takes longest, as cost models have it: it is no matter of products.
     macs, lane_ops = max(works, key=lambda work: _cycles(*work, fabric), default=(0, 0))
-    trips = min(bodies.trips, MAX_TRIPS)
-    return min(macs * trips, MOST_WORK), min(lane_ops * trips, MOST_WORK)
+    return min(macs * bodies.trips, MOST_WORK), min(lane_ops * bodies.trips, MOST_WORK)
 
 
 def _graph_work(graph: ir.Graph, fabric: Fabric) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from mcm_compiler.contracts.fabrics.fabric import Fabric
-from mcm_compiler.graph.constants import body_weights, consumed_values
+from mcm_compiler.graph.constants import attribute_weights, consumed_values
 from mcm_compiler.graph.estimated_dims import is_estimated
 from mcm_hardware.families.fabric.layout.op_work import (
     ATTENTION,
@@ -219,7 +219,8 @@ class StageBuilder:
                 else:
                     mode = ALL if 2 * read <= made and len(active) > 1 else SHARE
                 _raise_to(stage.reads, (root, mode), read)
-        for value in (*(v for v in consumed_values(node) if v in self._ready), *body_weights(node)):
+        ready = [value for value in consumed_values(node) if value in self._ready]
+        for value in (*ready, *attribute_weights(node)):
             held = min(element_count(value), MOST)
             read = min(work.reads.get(positions.get(value, -1), held), MOST)
             product = bool(work.gemms) and (positions.get(value, 9) < 3 or held > _IN_REGISTERS)

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from mcm_compiler.components.op_support import runs_on_host
 from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.partition import Floats, Longs, PartitionProblem
-from mcm_compiler.graph.constants import body_weights, constant_values, consumed_values
+from mcm_compiler.graph.constants import attribute_weights, constant_values, consumed_values
 from mcm_compiler.graph.states import STATES, States, copies_held
 from mcm_compiler.placements.ring_routes import route_kinds
 from mcm_compiler.placements.ring_rules import dependency_edges
@@ -78,7 +78,7 @@ def build_tables(
         # What bodies hold, as `chip_dataflow` and `with_body_memory` find it.
         if not node.attributes or there:
             continue
-        inner = body_weights(node)
+        inner = attribute_weights(node)
         operands.extend(inner)
         constants.update(inner)
         if (scratch := body_scratch(node, chip)) is not None:
