@@ -80,8 +80,10 @@ def test_the_level_may_be_a_file(schema: dict[str, Any]) -> None:
 def test_options_are_those_of_the_compile() -> None:
     result = example_result()
     shapes = {"x": (1, 3), "a": (2,)}
-    options = replace(result.options, chips=2, samples=7, dims={"n": 3, "b": 1}, shapes=shapes)
-    data = build_report(replace(result, options=options))["options"]
+    options = replace(result.options, chips=2, samples=7, dims={"n": 3, "b": 1})
+    # Those of given arrays are among them.
+    source = replace(result.source, shapes=shapes)
+    data = build_report(replace(result, options=options, source=source))["options"]
     assert (data["chips"], data["samples"], data["budget_s"]) == (2, 7, None)
     assert list(data["dims"].items()) == [("b", 1), ("n", 3)]
     assert data["shapes"] == {"a": [2], "x": [1, 3]}
