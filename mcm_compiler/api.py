@@ -20,8 +20,9 @@ from mcm_compiler.arguments import (
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.emit import finish_folder
 from mcm_compiler.certificate.files import write_certificate
+from mcm_compiler.components.cost_choice import TakesCostModel, choice_of
 from mcm_compiler.components.cost_files import user_files
-from mcm_compiler.components.device_costs import option_place, with_device_costs
+from mcm_compiler.components.device_costs import calibrated_devices, option_place, with_device_costs
 from mcm_compiler.components.target_loading import given_box, given_target, load_target
 from mcm_compiler.contracts import zoo
 from mcm_compiler.contracts.boxes.bounds import bound_step, refuse_refuted
@@ -150,16 +151,21 @@ def compile_model(
             )
         )
     with staging(output, force) as stage, doing(_named(model)):
-        compiled, found, timings = _run(
+        compiled, found, timings, package = _run(
             model, package, options, manager, stage, progress, RESULT_FACTS, keeper
         )
         rows = None
         if keeper is not None:
             (progress or _silent)("sensitivities")
             clock = _Stopwatch()
-            prepared = Prepared(keeper.model, keeper.passes, options)
+            base, asked = loaded, options
+            if (choice := choice_of(package)) is not None:
+                # With its factor: what the rows say of this target holds for the changed ones.
+                base = cast("TakesCostModel", loaded).with_cost_model(choice)
+                asked = replace(options, cost_model=None)
+            prepared = Prepared(keeper.model, keeper.passes, asked)
             now = package_figures(SIMULATION.find(compiled), None, REPLICATION.find(compiled))
-            rows = sensitivity_rows(prepared, loaded, now.period_s)
+            rows = sensitivity_rows(prepared, base, now.period_s)
             clock.lap("sensitivities")
             timings = [*timings, *clock.laps]
         result = CompileResult(
@@ -202,7 +208,7 @@ def prepare_model(
     split = split_pipeline(parse_pipeline(options.passes), options.passes, "a comparison")
     with staging(None) as stage, doing(_named(model)):
         manager = PassManager(split.shared)
-        prepared, _, _ = _run(model, target, options, manager, stage, None)
+        prepared, *_ = _run(model, target, options, manager, stage, None)
     return Prepared(prepared, split.own, options)
 
 
@@ -228,7 +234,7 @@ def run_passes(
     manager = PassManager(parse_pipeline(options.passes), after_pass)
     manager.check()
     with staging(None) as stage, doing(_named(model)):
-        compiled, found, timings = _run(model, package, options, manager, stage, progress)
+        compiled, found, timings, _ = _run(model, package, options, manager, stage, progress)
     return compiled, tuple(found), tuple(timings)
 
 
@@ -285,7 +291,7 @@ def place_model(
         states = STATES.find(step)
         pairs = states.pairs if states is not None else ()
         show("describe")
-        box = with_profiles(box, options.times, step.graph)
+        box = calibrated_devices(with_profiles(box, options.times, step.graph), step.graph)
         problem = constrained(box.step_problem(step, pairs), box.box, options)
         found += measured_notes(box, problem, step, options.times)
         bound = bound_step(problem, box.box)
@@ -339,7 +345,7 @@ def _run(
     progress: Callable[[str], None] | None,
     wanted: Sequence[AnyKey] = (),
     keeper: Keeper | None = None,
-) -> tuple[ir.Model, list[Diagnostic], list[tuple[str, float]]]:
+) -> tuple[ir.Model, list[Diagnostic], list[tuple[str, float]], Target]:
     show = progress or _silent
     start = time.perf_counter()
     show("import")
@@ -355,7 +361,7 @@ def _run(
     except CompileError as error:
         # What was noticed on the way often tells why.
         raise CompileError([*error.diagnostics, *found]) from error.__cause__
-    return compiled, found, [imported, *manager.timings]
+    return compiled, found, [imported, *manager.timings], context.target
 
 
 def _with_states(model: ir.Model, options: CompileOptions) -> list[Diagnostic]:

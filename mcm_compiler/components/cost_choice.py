@@ -11,7 +11,7 @@ import math
 import numbers
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any, ClassVar, Protocol, cast, get_args, runtime_checkable
@@ -20,6 +20,7 @@ from weakref import WeakKeyDictionary
 import onnx_ir as ir
 
 from mcm_compiler.contracts.cost import (
+    CalibratesCosts,
     CostModel,
     Engine,
     HostTrip,
@@ -103,6 +104,16 @@ class CostModelMaker(ABC):
         ...
 
 
+@runtime_checkable
+class TakesFactor(Protocol):
+    """A `CostModelMaker` with an option for the factor of what was not measured."""
+
+    @property
+    def factor(self) -> float | None:
+        """What computed times are multiplied by; None where the measured ones shall say so."""
+        ...
+
+
 @dataclass(frozen=True)
 class CostChoice:
     """A cost model that was chosen, with its files.
@@ -139,6 +150,25 @@ class CostChoice:
         if isinstance(basis.own, KnowsViews):
             return ChosenCostsWithViews(costs, basis.own, self.registered)
         return ChosenCosts(costs, basis.own, self.registered)
+
+    def calibrated(self, costs: CostModel, kernels: Iterable[Sequence[ir.Node]]) -> CostChoice:
+        """The choice with the factor that its measured times give to computed ones.
+
+        Args:
+            costs: its model, with what a target adds to it.
+            kernels: of the model that is compiled.
+
+        Returns:
+            This one where it has a factor already, or nothing gives one.
+        """
+        maker = self.maker
+        if not isinstance(maker, TakesFactor) or maker.factor is not None:
+            return self
+        factor = costs.common_factor(kernels) if isinstance(costs, CalibratesCosts) else None
+        if factor is None:
+            return self
+        maker = replace(maker, factor=factor)
+        return replace(self, maker=maker, text=spec_text.print_one(self.registered, maker))
 
     @property
     def registered(self) -> str:
@@ -236,6 +266,23 @@ def with_cost_model(target: Any, text: str, read: ReadFile) -> Any:
     return target.with_cost_model(choose_cost_model(text, read))
 
 
+def calibrated(target: Any, kernels: Iterable[Sequence[ir.Node]]) -> Any:
+    """The target with its measured times compared with computed ones, of the same type.
+
+    Args:
+        target: with a cost model that may have been chosen.
+        kernels: of the model that is compiled; each is one op, or ops that run as one.
+
+    Raises:
+        CompileError: as `TakesCostModel.with_cost_model`.
+    """
+    choice = choice_of(target)
+    if choice is None:
+        return target
+    found = choice.calibrated(target.cost_model(), kernels)
+    return target if found is choice else target.with_cost_model(found)
+
+
 class ChosenCosts:
     """Implements `mcm_compiler.contracts.cost.CostModel` with the times of another model.
 
@@ -292,6 +339,13 @@ class ChosenCosts:
             return ()
         with COST_MODELS.at_work(self._registered):
             return self._costs.name_faults(names)
+
+    def common_factor(self, kernels: Iterable[Sequence[ir.Node]]) -> float | None:
+        """See `CalibratesCosts`; None of a model that calibrates nothing."""
+        if not isinstance(self._costs, CalibratesCosts):
+            return None
+        with COST_MODELS.at_work(self._registered):
+            return self._costs.common_factor(kernels)
 
     @property
     def measures(self) -> bool:

@@ -11,7 +11,13 @@ import onnx_ir as ir
 from mcm_compiler.components.cost_choice import ChosenCosts
 from mcm_compiler.contracts.chips import kernels_of
 from mcm_compiler.contracts.cost import CostModel, MeasuredCosts
+from mcm_compiler.diagnostics import Severity
 from mcm_compiler.graph.constants import placeable_nodes
+
+ENOUGH = 0.5
+"""Share of the seconds that is to be measured; below, users are warned."""
+
+FEW_HINT = "period and bound hold for these times alone; measure the longest kernels first"
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,16 @@ class CostCoverage:
     def share(self) -> float:
         """Measured seconds as a share of all; 0 where nothing takes time."""
         return self.measured_s / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def severity(self) -> Severity:
+        """A warning where most of the seconds are computed ones."""
+        return Severity.WARNING if self.share < ENOUGH else Severity.NOTE
+
+    @property
+    def hint(self) -> str | None:
+        """What to do about a small share."""
+        return FEW_HINT if self.measured_ops and self.share < ENOUGH else None
 
 
 def measured_costs(model: CostModel) -> MeasuredCosts | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
+
+import onnx_ir as ir
 
 from mcm_compiler.components.cost_choice import STORED, CostChoice, ReadFile, choose_cost_model
 from mcm_compiler.contracts.boxes.box import Box, BoxTarget
@@ -115,6 +117,26 @@ def with_device_costs(
                 [d if d.code in SAY_THEIR_PLACE else replace(d, at=at) for d in error.diagnostics]
             ) from error
     return changed
+
+
+def calibrated_devices(target: T, nodes: Iterable[ir.Node]) -> T:
+    """The box with its measured times compared with computed ones, kind by kind.
+
+    Args:
+        target: a `BoxTarget`.
+        nodes: ops of the model that is placed, each a kernel.
+
+    Raises:
+        CompileError: as `TakesDeviceCosts.with_cost_models`.
+    """
+    if not isinstance(target, TakesDeviceCosts):
+        return target
+    kernels = [(node,) for node in nodes]
+    found = {
+        kind: choice.calibrated(target.device_costs(kind), kernels)
+        for kind, choice in target.cost_choices.items()
+    }
+    return cast("T", target.with_cost_models(found))
 
 
 def chosen_for(kind: str, text: str, read: ReadFile) -> CostChoice:

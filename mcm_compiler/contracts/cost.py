@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
@@ -166,6 +166,22 @@ class MeasuredCosts(Protocol):
 
     def name_faults(self, names: ModelNames) -> Sequence[Diagnostic]:
         """An error for each measured time whose op or kernel is not in the model."""
+        ...
+
+
+@runtime_checkable
+class CalibratesCosts(Protocol):
+    """Costs of which some were measured, and which compare those with what is computed."""
+
+    def common_factor(self, kernels: Iterable[Sequence[ir.Node]]) -> float | None:
+        """How many times as long as computed kernels take, by those that were measured.
+
+        Args:
+            kernels: of a model; each is one op, or ops that run as one.
+
+        Returns:
+            None where no kernel was measured that takes time.
+        """
         ...
 
 

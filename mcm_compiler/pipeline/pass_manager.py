@@ -105,7 +105,7 @@ class _Run:
         self._passes = manager.passes
         self._model = model
         self._reported: list[Diagnostic] = []
-        self._context = replace(context, report=self._report)
+        self._given, self._context = context, replace(context, report=self._report)
         self._take = context.report
         self._ledger = FactLedger(model)
         self._again: list[tuple[str, str, Fall]] = []
@@ -117,6 +117,7 @@ class _Run:
             self._step(step)
         self._make_again(wanted, len(self._passes), frozenset(), None)
         self._note("at the end")
+        self._given.target = self._context.target
 
     def _report(self, found: Diagnostic) -> None:
         """Hands on what was found, once: a pass that runs again finds it again.

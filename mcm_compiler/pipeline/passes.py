@@ -33,7 +33,8 @@ class PassContext:
     """What a pass may know and use besides the model.
 
     Attributes:
-        target: the package that the model is compiled for.
+        target: the package that the model is compiled for. A pass may replace it by the same one
+            with calibrated costs, for the passes behind it.
         options: the user's options.
         staging: where files go that belong into the output folder.
         report: takes a warning or a note; errors are raised as `CompileError`.

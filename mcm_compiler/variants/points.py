@@ -77,7 +77,7 @@ def point_of(prepared: Prepared, target: Target) -> PointFacts:
             package = described(target, options)
             context = PassContext(package, options, stage, _unheard)
             PassManager(prepared.passes).run(model, context, _WANTED)
-            return _facts(model, package)
+            return _facts(model, context.target)
     except CompileError as error:
         return failed_point(error.diagnostics)
 

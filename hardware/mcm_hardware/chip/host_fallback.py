@@ -13,7 +13,7 @@ intermediate results stay there.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -21,6 +21,7 @@ import onnx_ir as ir
 
 from mcm_compiler.components.cost_coverage import measured_costs
 from mcm_compiler.contracts.cost import (
+    CalibratesCosts,
     CostModel,
     HostTrip,
     KnowsViews,
@@ -188,6 +189,12 @@ class MeasuredHostFallbackCosts(HostFallbackCosts):
     def name_faults(self, names: ModelNames) -> Sequence[Diagnostic]:
         """An error for each measured time whose op or kernel is not in the model."""
         return cast("MeasuredCosts", self.chips).name_faults(names)
+
+    def common_factor(self, kernels: Iterable[Sequence[ir.Node]]) -> float | None:
+        """See `CalibratesCosts`; ops that the host runs are no measure of chips."""
+        if not isinstance(self.chips, CalibratesCosts):
+            return None
+        return self.chips.common_factor(k for k in kernels if not any(map(self.on_host, k)))
 
 
 def with_host(

@@ -26,17 +26,19 @@ class MeasuredTimes:
     """Implements `mcm_compiler.contracts.cost.OpCosts` and `MeasuredCosts`.
 
     A fused kernel takes the time of its own row; without one the sum of the times of its ops that
-    have rows, and what the own model says of the others as one kernel. An op takes the time of
-    its row by name, or else by kind. Copies of an op on other chips take its time.
+    have rows, and what the own model says of the others as one kernel, times `factor`. An op takes
+    the time of its row by name, or else by kind. Copies of an op on other chips take its time.
 
     Attributes:
         times: the table.
         own: the target's own model, for all that was not measured, and for operations and bytes.
+        factor: what times of the own model are multiplied by.
         name: printed with every number that comes from it.
     """
 
     times: TimesTable
     own: CostModel
+    factor: float = 1.0
     name: str = "table"
 
     def node_cost(self, node: ir.Node) -> NodeCost:
@@ -51,16 +53,37 @@ class MeasuredTimes:
         found = [(node, self._of_op(node)) for node in nodes]
         rows = [time.seconds for _, time in found if time is not None]
         if not rows:
-            return cost
+            return replace(cost, seconds=cost.seconds * self.factor)
         rest = [node for node, time in found if time is None]
         measured_s = math.fsum(rows)
         if not rest:
             return _measured(cost, measured_s, measured_s, len(rows))
         others = self.own.group_cost(rest)
         return replace(
-            _measured(cost, measured_s + others.seconds, measured_s, len(rows)),
+            _measured(cost, measured_s + others.seconds * self.factor, measured_s, len(rows)),
             modelled=others.modelled,
         )
+
+    def common_factor(self, kernels: Iterable[Sequence[ir.Node]]) -> float | None:
+        """The median of measured times over computed ones, weighted by the latter.
+
+        A median, since rows may be of kernels that the own model knows badly.
+        """
+        ratios: list[tuple[float, float]] = []
+        for nodes in kernels:
+            whole = self._of_kernel(nodes) if len(nodes) > 1 else None
+            if whole is not None:
+                ratios.append((whole.seconds, self.own.group_cost(nodes).seconds))
+                continue
+            found = [(node, time) for node in nodes if (time := self._of_op(node)) is not None]
+            ratios += [(time.seconds, self.own.node_cost(node).seconds) for node, time in found]
+        ratios = sorted((m / own, own) for m, own in ratios if m > 0.0 and own > 0.0)
+        half, reached = math.fsum(own for _, own in ratios) / 2, 0.0
+        for ratio, own in ratios:
+            reached += own
+            if reached >= half:
+                return ratio
+        return None
 
     def name_faults(self, names: ModelNames) -> Sequence[Diagnostic]:
         """MCM-C006 for each row whose op or kernel is not there, MCM-C005 for two of one."""

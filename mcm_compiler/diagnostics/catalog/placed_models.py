@@ -82,9 +82,9 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-D079",
         "how many ops have measured times",
-        "A note: ops that a profile or a table of measured times does not name keep the times\n"
-        "that are computed, so that both stand beside each other. It is a warning where no op was\n"
-        "measured.",
+        "A note: ops that a profile or a table of measured times does not name take the times\n"
+        "that are computed, times the median of the measured ones over those. It is a warning\n"
+        "where less than half of the seconds was measured.",
         example="a profile with graph optimisations on, in which a third of the ops were fused",
         remedy="Profile with graph optimisations off to measure every op; in a table, rows of\n"
         "types of ops need the shapes and the element type of the model.",

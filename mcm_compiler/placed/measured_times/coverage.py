@@ -8,15 +8,16 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.components.cost_choice import ChosenCosts
-from mcm_compiler.components.cost_coverage import measured_costs
+from mcm_compiler.components.cost_coverage import CostCoverage, measured_costs
 from mcm_compiler.components.device_costs import TakesDeviceCosts
 from mcm_compiler.contracts.boxes.box import BoxTarget
 from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.contracts.cost import CostModel, ModelNames
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.placed.measured_times.profile_tables import OpSeconds, foreign_profile
 from mcm_compiler.placed.placed_model import runs_of
+from mcm_compiler.text.units import percent_text
 
 
 def measured_notes(
@@ -51,21 +52,26 @@ def measured_notes(
             raise CompileError(faults)
         column = problem.time_s[:, k]
         run = np.flatnonzero(np.isfinite(column) & runs_of(problem)).tolist()
-        asked = [node for op in run if (node := nodes.get(problem.names[op])) is not None]
-        known = sum(_measured_ops(costs, node) for node in asked)
+        asked = [(op, node) for op in run if (node := nodes.get(problem.names[op])) is not None]
+        measured_ops = [op for op, node in asked if _measured_ops(costs, node)]
+        known = len(measured_ops)
         if not known and kind in times:
             raise foreign_profile(kind, times[kind])
         others = int(((column > 0) & np.isfinite(column)).sum()) - known
+        found = CostCoverage(
+            len(run), known, float(column[run].sum()), float(column[measured_ops].sum())
+        )
+        usual = "a profile names every op where graph optimisations were off"
         notes.append(
             Diagnostic(
                 "MCM-D079",
-                f"{known:,} ops have times that were measured on {quote(kind)}; what is computed "
-                f"or takes no time are {max(others, 0):,} others",
+                f"{known:,} ops have times that were measured on {quote(kind)}, "
+                f"{percent_text(found.share)} of its seconds; what is computed or takes no time "
+                f"are {max(others, 0):,} others",
                 at=f"cost model of {quote(kind)}",
-                hint="a profile names every op where graph optimisations were off"
-                if known
-                else "no row is about an op that such devices run",
-                severity=Severity.NOTE if known else Severity.WARNING,
+                hint=found.hint
+                or (usual if known else "no row is about an op that such devices run"),
+                severity=found.severity,
             )
         )
     return notes

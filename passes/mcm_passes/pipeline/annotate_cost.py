@@ -8,17 +8,22 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler.components.cost_choice import no_time
+from mcm_compiler.components.cost_choice import calibrated, no_time
 from mcm_compiler.contracts.cost import NODE_COST, costs_in
+from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
 from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.graph.trip_counts import assumed_trips, assumption_warning
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
+from mcm_passes.mapping.problem.measured_names import planned_kernels
 
 
 @dataclass(frozen=True)
 class AnnotateCost(Pass):
     """Asks the target's cost model for the cost of every op that chips run.
+
+    Measured times are compared with computed ones first, and what they have in common holds for
+    ops that were not measured (`calibrated`).
 
     Op types without a formula are costed by the bytes that they move, and reported once each
     (MCM-P010), as are loops whose trip counts are assumed (MCM-P019).
@@ -26,6 +31,7 @@ class AnnotateCost(Pass):
 
     name: ClassVar[str] = "annotate_cost"
     summary: ClassVar[str] = "estimate flops, bytes and seconds of every op"
+    uses: ClassVar[tuple[AnyKey, ...]] = (FUSION_PLAN,)
     provides: ClassVar[tuple[AnyKey, ...]] = (NODE_COST,)
 
     def run(self, model: ir.Model, context: PassContext) -> bool:
@@ -34,6 +40,8 @@ class AnnotateCost(Pass):
         Raises:
             CompileError: MCM-C002 for a time that is none.
         """
+        kernels = planned_kernels(model.graph, FUSION_PLAN.find(model))
+        context.target = calibrated(context.target, kernels)
         cost_model = costs_in(model.graph, context.target.cost_model())
         if assumed := assumed_trips(model.graph):
             context.report(assumption_warning(assumed))

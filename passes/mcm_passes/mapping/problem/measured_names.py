@@ -7,7 +7,7 @@ import onnx_ir as ir
 from mcm_compiler.components.cost_coverage import coverage, measured_costs
 from mcm_compiler.contracts.cost import CostModel, ModelNames
 from mcm_compiler.contracts.fusion import FusionPlan
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.text.units import count_text, percent_text
@@ -37,17 +37,22 @@ def measured_note(model: ir.Model, plan: FusionPlan, costs: CostModel) -> Diagno
     )
     if faults := measured.name_faults(names):
         raise CompileError(faults)
-    kernels: dict[str, list[ir.Node]] = {}
-    for node in placeable_nodes(model.graph):
-        group = plan.group_of.get(node.name or "")
-        # A lone op may be named like a group.
-        key = f"group {group.name}" if group is not None else f"node {node.name}"
-        kernels.setdefault(key, []).append(node)
-    found = coverage(costs, kernels.values())
+    found = coverage(costs, planned_kernels(model.graph, plan))
     return Diagnostic(
         "MCM-C007",
         f"cost model {quote(costs.name)}: {found.measured_ops} of {count_text(found.ops, 'op')} "
         f"and {percent_text(found.share)} of the seconds are measured, the rest is computed",
-        hint=None if found.measured_ops else "no row is about an op of this model",
-        severity=Severity.NOTE if found.measured_ops else Severity.WARNING,
+        hint=found.hint or (None if found.measured_ops else "no row is about an op of this model"),
+        severity=found.severity,
     )
+
+
+def planned_kernels(graph: ir.Graph, plan: FusionPlan | None) -> list[list[ir.Node]]:
+    """The ops of each kernel of a graph; where there is no plan each op is one."""
+    kernels: dict[str, list[ir.Node]] = {}
+    for node in placeable_nodes(graph):
+        group = None if plan is None else plan.group_of.get(node.name or "")
+        # A lone op may be named like a group.
+        key = f"group {group.name}" if group is not None else f"node {node.name}"
+        kernels.setdefault(key, []).append(node)
+    return list(kernels.values())

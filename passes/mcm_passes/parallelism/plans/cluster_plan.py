@@ -15,6 +15,7 @@ from typing import cast
 import numpy as np
 import onnx_ir as ir
 
+from mcm_compiler.components.cost_choice import calibrated
 from mcm_compiler.contracts.cluster import Cluster, ClusterTarget
 from mcm_compiler.contracts.planning import PlanEstimate, PlanResult
 from mcm_compiler.contracts.sharding.parallel_plan import (
@@ -83,6 +84,7 @@ def plan_for_cluster(
             MCM-S064 for degrees that the cluster or the batch does not have, and for `--shard` as
             `constrained`.
     """
+    target = calibrated(target, ([node] for node in chain_nodes(model)))
     cluster = target.cluster
     _check_degrees(cluster, target.name, options)
     progress("dimension classes")

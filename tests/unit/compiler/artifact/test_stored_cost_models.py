@@ -68,7 +68,7 @@ def test_the_table_lies_in_the_folder_with_its_hash(compiled: Path) -> None:
     assert (compiled / STORED).read_text() == TABLE
     assert read_manifest(compiled).files[STORED] == sha256_file(compiled / STORED)
     text = (compiled / "target.toml").read_text()
-    assert text.endswith(f'\n[cost]\nmodel = "table{{file={STORED}}}"\n')
+    assert f'\n[cost]\nmodel = "table{{file={STORED},factor=' in text
 
 
 def test_check_simulate_and_report_need_no_other_file(compiled: Path) -> None:
@@ -84,17 +84,16 @@ def test_the_report_tells_the_cost_model_and_what_it_covers(compiled: Path) -> N
     report = json.loads((compiled / "report.json").read_text())
     jsonschema.validate(report, json.loads(SCHEMA.read_text()))
     chosen = report["chosen_cost_model"]
-    assert chosen["model"] == f"table{{file={STORED}}}"
+    assert chosen["model"].startswith(f"table{{file={STORED},factor=")
     assert chosen["files"] == {STORED: sha256_file(compiled / STORED)}
     coverage = chosen["coverage"]
     assert (coverage["ops"], coverage["measured_ops"]) == (7, 3)
-    assert 0.5 < coverage["measured_share"] < 1.0
+    assert 0.3 < coverage["measured_share"] < 1.0
     assert report["cost_model"] == "table"
     (note,) = [d for d in report["diagnostics"] if d["code"] == "MCM-C007"]
     assert "3 of 7 ops" in note["message"]
-    assert f"table{{file={STORED}}}: 3 of 7 ops" in (compiled / "report.md").read_text().replace(
-        "\\", ""
-    )
+    text = (compiled / "report.md").read_text().replace("\\", "")
+    assert f"{chosen['model']}: 3 of 7 ops" in text
 
 
 def test_no_bound_exceeds_the_simulated_period(compiled: Path) -> None:

@@ -236,7 +236,7 @@ def test_an_option_overrides_the_description(tmp_path: Path) -> None:
     assert texts == {"haswell": "flat-device", "k40": "cycles"}
     assert placed.seconds == 8.0
     profile = PlaceOptions(placer="cpu", times={"haswell": {"op_a": 0.5}})
-    assert place_model(small_model(), str(path), profile).seconds < 1.0
+    assert place_model(small_model(), str(path), profile).seconds < 8.0
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.components.device_costs import option_place, with_device_costs
+from mcm_compiler.components.device_costs import (
+    calibrated_devices,
+    option_place,
+    with_device_costs,
+)
 from mcm_compiler.components.target_loading import load_box, package_from_text
 from mcm_compiler.contracts.boxes.box import BoxTarget
 from mcm_compiler.contracts.cost import NodeCost
@@ -98,3 +103,20 @@ def test_ops_that_are_gone_from_the_model_may_have_times() -> None:
     model.graph.remove(gone, safe=True)
     (note,) = _notes(_tabled("op_a,,,,,1\nop_z,,,,,1\n"), model)
     assert note.message.startswith("1 ops")
+
+
+def test_rows_of_a_kind_calibrate_its_other_ops_and_no_other_kind() -> None:
+    model, plain = imported_model(), load_box("box-2gpu")
+    kinds = plain.box.kinds
+    before, slow = plain.step_problem(model), kinds.index("k40")
+    op = before.names.index("op_a")
+    tabled = _tabled(f"op_a,,,,,{3.0 * float(before.time_s[op, slow])!r}\n")
+    target = calibrated_devices(tabled, model.graph)
+    after = target.step_problem(model)
+    computed = np.isfinite(before.time_s) & (before.time_s > 0)
+    ratio = np.where(computed, after.time_s / np.where(computed, before.time_s, 1.0), 1.0)
+    assert ratio[computed[:, slow], slow] == pytest.approx(3.0)
+    assert (np.delete(ratio, slow, axis=1) == 1.0).all()
+    (note,) = _notes(target, model)
+    assert note.severity is Severity.WARNING
+    assert calibrated_devices(target, model.graph).source_text == target.source_text
