@@ -21,6 +21,12 @@ settings.load_profile("any-speed")
 
 
 @pytest.fixture(autouse=True, scope="session")
+def _state_of_its_own(tmp_path_factory):
+    """The key that builds sign their caches with is that of the run, not the user's."""
+    os.environ["XDG_STATE_HOME"] = str(tmp_path_factory.mktemp("state"))
+
+
+@pytest.fixture(autouse=True, scope="session")
 def _signals_reach_child_processes():
     """Undoes ignored signals, which children inherit from a run in the background or by nohup."""
     for number, default in (

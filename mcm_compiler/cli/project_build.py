@@ -287,7 +287,8 @@ def _tell(outcome: CellOutcome, width: int, as_text: bool) -> None:
         line = outcome_line(_as_compile(outcome), width)
         if outcome.expectedly_failed and outcome.cell.expected is not None:
             line += f"{outcome.cell.expected.code} as expected"
-        click.echo(f"{line}  cached" if outcome.cached else line)
+        again = ", proven again" if outcome.proven_again else ""
+        click.echo(f"{line}  cached{again}" if outcome.cached else line)
     if outcome.diagnostics and not (outcome.cached and not outcome.failed):
         click.echo(f"in {printable(outcome.cell.title)}:", err=True)
         show_diagnostics(outcome.diagnostics)

@@ -109,7 +109,7 @@ def build(
                     result.record,
                     result.comparison,
                     (*run.distrusted.get(cell.folder, ()), *result.told),
-                    cached=hit is not None,
+                    cached=hit is not None or result.proven,
                     strict=options.strict,
                 )
                 yield run.accepted(outcome)
@@ -139,6 +139,7 @@ class _Build:
         self._options = options
         self._accepted = AcceptedBaseline(Path(project.baseline))
         self._cache = BuildCache(Path(project.cache), project.cache_limit_bytes)
+        self._claimed: dict[PurePosixPath, CacheEntry] = {}
         self._keys: dict[PurePosixPath, str] = {}
 
     def look_up(self, cells: Sequence[Cell]) -> None:
@@ -161,7 +162,9 @@ class _Build:
                 continue  # its compile tells what cannot be read
             try:
                 entry = self._cache.find(key)
-                if entry is not None:
+                if entry is not None and not entry.signed:
+                    self._claimed[cell.folder] = entry
+                elif entry is not None:
                     self.hits[cell.folder] = self._hit(cell, entry)
             except TamperedError as error:
                 self.distrusted[cell.folder] = (tampered(error, self._cache.root, cell.title),)
@@ -185,8 +188,12 @@ class _Build:
             allowed = 1.0  # whatever it is, it is accepted
         key = self._keys.get(cell.folder)
         known = self.hits.get(cell.folder)
+        claimed = self._claimed.get(cell.folder)
+        if claimed is not None and not claimed.files:
+            claimed = None  # nothing proves that a compile fails
         html = self._options.html
-        return CellJob(cell, folder, key, self._cache.root, baseline, allowed, html, known)
+        cache = self._cache.root
+        return CellJob(cell, folder, key, cache, baseline, allowed, html, known, claimed)
 
     def accepted(self, outcome: CellOutcome) -> CellOutcome:
         """Accepts the figures of a cell that has no baseline, or where that is asked for.
@@ -214,6 +221,9 @@ class _Build:
     def notes(self, cells: Sequence[Cell]) -> list[Diagnostic]:
         """What was accepted, and what the accepted baseline has beyond the cells."""
         found = self._accepted.notes()
+        reason = self._cache.signer.reason
+        if self._options.use_cache and reason:
+            found.append(_without_key(reason))
         if self._options.whole and self._options.baseline is None:
             folders = {cell.folder for cell in cells}
             found += self._accepted.note_unknown(folders, remove=self._options.accept)
@@ -258,9 +268,6 @@ class _Build:
 
         Returns:
             Why it could not be written.
-
-        Raises:
-            TamperedError: as `_hit`.
         """
         content = self._cache.page(entry)
         if content is None:
@@ -289,6 +296,16 @@ def _unchanged(entry: CacheEntry, allowed: float) -> Comparison | None:
     if figures is None or figures.throughput_per_s is None:
         return None
     return Comparison(figures.throughput_per_s, figures.throughput_per_s, allowed, ())
+
+
+def _without_key(reason: str) -> Diagnostic:
+    return Diagnostic(
+        "MCM-B026",
+        f"this installation has no key to sign its cache with: {reason}",
+        hint="let XDG_STATE_HOME name a folder that this user alone can write; until then each "
+        "build proves what is in the cache again",
+        severity=Severity.NOTE,
+    )
 
 
 def remove_empty(output: Path, folder: PurePosixPath) -> None:

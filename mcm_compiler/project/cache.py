@@ -2,9 +2,10 @@
 
 An entry is a folder of its own: `entry.json` with the hash of every file, and the files. It is
 written aside and renamed, so that a killed build leaves whole entries alone. The page of an output
-folder lies beside its files where one was asked for. Before a file of an entry is used, its hash
+folder is next to its files where one was asked for. Before a file of an entry is used, its hash
 is compared; what was compared once is known again by what the system says of the file, so that an
-unchanged build reads no file twice.
+unchanged build reads no file twice. All that is believed has a signature of this installation:
+entries, notes about files that were compared, pages, and names of external data.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import json
 import os
 import re
 import shutil
+import stat
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +28,7 @@ from mcm_compiler.processes.private_folders import private_folder, remove_stale
 from mcm_compiler.processes.staging import staging
 from mcm_compiler.project.cell_record import CellRecord, EntryRecord, StoredFile, to_data
 from mcm_compiler.project.content import file_digest
+from mcm_compiler.project.signatures import Signer, signer_apart_from
 from mcm_compiler.text.bounded_json import UnreadableError, parse_json, read_bounded
 from mcm_compiler.text.json_records import record_of
 
@@ -33,7 +36,7 @@ ENTRY = "entry.json"
 OUTPUT = "output"
 PLACED = "placed.json"
 PAGE = re.compile(r"page-([0-9a-f]{64})\.html")
-"""Name of the page of an entry, which is made when somebody wants it: it has the page's hash."""
+"""Name of the page of an entry, made when it is asked for: it has the page's signature."""
 
 TAG = "CACHEDIR.TAG"
 _TAG_TEXT = "Signature: 8a477f597d28d172789f06886806bc55\n# A cache of mcmc build.\n"
@@ -58,13 +61,17 @@ class CacheEntry:
 
     Attributes:
         folder: where it lies.
+        key: of the cell.
         record: what became of the cell.
         files: of its output folder.
+        signed: whether this installation made it; what others made has to be proven.
     """
 
     folder: Path
+    key: str
     record: CellRecord
     files: dict[str, StoredFile]
+    signed: bool
 
     @property
     def report_sha256(self) -> str | None:
@@ -84,6 +91,11 @@ class BuildCache:
     def __init__(self, root: Path, limit_bytes: int) -> None:
         self.root = root
         self.limit_bytes = limit_bytes
+
+    @property
+    def signer(self) -> Signer:
+        """Signs what is kept; the project is the working folder."""
+        return signer_apart_from(self.root.absolute(), Path.cwd())
 
     def open(self) -> None:
         """Makes the folder, and removes what killed builds have left in it.
@@ -131,7 +143,8 @@ class BuildCache:
         names = [name for name in entry.files if not _is_plain(name)]
         if names:
             raise TamperedError(f"{ENTRY} names the file {quote(names[0])}")
-        return CacheEntry(folder, entry.record, entry.files)
+        signed = self.signer.holds(data.get("signature"), ENTRY, data["entry"])
+        return CacheEntry(folder, key, entry.record, entry.files, signed)
 
     def place(self, entry: CacheEntry, destination: Path) -> None:
         """Makes the output folder of an entry; one that is there and unchanged stays.
@@ -145,19 +158,31 @@ class BuildCache:
         self._compare(entry)
         if not _holds(destination, entry.files):
             with staging(destination, force=True) as stage:
-                for name, stored in entry.files.items():
-                    _copied(entry.folder / OUTPUT / name, stage.path / name, stored)
+                self.copy(entry, stage.path)
         self.note_placed(entry, destination)
+
+    def copy(self, entry: CacheEntry, destination: Path) -> None:
+        """Copies the files of an entry into a folder.
+
+        Raises:
+            TamperedError: if a file of the entry has another hash.
+            OSError: if one cannot be read or written.
+        """
+        for name, stored in entry.files.items():
+            _copied(entry.folder / OUTPUT / name, destination / name, stored)
 
     def is_placed(self, entry: CacheEntry, destination: Path) -> bool:
         """Whether nobody wrote into either folder since their hashes were compared."""
-        return _stamps_of(entry, destination) == _known_stamps(entry)
+        stamps = _stamps_of(entry, destination)
+        known = _known_stamps(entry)
+        return self.signer.holds(known, PLACED, entry.key, stamps)
 
     def note_placed(self, entry: CacheEntry, destination: Path) -> None:
         """Remembers that both folders are as they should be; costs time alone if it fails."""
-        stamps = _stamps_of(entry, destination)
-        with contextlib.suppress(OSError):
-            (entry.folder / PLACED).write_text(json.dumps(stamps), encoding="ascii")
+        signature = self.signer.sign(PLACED, entry.key, _stamps_of(entry, destination))
+        with contextlib.suppress(OSError), private_folder(self.root) as place:
+            (place / PLACED).write_text(json.dumps(signature), encoding="ascii")
+            os.replace(place / PLACED, entry.folder / PLACED)
 
     def store(self, key: str, folder: Path | None, record: CellRecord) -> None:
         """Puts an output folder and what became of it into the cache, whole or not at all.
@@ -183,7 +208,10 @@ class BuildCache:
                         file_digest(output / name), (output / name).stat().st_size
                     )
                 entry = to_data(EntryRecord(key, files, record))
-                text = json.dumps({"sha256": _digest(entry), "entry": entry})
+                signature = self.signer.sign(ENTRY, entry)
+                text = json.dumps(
+                    {"signature": signature, "sha256": _digest(entry), "entry": entry}
+                )
                 (place / "new" / ENTRY).write_text(text, encoding="ascii")
                 home = self._folder(key)
                 with contextlib.suppress(FileNotFoundError):
@@ -192,28 +220,23 @@ class BuildCache:
         except OSError as error:
             raise _cannot_write(error, self.root) from error
         if folder is not None:
-            self.note_placed(CacheEntry(home, record, files), folder)
+            self.note_placed(CacheEntry(home, key, record, files, signed=True), folder)
 
     def page(self, entry: CacheEntry) -> bytes | None:
-        """The page of the output folder of an entry; None where nobody has asked for it yet.
-
-        Raises:
-            TamperedError: if it is not what was put into the cache.
-        """
-        try:
-            names = [found for name in os.listdir(entry.folder) if (found := PAGE.fullmatch(name))]
-            if not names:
-                return None
-            content = (entry.folder / names[0].group()).read_bytes()
-        except OSError as error:
-            raise TamperedError(error.strerror or str(error)) from None
-        if len(names) > 1 or hashlib.sha256(content).hexdigest() != names[0].group(1):
-            raise TamperedError("its page is another one")
-        return content
+        """The page of the output folder of an entry; None where this installation made none."""
+        with contextlib.suppress(OSError):
+            for name in os.listdir(entry.folder):
+                path, found = entry.folder / name, PAGE.fullmatch(name)
+                if found is None or not _is_regular(path):
+                    continue
+                content = path.read_bytes()
+                if self.signer.holds(found.group(1), *_of_page(entry.key, content)):
+                    return content
+        return None
 
     def keep_page(self, key: str, content: bytes) -> None:
         """Puts a page beside the output folder of an entry; costs time alone if it fails."""
-        name = f"page-{hashlib.sha256(content).hexdigest()}.html"
+        name = f"page-{self.signer.sign(*_of_page(key, content))}.html"
         with contextlib.suppress(OSError), private_folder(self.root) as place:
             (place / name).write_bytes(content)
             os.replace(place / name, self._folder(key) / name)
@@ -259,16 +282,19 @@ class BuildCache:
     def recall(self, digest: str) -> list[str] | None:
         """Names of the external data of a model by its hash; None if it is not known."""
         try:
-            names = parse_json(read_bounded(self.root / "external" / digest, MAX_ENTRY_BYTES))
+            data = parse_json(read_bounded(self.root / "external" / digest, MAX_ENTRY_BYTES))
         except UnreadableError:
             return None
-        told = isinstance(names, list) and all(isinstance(name, str) for name in names)
-        return names if told else None
+        if not isinstance(data, dict):
+            return None
+        names = data.get("names")
+        return names if self.signer.holds(data.get("signature"), "names", digest, names) else None
 
     def remember(self, digest: str, names: list[str]) -> None:
         """Keeps such names; costs time alone if it fails."""
+        data = {"names": names, "signature": self.signer.sign("names", digest, names)}
         with contextlib.suppress(OSError), private_folder(self.root) as place:
-            (place / digest).write_text(json.dumps(names), encoding="ascii")
+            (place / digest).write_text(json.dumps(data), encoding="ascii")
             os.replace(place / digest, self.root / "external" / digest)
 
     def _folder(self, key: str) -> Path:
@@ -284,7 +310,7 @@ class BuildCache:
                 name = min(present ^ entry.files.keys())
                 raise TamperedError(f"the file {quote(name)} is missing, or was added")
             for name, stored in entry.files.items():
-                if file_digest(output / name) != stored.sha256:
+                if not _has(output / name, stored):
                     raise TamperedError(f"the hash of {quote(name)} is another one")
         except OSError as error:
             raise TamperedError(error.strerror or str(error)) from None
@@ -306,7 +332,7 @@ def tampered(error: TamperedError, folder: Path, title: str) -> Diagnostic:
     """The warning about an entry that cannot be used."""
     return Diagnostic(
         "MCM-B014",
-        f"the entry of the cache was changed, and the cell is compiled anew: {error}",
+        f"the entry of the cache is not used, and the cell is compiled: {error}",
         at=f"{title}, in {folder}",
         hint="leave the cache to mcmc build alone; remove the folder if its disk is damaged",
         severity=Severity.WARNING,
@@ -340,11 +366,7 @@ def _holds(folder: Path, files: dict[str, StoredFile]) -> bool:
     try:
         if folder.is_symlink() or set(os.listdir(folder)) != files.keys():
             return False
-        return all(
-            (folder / name).stat().st_size == stored.bytes
-            and file_digest(folder / name) == stored.sha256
-            for name, stored in files.items()
-        )
+        return all(_has(folder / name, stored) for name, stored in files.items())
     except OSError:
         return False
 
@@ -355,9 +377,25 @@ def _copied(source: Path, destination: Path, stored: StoredFile) -> None:
     No hard links: whoever writes into an output folder would write into the cache, and files with
     several links are refused as external data.
     """
+    if not _is_regular(source) or source.stat().st_size != stored.bytes:
+        raise TamperedError(f"the size or the kind of {quote(source.name)} is another one")
     shutil.copyfile(source, destination)
     if file_digest(destination) != stored.sha256:
         raise TamperedError(f"the hash of {quote(source.name)} is another one")
+
+
+def _has(path: Path, stored: StoredFile) -> bool:
+    """Whether a path is a file as it was stored; a pipe would be waited for."""
+    same = _is_regular(path) and path.stat().st_size == stored.bytes
+    return same and file_digest(path) == stored.sha256
+
+
+def _is_regular(path: Path) -> bool:
+    return stat.S_ISREG(path.lstat().st_mode)
+
+
+def _of_page(key: str, content: bytes) -> tuple[str, str, str]:
+    return "page", key, hashlib.sha256(content).hexdigest()
 
 
 def _stamps_of(entry: CacheEntry, destination: Path) -> list[object]:

@@ -10,7 +10,9 @@ import time
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace as replace_field
 
@@ -32,7 +34,7 @@ from mcm_compiler.diagnostics.of_the_moment import is_of_the_moment
 from mcm_compiler.graph.dimension_formulas import names_in
 from mcm_compiler.processes.crash_journal import CrashJournal
 from mcm_compiler.processes.whole_files import write_whole
-from mcm_compiler.project.cache import BuildCache
+from mcm_compiler.project.cache import BuildCache, CacheEntry, TamperedError
 from mcm_compiler.project.cell_record import (
     CellFigures,
     CellRecord,
@@ -40,7 +42,18 @@ from mcm_compiler.project.cell_record import (
     StoredDiagnostic,
 )
 from mcm_compiler.project.cells import Cell
+from mcm_compiler.project.proving import (
+    UnprovenError,
+    obstacle,
+    prove,
+    proven_note,
+    unproven_note,
+)
 from mcm_compiler.results.strictness import UNPROVEN_CODE
+
+if TYPE_CHECKING:
+    from mcm_compiler.checking.check import CheckReport
+    from mcm_compiler.options import CompileOptions
 
 Diagnose = Callable[[Exception], tuple[Diagnostic, ...]]
 
@@ -68,6 +81,7 @@ class CellJob:
         allowed: share by which the throughput may fall.
         html: whether a page is written beside the output folder.
         known: the result, where the cache has it and only the page lacks.
+        claimed: an entry of the cache that this installation did not sign, to be proven.
     """
 
     cell: Cell
@@ -78,6 +92,7 @@ class CellJob:
     allowed: float
     html: bool = False
     known: CellResult | None = None
+    claimed: CacheEntry | None = None
 
 
 @dataclass(frozen=True)
@@ -88,11 +103,13 @@ class CellResult:
         record: of compile and check.
         comparison: with the baseline, or None.
         told: diagnostics of the comparison and of the cache.
+        proven: whether it is of an entry of the cache that was proven again.
     """
 
     record: CellRecord
     comparison: Comparison | None = None
     told: tuple[Diagnostic, ...] = ()
+    proven: bool = False
 
 
 def work_on(diagnose: Diagnose, job: CellJob) -> CellResult:
@@ -102,6 +119,11 @@ def work_on(diagnose: Diagnose, job: CellJob) -> CellResult:
     start = time.perf_counter()
     told: list[Diagnostic] = []
     before = baseline_figures(job.baseline, told.append)
+    if job.claimed is not None:
+        try:
+            return with_told(_proven(diagnose, job, job.claimed, before, start), told)
+        except (TamperedError, UnprovenError) as error:
+            told.append(unproven_note(job.cell, error, BuildCache(job.cache, 0)))
     outcome = _compiled(diagnose, job, start)
     steps: tuple[CheckStepRecord, ...] = ()
     if outcome.report is not None:
@@ -122,6 +144,50 @@ def work_on(diagnose: Diagnose, job: CellJob) -> CellResult:
     if job.html and outcome.report is not None:
         told += _paged(diagnose, job, kept)
     return CellResult(record, compared.comparison, tuple(told))
+
+
+def _proven(
+    diagnose: Diagnose,
+    job: CellJob,
+    entry: CacheEntry,
+    before: Figures | Diagnostic | None,
+    start: float,
+) -> CellResult:
+    """The result of an entry of the cache that is proven again, and signed by that.
+
+    Raises:
+        UnprovenError, TamperedError: if it is not; the cell is to be compiled.
+    """
+    cell, cache = job.cell, BuildCache(job.cache, 0)
+    if (reason := obstacle(cell)) is not None:
+        raise UnprovenError(reason)
+    try:
+        checked = partial(_check, cell, model=cell.model)
+        proven = prove(cell, options_of(cell), entry, cache, job.folder, checked)
+    except CompileError as error:
+        raise UnprovenError(error.diagnostics[0].message) from error
+    steps = steps_of(proven.check)
+    record = CellRecord(
+        CellFigures.of_report(proven.report),
+        steps,
+        tuple(map(StoredDiagnostic.of, proven.check.diagnostics)),
+        tuple(map(StoredDiagnostic.of, proven.check.unproven)),
+        time.perf_counter() - start,
+        _dimensions(cell),
+    )
+    told: list[Diagnostic] = [proven_note(cell)]
+    kept = job.key is not None
+    if job.key is not None:
+        try:
+            cache.store(job.key, job.folder, record)
+        except CompileError as error:
+            told += error.diagnostics
+    if job.html:
+        told += _paged(diagnose, job, kept)
+    result = CellResult(record, None, tuple(told))
+    if job.baseline is not None:
+        result = with_told(compare_stored(job, record, before), told)
+    return replace(result, proven=True)
 
 
 def lost(job: CellJob, exit_code: int | None, journal: CrashJournal) -> CellResult:
@@ -209,15 +275,23 @@ def is_lasting(record: CellRecord) -> bool:
     return not any(map(is_of_the_moment, codes))
 
 
-def _compiled(diagnose: Diagnose, job: CellJob, start: float) -> CompileOutcome:
+def options_of(cell: Cell) -> CompileOptions:
+    """The options of the compile of a cell.
 
+    Raises:
+        CompileError: as `CompileOptions`.
+    """
     from mcm_compiler.options import CompileOptions
 
+    given = {name: value for name, value in cell.options.items() if name != "sensitivities"}
+    return CompileOptions(dims=_dims(cell), input=cell.inputs, **given)
+
+
+def _compiled(diagnose: Diagnose, job: CellJob, start: float) -> CompileOutcome:
     cell = job.cell
     try:
-        given = dict(cell.options)
-        sensitivities = given.pop("sensitivities", False)
-        options = CompileOptions(dims=_dims(cell), input=cell.inputs, **given)
+        sensitivities = cell.options.get("sensitivities", False)
+        options = options_of(cell)
     except Exception as error:
         return failure(Job(cell.model, job.folder), diagnose(error), start)
     # What is not proven is told by the check, which tries to prove all of it.
@@ -313,20 +387,11 @@ def _checked(
     diagnose: Diagnose, job: CellJob, outcome: CompileOutcome
 ) -> tuple[tuple[CheckStepRecord, ...], CompileOutcome]:
     """The steps of the check, and the outcome with what it found."""
-    from mcm_compiler.checking.check import check_folder
-    from mcm_compiler.checking.comparison.user_data import RunData
-    from mcm_compiler.execution.npz_inputs import read_npz
-
     try:
-        inputs = job.cell.inputs
-        data = [RunData(inputs, read_npz(Path(inputs)))] if inputs is not None else []
-        # As `mcmc check` does: random inputs where there are no others.
-        found = check_folder(job.folder, seeds=() if data else range(CHECKED_SEEDS), data=data)
+        found = _check(job.cell, job.folder)
     except Exception as error:
         return (), replace(outcome, diagnostics=(*outcome.diagnostics, *diagnose(error)))
-    steps = tuple(
-        CheckStepRecord(step.name, step.holds, step.skipped, step.detail) for step in found.steps
-    )
+    steps = steps_of(found)
     told = {(d.code, d.message) for d in outcome.diagnostics}
     further = [
         d
@@ -334,6 +399,30 @@ def _checked(
         if (d.code, d.message) not in told
     ]
     return steps, replace(outcome, diagnostics=(*outcome.diagnostics, *further))
+
+
+def _check(cell: Cell, folder: Path, *, model: str | None = None) -> CheckReport:
+    """The check of an output folder of a cell.
+
+    Raises:
+        CompileError: as `check_folder`, and for sample inputs that cannot be read.
+    """
+    from mcm_compiler.checking.check import check_folder
+    from mcm_compiler.checking.comparison.user_data import RunData
+    from mcm_compiler.execution.npz_inputs import read_npz
+
+    inputs = cell.inputs
+    data = [RunData(inputs, read_npz(Path(inputs)))] if inputs is not None else []
+    # As `mcmc check` does: random inputs where there are no others.
+    seeds = () if data else range(CHECKED_SEEDS)
+    return check_folder(folder, seeds=seeds, data=data, model=model)
+
+
+def steps_of(found: CheckReport) -> tuple[CheckStepRecord, ...]:
+    """The steps of a check as they are kept."""
+    return tuple(
+        CheckStepRecord(step.name, step.holds, step.skipped, step.detail) for step in found.steps
+    )
 
 
 def _record(

@@ -28,7 +28,9 @@ _HEAD = f"| cell | result | {' | '.join(FIGURES)} |\n|---|---|{'---:|' * len(FIG
 def counts_text(outcomes: Sequence[CellOutcome]) -> str:
     """Such as `300 cells: 299 ok, 1 failed, 297 from the cache`."""
     cached = sum(outcome.cached for outcome in outcomes)
-    return verdicts_text(outcomes) + (f", {cached} from the cache" if cached else "")
+    again = sum(outcome.proven_again for outcome in outcomes)
+    text = verdicts_text(outcomes) + (f", {cached} from the cache" if cached else "")
+    return text + (f" ({again} proven again)" if again else "")
 
 
 def verdicts_text(outcomes: Sequence[CellOutcome]) -> str:

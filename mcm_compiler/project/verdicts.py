@@ -12,6 +12,7 @@ from mcm_compiler.ci.comparison import Comparison
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
 from mcm_compiler.project.cell_record import CellFigures, CellRecord, StoredDiagnostic
 from mcm_compiler.project.cells import Cell
+from mcm_compiler.project.proving import PROVEN_CODE
 from mcm_compiler.results.strictness import UNPROVEN_EXIT, only_unproven
 from mcm_compiler.text.units import percent_text, rate_text, seconds_text
 
@@ -52,6 +53,11 @@ class CellOutcome:
     def error_codes(self) -> list[str]:
         """Codes of all errors."""
         return [d.code for d in self.diagnostics if d.severity is Severity.ERROR]
+
+    @property
+    def proven_again(self) -> bool:
+        """Whether its result comes from a cache that this installation had not signed."""
+        return any(d.code == PROVEN_CODE for d in self.diagnostics)
 
     @property
     def expectedly_failed(self) -> bool:

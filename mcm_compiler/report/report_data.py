@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import PurePath
 from typing import cast
@@ -97,7 +98,7 @@ def build_report(result: CompileResult) -> Report:
         "routing": result.options.routing,
         "seed": result.options.seed,
         "pipeline": result.pipeline,
-        "options": _options(result.options, result.source),
+        "options": options_facts(result.options, result.source.shapes),
         "throughput_per_s": figures.throughput_per_s,
         "period_s": finite(period_s),
         "latency_s": figures.latency_s,
@@ -243,8 +244,11 @@ def structure_data(proof: StructureProof) -> StructureFacts:
     }  # fmt: skip
 
 
-def _options(options: CompileOptions, source: SourceModel) -> OptionsFacts:
-    """The options as given; the normal forms of passes and cost model are elsewhere."""
+def options_facts(options: CompileOptions, shapes: Mapping[str, tuple[int, ...]]) -> OptionsFacts:
+    """The options as given, and the shapes that inputs were given, also by arrays.
+
+    The normal forms of passes and cost model are elsewhere in the report.
+    """
     told = ("passes", "cost_model")
     data = {f.name: getattr(options, f.name) for f in fields(options) if f.name not in told}
     for name in ("fallback", "mapper", "mapping_model", "max_latency_s", "throughput"):
@@ -257,7 +261,7 @@ def _options(options: CompileOptions, source: SourceModel) -> OptionsFacts:
     data["state"] = None if options.state is None else [list(pair) for pair in options.state]
     data["dims"] = dict(sorted(options.dims.items()))
     data["trip_counts"] = dict(sorted(options.trip_counts.items()))
-    data["shapes"] = {name: list(shape) for name, shape in sorted(source.shapes.items())}
+    data["shapes"] = {name: list(shape) for name, shape in sorted(shapes.items())}
     return cast("OptionsFacts", data)
 
 

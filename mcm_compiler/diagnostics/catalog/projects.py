@@ -115,9 +115,10 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-B014",
         "changed entry of the cache",
-        "A warning: a file in the cache of mcmc build is not the one that was put there. The\n"
-        "entry is removed and the cell compiled anew. Somebody wrote into the cache, or its disk\n"
-        "is damaged.",
+        "A warning: a file in the cache of mcmc build is not the one that was put there, or the\n"
+        "entry has no signature of this installation and its check does not prove it, or cannot:\n"
+        "the message says why. Nothing of the entry is used, and the cell is compiled. Somebody\n"
+        "wrote into the cache, its disk is damaged, or it comes from another machine.",
         example="a byte of .mcmc-cache/entries/.../chip_00.onnx was changed",
         remedy="Leave the cache to mcmc build alone; remove the folder if its disk is damaged.",
     ),
@@ -205,5 +206,25 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "back is compared with them. `mcmc build --accept` of all cells removes them.",
         example="a model that was renamed",
         remedy="Run `mcmc build --accept` where that is meant.",
+    ),
+    CatalogEntry(
+        "MCM-B025",
+        "entry of a cache proven again",
+        "The entry of the cache has no signature of this installation: the cache was made on\n"
+        "another machine or by another user, or it was changed. Nothing in it was believed:\n"
+        "the folder was checked against the model, the target and the options of the cell, which\n"
+        "takes as long as `mcmc check --model`. It is signed now.",
+        example="a cache of CI that was restored on another runner",
+        remedy="Nothing, where the cache comes from elsewhere.",
+    ),
+    CatalogEntry(
+        "MCM-B026",
+        "no key to sign a cache with",
+        "Entries of the cache are signed with a key in the user's state folder, which is made on\n"
+        "first use ($XDG_STATE_HOME/mcmc/cache-key, else ~/.local/state/mcmc/cache-key). It could\n"
+        "not be read or made, or it is inside the project. Without a key no entry is believed:\n"
+        "each build proves entries of the cache again.",
+        example="a container without a writable home folder",
+        remedy="Let XDG_STATE_HOME name a folder that this user alone can write.",
     ),
 )
