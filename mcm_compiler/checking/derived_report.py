@@ -22,7 +22,6 @@ from mcm_compiler.contracts.simulation import SimulationResult
 from mcm_compiler.contracts.target import Target, machine_of
 from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.report.activity import chip_rows, link_rows
-from mcm_compiler.report.assumed_trips import assumptions_of, withdraw_claims
 from mcm_compiler.report.bottleneck import find_bottleneck
 from mcm_compiler.report.cost_section import COST_SECTION, cost_choice_facts, coverage_facts
 from mcm_compiler.report.fabric_section import FABRIC_SECTION, fabric_facts
@@ -39,6 +38,7 @@ from mcm_compiler.report.report_data import (
 )
 from mcm_compiler.report.state_section import STATE_SECTION, state_facts
 from mcm_compiler.report.storage_section import STORAGE_SECTION, stored_widths
+from mcm_compiler.report.verdict.assumed_trips import assumptions_of, withdraw_claims
 
 NOT_DERIVED: Mapping[str, str] = {
     "strategy": "who searched leaves no trace in what was found",

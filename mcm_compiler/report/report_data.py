@@ -40,7 +40,6 @@ from mcm_compiler.graph.source import SourceModel
 from mcm_compiler.graph.trip_counts import stated_counts
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.report.activity import chip_rows, link_rows
-from mcm_compiler.report.assumed_trips import assumptions_of, withdraw_claims
 from mcm_compiler.report.bottleneck import find_bottleneck
 from mcm_compiler.report.cost_section import COST_SECTION, cost_choice_facts, coverage_facts
 from mcm_compiler.report.fabric_section import FABRIC_SECTION, fabric_facts
@@ -69,6 +68,7 @@ from mcm_compiler.report.records.states import StateFacts
 from mcm_compiler.report.records.verification import StructureFacts, VerificationFacts
 from mcm_compiler.report.state_section import STATE_SECTION, state_facts
 from mcm_compiler.report.storage_section import STORAGE_SECTION, stored_widths
+from mcm_compiler.report.verdict.assumed_trips import assumptions_of, withdraw_claims
 from mcm_compiler.report.verdict.claims import verdict_of
 from mcm_compiler.report.verdict.words import VERDICT
 from mcm_compiler.report.versions import versions

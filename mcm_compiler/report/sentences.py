@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
-from mcm_compiler.report.assumed_trips import assumption_sentence
+from mcm_compiler.report.verdict.assumed_trips import assumption_sentence
 from mcm_compiler.text.units import count_text, percent_text, seconds_text
 
 MODELS_NAMED = 4

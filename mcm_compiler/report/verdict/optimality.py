@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mcm_compiler.report.assumed_trips import assumption_sentence
 from mcm_compiler.report.fabric_section import FABRIC_SECTION
 from mcm_compiler.report.hardware.figures import gap
 from mcm_compiler.report.objective_section import OBJECTIVE_SECTION
 from mcm_compiler.report.records.verdict import OptimalityClaim
+from mcm_compiler.report.verdict.assumed_trips import assumption_sentence
 from mcm_compiler.text.units import count_text, rate_text, seconds_text
 
 FLIT_SIMULATOR = "flit simulator"
