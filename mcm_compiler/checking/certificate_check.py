@@ -68,8 +68,8 @@ def check_certificate(folder: OpenedFolder, certificate: Certificate) -> str:
     check_groups(joined.model, groups, manifest.pipeline, target)
     with PROBLEM_MODELS.at_work(certificate.problem_model, model):
         check_other_placements(certificate, derived, joined, target, model)
-    units = count_text(certificate.problem.num_units, "unit")
-    return f"{units} as the chips' models give them, {seconds_text(period_s)} each pipeline"
+    units = count_text(certificate.problem.num_units, "op group")
+    return f"matches the chip models ({units}), {seconds_text(period_s)} a replica (analytic)"
 
 
 def refuse_unproven(report: Mapping[str, Any]) -> str:

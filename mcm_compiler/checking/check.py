@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -48,9 +48,11 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution.npz_inputs import GivenInputs
 from mcm_compiler.graph.map_types import load_model
 from mcm_compiler.processes.crash_journal import doing
+from mcm_compiler.report.report_data import verification_data
+from mcm_compiler.report.verdict.verification_line import verification_sentence
 from mcm_compiler.results.strictness import reasons_of_verification, unproven
 from mcm_compiler.text.bounded_numbers import Number
-from mcm_compiler.text.units import count_text
+from mcm_compiler.text.units import seconds_text
 
 MAX_INFERENCES = 1_000_000
 """More than any simulator plays."""
@@ -348,38 +350,18 @@ def _check_simulation(opened: OpenedFolder) -> str:
                 hint="the report was changed, or made by another release; compile again",
             )
         )
-    return f"period {period * 1e6:.2f} us"
+    return f"period {seconds_text(period)}"
 
 
 def describe_verification(verification: Verification) -> str:
-    """What a comparison found, in a few words with numbers."""
-    if verification.skipped is not None:
-        return f"skipped: {verification.skipped}"
-    if not verification.outputs:
+    """The comparison in the words of the verdict, and what stock session options give."""
+    if verification.skipped is None and not verification.outputs:
         return "nothing compared: every output depends on random numbers"
-    seeds = len(verification.seeds)
-    inexact = [o for o in verification.outputs if not o.bit_equal]
-    if inexact:
-        worst = max(inexact, key=lambda o: o.max_abs_error)
-        how = f"within {worst.tolerance:g} (largest error {worst.max_abs_error:g})"
-    else:
-        how = "equal to the bit"
-    compared = [count_text(seeds, "random input")] if seeds else []
-    if verification.data_sets:
-        compared.append(count_text(len(verification.data_sets), "data set"))
-    text = f"{count_text(len(verification.outputs), 'output')} {how} for {' and '.join(compared)}"
-    if verification.steps:
-        text += f"; {count_text(verification.steps, 'step')} with the states on the chips"
-    if verification.expected:
-        text += "; as the data expect"
-    if verification.random_outputs:
-        text += f"; {count_text(len(verification.random_outputs), 'random output')} not compared"
-    if verification.constant_outputs:
-        constant = count_text(len(verification.constant_outputs), "output")
-        text += f"; {constant} the same for every input"
+    data: dict[str, Any] = {**verification_data(verification), "structure": None}
+    text = verification_sentence(data)
     if verification.stock:
-        worst_stock = max(o.max_abs_error for o in verification.stock)
-        equal = all(o.bit_equal for o in verification.stock)
-        how = "equal to the bit" if equal else f"differ by up to {worst_stock:g}"
-        text += f"; under stock session options {how}"
+        worst = max(output.max_abs_error for output in verification.stock)
+        equal = all(output.bit_equal for output in verification.stock)
+        how = "bit-identical" if equal else f"different by up to {worst:g}"
+        text += f"; {how} under stock session options"
     return text

@@ -113,7 +113,7 @@ def check_figures(
     if faults:
         raise _wrong(faults)
     _check_texts(opened, report)
-    return f"{count_text(_count(derived), 'figure')} as the folder gives them"
+    return f"{count_text(_count(derived), 'reported figure')} recomputed, all match"
 
 
 def check_stored_figures(opened: OpenedFolder) -> Diagnostic | None:
@@ -332,7 +332,7 @@ def _of_output(place: str, output: Mapping[str, Any]) -> Iterator[str]:
     """What the fields of one comparison say of each other."""
     error, tolerance, equal = output["max_abs_error"], output["tolerance"], output["bit_equal"]
     if equal and (error, tolerance) != (0, 0):
-        yield f"{place} is equal to the bit, with an error of {error} of {tolerance}"
+        yield f"{place} is bit-identical, with an error of {error} of {tolerance}"
     within = equal or (error is not None and error <= tolerance)
     if output["holds"] is not within:
         yield f"{place}.holds is {output['holds']}, its error is {error} of {tolerance}"

@@ -162,7 +162,7 @@ def describe_structure(proof: StructureProof) -> str:
     text = f"{proof.proven:,} of {count_text(proof.ops, 'op')} proven"
     if proof.model is not None:
         return f"{text} against {quote(proof.model)}"
-    return f"{text} against {layout.ANNOTATED}; --model holds it against the original"
+    return f"{text} against {layout.ANNOTATED}; --model compares with the original"
 
 
 _HINT = "the folder was changed; compile again"

@@ -15,6 +15,7 @@ from mcm_compiler.text.printable import printable
 from mcm_compiler.text.wrapping import LEAST_TEXT, LEAST_WIDTH, fitted, wrapped
 
 if TYPE_CHECKING:
+    from mcm_compiler.placed.placed_verdict import SegmentTimes
     from mcm_compiler.placed.records import PlacementRecord
     from mcm_compiler.text.styled import View
 
@@ -40,23 +41,27 @@ def show_simulation(simulation: dict[str, Any]) -> None:
     show_view(simulation_view(simulation, width=view_width(), ascii_only=_ascii_only()))
 
 
-def show_placement(record: PlacementRecord, segments: tuple[int, float, float] | None) -> None:
-    """Writes what is known of a placed step.
+def show_placement(record: PlacementRecord, segments: SegmentTimes | None) -> None:
+    """Writes the verdict of a placed step, and details.
 
     Args:
         record: the placement.
-        segments: how many there are, the time that the start of one takes, and that of the step.
+        segments: how the step is delivered; None where it was not cut.
     """
-    from mcm_compiler.placed.placement_report import device_rows, segments_text, step_rows
+    from mcm_compiler.placed.placed_verdict import basis_of, placed_lines
+    from mcm_compiler.placed.placement_report import device_rows, step_rows
+    from mcm_compiler.report.terminal import headline_view
+    from mcm_compiler.text.printable import printable_data
 
+    kind = " (training step)" if record.model.training else ""
+    ends = printable(record.model.name) + kind, printable(record.target), basis_of(record)
+    lines = [printable_data(line) for line in placed_lines(record, segments)]
+    good = all(line["tone"] != "bad" for line in lines)
+    show_view(headline_view(ends, lines, good, view_width(), ascii_only=_ascii_only()))
+    click.echo()
     show_table(step_rows(record))
     click.echo()
     show_table(device_rows(record))
-    if segments is not None:
-        click.echo()
-        text = segments_text(*segments, record.step.seconds)
-        for line in beside("", 0, text):
-            click.echo(line)
 
 
 def show_view(view: View) -> None:

@@ -13,6 +13,7 @@ from mcm_compiler.difference.sides import Load, Memory, Side, malformed_refused
 from mcm_compiler.graph.constants import constant_values
 from mcm_compiler.placed import file_names
 from mcm_compiler.placed.folder_reading import OpenedPlacement, open_placement
+from mcm_compiler.placed.placed_verdict import placed_lines, times_of
 from mcm_compiler.placed.placement_checks import ReadPlacement, check_placement, check_step
 from mcm_compiler.placed.records import DeviceFigures, PlacementRecord
 
@@ -50,6 +51,7 @@ def _side(folder: str, opened: OpenedPlacement) -> Side:
         if d.copy_s
     ]
     busiest = _busiest(record)
+    times = None if opened.schedule is None else times_of(opened.schedule)
     ops = placed_ops(graph, device)
     return Side(
         folder=folder,
@@ -69,7 +71,7 @@ def _side(folder: str, opened: OpenedPlacement) -> Side:
         memory=tuple(Memory(d.device, None, d.peak_bytes, d.memory_bytes) for d in record.devices),
         ops=ops,
         note=None,
-        verdict={},
+        verdict={line["label"]: line["headline"] for line in placed_lines(record, times)},
     )
 
 

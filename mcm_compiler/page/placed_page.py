@@ -11,12 +11,18 @@ from mcm_compiler.page.placed_views import (
     step_section,
 )
 from mcm_compiler.placed import file_names
+from mcm_compiler.placed.placed_verdict import basis_of, placed_lines, times_of
 from mcm_compiler.placed.placement_checks import ReadPlacement
-from mcm_compiler.placed.records import PlacementRecord
-from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
+from mcm_compiler.report.records.verdict import VerdictLine
+from mcm_compiler.text.units import count_text
 
-_NEAR = 0.05
-"""A gap of which one need not look for more."""
+_SECTIONS = {
+    "fits": "devices",
+    "step time": "timeline",
+    "optimality": "search",
+    "limited by": "timeline",
+}
+"""The section that tells more, by the label of a line."""
 
 
 def placed_page(read: ReadPlacement) -> Page:
@@ -34,9 +40,12 @@ def placed_page(read: ReadPlacement) -> Page:
         segments_section(read),
     )
     sections = tuple(section for section in found if section is not None)
-    answers = (_fits(record), _speed(record), _bottleneck(read), _gap(record), _deploy(read))
+    schedule = read.opened.schedule
+    lines = placed_lines(record, None if schedule is None else times_of(schedule))
+    answers = (*(_answer(line) for line in lines), _deploy(read))
     facts = (
-        count_text(len(record.device_of), "op"),
+        basis_of(record),
+        f"{count_text(len(record.device_of), 'op')}, inputs and variables included",
         *(["a training step"] if record.model.training else []),
         *(["placeholders for weights"] if record.model.shape_only else []),
         f"placer {record.search.placer}",
@@ -48,68 +57,16 @@ def placed_page(read: ReadPlacement) -> Page:
         linked(answers, sections),
         sections,
         (
-            "All times are computed from the target's description and given profiles; no device "
-            "has been measured for this page.",
+            f"{basis_of(record).capitalize()}.",
             f"Model SHA-256 {record.model.sha256}.",
             f"Made with mcm-compiler {record.compiler}.",
         ),
     )
 
 
-def _fits(record: PlacementRecord) -> Answer:
-    held = [d for d in record.devices if d.memory_bytes]
-    if not held:
-        return Answer("Does it fit?", "not known", (), "warn")
-    fullest = max(held, key=lambda d: d.peak_bytes / d.memory_bytes)
-    share = fullest.peak_bytes / fullest.memory_bytes
-    used = sum(1 for d in record.devices if d.ops)
-    details = (
-        f"the fullest, {fullest.device}, holds {bytes_text(fullest.peak_bytes)} of "
-        f"{bytes_text(fullest.memory_bytes)} ({percent_text(share)})",
-        f"{used} of {count_text(len(record.devices), 'device')} used",
-    )
-    fits = share <= 1
-    return Answer(
-        "Does it fit?", "yes" if fits else "no", details, "good" if fits else "bad", "devices"
-    )
-
-
-def _speed(record: PlacementRecord) -> Answer:
-    seconds = record.step.seconds
-    detail = f"for one step, which is {1 / seconds:,.1f} steps per second" if seconds else ""
-    details = (detail,) if detail else ()
-    return Answer("How fast is it?", seconds_text(seconds), details, "plain", "timeline")
-
-
-def _bottleneck(read: ReadPlacement) -> Answer:
-    record, trace, problem = read.opened.record, read.trace, read.problem
-    busiest = max(record.devices, key=lambda d: d.busy_s)
-    seconds = record.step.seconds
-    share = busiest.busy_s / seconds if seconds else None
-    details = [f"busy {percent_text(share)} of the step with {count_text(busiest.ops, 'op')}"]
-    chain = trace.critical_ops
-    if chain.size and seconds:
-        took = (trace.end_s - trace.start_s)[chain]
-        waits = max(1 - float(took.sum()) / seconds, 0.0)
-        longest = int(chain[int(took.argmax())])
-        details += [
-            f"the step is as long as a chain of {count_text(chain.size, 'op')}; copies and "
-            f"waiting are {percent_text(waits)} of it",
-            f"its longest op is '{problem.names[longest]}' with {seconds_text(float(took.max()))}",
-        ]
-    return Answer("What holds it back?", busiest.device, tuple(details), "warn", "timeline")
-
-
-def _gap(record: PlacementRecord) -> Answer:
-    step = record.step
-    if step.gap is None:
-        return Answer("How far from the optimum?", "not known", ("no bound was proven",), "warn")
-    details = (
-        f"above the proven bound: no placement in this box takes less than "
-        f"{seconds_text(step.bound_s)} ({step.argument})",
-    )
-    tone = "good" if step.gap <= _NEAR else "plain"
-    return Answer("How far from the optimum?", percent_text(step.gap), details, tone, "search")
+def _answer(line: VerdictLine) -> Answer:
+    section = _SECTIONS[line["label"]]
+    return Answer(line["label"], line["headline"], tuple(line["details"]), line["tone"], section)
 
 
 def _deploy(read: ReadPlacement) -> Answer:
@@ -123,4 +80,4 @@ def _deploy(read: ReadPlacement) -> Answer:
         shown = first if len(schedule.segments) == 1 else f"{first} to {last}"
         details.insert(0, "plain ONNX models of one device each, which run in their order")
         details.append(f"{file_names.SCHEDULE} says which tensor goes from where to where")
-    return Answer("What do I deploy?", shown, tuple(details), "plain", "files")
+    return Answer("to deploy", shown, tuple(details), "plain", "files")

@@ -12,7 +12,7 @@ from mcm_compiler.page.graph_view import graph_data, graph_part
 from mcm_compiler.page.machine_layout import layout_of
 from mcm_compiler.page.timeline_view import Row, timeline_data
 from mcm_compiler.placed.placement_checks import ReadPlacement
-from mcm_compiler.placed.placement_report import device_rows, segments_text
+from mcm_compiler.placed.placement_report import device_rows
 from mcm_compiler.placed.records import DeviceFigures
 from mcm_compiler.placed.step_simulation import chain_rows
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
@@ -159,11 +159,11 @@ def search_section(read: ReadPlacement) -> Section | None:
 
 def segments_section(read: ReadPlacement) -> Section | None:
     """The files to deploy, where the step was cut into segments."""
-    schedule, step_s = read.opened.schedule, read.opened.record.step.seconds
+    schedule = read.opened.schedule
     if schedule is None:
         return None
     count = len(schedule.segments)
-    lead = [segments_text(count, schedule.dispatch_s, schedule.seconds, step_s)]
+    lead = [f"{count_text(count, 'segment')} of one device each, in the order in which they run."]
     if count > LISTED:
         lead.append(f"The first {LISTED} are listed; schedule.json has all.")
     rows = [["file", "device", "ops", "inputs", "outputs"]]

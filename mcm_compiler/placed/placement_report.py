@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mcm_compiler.placed.placed_verdict import basis_of, placed_lines, times_of
 from mcm_compiler.placed.records import PlacementRecord, Schedule
+from mcm_compiler.report.verdict.words import line_text
 from mcm_compiler.text.printable import printable
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
 
@@ -12,13 +14,11 @@ Rows = list[list[str]]
 
 
 def step_rows(record: PlacementRecord) -> Rows:
-    """What the step takes and why not less, a fact a row."""
+    """What the verdict leaves out: the argument of the bound, and how the placement was found."""
     step, search = record.step, record.search
-    gap = "nothing is proven" if step.gap is None else f"{percent_text(step.gap)} above the bound"
     how = f"{search.method}, {count_text(search.evaluations, 'placement')} simulated"
     return [
-        ["step", seconds_text(step.seconds), gap],
-        ["bound", seconds_text(step.bound_s), step.argument],
+        ["lower bound", seconds_text(step.bound_s), step.argument],
         ["placer", search.placer, how],
         *(["cost model", text, f"of {kind}"] for kind, text in record.cost_models.items()),
     ]
@@ -44,39 +44,21 @@ def device_rows(record: PlacementRecord) -> Rows:
     return rows
 
 
-def segments_text(segments: int, dispatch_s: float, seconds: float, step_s: float) -> str:
-    """What segments cost, in a sentence.
-
-    Args:
-        segments: how many.
-        dispatch_s: time that the start of one takes.
-        seconds: time of a step that runs them.
-        step_s: time of the step, op by op.
-    """
-    if step_s:
-        word = "more" if seconds >= step_s else "less"
-        compared = f"{percent_text(abs(seconds / step_s - 1.0))} {word}"
-    else:
-        compared = f"and op by op {seconds_text(step_s)}"
-    return (
-        f"As {count_text(segments, 'segment')} of one device each, dispatched in "
-        f"{seconds_text(dispatch_s)}, the step takes {seconds_text(seconds)}, {compared}."
-    )
-
-
 def markdown(record: PlacementRecord, schedule: Schedule | None) -> str:
     """`report.md`."""
     model = record.model
     name = f"{model.name} (a training step)" if model.training else model.name
     lines = [f"# {printable(name)} in {printable(record.target)}", ""]
+    times = None if schedule is None else times_of(schedule)
+    lines += [basis_of(record), ""]
+    rows = [[line["label"], line_text(line)] for line in placed_lines(record, times)]
+    lines += [*_table([["", ""], *rows]), "", "## Details", ""]
     lines += _table([["", "", "why"], *step_rows(record)])
     lines += ["", "## Devices", "", *_table(device_rows(record))]
     lines += ["", "## Segments", ""]
     if schedule is None:
         lines.append("The step was not cut into segments.")
     else:
-        count, step_s = len(schedule.segments), record.step.seconds
-        lines += [segments_text(count, schedule.dispatch_s, schedule.seconds, step_s), ""]
         rows = [["segment", "device", "ops", "inputs", "outputs"]]
         rows += [
             [e.file, e.device, f"{e.ops:,}", f"{len(e.inputs):,}", f"{len(e.outputs):,}"]

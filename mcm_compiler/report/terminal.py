@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mcm_compiler.report.advice.replica_limit import limit_sentence
@@ -23,7 +23,7 @@ from mcm_compiler.report.hardware.sensitivity_section import (
 )
 from mcm_compiler.report.host_section import host_sentences
 from mcm_compiler.report.objective_section import objective_rows
-from mcm_compiler.report.records.verdict import Verdict
+from mcm_compiler.report.records.verdict import VerdictLine
 from mcm_compiler.report.sentences import (
     bound_sentence,
     changes_sentence,
@@ -74,9 +74,9 @@ def report_view(
     """The report as a view with bars for `width` columns."""
     report = printable_data(report)
     verdict = verdict_of(report)
+    ends = (report["model"]["name"], report["target"]["name"], verdict["basis"])
     parts: list[View] = [
-        _title(report, verdict, width, ascii_only),
-        _claims(verdict, width),
+        headline_view(ends, verdict["lines"], verdict["good"], width, ascii_only=ascii_only),
         Text(),
         _facts(report, width),
     ]
@@ -143,28 +143,40 @@ def _link_lines(
     return [line for line in lines if line is not None]
 
 
-def _title(report: Mapping[str, Any], verdict: Verdict, width: int, ascii_only: bool) -> View:
-    """The model, the target and where the figures come from, in one line if that is wide enough."""
-    mark, arrow = ("+" if verdict["good"] else "x", "->") if ascii_only else (
-        "✓" if verdict["good"] else "✗", "→")  # fmt: skip
-    name = f"{mark} {report['model']['name']} {arrow} {report['target']['name']}"
-    style = "bold green" if verdict["good"] else "bold red"
-    blank = width - len(name) - len(verdict["basis"])
-    if blank >= MARGIN:
-        return Text.assemble((name, style), " " * blank, (verdict["basis"], "dim"))
-    lines = wrapped(name, width)
-    return Group(Text("\n".join(lines), style), Text("\n".join(wrapped(verdict["basis"], width))))
-
-
 _STYLES = {"good": "green", "warn": "yellow", "bad": "bold red", "plain": ""}
 
 
-def _claims(verdict: Verdict, width: int) -> View:
-    """The lines of the verdict."""
-    rows = [
-        (line["label"], Text(line_text(line), _STYLES[line["tone"]])) for line in verdict["lines"]
-    ]
-    return _labelled(rows, width)
+def headline_view(
+    ends: tuple[str, str, str],
+    lines: Sequence[VerdictLine],
+    good: bool,
+    width: int,
+    *,
+    ascii_only: bool,
+) -> View:
+    """A verdict: its title and its lines.
+
+    Args:
+        ends: what was compiled or placed, for what, and where the figures come from.
+        lines: of the verdict; all of it prints.
+        good: whether it fits, and every comparison that ran holds.
+        width: columns.
+        ascii_only: for outputs that cannot encode more.
+    """
+    model, target, basis = ends
+    signs = ("+", "x", "->") if ascii_only else ("✓", "✗", "→")
+    name = f"{signs[0] if good else signs[1]} {model} {signs[2]} {target}"
+    style = "bold green" if good else "bold red"
+    blank = width - len(name) - len(basis)
+    if blank >= MARGIN:
+        title: View = Text.assemble((name, style), " " * blank, (basis, "dim"))
+    else:
+        title = Group(
+            *(Text(line, style) for line in wrapped(name, width)),
+            *(Text(line, "dim") for line in wrapped(basis, width)),
+        )
+    rows = [(line["label"], Text(line_text(line), _STYLES[line["tone"]])) for line in lines]
+    return Group(title, _labelled(rows, width))
 
 
 def _facts(report: Mapping[str, Any], width: int) -> View:

@@ -48,7 +48,7 @@ def test_a_training_step_is_placed_and_its_folder_holds(mcmc: Mcmc, tmp_path: Pa
     assert {pair["past"] for pair in record["model"]["states"]} >= {"u", "v"}
     checked = mcmc("check", out)
     assert checked.returncode == 0, checked.stdout + checked.stderr
-    assert "equal to the bit" in checked.stdout
+    assert "bit-identical" in checked.stdout
 
 
 def test_measured_times_are_stored_checked_and_given_again(mcmc: Mcmc, tmp_path: Path) -> None:

@@ -298,6 +298,7 @@ def _place(
 
 def _show(placed: PlacedModel, output_format: str) -> None:
     from mcm_compiler.cli.show import show_placement
+    from mcm_compiler.placed.placed_verdict import SegmentTimes
     from mcm_compiler.placed.placement_figures import placement_record
 
     record = placement_record(placed)
@@ -309,4 +310,4 @@ def _show(placed: PlacedModel, output_format: str) -> None:
     if cut is None or seconds is None:
         show_placement(record, None)
     else:
-        show_placement(record, (cut.count, placed.options.dispatch_s, seconds))
+        show_placement(record, SegmentTimes(cut.count, placed.options.dispatch_s, seconds))

@@ -87,6 +87,7 @@ def _show_placement(folder: Path, output_format: str, html: Path | None) -> None
     """The report of a folder of `mcmc place`, whose figures are simulated again."""
     from mcm_compiler.cli.show import show_placement
     from mcm_compiler.placed.folder_reading import open_placement
+    from mcm_compiler.placed.placed_verdict import times_of
     from mcm_compiler.placed.placement_checks import ReadPlacement, check_placement, check_step
     from mcm_compiler.placed.placement_figures import report_text
 
@@ -100,10 +101,8 @@ def _show_placement(folder: Path, output_format: str, html: Path | None) -> None
         click.echo(report_text(opened.record, opened.schedule), nl=False)
     else:
         cut = opened.schedule
-        show_placement(
-            opened.record,
-            None if cut is None else (len(cut.segments), cut.dispatch_s, cut.seconds),
-        )
+        times = None if cut is None else times_of(cut)
+        show_placement(opened.record, times)
     if html is not None:
         from mcm_compiler.page.placed_page import placed_page
 

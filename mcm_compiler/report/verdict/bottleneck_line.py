@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from mcm_compiler.report.fabric_section import FABRIC_SECTION
 from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_SECTION
 from mcm_compiler.report.records.verdict import LimitClaim, VerdictLine
 from mcm_compiler.report.sentences import resource_name
@@ -29,6 +30,7 @@ ENGINES = {
     "launch": "kernel launches",
     "host": "host round trips",
     "none": "kernels without an engine",
+    "fabric": "mapped units",
 }
 """Engines of a chip, in words."""
 
@@ -44,7 +46,9 @@ def limit_of(report: Mapping[str, Any]) -> LimitClaim | None:
     if worst["chip"] is not None:
         own = next((row for row in rows if row["chip"] == worst["chip"]), None)
         engines = own and own.get("engine_s")  # reports of the first release lack it
-        if engines:
+        if report.get(FABRIC_SECTION) is not None:
+            engine = "fabric"
+        elif engines:
             engine = max(engines.items(), key=lambda item: item[1])[0]
         name = _chip_name(report, worst["chip"])
     else:
@@ -94,8 +98,14 @@ def limit_line(report: Mapping[str, Any], claim: LimitClaim | None) -> VerdictLi
             line["headline"] = f"{engine}: {count} {percent_text(1.0)} busy"
         if claim["chips_near"] > max(claim["chips_full"], 1):
             line["details"].append(f"{claim['chips_near']} chips above {percent_text(NEAR)}")
-    line["details"] += _largest(worst)
+    line["details"] += _units(report, worst) if claim["engine"] == "fabric" else _largest(worst)
     return line
+
+
+def _units(report: Mapping[str, Any], worst: Mapping[str, Any]) -> list[str]:
+    """How much of the time the compute units of a mapped chip work."""
+    rows = [r for r in report[FABRIC_SECTION]["chips"] if r["chip"] == worst["chip"]]
+    return [f"its compute units work {percent_text(row['utilisation'])} of it" for row in rows]
 
 
 def _largest(worst: Mapping[str, Any]) -> list[str]:

@@ -75,7 +75,7 @@ def test_changed_weight_that_all_share_needs_the_original(tool, tmp_path):
     alone = check_folder(folder, seeds=(0,))
     assert alone.holds
     told = next(step.detail for step in alone.steps if step.name == "source")
-    assert "--model holds it against the original" in told
+    assert "--model compares with the original" in told
     against = check_folder(folder, model=str(model), seeds=(0,))
     assert not against.holds
     assert {fault.code for fault in against.diagnostics} == {"MCM-V062"}

@@ -52,7 +52,8 @@ def test_data_of_the_user_instead_of_random_inputs(compiled):
     assert report.holds
     assert report.verification.seeds == ()
     assert report.verification.data_sets == ("mine",)
-    told = "1 output equal to the bit for 1 data set; as the data expect"
+    told = "bit-identical to the source (1 output, 1 data set, onnxruntime); "
+    told += "at the precision of the file; as the data sets expect"
     assert equality_of(report).detail.startswith(told)
 
 
