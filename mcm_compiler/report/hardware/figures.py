@@ -61,8 +61,9 @@ def package_figures(
     )
 
 
-DUST = 1e-12
-"""Share of a period below which a number comes from rounding, and counts as 0."""
+DUST = 2e-12
+"""Share of a period below which a number comes from rounding, and counts as 0; bounds are lowered
+by half of it."""
 
 
 def gap(period_s: float | None, bound_s: float | None) -> float | None:

@@ -56,8 +56,13 @@ def test_the_optimum_is_that_of_the_step_op_by_op_and_of_the_constraints():
     assert texts(record(None))["optimality"] == "unknown; no bound is proven"
 
 
-@pytest.mark.parametrize(("peak", "words"), [(10, "2 of 3 devices; fullest is gpu:0: 512.0 KiB"),
-                                             (1 << 21, "does NOT fit 2 of 3 devices; fullest")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("peak", "words"),
+    [
+        (10, "2 of 3 devices; fullest is gpu:0: 512.0 KiB"),
+        (1 << 21, "does NOT fit 2 of 3 devices; fullest"),
+    ],
+)
 def test_memory_and_bottleneck(peak, words):
     found = texts(record(peak=peak))
     assert found["fits"].startswith(words)
