@@ -242,7 +242,7 @@ def test_the_verdict_in_words() -> None:
     exact += "at the precision of the file"
     assert verification_sentence(_verdict()) == exact
     constant = verification_sentence(_verdict() | {"constant_outputs": ["y"]})
-    assert constant == f"{exact}; 1 did not change with the input"
+    assert constant == f"{exact}; 1 output did not change with the input"
     near = verification_sentence(_verdict(bit_equal=False, max_abs_error=0.002, tolerance=0.01))
     assert near.startswith("within tolerance of the source, error 0.002 (1 output, ")
     wrong = verification_sentence(_verdict(bit_equal=False, holds=False, max_abs_error=None))

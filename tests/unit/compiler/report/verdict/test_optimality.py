@@ -62,7 +62,8 @@ def test_another_objective_is_what_the_claim_is_about(report):
 
 def test_on_fabrics_the_gap_is_that_of_the_slowest_mapping(report):
     def chip(period_s, bound_s, error):
-        return {"period_s": period_s, "bound_s": bound_s, "error": error}
+        return {"chip": 1, "period_s": period_s, "bound_s": bound_s, "error": error,
+                "utilisation": 0.3}  # fmt: skip
 
     rows = [chip(3e-6, 2e-6, 0.1), chip(3.2e-6, 1e-6, 0.0)]
     found = text({**report, "analytic_gap": 0.0, "fabrics": {"chips": rows}}, "optimality")
