@@ -50,6 +50,11 @@ class PipelineCount:
         """The simulator's word where there is one, else the fast model's."""
         return self.analytic_s if self.simulated_s is None else self.simulated_s
 
+    @property
+    def rows(self) -> tuple[Ints, ...]:
+        """The partitions one by one; empty where there are none."""
+        return () if self.partitions is None else tuple(self.partitions)
+
 
 @dataclass(frozen=True)
 class Replication:
@@ -93,10 +98,15 @@ class Replication:
         """The same with another one of the numbers that were looked at."""
         return replace(self, replicas=one.replicas, chips_each=one.chips_each)
 
+    @property
+    def known(self) -> tuple[Ints, ...]:
+        """Partitions of one of the pipelines, from when the numbers were looked at."""
+        return next((one.rows for one in self.considered if one.replicas == self.replicas), ())
+
     def fallbacks(self) -> tuple[Replication, ...]:
-        """What to try where nothing that runs is found with this many: fewer, best first."""
-        fewer = [one for one in self.considered if one.replicas < self.replicas]
-        known = [(one.seconds, one.replicas, one) for one in fewer if one.seconds is not None]
+        """What to try where nothing that runs is found with this many: the others, best first."""
+        others = [one for one in self.considered if one.replicas != self.replicas]
+        known = [(one.seconds, one.replicas, one) for one in others if one.seconds is not None]
         return tuple(self.with_count(one) for _, _, one in sorted(known, key=lambda row: row[:2]))
 
     def bound(self, pipeline: LowerBound) -> LowerBound:

@@ -16,6 +16,8 @@ from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM, Outcome
 from mcm_compiler.contracts.program import PROGRAM
+from mcm_compiler.contracts.replication import REPLICATION
+from mcm_compiler.contracts.simulation import SIMULATION
 from mcm_compiler.diagnostics import CompileError
 from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.strategies.portfolio import Portfolio
@@ -23,6 +25,7 @@ from mcm_passes.mapping.bounds.infeasibility import impossible
 from mcm_passes.mapping.problem.partition_problem import build_problem
 from tests.generators.tight_models import (
     coarse_products,
+    falling_convolutions,
     fine_ops,
     gated_convolutions,
     onnx_model,
@@ -170,3 +173,50 @@ def test_of_a_small_problem_every_placement_is_planned(monkeypatch):
 def only_pinned(self, problem, evaluate, rng, budget):
     pinned = problem.pinned_chip
     return Outcome(pinned, 1) if (pinned >= 0).all() else Outcome(None, 0, "it does not look")
+
+
+def throughput(model, target, **options):
+    """Pipelines and inferences per second, simulated."""
+    passes = PASSES.format(fuse="fuse") + ",simulate"
+    model, _, _ = run_passes(model, target, CompileOptions(passes=passes, **options))
+    pipelines = REPLICATION.get(model).replicas
+    return pipelines, pipelines / SIMULATION.get(model).period_s
+
+
+def memory_of_one_chip(model):
+    """MiB that the plan of one chip takes which runs all of the model."""
+    planned_model = planned(model, package(1024, 64), replicas=4)
+    (chip,) = PROGRAM.get(planned_model).chips
+    return chip.high_water_bytes / MIB
+
+
+@pytest.mark.parametrize(
+    ("make", "level"),
+    [
+        (falling_convolutions, 2),
+        (lambda: falling_convolutions(200, (3, 48, 160, 32)), 1),
+        (lambda: gated_convolutions(view=True), 0),
+        (lambda: gated_convolutions(view=False), 2),
+    ],
+)
+def test_a_chip_each_is_chosen_where_the_memory_plan_alone_says_that_it_fits(make, level):
+    """The estimate of memory leaves room for gaps, and rules out nothing."""
+    model = make()
+    target = package(memory_of_one_chip(model), 64)
+    pipelines, chosen = throughput(model, target, level=level)
+    assert pipelines == 4
+    asked = [throughput(model, target, level=level, replicas=count)[1] for count in (1, 2, 4)]
+    assert chosen >= max(asked) * 0.995
+    assert throughput(model, target, level=level, chips=3)[0] == 3
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_the_fewest_chips_are_found_where_the_estimate_of_memory_leaves_none(level):
+    model = falling_convolutions(200, (3, 48, 160, 32))
+    target = package(memory_of_one_chip(model), 64)
+    _, each = throughput(model, target, replicas=1, chips=1)
+    wanted = {"level": level, "objective": "chips"}
+    assert throughput(model, target, throughput=0.5 * each, **wanted)[0] == 1
+    assert throughput(model, target, throughput=1.9 * each, **wanted)[0] == 2
+    with pytest.raises(CompileError, match=r"MCM-P063.*reach at most \d"):
+        throughput(model, target, throughput=1e6 * each, **wanted)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import onnx_ir as ir
 from onnx import TensorProto, helper, numpy_helper
@@ -125,3 +127,22 @@ def gated_convolutions(*, view):
         weights.append(shape_weight("s2", 1, 60, 1, 1))
         shape = [1, 1, 512, 512]
     return onnx_model(nodes, {"x": [1, 1, 512, 512]}, {"y": shape}, weights)
+
+
+def falling_convolutions(size=256, channels=(1, 16, 128, 64, 8)):
+    """A chain of convolutions: the largest tensors are read once, and then free."""
+    nodes, weights, last = [], [], "x"
+    for i, (many, few) in enumerate(pairwise(channels)):
+        weights.append(weight(f"w{i}", few, many, 3, 3))
+        nodes.append(
+            helper.make_node("Conv", [last, f"w{i}"], [f"c{i}"], pads=[1] * 4, name=f"conv{i}")
+        )
+        nodes.append(helper.make_node("Relu", [f"c{i}"], [f"r{i}"], name=f"relu{i}"))
+        last = f"r{i}"
+    nodes.append(helper.make_node("GlobalAveragePool", [last], ["y"], name="pool"))
+    return onnx_model(
+        nodes,
+        {"x": [1, channels[0], size, size]},
+        {"y": [1, channels[-1], 1, 1]},
+        weights,
+    )

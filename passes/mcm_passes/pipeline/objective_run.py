@@ -14,6 +14,8 @@ from mcm_compiler.contracts.mapping import KnowsObjectives
 from mcm_compiler.contracts.objectives import Objective, ShareBound
 from mcm_compiler.contracts.partition import (
     Budget,
+    Ints,
+    LowerBound,
     Partition,
     PartitionProblem,
     PartitionStrategy,
@@ -23,8 +25,9 @@ from mcm_compiler.pipeline.passes import PassContext
 from mcm_compiler.text.units import seconds_text
 from mcm_passes.mapping.models import mapping_of
 from mcm_passes.mapping.problem.unit_energies import with_energy
-from mcm_passes.mapping.solving.objective_solve import require_able, solve_for
-from mcm_passes.mapping.solving.solve import solve
+from mcm_passes.mapping.solving.objective_solve import given_for, require_able, solve_for
+from mcm_passes.mapping.solving.planned_memory import first_planned
+from mcm_passes.mapping.solving.solve import given_answer, solve
 from mcm_passes.parallelism.replicas.objective_search import numbers_of_pipelines, solve_objective
 from mcm_passes.parallelism.replicas.replica_search import Pipelines, Solved, solved
 from mcm_passes.parallelism.replicas.replicas import replica_obstacle
@@ -40,12 +43,14 @@ class ObjectiveRun:
         text: its text form.
         cost_model: name of the model that costs come from.
         given: whether the placement is given, and nothing is searched.
+        alone: whether the strategy alone shall answer: it is given, or was named by the user.
     """
 
     strategy: PartitionStrategy
     text: str
     cost_model: str
     given: bool
+    alone: bool
 
     def prepared(
         self, problem: PartitionProblem, model: ir.Model, context: PassContext, plan: FusionPlan
@@ -98,23 +103,34 @@ class ObjectiveRun:
                 ),
                 objective=objective,
             )
-            proven = _FirstProof()
+            proven, plain = _FirstProof(), objective.aim == "period"
+            texts = {"strategy_text": self.text, "cost_model": self.cost_model}
+            if plain and not self.alone:
+                first = first_planned(shared, share_evaluator)
+                budget = replace(budget, known=() if first is None else (first.chip_of,))
 
             def within_limits(one: PartitionProblem, left: Budget) -> Partition:
                 # A generator each, so that no number of pipelines depends on those before it.
                 rng = context.rng("partition")
-                solver = solve if objective.aim == "period" else solve_for
-                found = solver(
-                    one,
-                    self.strategy,
-                    rng,
-                    left,
-                    strategy_text=self.text,
-                    cost_model=self.cost_model,
-                )
-                return proven.kept(found)
+                solver = solve if plain else solve_for
+                return proven.kept(solver(one, self.strategy, rng, left, **texts))
 
-            return solved(shared, within_limits, budget, persist=True, searches=not self.given)
+            def given(
+                one: PartitionProblem, chip_of: Ints, bound: LowerBound | None, /
+            ) -> Partition:
+                if plain:
+                    return given_answer(one, chip_of, bound, **texts)
+                return proven.kept(given_for(one, chip_of, bound, objective=objective, **texts))
+
+            return solved(
+                shared,
+                within_limits,
+                budget,
+                persist=True,
+                given=None if self.given else given,
+                alone=self.alone,
+                simulated=False,
+            )
 
         obstacle = replica_obstacle(problem, options, context.target.name)
         numbers = numbers_of_pipelines(problem, options.replicas, obstacle)

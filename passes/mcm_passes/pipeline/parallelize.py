@@ -101,8 +101,8 @@ def _replication(
         if obstacle or not options.goal.plain:
             # The partition decides how often it stands there, where it is not for the period alone.
             return Replication(1, problem.num_chips)
-        evaluated = load_level(options.level).judged_pipelines
-        return choose_replicas(problem, evaluator if evaluated else None)
+        simulated = load_level(options.level).judged_pipelines
+        return choose_replicas(problem, evaluator, simulated=simulated)
     if wanted > problem.num_chips:
         obstacle = f"there are {problem.num_chips} chips"
     elif problem.machine is not None and not obstacle:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import onnx_ir as ir
@@ -18,6 +19,7 @@ from mcm_compiler.contracts.partition import (
     PARTITION,
     PARTITION_PROBLEM,
     Budget,
+    Ints,
     Partition,
     PartitionProblem,
     PartitionStrategy,
@@ -33,7 +35,7 @@ from mcm_compiler.contracts.replication import (
 from mcm_compiler.contracts.target import Target, other_machine_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.graph.states import STATES
-from mcm_compiler.options import AUTO
+from mcm_compiler.options import AUTO, CompileOptions
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.registry import STRATEGIES
 from mcm_compiler.text import spec_text
@@ -46,7 +48,7 @@ from mcm_passes.mapping.problem.state_units import dropped_note, units_with_stat
 from mcm_passes.mapping.problem.untyped_values import untyped_note
 from mcm_passes.mapping.search.learners import runnable
 from mcm_passes.mapping.solving.lazy_evaluator import evaluator_of
-from mcm_passes.mapping.solving.solve import solve, with_chips
+from mcm_passes.mapping.solving.solve import given_answer, solve, with_chips
 from mcm_passes.parallelism.replicas.replica_search import (
     Pipelines,
     Solved,
@@ -118,11 +120,14 @@ class PartitionPass(Pass):
         wanted = level_text if options.partitioner == AUTO else options.partitioner
         spec = spec_text.parse_one(self.strategy or wanted)
         strategy = STRATEGIES.made(spec)
-        by_level = self.strategy is None and options.partitioner == AUTO
-        strategy, unlearned = runnable(strategy, by_level=by_level)
+        strategy, unlearned = runnable(strategy, by_level=self._by_level(options))
         if unlearned is not None:
             context.report(unlearned)
         return strategy, spec_text.print_one(spec.name, strategy)
+
+    def _by_level(self, options: CompileOptions) -> bool:
+        """Whether the level chooses the strategy; what a user names answers alone."""
+        return self.strategy is None and options.partitioner == AUTO
 
     def _found(
         self, model: ir.Model, context: PassContext, *, keep_states: bool = True
@@ -170,7 +175,17 @@ class PartitionPass(Pass):
         evaluator = evaluator or evaluator_of(model, problem, context.target)
         _warn_without(evaluator, strategy, context)
 
-        def solve_share(shared: PartitionProblem, pipelines: int, *, persist: bool) -> Solved:
+        answering = partial(given_answer, strategy_text=text, cost_model=cost_model)
+        alone = given is not None or not self._by_level(options)
+
+        def solve_share(
+            shared: PartitionProblem,
+            pipelines: int,
+            /,
+            *,
+            persist: bool,
+            known: tuple[Ints, ...] = (),
+        ) -> Solved:
             seconds = options.budget_s
             if seconds is not None:
                 seconds = max(seconds - (time.monotonic() - start_s), 0.0)
@@ -182,12 +197,21 @@ class PartitionPass(Pass):
                 seconds=seconds,
                 effort_s=level.effort_s,
                 evaluator=share_evaluator,
+                known=known if keep_states else (),
                 monitor=SearchMonitor(lambda _, period_s: context.progress(_found(text, period_s))),
             )
-            return solved(shared, solve_one, budget, persist=persist, searches=given is None)
+            return solved(
+                shared,
+                solve_one,
+                budget,
+                persist=persist,
+                given=answering if given is None else None,
+                alone=alone,
+                simulated=level.judged_pipelines,
+            )
 
         if not options.goal.plain:
-            goal = ObjectiveRun(strategy, text, cost_model, given=given is not None)
+            goal = ObjectiveRun(strategy, text, cost_model, given=given is not None, alone=alone)
             problem = goal.prepared(problem, model, context, plan)
             return goal.found(problem, context, level, evaluator)
         chosen = REPLICATION.find(model) or Replication(1, problem.num_chips)

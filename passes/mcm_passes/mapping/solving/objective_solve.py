@@ -16,6 +16,7 @@ from mcm_compiler.contracts.objectives import (
 )
 from mcm_compiler.contracts.partition import (
     Budget,
+    Ints,
     LowerBound,
     Outcome,
     Partition,
@@ -114,12 +115,63 @@ def solve_for(
             by = (strategy_text, strategy)
             outcome = _without_limit(problem, mapping, by, rng, budget, outcome)
         raise CompileError(not_found(problem, strategy_text, outcome))
+    return _answer(problem, objective, outcome, bound, strategy_text, cost_model)
+
+
+def given_for(
+    problem: PartitionProblem,
+    chip_of: Ints,
+    bound: LowerBound | None,
+    *,
+    objective: Objective,
+    strategy_text: str,
+    cost_model: str,
+) -> Partition:
+    """The answer that a partition is whose memory was planned, with its figures and bounds.
+
+    Args:
+        problem: of one pipeline.
+        chip_of: the partition.
+        bound: on the period, which `objective` is not; the bound of the objective is derived.
+        objective: what is asked for.
+        strategy_text: as in `solve_for`.
+        cost_model: likewise.
+
+    Raises:
+        CompileError: MCM-P008 where the partition is not what the objective asks for.
+    """
+    del bound
+    mapping, needed = mapping_of(problem), problem.at_need()
+    assert isinstance(mapping, KnowsObjectives), "solving for the objective asked before"
+    outcome = Outcome(chip_of, 0, found_by="first look")
+    if not np.isfinite(mapping.objective_values(needed, objective)(chip_of)):
+        reason = f"what is found without a search is not {objective}"
+        raise CompileError(not_found(problem, strategy_text, Outcome(None, 0, reason)))
+    least = mapping.objective_bound(problem, objective)
+    return _answer(needed, objective, outcome, least, strategy_text, cost_model)
+
+
+def _answer(
+    problem: PartitionProblem,
+    objective: Objective,
+    outcome: Outcome,
+    bound: LowerBound,
+    strategy_text: str,
+    cost_model: str,
+) -> Partition:
+    """The partition of an outcome with its figures.
+
+    Raises:
+        CompileError: MCM-P009 as `checked_answer`, and for what is not as the objective says.
+    """
+    mapping = mapping_of(problem)
+    assert isinstance(mapping, KnowsObjectives), "it was asked for the bound"
     period = lower_bound(problem)
     unbound = dataclasses.replace(outcome, bound=None)
     plain = checked_answer(
         problem, unbound, period, strategy_text=strategy_text, cost_model=cost_model
     )
-    value = float(values(plain.chip_of))
+    value = float(mapping.objective_values(problem, objective)(plain.chip_of))
     if not np.isfinite(value):
         raise CompileError(
             Diagnostic(

@@ -11,14 +11,14 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 
-from mcm_compiler.contracts.evaluation import ResultKind
+from mcm_compiler.contracts.evaluation import BatchEvaluator, ResultKind
 from mcm_compiler.contracts.partition import Budget, Ints, LowerBound, Partition, PartitionProblem
-from mcm_compiler.diagnostics import CompileError
-from mcm_passes.mapping.bounds.bounds import lower_bound
-from mcm_passes.mapping.models import evaluate
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_passes.mapping.models import evaluate, mapping_of
 from mcm_passes.mapping.solving.planned_placements import nothing_fits, plan_all
 from mcm_passes.mapping.solving.solve import with_sram_limits
 
@@ -29,19 +29,33 @@ TIGHT = 0.9
 """Share of a chip's memory above which an estimate is not trusted."""
 
 
+class GivesAnswer(Protocol):
+    """Makes an answer of a partition whose memory plan is known to fit."""
+
+    def __call__(
+        self, problem: PartitionProblem, chip_of: Ints, bound: LowerBound | None, /
+    ) -> Partition:
+        """The answer, with the bound, or with that of the problem where it is None.
+
+        Raises:
+            CompileError: MCM-P009 for one that breaks a rule.
+        """
+        ...
+
+
 def solve_with_plans(
     problem: PartitionProblem,
     solve: Callable[[PartitionProblem, Budget], Partition],
     budget: Budget,
     *,
     persist: bool = True,
-    searches: bool = True,
+    given: GivesAnswer | None = None,
 ) -> Partition:
     """The partition that `solve` finds, under limits that the memory plans keep.
 
     Memory is estimated with room for gaps at first. Where nothing is found, or nothing whose plans
     fit, it is estimated without, and then as what every plan needs at least: from there on each
-    partition is planned by the target before it is taken. Of a small problem all placements are
+    partition is planned by the target before it is taken. Of a small problem all placements can be
     planned in the end.
 
     Args:
@@ -51,7 +65,8 @@ def solve_with_plans(
             else. Its evaluator plans memory and is asked only where an estimate is close to its
             limit; without one the estimates are trusted.
         persist: whether to go on below the first estimate.
-        searches: whether `solve` may find any partition, and not only one that is given.
+        given: makes an answer of a partition whose plan fits; None to plan none of a small problem
+            that `solve` does not find.
 
     Returns:
         A partition of `problem` with a bound that holds for it. Where no round finds one whose
@@ -81,23 +96,15 @@ def solve_with_plans(
         if fits or evaluator is None:
             return found
         fallback = fallback or found
-    planned = (
-        plan_all(problem, evaluator) if persist and searches and evaluator is not None else None
-    )
-    if planned is not None and planned.chip_of is not None:
-        bound = lower_bound(problem) if fallback is None else fallback.bound
-        left = _left_of(budget, time.monotonic() - start)
-        return _certified(problem, solve(_pinned_to(problem, planned.chip_of), left), bound)
+    planned = None
+    if persist and given is not None and evaluator is not None:
+        planned = plan_all(problem, evaluator)
+        if planned is not None and planned.chip_of is not None:
+            return given(problem, planned.chip_of, None if fallback is None else fallback.bound)
     if fallback is not None:
         return fallback
     assert unfound is not None
     raise unfound if planned is None else CompileError(nothing_fits(planned))
-
-
-def _pinned_to(problem: PartitionProblem, chip_of: Ints) -> PartitionProblem:
-    """The problem that leaves one partition."""
-    pins = np.where(problem.clonable, -1, chip_of).astype(np.int32)
-    return dataclasses.replace(problem.at_need(), pinned_chip=pins)
 
 
 def _ways(problem: PartitionProblem) -> list[PartitionProblem]:
@@ -149,6 +156,41 @@ def _within_plans(
         found = _certified(problem, found, first.bound)
     kind = evaluator.evaluate(found.chip_of[None]).kind[0]
     return (first, False) if kind == ResultKind.OVERFLOWS else (found, True)
+
+
+def first_planned(problem: PartitionProblem, evaluator: BatchEvaluator | None) -> Partition | None:
+    """The partition that the family finds quickly, with a memory plan that fits; no bound.
+
+    Args:
+        problem: what to place.
+        evaluator: plans memory; without one the least need of any plan is trusted.
+    """
+    budget = Budget(evaluator=evaluator)
+    try:
+        found = solve_with_plans(problem, _first_partition, budget, given=_first_answer)
+    except CompileError:
+        return None
+    return None if overflows(problem, found, budget) else found
+
+
+def _first_partition(problem: PartitionProblem, budget: Budget) -> Partition:
+    """The partition that is found quickly.
+
+    Raises:
+        CompileError: MCM-P008 if there is none.
+    """
+    found = mapping_of(problem).first(problem, budget)
+    if found.chip_of is None:
+        raise CompileError(Diagnostic("MCM-P008", found.reason))
+    return _first_answer(problem, found.chip_of, None)
+
+
+def _first_answer(
+    problem: PartitionProblem, chip_of: Ints, bound: LowerBound | None, /
+) -> Partition:
+    period_s = evaluate(problem, chip_of).period_s
+    bound = bound or LowerBound(0.0, "none is sought")
+    return Partition(chip_of, period_s, bound, "first", problem.routing, "")
 
 
 def overflows(problem: PartitionProblem, found: Partition, budget: Budget) -> bool:

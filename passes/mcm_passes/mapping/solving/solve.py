@@ -9,6 +9,7 @@ import numpy as np
 
 from mcm_compiler.contracts.partition import (
     Budget,
+    Ints,
     KnowsMachines,
     LowerBound,
     Outcome,
@@ -120,6 +121,37 @@ def checked_answer(
         found_by=outcome.found_by,
         learned=outcome.learned,
     )
+
+
+def given_answer(
+    problem: PartitionProblem,
+    chip_of: Ints,
+    bound: LowerBound | None,
+    *,
+    strategy_text: str,
+    cost_model: str,
+) -> Partition:
+    """The answer that a partition is whose memory was planned, whatever its estimate.
+
+    Args:
+        problem: what was to be placed.
+        chip_of: a partition from before the search.
+        bound: on the period of all partitions; None for that of the problem.
+        strategy_text: the strategy that searched.
+        cost_model: name of the model that the problem's costs come from.
+
+    Raises:
+        CompileError: as `checked_answer`.
+    """
+    found = checked_answer(
+        problem.at_need(),
+        Outcome(chip_of, 0, found_by="first look"),
+        bound or lower_bound(problem),
+        strategy_text=strategy_text,
+        cost_model=cost_model,
+    )
+    period_s = evaluate(problem, found.chip_of).period_s
+    return dataclasses.replace(found, period_s=period_s)
 
 
 def with_sram_limits(problem: PartitionProblem, sram_bytes: Sequence[int]) -> PartitionProblem:

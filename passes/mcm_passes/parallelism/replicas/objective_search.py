@@ -228,12 +228,22 @@ class _FewestChips:
                 "MCM-P063",
                 f"{rate_text(self._rate)} are asked for, and "
                 f"{'no number of chips reaches' if proven == 0 else 'none was found to reach'} "
-                f"them: {count_text(self._problem.num_chips, 'chip')} come to "
-                f"{rate_text(1.0 / self._fastest_s if self._fastest_s < math.inf else 0.0)}",
+                f"them: {self._most()}",
                 at="option throughput",
                 hint="ask for less, or choose a target with more or faster chips",
             )
         )
+
+    def _most(self) -> str:
+        """The throughput that was found, or what no number of chips exceeds."""
+        chips = count_text(self._problem.num_chips, "chip")
+        if self._fastest_s < math.inf:
+            return f"{chips} reach {rate_text(1.0 / self._fastest_s)}"
+        bounds = [(one, self._bound(one, each)) for one, each in self._most_each.items() if each]
+        rates = [one / bound.seconds for one, bound in bounds if bound is not None]
+        if not rates:
+            return f"{chips} do not have the memory for the model"
+        return f"{chips} reach at most {rate_text(max(rates))}"
 
     def _candidates(self) -> Iterator[tuple[int, int, int]]:
         """All numbers of pipelines with chips each: fewest chips first, then fewest pipelines."""

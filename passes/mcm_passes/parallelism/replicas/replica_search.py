@@ -4,20 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol
 
 import numpy as np
 
 from mcm_compiler.contracts.evaluation import ResultKind
-from mcm_compiler.contracts.partition import Budget, Partition, PartitionProblem
+from mcm_compiler.contracts.partition import (
+    Budget,
+    Ints,
+    Partition,
+    PartitionProblem,
+)
 from mcm_compiler.contracts.replication import PipelineCount, Replication
 from mcm_compiler.diagnostics import CompileError
-from mcm_passes.mapping.solving.planned_memory import overflows, solve_with_plans
+from mcm_passes.mapping.solving.planned_memory import (
+    GivesAnswer,
+    first_planned,
+    overflows,
+    solve_with_plans,
+)
 from mcm_passes.parallelism.replicas.replicas import on_share
 
 CLOSE = 0.06
 """Share by which a number may be slower than the fastest with its first partition for a full search
 to be spent on it as well: about as much as a search gains on top of exact search over ideals."""
+
+NOT_FOUND = frozenset({"MCM-P008"})
+"""Codes of a search that found nothing and proved nothing."""
 
 LEAST_PROMISE = 0.01
 """Share by which it could win at best, if simulator and fast model differ as for its first
@@ -43,8 +57,16 @@ class Solved:
 class SolveShare(Protocol):
     """Solves the problem of one pipeline."""
 
-    def __call__(self, problem: PartitionProblem, pipelines: int, /, *, persist: bool) -> Solved:
-        """What is found for one of so many pipelines.
+    def __call__(
+        self,
+        problem: PartitionProblem,
+        pipelines: int,
+        /,
+        *,
+        persist: bool,
+        known: tuple[Ints, ...] = (),
+    ) -> Solved:
+        """The partition found for each of N pipelines, no worse than any that is known.
 
         `persist` says whether to go on where estimates of memory leave nothing.
 
@@ -75,17 +97,55 @@ def solved(
     budget: Budget,
     *,
     persist: bool,
-    searches: bool,
+    given: GivesAnswer | None,
+    alone: bool,
+    simulated: bool = True,
 ) -> Solved:
-    """What `solve` finds for one pipeline; see `solve_with_plans`.
+    """The partition that `solve` finds for one pipeline, or one that is known and faster.
+
+    Where it finds nothing, and nothing is known, what the family finds quickly is the answer.
+
+    Args:
+        problem: of the pipeline.
+        solve: as in `solve_with_plans`.
+        budget: likewise, with the partitions that are known.
+        persist: as in `solve_with_plans`.
+        given: as in `solve_with_plans`; None where `solve` finds what the user assigned.
+        alone: whether `solve` alone shall answer, since the user named the strategy.
+        simulated: whether the simulator compares, where there is one, or the analytic model.
 
     Raises:
-        CompileError: as `solve` does.
+        CompileError: as `solve` does, where nothing else is found either.
     """
-    partition = solve_with_plans(problem, solve, budget, persist=persist, searches=searches)
+    best: Solved | None = None
+    unfound: CompileError | None = None
+    known = () if alone or given is None else budget.known
+    try:
+        found = solve_with_plans(problem, solve, budget, persist=persist, given=given)
+        best = _solved(problem, found, budget, simulated=simulated)
+    except CompileError as error:
+        unfound = error
+        if not (alone or known) and {d.code for d in error.diagnostics} <= NOT_FOUND:
+            first = first_planned(problem, budget.evaluator)
+            known = () if first is None else (first.chip_of,)
+    for chip_of in known:
+        assert given is not None, "nothing is known of an assignment"
+        bound = None if best is None else best.partition.bound
+        other = _solved(problem, given(problem, chip_of, bound), budget, simulated=simulated)
+        if best is None or not best.fits or other.simulated_s() < best.simulated_s():
+            best = other if other.fits else best
+    if best is None:
+        assert unfound is not None
+        raise unfound
+    return best
 
+
+def _solved(
+    problem: PartitionProblem, partition: Partition, budget: Budget, *, simulated: bool
+) -> Solved:
+    @cache
     def simulated_s() -> float:
-        if budget.evaluator is None:
+        if budget.evaluator is None or not simulated:
             return partition.period_s
         results = budget.evaluator.evaluate(partition.chip_of[None])
         runs = results.kind[0] == ResultKind.RUNS
@@ -127,7 +187,7 @@ def solve_replicas(
         further -= 1
         shared = on_share(problem, one.chips_each, one.replicas)
         try:
-            found = solve(shared, one.replicas, persist=False)
+            found = solve(shared, one.replicas, persist=False, known=one.rows)
         except CompileError:
             continue
         if not found.fits:
@@ -164,8 +224,9 @@ def _first_that_runs(
         last = replication is choices[-1]
         shared = on_share(problem, replication.chips_each, replication.replicas)
         tried.add(replication.replicas)
+        known = replication.known
         try:
-            found = solve(shared, replication.replicas, persist=last)
+            found = solve(shared, replication.replicas, persist=last or bool(known), known=known)
         except CompileError:
             # More pipelines than memory was found for are no fault of the model.
             if last:

@@ -17,19 +17,17 @@ from mcm_compiler.contracts.partition import (
     Budget,
     Evaluate,
     Ints,
-    LowerBound,
     Outcome,
-    Partition,
     PartitionProblem,
 )
 from mcm_compiler.contracts.replication import PipelineCount, Replication
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import quote
 from mcm_compiler.machines.equal_shares import equal_shares
 from mcm_compiler.options import CompileOptions
 from mcm_passes.mapping.bounds.bounds import lower_bound, total_work
 from mcm_passes.mapping.bounds.infeasibility import impossible
 from mcm_passes.mapping.models import mapping_of, periods_of
-from mcm_passes.mapping.solving.planned_memory import solve_with_plans
+from mcm_passes.mapping.solving.planned_memory import first_planned
 from mcm_passes.parallelism.replicas.share_evaluator import ShareEvaluator
 
 LEAST_GAIN = 0.005
@@ -72,24 +70,33 @@ def replica_obstacle(problem: PartitionProblem, options: CompileOptions, target:
 
 
 def choose_replicas(
-    problem: PartitionProblem, evaluator: BatchEvaluator | None = None
+    problem: PartitionProblem,
+    evaluator: BatchEvaluator | None = None,
+    *,
+    simulated: bool = True,
 ) -> Replication:
     """The number of pipelines with the most throughput on the simulator.
 
     Every number is given the chips that an equal share leaves it, and the partition that the
-    family finds quickly for them; where that leaves room to a bound that could win, it looks for
-    a better one with more effort. The simulator then has the word. Of numbers within
-    `LEAST_GAIN` of the best, and `LEAST_ANALYTIC_GAIN` under the fast model, the smallest is taken.
+    family finds quickly for them; where the estimate of memory leaves none, one whose memory the
+    target planned. Where that leaves a gap to a bound that could win, a better one is sought with
+    more effort. The simulator then decides. Of numbers within `LEAST_GAIN` of the best, and
+    `LEAST_ANALYTIC_GAIN` under the analytic model, the smallest is taken.
 
     Args:
         problem: on all chips that may be used, which are equal.
-        evaluator: the simulator for `problem`; without one the fast model has the word.
+        evaluator: the simulator for `problem`, which plans memory; without one the analytic model
+            decides, and its estimate of memory.
+        simulated: whether the simulator decides, or plans memory alone.
     """
     chips = problem.num_chips
     numbers = equal_shares(chips, problem.machine)
     shares = [_share(problem, count, each) for count, each in numbers]
+    for share in shares:
+        if share.found is not None and not share.rows:
+            _plan(share, evaluator)
     _refine(shares)
-    if evaluator is not None:
+    if evaluator is not None and simulated:
         _simulate(shares, evaluator)
     considered = tuple(share.count() for share in shares)
     chosen = _fastest(considered)
@@ -204,25 +211,22 @@ def _simulated_s(share: _Share, evaluator: ShareEvaluator) -> float | None:
     results = evaluator.evaluate(np.stack([row for _, row in share.rows]))
     if not (results.kind == ResultKind.RUNS).any():
         # The estimate of the memory was too low: once more within smaller limits.
-        tried = solve_with_plans(share.problem, _first_partition, Budget(evaluator=evaluator))
-        results = evaluator.evaluate(tried.chip_of[None])
-        share.rows = [(tried.period_s, tried.chip_of)]
+        share.rows = []
+        _plan(share, evaluator)
+        if not share.rows:
+            return None
+        results = evaluator.evaluate(np.stack([row for _, row in share.rows]))
     period_s = float(results.period_s.min())
     return period_s if np.isfinite(period_s) else None
 
 
-def _first_partition(problem: PartitionProblem, budget: Budget) -> Partition:
-    """What is found quickly, without a bound of its own.
-
-    Raises:
-        CompileError: MCM-P008 if it finds nothing.
-    """
-    found = mapping_of(problem).first(problem, budget)
-    if found.chip_of is None:
-        raise CompileError(Diagnostic("MCM-P008", found.reason))
-    period_s = periods_of(problem)(found.chip_of)
-    none = LowerBound(0.0, "none is sought")
-    return Partition(found.chip_of, period_s, none, "first", problem.routing, "")
+def _plan(share: _Share, evaluator: BatchEvaluator | None) -> None:
+    """Finds a partition whose memory plan fits, whatever the estimate of its memory is."""
+    if evaluator is not None and not isinstance(evaluator, ShareEvaluator):
+        evaluator = ShareEvaluator(evaluator, share.problem, share.first.replicas)
+    found = first_planned(share.problem, evaluator)
+    if found is not None:
+        share.rows = [(found.period_s, found.chip_of)]
 
 
 def _fastest(considered: tuple[PipelineCount, ...]) -> PipelineCount | None:
