@@ -9,11 +9,14 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from collections.abc import Hashable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mcm_compiler.equivalence.parts.value_views import Intervals, length, merged
+from mcm_compiler.equivalence.parts.cut_loops import cut_of
+from mcm_compiler.equivalence.parts.part_laws import WholeOp
+from mcm_compiler.equivalence.parts.value_views import MAX_INTERVALS, Cuts, chosen, length, merged
 from mcm_compiler.equivalence.parts.weight_slices import constant_shape
 from mcm_compiler.equivalence.values.value_numbers import (
     OpKey,
@@ -23,12 +26,12 @@ from mcm_compiler.equivalence.values.value_numbers import (
     WeightKey,
 )
 
-SAMPLES = 32
+SAMPLES = 128
 """Elements of a line that are looked at first."""
 
 _CHUNK_BYTES = 1 << 24
 
-_ELEMENTWISE = frozenset({"Cast"})
+_PLACE = re.compile(r"(\d{1,9})_(\d{1,12})_(\d{1,12})(?:_of_(\d{1,9})_runs)?")
 
 Bytes = NDArray[np.uint8]
 
@@ -42,103 +45,87 @@ class LocatedSlices:
 
     def __init__(self, numbers: ValueNumbers) -> None:
         self._numbers = numbers
-        self._found: dict[tuple[int, int], tuple[int, Intervals] | None] = {}
-        self._lines: dict[tuple[int, int], dict[bytes, list[int]]] = {}
-        self._holding: dict[tuple[int, int, int, Intervals], bool] = {}
+        self._found: dict[Hashable, Cuts | None] = {}
+        self._lines: dict[Hashable, dict[bytes, list[int]]] = {}
 
-    def locate(self, part: int, whole: int) -> tuple[int, Intervals] | None:
-        """The axis and the indices along it that `part` has of `whole`, or None."""
-        pair = (part, whole)
-        if pair not in self._found:
-            self._found[pair] = self._locate(part, whole)
-        return self._found[pair]
+    def locate(self, part: int, whole: int, expected: Cuts | None = None) -> Cuts | None:
+        """The cuts by which `part` is a part of `whole`: empty for all of it, None for no part.
 
-    def holds(self, part: int, whole: int, axis: int, intervals: Intervals) -> bool:
-        """Whether `part` has these indices of `whole` along an axis, and all of it else."""
-        key = (part, whole, axis, intervals)
-        if key not in self._holding:
-            self._holding[key] = self._holds(part, whole, axis, intervals)
-        return self._holding[key]
+        Args:
+            part: number of a constant.
+            whole: likewise.
+            expected: cuts that these have to be among, where they fit; they are not looked for.
+        """
+        if part == whole:
+            return {}
+        key = (part, whole, tuple(sorted((expected or {}).items())))
+        if key not in self._found:
+            self._found[key] = self._locate(part, whole, expected or {})
+        return self._found[key]
 
-    def _axis(self, part: int, whole: int) -> int | None:
+    def _locate(self, part: int, whole: int, expected: Cuts) -> Cuts | None:
         own, given = constant_shape(self._numbers, part), constant_shape(self._numbers, whole)
-        if own is None or given is None or len(own) != len(given):
+        if own is None or given is None or len(own) != len(given) or not math.prod(own):
             return None
-        differing = [k for k, n in enumerate(own) if n != given[k]]
-        fits = len(differing) == 1 and 0 < own[differing[0]] < given[differing[0]]
-        return differing[0] if fits and math.prod(given) else None
+        differing = {k for k, n in enumerate(own) if n != given[k]}
+        cuts = {k: at for k, at in expected.items() if k in differing and length(at) == own[k]}
+        if not differing or any(own[k] > given[k] for k in differing):
+            return None
+        held, full = self._numbers.key(part), self._numbers.key(whole)
+        if isinstance(held, WeightKey) and isinstance(full, WeightKey):
+            return self._by_content(held.content, full.content, cuts, differing)
+        if isinstance(held, PlaceholderKey) and isinstance(full, PlaceholderKey):
+            named = self._by_name(held, full) if held.fill == full.fill else None
+            return named if named is not None and named.keys() == differing else None
+        return self._computed(part, whole, cuts, differing)
 
-    def _locate(self, part: int, whole: int) -> tuple[int, Intervals] | None:
-        axis = self._axis(part, whole)
-        if axis is None:
+    def _by_name(self, own: PlaceholderKey, given: PlaceholderKey) -> Cuts | None:
+        """A placeholder's name says which part of which part it is."""
+        shape = self._numbers.contents.array(given.extents).reshape(-1).tolist()
+        cuts: Cuts = {}
+        if not own.name.startswith(f"{given.name}/"):
             return None
-        own, given = self._numbers.key(part), self._numbers.key(whole)
-        intervals = None
-        if isinstance(own, WeightKey) and isinstance(given, WeightKey):
-            intervals = self._by_content(own.content, given.content, axis)
-        elif isinstance(own, PlaceholderKey) and isinstance(given, PlaceholderKey):
-            intervals = self._by_name(own, given, axis)
-        else:
-            inner = self._computed(part, whole)
-            found = None if inner is None else self.locate(inner[0], inner[1])
-            if found is not None and inner is not None:
-                axis, intervals = inner[2].index(found[0]), found[1]
-        if intervals is None or not self.holds(part, whole, axis, intervals):
-            return None
-        return (axis, intervals)
+        for text in own.name[len(given.name) + 1 :].split("/"):
+            match = _PLACE.fullmatch(text)
+            if match is None:
+                return None
+            axis, start, stop, runs = (int(number or 1) for number in match.groups())
+            if axis >= len(shape) or not runs or shape[axis] % runs or runs > 1 << 14:
+                return None
+            run = shape[axis] // runs
+            within = [(start + k * run, stop + k * run) for k in range(runs)]
+            cuts[axis] = chosen(cuts.get(axis, ((0, shape[axis]),)), within)
+            shape[axis] = length(cuts[axis])
+        return cuts
 
-    def _holds(self, part: int, whole: int, axis: int, intervals: Intervals) -> bool:
-        own_shape = constant_shape(self._numbers, part)
-        shape = constant_shape(self._numbers, whole)
-        if own_shape is None or shape is None or not intervals or axis >= len(shape):
-            return False
-        if own_shape != (*shape[:axis], length(intervals), *shape[axis + 1 :]):
-            return False
-        own, given = self._numbers.key(part), self._numbers.key(whole)
-        if isinstance(own, WeightKey) and isinstance(given, WeightKey):
-            return self._same_bytes(own.content, given.content, axis, intervals)
-        if isinstance(own, PlaceholderKey) and isinstance(given, PlaceholderKey):
-            return own.fill == given.fill and self._by_name(own, given, axis) == intervals
-        op = self._op(whole)
-        if op is not None and op.op_type == "ConstantOfShape" and not op.domain:
-            other = self._op(part)
-            return other is not None and other[:5] == op[:5]
-        inner = self._computed(part, whole)
-        return inner is not None and self.holds(inner[0], inner[1], inner[2][axis], intervals)
-
-    def _by_name(self, own: PlaceholderKey, given: PlaceholderKey, axis: int) -> Intervals | None:
-        """A placeholder's name tells which part it stands for."""
-        if not own.name.startswith(f"{given.name}/{axis}_"):
-            return None
-        text = own.name[len(given.name) + 1 :]
-        match = re.fullmatch(r"(\d{1,9})_(\d{1,12})_(\d{1,12})(?:_of_(\d{1,9})_runs)?", text)
-        if match is None:
-            return None
-        start, stop = int(match[2]), int(match[3])
-        runs = int(match[4] or 1)
-        extents = self._numbers.contents.array(given.extents).reshape(-1).tolist()
-        if not runs or extents[axis] % runs or runs > 1 << 14:
-            return None
-        run = extents[axis] // runs
-        return merged([(start + k * run, stop + k * run) for k in range(runs)])
-
-    def _computed(self, part: int, whole: int) -> tuple[int, int, tuple[int, ...]] | None:
-        """What both are computed from, and which axis of that each axis is."""
+    def _computed(self, part: int, whole: int, cuts: Cuts, differing: set[int]) -> Cuts | None:
+        """Of what an op makes of a part of a constant, the cuts that follow from its law."""
         own, given = self._op(part), self._op(whole)
-        shape = constant_shape(self._numbers, whole)
-        if own is None or given is None or shape is None or own.domain or not own.inputs:
+        if own is None or given is None or own.domain or own.outputs != given.outputs:
             return None
-        if own[:5] != given[:5] or own.inputs[1:] != given.inputs[1:]:
+        if own.op_type == "ConstantOfShape" == given.op_type:
+            same = own[:5] == given[:5]  # any part is like any other
+            filled = {k: ((0, self._extent(part, k)),) for k in differing}
+            return filled | cuts if same else None
+        if (own.op_type, own.version) != (given.op_type, given.version):
             return None
-        if own.inputs[0] is None or given.inputs[0] is None:
-            return None
-        axes = tuple(range(len(shape)))
-        if own.op_type == "Transpose":
-            named = dict(own.attributes).get("perm")
-            axes = named[1] if isinstance(named, tuple) else axes[::-1]
-        elif own.op_type not in _ELEMENTWISE:
-            return None
-        return own.inputs[0], given.inputs[0], axes
+        shapes = [None if n is None else constant_shape(self._numbers, n) for n in given.inputs]
+        result = constant_shape(self._numbers, whole)
+        facts = WholeOp(given, dict(given.attributes), tuple(shapes), (result,), lambda _: None)
+        order = [at for at, shape in enumerate(shapes) if shape is not None]
+        order.sort(key=lambda at: -math.prod(shapes[at] or ()))
+        behind = _before(facts, cuts)
+
+        def relation(left: int, right: int, known: Cuts) -> Cuts | None:
+            first = right == given.inputs[0]
+            return self.locate(left, right, behind | known if first else known)
+
+        cut = cut_of(facts, own, order, relation, _never)
+        found = None if cut is None or cut.summed is not None else cut.outputs[0]
+        return found if found and found.keys() == differing else None
+
+    def _extent(self, number: int, axis: int) -> int:
+        return (constant_shape(self._numbers, number) or ())[axis]
 
     def _op(self, number: int) -> OpKey | None:
         key = self._numbers.key(number)
@@ -147,73 +134,98 @@ class LocatedSlices:
         op = self._numbers.key(key.op)
         return op if isinstance(op, OpKey) else None
 
-    def _matrix(self, content: int, axis: int) -> Bytes | None:
-        """`[before the axis, along it, bytes behind it]`."""
+    def _elements(self, content: int) -> Bytes | None:
+        """The shape of a constant with the bytes of an element as a last axis."""
         tensor = self._numbers.contents.tensor(content)
-        shape = self._numbers.contents.shape(content)
         data = self._numbers.contents.stored(content)
         if data is None or not tensor.size or data.size % tensor.size:
             return None
-        return data.reshape(math.prod(shape[:axis]), shape[axis], -1)
+        return data.reshape(*self._numbers.contents.shape(content), -1)
 
-    def _sampled(self, matrix: Bytes) -> list[bytes]:
-        """A sample of each line along the axis."""
-        before, _, behind = matrix.shape
-        rng = np.random.default_rng(0)
-        rows = rng.integers(0, before, SAMPLES * 4)
-        columns = rng.integers(0, behind, SAMPLES * 4)
-        taken = np.ascontiguousarray(matrix[rows, :, columns].T)
-        return [line.tobytes() for line in taken]
-
-    def _by_content(self, part: int, whole: int, axis: int) -> Intervals | None:
+    def _by_content(self, part: int, whole: int, cuts: Cuts, differing: set[int]) -> Cuts | None:
         contents = self._numbers.contents
         if contents.tensor(part).dtype is not contents.tensor(whole).dtype:
             return None
-        own, given = self._matrix(part, axis), self._matrix(whole, axis)
-        if own is None or given is None or own.shape[2] != given.shape[2]:
-            return None
-        if (whole, axis) not in self._lines:
-            lines: dict[bytes, list[int]] = {}
-            for index, line in enumerate(self._sampled(given)):
-                lines.setdefault(line, []).append(index)
-            self._lines[whole, axis] = lines
-        lines = self._lines[whole, axis]
-        found = [lines.get(line, ()) for line in self._sampled(own)]
-        if not all(found):
-            return None
-        at = _placed([found_at[0] if len(found_at) == 1 else -1 for found_at in found])
-        if at is not None:
-            return merged([(k, k + 1) for k in at])
-        # No line is like no other: whatever fits is as good as any.
-        starts = sorted(set(found[0][:64]))
-        size = own.shape[1]
-        return next(
-            (
-                ((start, start + size),)
-                for start in starts
-                if start + size <= given.shape[1]
-                and self._same_bytes(part, whole, axis, ((start, start + size),))
-            ),
-            None,
-        )
-
-    def _same_bytes(self, part: int, whole: int, axis: int, intervals: Intervals) -> bool:
-        contents = self._numbers.contents
-        if contents.tensor(part).dtype is not contents.tensor(whole).dtype:
-            return False
-        own, given = self._matrix(part, axis), self._matrix(whole, axis)
+        own, given = self._elements(part), self._elements(whole)
         if own is None or given is None:
+            return None
+        missing = sorted(differing - cuts.keys())
+        if len(missing) > 1:
+            return None
+        for axis in missing:
+            own_lines = _sampled(own, own.shape, axis, {})
+            key = (whole, own.shape, axis, tuple(sorted(cuts.items())))
+            if key not in self._lines:
+                self._lines[key] = {}
+                for index, line in enumerate(_sampled(given, own.shape, axis, cuts)):
+                    self._lines[key].setdefault(line, []).append(index)
+            found = [self._lines[key].get(line, ()) for line in own_lines]
+            if not all(found):
+                return None
+            at = _placed([found_at[0] if len(found_at) == 1 else -1 for found_at in found])
+            if at is not None:
+                cuts = cuts | {axis: merged([(k, k + 1) for k in at])}
+                break
+            # No line is like no other: whatever fits is as good as any.
+            size = own.shape[axis]
+            starts = [n for n in sorted(set(found[0][:64])) if n + size <= given.shape[axis]]
+            tried = [cuts | {axis: ((start, start + size),)} for start in starts]
+            return next((one for one in tried if _same_bytes(own, given, one)), None)
+        return cuts if _same_bytes(own, given, cuts) else None
+
+
+def _never(_number: int) -> bool:
+    return False
+
+
+def _before(facts: WholeOp, cuts: Cuts) -> Cuts:
+    """The cuts of the first operand of an op on constants that are those of its result."""
+    if facts.key.op_type != "Transpose" or facts.shapes[0] is None:
+        return cuts
+    order = facts.numbers("perm") or tuple(range(len(facts.shapes[0])))[::-1]
+    return {order[axis]: at for axis, at in cuts.items()}
+
+
+def _sampled(elements: Bytes, shape: tuple[int, ...], axis: int, cuts: Cuts) -> list[bytes]:
+    """A sample of each line along an axis, at the same places of a part of this shape."""
+    rng = np.random.default_rng(0)
+    places: list[NDArray[np.int64]] = []
+    for k, extent in enumerate(shape[:-1]):
+        if k == axis:
+            continue
+        at = rng.integers(0, extent, SAMPLES)
+        held = [np.arange(a, b) for a, b in cuts.get(k, ((0, extent),))]
+        places.append(np.concatenate(held)[at])
+    lines = np.moveaxis(elements, axis, 0)
+    taken = lines[(slice(None), *places)] if places else lines
+    return [line.tobytes() for line in np.ascontiguousarray(taken)]
+
+
+def _same_bytes(own: Bytes, given: Bytes, cuts: Cuts) -> bool:
+    """Whether a part has the bytes at certain places, a few rows at a time."""
+    blocks: list[list[tuple[int, int, int]]] = []
+    for axis, extent in enumerate(given.shape[:-1]):
+        at, places = 0, []
+        for start, stop in cuts.get(axis, ((0, extent),)):
+            places.append((at, start, stop - start))
+            at += stop - start
+        if at != own.shape[axis] or places[-1][1] + places[-1][2] > extent:
             return False
-        at = 0
-        for start, stop in intervals:
-            line = max(1, own.shape[0] * own.shape[2])
-            step = max(1, _CHUNK_BYTES // line)
-            for low in range(start, stop, step):
-                high = min(stop, low + step)
-                if not np.array_equal(own[:, at : at + high - low], given[:, low:high]):
-                    return False
-                at += high - low
-        return at == own.shape[1]
+        blocks.append(places)
+    if math.prod(map(len, blocks)) > MAX_INTERVALS:
+        return False
+    for block in itertools.product(*blocks):
+        left = own[tuple(slice(at, at + size) for at, _, size in block)]
+        right = given[tuple(slice(start, start + size) for _, start, size in block)]
+        if not left.ndim > 1:
+            return bool(np.array_equal(left, right))
+        rows = max(1, _CHUNK_BYTES // max(1, left[:1].size))
+        if not all(
+            np.array_equal(left[k : k + rows], right[k : k + rows])
+            for k in range(0, len(left), rows)
+        ):
+            return False
+    return True
 
 
 def _placed(unique: list[int]) -> list[int] | None:

@@ -98,7 +98,7 @@ class MaskedLookUps:
         if located is None or not shape or indices is None:
             return None
         axis = given.number("axis", 0) % len(shape)
-        if located[0] != axis:
+        if located.keys() != {axis}:
             return None
         plain, used = mask, frozenset[int]()
         behind = len(shape) - axis - 1
@@ -108,7 +108,7 @@ class MaskedLookUps:
                 return None
             plain, used = spread, frozenset({mask})
         expression = IndexExpression(self._numbers, leaf, shape[axis])
-        units = _rows_found(expression, plain, gather.inputs[1], located[1])
+        units = _rows_found(expression, plain, gather.inputs[1], located[axis])
         return None if units is None else (units, shape[axis], used | expression.used)
 
     def _spread(self, mask: int, shape: Shape) -> int | None:

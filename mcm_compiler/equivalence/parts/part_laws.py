@@ -7,6 +7,7 @@ not here has no law, and nothing is said about its parts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -315,6 +316,29 @@ def _concat(op: WholeOp, position: int, axis: int) -> Law | None:
     return Law(dict.fromkeys(range(len(op.shapes)), (axis, 1)), ((axis, 1),))
 
 
+def _quantize(op: WholeOp, position: int, axis: int) -> Law | None:
+    """Scales and zero points are one, or one for each index of `axis` or for each block of it."""
+    shape, scale = op.shapes[0], op.shapes[1]
+    if not shape or scale is None or len(op.results) != 1:
+        return None
+    along, block = op.number("axis", 1) % len(shape), op.number("block_size", 0)
+    further = [at for at in range(1, len(op.shapes)) if op.key.inputs[at] is not None]
+    if any(op.shapes[at] != scale for at in further):
+        return None
+    if block:
+        if len(scale) != len(shape) or scale[along] * block != shape[along]:
+            return None
+        unit = block if axis == along else 1
+        return Law({0: (axis, unit)} | dict.fromkeys(further, (axis, 1)), ((axis, unit),))
+    if math.prod(scale) == 1:
+        return Law({0: (axis, 1)}, ((axis, 1),)) if position == 0 else None
+    if len(scale) != 1 or (position and axis):
+        return None
+    if position or axis == along:
+        return Law({0: (along, 1)} | dict.fromkeys(further, (0, 1)), ((along, 1),))
+    return Law({0: (axis, 1)}, ((axis, 1),))
+
+
 _OWN_ELEMENTWISE = frozenset({"FastGelu", "Gelu", "QuickGelu"})
 
 _ELEMENTWISE = frozenset(
@@ -334,6 +358,7 @@ _LAWS: Mapping[str, Callable[[WholeOp, int, int], Law | None]] = {
     "Concat": _concat,
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
+    "DequantizeLinear": _quantize,
     "Gather": _gather,
     "Gemm": _gemm,
     "GlobalAveragePool": _pool,
@@ -344,6 +369,7 @@ _LAWS: Mapping[str, Callable[[WholeOp, int, int], Law | None]] = {
     "LpPool": _pool,
     "MatMul": _matmul,
     "MaxPool": _pool,
+    "QuantizeLinear": _quantize,
     "ReduceL1": _reduce,
     "ReduceL2": _reduce,
     "ReduceLogSum": _reduce,

@@ -13,24 +13,19 @@ such ops, is left to runs.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
-import numpy as np
 import onnx_ir as ir
 
+from mcm_compiler.equivalence.parts.cut_loops import cut_of
 from mcm_compiler.equivalence.parts.located_slices import LocatedSlices
 from mcm_compiler.equivalence.parts.masked_look_ups import MaskedLookUps, is_nothing
-from mcm_compiler.equivalence.parts.part_laws import Law, has_law, law_of
+from mcm_compiler.equivalence.parts.part_laws import WholeOp, has_law, law_of
 from mcm_compiler.equivalence.parts.source_pieces import SourcePieces
-from mcm_compiler.equivalence.parts.value_views import (
-    Intervals,
-    Piece,
-    length,
-    merged,
-    part_of,
-    scaled,
-)
+from mcm_compiler.equivalence.parts.value_views import Cuts, Intervals, Piece, merged, part_of
 from mcm_compiler.equivalence.parts.view_ops import VIEW_OPS, viewed
 from mcm_compiler.equivalence.values.graph_walk import Numbers
 from mcm_compiler.equivalence.values.source_values import SourceValues
@@ -38,23 +33,20 @@ from mcm_compiler.equivalence.values.value_numbers import OpKey, OutputKey, Valu
 
 COMBINERS = frozenset({"Add", "Max", "Min", "Mul"})
 
-MAX_SEEDS = 4
-"""Operands from which it is tried to tell the part that an op computes."""
-
 
 @dataclass(frozen=True)
 class Contribution:
     """What some units of a sum contribute to a value.
 
     Attributes:
-        value: number of the value of the model.
+        piece: the elements of the value of the model.
         combined: the op that puts contributions together.
         extent: all units.
         units: those that are in.
         counted: whether what is to be added once is in.
     """
 
-    value: int
+    piece: Piece
     combined: str
     extent: int
     units: Intervals
@@ -64,16 +56,6 @@ class Contribution:
     def whole(self) -> bool:
         """Whether nothing is missing."""
         return self.counted and self.units == ((0, self.extent),)
-
-
-@dataclass(frozen=True)
-class _Part:
-    """Which part of an op of the model another op computes."""
-
-    law: Law
-    units: Intervals
-    extent: int
-    counted: bool
 
 
 class PlannedParts:
@@ -120,11 +102,11 @@ class PlannedParts:
 
     def _enter(self, value: ir.Value, meaning: Piece | Contribution | int, known: Numbers) -> None:
         if isinstance(meaning, Contribution):
-            if meaning.whole:
-                known[value] = meaning.value
-            else:
+            if not meaning.whole:
                 self._sums[known[value]] = meaning
-        elif isinstance(meaning, Piece):
+                return
+            meaning = meaning.piece
+        if isinstance(meaning, Piece):
             whole = self._source.whole(meaning)
             if whole is None:
                 self._pieces[known[value]] = meaning
@@ -134,16 +116,24 @@ class PlannedParts:
             known[value] = meaning
 
     def _results(self, op: OpKey, count: int) -> Sequence[Piece | Contribution | int] | None:
-        if any(number in self._sums for number in op.inputs):
+        if (sums := [self._sums[n] for n in op.inputs if n in self._sums]) and (
+            op.op_type not in VIEW_OPS
+            or {replace(c, piece=sums[0].piece) for c in sums} != {sums[0]}
+        ):
             return None
         if op.op_type in VIEW_OPS and not op.domain:
-            pieces = [self._piece(number) for number in op.inputs]
+            pieces = [self._sums[n].piece if n in self._sums else self._piece(n) for n in op.inputs]
+            if sums and len(sums) < (len(pieces) if op.op_type == "Concat" else 1):
+                return None
             found = viewed(op, pieces, lambda at: self._source.ints(op, at), count)
             if found is not None:
-                return found
+                return [replace(sums[0], piece=piece) for piece in found] if sums else found
+        if sums:
+            return None
         if op.op_type == "Where" and (rows := self._look_ups.rows(op, self._pieces)) is not None:
             self.explained |= rows.used
-            return [Contribution(rows.result, "Add", rows.extent, rows.units, counted=True)]
+            piece = self._source.pieces[rows.result]
+            return [Contribution(piece, "Add", rows.extent, rows.units, counted=True)]
         for candidate in self._source.candidates(op, self._pieces):
             made = self._made(candidate, op) or self._side_by_side(candidate, op)
             if made is not None:
@@ -160,12 +150,14 @@ class PlannedParts:
             return None
         total = first
         for other in given[1:]:
-            if other is None or (other.value, other.combined) != (first.value, first.combined):
+            if other is None or other.combined != first.combined:
+                return None
+            if part_of(other.piece, first.piece) != {}:
                 return None
             units = sorted((*total.units, *other.units))
             if any(b > c for (_, b), (c, _) in itertools.pairwise(units)):
                 return None
-            if total.counted and other.counted and first.value in self._with_bias:
+            if total.counted and other.counted and first.piece.view.root in self._with_bias:
                 return None
             counted = total.counted or other.counted
             total = replace(total, units=merged(units), counted=counted)
@@ -176,54 +168,33 @@ class PlannedParts:
         whole = self._source.op(candidate)
         if op.outputs != whole.outputs or op.bodies != whole.bodies or op.identity is not None:
             return None
-        if len(op.inputs) > len(whole.inputs):
+        facts, results = self._source.facts(candidate), self._source.results(candidate)
+        order = self._order(facts)
+        nothing = partial(is_nothing, self._numbers)
+        cut = cut_of(facts, op, order, self._relation, nothing)
+        if cut is None or (cut.summed is not None and not self._divides_sums):
             return None
-        seeds = self._seeds(whole, op)
-        if seeds is None:
-            return None
-        results = self._source.results(candidate)
-        if not seeds:
-            same = op.attributes == whole.attributes and len(op.inputs) == len(whole.inputs)
-            return results if same and self._alike(whole, op) else None
-        for position, axis, intervals in seeds[:MAX_SEEDS]:
-            part = self._part(candidate, op, position, axis, intervals)
-            if part is not None:
-                return self._meanings(part, results)
-        return self._made_by_two(candidate, op, seeds[:MAX_SEEDS])
+        if not any(cut.outputs) and cut.summed is None:
+            return results
+        pieces: list[Piece] = []
+        for number, cuts in zip(results, cut.outputs, strict=True):
+            whole_of = self._source.pieces.get(number)
+            piece = None if whole_of is None else whole_of.cut(cuts)
+            if piece is None:
+                return None
+            pieces.append(piece)
+        if cut.summed is None:
+            return pieces
+        if cut.summed.counted_once >= 0:
+            self._with_bias.add(pieces[0].view.root)
+        return [Contribution(pieces[0], cut.summed.combined, cut.extent, cut.units, cut.counted)]
 
-    def _made_by_two(
-        self, candidate: int, op: OpKey, seeds: Sequence[tuple[int, int, Intervals]]
-    ) -> Sequence[Piece] | None:
-        """What an op makes that is cut along two loops, as rows and columns of a product."""
-        facts = self._source.facts(candidate)
-        cut: dict[int, tuple[int, Intervals]] = {}
-        taken: list[tuple[int, Intervals]] = []
-        for position, axis, intervals in seeds:
-            if position in cut:
-                continue
-            law = law_of(facts, position, axis)
-            if law is None or law.combined or len(law.outputs) != 1:
-                return None
-            units = {unit for _, unit in (*law.operands.values(), *law.outputs)}
-            if units != {1} or not cut.keys().isdisjoint(law.operands):
-                return None
-            cut |= {at: (along, intervals) for at, (along, _) in law.operands.items()}
-            taken.append((law.outputs[0][0], intervals))
-        if len({axis for axis, _ in taken}) != len(taken) or len(taken) != 2:
-            return None
-        if op.attributes != facts.key.attributes or len(op.inputs) != len(facts.key.inputs):
-            return None
-        for at, (own, given) in enumerate(zip(op.inputs, facts.key.inputs, strict=True)):
-            if at not in cut:
-                if not self._is_same(own, given):
-                    return None
-            elif own is None or given is None or not self._has(own, given, *cut[at]):
-                return None
-        piece = self._source.pieces.get(self._source.results(candidate)[0])
-        for axis, intervals in sorted(taken, reverse=True):
-            # Columns first: rows of them are still columns of a matrix of one row.
-            piece = None if piece is None else piece.taken(axis, intervals)
-        return None if piece is None else [piece]
+    def _order(self, facts: WholeOp) -> list[int]:
+        """Values before constants, whose places content alone may leave open; large ones first."""
+        given = [(at, number) for at, number in enumerate(facts.key.inputs) if number is not None]
+        values = [at for at, number in given if number not in self._numbers.constant]
+        constants = [at for at, number in given if number in self._numbers.constant]
+        return values + sorted(constants, key=lambda at: -math.prod(facts.shapes[at] or ()))
 
     def _side_by_side(self, candidate: int, op: OpKey) -> list[Piece] | None:
         """Parts of all operands of a `Concat` along its axis are parts of each stretch of it."""
@@ -238,118 +209,21 @@ class PlannedParts:
         for own, given, shape in zip(op.inputs, whole.inputs, facts.shapes, strict=True):
             if own is None or given is None or shape is None:
                 return None
-            is_constant = given in self._numbers.constant and own != given
-            found = (self._located.locate if is_constant else self._relation)(own, given)
-            if found is None or found[0] not in (axis, -1):
+            found = self._relation(own, given, {})
+            if found is None or not found.keys() <= {axis}:
                 return None
-            intervals = found[1] if found[0] == axis else ((0, shape[axis]),)
+            intervals = found.get(axis, ((0, shape[axis]),))
             taken += [(start + a, start + b) for a, b in intervals]
             start += shape[axis]
         piece = self._source.pieces.get(self._source.results(candidate)[0])
         part = None if piece is None else piece.taken(axis, merged(taken))
         return None if part is None else [part]
 
-    def _seeds(self, whole: OpKey, op: OpKey) -> list[tuple[int, int, Intervals]] | None:
-        """Operands that are a part, values before constants, large ones before small ones."""
-        values: list[tuple[int, int, Intervals]] = []
-        constants: list[tuple[int, int, int, Intervals]] = []
-        for position, (own, given) in enumerate(zip(op.inputs, whole.inputs, strict=False)):
-            if own is None or given is None or own == given:
-                continue
-            if given in self._numbers.constant:
-                found = self._located.locate(own, given)
-                if found is not None:
-                    size = int(np.prod(self._source.shape(given) or ()))
-                    constants.append((-size, position, *found))
-                continue
-            relation = self._relation(own, given)
-            if relation is None:
-                return None
-            if relation[0] >= 0:
-                values.append((position, *relation))
-        return values + [found[1:] for found in sorted(constants)]
-
-    def _alike(self, whole: OpKey, op: OpKey) -> bool:
-        return all(
-            self._is_same(own, given) for own, given in zip(op.inputs, whole.inputs, strict=True)
-        )
-
-    def _part(
-        self, candidate: int, op: OpKey, position: int, axis: int, intervals: Intervals
-    ) -> _Part | None:
-        facts = self._source.facts(candidate)
-        law = law_of(facts, position, axis)
-        shape = facts.shapes[position]
-        if law is not None and law.combined and not self._divides_sums:
-            return None
-        if law is None or shape is None or law.operands.get(position, (-1, 0))[0] != axis:
-            return None
-        unit = law.operands[position][1]
-        units = scaled(intervals, unit)
-        if units is None or not self._attributes_fit(facts.key, op, law, length(units)):
-            return None
-        counted = law.counted_once < 0
-        for at, given in enumerate(facts.key.inputs):
-            own = op.inputs[at] if at < len(op.inputs) else None
-            if at in law.operands:
-                along, each = law.operands[at]
-                wanted = tuple((a * each, b * each) for a, b in units)
-                if given is None or own is None or not self._has(own, given, along, wanted):
-                    return None
-            elif at == law.counted_once:
-                if own is not None and self._is_same(own, given):
-                    counted = True
-                elif own is not None and not is_nothing(self._numbers, own):
-                    return None
-            elif not self._is_same(own, given):
-                return None
-        return _Part(law, units, shape[axis] // unit, counted)
-
-    def _meanings(
-        self, part: _Part, results: Sequence[int]
-    ) -> Sequence[Piece | Contribution] | None:
-        if part.law.combined:
-            if part.law.counted_once >= 0:
-                self._with_bias.add(results[0])
-            return [
-                Contribution(results[0], part.law.combined, part.extent, part.units, part.counted)
-            ]
-        found: list[Piece] = []
-        for number, (axis, each) in zip(results, part.law.outputs, strict=False):
-            piece = self._source.pieces.get(number)
-            if piece is None:
-                return None
-            taken = piece.taken(axis, tuple((a * each, b * each) for a, b in part.units))
-            if taken is None:
-                return None
-            found.append(taken)
-        return found if len(found) == len(results) else None
-
-    def _attributes_fit(self, whole: OpKey, op: OpKey, law: Law, units: int) -> bool:
-        own, given = dict(op.attributes), dict(whole.attributes)
-        if not law.units_attribute:
-            return own == given
-        count = own.pop(law.units_attribute, ("i", 1))
-        given.pop(law.units_attribute, None)
-        return own == given and count == ("i", units)
-
-    def _has(self, own: int, given: int, axis: int, intervals: Intervals) -> bool:
+    def _relation(self, own: int, given: int, expected: Cuts) -> Cuts | None:
+        if own == given:
+            return {}
         if given in self._numbers.constant:
-            return own in self._numbers.constant and self._located.holds(
-                own, given, axis, intervals
-            )
-        return self._relation(own, given) == (axis, intervals)
-
-    def _is_same(self, own: int | None, given: int | None) -> bool:
-        if own == given:
-            return True
-        if own is None or given is None:
-            return False
-        return self._relation(own, given) == (-1, ())
-
-    def _relation(self, own: int, given: int) -> tuple[int, Intervals] | None:
-        if own == given:
-            return (-1, ())
+            return self._located.locate(own, given, expected)
         piece, whole = self._piece(own), self._source.pieces.get(given)
         return None if piece is None or whole is None else part_of(piece, whole)
 
@@ -374,6 +248,11 @@ class PlannedParts:
         return False
 
     def _lacks_law(self, candidate: int, op: OpKey) -> bool:
-        seeds = self._seeds(self._source.op(candidate), op)
         facts = self._source.facts(candidate)
-        return bool(seeds) and all(law_of(facts, at, axis) is None for at, axis, _ in seeds)
+        related = [
+            (at, axis)
+            for at, (own, given) in enumerate(zip(op.inputs, facts.key.inputs, strict=False))
+            if own is not None and given is not None
+            for axis in self._relation(own, given, {}) or ()
+        ]
+        return bool(related) and all(law_of(facts, at, axis) is None for at, axis in related)

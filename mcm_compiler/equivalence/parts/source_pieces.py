@@ -109,7 +109,7 @@ class SourcePieces:
     def whole(self, piece: Piece) -> int | None:
         """The value of the model that a piece is all of, or None."""
         for number in self._by_root.get((piece.view.root, piece.shape), ()):
-            if part_of(piece, self.pieces[number]) == (-1, ()):
+            if part_of(piece, self.pieces[number]) == {}:
                 return number
         return None
 

@@ -16,6 +16,9 @@ from dataclasses import dataclass
 Intervals = tuple[tuple[int, int], ...]
 """`(first, one past the last)`, in order, without neighbours that touch."""
 
+Cuts = dict[int, Intervals]
+"""The indices that are there, for each axis along which some are not."""
+
 Shape = tuple[int, ...]
 
 MAX_INTERVALS = 1 << 14
@@ -96,13 +99,52 @@ class Piece:
 
     def taken(self, axis: int, intervals: Intervals) -> Piece | None:
         """Certain indices along an axis."""
-        view = self.view.at(math.prod(self.shape[:axis]))
-        if view is None:
-            return None
-        post = math.prod(self.shape[axis + 1 :])
-        columns = chosen(view.intervals, [(a * post, b * post) for a, b in intervals])
+        pre, post = math.prod(self.shape[:axis]), math.prod(self.shape[axis + 1 :])
+        wanted = [(a * post, b * post) for a, b in intervals]
         shape = (*self.shape[:axis], length(intervals), *self.shape[axis + 1 :])
-        return Piece(View(view.root, view.pre, view.extent, columns), shape)
+        view = self.view.at(pre)
+        if view is not None:
+            columns = chosen(view.intervals, wanted)
+            return Piece(View(view.root, view.pre, view.extent, columns), shape)
+        rows = self.rows(pre)
+        return None if rows is None else self.of_rows([chosen(row, wanted) for row in rows], shape)
+
+    def rows(self, count: int) -> list[Intervals] | None:
+        """The elements as rows of equal length, each as columns of a root of one row."""
+        view = self.view.at(1)
+        if view is None or count > MAX_INTERVALS:
+            return None
+        left, width = list(reversed(view.intervals)), length(view.intervals) // count
+        found: list[Intervals] = []
+        for _ in range(count):
+            row: list[tuple[int, int]] = []
+            missing = width
+            while missing:
+                a, b = left.pop()
+                row.append((a, min(b, a + missing)))
+                if a + missing < b:
+                    left.append((a + missing, b))
+                missing -= row[-1][1] - a
+            found.append(tuple(row))
+        return found
+
+    def of_rows(self, rows: Sequence[Intervals], shape: Shape) -> Piece | None:
+        """Rows one after the other, if no element is out of order."""
+        intervals = merged([interval for row in rows for interval in row])
+        if len(intervals) > MAX_INTERVALS or any(
+            b > c for (_, b), (c, _) in itertools.pairwise(intervals)
+        ):
+            return None
+        extent = self.view.pre * self.view.extent
+        return Piece(View(self.view.root, 1, extent, intervals), shape)
+
+    def cut(self, cuts: Cuts) -> Piece | None:
+        """Certain indices along several axes."""
+        found: Piece | None = self
+        for axis in sorted(cuts, reverse=True):
+            # Columns first: rows of them are still columns of a matrix of one row.
+            found = None if found is None else found.taken(axis, cuts[axis])
+        return found
 
 
 def whole_piece(number: int, shape: Shape) -> Piece | None:
@@ -113,47 +155,65 @@ def whole_piece(number: int, shape: Shape) -> Piece | None:
 
 def joined(pieces: Sequence[Piece], axis: int) -> Piece | None:
     """Pieces of one root in a row along an axis; None where they are not in order."""
-    first = pieces[0]
+    first, pre = pieces[0], math.prod(pieces[0].shape[:axis])
     rest = (*first.shape[:axis], *first.shape[axis + 1 :])
-    views: list[View] = []
     for piece in pieces:
-        view = piece.view.at(math.prod(first.shape[:axis]))
-        if view is None or view.root != first.view.root:
+        if piece.view.root != first.view.root:
             return None
         if (*piece.shape[:axis], *piece.shape[axis + 1 :]) != rest:
             return None
-        views.append(view)
-    columns = [interval for view in views for interval in view.intervals]
-    if any(b > c for (_, b), (c, _) in itertools.pairwise(columns)):
-        return None
     extent = sum(piece.shape[axis] for piece in pieces)
     shape = (*first.shape[:axis], extent, *first.shape[axis + 1 :])
-    return Piece(View(views[0].root, views[0].pre, views[0].extent, merged(columns)), shape)
+    views = [view for piece in pieces if (view := piece.view.at(pre)) is not None]
+    if len(views) == len(pieces):
+        columns = [interval for view in views for interval in view.intervals]
+        if any(b > c for (_, b), (c, _) in itertools.pairwise(columns)):
+            return None
+        return Piece(View(views[0].root, views[0].pre, views[0].extent, merged(columns)), shape)
+    rows = [own for piece in pieces if (own := piece.rows(pre)) is not None]
+    if len(rows) < len(pieces):
+        return None
+    return first.of_rows([sum(parts, ()) for parts in zip(*rows, strict=True)], shape)
 
 
-def part_of(piece: Piece, whole: Piece) -> tuple[int, Intervals] | None:
-    """The axis and the indices along it that `piece` is of `whole`.
+def part_of(piece: Piece, whole: Piece) -> Cuts | None:
+    """The cuts by which `piece` is a part of `whole`.
 
     Returns:
-        `(-1, ())` where it is all of it, None where it is no such part.
+        Empty where it is all of it, None where it is no such part.
     """
     if piece.view.root != whole.view.root or len(piece.shape) != len(whole.shape):
         return None
-    differing = [k for k, n in enumerate(piece.shape) if n != whole.shape[k]]
-    if not differing:
-        return (-1, ()) if piece.view.at(whole.view.pre) == whole.view else None
-    if len(differing) > 1:
-        return None
-    axis = differing[0]
+    axis = next((k for k, n in enumerate(piece.shape) if n != whole.shape[k]), None)
+    if axis is None:
+        return {} if piece.view.at(whole.view.pre) == whole.view else None
     pre, post = math.prod(whole.shape[:axis]), math.prod(whole.shape[axis + 1 :])
     own, given = piece.view.at(pre), whole.view.at(pre)
-    if own is None or given is None:
+    columns = None if own is None or given is None else places(own.intervals, given.intervals)
+    if not columns:
         return None
-    columns = places(own.intervals, given.intervals)
-    if columns is None or any(a % post or b % post for a, b in columns):
+    rows = merged(_rows(columns, post))
+    inner: Cuts | None = {}
+    if piece.shape[axis + 1 :] != whole.shape[axis + 1 :]:
+        start = columns[0][0] // post * post
+        first = [(a - start, min(b - start, post)) for a, b in columns if a < start + post]
+        matrix, rest = View(piece.view.root, 1, post, merged(first)), piece.shape[axis + 1 :]
+        every = View(piece.view.root, 1, post, ((0, post),))
+        inner = part_of(Piece(matrix, rest), Piece(every, whole.shape[axis + 1 :]))
+    if inner is None or length(rows) != piece.shape[axis]:
         return None
-    intervals = tuple((a // post, b // post) for a, b in columns)
-    return (axis, intervals) if length(intervals) == piece.shape[axis] else None
+    cuts = {axis: rows} | {axis + 1 + k: intervals for k, intervals in inner.items()}
+    taken = whole.cut(cuts)
+    return cuts if taken is not None and piece.view.at(taken.view.pre) == taken.view else None
+
+
+def _rows(columns: Intervals, post: int) -> list[tuple[int, int]]:
+    """Rows of `post` columns that some columns are in."""
+    found: list[tuple[int, int]] = []
+    for a, b in columns:
+        start, stop = a // post, -(-b // post)
+        found.append((max(start, found[-1][1]) if found else start, stop))
+    return found
 
 
 def merged(intervals: Sequence[tuple[int, int]]) -> Intervals:

@@ -17,8 +17,8 @@ from mcm_compiler.equivalence.values.value_numbers import (
     WeightKey,
 )
 
-_ELEMENTWISE = frozenset({"Cast"})
-"""Ops of one operand that work on each element alone."""
+_ELEMENTWISE = frozenset({"Cast", "DequantizeLinear", "QuantizeLinear"})
+"""Ops that give the elements of their first operand other values."""
 
 
 @dataclass(frozen=True)

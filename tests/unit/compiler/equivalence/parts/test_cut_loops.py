@@ -1,0 +1,182 @@
+"""Ops that were divided more than once, each time by another rule, and what is not quite that."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from onnx import numpy_helper, parser
+
+from mcm_compiler.contracts.target import HOST, ChipModel, Wire
+from mcm_compiler.equivalence.structure_proof import prove_chips
+from mcm_compiler.ir.shapes.inference import infer_shapes
+
+HEAD = '<ir_version: 10, opset_import: ["" : 21]>'
+
+Arrays = dict[str, np.ndarray]
+
+
+def model_of(text: str, weights: Arrays) -> ir.Model:
+    proto = parser.parse_model(f"{HEAD} {text}")
+    for name, array in weights.items():
+        proto.graph.initializer.append(numpy_helper.from_array(np.array(array, order="C"), name))
+    for number, node in enumerate(proto.graph.node):
+        node.name = f"op_{number}"
+    return ir.from_proto(proto)
+
+
+def proven(ends: str, source: str, weights: Arrays, chip: str, parts: Arrays) -> bool:
+    """Whether one chip computes what the model computes, op by op."""
+    whole = model_of(f"m {ends} {{ {source} }}", weights)
+    one = model_of(f"c {ends} {{ {chip} }}", parts)
+    names = [[v.name or "" for v in values] for values in (one.graph.inputs, one.graph.outputs)]
+    wires = [Wire(n, HOST, (0,)) for n in names[0]] + [Wire(n, 0, (HOST,)) for n in names[1]]
+    infer_shapes(whole)
+    chips = [ChipModel(0, one, tuple(names[0]), tuple(names[1]))]
+    found = prove_chips(whole, chips, wires, placeholders=False, unfollowed_passes=("apply_plan",))
+    return found.whole and not found.outputs
+
+
+def drawn(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape, np.float32)
+
+
+W, B = drawn(12, 8), drawn(8, seed=1)
+GEMM = ("(float[4,12] x) => (float[4,8] y)", "r = Relu (x) y = Gemm (r, w, b)", {"w": W, "b": B})
+HALVES = "k = Constant <value_ints: ints = [6, 6]> () r = Relu (x) p, q = Split <axis = 1> (r, k) "
+
+
+def blocks(rows: int, columns: int, seed_bias: int = 0) -> Arrays:
+    """A weight as a grid of parts, a bias for those of one row of the grid."""
+    height, width = 12 // rows, 8 // columns
+    parts = {
+        f"w{i}{j}": W[i * height : (i + 1) * height, j * width : (j + 1) * width]
+        for i in range(rows)
+        for j in range(columns)
+    }
+    return parts | {f"b{seed_bias}{j}": B[j * width : (j + 1) * width] for j in range(columns)}
+
+
+COLUMNS_OF_SUMS = (
+    f"{HALVES} a0 = Gemm (p, w00, b00) a1 = Gemm (p, w01, b01) a = Concat <axis = 1> (a0, a1) "
+    "c0 = Gemm (q, w10) c1 = Gemm (q, w11) c = Concat <axis = 1> (c0, c1) y = Add (a, c)"
+)
+SUMS_OF_COLUMNS = (
+    f"{HALVES} a0 = Gemm (p, w00, b00) c0 = Gemm (q, w10) y0 = Add (a0, c0) "
+    "a1 = Gemm (p, w01, b01) c1 = Gemm (q, w11) y1 = Add (a1, c1) y = Concat <axis = 1> (y0, y1)"
+)
+SUMS_OF_SUMS = (
+    "r = Relu (x) k = Constant <value_ints: ints = [6, 6]> () p, q = Split <axis = 1> (r, k) "
+    "l = Constant <value_ints: ints = [3, 3]> () s, t = Split <axis = 1> (p, l) "
+    "u, v = Split <axis = 1> (q, l) a0 = Gemm (s, w00, b00) a1 = Gemm (t, w10) a = Add (a0, a1) "
+    "c0 = Gemm (u, w20) c1 = Gemm (v, w30) c = Add (c0, c1) y = Add (a, c)"
+)
+ROWS_OF_COLUMNS_OF_SUMS = (
+    f"{HALVES} two = Constant <value_ints: ints = [2, 2]> () "
+    "p0, p1 = Split <axis = 0> (p, two) q0, q1 = Split <axis = 0> (q, two) "
+    "a0 = Gemm (p0, w00, b00) c0 = Gemm (q0, w10) d0 = Add (a0, c0) "
+    "a1 = Gemm (p0, w01, b01) c1 = Gemm (q0, w11) d1 = Add (a1, c1) "
+    "e = Concat <axis = 1> (d0, d1) "
+    "f0 = Gemm (p1, w00, b00) g0 = Gemm (q1, w10) h0 = Add (f0, g0) "
+    "f1 = Gemm (p1, w01, b01) g1 = Gemm (q1, w11) h1 = Add (f1, g1) "
+    "i = Concat <axis = 1> (h0, h1) y = Concat <axis = 0> (e, i)"
+)
+
+Q = np.random.default_rng(3).integers(-100, 100, (12, 8), np.int8)
+PER_COLUMN, PER_BLOCK = np.abs(drawn(8, seed=4)), np.abs(drawn(4, 8, seed=5))
+ONE = np.float32(0.1)
+CHANGE = np.eye(6, 4, 2, np.float32)
+QDQ_ENDS = "(float[4,12] x) => (float[4,8] y)"
+ZERO = {"s": ONE, "z": np.int8(1)}
+QDQ = (
+    QDQ_ENDS,
+    "q = QuantizeLinear (x, s, z) d = DequantizeLinear (q, s, z) "
+    "e = DequantizeLinear <axis = 1> (w, t) y = MatMul (d, e)",
+    {"w": Q, "t": PER_COLUMN, **ZERO},
+)
+QDQ_CHIP = (
+    "k = Constant <value_ints: ints = [6, 6]> () q = QuantizeLinear (x, s, z) "
+    "q0, q1 = Split <axis = 1> (q, k) "
+    "d0 = DequantizeLinear (q0, s, z) d1 = DequantizeLinear (q1, s, z) "
+    "e00 = DequantizeLinear <axis = 1> (w00, t0) e01 = DequantizeLinear <axis = 1> (w01, t1) "
+    "e10 = DequantizeLinear <axis = 1> (w10, t0) e11 = DequantizeLinear <axis = 1> (w11, t1) "
+    "a0 = MatMul (d0, e00) c0 = MatMul (d1, e10) y0 = Add (a0, c0) "
+    "a1 = MatMul (d0, e01) c1 = MatMul (d1, e11) y1 = Add (a1, c1) y = Concat <axis = 1> (y0, y1)"
+)
+QDQ_PARTS = {
+    "w00": Q[:6, :4], "w01": Q[:6, 4:], "w10": Q[6:, :4], "w11": Q[6:, 4:],
+    "t0": PER_COLUMN[:4], "t1": PER_COLUMN[4:], **ZERO,
+}  # fmt: skip
+BLOCKED = (
+    QDQ_ENDS,
+    "e = DequantizeLinear <axis = 0, block_size = 3> (w, t) y = MatMul (x, e)",
+    {"w": Q, "t": PER_BLOCK},
+)
+BLOCKED_CHIP = (
+    "k = Constant <value_ints: ints = [6, 6]> () x0, x1 = Split <axis = 1> (x, k) "
+    "e0 = DequantizeLinear <axis = 0, block_size = 3> (w0, t0) a = MatMul (x0, e0) "
+    "e1 = DequantizeLinear <axis = 0, block_size = 3> (w1, t1) b = MatMul (x1, e1) y = Add (a, b)"
+)
+BLOCKED_PARTS = {"w0": Q[:6], "w1": Q[6:], "t0": PER_BLOCK[:2], "t1": PER_BLOCK[2:]}
+
+HEADS = (
+    "(float[2,12] x) => (float[2,2,4] y)",
+    "h = MatMul (x, w) g = Add (h, b) n = Constant <value_ints: ints = [2, 2, 4]> () "
+    "y = Reshape (g, n)",
+    {"w": W, "b": B},
+)
+HEADS_CHIP = (
+    "k = Constant <value_ints: ints = [6, 6]> () x0, x1 = Split <axis = 1> (x, k) "
+    "n = Constant <value_ints: ints = [2, 1, 4]> () "
+    "a0 = MatMul (x0, w00) c0 = MatMul (x1, w10) h0 = Add (a0, c0) g0 = Add (h0, b00) "
+    "y0 = Reshape (g0, n) a1 = MatMul (x0, w01) c1 = MatMul (x1, w11) h1 = Add (a1, c1) "
+    "g1 = Add (h1, b01) y1 = Reshape (g1, n) y = Concat <axis = 1> (y0, y1)"
+)
+
+CASES = {
+    "columns-of-sums": (GEMM, COLUMNS_OF_SUMS, blocks(2, 2)),
+    "sums-of-columns": (GEMM, SUMS_OF_COLUMNS, blocks(2, 2)),
+    "sums-of-sums": (GEMM, SUMS_OF_SUMS, blocks(4, 1)),
+    "rows-of-columns-of-sums": (GEMM, ROWS_OF_COLUMNS_OF_SUMS, blocks(2, 2)),
+    "quantised": (QDQ, QDQ_CHIP, QDQ_PARTS),
+    "quantised-in-blocks": (BLOCKED, BLOCKED_CHIP, BLOCKED_PARTS),
+    "heads": (HEADS, HEADS_CHIP, blocks(2, 2)),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_was_divided_more_than_once_is_proven(case):
+    model, chip, parts = CASES[case]
+    assert proven(*model, chip, parts)
+
+
+def exchanged(parts: Arrays, one: str, other: str) -> Arrays:
+    return {**parts, one: parts[other], other: parts[one]}
+
+
+FALSE = {
+    "parts-exchanged": (GEMM, COLUMNS_OF_SUMS, exchanged(blocks(2, 2), "w00", "w01")),
+    "rows-exchanged": (GEMM, SUMS_OF_COLUMNS, exchanged(blocks(2, 2), "w01", "w11")),
+    "biases-exchanged": (GEMM, SUMS_OF_COLUMNS, exchanged(blocks(2, 2), "b00", "b01")),
+    "one-number": (GEMM, COLUMNS_OF_SUMS, blocks(2, 2) | {"w11": W[6:, 4:] + CHANGE}),
+    "bias-twice": (GEMM, COLUMNS_OF_SUMS.replace("(q, w11)", "(q, w11, b01)"), blocks(2, 2)),
+    "no-bias": (GEMM, SUMS_OF_SUMS.replace(", b00", ""), blocks(4, 1)),
+    "part-twice": (GEMM, SUMS_OF_SUMS.replace("Add (c0, c1)", "Add (c0, c0)"), blocks(4, 1)),
+    "columns-out-of-order": (GEMM, COLUMNS_OF_SUMS.replace("(c0, c1)", "(c1, c0)"), blocks(2, 2)),
+    "another-sum": (
+        GEMM, SUMS_OF_COLUMNS.replace("Add (a0, c0)", "Add (a0, c1)"), blocks(2, 2)
+    ),
+    "another-scale": (QDQ, QDQ_CHIP, exchanged(QDQ_PARTS, "t0", "t1")),
+    "another-zero-point": (QDQ, QDQ_CHIP, QDQ_PARTS | {"z": np.int8(2)}),
+    "blocks-exchanged": (BLOCKED, BLOCKED_CHIP, exchanged(BLOCKED_PARTS, "t0", "t1")),
+    "blocks-of-another-size": (
+        BLOCKED, BLOCKED_CHIP.replace("block_size = 3", "block_size = 2"),
+        BLOCKED_PARTS | {"t0": drawn(3, 8), "t1": drawn(3, 8)},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FALSE)
+def test_what_is_not_quite_that_is_not(case):
+    model, chip, parts = FALSE[case]
+    assert not proven(*model, chip, parts)
