@@ -11,7 +11,6 @@ from mcm_compiler.contracts.chips import ORIGIN_PROPERTY, chips_in_dataflow_orde
 from mcm_compiler.contracts.target import HOST, ChipModel, Wire
 from mcm_compiler.contracts.verification import UnprovenOp
 from mcm_compiler.equivalence.differences import difference
-from mcm_compiler.equivalence.parts.divided_ops import DividedOps
 from mcm_compiler.equivalence.parts.host_joins import join_models
 from mcm_compiler.equivalence.parts.planned_parts import PlannedParts
 from mcm_compiler.equivalence.values.constant_values import evaluate_pending
@@ -66,9 +65,9 @@ def number_chips(
         placeholders: whether `ConstantOfShape` stands for weights.
         planned: whether a plan may have divided ops.
     """
-    in_pieces = any(wire.part is not None for wire in wires)
+    divided = planned or any(wire.part is not None for wire in wires) or _joins(source, chips)
 
-    def walked(assumed: frozenset[Place], *, in_parts: bool = planned or in_pieces) -> _Chain:
+    def walked(assumed: frozenset[Place], *, in_parts: bool = divided) -> _Chain:
         parts = PlannedParts(numbers, source, sums=planned) if in_parts else None
         chain = _Chain(numbers, source, wires, identities, placeholders, assumed, parts)
         chain.run(chips)
@@ -80,14 +79,24 @@ def number_chips(
             break
         chain = walked(frozenset())
     open_ops = chain.open_ops()
-    if open_ops and not planned and not in_pieces:
-        # Ops that were divided along rows are followed part by part.
+    if open_ops and not divided:
         by_parts = walked(frozenset(), in_parts=True)
         if not by_parts.open_ops():
             return by_parts.result()
     if open_ops:
         chain = walked(open_ops)
     return chain.result()
+
+
+def _joins(source: SourceValues, chips: Sequence[ChipModel]) -> bool:
+    """Whether chips say that they put together what one op of the model computes."""
+    for chip in chips:
+        for node in chip.model.graph:
+            if node.op_type == "Concat":
+                origin = source.nodes.get(node.metadata_props.get(ORIGIN_PROPERTY, ""))
+                if origin is not None and origin.op_type != "Concat":
+                    return True
+    return False
 
 
 class _Chain:
@@ -115,7 +124,6 @@ class _Chain:
         self._identities = identities
         self._placeholders = placeholders
         self._assumed = assumed
-        self._divided = DividedOps(numbers, source)
         self._parts = parts
         self._arrived: dict[tuple[int, str], int] = {}
         self._open: dict[Place, tuple[ir.Node, tuple[int, ...], str]] = {}
@@ -157,9 +165,7 @@ class _Chain:
 
     def open_ops(self) -> frozenset[Place]:
         """Ops that no rule explains."""
-        explained = self._divided.explained
-        if self._parts is not None:
-            explained = explained | self._parts.explained
+        explained = self._parts.explained if self._parts is not None else frozenset[int]()
         return frozenset(
             place
             for place, (_, outputs, _) in self._open.items()
@@ -196,10 +202,6 @@ class _Chain:
             return
         self._ops += 1
         if all(number in self._source.names for number in outputs):
-            return
-        whole = self._divided.whole(node, known)
-        if whole is not None:
-            known[named[0]] = whole
             return
         if self._parts is not None and self._parts.explains(node, known):
             return

@@ -26,7 +26,7 @@ from mcm_compiler.equivalence.values.value_numbers import (
     WeightKey,
 )
 
-SAMPLES = 128
+SAMPLES = 32
 """Elements of a line that are looked at first."""
 
 _CHUNK_BYTES = 1 << 24

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import onnx_ir as ir
 
@@ -12,7 +10,7 @@ from mcm_compiler.equivalence.values.constant_values import evaluate_pending
 from mcm_compiler.equivalence.values.graph_walk import GraphWalk, Numbers
 from mcm_compiler.equivalence.values.node_facts import static_shape
 from mcm_compiler.equivalence.values.own_identities import OwnIdentities
-from mcm_compiler.equivalence.values.value_numbers import InputKey, OpKey, ValueNumbers
+from mcm_compiler.equivalence.values.value_numbers import InputKey, ValueNumbers
 from mcm_compiler.graph.dimensions import free_inputs
 
 MAX_ROUNDS = 20
@@ -30,7 +28,6 @@ class SourceValues:
         known: number of each value of the main graph.
         nodes: nodes of the main graph by name.
         outputs: `(name, number)` of the graph outputs.
-        alike: ops by what they are and read apart from constants.
     """
 
     model: ir.Model
@@ -39,7 +36,6 @@ class SourceValues:
     known: Numbers
     nodes: dict[str, ir.Node]
     outputs: list[tuple[str, int]]
-    alike: dict[Hashable, list[int]] = field(default_factory=dict[Hashable, list[int]])
 
 
 def input_numbers(model: ir.Model, numbers: ValueNumbers) -> dict[str, int]:
@@ -107,23 +103,7 @@ def number_source(
         known,
         {node.name or "": node for node in model.graph},
         [(v.name or "", known.get(v, -1)) for v in model.graph.outputs],
-        _alike(numbers, names),
     )
-
-
-def without_constants(key: OpKey, numbers: ValueNumbers) -> Hashable:
-    """What an op is and reads, but for constants."""
-    inputs = tuple(n if n is None or n not in numbers.constant else "constant" for n in key.inputs)
-    return (key.domain, key.op_type, key.version, key.attributes, inputs, key.outputs, key.bodies)
-
-
-def _alike(numbers: ValueNumbers, names: dict[int, str]) -> dict[Hashable, list[int]]:
-    found: defaultdict[Hashable, list[int]] = defaultdict(list)
-    for number in names:
-        made = numbers.maker(number)
-        if made is not None and number not in numbers.constant:
-            found[without_constants(made[1], numbers)].append(number)
-    return dict(found)
 
 
 def _kind(value: ir.Value) -> str:
