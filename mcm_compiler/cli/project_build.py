@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from mcm_compiler.ci.annotations import wanted, workflow_commands
+from mcm_compiler.ci.annotations import command_of, path_in_repository, wanted
 from mcm_compiler.ci.batch import CompileOutcome
 from mcm_compiler.ci.junit import junit_suites
 from mcm_compiler.ci.sarif import Finding, place_in_file, sarif_log
@@ -57,7 +57,6 @@ class BuildReports:
         sarif: the SARIF file to write, or None.
         summary: the Markdown file to write, or None.
         output_format: `text` or `json`, on standard output.
-        sources: the folder that paths in reports start from.
         indexed: cells of the index, which is written where there are any.
     """
 
@@ -66,7 +65,6 @@ class BuildReports:
     sarif: Path | None
     summary: Path | None
     output_format: str
-    sources: Path
     indexed: tuple[Cell, ...] = ()
 
     def refuse_taken(self, output: Path, cells: Sequence[Cell]) -> None:
@@ -126,19 +124,17 @@ class BuildReports:
         Raises:
             CompileError: MCM-A002 or MCM-U050 if one cannot be written.
         """
+        found = [self._of_project(told) for told in of_project]
+        found += [f for outcome in outcomes for f in self._findings(outcome)]
         if wanted(os.environ):
-            for outcome in outcomes:
-                model = outcome.cell.model
-                for line in workflow_commands(model, outcome.diagnostics, os.environ):
+            for finding in found:
+                line = command_of(finding.diagnostic, finding.name, finding.file, finding.line)
+                if line is not None:
                     click.echo(line, err=True)
-            for line in workflow_commands(str(self.project), of_project, os.environ):
-                click.echo(line, err=True)
         if self.junit is not None:
             write_with_parents(self.junit, junit_suites(_suites(outcomes)))
         if self.sarif is not None:
             version = versions()["mcm-compiler"] or ""
-            found = [self._of_project(told) for told in of_project]
-            found += [f for outcome in outcomes for f in self._findings(outcome)]
             compiled = [(o.cell.title, o.record.figures) for o in outcomes]
             verdicts = {name: figures.verdict for name, figures in compiled if figures is not None}
             log = sarif_log(found, version, verdicts)
@@ -154,13 +150,13 @@ class BuildReports:
                 stream.write(text)
 
     def _of_project(self, told: Diagnostic) -> Finding:
-        project = self._from_sources(self.project.name)
+        project = path_in_repository(self.project.name, os.environ)
         file, line = place_in_file(told.at, {str(self.project): project}) or (project, 1)
         return Finding(told, file, line, project)
 
     def _findings(self, outcome: CellOutcome) -> list[Finding]:
         named = str(self.project)
-        project = self._from_sources(self.project.name)
+        project = path_in_repository(self.project.name, os.environ)
         model = outcome.cell.model
         found: list[Finding] = []
         for diagnostic in outcome.diagnostics:
@@ -168,13 +164,9 @@ class BuildReports:
             if in_project is None and model.startswith(zoo.PREFIX):
                 in_project = place_in_file(outcome.cell.place, {named: project}) or (project, 1)
             # A model has no lines; services that show results at lines take the first.
-            file, line = in_project or (self._from_sources(model), 1)
+            file, line = in_project or (path_in_repository(model, os.environ), 1)
             found.append(Finding(diagnostic, file, line, outcome.cell.title))
         return found
-
-    def _from_sources(self, path: str) -> str:
-        """A path of the project as one from the root of the sources."""
-        return Path(os.path.relpath(path, self.sources)).as_posix()
 
 
 def _refuse_foreign(pages: Sequence[Path]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
+import shutil
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -30,7 +32,7 @@ level = 0
 files = "*.onnx"
 dims = { batch = 1 }
 """
-_EXPRESSION = re.compile(r"\$\{\{ inputs\.([a-z]+) \}\}")
+_EXPRESSION = re.compile(r"\$\{\{ (inputs|steps\.\w+\.outputs)\.(\w+) \}\}")
 
 
 @pytest.fixture(scope="module")
@@ -42,41 +44,137 @@ def project(tmp_path_factory):
     return folder
 
 
-def run(script, folder, **variables):
+def run(script, folder, *commands, **variables):
     # Kernels lie where all tests have them.
     kernels = {"NUMBA_CACHE_DIR": os.environ.get("NUMBA_CACHE_DIR", "")}
-    return shell_output(script, folder, [Path(sys.executable).parent], variables | kernels)
+    return shell_output(
+        script, folder, [*commands, Path(sys.executable).parent], variables | kernels
+    )
 
 
-def test_the_action_builds_and_summarises(project):
-    action = yaml.safe_load(ACTION.read_text(encoding="utf-8"))
-    defaults = {name: given["default"] for name, given in action["inputs"].items()}
-    assert action["runs"]["using"] == "composite"
-    for step in action["runs"]["steps"]:
-        if "uses" in step:
-            assert step["uses"] == "actions/cache@v4"
-            continue
-        assert step["shell"] == "bash"
+class Runner:
+    """Runs the action as GitHub does, in a repository of its own, with caches as folders.
+
+    Attributes:
+        workspace: with the repository.
+        store: what `actions/cache` has saved, by key.
+        summary: what the last run put into the summary of its steps.
+        log: what its steps printed.
+    """
+
+    def __init__(self, folder: Path, commands: Path) -> None:
+        self.commands = commands
+        self.action = yaml.safe_load(ACTION.read_text(encoding="utf-8"))
+        self.workspace, self.store = folder / "work", folder / "store"
+        self.store.mkdir()
+        (self.workspace / "nets").mkdir(parents=True)
+        onnx.save(onnx.parser.parse_model(NET), self.workspace / "nets" / "net.onnx")
+        (self.workspace / "nets" / "mcmc.toml").write_text(PROJECT)
+        shell_output("git init -q", self.workspace, [], {})
+        self.summary = self.log = ""
+
+    def run(self, branch: str, event: str = "push", **inputs: str) -> bool:
+        """One run on a fresh runner; whether it passed."""
+        given = {name: told["default"] for name, told in self.action["inputs"].items()}
+        self.values = {f"inputs.{name}": value for name, value in (given | inputs).items()}
+        for name in (".mcmc-cache", ".mcmc-baseline", "build"):
+            shutil.rmtree(self.workspace / "nets" / name, ignore_errors=True)
+        self.summary, self.log, passed = "", "", True
+        for step in self.action["runs"]["steps"]:
+            condition = " ".join(str(step.get("if", "")).split())
+            if step["name"] in ("Install", "Cache"):
+                continue
+            if step["name"] == "Restore the baseline":
+                assert condition == "steps.folders.outputs.versioned == 'false'"
+                self._restore(step["with"])
+            elif step["name"] == "Save the baseline":
+                assert condition.startswith(
+                    "always() && steps.folders.outputs.versioned == 'false'"
+                )
+                assert "github.event_name != 'pull_request'" in condition
+                assert "github.event.repository.default_branch" in condition
+                changed = self.values["steps.build.outputs.changed"] == "true"
+                if changed and branch == "main" and event != "pull_request":
+                    self._save(step["with"])
+            else:
+                passed = self.shell(step)
+        return passed
+
+    def filled(self, text: str) -> str:
+        return _EXPRESSION.sub(lambda found: self.values[f"{found[1]}.{found[2]}"], text)
+
+    def shell(self, step) -> bool:
         # What a user gives reaches the shell as a variable, never as text of a script.
+        assert step["shell"] == "bash"
         assert "${{" not in step["run"]
-        if step["name"] == "Install":
-            root = step["run"].partition('"')[2].strip('"\n')
-            assert run(f'cd "{root}" && pwd', project, GITHUB_ACTION_PATH=str(ACTION.parent)) == (
-                f"{ROOT}\n"
-            )
-            continue
-        given = {
-            name: _EXPRESSION.sub(lambda found: defaults[found[1]], value)
-            for name, value in step.get("env", {}).items()
+        given = {name: self.filled(value) for name, value in step.get("env", {}).items()}
+        files = {name: self.workspace.parent / name for name in ("output", "summary")}
+        for path in files.values():
+            path.write_text("")
+        github = {
+            "GITHUB_ACTIONS": "true",
+            "GITHUB_WORKSPACE": str(self.workspace),
+            "GITHUB_OUTPUT": str(files["output"]),
+            "GITHUB_STEP_SUMMARY": str(files["summary"]),
         }
-        run(step["run"], project, GITHUB_STEP_SUMMARY="summary.txt", **given)
-    outputs = {
-        name: _EXPRESSION.sub(lambda found: defaults[found[1]], given["value"])
-        for name, given in action["outputs"].items()
-    }
-    assert ET.parse(project / outputs["junit"]).getroot()[0].get("failures") == "0"
-    assert (project / outputs["sarif"]).is_file()
-    assert "net" in (project / "summary.txt").read_text()
+        script = f"bash -eo pipefail -c {shlex.quote(step['run'])} || echo FAILED"
+        self.log += run(script, self.workspace, self.commands, **github, **given)
+        self.summary += files["summary"].read_text()
+        for line in files["output"].read_text().splitlines():
+            name, _, value = line.partition("=")
+            self.values[f"steps.{step.get('id')}.outputs.{name}"] = value
+        return not self.log.endswith("FAILED\n")
+
+    def _restore(self, given) -> None:
+        prefix = self.filled(given["restore-keys"])
+        saved = sorted(path for path in self.store.iterdir() if path.name.startswith(prefix))
+        if saved:
+            shutil.copytree(saved[-1], self.workspace / self.filled(given["path"]))
+
+    def _save(self, given) -> None:
+        key = f"{self.filled(given['key'].partition('${{ github')[0])}{len(os.listdir(self.store))}"
+        shutil.copytree(self.workspace / self.filled(given["path"]), self.store / key)
+
+
+def test_the_action_compares_with_the_baseline_of_the_main_branch(tmp_path, warm_mcmc):
+    runner = Runner(tmp_path, warm_mcmc.parent)
+    install = next(step for step in runner.action["runs"]["steps"] if step["name"] == "Install")
+    root = install["run"].partition('"')[2].strip('"\n')
+    assert (
+        run(f'cd "{root}" && pwd', tmp_path, GITHUB_ACTION_PATH=str(ACTION.parent)) == f"{ROOT}\n"
+    )
+    main = {"branch": "main", "project": "nets", "jobs": "1"}
+    pull = {**main, "branch": "feature", "event": "pull_request"}
+    assert runner.run(**main)
+    (first,) = runner.store.iterdir()
+    # The folders are those of the project, wherever it is.
+    cache = next(step for step in runner.action["runs"]["steps"] if step["name"] == "Cache")
+    assert runner.filled(cache["with"]["path"]).split() == ["nets/.mcmc-cache", ".numba-cache"]
+    assert runner.filled(runner.action["outputs"]["baseline"]["value"]) == "nets/.mcmc-baseline"
+    ops = " ".join(f"h{i + 1} = Softmax(h{i})" for i in range(9))
+    model = onnx.parser.parse_model(
+        NET.replace("h = Sigmoid(x)", f"h0 = Sigmoid(x) {ops} h = Exp(h9)")
+    )
+    onnx.save(model, runner.workspace / "nets" / "net.onnx")
+    for where in (pull, main):
+        assert not runner.run(**where)
+        assert runner.summary.count("## mcmc build") == 1
+        assert "MCM-U031" in runner.summary
+        # Annotations name files of the repository.
+        assert "::error file=nets/net.onnx,line=1,title=MCM-U031 net/mcm4::" in runner.log
+        assert list(runner.store.iterdir()) == [first]
+    results = runner.workspace / runner.values["inputs.results"]
+    assert ET.parse(results / "junit.xml").getroot()[0].get("failures") == "1"
+    (log,) = json.loads((results / "results.sarif").read_text())["runs"]
+    (place,) = log["results"][0]["locations"]
+    assert place["physicalLocation"]["artifactLocation"]["uri"] == "nets/net.onnx"
+    assert runner.run(**main, accept="true")
+    assert len(list(runner.store.iterdir())) == 2
+    # A baseline under version control is used as it is.
+    shell_output("git add -f nets/.mcmc-baseline", runner.workspace, [], {})
+    folders = next(s for s in runner.action["runs"]["steps"] if s["name"] == "Folders")
+    assert runner.shell(folders)
+    assert runner.values["steps.folders.outputs.versioned"] == "true"
 
 
 def test_the_script_for_gitlab(project):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 
 import click
@@ -105,7 +104,6 @@ def command(
         _absolute(sarif),
         _absolute(summary),
         output_format,
-        Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()),
         every if paged else (),
     )
     with contextlib.chdir(read.root):

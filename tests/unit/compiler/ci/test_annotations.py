@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcm_compiler.ci.annotations import wanted, workflow_commands
+from mcm_compiler.ci.annotations import path_in_repository, wanted, workflow_commands
 from mcm_compiler.diagnostics import Diagnostic, Severity
 
 ERROR = Diagnostic("MCM-I001", "50 % of it is missing", at="b.onnx", hint="look")
@@ -62,3 +62,23 @@ def test_paths_start_at_the_workspace(tmp_path: Path, monkeypatch: pytest.Monkey
     assert inside.startswith("::error file=sub/m/b.onnx,")
     (outside,) = workflow_commands("../../b.onnx", [ERROR], environment)
     assert outside.startswith("::error file=../../b.onnx,")
+
+
+def test_paths_start_at_the_repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever it was checked out to, and from wherever the command runs."""
+    work = tmp_path / "work"
+    (work / "repo" / ".git").mkdir(parents=True)
+    (work / "repo" / "module" / "models").mkdir(parents=True)
+    (work / "repo" / "module" / ".git").write_text("gitdir: ../.git/modules/module\n")
+    (tmp_path / "link").symlink_to("work")
+    monkeypatch.chdir(tmp_path / "link" / "repo")
+    for workspace in (work, tmp_path / "link", work / "repo"):
+        environment = {"GITHUB_WORKSPACE": str(workspace)}
+        assert path_in_repository("module/models/a.onnx", environment) == "module/models/a.onnx"
+        absolute = work / "repo" / "module" / "models" / ".." / "b.onnx"
+        assert path_in_repository(absolute, environment) == "module/b.onnx"
+        monkeypatch.chdir(tmp_path / "link" / "repo")
+    # A link in the repository is shown where it is, not where it leads to.
+    (work / "repo" / "c.onnx").symlink_to(tmp_path / "elsewhere.onnx")
+    assert path_in_repository("c.onnx", {"GITHUB_WORKSPACE": str(work)}) == "c.onnx"
+    assert path_in_repository("module/models/a.onnx", {}) == "models/a.onnx"

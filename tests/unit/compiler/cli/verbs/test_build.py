@@ -406,11 +406,26 @@ def test_github_gets_a_summary_and_annotations(monkeypatch) -> None:
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "step.md")
     Path("step.md").write_text("before\n")
     result = build("--sarif", "s.sarif", code=1)
-    assert "::error file=models/a.onnx,title=MCM-I003 models/a.onnx::" in result.stderr
+    assert "::error file=models/a.onnx,line=1,title=MCM-I003 a/mcm4::" in result.stderr
     assert Path("step.md").read_text().startswith("before\n## mcmc build\n")
     found = json.loads(Path("s.sarif").read_text())["runs"][0]["results"][0]
     place = found["locations"][0]["physicalLocation"]["artifactLocation"]
     assert (found["ruleId"], place["uri"]) == ("MCM-I003", "models/a.onnx")
+
+
+def test_annotations_name_files_of_the_repository(tmp_path, monkeypatch) -> None:
+    write_network(Path("repo/sub/models/a.onnx"))
+    Path("repo/.git").mkdir()
+    Path("repo/sub/mcmc.toml").write_text(PROJECT.replace("batch = 1", "batch = 1, bach = 2"))
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))
+    for folder, project in ((".", "repo/sub"), ("repo", "sub/mcmc.toml"), ("repo/sub", ".")):
+        monkeypatch.chdir(tmp_path / folder)
+        result = build(project, "--sarif", str(tmp_path / "s.sarif"))
+        assert "::warning file=sub/mcmc.toml,line=4,title=MCM-B020" in result.stderr
+        (run,) = json.loads((tmp_path / "s.sarif").read_text())["runs"]
+        places = [result["locations"][0]["physicalLocation"] for result in run["results"]]
+        assert {place["artifactLocation"]["uri"] for place in places} == {"sub/mcmc.toml"}
 
 
 def test_what_is_not_proven_fails_a_strict_build() -> None:
