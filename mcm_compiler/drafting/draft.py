@@ -14,12 +14,11 @@ from mcm_compiler.ci.model_list import SUFFIX
 from mcm_compiler.ci.processes import work_on_all
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.drafting.model_draft import ModelDraft, draft_model
-from mcm_compiler.drafting.sections import sections_of
+from mcm_compiler.drafting.sections import sections_of, with_own_names
 from mcm_compiler.drafting.toml_text import project_text
 from mcm_compiler.processes.crash_journal import CrashJournal
+from mcm_compiler.project.cells import names_in_the_way
 from mcm_compiler.project.reader import parse_project
-
-PROJECT_FILE = "mcmc.toml"
 
 
 @dataclass(frozen=True)
@@ -138,9 +137,13 @@ def draft_text(
                 *first,
             ]
         )
-    text = project_text(targets, sections_of(drafts), unreadable, listing.skipped)
-    parse_project(path, text)
-    return text
+    sections = sections_of(drafts)
+    while True:
+        text = project_text(targets, sections, unreadable, listing.skipped)
+        refused, taken = names_in_the_way(parse_project(path, text))
+        if not refused:
+            return text
+        sections = with_own_names(sections, refused, taken)
 
 
 def _lost(model: str, exit_code: int | None, journal: CrashJournal) -> ModelDraft:

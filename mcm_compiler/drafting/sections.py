@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
@@ -40,7 +40,7 @@ def sections_of(drafts: Sequence[ModelDraft]) -> tuple[Section, ...]:
     for draft in drafts:
         if not draft.faults:
             groups.setdefault(_key(draft), []).append(draft)
-    return _with_own_names([_section(group, every, unreadable) for group in groups.values()])
+    return tuple(_section(group, every, unreadable) for group in groups.values())
 
 
 def _key(draft: ModelDraft) -> object:
@@ -93,40 +93,34 @@ def _literal(model: str) -> str:
     return f"./{text}" if text.startswith("zoo:") else text
 
 
-def _with_own_names(sections: Sequence[Section]) -> tuple[Section, ...]:
-    """Models of equal names in different folders get sections and names of their own."""
-    taken: set[str] = set()
+def with_own_names(
+    sections: Sequence[Section], refused: Collection[str], taken: Collection[str]
+) -> tuple[Section, ...]:
+    """Models whose names others have get sections and names of their own.
+
+    Args:
+        sections: of all models.
+        refused: paths of those models.
+        taken: names of all models, without case.
+    """
+    names = {*taken}
     kept: list[Section] = []
     alone: list[ModelDraft] = []
     for section in sections:
-        mine: list[ModelDraft] = []
-        for draft in section.members:
-            name = _called(section, draft.model).casefold()
-            (alone if name in taken else mine).append(draft)
-            taken.add(name)
+        mine = tuple(draft for draft in section.members if draft.model not in refused)
+        alone += [draft for draft in section.members if draft.model in refused]
         if len(mine) == len(section.members):
             kept.append(section)
         elif mine:
             files = tuple(_literal(draft.model) for draft in mine)
-            kept.append(replace(section, files=files, exclude=(), members=tuple(mine)))
-            taken |= {PurePosixPath(draft.model).stem.casefold() for draft in mine}
+            kept.append(replace(section, files=files, exclude=(), members=mine))
     for draft in alone:
-        name = "-".join(PurePosixPath(draft.model).with_suffix("").parts)
-        number = 1
-        while name.casefold() in taken:
+        # A name of one part without a dot is inside no folder, and none of a file of the build.
+        stem = "-".join(PurePosixPath(draft.model).with_suffix("").parts).replace(".", "-")
+        name, number = stem, 1
+        while name.casefold() in names:
             number += 1
-            name = f"{PurePosixPath(draft.model).stem}-{number}"
-        taken.add(name.casefold())
+            name = f"{stem}-{number}"
+        names.add(name.casefold())
         kept.append(Section((_literal(draft.model),), (), (draft,), name))
     return tuple(kept)
-
-
-def _called(section: Section, model: str) -> str:
-    """The name that a build gives a model of a section: below the part before a pattern."""
-    stem = PurePosixPath(model).with_suffix("")
-    (first, *others) = section.files
-    parts = PurePosixPath(first).parts
-    wild = next((i for i, part in enumerate(parts) if any(c in part for c in "*?[")), None)
-    if others or wild is None:
-        return stem.name
-    return str(PurePosixPath(*stem.parts[wild:]))

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.project.places import clashes, refuse_overlapping_folders
+from mcm_compiler.project.places import clash, clashes, refuse_overlapping_folders
 from mcm_compiler.project.records import (
     DEFAULT_TARGETS,
     ExpectedFailure,
@@ -18,7 +18,7 @@ from mcm_compiler.project.records import (
     Settings,
     Thresholds,
 )
-from mcm_compiler.project.selection import SelectedModel, select_models
+from mcm_compiler.project.selection import SelectedModel, models_of, select_models
 from mcm_compiler.project.table_reader import TableReader
 
 MAX_CELLS = 100_000
@@ -88,8 +88,37 @@ def cells_of(project: ProjectFile, known_target: Callable[[str], bool]) -> tuple
     reader.finish()
     _refuse_shared_folders(cells)
     if taken := clashes(project, cells):
-        raise CompileError(taken)
+        raise CompileError([clash(cell, what) for cell, what in taken])
     return tuple(cells)
+
+
+def names_in_the_way(project: ProjectFile) -> tuple[set[str], set[str]]:
+    """Models that a build would refuse for their names, and the names of all models.
+
+    Returns:
+        Paths of the models whose name, output folders or both are those of models before them, or
+        of something else of the build; and all names without case.
+
+    Raises:
+        CompileError: MCM-B008 if targets or profiles of one model have one folder.
+    """
+    found = models_of(project, TableReader(project.description))
+    first: dict[str, SelectedModel] = {}
+    for selected in found:
+        first.setdefault(str(selected.name).casefold(), selected)
+    apart = first.values()
+    cells = [
+        cell
+        for selected in apart
+        for profile in selected.section.profiles
+        for cell in _cells_of_profile(project, selected, profile)
+    ]
+    shared = _shared_folders(cells)
+    if of_targets := [pair for pair in shared if pair[0].model == pair[1].model]:
+        raise CompileError([_shared(cell, other) for cell, other in of_targets])
+    refused = {cell.model for cell, _ in (*shared, *clashes(project, cells))}
+    refused |= {selected.model for selected in found} - {selected.model for selected in apart}
+    return refused, {*first}
 
 
 def only(cells: Collection[Cell], patterns: Collection[str]) -> tuple[Cell, ...]:
@@ -250,21 +279,26 @@ def tables_of(project: ProjectFile) -> list[tuple[tuple[str | int, ...], Setting
 
 
 def _refuse_shared_folders(cells: list[Cell]) -> None:
-    """Raises MCM-B008 if a cell would lie in the folder of another one."""
+    """Raises MCM-B008 if a cell would have the folder of another one, or one inside it."""
+    if pairs := _shared_folders(cells):
+        raise CompileError([_shared(cell, other) for cell, other in pairs])
+
+
+def _shared_folders(cells: list[Cell]) -> list[tuple[Cell, Cell]]:
+    """Cells whose folder is that of another one, or inside it, each with that one."""
     first: dict[str, Cell] = {}
-    faults = [
-        _shared(cell, other)
+    pairs = [
+        (cell, other)
         for cell in cells
         if (other := first.setdefault(_key(cell.folder), cell)) is not cell
     ]
-    faults += [
-        _shared(cell, other)
+    pairs += [
+        (cell, other)
         for cell in cells
         for parent in cell.folder.parents
         if (other := first.get(_key(parent)))
     ]
-    if faults:
-        raise CompileError(faults)
+    return pairs
 
 
 def _shared(cell: Cell, other: Cell) -> Diagnostic:

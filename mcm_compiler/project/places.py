@@ -61,16 +61,16 @@ def refuse_overlapping_folders(project: ProjectFile, reader: TableReader) -> Non
         return
 
 
-def clashes(project: ProjectFile, cells: Sequence[Cell]) -> list[Diagnostic]:
-    """MCM-B021 for each cell whose folder would take the place of something else of the build.
+def clashes(project: ProjectFile, cells: Sequence[Cell]) -> list[tuple[Cell, str]]:
+    """Cells whose folder would take the place of something else of the build.
 
     Args:
         project: the cells belong to.
         cells: all of them, whose folders are apart from each other.
 
     Returns:
-        A diagnostic for each such cell: at the index, at the page of another cell, in the cache or
-        in the baseline. Pages count whether or not this build writes them, so that `--html`
+        Each such cell, and what has its place: the index, the page of another cell, the cache or
+        the baseline. Pages count whether or not this build writes them, so that `--html`
         decides nothing.
     """
     pages = {_key(PurePosixPath(page_path(Path(cell.folder)))): cell for cell in cells}
@@ -80,22 +80,23 @@ def clashes(project: ProjectFile, cells: Sequence[Cell]) -> list[Diagnostic]:
         place = _real(project, getattr(project, kept))
         if place.is_relative_to(output):
             inside[place.relative_to(output).parts[0].casefold()] = kept
-    found: list[Diagnostic] = []
+    found: list[tuple[Cell, str]] = []
     for cell in cells:
         steps = [cell.folder, *cell.folder.parents[:-1]]
         other = next((pages[key] for step in steps if (key := _key(step)) in pages), None)
         if _key(steps[-1]) == INDEX:
-            found.append(_clash(cell, f"the index of the pages, {quote(INDEX)}"))
+            found.append((cell, f"the index of the pages, {quote(INDEX)}"))
         elif other is not None:
             page = page_path(Path(other.folder)).as_posix()
-            found.append(_clash(cell, f"the page of {quote(other.title)}, {quote(page)}"))
+            found.append((cell, f"the page of {quote(other.title)}, {quote(page)}"))
         elif (kept := inside.get(_key(steps[-1]))) is not None:
             name = quote(getattr(project, kept))
-            found.append(_clash(cell, f"{_FOLDERS[kept]}, {name}"))
+            found.append((cell, f"{_FOLDERS[kept]}, {name}"))
     return found
 
 
-def _clash(cell: Cell, what: str) -> Diagnostic:
+def clash(cell: Cell, what: str) -> Diagnostic:
+    """MCM-B021 for a cell that would take the place of something else."""
     return Diagnostic(
         "MCM-B021",
         f"the output folder of {quote(cell.model)} for {quote(cell.target)}, "

@@ -41,9 +41,16 @@ def select_models(project: ProjectFile, reader: TableReader) -> list[SelectedMod
 
     Args:
         project: what to look up.
-        reader: told of MCM-B007 for patterns without models, and of MCM-B008 for a model that two
+        reader: collects MCM-B007 for patterns without models, and MCM-B008 for a model that two
             sections select or a name that two models have.
     """
+    found = models_of(project, reader)
+    _refuse_twice(found, reader)
+    return found
+
+
+def models_of(project: ProjectFile, reader: TableReader) -> list[SelectedModel]:
+    """The same, where models may be selected twice and have names that others have."""
     skipped = [project.root / project.output, project.root / project.cache]
     found: list[SelectedModel] = []
     for section in project.models:
@@ -57,7 +64,6 @@ def select_models(project: ProjectFile, reader: TableReader) -> list[SelectedMod
             )
         else:
             found += mine
-    _refuse_twice(found, reader)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -36,12 +37,13 @@ def command(
     """
     from mcm_compiler.cli.many_models import prepare_process
     from mcm_compiler.cli.output_files import refuse_existing
-    from mcm_compiler.drafting.draft import PROJECT_FILE, draft_all, draft_text, list_folder
+    from mcm_compiler.drafting.draft import draft_all, draft_text, list_folder
     from mcm_compiler.processes.whole_files import write_whole
+    from mcm_compiler.project.records import FILE_NAME
 
     listing = list_folder(folder)
     named = [_relative(target, folder) for target in targets]
-    path = folder / PROJECT_FILE
+    path = folder / FILE_NAME
     refuse_existing(path, force)
     with progress_line() as progress:
         found = draft_all(folder, listing.models, jobs, partial(prepare_process, ()), progress)
@@ -78,6 +80,8 @@ def command(
     if unreadable:
         line += f", {count_text(unreadable, 'model')} left out that cannot be read"
     click.echo(line)
+    command = "mcmc build" if folder == Path() else f"mcmc build {shlex.quote(str(folder))}"
+    click.echo(f"next: {printable(command)}", err=True)
 
 
 def _relative(target: str, folder: Path) -> str:

@@ -14,10 +14,12 @@ from click.testing import CliRunner
 from onnx import TensorProto, helper, numpy_helper, parser
 
 from mcm_compiler.cli.main import cli
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.drafting.draft import Listing, draft_text
 from mcm_compiler.drafting.model_draft import ModelDraft, Sizes, draft_model
-from mcm_compiler.drafting.sections import sections_of
 from mcm_compiler.drafting.solution import Found
 from mcm_compiler.drafting.toml_text import key, quoted
+from mcm_compiler.project.cells import cells_of
 from mcm_compiler.project.reader import read_project
 
 HEAD = '<ir_version: 8, opset_import: ["": 17]>\n'
@@ -316,12 +318,43 @@ def test_what_toml_needs_escaped():
     assert key("bare_Key-1") == "bare_Key-1"
 
 
-def test_equal_names_in_different_folders_get_their_own():
-    drafts = [ModelDraft(f"{folder}/net.onnx") for folder in "abc"]
-    drafts[1] = ModelDraft("b/net.onnx", Sizes({"n": Found(1, "a guess", True)}))
-    found = sections_of(drafts)
-    assert [(s.files, s.name) for s in found] == [
-        (("a/net.onnx",), None),
-        (("c/net.onnx",), "c-net"),
-        (("b/net.onnx",), "b-net"),
-    ]
+NAMES = [
+    (["a/net.onnx", "b/net.onnx", "c/net.onnx"], {"b/net.onnx": "b-net"}),
+    (["m/Net.onnx", "m/net.onnx", "m/NET.onnx"], {"m/net.onnx": "m-net"}),
+    (["a/b.onnx", "A/b.onnx"], {"a/b.onnx": "a-b"}),
+    (["a/a.onnx", "a.onnx", "A.onnx"], {}),
+    (["a.onnx", "a/mcm36.onnx"], {"a/mcm36.onnx": "a-mcm36"}),
+    (["a.onnx", "a/mcm36.html.onnx"], {"a/mcm36.html.onnx": "a-mcm36-html"}),
+    (["b.onnx", "index.html.onnx", "Index.HTML/x.onnx"], {"index.html.onnx": "index-html"}),
+    (["a/b/c.onnx", "a-b/c.onnx", "a/b-c.onnx", "x/a-b-c.onnx"], {}),
+]
+"""Models whose names differ by case or by the form of their path alone, and names that they get."""
+
+
+@pytest.mark.parametrize(("models", "named"), NAMES)
+@pytest.mark.parametrize("alike", [True, False])
+def test_a_build_takes_the_names_that_a_draft_gives(tmp_path, models, named, alike):
+    found = Found(1, "a guess", True)
+    for model in models:
+        (tmp_path / model).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / model).touch()
+    sizes = [Sizes() if alike else Sizes({f"n{i}": found}) for i in range(len(models))]
+    drafts = [ModelDraft(m, s) for m, s in zip(sorted(models), sizes, strict=True)]
+    path = tmp_path / "mcmc.toml"
+    path.write_text(draft_text(path, ["mcm36"], drafts, Listing(tuple(models), ())))
+    cells = cells_of(read_project(path), lambda _: True)
+    assert sorted(cell.model for cell in cells) == sorted(models)
+    given = {cell.model: cell.folder.parts[0] for cell in cells}
+    assert {model: given[model] for model in named} == named
+
+
+def test_targets_of_one_folder_are_refused(tmp_path):
+    (tmp_path / "a.onnx").touch()
+    with pytest.raises(CompileError) as caught:
+        draft_text(
+            tmp_path / "mcmc.toml",
+            ["x/t.toml", "y/T.toml"],
+            [ModelDraft("a.onnx")],
+            Listing(("a.onnx",), ()),
+        )
+    assert [d.code for d in caught.value.diagnostics] == ["MCM-B008"]
