@@ -40,6 +40,7 @@ from mcm_compiler.checking.structure_step import (
     describe_structure,
     left_to_runs,
     prove_folder,
+    recorded_points,
     structure_faults,
 )
 from mcm_compiler.checking.user_model import read_user_model
@@ -245,7 +246,7 @@ class _Run:
         """What a step that holds leaves open."""
         found = [self.skips[step]] if step in self.skips else []
         if step == "source" and self.structure is not None:
-            note = left_to_runs(self.structure)
+            note = left_to_runs(self.structure, recorded_points(self.opened))
             found += [note] if note is not None else []
         if step == "equality" and self.verification is not None:
             found += weakness_warnings(self.verification.weak, self.verification.structure)
@@ -284,7 +285,7 @@ class _Run:
                 given = next((GivenInputs(d.name, d.inputs) for d in self._own_data()), None)
             user_model = read_user_model(self.model, manifest, given)
         self.structure = prove_folder(folder, manifest, user_model)
-        if faults := structure_faults(self.structure):
+        if faults := structure_faults(self.structure, recorded_points(self.opened)):
             raise CompileError(faults)
         check_shapes(self.opened.chips, manifest.run_wires, self.opened.source)
         return describe_structure(self.structure)

@@ -232,6 +232,9 @@ def _of_claims(opened: OpenedFolder, report: Mapping[str, Any]) -> Iterator[str]
 def _of_sizes(report: Mapping[str, Any], manifest: Manifest) -> Iterator[str]:
     """Sizes that are said to have been given: the model has to have been compiled with them."""
     sizes = {size for entry in manifest.inputs for size in entry.shape or ()}
+    if any(entry.shape is None for entry in manifest.inputs):
+        # Of an input whose sizes stay open they are recorded as they were given.
+        sizes.update(manifest.dims.values(), *manifest.shapes.values())
     dims: Mapping[str, int] = report["model"]["dims"]
     # Names of which others are made, as N is in 2*N, need be no size of an input.
     formulas = {name: formula for name in dims if (formula := formula_of(name)) is not None}

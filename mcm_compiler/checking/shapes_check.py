@@ -17,7 +17,7 @@ from mcm_compiler.graph.constants import graphs_of
 from mcm_compiler.graph.estimated_dims import dim_size
 from mcm_compiler.ir.rewriting.node_copying import copy_node
 from mcm_compiler.ir.shapes.inference import infer_shapes
-from mcm_compiler.ir.shapes.shapes_by_run import observe
+from mcm_compiler.ir.shapes.shapes_by_run import FileRuns
 
 MAX_NAMED = 5
 """Values that are told one by one."""
@@ -197,7 +197,7 @@ def _is_refused(model: ir.Model) -> bool:
     ways to find them.
     """
     outputs = [value for value in model.graph.outputs if value.name]
-    return bool(outputs) and observe(model, outputs).refused
+    return bool(outputs) and FileRuns(model).observe(outputs).refused
 
 
 def _same_input(said: Declared, given: ir.Value) -> str:

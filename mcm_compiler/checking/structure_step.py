@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import onnx
@@ -10,10 +10,12 @@ import onnx_ir as ir
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.emit import tensor_entry
-from mcm_compiler.artifact.manifest import Manifest, read_manifest
+from mcm_compiler.artifact.manifest import Manifest, folder_record, read_manifest
+from mcm_compiler.checking.entry.gate import OpenedFolder
 from mcm_compiler.checking.entry.structure_check import load_chips
 from mcm_compiler.checking.user_model import UserModel, raw_model, read_raw_proto
 from mcm_compiler.contracts.chips import PLANNED_PROPERTY
+from mcm_compiler.contracts.target import HOST
 from mcm_compiler.contracts.verification import StructureProof
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.equivalence.same_model import model_differences
@@ -27,7 +29,10 @@ from mcm_compiler.graph.source import SourceModel
 from mcm_compiler.text.units import count_text
 
 MAX_NAMED = 5
-"""Ops that are told one by one."""
+"""Ops that are named one by one."""
+
+OpenPoints = frozenset[tuple[int, str]]
+"""Chips and names; an output is one of the host."""
 
 
 def prove_folder(
@@ -65,9 +70,21 @@ def prove_folder(
 
 
 def original_faults(
-    original: ir.Model, annotated: ir.Model, name: str, contents: WeightContents | None = None
+    original: ir.Model,
+    annotated: ir.Model,
+    name: str,
+    facts: ir.Model,
+    contents: WeightContents | None = None,
 ) -> list[Diagnostic]:
-    """MCM-V062 where `annotated.onnx` is another model than the one in the user's file."""
+    """MCM-V062 where `annotated.onnx` is another model than the one in the user's file.
+
+    Args:
+        original: as the file has it.
+        annotated: the model of `annotated.onnx`.
+        name: what the user called the model.
+        facts: the model as it was imported from the file.
+        contents: of weights, where they were looked at before.
+    """
     return [
         Diagnostic(
             "MCM-V062",
@@ -76,7 +93,7 @@ def original_faults(
             at=found.place,
             hint="the folder was changed, or compiled from another model; compile again",
         )
-        for found in model_differences(original, annotated, contents)[:MAX_NAMED]
+        for found in model_differences(original, annotated, contents, facts)[:MAX_NAMED]
     ]
 
 
@@ -109,12 +126,65 @@ def emitted_model(folder: Path, source: SourceModel) -> tuple[ir.Model, list[Dia
     annotated = model_in_folder(text, folder)
     if alike:
         return annotated, []
-    return annotated, original_faults(raw_model(raw, source.path), annotated, source.name)
+    return annotated, original_faults(
+        raw_model(raw, source.path), annotated, source.name, source.original
+    )
 
 
-def structure_faults(proof: StructureProof) -> list[Diagnostic]:
-    """MCM-V060 for each op and MCM-V061 for each output that no pass without a rule explains."""
-    if proof.unfollowed_passes:
+def open_points(proof: StructureProof) -> OpenPoints:
+    """What a proof leaves to runs: ops by chip and name, and outputs, which are the host's."""
+    ops = {(op.chip, op.node) for op in proof.unproven}
+    return frozenset(ops | {(HOST, name) for name in proof.outputs})
+
+
+@dataclass(frozen=True)
+class _RecordedOp:
+    chip: int
+    node: str
+
+
+@dataclass(frozen=True)
+class _RecordedProof:
+    unproven: list[_RecordedOp]
+    outputs: list[str]
+    unfollowed_passes: list[str]
+
+
+@dataclass(frozen=True)
+class _RecordedVerification:
+    structure: _RecordedProof | None
+
+
+@dataclass(frozen=True)
+class _VerifiedReport:
+    verification: _RecordedVerification | None = None
+
+
+def recorded_points(opened: OpenedFolder) -> OpenPoints:
+    """What the compile left to runs for want of a rule, as the report of a folder says.
+
+    A pass that has none is in the manifest instead.
+
+    Raises:
+        CompileError: MCM-A005 if the report says nothing that is a proof.
+    """
+    path = opened.path / layout.REPORT
+    found = folder_record(path, opened.report, _VerifiedReport).verification
+    proof = None if found is None else found.structure
+    if proof is None or proof.unfollowed_passes:
+        return frozenset()
+    ops = {(op.chip, op.node) for op in proof.unproven}
+    return frozenset(ops | {(HOST, name) for name in proof.outputs})
+
+
+def structure_faults(proof: StructureProof, recorded: OpenPoints = frozenset()) -> list[Diagnostic]:
+    """MCM-V060 for each op and MCM-V061 for each output that nothing explains.
+
+    Args:
+        proof: of a folder.
+        recorded: what the compile left to runs, as its report says; the proof has no rule for it.
+    """
+    if proof.unfollowed_passes or open_points(proof) <= recorded:
         return []
     ops = [
         Diagnostic(
@@ -123,10 +193,11 @@ def structure_faults(proof: StructureProof) -> list[Diagnostic]:
             at=f"chip {op.chip}, op {quote(op.node)} ({quote(op.op_type)[1:-1]})",
             hint=_HINT,
         )
-        for op in proof.unproven[:MAX_NAMED]
+        for op in proof.unproven
+        if (op.chip, op.node) not in recorded
     ]
     if ops:
-        return ops
+        return ops[:MAX_NAMED]
     return [
         Diagnostic(
             "MCM-V061",
@@ -138,21 +209,29 @@ def structure_faults(proof: StructureProof) -> list[Diagnostic]:
     ]
 
 
-def left_to_runs(proof: StructureProof) -> Diagnostic | None:
-    """MCM-V063 where ops are not proven, because a pass changed them that no rule covers."""
-    if proof.whole or not proof.unfollowed_passes:
+def left_to_runs(proof: StructureProof, recorded: OpenPoints = frozenset()) -> Diagnostic | None:
+    """MCM-V063 where ops are not proven, because no rule covers what became of them.
+
+    Args:
+        proof: of a folder.
+        recorded: as in `structure_faults`.
+    """
+    if proof.whole or structure_faults(proof, recorded):
         return None
     named = ", ".join(
         f"{quote(op.node)} of chip {op.chip} {op.what}" for op in proof.unproven[:MAX_NAMED]
     )
+    passes = ", ".join(map(quote, proof.unfollowed_passes))
+    changed = f"changed by {passes}, for which the proof by structure has no rule" if passes else ""
     return Diagnostic(
         "MCM-V063",
         f"{count_text(len(proof.unproven), 'op')} of {proof.ops:,} unproven by structure; runs "
         "compare them",
         at=named + (", ..." if len(proof.unproven) > MAX_NAMED else "")
         or ", ".join(f"output {quote(name)}" for name in proof.outputs),
-        hint="changed by " + ", ".join(map(quote, proof.unfollowed_passes)) + ", for which the "
-        "proof by structure has no rule",
+        hint=changed
+        or "the proof by structure has no rule for them; --strict fails, and a report "
+        "of the model helps to add one",
         severity=Severity.NOTE,
     )
 
@@ -182,9 +261,10 @@ def _user_model_faults(
                 hint="name the model that the folder was compiled from, or compile again",
             )
         ]
-    faults = original_faults(model.raw, annotated, model.name, contents)
+    imported = model.imported
+    faults = original_faults(model.raw, annotated, model.name, imported, contents)
     if not faults:
-        faults = original_faults(model.raw, model.imported, model.name, contents)
+        faults = original_faults(model.raw, imported, model.name, imported, contents)
     return faults or _end_faults(manifest, model)
 
 

@@ -90,8 +90,7 @@ class StructureProof:
         unproven: ops that are not the model's, in the order of the chips; an op behind one of them
             is compared as if it were proven.
         outputs: graph outputs to which wires bring something else than the model's value.
-        unfollowed_passes: passes of the pipeline for whose changes there is no rule; only they may
-            leave ops unproven.
+        unfollowed_passes: passes of the pipeline for whose changes there is no rule.
         model: name of the user's model that was read again, or None where `annotated.onnx` was
             taken for the model.
     """

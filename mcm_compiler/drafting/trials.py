@@ -14,7 +14,7 @@ from mcm_compiler.drafting.symbols import OpenModel, Symbol, contradiction
 from mcm_compiler.graph.dimension_formulas import formula_of
 from mcm_compiler.graph.usual_sizes import BATCH, usual_size
 from mcm_compiler.ir.reading.importer import import_onnx
-from mcm_compiler.ir.shapes.shapes_by_run import observe
+from mcm_compiler.ir.shapes.shapes_by_run import FileRuns
 
 OTHERS = (32, 64, 16, 8, 28, 128, 224, 256, 299, 4, 20, 24, 12, 10, 96, 48, 512, 6, 5, 3, 2, 1)
 """Sizes that are tried one after the other where a guess does not run."""
@@ -185,7 +185,7 @@ def run_fault(path: Path, opened: OpenModel, sizes: Mapping[str, int]) -> str | 
         model, _ = import_onnx(path, dims, shapes)
     except CompileError as error:
         return error.diagnostics[0].message
-    return observe(model, list(model.graph.outputs)).reason
+    return FileRuns(model).observe(list(model.graph.outputs)).reason
 
 
 def arguments(

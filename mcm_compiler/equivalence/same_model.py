@@ -1,12 +1,13 @@
 """Whether a model is another form of the same one: functions inlined, nodes named and sorted.
 
-Nothing is computed here: an importer changes no op. What runs in the end are the ops that outputs
-depend on, so that these are compared, with their attributes, weights and wires.
+An importer changes no op, but puts the branch that runs in the place of an `If` that sizes decide;
+only for that something is computed. What runs in the end are the ops that outputs depend on, so
+that these are compared, with their attributes, weights and wires.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
@@ -16,6 +17,7 @@ from mcm_compiler.equivalence.values.own_identities import OwnIdentities
 from mcm_compiler.equivalence.values.source_values import SourceValues, number_source
 from mcm_compiler.equivalence.values.value_numbers import ValueNumbers
 from mcm_compiler.equivalence.values.weight_contents import WeightContents
+from mcm_compiler.graph.constants import graphs_of
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,10 @@ class ModelDifference:
 
 
 def model_differences(
-    original: ir.Model, form: ir.Model, contents: WeightContents | None = None
+    original: ir.Model,
+    form: ir.Model,
+    contents: WeightContents | None = None,
+    facts: ir.Model | None = None,
 ) -> list[ModelDifference]:
     """Where `form` is another model than `original`; empty where it is the same.
 
@@ -40,11 +45,23 @@ def model_differences(
         original: the model as its file has it, or as it was built.
         form: what is said to be the same model.
         contents: of weights, where they were looked at before.
+        facts: the model as it was imported, of which sizes and values are facts; None where no
+            branch was decided.
     """
     numbers, identities = ValueNumbers(contents), OwnIdentities()
-    first = number_source(numbers, original, identities, placeholders=False, compute=False)
-    known_before = len(numbers)
-    second = number_source(numbers, form, identities, placeholders=False, compute=False, again=True)
+    decides = facts is not None and _has_branches(original)
+    if facts is not None and decides:
+        number_source(numbers, facts, identities, placeholders=False)
+
+    def numbered(model: ir.Model, again: bool) -> SourceValues:
+        return number_source(
+            numbers, model, identities, placeholders=False, compute=decides, again=again,
+            trusted=False,
+        )  # fmt: skip
+
+    first = numbered(original, again=decides)
+    made = set(first.known.values()) if decides else range(len(numbers))
+    second = numbered(form, again=True)
     faults = _ends(first, second)
     if not faults:
         wrong = [
@@ -53,7 +70,7 @@ def model_differences(
             if left != right
         ]
         if wrong:
-            faults = [_first_op(second, known_before)]
+            faults = [_first_op(second, made)]
             faults += [
                 ModelDifference(f"output {quote(name)}", "is computed in another way")
                 for name in dict.fromkeys(wrong)
@@ -82,10 +99,15 @@ def _names(model: ir.Model, values: Sequence[ir.Value]) -> list[str]:
     return [v.name or "" for v in values if v not in inputs or (v.name or "") not in weights]
 
 
-def _first_op(values: SourceValues, known_before: int) -> ModelDifference:
-    """The first op that the original does not have."""
+def _has_branches(model: ir.Model) -> bool:
+    bodies = (*graphs_of(model), *model.functions.values())
+    return any(node.op_type == "If" for body in bodies for node in body)
+
+
+def _first_op(values: SourceValues, made: Container[int]) -> ModelDifference:
+    """The first op that makes a value that the original does not."""
     for node in values.model.graph:
-        if any(values.known.get(v, -1) >= known_before for v in node.outputs if v.name):
+        if any(values.known.get(v, -1) not in made for v in node.outputs if v.name):
             return ModelDifference(
                 f"op {quote(node.name or '')} ({quote(node.op_type)[1:-1]})",
                 "differs from every op of the model in its type, its attributes, its weights or "

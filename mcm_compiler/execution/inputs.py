@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from mcm_compiler.arrays.randomness import seeded_generator
 from mcm_compiler.graph.dimensions import free_inputs
+from mcm_compiler.graph.estimated_dims import dim_size
 from mcm_compiler.graph.map_types import MapType
 
 _TRANSPARENT = frozenset(
@@ -29,26 +30,27 @@ _SMALL_VOCABULARY = 2
 Fill = Literal["drawn", "ones", "zeros"]
 
 FILLS: tuple[Fill, ...] = get_args(Fill)
-"""How integers may be filled, in the order in which to try: many models take sizes or positions
-as inputs, and run on few of them."""
+"""How integers and flags may be filled, in the order in which to try: many models take sizes or
+positions as inputs, and run on few of them."""
 
 
 def fills_of(model: ir.Model) -> tuple[Fill, ...]:
     """Those of `FILLS` that give `model` other inputs than the ones before."""
     kinds = [value.type.dtype for value in free_inputs(model) if value.type is not None]
-    return FILLS if any(kind.is_integer() for kind in kinds) else FILLS[:1]
+    varied = any(kind.is_integer() or kind is ir.DataType.BOOL for kind in kinds)
+    return FILLS if varied else FILLS[:1]
 
 
 def random_inputs(model: ir.Model, seed: int, fill: Fill = "drawn") -> dict[str, Any]:
     """Values for all graph inputs of `model`, the same for the same names, shapes and seed.
 
     A sequence gets two elements, an optional its value, and a map one entry. Dimensions that are
-    not static count as 1; inputs of unknown type are left out.
+    open have the size that is planned, or 1; inputs of unknown type are left out.
 
     Args:
         model: whose inputs are filled.
         seed: of all that is drawn.
-        fill: how integers are filled.
+        fill: how integers and flags are filled.
     """
     feeds: dict[str, Any] = {}
     for value in free_inputs(model):
@@ -64,7 +66,7 @@ def random_inputs(model: ir.Model, seed: int, fill: Fill = "drawn") -> dict[str,
 
 @dataclass(frozen=True)
 class _Integers:
-    """Integers below `limit`, or all equal to `constant` where there is no limit."""
+    """Integers below `limit`, or all, flags too, equal to `constant` where there is no limit."""
 
     limit: int | None
     constant: int
@@ -91,7 +93,7 @@ def _random_value(
         keys = _WORDS if kind.key_type is ir.DataType.STRING else range(len(_WORDS))
         return dict(zip(keys, values, strict=True))
     dims = shape.dims if shape is not None else ()
-    sizes = tuple(dim if isinstance(dim, int) else 1 for dim in dims)
+    sizes = tuple(map(dim_size, dims))
     return _random_array(rng, kind.dtype, sizes, integers)
 
 
@@ -102,7 +104,9 @@ def _random_array(
         words = np.array(_WORDS, dtype=object)
         return np.asarray(words[rng.integers(0, len(words), shape)], dtype=object)
     if dtype is ir.DataType.BOOL:
-        return rng.integers(0, 2, shape).astype(np.bool_)
+        drawn = integers.limit is not None
+        flags = rng.integers(0, 2, shape) if drawn else np.full(shape, integers.constant)
+        return flags.astype(np.bool_)
     numpy_type = dtype.numpy()
     if dtype.is_integer():
         return integers.array(rng, shape).astype(numpy_type, copy=False)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import onnx_ir as ir
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.graph.dimension_formulas import formula_of, names_in
 from mcm_compiler.graph.usual_sizes import usual_shape, usual_size
 
@@ -19,7 +19,9 @@ def bind_dimensions(
     """Sets the shapes of graph inputs in place.
 
     A dimension whose name is a formula of others, such as `2*batch`, has the size that follows from
-    theirs.
+    theirs. Names are claims of the file, which onnxruntime does not enforce: a whole shape that is
+    given for an input counts also where another input has another size under the same name
+    (`shared_names`).
 
     Args:
         model: the model; initializers among its inputs (IR version 3) are left alone.
@@ -27,7 +29,8 @@ def bind_dimensions(
         shapes: full shapes by input name.
 
     Returns:
-        The bindings of named dimensions that were applied, those that follow from `shapes` too.
+        The bindings of named dimensions that were applied, those that follow from `shapes` too,
+        without names that stand for several sizes.
 
     Raises:
         CompileError: MCM-U005 for a dimension or input that the model does not have, MCM-I030 for
@@ -35,16 +38,18 @@ def bind_dimensions(
     """
     inputs = free_inputs(model)
     faults: list[Diagnostic] = []
-    bound = dict(dims)
     by_name = {v.name or "": v for v in inputs}
     symbols = dict.fromkeys(symbol for v in inputs for symbol in _symbols(v))
+    several = _sizes_by_name(model, dims, shapes)
+    given_sizes = {symbol: min(sizes) for symbol, sizes in several.items() if len(sizes) == 1}
+    bound = given_sizes | dict(dims)
     for name, shape in shapes.items():
         if name not in by_name:
             lack = f"the model has no input {quote(name)}; it has"
             faults.append(_unknown(lack, name, list(by_name), "--shape"))
         else:
-            faults += _apply_shape(by_name[name], shape, bound)
-    faults += _follow(symbols, bound)
+            faults += _apply_shape(by_name[name], shape)
+    faults += _follow((s for s in symbols if s in dims or s not in several), bound)
     used = {name for symbol in symbols for name in names_in(symbol) if name in bound}
     open_dims: dict[str, list[str]] = {}
     for value in inputs:
@@ -62,7 +67,67 @@ def bind_dimensions(
     faults += _left_open(open_dims, by_name, bound)
     if faults:
         raise CompileError(faults)
-    return {symbol: bound[symbol] for symbol in sorted(used)}
+    return {symbol: bound[symbol] for symbol in sorted(used) if len(several.get(symbol, ())) < 2}
+
+
+def shared_names(
+    model: ir.Model, dims: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]
+) -> list[Diagnostic]:
+    """Names of dimensions that inputs share, though the sizes given for them differ.
+
+    Args:
+        model: with open dimensions, before `bind_dimensions`.
+        dims: as there.
+        shapes: as there.
+
+    Returns:
+        The note MCM-I059 if there are any.
+    """
+    several = _sizes_by_name(model, dims, shapes)
+    found = [(symbol, sizes) for symbol, sizes in several.items() if len(sizes) > 1]
+    if not found:
+        return []
+    symbol, sizes = found[0]
+    others = f", and {len(found) - 1} more for several" if len(found) > 1 else ""
+    owners = dict.fromkeys(name for names in sizes.values() for name in names)
+    return [
+        Diagnostic(
+            "MCM-I059",
+            f"the dimension {quote(symbol)} stands for the sizes {', '.join(map(str, sizes))}"
+            f"{others}",
+            at=f"input {', '.join(owners)}",
+            hint="each input has the size that is given for it, as in onnxruntime",
+            severity=Severity.NOTE,
+        )
+    ]
+
+
+def _sizes_by_name(
+    model: ir.Model, dims: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]
+) -> dict[str, dict[int, list[str]]]:
+    """The sizes that whole shapes and `dims` give each named dimension, and who has them.
+
+    A formula has the size that follows from `dims`, too.
+    """
+    found: dict[str, dict[int, list[str]]] = {}
+    for value in free_inputs(model):
+        shape, old = shapes.get(value.name or ""), value.shape
+        if shape is None or old is None or len(old) != len(shape):
+            continue
+        for dim, size in zip(old, shape, strict=True):
+            if isinstance(dim, ir.SymbolicDim) and dim.value:
+                owners = found.setdefault(str(dim.value), {}).setdefault(size, [])
+                owners.append(quote(value.name or ""))
+    known = {symbol: min(sizes) for symbol, sizes in found.items() if len(sizes) == 1} | dict(dims)
+    for symbol, sizes in found.items():
+        if symbol in dims:
+            sizes.setdefault(dims[symbol], [])
+        elif (formula := formula_of(symbol)) is not None and formula.names <= known.keys():
+            try:
+                sizes.setdefault(formula.value(known), [])
+            except ZeroDivisionError:
+                continue
+    return found
 
 
 def free_inputs(model: ir.Model) -> list[ir.Value]:
@@ -213,23 +278,15 @@ def check_known(
     ]
 
 
-def _apply_shape(
-    value: ir.Value, shape: tuple[int, ...], bound: dict[str, int]
-) -> list[Diagnostic]:
-    faults: list[Diagnostic] = []
+def _apply_shape(value: ir.Value, shape: tuple[int, ...]) -> list[Diagnostic]:
     old = value.shape
-    if old is not None and len(old) != len(shape):
+    if old is not None and (
+        len(old) != len(shape)
+        or any(isinstance(d, int) and 0 <= d != size for d, size in zip(old, shape, strict=True))
+    ):
         return [_contradiction(value, shape)]
-    for dim, size in zip(old or (), shape, strict=bool(old)):
-        if (isinstance(dim, int) and dim >= 0 and dim != size) or (
-            isinstance(dim, ir.SymbolicDim)
-            and dim.value
-            and bound.setdefault(str(dim.value), size) != size
-        ):
-            faults.append(_contradiction(value, shape))
-    if not faults:
-        value.shape = ir.Shape(shape)
-    return faults
+    value.shape = ir.Shape(shape)
+    return []
 
 
 def _contradiction(value: ir.Value, shape: tuple[int, ...]) -> Diagnostic:

@@ -27,7 +27,10 @@ _NO_WIDTH = frozenset({ir.DataType.STRING, ir.DataType.UNDEFINED})
 """Types whose elements have no number of bits."""
 
 MAX_RUN_BYTES = 2 << 30
-"""Inputs and activations that a model may need at one time to be run for verification."""
+"""Inputs and activations that a model may need at one time to be run."""
+
+_VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+"""Ops whose result onnxruntime keeps where their first input is."""
 
 
 def check_value_sizes(model: ir.Model) -> list[Diagnostic]:
@@ -82,23 +85,36 @@ def run_bytes(model: ir.Model, batches: int) -> int:
     """Bytes that a run holds at most at one time, as far as shapes are known.
 
     Inputs count once for each batch; an activation counts from the op that makes it to its last
-    reader, in graph order.
+    reader, in graph order. What only views a value takes none: onnxruntime leaves the elements
+    where they are, and the value viewed counts to the last reader of its views.
     """
     live = sum(known_bytes(value) for value in free_inputs(model)) * batches
     outputs = set(model.graph.outputs)
+    viewed: dict[ir.Value, ir.Value] = {}
+    for node in model.graph:
+        source = node.inputs[0] if node.op_type in _VIEWS and node.inputs else None
+        if source is not None and node.domain in ("", "ai.onnx") and node.outputs:
+            viewed[node.outputs[0]] = viewed.get(source, source)
     # Ops inside subgraphs read as well, and are not met below: such a value counts to the end.
-    readers = {v: len(v.consumers()) for node in model.graph for v in node.outputs}
-    sizes = {value: known_bytes(value) for value in readers}
+    readers: dict[ir.Value, int] = {}
+    sizes: dict[ir.Value, int] = {}
+    for value in (v for node in model.graph for v in node.outputs):
+        owner = viewed.get(value, value)
+        readers[owner] = readers.get(owner, 0) + len(value.consumers())
+        sizes[value] = 0 if owner is not value else known_bytes(value)
+        if value in outputs:
+            readers[owner] += 1  # never read in the graph: it stays to the end
     peak = live
     for node in model.graph:
         live += sum([sizes[value] for value in node.outputs])
         peak = max(peak, live)
         for value in set(node.inputs):
-            if value is None or value not in readers:
+            owner = viewed.get(value, value) if value is not None else None
+            if owner is None or owner not in readers:
                 continue
-            readers[value] -= 1
-            if readers[value] == 0 and value not in outputs:
-                live -= sizes[value]
+            readers[owner] -= 1
+            if readers[owner] == 0:
+                live -= sizes.get(owner, 0)
     return peak
 
 

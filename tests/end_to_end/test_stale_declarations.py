@@ -59,7 +59,7 @@ def test_shapes_that_contradict_each_other_are_one_fault(text, tmp_path):
     with pytest.raises(CompileError) as caught:
         compiled(parser.parse_model(f"{HEADER}{text}"), tmp_path)
     (fault,) = caught.value.diagnostics
-    assert fault.code == "MCM-V001"
+    assert fault.code == "MCM-I058"
     assert "ShapeInferenceError" in fault.message
     assert fault.at
     assert fault.hint

@@ -229,9 +229,9 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "MCM-I031",
         "shape contradicts the model",
         "A shape given with --shape has another rank than the input, or another size in a\n"
-        "dimension that the model fixes. Or sizes do not fit together: a dimension whose name is\n"
-        "a formula of others, such as 2*batch or past + sequence, has the size that follows from\n"
-        "theirs, and another one is given for it, or none follows.",
+        "dimension that the model fixes. Or sizes given with --dim do not fit together: a\n"
+        "dimension whose name is a formula of others, such as 2*batch or past + sequence, has\n"
+        "the size that follows from theirs, and another one is given for it, or none follows.",
         example="`--shape x=1,64` where the model says [1, 128]",
         remedy="Give the sizes that the model fixes, or export it with dynamic axes. Leave out\n"
         "sizes that follow from others.",
@@ -262,10 +262,11 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-I040",
         "unknown type or shape",
-        "Neither inference nor a run could tell the type or shape of a value. It is\n"
-        "placed and costed as if open dimensions were 1, so that times and memory may be\n"
-        "too low. The message names the first such value and why the run failed; sizes that\n"
-        "the model runs with, given by --shape or --dim, are the usual remedy.",
+        "Neither inference nor a run found the type or shape of a value. It is placed and\n"
+        "costed as if open dimensions were 1, so that times and memory may be too low. The\n"
+        "message names the first such value and why the run failed; sizes that the model runs\n"
+        "with, given by --shape or --dim, are the usual remedy. Where no run was tried because\n"
+        "it would take too much memory, this is an error: no figure would mean anything.",
         example="what a custom op makes has no shape",
         remedy="Give sizes that the model runs with by --shape or --dim, or add a value_info\n"
         "with type and shape.",
@@ -313,8 +314,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "declared shapes do not hold",
         "A value_info or a graph output declares another shape than the op that makes the\n"
         "value gives it, as is left behind when a model is edited. onnxruntime only logs\n"
-        "this and runs the model. The declared shapes are dropped here, because sizes,\n"
-        "transfers and memory are computed from shapes.",
+        "this and runs the model. Shapes are inferred here without those that a file declares,\n"
+        "because sizes, transfers and memory are computed from them.",
         example="a model that was cut after its export and still declares the old shapes",
         remedy="Nothing has to be done; onnx.shape_inference corrects the file.",
     ),
@@ -332,14 +333,43 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "MCM-I050",
         "shapes that onnxruntime contradicts",
         "The model declares, or onnx's inference finds, a static shape that nothing\n"
-        "vouches for: of an op of another domain, of what data or a body decide, of STFT\n"
-        "without onesided, of a pool that rounds up, of a size that is scaled. One run of\n"
-        "the model in onnxruntime, within limits of memory and work, came to another shape,\n"
-        "and that is taken. Where it depends on data, the\n"
+        "vouches for: of an op of another domain, of what data or a body decide, of a pool\n"
+        "that rounds up, of a size that is scaled, or of any op where inference contradicts\n"
+        "itself. One run of the model in onnxruntime, within limits of memory and work, found\n"
+        "another shape, and that is taken. Where it depends on data, the\n"
         "dimension is open in all emitted models and planned with the larger size; --input\n"
         "gives the run an input that is typical.",
         example="'frames' is [1, 513, 2] in onnxruntime and not [1, 257, 2] as declared",
         remedy="Give an input that is typical with --input if the shape depends on data.",
+    ),
+    CatalogEntry(
+        "MCM-I059",
+        "one name, several sizes",
+        "Names of dimensions are claims of the file, which onnxruntime does not enforce: some\n"
+        'exporters give unrelated dimensions one name, or call all of them "?". A whole shape\n'
+        "given for an input, by --shape or --input, counts for that input alone.",
+        example="`--shape frame=4,8 --shape state=1,1` where both are declared as [rows, cols]",
+        remedy="Nothing has to be done if the model runs with these sizes.",
+    ),
+    CatalogEntry(
+        "MCM-I057",
+        "sizes that stay open",
+        "onnxruntime runs the file, but refuses it with the given sizes in place of its open\n"
+        "dimensions: its inference follows them into a branch that data decide, where they make\n"
+        "no sense. The dimensions stay open in all emitted models, and costs and memory are\n"
+        "planned for the given sizes.",
+        example="an If on an input squeezes an axis of size 2 in the branch for size 1",
+        remedy="Nothing has to be done; fixed sizes need an export without the branch.",
+    ),
+    CatalogEntry(
+        "MCM-I058",
+        "sizes that no data run with",
+        "onnxruntime refuses the model with the given sizes, or stops at an op that fails for\n"
+        "the sizes of what it reads, which are the same for all data. Figures would describe an\n"
+        "inference that cannot run.",
+        example="`--shape x=1,7` for a MatMul with a weight of 8 rows",
+        remedy="Give the sizes that the model was exported or trained with; mcmc init finds sizes\n"
+        "that a model runs with.",
     ),
     CatalogEntry(
         "MCM-I051",

@@ -54,6 +54,7 @@ def number_source(
     placeholders: bool,
     compute: bool = True,
     again: bool = False,
+    trusted: bool = True,
 ) -> SourceValues:
     """Numbers a model until no more constants can be computed.
 
@@ -64,6 +65,7 @@ def number_source(
         placeholders: whether `ConstantOfShape` stands for weights.
         compute: whether constants are computed.
         again: whether ops like no other are those of the model that was numbered before.
+        trusted: whether the shapes of the model are facts; otherwise those that the table has are.
     """
 
     def walked() -> tuple[GraphWalk, Numbers]:
@@ -77,14 +79,14 @@ def number_source(
             model,
             identities,
             placeholders=placeholders,
-            trusted_shapes=compute,
+            trusted_shapes=compute and trusted,
             compute=compute,
         )
         walk.run(known)
         return walk, known
 
     given = input_numbers(model, numbers)
-    if compute:
+    if compute and trusted:
         for value in free_inputs(model):
             if (shape := static_shape(value)) is not None:
                 numbers.shapes[given[value.name or ""]] = shape

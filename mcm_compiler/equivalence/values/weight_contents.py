@@ -14,8 +14,6 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from mcm_compiler.ir.rewriting.writer import release
-
 WHOLE_UP_TO_BYTES = 4096
 """Tensors up to this size are their own key."""
 
@@ -60,7 +58,8 @@ class WeightContents:
         """A copy of the elements of a content."""
         tensor = self._contents[content]
         array = np.array(tensor.numpy())
-        release(tensor)
+        if isinstance(tensor, ir.ExternalTensor):
+            tensor.release()
         return array
 
     def tensor(self, content: int) -> ir.TensorProtocol:

@@ -17,7 +17,7 @@ from mcm_compiler.contracts.zoo import SHAPE_ONLY, WEIGHTS_KEY
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.execution.npz_inputs import GivenInputs, check_inputs
 from mcm_compiler.graph.constants import graphs_of, subgraphs
-from mcm_compiler.graph.dimensions import bind_dimensions
+from mcm_compiler.graph.dimensions import bind_dimensions, shared_names
 from mcm_compiler.graph.invariants import unwritable_texts
 from mcm_compiler.graph.limits import check_value_sizes
 from mcm_compiler.graph.map_types import model_from_proto
@@ -265,6 +265,8 @@ def _prepare(
     if given is not None:
         arrays = check_inputs(model, given.arrays, given.origin, shapes)
         shapes = {name: array.shape for name, array in arrays.items()} | dict(shapes)
+    notes += shared_names(model, dims, shapes)
+    declared = {v.name or "": v.shape for v in model.graph.inputs if v.shape is not None}
     bound = bind_dimensions(model, dims, shapes)
     _check_weights(model)
     if sort_nodes(model):
@@ -282,7 +284,7 @@ def _prepare(
     name_nodes(model)
     notes += separate_running_statistics(model)
     _raise_errors(check_value_sizes(model))
-    notes += infer_shapes(model, arrays)
+    notes += infer_shapes(model, arrays, declared)
     original = model.clone()
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     if not any(value.producer() is not None for value in model.graph.outputs):

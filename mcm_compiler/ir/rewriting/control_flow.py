@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import onnx_ir as ir
 
-from mcm_compiler.contracts.chips import ORIGIN_PROPERTY
 from mcm_compiler.ir.rewriting.naming import UnusedNames
 from mcm_compiler.ir.rewriting.node_copying import copy_node, remove_nodes
 
 
-def inline_constant_ifs(graph: ir.Graph) -> int:
-    """Puts the branch that runs in the place of each `If` whose condition is an initializer.
+def inline_branches(graph: ir.Graph, taken: Mapping[ir.Node, bool]) -> None:
+    """Puts the branch that runs in the place of each `If` whose condition is known.
 
     Ops and values of the branch get unused names; what the branch captures, the outer graph has.
     Outputs of the `If` are made by an `Identity` of the branch's results, which keeps the names
@@ -18,45 +19,23 @@ def inline_constant_ifs(graph: ir.Graph) -> int:
 
     Args:
         graph: the main graph, changed in place.
-
-    Returns:
-        The number of `If` ops that were replaced.
+        taken: the conditions of ops of the graph.
     """
-    found = [(node, branch) for node in graph if (branch := _known_branch(node)) is not None]
-    if not found:
-        return 0
     names = UnusedNames(graph)
-    for node, branch in found:
+    for node, condition in taken.items():
+        branch = node.attributes["then_branch" if condition else "else_branch"].as_graph()
         _inline(graph, node, branch, names)
-    return len(found)
-
-
-def _known_branch(node: ir.Node) -> ir.Graph | None:
-    if node.op_type != "If" or node.domain not in ("", "ai.onnx") or not node.inputs:
-        return None
-    condition = node.inputs[0]
-    if condition is None or condition.const_value is None or condition.is_graph_input():
-        return None
-    if condition.const_value.size != 1:
-        return None
-    taken = bool(condition.const_value.numpy().reshape(-1)[0])
-    return node.attributes["then_branch" if taken else "else_branch"].as_graph()
 
 
 def _inline(graph: ir.Graph, node: ir.Node, branch: ir.Graph, names: UnusedNames) -> None:
-    origin = node.metadata_props.get(ORIGIN_PROPERTY)
     value_of: dict[ir.Value, ir.Value] = {}
     added: list[ir.Node] = []
-
-    def add(new: ir.Node) -> None:
-        if origin is not None:
-            new.metadata_props[ORIGIN_PROPERTY] = origin
-        added.append(new)
-
     for name, old in branch.initializers.items():
-        weight = ir.Value(
-            name=names.take(name), type=old.type, shape=old.shape, const_value=old.const_value
-        )
+        tensor = old.const_value
+        if isinstance(tensor, ir.serde.TensorProtoTensor):
+            # Writing a model names such a tensor as its value, in the message that it views.
+            tensor = ir.serde.TensorProtoTensor(ir.serde.serialize_tensor(tensor))
+        weight = ir.Value(name=names.take(name), type=old.type, shape=old.shape, const_value=tensor)
         graph.register_initializer(weight)
         value_of[old] = weight
     for inner in branch:
@@ -65,7 +44,7 @@ def _inline(graph: ir.Graph, node: ir.Node, branch: ir.Graph, names: UnusedNames
             if old.name:
                 new.name = names.take(old.name)
             value_of[old] = new
-        add(copy)
+        added.append(copy)
     for result, output in zip(branch.outputs, node.outputs, strict=True):
         if not output.name:
             continue
@@ -77,6 +56,6 @@ def _inline(graph: ir.Graph, node: ir.Node, branch: ir.Graph, names: UnusedNames
         made.type, made.shape = output.type, output.shape
         output.replace_all_uses_with(made, replace_graph_outputs=True)
         made.name, output.name = output.name, None
-        add(identity)
+        added.append(identity)
     graph.insert_before(node, added)
     remove_nodes(graph, [node])

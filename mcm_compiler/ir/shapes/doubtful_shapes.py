@@ -6,7 +6,7 @@ it is wrong. So static shapes that no rule of an op vouches for are held against
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import onnx_ir as ir
@@ -14,12 +14,12 @@ import onnx_ir as ir
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
 from mcm_compiler.graph.constants import consumed_values, subgraphs
 from mcm_compiler.ir.shapes.fixed_shapes import fixed_shapes
-from mcm_compiler.ir.shapes.shapes_by_run import learn_shape, observe
+from mcm_compiler.ir.shapes.shapes_by_run import FileRuns, learn_shape
 from mcm_compiler.text.units import count_text
 
 
 def contradicted_by_run(
-    model: ir.Model, given: Mapping[str, Any] | None, doubtful: Sequence[ir.Value]
+    model: ir.Model, runs: FileRuns, doubtful: Sequence[ir.Value]
 ) -> list[Diagnostic]:
     """Corrects doubtful shapes by one run in onnxruntime, in place.
 
@@ -30,7 +30,7 @@ def contradicted_by_run(
 
     Args:
         model: with inferred shapes, in topological order.
-        given: runtime values by graph input to run with; random ones where None.
+        runs: of the model.
         doubtful: values of the main graph that have a shape, in graph order.
 
     Returns:
@@ -38,7 +38,7 @@ def contradicted_by_run(
     """
     if not doubtful:
         return []
-    results = observe(model, doubtful, given).results
+    results = runs.observe(doubtful).results
     wrong: list[tuple[ir.Value, list[int | None], tuple[int, ...]]] = []
     for value in doubtful:
         seen = _shapes_of(results.get(value.name or ""))

@@ -50,6 +50,16 @@ def fixed_shapes(model: ir.Model) -> set[ir.Value]:
     return _fixed(model)[0]
 
 
+def shaped_by_sizes_alone(model: ir.Model, node: ir.Node) -> bool:
+    """Whether what decides the shapes of an op's inputs and outputs is the same for every input."""
+    shapes, values = _fixed(model)
+    return (
+        _regular(node)
+        and shapes.issuperset(consumed_values(node))
+        and values.issuperset(_shaping_inputs(node))
+    )
+
+
 def doubtful_values(model: ir.Model) -> list[ir.Value]:
     """Values with a static shape that the rules of their ops do not vouch for, in graph order.
 

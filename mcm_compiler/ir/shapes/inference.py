@@ -1,12 +1,12 @@
-"""Types and shapes of all values.
+"""The store of facts about values: types and shapes, as fields of the values of a model.
 
 By onnx's inference, then by onnxruntime's symbolic one, then by one run in onnxruntime; each only
-where the one before leaves values open.
+where the one before leaves values open, and none with the shapes that a file claims.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import onnx
@@ -16,94 +16,143 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.graph.estimated_dims import is_estimated
 from mcm_compiler.graph.limits import check_value_sizes
 from mcm_compiler.graph.static_shapes import static_dims
+from mcm_compiler.graph.structure import all_nodes
 from mcm_compiler.ir.rewriting.writer import DataLocation, proto_with_references
-from mcm_compiler.ir.shapes.contradictions import (
-    StaleShape,
-    contradictions,
-    drop_stale_shapes,
-    stale_shapes_note,
-)
+from mcm_compiler.ir.shapes.claims import claims_note, restore_claims, take_claims
+from mcm_compiler.ir.shapes.contradictions import contradictions
+from mcm_compiler.ir.shapes.decided_branches import fold_decided_branches
 from mcm_compiler.ir.shapes.doubtful_shapes import contradicted_by_run, forget_mapped_bodies
 from mcm_compiler.ir.shapes.fixed_shapes import doubtful_values, fixed_shapes, open_ranks
 from mcm_compiler.ir.shapes.inferred_types import take_types, take_types_of
 from mcm_compiler.ir.shapes.isolated_inference import infer_in_child
-from mcm_compiler.ir.shapes.shapes_by_run import bound_shapes, learn_from_run
+from mcm_compiler.ir.shapes.open_sizes import leave_open
+from mcm_compiler.ir.shapes.shapes_by_run import FileRuns, bound_shapes, learn_from_run
 from mcm_compiler.ir.shapes.symbolic_inference import infer_symbolically
 
 MAX_PROPAGATED_BYTES = 1024
 """Weights up to this size take part in onnx's inference with their values."""
 
 
-def infer_shapes(model: ir.Model, given: Mapping[str, Any] | None = None) -> list[Diagnostic]:
-    """Completes types and shapes of the main graph's values in place.
+def infer_shapes(
+    model: ir.Model,
+    given: Mapping[str, Any] | None = None,
+    declared: Mapping[str, ir.Shape] | None = None,
+) -> list[Diagnostic]:
+    """Completes types and shapes of the main graph's values in place: the store of facts.
 
-    Shapes of intermediate values that are not static are dropped first, because they may name
-    dimensions that have a size by now. What onnx's inference leaves open is asked of onnxruntime's
-    symbolic inference, and what that leaves open is learnt from one run in onnxruntime with the
-    open values as outputs. A shape from that run is static where it cannot depend on data
-    (`fixed_shapes`), and otherwise symbolic with an estimated size (`estimated_dims`): the upper
-    bound where one is known, or the size in this run. Where even the number of dimensions depends
-    on data (`open_ranks`), no shape is learnt.
-
-    Static shapes that nothing vouches for are held against a run before anything is built on them
-    (`contradicted_by_run`): what onnxruntime computes counts.
+    Shapes that the model claims for what its ops make are dropped first. What onnx's inference
+    leaves open is asked of onnxruntime's symbolic inference, and what that leaves open is learnt
+    from one run in onnxruntime with the open values as outputs. A shape from that run is static
+    where it cannot depend on data (`fixed_shapes`), and otherwise symbolic with an estimated size
+    (`estimated_dims`): the upper bound where one is known, or the size in this run. Where even the
+    number of dimensions depends on data (`open_ranks`), no shape is learnt. Static shapes that no
+    rule vouches for are compared with a run before anything is built on them
+    (`contradicted_by_run`), and so are all where onnx's inference contradicts itself. A claim
+    counts only where inference is silent, and as far as the run does not contradict it.
 
     Args:
-        model: completed in place.
+        model: completed in place; without `declared` no op is added or removed.
         given: runtime values by graph input to run with; random ones where None.
+        declared: shapes of the graph inputs in the file, where the sizes of an import are bound in
+            `model`: branches that sizes decide then take the place of their ops, and sizes are left
+            open where onnxruntime takes the file but not the file with its sizes.
 
     Returns:
         Notes and warnings: MCM-I040 for values that stay unknown, MCM-I041 for shapes that come
-        from onnxruntime, MCM-I044 for declared shapes that contradict the inferred ones, MCM-I050
-        for shapes that a run contradicts.
+        from onnxruntime, MCM-I044 for claims that do not hold, MCM-I050 for shapes that a run
+        contradicts, MCM-I057 for sizes that are left open.
 
     Raises:
         CompileError: MCM-I032 where a declared element type contradicts the inferred one,
-            MCM-I034 where a value is too large, MCM-I018 where onnx's inference crashes.
+            MCM-I034 where a value is too large, MCM-I018 where onnx's inference crashes, MCM-I058
+            where no run is possible with the sizes given.
     """
-    known = {*model.graph.inputs, *model.graph.initializers.values()}
-    claimed: set[ir.Value] = set()
-    for value in _values(model):
-        if value not in known and value.shape is not None:
-            if value.shape.is_static():
-                claimed.add(value)
-            else:
-                value.shape = None
-    for value in model.graph.initializers.values():
-        if value.const_value is not None:
-            value.shape = ir.Shape(value.const_value.shape.numpy())
-            value.dtype = value.const_value.dtype
-    forget_mapped_bodies(model)
-    dropped = _infer_with_onnx(model)
-    notes = _complete(model, given, claimed)
-    return stale_shapes_note(model, dropped) + notes
+    store = _Inference(model, given, declared)
+    while not store.complete():
+        pass
+    return store.notes
 
 
-def _complete(
-    model: ir.Model, given: Mapping[str, Any] | None, claimed: Set[ir.Value]
-) -> list[Diagnostic]:
-    """What `infer_shapes` does after onnx's inference; some values were claimed to be static."""
-    _check_sizes(model)
-    missing = open_values(model)
-    doubtful = _unheld(model, claimed, frozenset(missing))
-    if missing:
-        infer_symbolically(model, missing)
+class _Inference:
+    """What `infer_shapes` has found so far.
+
+    Attributes:
+        notes: for the user, once all is found.
+    """
+
+    def __init__(
+        self,
+        model: ir.Model,
+        given: Mapping[str, Any] | None,
+        declared: Mapping[str, ir.Shape] | None,
+    ) -> None:
+        for value in model.graph.initializers.values():
+            if value.const_value is not None:
+                value.shape = ir.Shape(value.const_value.shape.numpy())
+                value.dtype = value.const_value.dtype
+        forget_mapped_bodies(model)
+        self._model = model
+        self._given = given
+        self._declared = declared
+        self._claims = take_claims(model)
+        self._restored: set[ir.Value] = set()
+        self._compared: set[ir.Value] = set()
+        self._opened: list[Diagnostic] = []
+        self._corrected: list[Diagnostic] = []
+        self.notes: list[Diagnostic] = []
+
+    def complete(self) -> bool:
+        """Whether all was found; False where the model changed and has to be looked at again."""
+        model, fold = self._model, self._declared is not None
+        agrees = _infer_with_onnx(model)
+        if fold and fold_decided_branches(model):
+            return False
+        self._restored |= (restored := restore_claims(model, self._claims))
+        if restored:
+            _infer_with_onnx(model)
         _check_sizes(model)
-    doubtful.update(doubtful_values(model))
-    notes = contradicted_by_run(model, given, [v for v in _values(model) if v in doubtful])
-    unrun = open_values(model)
-    missing = list(dict.fromkeys((*missing, *unrun)))
-    if not missing:
-        return notes
-    reason = None
-    if unrun:
-        fixed = fixed_shapes(model)
-        reason = learn_from_run(model, unrun, fixed, open_ranks(model), given)
-        bound_shapes(unrun, fixed)
-        _check_sizes(model)
-    _infer_unread(model)
-    still = [v for v in unrun if is_open(v)]
-    return notes + _notes(missing, unrun, still, reason, bool(given))
+        missing = open_values(model)
+        if missing:
+            infer_symbolically(model, missing)
+            _check_sizes(model)
+        runs = FileRuns(model, self._given, self._declared)
+        doubtful = self._restored.union(doubtful_values(model) if agrees else _sized(model))
+        wanted = [v for v in _values(model) if v in doubtful and v not in self._compared]
+        self._corrected += contradicted_by_run(model, runs, wanted)
+        unrun = open_values(model)
+        if unrun:
+            fixed = fixed_shapes(model)
+            learn_from_run(model, runs, unrun, fixed, open_ranks(model))
+            bound_shapes(unrun, fixed)
+            _check_sizes(model)
+        if runs.results_found:
+            self._compared.update(wanted)
+        if fold and (unrun or wanted) and fold_decided_branches(model):
+            return False
+        if runs.needs_open_sizes and not self._opened:
+            self._opened = leave_open(model, self._declared or {})
+            self._compared.clear()
+            return False
+        missing = list(dict.fromkeys((*missing, *unrun)))
+        if missing:
+            _infer_unread(model)
+        still = [v for v in unrun if is_open(v)]
+        self.notes = [
+            *claims_note(model, self._claims, self._restored),
+            *self._opened,
+            *self._corrected,
+            *_notes(missing, unrun, still, runs),
+        ]
+        return True
+
+
+def _sized(model: ir.Model) -> list[ir.Value]:
+    """Values with a static shape, which cannot all be right where inference contradicts itself."""
+    return [
+        v
+        for v in _values(model)
+        if static_dims(v.shape) is not None and (v.is_graph_output() or v.uses())
+    ]
 
 
 def open_values(model: ir.Model) -> list[ir.Value]:
@@ -130,69 +179,56 @@ def _infer_unread(model: ir.Model) -> None:
         take_types_of(untyped, inferred[0])
 
 
-def _unheld(model: ir.Model, claimed: Set[ir.Value], missing: Set[ir.Value]) -> set[ir.Value]:
-    """Values with claimed shapes that onnx's inference could hold against nothing.
-
-    It knew no shape of what their ops read, as those were missing.
-    """
-    return {
-        value
-        for node in model.graph
-        if not missing.isdisjoint(node.inputs)
-        for value in node.outputs
-        if value in claimed and static_dims(value.shape) is not None
-    }
-
-
 def _check_sizes(model: ir.Model) -> None:
     if faults := check_value_sizes(model):
         raise CompileError(faults)
 
 
 def _notes(
-    missing: list[ir.Value],
-    unrun: list[ir.Value],
-    still: list[ir.Value],
-    reason: str | None,
-    given: bool,
+    missing: list[ir.Value], unrun: list[ir.Value], still: list[ir.Value], runs: FileRuns
 ) -> list[Diagnostic]:
-    """What the user is told.
+    """Notes about values whose types or shapes onnx's inference left open.
 
     Args:
-        missing: values that onnx's inference left open.
+        missing: those values.
         unrun: those of them that symbolic inference left open.
         still: those of them that the run left open.
-        reason: why there was no run.
-        given: whether the run was on the user's inputs.
+        runs: of the model.
+
+    Raises:
+        CompileError: MCM-I040 where sizes are unknown because a run would take too much memory.
     """
     notes: list[Diagnostic] = []
+    data = "the given" if runs.given else "random"
     ways = (
         (len(missing) - len(unrun), "from onnxruntime's symbolic inference"),
-        (len(unrun) - len(still), f"from one run with {'the given' if given else 'random'} inputs"),
+        (len(unrun) - len(still), f"from one run with {data} inputs"),
     )
-    told = [f"{count} {way}" for count, way in ways if count]
-    if told:
+    found = [f"{count} {way}" for count, way in ways if count]
+    if found:
         notes.append(
             Diagnostic(
                 "MCM-I041",
-                f"onnx's inference leaves {len(missing)} shapes open; {' and '.join(told)}",
+                f"onnx's inference leaves {len(missing)} shapes open; {' and '.join(found)}",
                 at=f"value {quote(missing[0].name or '')}"
                 + (" and others" if len(missing) > 1 else ""),
                 severity=Severity.NOTE,
             )
         )
     if still:
-        notes.append(
-            Diagnostic(
-                "MCM-I040",
-                f"the type or shape of {len(still)} values is unknown"
-                f"{f' ({reason})' if reason else ''}; open dimensions count as 1",
-                at=f"value {quote(still[0].name or '')}",
-                hint="give sizes that the model runs with by --shape or --dim, or add a "
-                "value_info with the type",
-                severity=Severity.WARNING,
-            )
+        reason = f" ({runs.reason})" if runs.reason else ""
+        counted = "" if runs.too_large else "; open dimensions count as 1"
+        unknown = Diagnostic(
+            "MCM-I040",
+            f"the type or shape of {len(still)} values is unknown{reason}{counted}",
+            at=f"value {quote(still[0].name or '')}",
+            hint="give sizes that the model runs with by --shape or --dim, or add a "
+            "value_info with the type",
+            severity=Severity.ERROR if runs.too_large else Severity.WARNING,
         )
+        if runs.too_large:
+            raise CompileError(unknown)
+        notes.append(unknown)
     return notes
 
 
@@ -201,27 +237,25 @@ def _values(model: ir.Model) -> Iterable[ir.Value]:
         yield from (v for v in node.outputs if v.name)
 
 
-def _inferred(proto: onnx.ModelProto) -> tuple[list[onnx.GraphProto] | None, list[StaleShape]]:
-    """What onnx infers, and declared shapes that it contradicts; None where it cannot read it.
-
-    The run tells the rest then.
-    """
-    dropped: list[StaleShape] = []
+def _inferred(proto: onnx.ModelProto) -> tuple[list[onnx.GraphProto] | None, bool]:
+    """What onnx infers, None where it cannot read the model; and whether all ops agree."""
     try:
-        return infer_in_child(proto, strict=True), dropped
+        return infer_in_child(proto, strict=True), True
     except onnx.shape_inference.InferenceError as error:
         if faults := contradictions(str(error)):
             raise CompileError(faults) from None
-        dropped = drop_stale_shapes(proto, str(error))
     try:
-        return infer_in_child(proto, strict=False), dropped
+        return infer_in_child(proto, strict=False), False
     except onnx.shape_inference.InferenceError:
-        return None, dropped
+        return None, True
 
 
 def proto_for_inference(model: ir.Model) -> onnx.ModelProto:
-    """A model in which large weights have a type and a shape alone."""
-    return proto_with_references(
+    """A model in which large weights have a type and a shape alone.
+
+    STFT says whether it is one-sided, which onnx takes for no where an op leaves it out.
+    """
+    proto = proto_with_references(
         model,
         lambda tensor: (
             DataLocation("weights", 0, tensor.nbytes)
@@ -229,20 +263,22 @@ def proto_for_inference(model: ir.Model) -> onnx.ModelProto:
             else None
         ),
     )
+    for body in (proto.graph, *proto.functions):
+        for node in all_nodes(body):
+            if node.op_type == "STFT" and all(a.name != "onesided" for a in node.attribute):
+                node.attribute.add(name="onesided", type=onnx.AttributeProto.INT, i=1)
+    return proto
 
 
-def _infer_with_onnx(model: ir.Model) -> list[StaleShape]:
+def _infer_with_onnx(model: ir.Model) -> bool:
     """Onnx's inference with data propagation; large weights take part by type and shape alone.
 
     `onnx_ir` has a pass for it, which makes tensors of sequences and optionals.
 
     Returns:
-        Declared shapes that were dropped.
+        Whether its rules for all ops agree.
     """
-    proto = proto_for_inference(model)
-    inferred, dropped = _inferred(proto)
-    if inferred is None:
-        return dropped
-    del proto
-    take_types(model, inferred)
-    return dropped
+    inferred, agrees = _inferred(proto_for_inference(model))
+    if inferred is not None:
+        take_types(model, inferred)
+    return agrees

@@ -18,7 +18,7 @@ def may_be_misestimated(node: ir.Node) -> bool:
 
     It is, wherever the two differ, and only there as far as attributes, constants and the static
     shapes at hand tell: pools that round up, padding to the same size with dilations or more
-    padding behind, sizes that are scaled, and STFT, whose `onesided` is taken for 0.
+    padding behind, and sizes that are scaled.
     """
     rule = _RULES.get(node.op_type)
     return rule is not None and node.domain in ("", "ai.onnx") and rule(node)
@@ -98,6 +98,5 @@ _RULES: dict[str, Callable[[ir.Node], bool]] = {
     "LpPool": _pool,
     "MaxPool": _pool,
     "Resize": _scaled,
-    "STFT": lambda _: True,
     "Upsample": _scaled,
 }

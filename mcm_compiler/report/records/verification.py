@@ -70,8 +70,7 @@ Attributes:
     whole: whether all ops and all graph outputs are proven.
     unproven: ops that runs alone compare.
     outputs: graph outputs that are not proven.
-    unfollowed_passes: passes of the pipeline for whose changes the proof has no rule; without any,
-        unproven ops are errors.
+    unfollowed_passes: passes of the pipeline for whose changes the proof has no rule.
     model: the user's model that was read again; null where annotated.onnx was taken for it.
 """
 

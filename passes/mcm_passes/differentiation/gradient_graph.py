@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.ir.rewriting.control_flow import inline_constant_ifs
 from mcm_compiler.ir.rewriting.functions import inline_functions
+from mcm_compiler.ir.shapes.decided_branches import fold_decided_branches
 from mcm_compiler.ir.shapes.inference import infer_shapes, open_values
 from mcm_passes.differentiation.emission import Emitter
 from mcm_passes.differentiation.opset_raising import raise_opset
@@ -30,7 +30,7 @@ def made_ready(model: ir.Model) -> int:
     """
     inline_functions(model)
     inlined = 0
-    while found := inline_constant_ifs(model.graph):  # a branch may hold others
+    while found := fold_decided_branches(model):  # a branch may hold others
         inlined += found
     if inlined or open_values(model):
         infer_shapes(model)

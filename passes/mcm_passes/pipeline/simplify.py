@@ -8,8 +8,6 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from mcm_compiler.graph.source import SOURCE
-from mcm_compiler.ir.rewriting.control_flow import inline_constant_ifs
-from mcm_compiler.ir.shapes.inference import infer_shapes
 from mcm_compiler.pipeline.passes import Pass, PassContext
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.rewriting.simplification.common_subexpressions import merge_common_subexpressions
@@ -52,10 +50,6 @@ class Simplify(Pass):
             changes = remove_identities(model.graph)
             changes += fold_static_shapes(model.graph)
             changes += fold_constants(model, self.max_fold_bytes, keep_placeholders=shape_only)
-            if inlined := inline_constant_ifs(model.graph):
-                # Of what was inside a branch, types may be unknown.
-                infer_shapes(model, source.given if source is not None else None)
-                changes += inlined
             changes += make_range_operands_scalar(model.graph)
             changes += remove_dead_code(model.graph)
             changes += merge_duplicate_weights(model.graph, self.max_fold_bytes)

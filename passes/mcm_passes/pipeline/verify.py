@@ -19,7 +19,7 @@ from mcm_compiler.checking.comparison.equality import (
 from mcm_compiler.checking.comparison.output_coverage import weakness_warnings
 from mcm_compiler.checking.comparison.sibling_data import sibling_data
 from mcm_compiler.checking.comparison.user_data import RunData
-from mcm_compiler.checking.structure_step import emitted_model, left_to_runs, structure_faults
+from mcm_compiler.checking.structure_step import emitted_model, left_to_runs, open_points
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES, states_of, with_state_wires
 from mcm_compiler.contracts.verification import EMITTED, VERIFICATION, StructureProof
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
@@ -57,11 +57,11 @@ class Verify(Pass):
         """Sets `VERIFICATION`.
 
         Raises:
-            CompileError: MCM-V020, one diagnostic per graph output that differs; MCM-V060 to
-                MCM-V062 where the chips are not the model by structure; MCM-V004 if
-                the runs would take too much memory; MCM-V005 if onnxruntime leaves an output
-                unwritten; MCM-V011 for test data beside the model that cannot be read, MCM-V022
-                for those that expect something else.
+            CompileError: MCM-V020, one diagnostic per graph output that differs; MCM-V062 where
+                the emitted model is not that of the user's file; MCM-V004 if the runs would take
+                too much memory; MCM-V005 if onnxruntime leaves an output unwritten; MCM-V011 for
+                test data beside the model that cannot be read, MCM-V022 for those that expect
+                something else.
         """
         source, options = SOURCE.get(model), context.options
         data: tuple[RunData, ...] = ()
@@ -120,7 +120,7 @@ def _structure(
         unlike: where that is not the model of the user's file.
 
     Raises:
-        CompileError: MCM-V060 to MCM-V062 where a built-in pass did what no rule covers.
+        CompileError: MCM-V062 where the emitted model is not that of the user's file.
     """
     folder = context.staging.path
     chips = CHIP_MODELS.get(model)
@@ -135,10 +135,9 @@ def _structure(
         unfollowed_passes=unfollowed_passes(context.options.passes),
         max_constant_bytes=constant_bytes(context.options.passes),
     )
-    faults = [*unlike, *structure_faults(proof)]
-    if faults:
-        raise CompileError([replace(fault, hint=_OUR_FAULT) for fault in faults])
-    if (note := left_to_runs(proof)) is not None:
+    if unlike:
+        raise CompileError([replace(fault, hint=_OUR_FAULT) for fault in unlike])
+    if (note := left_to_runs(proof, open_points(proof))) is not None:
         context.report(note)
     return proof
 

@@ -104,7 +104,6 @@ def test_what_a_dimension_is_made_of_is_asked_for():
     ("dims", "shapes", "message"),
     [
         ({"N": 3, "2*N": 7}, {}, "the size of '2*N' is 7, and 6 for 'N' = 3"),
-        ({}, {"a": (3,), "b": (5, 1)}, "the size of '2*N' is 5, and 6 for 'N' = 3"),
         ({"N": 3, "M": 8}, {}, "no size follows for 'N - M' from 'M' = 8, 'N' = 3"),
         ({"N": 3, "K": 0}, {}, "no size follows for 'N//K' from 'K' = 0, 'N' = 3"),
     ],

@@ -7,6 +7,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.execution.inputs import random_inputs
 from mcm_compiler.graph.estimated_dims import dim_size, estimated_dim, is_estimated, upper_bound
 from mcm_compiler.ir.reading.importer import import_model
@@ -146,10 +147,16 @@ def test_types_are_known_where_no_random_input_suits_the_model():
 
 
 def test_no_run_takes_more_memory_than_a_bound():
-    text = "m (float[200000000] x, int64[2] s) => (float[M,N] y) { y = Reshape (x, s) }"
-    _, notes = import_model(ir.from_proto(onnx.parser.parse_model(HEAD + text)), "m")
-    (note,) = [note for note in notes if note.code == "MCM-I040"]
-    assert "a run to learn it would take 7" in note.message
+    text = (
+        "m (float[200000000] x, float[200000000] z, float[200000000] u, int64[2] s)"
+        " => (float[M,N] y) { y = Reshape (x, s) }"
+    )
+    with pytest.raises(CompileError) as refused:
+        import_model(ir.from_proto(onnx.parser.parse_model(HEAD + text)), "m")
+    (fault,) = refused.value.diagnostics
+    assert fault.code == "MCM-I040"
+    assert "a run to learn it would take 2.2 GiB of memory" in fault.message
+    assert "count as 1" not in fault.message
 
 
 @pytest.mark.parametrize(("kind", "runs"), [("float", 1), ("int64", 3)])
