@@ -13,28 +13,44 @@ from mcm_compiler.graph.leaving_values import leaves
 from mcm_compiler.graph.static_shapes import static_dims
 from mcm_hardware.chip.kernel_work import is_constant
 from mcm_hardware.op_costs.elementwise import BY_SHAPES_ALONE
+from mcm_hardware.op_costs.formula_table import FORMULA_TABLE
+from mcm_hardware.op_costs.node_shapes import constant_scalar
 
 Likeness = tuple[object, ...]
 """Kernels with equal ones cost the same on one chip."""
 
+_COMPARED = frozenset(
+    {
+        ir.AttributeType.INT,
+        ir.AttributeType.INTS,
+        ir.AttributeType.FLOAT,
+        ir.AttributeType.STRING,
+    }
+)
+"""Types of attributes that are compared by value."""
+
 
 def likeness(nodes: Sequence[ir.Node]) -> Likeness | None:
-    """What the cost of a kernel of elementwise ops follows from, as `kernel_work` reads it.
+    """All that the cost of a kernel follows from, as `kernel_work` reads it.
 
     Args:
         nodes: the ops in topological order.
 
     Returns:
         The ops and how they are wired, element types and static shapes of what they read and
-        write, which of that is constant and, of several ops, what leaves the kernel. None where the
-        cost may follow from anything else: attributes, values of constants, open dimensions.
+        write, which of that is constant and, of several ops, what leaves the kernel; of ops whose
+        formula sees more than shapes, attributes and small constants as well. None where the cost
+        may follow from anything else: data and graphs in attributes, open dimensions.
     """
     parts: list[object] = []
     places: dict[ir.Value, int] = {}
     for node in nodes:
-        if (node.domain, node.op_type) not in BY_SHAPES_ALONE:
-            return None
-        parts += (node.domain, node.op_type, len(node.inputs))
+        kind = (node.domain, node.op_type)
+        parts += (*kind, len(node.inputs))
+        if by_more := kind not in BY_SHAPES_ALONE:
+            if kind not in FORMULA_TABLE or (fields := _attributes(node)) is None:
+                return None
+            parts.append(fields)
         for value in node.inputs:
             if value is None or value in places:
                 parts.append(None if value is None else places[value])
@@ -43,6 +59,8 @@ def likeness(nodes: Sequence[ir.Node]) -> Likeness | None:
             if (known := _static(value)) is None:
                 return None
             parts += (*known, is_constant(value))
+            if by_more and value.const_value is not None:
+                parts.append(constant_scalar(value))
         for value in node.outputs:
             places[value] = len(places)
             if (known := _static(value)) is None:
@@ -52,6 +70,19 @@ def likeness(nodes: Sequence[ir.Node]) -> Likeness | None:
         members = set(nodes)
         parts += [leaves(value, members) for node in nodes for value in node.outputs]
     return tuple(parts)
+
+
+def _attributes(node: ir.Node) -> tuple[object, ...] | None:
+    """Attributes by name, or None where some are not compared."""
+    found: list[object] = []
+    for name, attribute in node.attributes.data.items():
+        if attribute.is_ref() or attribute.type not in _COMPARED:
+            return None
+        value = attribute.value
+        if attribute.type is ir.AttributeType.INTS:
+            value = tuple(value)
+        found.append((name, attribute.type, value))
+    return tuple(found)
 
 
 def _static(value: ir.Value) -> tuple[ir.DataType, tuple[int, ...]] | None:

@@ -10,7 +10,7 @@ from mcm_hardware.chip.op_likeness import likeness
 
 GRAPH = """
 g (float[4,8] x, float[4,8] u, float[8] b, float[1,8] r) => (float[4,8] z)
-<float[4,8] w = {0}> {{
+<float[4,8] w = {0}, float two = {{2.0}}, float half = {{0.5}}> {{
   {1}
   z = Neg (x)
 }}
@@ -28,6 +28,8 @@ def first(model, ops: str) -> ir.Node:
         ("y = Add (x, u)", "y = Add (u, x)"),
         ("y = Relu (x)", "y = Relu (u)"),
         ("y = LeakyRelu <alpha = 0.5> (x)", "y = LeakyRelu <alpha = 0.25> (x)"),
+        ("y = Softmax <axis = 1> (x)", "y = Softmax <axis = 1> (u)"),
+        ("y = Pow (x, two)", "y = Pow (u, two)"),
     ],
 )
 def test_equal_work(model, roofline, one, other):
@@ -46,6 +48,10 @@ def test_equal_work(model, roofline, one, other):
         ("y = Add (x, b)", "y = Add (x, r)"),
         ("y = Relu (x)", "y = Exp (x)"),
         ("y = Clip (x, , w)", "y = Clip (x, w)"),
+        ("y = Pow (x, two)", "y = Pow (x, half)"),
+        ("y = Pow (x, two)", "y = Pow (x, x)"),
+        ("y = Softmax <axis = 0> (x)", "y = Softmax <axis = 1> (x)"),
+        ("y = Concat <axis = 0> (x, u)", "y = Concat <axis = 0> (x, w)"),
     ],
 )
 def test_other_work(model, one, other):
@@ -58,8 +64,8 @@ def test_other_work(model, one, other):
 @pytest.mark.parametrize(
     "ops",
     [
-        "y = MatMul (x, u)",  # not elementwise
-        "y = Pow (x, u)",  # the exponent's value counts
+        "y = Unknown (x, u)",  # no formula
+        "y = Constant <value_floats = [1.0, 2.0]> ()",  # data in an attribute
         "y = Relu (o)",  # no type
     ],
 )
