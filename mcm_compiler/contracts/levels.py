@@ -39,6 +39,7 @@ class Level:
         strategy: text form of the strategy.
         machine_strategy: the same where devices are no ring, which few strategies know.
         effort_s: deterministic seconds of exact solvers.
+        gap: share by which a period may exceed a bound for the search to end there.
         most_evaluations: partitions that a strategy may evaluate where units are few.
         unit_evaluations: units that may be looked at, over all evaluations, so that the time
             hardly depends on the size of a problem; one takes some 40 ns.
@@ -62,6 +63,7 @@ class Level:
     summary: str
     strategy: str
     effort_s: float = 5.0
+    gap: float = 5e-4
     most_evaluations: int = 40_000
     unit_evaluations: int = 2 * 10**7
     further: int = 1
@@ -77,6 +79,8 @@ class Level:
     def __post_init__(self) -> None:
         if not 0.0 <= self.effort_s < float("inf"):
             raise ValueError(f"effort_s is {self.effort_s}, not a number of seconds")
+        if not 0.0 <= self.gap < 1.0:
+            raise ValueError(f"gap is {self.gap}, not a share from 0 to 1")
 
     def evaluations(self, num_units: int) -> int:
         """Partitions that a strategy may evaluate on a problem of so many units."""

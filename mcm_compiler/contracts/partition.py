@@ -309,6 +309,8 @@ class Budget:
             such as CP-SAT.
         enough_s: a period that cannot be beaten, so that a search which has it may stop; 0 where
             none is known.
+        gap: share by which a period may exceed such a one, or a bound that a search proves, for
+            the search to stop.
         evaluator: the simulator for search, where the caller has one for this problem.
         known: `[N]` each, partitions that the caller has evaluated, best first, for strategies
             that can start from them.
@@ -323,6 +325,7 @@ class Budget:
     seconds: float | None = None
     effort_s: float = 5.0
     enough_s: float = 0.0
+    gap: float = 0.0
     evaluator: BatchEvaluator | None = field(default=None, compare=False)
     known: tuple[Ints, ...] = field(default=(), compare=False)
     start: Start | None = field(default=None, compare=False)

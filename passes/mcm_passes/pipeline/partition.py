@@ -196,6 +196,7 @@ class PartitionPass(Pass):
                 evaluations=options.samples or level.evaluations(shared.num_units),
                 seconds=seconds,
                 effort_s=level.effort_s,
+                gap=level.gap,
                 evaluator=share_evaluator,
                 known=known if keep_states else (),
                 monitor=SearchMonitor(lambda _, period_s: context.progress(_found(text, period_s))),

@@ -70,8 +70,9 @@ class Search:
 
     @property
     def enough(self) -> bool:
-        """Whether the best so far cannot be beaten."""
-        return self.best_period_s <= self._budget.enough_s * (1.0 + ENOUGH)
+        """Whether the best so far cannot be beaten, or by no more than the gap of the budget."""
+        share = max(ENOUGH, self._budget.gap)
+        return self.best_period_s <= self._budget.enough_s * (1.0 + share)
 
     def share(
         self, evaluations: int, monitor: SearchMonitor | None = None, time_share: float = 1.0

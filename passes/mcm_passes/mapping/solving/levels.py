@@ -49,6 +49,7 @@ LONG = Level(
     "rl-finetune{start=known,reward=judge,samples=600,effort_s=20};"
     'rl-finetune{reward=judge,samples=600,effort_s=20}",slack=1}',
     effort_s=60.0,
+    gap=0.0,
     most_evaluations=200_000,
     unit_evaluations=6 * 10**7,
     mappings=1_000_000,

@@ -60,7 +60,8 @@ class Incumbent:
     def closed(self, tolerance: float) -> bool:
         """Whether nothing that matters is left to find."""
         least_s = max(self.bound.seconds, self.settled_s)
-        enough_s = max(least_s * (1.0 + tolerance), self._budget.enough_s)
+        share = max(tolerance, self._budget.gap)
+        enough_s = max(least_s * (1.0 + share), self._budget.enough_s * (1.0 + self._budget.gap))
         return self.exhausted or self.period_s <= enough_s
 
     def seconds_left(self) -> float | None:

@@ -113,7 +113,7 @@ class Portfolio:
             if not search.left:
                 break
             may_ask = budget.evaluator is not None and asks_evaluator(strategy)
-            met = _meets(search, max(budget.enough_s, settled_s), bound)
+            met = _meets(search, max(budget.enough_s, settled_s), bound, budget.gap)
             if met and not (may_ask and evaluated.improving):
                 continue
             part = search.share(
@@ -275,6 +275,6 @@ class _Finders:
         return np.where(self._search.problem.clonable, 0, chip_of).astype(np.int32).tobytes()
 
 
-def _meets(search: Search, enough_s: float, bound: LowerBound | None) -> bool:
+def _meets(search: Search, enough_s: float, bound: LowerBound | None, gap: float) -> bool:
     proven_s = max(enough_s, bound.seconds if bound is not None else 0.0)
-    return search.best_period_s <= proven_s * (1.0 + ENOUGH)
+    return search.best_period_s <= proven_s * (1.0 + max(ENOUGH, gap))

@@ -29,6 +29,19 @@ def test_levels_name_registered_strategies(level):
         spec_text.instantiate(STRATEGIES.get(part.name), part)
 
 
+@pytest.mark.parametrize(("value", "fits"), [("0", True), ("0.05", True), ("1.5", False)])
+def test_the_gap_that_ends_a_search_is_a_key_of_levels(tmp_path, value, fits):
+    path = tmp_path / "own.toml"
+    path.write_text(f"strategy = 'dp'\ngap = {value}\n", encoding="utf-8")
+    if fits:
+        assert load_level(path).gap == float(value)
+    else:
+        with pytest.raises(CompileError, match=r"gap is 1\.5"):
+            load_level(path)
+    assert load_level(2).gap == 5e-4
+    assert load_level(3).gap == 0.0
+
+
 def test_large_problems_get_fewer_evaluations(branches):
     small, large = branches(), branches(chains=100, length=100)
     for level in range(4):

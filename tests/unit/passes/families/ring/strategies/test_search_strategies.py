@@ -219,6 +219,21 @@ def test_a_period_that_cannot_be_beaten_ends_the_search(branches):
     assert outcome.evaluations <= 256
 
 
+@pytest.mark.parametrize(
+    "strategy", [LocalSearch(), Multilevel(), Portfolio(("dp", "local_search"), slack=0.0)]
+)
+def test_a_period_within_the_gap_of_the_budget_ends_the_search(branches, strategy):
+    problem = branches(chips=7)
+    long = run(strategy, problem, 5000)
+    best_s = period(problem, long.chip_of)
+    # A proven period that the best is 0.04 % above.
+    short = run(strategy, problem, 5000, enough_s=best_s / 1.0004, gap=5e-4)
+    assert period(problem, short.chip_of) <= best_s * (1 + 5e-4)
+    assert short.evaluations < long.evaluations
+    strict = run(strategy, problem, 5000, enough_s=best_s / 1.0004, gap=3e-4)
+    assert strict.evaluations == long.evaluations
+
+
 @pytest.mark.parametrize("routing", ["relay", "strict"])
 def test_the_default_portfolio_is_as_good_as_exact_search(branches, routing):
     problem = branches(routing)
