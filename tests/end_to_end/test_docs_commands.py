@@ -115,6 +115,19 @@ def test_the_code_of_the_readme_runs(tmp_path: Path, run: Run) -> None:
     assert chip == "0 ('x',) ('y',)"
 
 
+def test_the_report_in_the_readme_is_what_the_command_prints(tmp_path: Path, run: Run) -> None:
+    """The verdict of the demo, which the README shows up to its details."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = readme.partition("<!-- report:begin -->\n```\n")[2].partition("```\n<!-- report:end")[0]
+    make, compile_, _ = re.findall(
+        r"^mcmc (?:zoo|compile|check) .*build/demo.*$", readme, re.MULTILINE
+    )
+    (tmp_path / "build" / "demo").mkdir(parents=True)
+    run(make)
+    verdict, _, _ = run(compile_).partition("\n\n")
+    assert shown.splitlines() == verdict.splitlines()
+
+
 def _expect(command: str, shown: list[str], run: Run) -> None:
     output = run(command)
     # How wide a column is depends on which plug-ins are installed.

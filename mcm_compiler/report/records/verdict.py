@@ -152,8 +152,9 @@ Attributes:
     outputs: compared.
     random_inputs: compared on.
     data_sets: of the user's, likewise.
-    ops_matched: ops of the source model, constants aside, that are proven by structure.
-    ops: ops of the source model, constants aside; null where nothing was proven by structure.
+    ops_matched: ops on the chips, constants aside, that are proven by structure to be the source's.
+    ops: ops on the chips of one replica, constants aside, copies and relays included; null where
+        nothing was proven by structure.
 """
 
 VerdictLine = TypedDict(

@@ -107,7 +107,7 @@ def _conditions(
     if steps := verification.get("steps"):
         details.append(f"{count_text(steps, 'step')} of a sequence with the states on the chips")
     if claim["ops"] is not None:
-        matched = f"{claim['ops_matched']:,} of {count_text(claim['ops'], 'source op')}"
+        matched = f"{claim['ops_matched']:,} of {count_text(claim['ops'], 'op')} on the chips"
         details.append(f"structure: {matched} proven (constants not counted)")
     return details
 

@@ -50,7 +50,6 @@ def test_diagnostic_codes_exist(document: Path) -> None:
 @pytest.mark.parametrize(
     ("document", "example"),
     [
-        ("README.md", "count_ops.py"),
         ("docs/how-to/writing-a-pass.md", "count_ops.py"),
         ("docs/how-to/kernel-times.md", "memory_bound.py"),
     ],
@@ -88,9 +87,25 @@ def test_the_page_of_commands_is_that_of_the_command_line() -> None:
     assert (done.returncode, done.stdout) == (0, "")
 
 
-def test_the_table_of_the_readme_has_every_verb() -> None:
+def test_the_readme_is_short_and_its_pictures_are_those_of_the_data() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    first_cells = re.findall(r"^\| (`mcmc .*?) \| ", readme, flags=re.MULTILINE)
+    assert len(readme.split()) <= 1000
+    named = set(re.findall(r"docs/images/([\w-]+\.svg)", readme))
+    script = runpy.run_path(str(ROOT / "tools" / "readme_pictures.py"))
+    made = script["pictures"]()
+    assert named == set(made)
+    for name, text in made.items():
+        assert (ROOT / "docs" / "images" / name).read_text(encoding="utf-8") == text
+        assert min(map(float, re.findall(r'font-size="([\d.]+)"', text))) >= 11
+    # The text that stands for the chart has the figures of the chart.
+    shown = re.findall(r">([\d.]+)x", made["peers-light.svg"])
+    alt = re.findall(r'alt="Periods[^"]*"', readme)[0]
+    assert set(re.findall(r"\d+\.\d+", alt)) <= set(shown)
+
+
+def test_the_table_of_the_index_has_every_verb() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    first_cells = re.findall(r"^\| (`mcmc .*?) \| ", index, flags=re.MULTILINE)
     named = {code.removeprefix("mcmc ").split()[0] for code in _in_code(first_cells)}
     assert sorted(named.symmetric_difference(VERBS)) == []
 
