@@ -8,6 +8,7 @@ from typing import Any, cast
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import Manifest
 from mcm_compiler.checking.comparison.equality import NOT_ON_RANDOM_INPUTS
+from mcm_compiler.checking.comparison.json_leaves import leaf_differences, shown
 from mcm_compiler.checking.derived_report import NOT_DERIVED, Sources, derive_report
 from mcm_compiler.checking.entry.gate import OpenedFolder
 from mcm_compiler.checking.sharded_operators import sharded_faults
@@ -106,7 +107,7 @@ def check_figures(
             *_of_sizes(report, opened.manifest),
             *_of_proof(report, structure),
             *_of_verification(report, verification, tried),
-            *_compare(VERDICT, report[VERDICT], verdict_of(report)),
+            *leaf_differences(VERDICT, report[VERDICT], verdict_of(report)),
         ]
     except _MALFORMED as error:
         raise _wrong([f"a field is missing or malformed: {type(error).__name__} {error}"]) from None
@@ -150,7 +151,7 @@ def check_stored_figures(opened: OpenedFolder) -> Diagnostic | None:
         )
         faults = [
             *_differences(report, derived),
-            *_compare(VERDICT, report[VERDICT], verdict_of(report)),
+            *leaf_differences(VERDICT, report[VERDICT], verdict_of(report)),
             *_unknown(report, {*derived, *_IN_MODELS, VERDICT}),
         ]
     except _MALFORMED as error:
@@ -183,30 +184,9 @@ def _differences(report: Mapping[str, Any], derived: Mapping[str, Any]) -> Itera
             continue
         if name in _PARTLY and not (name == COST_SECTION and "coverage" in ours):
             for key, value in ours.items():
-                yield from _compare(f"{name}.{key}", theirs[key], value)
+                yield from leaf_differences(f"{name}.{key}", theirs[key], value)
         else:
-            yield from _compare(name, theirs, ours)
-
-
-def _compare(place: str, theirs: Any, ours: Any) -> Iterator[str]:
-    """The places where two pieces of JSON differ."""
-    if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
-        left, right = cast("Mapping[str, Any]", ours), cast("Mapping[str, Any]", theirs)
-        for key in [*left, *(key for key in right if key not in left)]:
-            if key not in right or key not in left:
-                yield f"{place}.{key} is {'there' if key in right else 'missing'}"
-            else:
-                yield from _compare(f"{place}.{key}", right[key], left[key])
-        return
-    if isinstance(ours, (list, tuple)) and isinstance(theirs, list):
-        rows, stored = cast("Sequence[Any]", ours), cast("Sequence[Any]", theirs)
-        if len(rows) != len(stored):
-            yield f"{place} has {len(stored)} entries, the folder gives {len(rows)}"
-        for index, (left, right) in enumerate(zip(rows, stored, strict=False)):
-            yield from _compare(f"{place}[{index}]", right, left)
-        return
-    if ours != theirs or isinstance(ours, bool) != isinstance(theirs, bool):
-        yield f"{place} is {_shown(theirs)}, the folder gives {_shown(ours)}"
+            yield from leaf_differences(name, theirs, ours)
 
 
 def _unknown(report: Mapping[str, Any], derived: set[str]) -> Iterator[str]:
@@ -244,7 +224,7 @@ def _of_sizes(report: Mapping[str, Any], manifest: Manifest) -> Iterator[str]:
         if (formula := formulas.get(name)) is not None and formula.names <= dims.keys():
             held = held and formula.value(dims) == size
         if not held or manifest.dims.get(name, size) != size:
-            yield f"model.dims[{quote(name)}] is {_shown(size)}, no input has that size there"
+            yield f"model.dims[{quote(name)}] is {shown(size)}, no input has that size there"
 
 
 def _of_proof(report: Mapping[str, Any], structure: StructureProof | None) -> Iterator[str]:
@@ -258,7 +238,7 @@ def _of_proof(report: Mapping[str, Any], structure: StructureProof | None) -> It
         {**one, "unproven": [{**op, "what": None} for op in one["unproven"]]}
         for one in (stored, cast("Mapping[str, Any]", now))
     )
-    yield from _compare("verification.structure", said, now)
+    yield from leaf_differences("verification.structure", said, now)
 
 
 def _of_verification(
@@ -297,9 +277,11 @@ def _of_conditions(options: Mapping[str, Any], stored: Mapping[str, Any]) -> Ite
     seeds = set(stored["seeds"])
     if not seeds <= set(range(seed, seed + count)) or len(seeds) < len(stored["seeds"]):
         yield f"verification.seeds is {stored['seeds']}, asked for were {count} from {seed} on"
-    yield from _compare("verification.session_options", stored["session_options"], SESSION_OPTIONS)
+    yield from leaf_differences(
+        "verification.session_options", stored["session_options"], SESSION_OPTIONS
+    )
     if stored["stock_equal"] is not None:
-        yield f"verification.stock_equal is {_shown(stored['stock_equal'])}, no compile looks at it"
+        yield f"verification.stock_equal is {shown(stored['stock_equal'])}, no compile looks at it"
     if stored["outputs"] and not seeds and not stored["data_sets"]:
         yield "verification.outputs are compared on no input"
 
@@ -322,7 +304,7 @@ def _of_runs(stored: Mapping[str, Any], verification: Verification) -> Iterator[
     if list(verification.random_outputs) != stored["random_outputs"]:
         yield f"verification.random_outputs is {stored['random_outputs']}"
     if stored.get("steps", 0) not in (0, verification.steps):
-        yield f"verification.steps is {_shown(stored['steps'])}, the runs take {verification.steps}"
+        yield f"verification.steps is {shown(stored['steps'])}, the runs take {verification.steps}"
     if same and not {w.output for w in verification.weak} <= {
         w["output"] for w in stored["weak_outputs"]
     }:
@@ -387,7 +369,3 @@ def _count(data: Any) -> int:
     if isinstance(data, (list, tuple)):
         return sum(map(_count, cast("Sequence[Any]", data)))
     return 1
-
-
-def _shown(value: Any) -> str:
-    return quote(repr(value)[:80]) if isinstance(value, str) else repr(value)[:80]

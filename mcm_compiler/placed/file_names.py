@@ -14,8 +14,13 @@ ONNXRUNTIME = "onnxruntime.json"
 OPENVINO = "openvino.json"
 REPORT_TEXT = "report.md"
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Of manifest, placement and schedule. Raised when a field changes its meaning or goes."""
+
+
+def is_segment(name: str) -> bool:
+    """Whether a file has the name of a segment's model."""
+    return name.startswith("segment_") and name.endswith(".onnx")
 
 
 def segment_file(segment: int) -> str:

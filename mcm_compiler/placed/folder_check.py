@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from mcm_compiler.checking.check import CheckReport, CheckStep, describe_verification
@@ -15,6 +16,8 @@ from mcm_compiler.placed import file_names
 from mcm_compiler.placed.folder_reading import check_hashes, read_placement_folder
 from mcm_compiler.placed.placement_checks import (
     ReadPlacement,
+    StepOfModel,
+    check_model,
     check_placement,
     check_report_text,
     check_segments,
@@ -33,6 +36,7 @@ def check_placement_folder(
     data: Sequence[RunData] = (),
     test_data: Path | None = None,
     progress: Callable[[str], None] | None = None,
+    step_of: StepOfModel | None = None,
 ) -> CheckReport:
     """Checks hashes, placement, figures, bound, segments, equality and the report.
 
@@ -42,14 +46,19 @@ def check_placement_folder(
         data: the user's data, compared as well.
         test_data: a `test_data_set_N` folder, or one that holds such folders.
         progress: called with the name of each step as it begins.
+        step_of: makes the step of the user's own model, which the folder is compared with; None
+            takes the folder's copy.
 
     Raises:
         CompileError: MCM-A005 if there is no readable manifest.
     """
     read = ReadPlacement(read_placement_folder(folder))
+    if step_of is not None:
+        read = replace(read, step_of=step_of)
     run = _Comparison(read, seeds, data, test_data)
     steps: dict[str, Callable[[], str]] = {
         "files": lambda: check_hashes(read.opened),
+        **({} if step_of is None else {"model": lambda: check_model(read)}),
         "placement": lambda: check_placement(read),
         "step": lambda: check_step(read),
         "bound": lambda: check_step_bound(read),
@@ -70,7 +79,7 @@ def check_placement_folder(
         except CompileError as error:
             found += error.diagnostics
             done.append(CheckStep(name, False, error.diagnostics[0].message))
-            if name in ("files", "placement", "segments"):
+            if name in ("files", "model", "placement", "segments"):
                 break  # what follows would read or run what is not the model
     found += run.notes
     return CheckReport(tuple(done), tuple(found), run.verification, None, quote(str(folder)))

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from mcm_compiler.artifact.manifest import PLACEMENT_KIND, sha256_file
-from mcm_compiler.components.device_costs import device_choices
 from mcm_compiler.placed import file_names
 from mcm_compiler.placed.placed_model import PlacedModel
-from mcm_compiler.placed.placement_figures import placement_record, report_text
+from mcm_compiler.placed.placement_figures import placement_record, report_text, source_files
 from mcm_compiler.placed.records import PlacementManifest
-from mcm_compiler.placed.runtime_wishes import onnxruntime_settings, openvino_affinities
+from mcm_compiler.placed.runtime_wishes import runtime_files
 from mcm_compiler.placed.segment_models import write_models
 from mcm_compiler.text import json_text
 
@@ -23,18 +22,13 @@ def write_folder(folder: Path, placed: PlacedModel) -> None:
     """
     schedule = write_models(folder, placed)
     record = placement_record(placed)
-    box = placed.target.box
-    nodes = placed.device_of_node
-    used = sorted({box.devices.index(device) for device in nodes.values()})
     json_text.write(folder / file_names.PLACEMENT, record.to_dict())
     if schedule is not None:
         json_text.write(folder / file_names.SCHEDULE, schedule.to_dict())
-    json_text.write(folder / file_names.ONNXRUNTIME, onnxruntime_settings(box, used))
-    json_text.write(folder / file_names.OPENVINO, openvino_affinities(box, nodes))
-    (folder / file_names.TARGET).write_bytes(placed.target.source_text.encode())
-    for choice in device_choices(placed.target).values():
-        for name, content in choice.stored.items():
-            (folder / name).write_bytes(content)
+    for name, data in runtime_files(placed.target.box, placed.device_of_node).items():
+        json_text.write(folder / name, data)
+    for name, content in source_files(placed.target).items():
+        (folder / name).write_bytes(content)
     text = report_text(record, schedule)
     (folder / file_names.REPORT_TEXT).write_bytes(text)
     names = sorted(path.name for path in folder.iterdir())

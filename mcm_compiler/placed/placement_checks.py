@@ -1,37 +1,57 @@
-"""The steps of the check of a placement, from what its files say to what they mean."""
+"""The steps of the check of a placement, from what its files say to what they mean.
+
+Everything that follows from model, box and placement is derived again and compared leaf by leaf
+with what the folder has. What does not, such as who searched, is compared with `report.md`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+import filecmp
+import json
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
+import onnx_ir as ir
 
 from mcm_compiler.arrays.types import Ints
+from mcm_compiler.artifact.manifest import read_json
+from mcm_compiler.checking.comparison.json_leaves import leaf_differences
 from mcm_compiler.checking.shapes_check import check_shapes
+from mcm_compiler.checking.structure_step import original_faults
+from mcm_compiler.checking.user_model import read_raw
 from mcm_compiler.contracts.boxes.bounds import bound_step, refuse_refuted
+from mcm_compiler.contracts.boxes.box import BoxTarget
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator, StepTrace
+from mcm_compiler.contracts.boxes.every_placement import every_placement
+from mcm_compiler.contracts.boxes.placers import PlacerAnswer
 from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.contracts.target import HOST, ChipModel, Wire
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.equivalence.structure_proof import prove_chips
+from mcm_compiler.graph.source import SOURCE, SourceModel
+from mcm_compiler.graph.states import STATES
+from mcm_compiler.ir.rewriting.writer import DataLocation, initializers_of
 from mcm_compiler.placed import file_names
 from mcm_compiler.placed.constraints import constrained
 from mcm_compiler.placed.folder_reading import OpenedPlacement
 from mcm_compiler.placed.place_options import PlaceOptions
-from mcm_compiler.placed.placed_model import device_names_of_nodes, gap_of, runs_of
-from mcm_compiler.placed.placement_figures import cost_model_texts, device_figures, report_text
-from mcm_compiler.placed.records import Schedule, SegmentEntry
-from mcm_compiler.placed.runtime_wishes import (
-    ANNOTATION,
-    annotation_names,
-    onnxruntime_settings,
-    openvino_affinities,
+from mcm_compiler.placed.placed_model import PlacedModel, device_names_of_nodes, runs_of
+from mcm_compiler.placed.placement_figures import placement_record, report_text
+from mcm_compiler.placed.records import Schedule
+from mcm_compiler.placed.runtime_wishes import ANNOTATION, annotation_names, runtime_files
+from mcm_compiler.placed.segment_models import (
+    DEVICE_PROPERTY,
+    stage_of,
+    write_models,
+    write_segments,
 )
-from mcm_compiler.placed.segment_models import DEVICE_PROPERTY, stage_of
-from mcm_compiler.placed.segments import Segments, segment_step
+from mcm_compiler.placed.segments import best_segments
 from mcm_compiler.text import json_text
 from mcm_compiler.text.units import count_text, percent_text, seconds_text
 
@@ -41,25 +61,52 @@ MAX_NAMED = 5
 HINT = "the folder was changed, or written by another release; place the model again"
 
 
+StepOfModel = Callable[[BoxTarget, PlaceOptions], ir.Model]
+"""Makes what is placed of a model that is at hand: in a box, as options say."""
+
+
 @dataclass(frozen=True, eq=False)
 class ReadPlacement:
     """A placement as its folder gives it, with what follows from it, each made once.
 
     Attributes:
         opened: the folder; its hashes hold.
+        step_of: makes the step of the user's own model; None takes the folder's copy.
     """
 
     opened: OpenedPlacement
+    step_of: StepOfModel | None = None
+
+    @cached_property
+    def step(self) -> ir.Model | None:
+        """The step of the user's own model, with its source and states."""
+        make = self.step_of
+        return None if make is None else make(self.opened.target, self.options)
+
+    @cached_property
+    def options(self) -> PlaceOptions:
+        """What was asked, as the placement says it."""
+        return recorded_options(self.opened)
 
     @cached_property
     def problem(self) -> StepProblem:
-        """The step that the annotated model is, with the constraints that it was placed under."""
-        record = self.opened.record
+        """The step that the model is, with the constraints that it was placed under."""
         target = self.opened.target
-        asked = record.asked
-        options = PlaceOptions(pins=asked.pins, kinds=asked.kinds, together=asked.together)
-        problem = target.step_problem(self.opened.annotated, record.model.states)
-        return constrained(problem, target.box, options)
+        problem = target.step_problem(self.model, self.states)
+        return constrained(problem, target.box, self.options)
+
+    @property
+    def model(self) -> ir.Model:
+        """What was placed."""
+        return self.opened.annotated if self.step is None else self.step
+
+    @cached_property
+    def states(self) -> tuple[Any, ...]:
+        """Inputs that are outputs of the step before."""
+        if self.step is None:
+            return self.opened.record.model.states
+        found = STATES.find(self.step)
+        return found.pairs if found is not None else ()
 
     @cached_property
     def device_of(self) -> Ints:
@@ -103,6 +150,63 @@ class ReadPlacement:
         devices = self.opened.target.box.devices
         return device_names_of_nodes(self.problem, self.device_of, devices)
 
+    @cached_property
+    def placed(self) -> PlacedModel:
+        """What the folder is written from; who searched, and how long, is taken from it."""
+        record, target = self.opened.record, self.opened.target
+        said, search = record.model, record.search
+        source = None if self.step is None else SOURCE.get(self.step)
+        source = source or SourceModel(
+            said.name, None, said.sha256, self.model, {}, shape_only=said.shape_only
+        )
+        answer = PlacerAnswer(
+            self.device_of,
+            search.method,
+            search.evaluations,
+            search.history,
+            tuple(search.figures.items()),
+        )
+        results = self.evaluator.evaluate(self.device_of[None, :])
+        bound = bound_step(self.problem, target.box)
+        if (every := every_placement(self.problem, self.evaluator)) is not None:
+            bound = every.bound(bound)
+        return PlacedModel(
+            source, self.model, self.states, target, self.options, self.problem, answer, results,
+            self.trace, bound, None,
+        )  # fmt: skip
+
+    @cached_property
+    def record_differences(self) -> Mapping[str, list[str]]:
+        """Fields of `placement.json` that do not follow, by the step of the check."""
+        found: dict[str, list[str]] = {}
+        path = self.opened.path / file_names.PLACEMENT
+        derived = _as_json({**placement_record(self.placed).to_dict()})
+        derived["compiler"] = self.opened.record.compiler
+        for fault in leaf_differences("", read_json(path), derived):
+            name = fault.removeprefix(".")
+            is_bound = name.startswith("step.") and not name.startswith("step.seconds")
+            is_step = name.startswith(("step", "devices"))
+            found.setdefault("bound" if is_bound else "step" if is_step else "", []).append(name)
+        return found
+
+
+def recorded_options(opened: OpenedPlacement) -> PlaceOptions:
+    """What was asked of a placement, as far as its folder says it."""
+    record = opened.record
+    model, asked = record.model, record.asked
+    return PlaceOptions(
+        placer=record.search.placer,
+        training=model.training or None,
+        pins=asked.pins,
+        kinds=asked.kinds,
+        together=asked.together,
+        seed=record.search.seed,
+        order=asked.order,
+        dims=model.dims,
+        shapes=model.shapes,
+        state=tuple((pair.past, pair.present) for pair in model.states),
+    )
+
 
 def check_placement(read: ReadPlacement) -> str:
     """Whether the placement is one of this model in this box, and all files say the same of it.
@@ -111,7 +215,6 @@ def check_placement(read: ReadPlacement) -> str:
         CompileError: MCM-D080 where it is not, MCM-V052 where the model declares other types or
             shapes than its ops make.
     """
-    _check_cost_models(read)
     _check_declared(read)
     problem, device_of = read.problem, read.device_of
     wrong = np.flatnonzero(~problem.allowed[np.arange(problem.num_ops), device_of])
@@ -128,7 +231,8 @@ def check_placement(read: ReadPlacement) -> str:
         f"together with on {quote(devices[home[problem.together[op]]])}"
         for op in apart[:MAX_NAMED].tolist()
     ]
-    faults = faults or list(_marks(read))[:MAX_NAMED] or list(_wishes(read))
+    faults = faults or list(_marks(read))[:MAX_NAMED]
+    faults = faults or [*read.record_differences.get("", ()), *_wishes(read)][:MAX_NAMED]
     if faults:
         raise CompileError(
             [Diagnostic("MCM-D080", fault, at=str(read.opened.path), hint=HINT) for fault in faults]
@@ -152,27 +256,6 @@ def _check_declared(read: ReadPlacement) -> None:
     check_shapes([ChipModel(0, model, inputs, outputs)], wires, model)
 
 
-def _check_cost_models(read: ReadPlacement) -> None:
-    """Whether times come from where the placement says.
-
-    Raises:
-        CompileError: MCM-D080 where they do not.
-    """
-    said, found = read.opened.record.cost_models, cost_model_texts(read.opened.target)
-    for kind in {**found, **said}:
-        if said.get(kind) != found.get(kind):
-            raise _fault(
-                "MCM-D080",
-                f"times of {quote(kind)} come from {_model_text(found.get(kind))}, the placement "
-                f"says {_model_text(said.get(kind))}",
-                f"cost model of {quote(kind)}",
-            )
-
-
-def _model_text(text: str | None) -> str:
-    return "the box's own numbers" if text is None else quote(text)
-
-
 def _marks(read: ReadPlacement) -> Iterable[str]:
     """Nodes of the annotated model whose marks are not the placement's."""
     box = read.opened.target.box
@@ -191,16 +274,81 @@ def _marks(read: ReadPlacement) -> Iterable[str]:
 
 
 def _wishes(read: ReadPlacement) -> Iterable[str]:
-    """Files for runtimes that say something else."""
-    box = read.opened.target.box
-    nodes = read.device_of_node
-    used = sorted({box.devices.index(device) for device in nodes.values()})
-    for name, data in (
-        (file_names.ONNXRUNTIME, onnxruntime_settings(box, used)),
-        (file_names.OPENVINO, openvino_affinities(box, nodes)),
-    ):
-        if (read.opened.path / name).read_bytes() != json_text.encoded(data):
-            yield f"{quote(name)} does not say what the placement says"
+    """What files for runtimes say otherwise."""
+    files = runtime_files(read.opened.target.box, read.device_of_node)
+    return _differences(read.opened.path, files)
+
+
+def _differences(folder: Path, files: Mapping[str, dict[str, Any]]) -> Iterator[str]:
+    """Leaves of JSON files that are not what follows."""
+    for name, derived in files.items():
+        yield from leaf_differences(name, read_json(folder / name), _as_json(derived))
+
+
+def _as_json(data: dict[str, Any]) -> dict[str, Any]:
+    return json.loads(json_text.encoded(data))
+
+
+def check_model(read: ReadPlacement) -> str:
+    """Whether `annotated.onnx` is the user's model with the marks of the placement.
+
+    Args:
+        read: with the step of the user's model.
+
+    Raises:
+        CompileError: MCM-V066 for another hash, MCM-V062 for another model.
+    """
+    opened, source = read.opened, SOURCE.get(read.model)
+    name, sha256 = Path(source.name).name, source.sha256
+    if opened.record.model.sha256 != sha256:
+        raise _fault(
+            "MCM-V066",
+            f"the placement is of a model with the hash {opened.record.model.sha256[:12]}..., that "
+            f"of {quote(name)} is {sha256[:12]}...",
+            file_names.PLACEMENT,
+        )
+    path = source.path
+    raw = None if path is None or read.options.training else read_raw(path)
+    if raw is not None and (faults := original_faults(raw, opened.annotated, name)):
+        raise CompileError(faults)
+    with tempfile.TemporaryDirectory(prefix="mcm-check-") as folder:
+        write_models(Path(folder), read.placed, segments=False)
+        fault = next(_unlike(opened.path, Path(folder)), None)
+    if fault is not None:
+        raise _fault("MCM-V062", f"{fault}, by the model {quote(name)}", file_names.ANNOTATED)
+    return f"{file_names.ANNOTATED} is {quote(name)} with the devices of its ops"
+
+
+def _unlike(folder: Path, derived: Path) -> Iterator[str]:
+    """Models and their data that are not what follows."""
+    for path in sorted(derived.iterdir()):
+        stored = folder / path.name
+        if path.suffix != ".onnx":
+            if not filecmp.cmp(stored, path, shallow=False):
+                yield f"{quote(path.name)} has other bytes than follow"
+            continue
+        left, right = (onnx.load(one, load_external_data=False) for one in (stored, path))
+        if left != right:
+            yield f"{quote(path.name)} {_first_difference(left, right)}"
+
+
+def _first_difference(stored: onnx.ModelProto, derived: onnx.ModelProto) -> str:
+    """Where two models differ, in words."""
+    nodes = zip(stored.graph.node, derived.graph.node, strict=False)
+    for left, right in nodes:
+        if left != right:
+            return f"has another op {quote(left.name)} than follows"
+    for field, _ in [*stored.ListFields(), *derived.ListFields()]:
+        if field.name != "graph" and _field(stored, field.name) != _field(derived, field.name):
+            return f"has another {field.name} than follows"
+    for field, _ in [*stored.graph.ListFields(), *derived.graph.ListFields()]:
+        if _field(stored.graph, field.name) != _field(derived.graph, field.name):
+            return f"has another {field.name} of its graph than follows"
+    return "is another model than follows"
+
+
+def _field(message: Any, name: str) -> Any:
+    return getattr(message, name)
 
 
 def check_step(read: ReadPlacement) -> str:
@@ -209,21 +357,12 @@ def check_step(read: ReadPlacement) -> str:
     Raises:
         CompileError: MCM-D081 where it gives others, or where the placement does not fit.
     """
-    record, box = read.opened.record, read.opened.target.box
-    results = read.evaluator.evaluate(read.device_of[None, :])
-    said: dict[str, Any] = {"seconds": record.step.seconds}
-    found: dict[str, Any] = {"seconds": float(results.seconds[0])}
-    said |= {d.device: asdict(d) for d in record.devices}
-    figures = device_figures(read.problem, box, read.device_of, results)
-    found |= {d.device: asdict(d) for d in figures}
-    for name in {**said, **found}:
-        if said.get(name) != found.get(name):
-            raise _fault(
-                "MCM-D081",
-                f"the simulator gives {found.get(name)}, the placement says {said.get(name)}",
-                f"figure {quote(name)}",
-            )
-    if not results.fits[0]:
+    record = read.opened.record
+    if faults := read.record_differences.get("step"):
+        raise _fault(
+            "MCM-D081", f"a figure is not what the simulator gives: {faults[0]}", faults[0]
+        )
+    if not read.placed.results.fits[0]:
         raise _fault("MCM-D081", "the placement does not fit into the memories", "memory")
     return f"{seconds_text(record.step.seconds)} for {count_text(read.problem.num_ops, 'op')}"
 
@@ -235,17 +374,10 @@ def check_step_bound(read: ReadPlacement) -> str:
         CompileError: MCM-D082 where another one does.
     """
     step = read.opened.record.step
-    found = bound_step(read.problem, read.opened.target.box)
-    said = (step.bound_s, step.argument, step.critical_path_s, step.work_s, step.gap)
-    derived = (found.seconds, found.argument, found.critical_path_s, found.work_s)
-    if said != (*derived, gap_of(step.seconds, found.seconds)):
-        raise _fault(
-            "MCM-D082",
-            f"the bound is {found.seconds!r} s ({found.argument}), the placement says "
-            f"{step.bound_s!r} s ({step.argument})",
-            file_names.PLACEMENT,
-        )
-    refuse_refuted(read.problem, read.opened.target.box, found, step.seconds)
+    if faults := read.record_differences.get("bound"):
+        message = f"the bound is not what follows from model and box: {faults[0]}"
+        raise _fault("MCM-D082", message, file_names.PLACEMENT)
+    refuse_refuted(read.problem, read.opened.target.box, read.placed.bound, step.seconds)
     if step.gap is None:
         return "nothing is proven"
     return f"{seconds_text(step.bound_s)}, the step is {percent_text(step.gap)} above it"
@@ -255,8 +387,8 @@ def check_segments(read: ReadPlacement, schedule: Schedule) -> str:
     """Whether the segments together are the model, each on the device of its ops.
 
     Raises:
-        CompileError: MCM-D083 for ops and wires that are not the model's, MCM-D084 where the
-            schedule says something else than the segments, MCM-D081 for another time.
+        CompileError: MCM-D083 for ops and wires that are not the model's, MCM-D084 where schedule
+            and segments are not those of the placement, MCM-D081 for another time.
     """
     opened = read.opened
     proof = prove_chips(
@@ -292,51 +424,37 @@ def check_segments(read: ReadPlacement, schedule: Schedule) -> str:
     )
 
 
-def _check_schedule(read: ReadPlacement, schedule: Schedule) -> None:
-    opened, box = read.opened, read.opened.target.box
-    index = {name: op for op, name in enumerate(read.problem.names)}
-    of_op = np.full(read.problem.num_ops, -1, np.int32)
-    runs = runs_of(read.problem)
-    for entry, part in zip(schedule.segments, opened.segments, strict=True):
-        own = [index[n.name] for n in part.model.graph if n.name in index and runs[index[n.name]]]
-        of_op[own] = entry.segment
-        graph = part.model.graph
-        found = SegmentEntry(
-            segment=part.chip,
-            file=file_names.segment_file(part.chip),
-            device=entry.device,
-            inputs=tuple(v.name or "" for v in graph.inputs),
-            outputs=tuple(v.name or "" for v in graph.outputs),
-            ops=len(own),
-        )
-        elsewhere = [op for op in own if box.devices[read.device_of[op]] != entry.device]
-        if found != entry or elsewhere:
-            raise _fault(
-                "MCM-D084",
-                f"segment {entry.segment} is not the one that the schedule describes"
-                + (
-                    f": {quote(read.problem.names[elsewhere[0]])} is elsewhere" if elsewhere else ""
-                ),
-                f"segment {entry.segment}",
-            )
-    if (of_op[runs] < 0).any() or set(of_op[runs].tolist()) != set(range(len(schedule.segments))):
-        raise _fault("MCM-D084", "the segments do not have each op once", file_names.SCHEDULE)
-    backwards = [w for w in schedule.wires if any(0 <= to <= w.source for to in w.destinations)]
-    if backwards:
-        wire = backwards[0]
-        message = f"{quote(wire.tensor)} goes back from segment {wire.source}"
-        raise _fault("MCM-D084", message, file_names.SCHEDULE)
-    devices = np.array([box.devices.index(e.device) for e in schedule.segments], np.int32)
-    cut = Segments(of_op, devices, schedule.windows)
-    step, placement = segment_step(read.problem, box, read.trace, cut, schedule.dispatch_s)
-    evaluator = opened.target.step_evaluator(step, StepConditions(order=opened.record.asked.order))
-    seconds = float(evaluator.evaluate(placement[None, :]).seconds[0])
-    if seconds != schedule.seconds:
-        raise _fault(
-            "MCM-D081",
-            f"a step of segments takes {seconds!r} s, the schedule says {schedule.seconds!r} s",
-            file_names.SCHEDULE,
-        )
+def _check_schedule(read: ReadPlacement, said: Schedule) -> None:
+    """Cuts the step again, into as many windows as are best or fewest, and compares all of it."""
+    opened = read.opened
+    cut = best_segments(
+        opened.target,
+        read.problem,
+        read.trace,
+        runs_of(read.problem),
+        "fewest" if said.windows == 1 else "fastest",
+        said.dispatch_s,
+        StepConditions(order=read.options.order),
+    )
+    options = replace(read.options, dispatch_s=said.dispatch_s)
+    placed = replace(read.placed, options=options, segments=cut)
+    annotated = opened.annotated
+    known = {
+        id(tensor): DataLocation(file_names.ANNOTATED_DATA, tensor.offset or 0, tensor.nbytes)
+        for value in initializers_of(annotated)
+        if isinstance(tensor := value.const_value, ir.ExternalTensor)
+    }
+    with tempfile.TemporaryDirectory(prefix="mcm-check-") as folder:
+        schedule = write_segments(Path(folder), placed, annotated, known)
+        assert schedule is not None
+        faults = [*_differences(opened.path, {file_names.SCHEDULE: schedule.to_dict()})]
+        listed = {entry.file for entry in schedule.segments}
+        extra = [n for n in opened.manifest.files if file_names.is_segment(n) and n not in listed]
+        faults += [f"{quote(name)} is no segment of the placement" for name in extra]
+        faults = faults or [*_unlike(opened.path, Path(folder))]
+    if faults:
+        is_time = faults[0].startswith(f"{file_names.SCHEDULE}.seconds")
+        raise _fault("MCM-D081" if is_time else "MCM-D084", faults[0], file_names.SCHEDULE)
 
 
 def check_report_text(read: ReadPlacement) -> str:

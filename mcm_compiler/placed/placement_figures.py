@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +13,7 @@ from mcm_compiler.components.device_costs import device_choices
 from mcm_compiler.contracts.boxes.box import Box, BoxTarget
 from mcm_compiler.contracts.boxes.evaluation import StepResults
 from mcm_compiler.contracts.boxes.step import StepProblem
+from mcm_compiler.placed import file_names
 from mcm_compiler.placed.placed_model import PlacedModel, runs_of
 from mcm_compiler.placed.placement_report import markdown
 from mcm_compiler.placed.records import (
@@ -24,6 +27,7 @@ from mcm_compiler.placed.records import (
 )
 from mcm_compiler.placed.step_placing import placer_text
 from mcm_compiler.report.versions import versions
+from mcm_compiler.text.toml_description import parse_description
 
 
 def report_text(record: PlacementRecord, schedule: Schedule | None) -> bytes:
@@ -62,8 +66,25 @@ def placement_record(placed: PlacedModel) -> PlacementRecord:
             name: devices[device]
             for name, device in zip(placed.problem.names, placed.device_of.tolist(), strict=True)
         },
+        sources=source_hashes(placed.target),
         cost_models=cost_model_texts(placed.target),
     )
+
+
+def source_files(target: BoxTarget) -> dict[str, bytes]:
+    """The description of a box, and files of its cost models, by their names in a folder."""
+    files = {file_names.TARGET: target.source_text.encode()}
+    for choice in device_choices(target).values():
+        files |= choice.stored
+    return files
+
+
+def source_hashes(target: BoxTarget) -> dict[str, str]:
+    """SHA-256 of what `source_files` gives; of the description, of its content without its form."""
+    files = source_files(target)
+    content = parse_description(target.name, target.source_text).data
+    files[file_names.TARGET] = json.dumps(content, sort_keys=True, default=str).encode()
+    return {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
 
 
 def cost_model_texts(target: BoxTarget) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from mcm_compiler.placed.placed_verdict import basis_of, placed_lines, times_of
@@ -22,6 +23,18 @@ def step_rows(record: PlacementRecord) -> Rows:
         ["placer", search.placer, how],
         *(["cost model", text, f"of {kind}"] for kind, text in record.cost_models.items()),
     ]
+
+
+def request_rows(record: PlacementRecord) -> Rows:
+    """What was asked, of what, and how it was searched, as `placement.json` has it."""
+    data = record.to_dict()
+    rows = [["compiler", record.compiler]]
+    for section in ("model", "asked", "search"):
+        rows += [
+            [f"{section}.{name}", json.dumps(value, ensure_ascii=False)]
+            for name, value in data[section].items()
+        ]
+    return rows
 
 
 def device_rows(record: PlacementRecord) -> Rows:
@@ -55,6 +68,7 @@ def markdown(record: PlacementRecord, schedule: Schedule | None) -> str:
     lines += [*_table([["", ""], *rows]), "", "## Details", ""]
     lines += _table([["", "", "why"], *step_rows(record)])
     lines += ["", "## Devices", "", *_table(device_rows(record))]
+    lines += ["", "## Request and search", "", *_table([["", ""], *request_rows(record)])]
     lines += ["", "## Segments", ""]
     if schedule is None:
         lines.append("The step was not cut into segments.")

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.placed import file_names
 
 ANNOTATION = "layer_ann"
 """Key of a node's metadata that onnxruntime reads."""
@@ -64,6 +65,20 @@ def onnxruntime_settings(
         "designators": {box.devices[d]: known[box.devices[d]] for d in used},
         "session_config": {RULES: text, RECORD: "1"},
         "one_session": one,
+    }
+
+
+def runtime_files(box: Box, device_of_node: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """What the folder has for runtimes, by name of file.
+
+    Args:
+        box: the devices.
+        device_of_node: a device's name for each node.
+    """
+    used = sorted({box.devices.index(device) for device in device_of_node.values()})
+    return {
+        file_names.ONNXRUNTIME: onnxruntime_settings(box, used),
+        file_names.OPENVINO: openvino_affinities(box, device_of_node),
     }
 
 

@@ -86,8 +86,13 @@ def segment_models(
     return parts, wires
 
 
-def write_models(folder: Path, placed: PlacedModel) -> Schedule | None:
+def write_models(folder: Path, placed: PlacedModel, *, segments: bool = True) -> Schedule | None:
     """Writes `annotated.onnx` with all weights, and the segments, which refer to them.
+
+    Args:
+        folder: where to write.
+        placed: how the model is placed and cut.
+        segments: whether to write them.
 
     Returns:
         What runs when; None where the step was not cut.
@@ -98,8 +103,29 @@ def write_models(folder: Path, placed: PlacedModel) -> Schedule | None:
     box = placed.target.box
     annotated = annotated_model(placed.model, box, placed.device_of_node)
     written = write_with_data(annotated, folder / file_names.ANNOTATED, file_names.ANNOTATED_DATA)
+    return write_segments(folder, placed, annotated, written) if segments else None
+
+
+def write_segments(
+    folder: Path, placed: PlacedModel, annotated: ir.Model, written: dict[int, DataLocation]
+) -> Schedule | None:
+    """Writes the segments, which refer to weights of `annotated.onnx`.
+
+    Args:
+        folder: where to write.
+        placed: how the model is placed and cut.
+        annotated: of `annotated_model`; unchanged but for facts about its nodes.
+        written: where each of its tensors (by `id`) is that is outside of its file.
+
+    Returns:
+        As `write_models`.
+
+    Raises:
+        CompileError: as `segment_models`.
+    """
     if placed.segments is None:
         return None
+    box = placed.target.box
     parts, wires = segment_models(annotated, placed.problem.names, placed.segments)
     for part in parts:
         _write_segment(folder, part, written)

@@ -152,15 +152,17 @@ def best_segments(
         conditions: in which the step was simulated; its factors are in the trace already.
     """
     best: Segments | None = None
+    known = (True, 0.0)
     for windows in WINDOWS if choice == "fastest" else WINDOWS[:1]:
         found = cut_segments(problem, trace, runs, windows)
         if best is not None and found.count > MAX_SEGMENTS:
             break
         step, placement = segment_step(problem, target.box, trace, found, dispatch_s)
         evaluator = target.step_evaluator(step, StepConditions(order=conditions.order))
-        seconds = float(evaluator.evaluate(placement[None, :]).seconds[0])
-        if best is None or best.seconds is None or seconds < best.seconds:
-            best = Segments(found.of_op, found.device, windows, seconds)
+        results = evaluator.evaluate(placement[None, :])
+        seconds, fits = float(results.seconds[0]), bool(results.fits[0])
+        if best is None or (not fits, seconds) < known:
+            best, known = Segments(found.of_op, found.device, windows, seconds), (not fits, seconds)
     if best is None:
         raise AssertionError("one number of windows is always tried")
     return best

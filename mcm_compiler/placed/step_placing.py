@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from mcm_compiler.contracts.boxes.asked_placers import placer_answer, placer_of
 from mcm_compiler.contracts.boxes.box import Box, BoxTarget
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator, StepResults
+from mcm_compiler.contracts.boxes.every_placement import EveryPlacement, every_placement
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerLevel, PlacerRequest
 from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
@@ -47,8 +49,12 @@ def search(
     target: BoxTarget,
     options: PlaceOptions,
     progress: Callable[[str], None],
-) -> tuple[PlacerAnswer, StepResults, StepEvaluator]:
-    """What the placer found, and what the simulator says of it.
+) -> tuple[PlacerAnswer, StepResults, StepEvaluator, EveryPlacement | None]:
+    """The placement, what the simulator says of it, and of all placements where they are few.
+
+    Without a placer that is asked for, the best of few placements is the answer. A placer that
+    searches is asked, and its answer is taken where none is faster; what one that follows a rule
+    says is the answer in any case.
 
     Raises:
         CompileError: as the placer; MCM-D074 where its placement does not fit, and MCM-D075 where
@@ -65,12 +71,26 @@ def search(
         simulate=target.step_evaluator,
         order=options.order,
     )
-    answer = placer_answer(text, placer, problem, target.box, evaluator, request, progress)
     name = spec_text.parse_one(text).name
+    every = every_placement(problem, evaluator)
+    exact = None
+    if every is not None and every.device_of is not None:
+        exact = PlacerAnswer(every.device_of, f"all {every.count:,} placements", every.count)
+    if exact is not None and options.placer is None:
+        return exact, simulated(problem, evaluator, exact, name), evaluator, every
+    answer = placer_answer(text, placer, problem, target.box, evaluator, request, progress)
     results = simulated(problem, evaluator, answer, name)
+    if exact is not None and every is not None and getattr(placer, "searches", False):
+        took = float(results.seconds[0]) if results.fits[0] else np.inf
+        if every.seconds < took:
+            spent = answer.evaluations + every.count
+            answer = replace(
+                answer, device_of=exact.device_of, method=exact.method, evaluations=spent
+            )
+            results = simulated(problem, evaluator, answer, name)
     if not results.fits[0]:
         raise CompileError(_does_not_fit(problem, target.box, results, name))
-    return answer, results, evaluator
+    return answer, results, evaluator, every
 
 
 def simulated(

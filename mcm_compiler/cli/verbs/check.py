@@ -73,7 +73,7 @@ def command(
 
     Every op, attribute, weight and wire of the chips is proven against the model, which the folder
     holds a copy of; with --model, against your own. Of a folder of mcmc place it is the segments
-    that are proven, and the placement, the time of its step and its bound are derived again.
+    that are proven, and every field of its files is derived again from model, box and placement.
 
     Outputs are compared on random inputs, on your own, or on both. Exits with 1 if a step fails,
     and with --strict with 3 if none fails, but something could not be checked or proven.
@@ -114,6 +114,7 @@ def _check_one(
     junit: Path | None,
     output_format: str,
 ) -> int:
+    from mcm_compiler.api import step_of_model
     from mcm_compiler.checking.check import CheckReport, check_folder
     from mcm_compiler.checking.comparison.user_data import RunData
     from mcm_compiler.ci.checks import exit_code, failure, outcome_of
@@ -129,11 +130,8 @@ def _check_one(
         refuse_irregular(junit)
     check: Callable[..., CheckReport] = partial(check_folder, model=model)
     if is_placement(Path(folder)):
-        if model is not None:
-            raise click.UsageError(
-                "--model is for folders of mcmc compile, this one is a placement"
-            )
-        check = check_placement_folder
+        step = None if model is None else partial(step_of_model, model)
+        check = partial(check_placement_folder, step_of=step)
     start = time.perf_counter()
     try:
         with progress_line() as progress:

@@ -302,11 +302,15 @@ def _show(placed: PlacedModel, output_format: str) -> None:
     from mcm_compiler.placed.placement_figures import placement_record
 
     record = placement_record(placed)
-    if output_format == "json":
-        show_json(record.to_dict())
-        return
     cut = placed.segments
     seconds = None if cut is None else cut.seconds
+    if output_format == "json":
+        delivered = None
+        if cut is not None:
+            dispatch_s = placed.options.dispatch_s
+            delivered = {"count": cut.count, "dispatch_s": dispatch_s, "seconds": seconds}
+        show_json({**record.to_dict(), "segments": delivered})
+        return
     if cut is None or seconds is None:
         show_placement(record, None)
     else:

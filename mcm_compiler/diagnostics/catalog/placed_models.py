@@ -93,8 +93,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "MCM-D080",
         "the placement in a folder is none of its model",
         "The placement names ops that the model does not have, devices that the box does not\n"
-        "have, or a device that an op may not run on; or the marks of the model, and the files\n"
-        "for runtimes, say something else than the placement.",
+        "have, or a device that an op may not run on; or another field of placement.json, marks\n"
+        "of the model, or files for runtimes do not follow from model, box and placement.",
         example="placement.json was edited, and its hash in manifest.json with it",
         remedy="Place the model again; --pin puts an op where you want it.",
     ),
@@ -126,8 +126,8 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-D084",
         "the schedule does not describe the segments",
-        "schedule.json lists the segments in the order in which they run, with their devices,\n"
-        "inputs, outputs and numbers of ops, and the tensors that travel. The files say otherwise.",
+        "The step is cut again. A field of schedule.json, or a segment's model, is another one\n"
+        "than follows from model and placement.",
         example="two segments changed places in schedule.json",
         remedy="Place the model again.",
     ),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +15,23 @@ import onnx
 import onnx_ir as ir
 import pytest
 
+from mcm_compiler.api import place_model, step_of_model
 from mcm_compiler.artifact.chain import run_chain
 from mcm_compiler.artifact.manifest import read_manifest, sha256_file
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.execution.runner import run_model, same_bits
 from mcm_compiler.ir.reading import importer
+from mcm_compiler.ir.rewriting.writer import write_model
 from mcm_compiler.placed.folder_check import check_placement_folder
 from mcm_compiler.placed.folder_reading import is_placement, open_placement
-from tests.generators.placed_models import place_small
+from mcm_compiler.placed.place_options import PlaceOptions
+from mcm_compiler.placed.placement_checks import StepOfModel
+from tests.generators.placed_models import place_small, small_model
 
+DEVICE_COPIES = ("device_bandwidth_gb_per_s = 6", "device_bandwidth_gb_per_s = 7")
+"""Between devices of which the small box has too few to copy."""
+
+ROOT = Path(__file__).parents[4]
 STEPS = ["files", "placement", "step", "bound", "segments", "equality", "report"]
 
 
@@ -162,10 +172,50 @@ TAMPERED: dict[str, tuple[Callable[[Path], None], str, str]] = {
     "a schema": (
         _change("placement.json", lambda d: d.update(schema_version=1)), "placement", "MCM-A005",
     ),
+    "outputs of the schedule": (
+        _change("schedule.json", lambda d: d.update(outputs=[])), "segments", "MCM-D084",
+    ),
+    "inputs of the schedule": (
+        _change("schedule.json", lambda d: d["inputs"][0].update(shape=[64, 129])),
+        "segments", "MCM-D084",
+    ),
+    "windows": (_change("schedule.json", lambda d: d.update(windows=2)), "segments", "MCM-D084"),
+    "the name of a segment's graph": (
+        lambda folder: _change_graph(folder, "segment_001.onnx"), "segments", "MCM-D084",
+    ),
+    "a field that is not one": (
+        _change("placement.json", lambda d: d["step"].update(also=1)), "bound", "MCM-D082",
+    ),
+    "the seed": (
+        _change("placement.json", lambda d: d["search"].update(seed=7)), "report", "MCM-D081",
+    ),
+    "a pin": (
+        _change("placement.json", lambda d: d["asked"].update(pins=[])), "bound", "MCM-D082",
+    ),
+    "the box": (
+        lambda folder: _replace(folder / "target.toml", *DEVICE_COPIES),
+        "placement", "MCM-D080",
+    ),
+    "an affinity": (
+        _change("openvino.json", lambda d: d["affinity"].update(op_c="CPU")),
+        "placement", "MCM-D080",
+    ),
     "an order of segments": (
         _change("schedule.json", lambda d: d["segments"].reverse()), "segments", "MCM-A005",
     ),
 }  # fmt: skip
+
+
+def _change_graph(folder: Path, name: str) -> None:
+    proto = onnx.load(folder / name, load_external_data=False)
+    proto.graph.name += "x"
+    (folder / name).write_bytes(proto.SerializeToString())
+
+
+def _replace(path: Path, old: str, new: str) -> None:
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
 
 
 def _write(folder: Path, name: str) -> None:
@@ -234,3 +284,83 @@ def test_a_folder_that_was_made_from_false_shapes_is_refused(
     found = check_placement_folder(tmp_path / "out")
     assert [step.name for step in found.steps if not step.holds] == ["placement"]
     assert {d.code for d in found.diagnostics} == {"MCM-V052"}
+
+
+@pytest.fixture
+def of_file(tmp_path: Path) -> tuple[Path, StepOfModel]:
+    """A folder that was placed from a file, and the step of that file."""
+    path = tmp_path / "small.onnx"
+    write_model(small_model(), path)
+    asked = PlaceOptions(placer="told", segments="fewest")
+    place_model(path, "box-cpu-gpu", asked, output=tmp_path / "out")
+    return tmp_path / "out", partial(step_of_model, str(path))
+
+
+def test_a_folder_is_compared_with_the_users_own_model(of_file: tuple[Path, StepOfModel]) -> None:
+    folder, step_of = of_file
+    found = check_placement_folder(folder, seeds=(0,), step_of=step_of)
+    assert found.holds
+    assert [step.name for step in found.steps] == ["files", "model", *STEPS[1:]]
+
+
+def _change_byte(folder: Path) -> None:
+    content = bytearray((folder / "annotated.onnx.data").read_bytes())
+    content[5] ^= 1
+    (folder / "annotated.onnx.data").write_bytes(bytes(content))
+
+
+def _change_hash(folder: Path) -> None:
+    _change("placement.json", lambda d: d["model"].update(sha256="0" * 64))(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (_change_byte, "MCM-V062"),
+        (lambda folder: _change_graph(folder, "annotated.onnx"), "MCM-V062"),
+        (_change_mark, "MCM-V062"),
+        (_change_hash, "MCM-V066"),
+    ],
+)
+def test_what_only_the_users_own_model_shows_is_found(
+    of_file: tuple[Path, StepOfModel], change: Callable[[Path], None], code: str
+) -> None:
+    folder, step_of = of_file
+    change(folder)
+    _rehash(folder)
+    found = check_placement_folder(folder, seeds=(0,), step_of=step_of)
+    assert [step.name for step in found.steps if not step.holds] == ["model"]
+    assert {d.code for d in found.diagnostics} == {code}
+
+
+def test_a_training_step_is_made_again_from_the_users_own_model(tmp_path: Path) -> None:
+    model = "zoo:rnnlm{steps=2}"
+    asked = PlaceOptions(placer="etf", training="differentiate{optimizer=sgd}", segments="fewest")
+    place_model(model, "box-2gpu", asked, output=tmp_path / "out")
+    step_of = partial(step_of_model, model)
+    assert check_placement_folder(tmp_path / "out", step_of=step_of).holds
+    other = partial(step_of_model, "zoo:rnnlm{steps=3}")
+    found = check_placement_folder(tmp_path / "out", step_of=other)
+    assert {d.code for d in found.diagnostics} == {"MCM-V066"}
+
+
+@pytest.mark.parametrize("name", ["bert in box-4core, pinned", "cnn with measured times"])
+def test_no_mutant_is_accepted(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A few of the 500 of tools/data/placement_mutations.json."""
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    tool = importlib.import_module("mutate_placements")
+    mutants = importlib.import_module("folder_mutations.placed_mutants")
+    folder, model = tool.made(tmp_path / "made", name)
+    assert tool.refusal(folder, model) is None
+    rng, seen = np.random.default_rng(45), 0
+    while seen < 10:
+        with mutants.mutated_placement(folder, rng) as mutant:
+            if mutant is not None:
+                seen += 1
+                assert tool.refusal(folder, model) is not None, mutant
+
+
+def test_record_of_the_long_run_has_no_accepted_mutant() -> None:
+    record = json.loads((ROOT / "tools" / "data" / "placement_mutations.json").read_text())
+    assert record["mutants"] >= 500
+    assert record["accepted"] == 0

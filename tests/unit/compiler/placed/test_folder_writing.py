@@ -22,6 +22,7 @@ op_c,,,,4e-5
 ,Tanh,64x128,float,1.5e-5
 """
 GPU, CPU = "cost_model.k40.file.csv", "cost_model.haswell.file.csv"
+GPU_TIMES = f"table{{file={GPU},factor=1.0}}"
 TIMES = {"op_a": 7e-6, "op_z": 1e-5, "of another model": 1.0}
 
 
@@ -29,7 +30,7 @@ TIMES = {"op_a": 7e-6, "op_z": 1e-5, "of another model": 1.0}
 def placed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("priced")
     (folder / "my times.csv").write_text(TABLE)
-    model = f"table{{file={print_value(folder / 'my times.csv')}}}"
+    model = f"table{{file={print_value(folder / 'my times.csv')},factor=1}}"
     place_small(folder / "out", cost_models={"k40": model}, times={"haswell": TIMES})
     (folder / "my times.csv").unlink()
     return folder / "out"
@@ -47,12 +48,9 @@ def test_tables_lie_in_the_folder_with_their_hashes(placed: Path) -> None:
     for name in (CPU, GPU):
         assert opened.manifest.files[name] == sha256_file(placed / name)
     text = (placed / "target.toml").read_text()
-    assert f'k40 = "table{{file={GPU}}}"' in text
-    assert f'haswell = "table{{file={CPU}}}"' in text
-    assert opened.record.cost_models == {
-        "haswell": f"table{{file={CPU}}}",
-        "k40": f"table{{file={GPU}}}",
-    }
+    assert f'k40 = "{GPU_TIMES}"' in text
+    assert f'haswell = "table{{file={CPU},factor=' in text
+    assert list(opened.record.cost_models) == ["haswell", "k40"]
     assert {kind: choice.text for kind, choice in device_choices(opened.target).items()} == dict(
         opened.record.cost_models
     )
@@ -60,9 +58,9 @@ def test_tables_lie_in_the_folder_with_their_hashes(placed: Path) -> None:
 
 def test_the_report_names_the_cost_models(placed: Path) -> None:
     text = (placed / "report.md").read_text()
-    assert f"| cost model | table{{file={CPU}}} | of haswell |" in text
+    assert f"| cost model | {GPU_TIMES} | of k40 |" in text
     shown = CliRunner().invoke(cli, ["report", str(placed)])
-    assert f"table{{file={GPU}}}" in shown.stdout
+    assert GPU_TIMES in shown.stdout
 
 
 @pytest.mark.parametrize("verb", ["check", "simulate", "report"])
@@ -75,7 +73,7 @@ def test_verbs_need_no_other_file(placed: Path, verb: str) -> None:
 def test_the_step_takes_the_measured_times(placed: Path) -> None:
     found = check_placement_folder(placed, seeds=(0,))
     assert found.holds
-    step = place_small(None, cost_models={"k40": f"table{{file={placed / GPU}}}"})
+    step = place_small(None, cost_models={"k40": f"table{{file={placed / GPU},factor=1}}"})
     record = open_placement(placed).record
     gpu = next(device for device in record.devices if device.kind == "k40")
     assert gpu.busy_s == pytest.approx(4e-5 + 1.5e-5)
@@ -84,8 +82,8 @@ def test_the_step_takes_the_measured_times(placed: Path) -> None:
 
 def test_files_of_the_folder_can_be_given_again(placed: Path, tmp_path: Path) -> None:
     models = {
-        kind: f"table{{file={print_value(placed / name)}}}"
-        for kind, name in (("haswell", CPU), ("k40", GPU))
+        kind: f"table{{file={print_value(placed / name)}{more}}}"
+        for kind, name, more in (("haswell", CPU, ""), ("k40", GPU, ",factor=1"))
     }
     place_small(tmp_path / "again", cost_models=models)
     names = sorted(path.name for path in placed.iterdir())
@@ -106,18 +104,18 @@ def test_a_changed_table_is_found_by_its_hash(folder: Path, verb: str) -> None:
 @pytest.mark.parametrize(
     ("name", "old", "new", "code"),
     [
-        (GPU, "4e-5", "5e-5", "MCM-D081"),
+        (GPU, "4e-5", "5e-5", "MCM-D080"),
         (GPU, "4e-5", "nan", "MCM-C005"),
         (GPU, "4e-5", "-1", "MCM-C005"),
         (GPU, "node,", "nodes,", "MCM-C005"),
-        (CPU, "1e-05", "2e-05", "MCM-D081"),
+        (CPU, "1e-05", "2e-05", "MCM-D080"),
         (CPU, "node", "\0", "MCM-C005"),
-        ("target.toml", f'k40 = "table{{file={GPU}}}"', "", "MCM-D080"),
-        ("target.toml", GPU, CPU, "MCM-D081"),
+        ("target.toml", f'k40 = "{GPU_TIMES}"', "", "MCM-D080"),
+        ("target.toml", GPU, CPU, "MCM-D080"),
         ("target.toml", 'haswell = "table', 'k80 = "table', "MCM-D070"),
-        ("target.toml", f"table{{file={GPU}}}", "tabel", "MCM-U003"),
-        ("placement.json", f'"k40": "table{{file={GPU}}}"', '"k40": "cycles"', "MCM-D080"),
-        ("placement.json", f'"k40": "table{{file={GPU}}}"', '"k40": 3', "MCM-A005"),
+        ("target.toml", GPU_TIMES, "tabel", "MCM-U003"),
+        ("placement.json", f'"k40": "{GPU_TIMES}"', '"k40": "cycles"', "MCM-D080"),
+        ("placement.json", f'"k40": "{GPU_TIMES}"', '"k40": 3', "MCM-A005"),
     ],
 )
 def test_what_was_changed_with_its_hash_is_found(

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from mcm_compiler.api import place_model
+from mcm_compiler.contracts.boxes.box import BoxTarget
+from mcm_compiler.contracts.boxes.evaluation import StepConditions
+from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.diagnostics import CompileError, Severity
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.step_placing import level_of, placer_text
-from mcm_compiler.registry import PLACER_LEVELS
+from mcm_compiler.registry import PLACER_LEVELS, PLACERS
 from tests.generators.placed_models import Told, place_small, small_model
 
 
@@ -151,3 +157,71 @@ def test_what_is_registered_and_no_level_is_named() -> None:
         PLACER_LEVELS.remove("test-odd")
     (found,) = caught.value.diagnostics
     assert (found.code, found.at) == ("MCM-X007", "odd.py")
+
+
+SEARCHING = ("local_search", "portfolio", "pretrained")
+BY_RULE = ("cpu", "single", "etf", "metis", "told")
+
+
+def least_of_all(problem: StepProblem, target: BoxTarget, order: Any) -> float:
+    """The fastest placement that fits, one after another, of ops that run alone or together."""
+    evaluator = target.step_evaluator(problem, StepConditions(order=order))
+    homes = [
+        [
+            d
+            for d in range(target.box.num_devices)
+            if problem.allowed[problem.together == g, d].all()
+        ]
+        for g in range(problem.num_groups)
+    ]
+    best = math.inf
+    for chosen in itertools.product(*homes):
+        placement = np.array([chosen[g] for g in problem.together], np.int32)
+        results = evaluator.evaluate(placement[None, :])
+        if results.fits[0]:
+            best = min(best, float(results.seconds[0]))
+    return best
+
+
+CASES: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("box-cpu-gpu", {}),
+    ("box-cpu-gpu", {"order": "critical_path", "pins": (("op_c", "gpu:0"),)}),
+    ("box-2gpu", {"together": ("op_?",), "kinds": (("op_y", "k40"),)}),
+)
+
+
+@pytest.mark.parametrize(("target", "asked"), CASES)
+def test_small_steps_are_enumerated_and_no_placer_delivers_worse(
+    target: str, asked: dict[str, Any]
+) -> None:
+    best = place_model(small_model(), target, PlaceOptions(**asked))
+    least = least_of_all(best.problem, best.target, best.options.order)
+    assert best.seconds == best.bound.seconds == least
+    assert best.gap == 0.0
+    assert "placements, simulated" in best.bound.argument
+    for placer in SEARCHING:
+        options = PlaceOptions(placer=placer, evaluations=20, **asked)
+        found = place_model(small_model(), target, options)
+        assert (found.seconds, found.gap) == (least, 0.0), placer
+
+
+@pytest.mark.parametrize("placer", BY_RULE)
+def test_a_placer_by_a_rule_is_compared_with_all_placements(placer: str) -> None:
+    found = place_model(small_model(), "box-cpu-gpu", PlaceOptions(placer=placer))
+    least = least_of_all(found.problem, found.target, "fifo")
+    assert found.bound.seconds == least <= found.seconds
+    assert found.gap == pytest.approx(found.seconds / least - 1.0)
+
+
+def test_a_placer_that_learns_delivers_no_worse() -> None:
+    found = place_model(
+        small_model(), "box-cpu-gpu", PlaceOptions(placer="logits", evaluations=4, segments="none")
+    )
+    assert (found.seconds, found.gap) == (least_of_all(found.problem, found.target, "fifo"), 0.0)
+    others = ("hierarchical", "hierarchical-groups", "transfer")
+    assert all(vars(PLACERS.get(name))["searches"] for name in others)
+
+
+def test_large_steps_are_not_enumerated() -> None:
+    found = place_model("zoo:bert-tiny", "box-2gpu", PlaceOptions(placer="single"))
+    assert "simulated" not in found.bound.argument

@@ -104,6 +104,7 @@ class HierarchicalGroups(_GivenGroups):
 
     name: ClassVar[str] = "hierarchical-groups"
     summary: ClassVar[str] = "the published placer over groups around weights"
+    searches: ClassVar[bool] = True
     table: ClassVar[bool] = False
     hidden: int = Recipe.hidden
 
@@ -138,5 +139,6 @@ class Logits(_GivenGroups):
 
     name: ClassVar[str] = "logits"
     summary: ClassVar[str] = "a table of scores over groups around weights, without a network"
+    searches: ClassVar[bool] = True
     table: ClassVar[bool] = True
     learning_rate: float = 0.1

@@ -43,6 +43,7 @@ class Hierarchical:
 
     name: ClassVar[str] = "hierarchical"
     summary: ClassVar[str] = "grouper and placer, trained jointly as published"
+    searches: ClassVar[bool] = True
     extra: ClassVar[str] = LEARN
 
     groups: int = 0

@@ -54,6 +54,7 @@ class Pretrained:
 
     name: ClassVar[str] = "pretrained"
     summary: ClassVar[str] = "a policy trained on other models, then a search on a coarse step"
+    searches: ClassVar[bool] = True
 
     policy: str = ""
     evaluations: int = 100

@@ -55,6 +55,7 @@ class LocalSearch:
 
     name: ClassVar[str] = "local_search"
     summary: ClassVar[str] = "annealing over clusters around weights, then over pieces of them"
+    searches: ClassVar[bool] = True
 
     parts: int = 8
     restarts: int = 1

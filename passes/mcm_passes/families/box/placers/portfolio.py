@@ -43,6 +43,7 @@ class Portfolio:
 
     name: ClassVar[str] = "portfolio"
     summary: ClassVar[str] = "several placers in turn, each from the best so far"
+    searches: ClassVar[bool] = True
 
     members: tuple[str, ...] = ("single", "local_search")
     robust: bool = True

@@ -37,6 +37,7 @@ class Transfer:
 
     name: ClassVar[str] = "transfer"
     summary: ClassVar[str] = "devices of weights from another placement, then local search"
+    searches: ClassVar[bool] = True
 
     weights: str = ""
     robust: bool = True
