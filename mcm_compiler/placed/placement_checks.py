@@ -309,7 +309,9 @@ def check_model(read: ReadPlacement) -> str:
         )
     path = source.path
     raw = None if path is None or read.options.training else read_raw(path)
-    if raw is not None and (faults := original_faults(raw, opened.annotated, name)):
+    if raw is not None and (
+        faults := original_faults(raw, opened.annotated, name, source.original)
+    ):
         raise CompileError(faults)
     with tempfile.TemporaryDirectory(prefix="mcm-check-") as folder:
         write_models(Path(folder), read.placed, segments=False)

@@ -66,8 +66,8 @@ def placement_record(placed: PlacedModel) -> PlacementRecord:
             name: devices[device]
             for name, device in zip(placed.problem.names, placed.device_of.tolist(), strict=True)
         },
-        sources=source_hashes(placed.target),
         cost_models=cost_model_texts(placed.target),
+        sources=source_hashes(placed.target),
     )
 
 

@@ -134,9 +134,9 @@ class PlacementRecord:
         step: what is claimed.
         devices: in the order of the box.
         device_of: the device of each op, inputs and variables included.
-        sources: SHA-256 of the description of the box and of files of its cost models, by name.
         cost_models: where times come from, by kind of device: text forms, whose files lie in the
             folder; kinds without one have those that the box computes.
+        sources: SHA-256 of the description of the box and of files of its cost models, by name.
     """
 
     compiler: str
@@ -147,8 +147,8 @@ class PlacementRecord:
     step: StepFigures
     devices: tuple[DeviceFigures, ...]
     device_of: Mapping[str, str]
-    sources: Mapping[str, str]
     cost_models: Mapping[str, str] = field(default_factory=dict[str, str])
+    sources: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""

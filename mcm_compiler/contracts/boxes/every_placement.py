@@ -40,7 +40,7 @@ class EveryPlacement:
         """The bound that no placement beats, as the simulator plays it; `known` where none fits."""
         if self.device_of is None:
             return known
-        argument = f"all {self.count:,} placements, simulated op by op, and no other one is faster"
+        argument = f"all {self.count:,} placements, simulated op by op in the given order of queues"
         return replace(known, seconds=self.seconds, argument=argument)
 
 

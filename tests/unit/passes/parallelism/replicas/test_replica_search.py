@@ -136,7 +136,9 @@ CONSIDERED = (
 def _solve(periods: dict[int, float | None], asked: list[int]) -> Any:
     """Solves with these periods of one pipeline by the chips of each; None overflows."""
 
-    def solve(shared: PartitionProblem, pipelines: int, *, persist: bool, known: object = ()) -> Solved:
+    def solve(
+        shared: PartitionProblem, pipelines: int, *, persist: bool, known: object = ()
+    ) -> Solved:
         assert pipelines == 12 // shared.num_chips
         asked.append(shared.num_chips)
         seconds = periods[shared.num_chips]
