@@ -54,7 +54,8 @@ FOLDERS: dict[str, tuple[str, str, dict[str, Any]]] = {
 
 def made(into: Path, name: str) -> tuple[Path, str]:
     """A placed folder, and the model that it was made from."""
-    spec, box, options = FOLDERS[name]
+    spec, box, asked = FOLDERS[name]
+    options: dict[str, Any] = dict(asked)
     into.mkdir(parents=True)
     model = f"zoo:{spec}"
     if not options.get("training"):
@@ -62,7 +63,7 @@ def made(into: Path, name: str) -> tuple[Path, str]:
         write_model(build_zoo_model(spec), Path(model))
     if "cost_models" in options:
         (into / "times.csv").write_text(TIMES)
-        options = {**options, "cost_models": {"k40": f"table{{file={into / 'times.csv'}}}"}}
+        options["cost_models"] = {"k40": f"table{{file={into / 'times.csv'}}}"}
     place_model(model, box, PlaceOptions(**options), output=into / "out")
     return into / "out", model
 
