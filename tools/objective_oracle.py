@@ -4,7 +4,8 @@
     python tools/objective_oracle.py 20        the first 20 alone, and writes nothing
 
 The oracle, `tests/oracles/plain_objectives.py`, shares no code with the search. Exits with 1 where
-an answer or a bound is another.
+an answer or a bound is another; where the host reaches only the ends of the package, where a bound
+is above the optimum.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ def main() -> int:
     count = int(sys.argv[1]) if len(sys.argv) > 1 else PROBLEMS
     different: dict[int, list[str]] = {}
     for seed in range(count):
-        if found := differences(objective_problem(seed)):
+        problem = objective_problem(seed)
+        if found := differences(problem, exact=not problem.limits.at_ends):
             different[seed] = found
             print(seed, *found, sep="\n  ", flush=True)
     record = {"problems": count, "seeds": f"0 to {count - 1}", "different": different}

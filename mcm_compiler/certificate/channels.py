@@ -23,16 +23,13 @@ def channel_arrays(problem: PartitionProblem) -> dict[str, Array]:
             "channel.latency_s": machine.channel_latency_s,
         }
     limits = problem.limits
-    last = limits.num_chips - 1
-    at_host = range(limits.num_chips) if limits.host_io == "any" else sorted({0, last})
-    rows = [(c, c + 1, limits.link_bytes_per_s, limits.hop_latency_s) for c in range(last)]
-    for device in at_host:
-        if limits.host_io == "any" or device == 0:
-            rows.append((HOST, device, limits.host_bytes_per_s, 0.0))
-        if limits.host_io == "any" or device == last:
-            rows.append((device, HOST, limits.host_bytes_per_s, 0.0))
+    chips, last, delays = limits.num_chips, limits.last_chip, limits.latencies_s
+    rows = [(c, c + 1, limits.link_bytes_per_s, delay) for c, delay in enumerate(delays)]
+    for device in sorted({0, last}) if limits.at_ends else range(chips):
+        rows.append((HOST, device, limits.host_bytes_per_s, limits.host_latency_s))
+        rows.append((device, HOST, limits.host_bytes_per_s, limits.host_latency_s))
     if limits.stream_bytes_per_s > 0.0:
-        rows += [(OFF_PACKAGE, c, limits.stream_bytes_per_s, 0.0) for c in range(last + 1)]
+        rows += [(OFF_PACKAGE, c, limits.stream_bytes_per_s, 0.0) for c in range(chips)]
     if total := limits.host_total_bytes_per_s:
         rows += [(HOST_ROOT, HOST, total, 0.0), (HOST, HOST_ROOT, total, 0.0)]
     if total := limits.stream_total_bytes_per_s:

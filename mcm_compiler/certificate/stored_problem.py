@@ -71,6 +71,7 @@ LIMIT_NAMES = {
     "stream_bytes_per_s": "off_package_bytes_per_s",
     "host_total_bytes_per_s": "host_total_bytes_per_s",
     "stream_total_bytes_per_s": "off_package_total_bytes_per_s",
+    "link_latency_s": "link.latency_s",
 }
 """Name of each field of `PackageLimits`: an array, or a key of `machine` in the head."""
 
@@ -79,6 +80,9 @@ ABSENT_LIMITS: Mapping[str, Any] = {
     "host_total_bytes_per_s": 0.0,
     "stream_total_bytes_per_s": 0.0,
     "forwarding": "engine",
+    "link_latency_s": (),
+    "host_latency_s": 0.0,
+    "cut_through": False,
 }
 """Fields of `PackageLimits` that are left out where they have this value, as in older files."""
 
@@ -245,7 +249,7 @@ def _limit(
     arrays: Mapping[str, Array], machine: Mapping[str, Any], field: dataclasses.Field[Any]
 ) -> Any:
     name = LIMIT_NAMES.get(field.name, field.name)
-    if field.name in ABSENT_LIMITS and name not in machine:
+    if field.name in ABSENT_LIMITS and name not in machine and name not in arrays:
         return ABSENT_LIMITS[field.name]
     value = _get(arrays, machine, name, str(field.type))
     return tuple(value.tolist()) if isinstance(value, np.ndarray) else value
@@ -345,6 +349,9 @@ def _check_sizes(p: PartitionProblem) -> None:
         raise MalformedError(f"the array unit.kind has {len(p.op_types)} entries, not {n}")
     if len(p.limits.sram_bytes) != devices or len(p.limits.chip_speed) not in (0, devices):
         raise MalformedError(f"the arrays of devices do not have {devices} entries")
+    links, least = len(p.limits.link_latency_s), devices - 1
+    if links not in (0, least) and not (p.limits.at_ends and links > least):
+        raise MalformedError(f"the array link.latency_s has {links} entries, not {least}")
     if devices < 1 or (p.limits.chip_speed and min(p.limits.chip_speed) <= 0):
         raise MalformedError("there is no device, or one without speed")
     _check_ptr("tensor.reader_ptr", p.tensor_ptr, p.tensor_consumers.size)

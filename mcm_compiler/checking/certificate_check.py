@@ -13,10 +13,11 @@ from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.certificate.joined import JoinedModel, differs, join
 from mcm_compiler.checking.entry.gate import OpenedFolder
 from mcm_compiler.checking.groups_check import check_groups
+from mcm_compiler.checking.lowered_figures import check_lowered
 from mcm_compiler.checking.other_placements_check import check_other_placements
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.proofs import PricesEnergy, ProblemModel
-from mcm_compiler.contracts.target import PackageLimits
+from mcm_compiler.contracts.target import PackageLimits, machine_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.states import STATES, States
 from mcm_compiler.machines.energy import UnitEnergies
@@ -69,7 +70,11 @@ def check_certificate(folder: OpenedFolder, certificate: Certificate) -> str:
     with PROBLEM_MODELS.at_work(certificate.problem_model, model):
         check_other_placements(certificate, derived, joined, target, model)
     units = count_text(certificate.problem.num_units, "op group")
-    return f"matches the chip models ({units}), {seconds_text(period_s)} a replica (analytic)"
+    matched = f"matches the chip models ({units}), {seconds_text(period_s)} a replica (analytic)"
+    machine, compared = machine_of(target), ""
+    if machine is not None and layout.PROGRAM in manifest.files:
+        compared = check_lowered(folder.program, machine, certificate)
+    return f"{matched}; {compared} as lowered" if compared else matched
 
 
 def refuse_unproven(report: Mapping[str, Any]) -> str:

@@ -27,6 +27,7 @@ from mcm_compiler.contracts.partition import (
     PartitionStrategy,
 )
 from mcm_compiler.diagnostics import Diagnostic
+from mcm_compiler.machines.machine import Machine
 
 Rule = Literal["range", "acyclic", "no_skip", "triangle", "memory", "pin", "unreachable"]
 """Rules of placements, on whatever family of machines."""
@@ -90,18 +91,16 @@ class PassedOn(NamedTuple):
 
     Attributes:
         tensor: its number in the problem.
-        maker: the device that makes it, or `machine.HOST`.
+        maker: the device that makes it.
         received: devices that it arrives on, in this order.
         passed: those of them that send it on.
-        exited: those that send it to the host.
-        collected: whether the host gets it from the last of them instead of from its maker.
+        collected: whether the host gets what the last of them sends on, and not from its maker.
     """
 
     tensor: int
     maker: int
     received: tuple[int, ...]
     passed: tuple[int, ...]
-    exited: tuple[int, ...]
     collected: bool
 
 
@@ -219,4 +218,13 @@ class KnowsObjectives(Protocol):
 
     def objective_bound(self, problem: PartitionProblem, objective: Objective) -> LowerBound:
         """What an objective wants small is never less: the best bound that needs no search."""
+        ...
+
+
+@runtime_checkable
+class KnowsChannels(Protocol):
+    """A mapping that gives what placements put on each channel of a machine."""
+
+    def channel_bytes(self, problem: PartitionProblem, chip_of: Ints, machine: Machine) -> Longs:
+        """`[L]`, bytes of one inference of one pipeline, but for streamed weights."""
         ...

@@ -181,6 +181,20 @@ class PartitionProblem:
             memory="need",
         )
 
+    def reached(self) -> PartitionProblem:
+        """The same problem on a ring whose every chip the host reaches.
+
+        No placement needs more memory, time or, but for what the host sends to several chips,
+        energy there. What a chip takes then depends on its own units alone, for searches and
+        proofs that ask for that.
+        """
+        return self._reached if self.limits.at_ends else self
+
+    @cached_property
+    def _reached(self) -> PartitionProblem:
+        delays = self.limits.latencies_s[: self.num_chips - 1]
+        return replace(self, limits=replace(self.limits, host_io="any", link_latency_s=delays))
+
     @property
     def relays(self) -> bool:
         """Whether engines of chips pass on what travels by; else routers do, or nothing may."""

@@ -14,8 +14,9 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.contracts.objectives import Objective
-from mcm_compiler.contracts.partition import Ints, PartitionProblem
+from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
 from mcm_compiler.contracts.target import Routing, Target
+from mcm_compiler.machines.machine import Machine
 
 DEFAULT_PROBLEM_MODEL = "pipeline"
 """The model that the built-in passes place models under."""
@@ -142,6 +143,17 @@ class PricesEnergy(Protocol):
         Raises:
             CompileError: MCM-P064 where the target says nothing of energy.
         """
+        ...
+
+
+@runtime_checkable
+class KnowsChannels(Protocol):
+    """A model of problems that gives what placements put on each channel of a machine."""
+
+    def channel_bytes(
+        self, problem: PartitionProblem, placement: Ints, machine: Machine
+    ) -> Longs | None:
+        """`[L]`, bytes of one inference of one pipeline, but for streamed weights; or None."""
         ...
 
 

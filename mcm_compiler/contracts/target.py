@@ -29,6 +29,7 @@ from mcm_compiler.machines.package_limits import (
     PackageLimits,
     Routing,
     machine_limits,
+    ring_limits,
 )
 from mcm_compiler.text.bounded_numbers import Index, Place
 
@@ -136,6 +137,7 @@ __all__ = [
     "machine_limits",
     "machine_of",
     "other_machine_of",
+    "ring_limits",
 ]
 
 

@@ -6,10 +6,17 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from mcm_compiler.arrays.types import Bools
-from mcm_compiler.machines.machine import HOST, OFF_PACKAGE, Machine
+from mcm_compiler.machines.machine import (
+    HOST,
+    HOST_ROOT,
+    OFF_PACKAGE,
+    OFF_PACKAGE_ROOT,
+    Machine,
+)
 
 HostIo = Literal["any", "ends"]
-"""Where the host reaches the ring: at every chip, or only at the first and the last one."""
+"""Where the host reaches the ring: at every chip, or only at the first and the last chip of the
+package, each of which takes inputs in and gives outputs out."""
 
 RING = "ring"
 """The family of machines that `PackageLimits` describes whole."""
@@ -33,7 +40,7 @@ class PackageLimits:
         num_chips: chips on the ring.
         sram_bytes: `[num_chips]`, SRAM of each chip.
         link_bytes_per_s: rate of each link.
-        hop_latency_s: delay of one hop.
+        hop_latency_s: delay of one hop, the least of all links.
         host_io: see `HostIo`.
         host_bytes_per_s: rate between the host and each chip that it reaches.
         channel_slots: receive buffers per tensor (2 is double buffering).
@@ -54,6 +61,11 @@ class PackageLimits:
             side by side each has its part of the rate, see `first`.
         stream_total_bytes_per_s: likewise of the one channel from off-package memory.
         forwarding: see `Forwarding`.
+        link_latency_s: delay of each link of the package, in order, those behind these chips among
+            them where outputs leave over them; empty where links join these chips alone, and each
+            delays `hop_latency_s`.
+        host_latency_s: delay of the channels between the host and the chips that it reaches.
+        cut_through: whether what crosses several links goes on as soon as its head is there.
     """
 
     num_chips: int
@@ -71,6 +83,28 @@ class PackageLimits:
     host_total_bytes_per_s: float = 0.0
     stream_total_bytes_per_s: float = 0.0
     forwarding: Forwarding = "engine"
+    link_latency_s: tuple[float, ...] = ()
+    host_latency_s: float = 0.0
+    cut_through: bool = False
+
+    @property
+    def at_ends(self) -> bool:
+        """Whether the host reaches only the ends of the package."""
+        return self.host_io == "ends"
+
+    @property
+    def latencies_s(self) -> tuple[float, ...]:
+        """Delay of each link, as `link_latency_s` where that is not left out."""
+        return self.link_latency_s or (self.hop_latency_s,) * (self.num_chips - 1)
+
+    @property
+    def last_chip(self) -> int:
+        """The last chip of the package.
+
+        Where the host reaches only the ends, what chips but the first give to the host leaves
+        there, and what that chip reads enters there.
+        """
+        return len(self.latencies_s)
 
     def first(self, num_chips: int, pipelines: int = 1) -> PackageLimits:
         """The numbers of the first so many chips alone, for one of equal pipelines.
@@ -84,8 +118,14 @@ class PackageLimits:
             num_chips: chips of the pipeline.
             pipelines: that share the package.
         """
+        delays = self.latencies_s
+        if not self.at_ends:
+            # Of pipelines, each with links of its own, the slowest counts.
+            shares = [delays[r * num_chips :][: num_chips - 1] for r in range(pipelines)]
+            delays = tuple(max(link) for link in zip(*shares, strict=True))
         return replace(
             self,
+            link_latency_s=delays,
             num_chips=num_chips,
             sram_bytes=self.sram_bytes[:num_chips],
             chip_speed=self.chip_speed[:num_chips],
@@ -102,6 +142,35 @@ class PackageLimits:
     def stream_root_bytes_per_s(self) -> float:
         """Rate of the channel that all streamed weights share; infinite where there is none."""
         return self.stream_total_bytes_per_s or float("inf")
+
+
+def ring_limits(machine: Machine) -> PackageLimits:
+    """The numbers of a ring, read off its channels and routes.
+
+    Args:
+        machine: whose channel c, for c below D - 1, leads from device c to device c + 1.
+    """
+    last = machine.num_devices - 1
+    ports = machine.route(HOST, 0)
+    # A channel that all devices share has no latency of its own.
+    port = next(c for c in ports if c not in machine.shared_channels)
+    at_ends = last > 1 and machine.places(HOST, 1) != (1,)
+    totals = {HOST_ROOT: 0.0, OFF_PACKAGE_ROOT: 0.0}
+    for channel in machine.shared_channels:
+        for root in totals.keys() & set(machine.channel_ends[channel].tolist()):
+            totals[root] = float(machine.channel_bytes_per_s[channel])
+    delays = tuple(machine.channel_latency_s[:last].tolist())
+    return replace(
+        machine_limits(machine),
+        host_io="ends" if at_ends else "any",
+        host_bytes_per_s=float(machine.channel_bytes_per_s[port]),
+        host_total_bytes_per_s=totals[HOST_ROOT],
+        stream_total_bytes_per_s=totals[OFF_PACKAGE_ROOT],
+        forwarding="router" if machine.router_buffers else "engine",
+        link_latency_s=delays,
+        host_latency_s=float(machine.channel_latency_s[port]),
+        cut_through=bool(machine.channel_cuts[:last].any()),
+    )
 
 
 def machine_limits(machine: Machine) -> PackageLimits:

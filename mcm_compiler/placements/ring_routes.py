@@ -1,13 +1,14 @@
 """The way of a tensor along the ring: from who makes it to all who want it.
 
 The host is one more node. Where every chip reaches it, a graph input goes from the host to each
-chip that reads it, and a graph output from its maker's chip to the host. Where only the ends do,
-inputs enter at the first chip and travel on, and outputs travel to the last used chip, so that
-ways depend on the whole placement.
+chip that reads it, and a graph output from its maker's chip to the host. Where only the ends of the
+package do, the last chip still gets inputs directly, and the first gives outputs directly; what
+other chips read enters at the first and what they give leaves at the last, over the links between.
 
-A tensor is *forwarded* where each chip on its way receives it and passes it on; else its maker's
-chip sends it once, and the chips that read it receive it: where long dependencies are ruled out, or
-routers pass tensors on. What clonable units make never travels.
+A tensor is *forwarded* where each chip between its maker and its last reader receives it and passes
+it on; else its maker's chip sends it once, and the chips that read it receive it: where long
+dependencies are ruled out, where routers pass tensors on, and between the host and inner chips.
+What clonable units make never travels.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ HOST = -1
 
 FROM_HOST, EVERYWHERE, TO_HOST, COLLECTED, FORWARDED, CLONED, SENT_ONCE = (1 << k for k in range(7))
 """Bits of a tensor's kind: the host makes it; it reaches each reader's chip from the host; the host
-wants it; the host wants it from the last used chip; the chips between pass it on; clonable units
-make it; one set of send buffers serves the host and the next chip."""
+wants it; it leaves at the ends of the package; the chips between pass it on; clonable units make
+it; one set of send buffers serves the host and the next chip."""
 
 
 class Route(NamedTuple):
@@ -54,11 +55,10 @@ def route_kinds(problem: PartitionProblem) -> Longs:
     """`[T]`, the bits of each tensor."""
     made = problem.tensor_producer >= 0
     cloned = made & problem.clonable[np.maximum(problem.tensor_producer, 0)]
-    ends = problem.limits.host_io == "ends"
+    ends = problem.limits.at_ends
     to_host = problem.tensor_to_host & made & ~cloned
-    by_the_host = ends & (to_host | ~made)
-    forwarded = by_the_host | problem.relays & made & ~cloned
-    once = (problem.memory == "need") & to_host & (not ends)
+    forwarded = problem.relays & made & ~cloned
+    once = (problem.memory == "need") & to_host
     parts = (
         (FROM_HOST, ~made),
         (EVERYWHERE, ~made & (not ends)),
@@ -71,51 +71,39 @@ def route_kinds(problem: PartitionProblem) -> Longs:
     return np.sum([bit * holds.astype(np.int64) for bit, holds in parts], axis=0)
 
 
-def passing_span(kind: int, source: int, last: int) -> tuple[int, int]:
-    """The first chip that passes a forwarded tensor on, and one past the last.
-
-    Compiled code compiles this as well.
-
-    Args:
-        kind: its bits.
-        source: the chip that its way begins on; the first one for the host's.
-        last: the last chip that needs it, beyond `source`.
-    """
-    begin = source if kind & FROM_HOST else source + 1
-    return begin, last + 1 if kind & COLLECTED else last
-
-
-def route(kind: int, maker: int, readers: Sequence[int], last_used: int) -> Route:
+def route(kind: int, maker: int, readers: Sequence[int], end: int, num_chips: int) -> Route:
     """The way of one tensor that no clonable unit makes.
 
     Args:
         kind: its bits.
         maker: chip of the unit that makes it, or `HOST`.
         readers: the chips that read it, ascending, each once.
-        last_used: the last chip with a unit.
+        end: the last chip of the package.
+        num_chips: C; of the links behind these chips, over which outputs leave, the first stands
+            for all.
     """
-    if kind & FROM_HOST and not readers:
-        return Route()
-    if kind & EVERYWHERE:
-        return Route(entered=tuple(readers), received=tuple(readers))
-    source, entered = (0, (0,)) if kind & FROM_HOST else (maker, ())
+    if kind & FROM_HOST:
+        direct = {c for c in readers if kind & EVERYWHERE or c == end}
+        far = max(set(readers) - direct, default=-1)
+        entered = sorted(direct | {0}) if far >= 0 else sorted(direct)
+        return Route(tuple(entered), tuple(readers), crossed=tuple(range(far)))
+    last = max([maker, *readers])
+    collected = bool(kind & COLLECTED and maker)
+    crossed = tuple(range(maker, min(end, num_chips) if collected else last))
+    sent = (maker,) if last > maker else ()
     exited: tuple[int, ...] = ()
     if kind & TO_HOST:
-        exited = (last_used if kind & COLLECTED else source,)
-    last = max(*readers, source, *exited) if readers or exited else source
-    crossed = tuple(range(source, last))
-    if kind & FORWARDED:
-        leaves, arrives = (*crossed, *exited), tuple(range(source + 1, last + 1))
-    else:
-        leaves = (*crossed[:1], *exited)
-        arrives = tuple(c for c in readers if c > source)
-    sent = tuple(c for c in leaves if c == maker)
+        exited = (min(end, num_chips - 1) if collected else maker,)
+        # Beyond its last reader's chip it goes on from that one's receive buffer.
+        apart = not collected and not kind & SENT_ONCE
+        sent = (maker, *(sent if apart else ()))
+    relayed = bool(kind & FORWARDED)
+    beyond = range(maker + 1, last + 1)
     return Route(
-        entered=entered,
-        received=entered + arrives,
-        sent=sent[:1] if kind & SENT_ONCE else sent,
-        passed=tuple(c for c in leaves if c != maker),
+        received=tuple(beyond if relayed else [c for c in readers if c in beyond]),
+        sent=sent,
+        passed=tuple(range(maker + 1, last)) if relayed else (),
         crossed=crossed,
         exited=exited,
-        stays=() if leaves or kind & FROM_HOST else (source,),
+        stays=() if sent else (maker,),
     )

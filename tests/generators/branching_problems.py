@@ -66,7 +66,7 @@ class TrueTimes:
                 result.chip_of, self.problem.compute_s, minlength=chips
             )
             busy[b] = np.bincount(result.chip_of, times, minlength=chips) + relays
-            link[b, : chips - 1] = result.link_busy_s
+            link[b, : chips - 1] = result.link_busy_s[:-1]
         period = np.where(kind == ResultKind.RUNS, np.maximum(busy.max(1), link.max(1)), np.inf)
         memory = np.zeros((count, chips), np.int64)
         return BatchResults(kind, period, period, memory, busy, link)

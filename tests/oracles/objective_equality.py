@@ -43,7 +43,7 @@ def answered(problem: PartitionProblem, objective: Objective) -> tuple[float, fl
     try:
         found = solve_objective(problem, objective, numbers(problem), solve_one)
     except CompileError as error:
-        if "no placement was found" in str(error) or "MCM-P008" in str(error):
+        if "was found" in str(error) or "MCM-P008" in str(error):
             raise
         return INFINITY, INFINITY
     figures = found.partition.figures
@@ -56,8 +56,14 @@ def numbers(problem: PartitionProblem) -> tuple[int, ...]:
     return numbers_of_pipelines(problem, None, "" if equal_chips(problem) else "chips differ")
 
 
-def differences(problem: PartitionProblem) -> list[str]:
-    """Where the compiler's answers differ from those of trying everything, in words."""
+def differences(problem: PartitionProblem, *, exact: bool = True) -> list[str]:
+    """Where the compiler's answers differ from those of trying everything, in words.
+
+    Args:
+        problem: small.
+        exact: whether value and bound must be the optimum; else the one may be above it and the
+            other below, as where the host reaches only the ends or chips share its channel.
+    """
     known = all_figures(problem)
     latencies = sorted({one.latency_s for one in known})
     periods = sorted({one.period_s for one in known})
@@ -77,8 +83,17 @@ def differences(problem: PartitionProblem) -> list[str]:
         cases.append((Objective("chips", throughput_per_s=rate), wanted))
     found: list[str] = []
     for objective, wanted in cases:
-        value, bound = answered(problem, objective)
-        if not _same(value, wanted) or not _same(bound, wanted):
+        try:
+            value, bound = answered(problem, objective)
+        except CompileError:
+            if exact:
+                raise
+            # Nothing is found, and nothing is claimed.
+            continue
+        agree = _same(value, wanted) and _same(bound, wanted)
+        if not exact:
+            agree = bound <= wanted * (1.0 + 1e-9) and wanted <= value * (1.0 + 1e-9)
+        if not agree:
             found.append(f"{objective}: {value!r}, at least {bound!r}, by trying all {wanted!r}")
     return found
 

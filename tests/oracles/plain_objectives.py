@@ -56,6 +56,10 @@ class PlainPlacement:
         self.fixed = [u for u in range(self.n) if not problem.clonable[u]]
         self.chip = chips
         self.used = max(chips[u] for u in self.fixed) + 1
+        self.delays = self.limits.link_latency_s or (self.limits.hop_latency_s,) * (
+            self.limits.num_chips - 1
+        )
+        self.end = len(self.delays)
         self.readers = [
             problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]].tolist()
             for t in range(len(problem.tensor_bytes))
@@ -82,32 +86,31 @@ class PlainPlacement:
         wanted = sorted({c for u in self.readers[t] for c in self.on[u]})
         ends = self.limits.host_io == "ends"
         if maker < 0:
-            if not ends or not wanted:
+            if not ends:
                 return Way(entered=wanted, received=list(wanted))
-            far = wanted[-1]
-            return Way([0], list(range(far)), list(range(far)), list(range(far + 1)), [],
-                       list(range(far)))  # fmt: skip
+            # The last chip of the package reaches the host itself; others get it from the first.
+            direct = [c for c in wanted if c == self.end]
+            inner = [c for c in wanted if c != self.end]
+            return Way(
+                entered=[0] * bool(inner) + [c for c in direct if c or not inner],
+                links=list(range(inner[-1] if inner else 0)),
+                received=list(wanted),
+            )
         if p.clonable[maker]:
             return Way()
         here, to_host = self.chip[maker], bool(p.tensor_to_host[t])
         far = max([here, *wanted])
         way = Way(exit=here if to_host else -1)
-        if to_host and ends:
-            far, way.exit = self.used - 1, self.used - 1
         way.links = list(range(here, far))
-        forwards = (p.routing == "relay" and self.limits.forwarding == "engine") or (
-            to_host and ends
-        )
-        if forwards:
+        if p.routing == "relay" and self.limits.forwarding == "engine":
             way.received = list(range(here + 1, far + 1))
-            way.passes = list(range(here + 1, far))
-            if to_host and ends and far > here:
-                way.passes.append(far)
-            way.relays = list(way.passes) if self.limits.forwarding == "engine" else []
+            way.passes = way.relays = list(range(here + 1, far))
         else:
             way.received = [c for c in wanted if c > here]
-        way.sends = [here] if far > here or way.exit == here else []
+        way.sends = [here] if far > here or to_host else []
         way.stays = not way.links and not to_host
+        if to_host and ends and here > 0:
+            way.links, way.exit = list(range(here, self.end)), self.end
         return way
 
     def keeps_rules(self) -> bool:
@@ -226,7 +229,10 @@ class PlainPlacement:
     def _latency(self) -> float:
         """By the word of the page on objectives, chip after chip."""
         there: dict[tuple[int, int], float] = {}  # when a tensor is on a chip
-        chips = [PlainChip(self, c, there) for c in range(self.used)]
+        # When the channels are free that all chips share: from the host, to it, from memory.
+        shared = {"in": 0.0, "out": 0.0, "memory": 0.0}
+        far = max([self.used - 1, *(way.exit for way in self.ways)])
+        chips = [PlainChip(self, c, there, shared) for c in range(far + 1)]
         for chip in chips:
             chip.enter()
             chip.pass_on()
@@ -256,30 +262,41 @@ class PlainPlacement:
 class PlainChip:
     """One chip of a placement while it works on one inference."""
 
-    def __init__(self, of: PlainPlacement, chip: int, there: dict[tuple[int, int], float]) -> None:
-        self.of, self.chip, self.there = of, chip, there
-        self.speed = float(of.p.chip_speed[chip])
+    def __init__(
+        self,
+        of: PlainPlacement,
+        chip: int,
+        there: dict[tuple[int, int], float],
+        shared: dict[str, float],
+    ) -> None:
+        self.of, self.chip, self.there, self.shared = of, chip, there, shared
+        self.speed = float(of.p.chip_speed[chip]) if chip < of.used else 0.0
         self.ends = of.limits.host_io == "ends"
         self.engine = self.link = self.into = self.out = self.end = 0.0
         self.root = of.limits.host_total_bytes_per_s or INFINITY
 
     def from_host(self, t: int) -> None:
-        size = self.of.size[t]
-        self.into = max(self.into, size / self.root) + size / self.of.limits.host_bytes_per_s
-        self.there[t, self.chip] = self.into
+        size, limits = self.of.size[t], self.of.limits
+        self.shared["in"] += size / self.root
+        self.into = max(self.into, self.shared["in"]) + size / limits.host_bytes_per_s
+        self.there[t, self.chip] = self.into + limits.host_latency_s
 
     def to_host(self, size: int, ready: float) -> None:
-        self.out = max(self.out, ready) + size / self.of.limits.host_bytes_per_s
-        self.end = max(self.end, self.out + size / self.root)
+        limits = self.of.limits
+        self.out = max(self.out, ready) + size / limits.host_bytes_per_s
+        there = self.out + limits.host_latency_s
+        if self.root < INFINITY:
+            there = self.shared["out"] = max(self.shared["out"], there) + size / self.root
+        self.end = max(self.end, there)
 
     def over_link(self, t: int, ready: float) -> None:
         self.link = max(self.link, ready) + self.of.size[t] / self.of.limits.link_bytes_per_s
-        self.there[t, self.chip + 1] = self.link + self.of.limits.hop_latency_s
+        self.there[t, self.chip + 1] = self.link + self.of.delays[self.chip]
 
     def enter(self) -> None:
-        if self.ends and self.chip == 0:
+        if self.ends and self.chip == 0 < self.of.end:
             for t, way in enumerate(self.of.ways):
-                if way.entered:
+                if 0 in way.entered:
                     self.from_host(t)
 
     def pass_on(self) -> None:
@@ -287,6 +304,7 @@ class PlainChip:
         foreign = [
             t for t in range(len(ways)) if maker[t] < 0 or self.of.chip[maker[t]] != self.chip
         ]
+        cuts = self.of.limits.cut_through and self.chip > 0
         on = [t for t in foreign if self.chip in ways[t].links]
         out = [t for t in foreign if ways[t].exit == self.chip]
         for t in on + out:
@@ -294,6 +312,9 @@ class PlainChip:
             if self.chip in ways[t].relays:
                 ready = max(self.engine, ready) + float(self.of.p.relay_s[t]) / self.speed
                 self.engine = ready
+            elif cuts and t in on:
+                # Its head is there that much earlier.
+                ready -= self.of.size[t] / self.of.limits.link_bytes_per_s
             if t in on:
                 self.over_link(t, ready)
             else:
@@ -327,32 +348,40 @@ class PlainChip:
 
     def streamed(self) -> float:
         size, limits = self.of.streamed(self.chip) or 0, self.of.limits
-        total = limits.stream_total_bytes_per_s or INFINITY
-        return size / min(limits.stream_bytes_per_s, total) if size else 0.0
+        if not size:
+            return 0.0
+        self.shared["memory"] += size / (limits.stream_total_bytes_per_s or INFINITY)
+        return max(size / limits.stream_bytes_per_s, self.shared["memory"])
 
     def hand_on(self, u: int) -> None:
         sent = self.of.made_by(u)
-        leaving = [t for t in sent if self.of.ways[t].exit == self.chip]
-        if leaving and not self.ends:
-            # What a unit gives to the host goes as one.
-            self.to_host(sum(self.of.size[t] for t in leaving), self.engine)
         for t in sent:
             self.there[t, self.chip] = self.engine
+            if self.of.ways[t].exit == self.chip:
+                self.to_host(self.of.size[t], self.engine)
             if self.chip in self.of.ways[t].links:
                 self.over_link(t, self.engine)
-            elif self.ends and t in leaving:
-                self.to_host(self.of.size[t], self.engine)
 
 
 def every_placement(problem: PartitionProblem) -> list[list[int]]:
-    """All ways to give the units that are not clonable chips, whether valid or not."""
+    """All ways to give the units that are not clonable chips, so that data flow to higher ones."""
     fixed = [u for u in range(problem.num_units) if not problem.clonable[u]]
+    arcs = [
+        (maker, reader)
+        for t, maker in enumerate(problem.tensor_producer.tolist())
+        if maker in fixed
+        for reader in problem.tensor_consumers[
+            problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]
+        ].tolist()
+        if reader in fixed
+    ]
     found: list[list[int]] = []
     for choice in itertools.product(range(min(problem.num_chips, len(fixed))), repeat=len(fixed)):
         chips = [0] * problem.num_units
         for u, c in zip(fixed, choice, strict=True):
             chips[u] = c
-        found.append(chips)
+        if all(chips[u] <= chips[v] for u, v in arcs):
+            found.append(chips)
     return found
 
 
@@ -367,8 +396,15 @@ def all_figures(problem: PartitionProblem) -> tuple[PlainFigures, ...]:
 def share_of(problem: PartitionProblem, pipelines: int) -> PartitionProblem:
     """The problem of one of so many pipelines, with its part of chips and of shared channels."""
     limits, each = problem.limits, problem.num_chips // pipelines
+    delays = limits.link_latency_s or (limits.hop_latency_s,) * (problem.num_chips - 1)
+    if limits.host_io == "any":
+        # The slowest pipeline counts.
+        delays = tuple(
+            max(delays[r * each + link] for r in range(pipelines)) for link in range(each - 1)
+        )
     smaller = dataclasses.replace(
         limits,
+        link_latency_s=delays,
         num_chips=each,
         sram_bytes=limits.sram_bytes[:each],
         chip_speed=limits.chip_speed[:each],

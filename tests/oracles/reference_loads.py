@@ -38,12 +38,12 @@ def reference_loads(problem: PartitionProblem, table: DemandTable, chip_of: Ints
         where[Subject.UNIT][u] if u >= 0 else ([HOST] if where[Subject.TENSOR][t] else [])
         for t, u in enumerate(problem.tensor_producer.tolist())
     ]
-    fixed = np.flatnonzero(~problem.clonable)
-    last_used = max((chips[u] for u in fixed.tolist()), default=0)
     routes = [
         Route()
         if kind & CLONED or not made[t]
-        else route(kind, made[t][0], where[Subject.TENSOR][t], last_used)
+        else route(
+            kind, made[t][0], where[Subject.TENSOR][t], problem.limits.last_chip, problem.num_chips
+        )
         for t, kind in enumerate(table.kinds.tolist())
     ]
     loads = np.zeros((len(Resource), problem.num_chips))

@@ -104,7 +104,8 @@ def test_dp_finds_the_best_cuts_of_its_orders_where_memory_is_ample(problem):
     found_s = period(problem, found.chip_of) if found.chip_of is not None else float("inf")
     # Under the strict rule cuts that are not adjacent are tried where those that are do not do.
     assert found_s <= best * (1 + 2e-6)
-    assert found_s >= least * (1 - 2e-6)
+    # Where the host reaches only the ends, all partitions of small problems are tried.
+    assert found_s >= least * (1 - 2e-6) or problem.limits.at_ends
 
 
 def spans_one_chip(problem, chip_of):

@@ -22,7 +22,6 @@ def plain_period(problem: PartitionProblem, chips: Sequence[int]) -> float:
     limits, speed = problem.limits, problem.chip_speed
     loads = _Loads()
     on = _places(problem, chips)
-    last_used = max(c for u, places in enumerate(on) if not problem.clonable[u] for c in places)
     for u, places in enumerate(on):
         for c in places:
             loads.busy[c] += float(problem.compute_s[u])
@@ -33,7 +32,7 @@ def plain_period(problem: PartitionProblem, chips: Sequence[int]) -> float:
             loads.bring(problem, t, wanted)
         elif not problem.clonable[maker]:
             (source,) = on[maker]
-            loads.send(problem, t, source, wanted, last_used)
+            loads.send(problem, t, source, wanted)
     return max(
         max((s / float(speed[c]) for c, s in loads.busy.items()), default=0.0),
         max(loads.link.values(), default=0) / limits.link_bytes_per_s,
@@ -59,29 +58,29 @@ class _Loads:
         if problem.limits.host_io != "ends":
             for c in wanted:
                 self.host_in[c] += size
-        elif wanted:
+            return
+        end = len(problem.limits.latencies_s)
+        inner = wanted - {end}
+        for c in wanted & {end}:
+            self.host_in[c] += size
+        if inner:
             self.host_in[0] += size
-            for c in range(max(wanted)):
-                self.busy[c] += float(problem.relay_s[t])
-                self.link[c] += size
+        for c in range(max(inner, default=0)):
+            self.link[c] += size
 
-    def send(
-        self, problem: PartitionProblem, t: int, source: int, wanted: set[int], last_used: int
-    ) -> None:
+    def send(self, problem: PartitionProblem, t: int, source: int, wanted: set[int]) -> None:
         """Adds tensor `t`, which chip `source` makes and the chips `wanted` read."""
         size, limits = int(problem.tensor_bytes[t]), problem.limits
-        ends, collected = limits.host_io == "ends", bool(problem.tensor_to_host[t])
-        far = max(wanted | {source})
-        if collected:
-            self.host_out[last_used if ends else source] += size
-            far = max(far, last_used) if ends else far
+        at_end = limits.host_io == "ends" and source > 0
+        far, end = max(wanted | {source}), len(limits.latencies_s)
+        if problem.routing == "relay" and limits.forwarding == "engine":
+            for c in range(source + 1, far):
+                self.busy[c] += float(problem.relay_s[t])
+        if problem.tensor_to_host[t]:
+            self.host_out[end if at_end else source] += size
+            far = end if at_end else far
         for c in range(source, far):
             self.link[c] += size
-        relays = problem.routing == "relay" and limits.forwarding == "engine"
-        if relays or (ends and collected):
-            stop = far + 1 if ends and collected and far > source else far
-            for c in range(source + 1, stop):
-                self.busy[c] += float(problem.relay_s[t])
 
 
 def _places(problem: PartitionProblem, chips: Sequence[int]) -> list[set[int]]:

@@ -26,10 +26,12 @@ Every program is read by the same rules:
   inference once all outputs of that of so many before are there: it is the next step of the same
   sequence, whose token is not known earlier.
 - A resource serves activities in a static order (`service_order.py`).
-- A channel that all devices share has none, or those at the end of a pipeline would hold up those
-  at its beginning, which are inferences ahead. It interleaves what crosses it, each tensor once in
-  a round that takes as long as all of them: none follows itself earlier, so no round is shorter.
-  This is what a fair arbiter comes to that has a queue for each of them (a frame of time slots).
+- A channel that all devices share serves what crosses it of one inference one after another, in
+  the order in which a lone inference needs or makes it. Of several inferences it interleaves that,
+  or those at the end of a pipeline would hold up those at its beginning, which are inferences
+  ahead: each tensor crosses once in a round that takes as long as all of them, so that none follows
+  itself earlier and no round is shorter. A fair arbiter does so that has a queue for each of them
+  (a frame of time slots).
 """
 
 from __future__ import annotations
@@ -130,6 +132,9 @@ def event_graph(program: ProgramArrays, channels: ChannelArrays) -> EventGraph:
     finals = _finals(program, activities.hop_ptr)
     waits, ptr = _waits(program, channels, activities, finals)
     order = ready_order(len(program.kernel_s), resource, busy, ptr, waits)
+    if channels.shared.any() and len(order) == len(busy):
+        waits, ptr = _with_turns(program, channels, activities, waits, ptr, order)
+        order = ready_order(len(program.kernel_s), resource, busy, ptr, waits)
     num_resources = channels.num_channels + channels.num_devices
     before, before_lag = serve_in_order(order, resource, num_resources, channels.shared)
     return EventGraph(
@@ -271,6 +276,74 @@ def _hop_waits(
                 came = int(hop_ptr[holder + 1]) - 1
                 w = _wait(waits, w, came, float(busy[came] + latency[came]), lag, True)
     return w
+
+
+@inner_njit
+def _with_turns(
+    program: ProgramArrays,
+    channels: ChannelArrays,
+    activities: _Activities,
+    waits: Waits,
+    ptr: Longs,
+    order: Longs,
+) -> tuple[Waits, Longs]:
+    """The waits with those for turns on channels that all devices share.
+
+    Args:
+        program: as for `event_graph`.
+        channels: likewise.
+        activities: of the program.
+        waits: its other waits.
+        ptr: `[A + 1]`, CSR of these.
+        order: `[A]`, activities by the time at which a lone inference could have them.
+    """
+    hop_ptr, resource, busy = activities.hop_ptr, activities.resource, activities.busy_s
+    count = len(order)
+    place = np.empty(count, np.int64)
+    for at in range(count):
+        place[order[at]] = at
+    # What comes in takes its turn when the first kernel does that reads it.
+    turn = place.copy()
+    kernels = len(program.kernel_s)
+    turn[kernels:] = 2 * count
+    for a in range(kernels):
+        for i in range(program.read_ptr[a], program.read_ptr[a + 1]):
+            for hop in range(hop_ptr[program.reads[i]], hop_ptr[program.reads[i] + 1]):
+                turn[hop] = min(turn[hop], place[a])
+    for hop in range(kernels, count):
+        if turn[hop] == 2 * count:
+            turn[hop] = place[hop]
+    before = np.full(count, -1, np.int64)
+    last = np.full(channels.num_channels, -1, np.int64)
+    by_turn = np.argsort(turn * count + place)
+    for hop in by_turn:
+        if hop >= kernels and channels.shared[resource[hop]]:
+            before[hop] = last[resource[hop]]
+            last[resource[hop]] = hop
+    room = int(ptr[count]) + int(np.sum(before >= 0))
+    more = Waits(
+        np.empty(room, np.int64),
+        np.empty(room, np.float64),
+        np.empty(room, np.int64),
+        np.empty(room, np.bool_),
+    )
+    ends = np.empty(count + 1, np.int64)
+    w = variable(0)
+    for a in range(count):
+        ends[a] = w
+        for i in range(ptr[a], ptr[a + 1]):
+            w = _wait(
+                more,
+                w,
+                int(waits.source[i]),
+                float(waits.seconds[i]),
+                int(waits.lag[i]),
+                bool(waits.for_buffer[i]),
+            )
+        if before[a] >= 0:
+            w = _wait(more, w, int(before[a]), float(busy[before[a]]), 0, False)
+    ends[count] = w
+    return more, ends
 
 
 @inner_njit

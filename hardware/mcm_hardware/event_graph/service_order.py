@@ -176,7 +176,7 @@ def serve_in_order(
 
     Returns:
         `before` and `before_lag` as in `EventGraph`; an activity that is not in `order`, or whose
-        resource follows none, has itself before it.
+        resource follows none across inferences, has itself before it.
     """
     before = np.arange(len(resource))
     lag = np.ones(len(resource), np.int64)

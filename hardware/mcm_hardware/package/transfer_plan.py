@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from mcm_compiler.contracts.program import Transfer
 from mcm_compiler.contracts.target import Wire
-from mcm_compiler.machines.machine import HOST, Machine, place_text
+from mcm_compiler.machines.machine import HOST, HOST_ROOT, Machine, place_text
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,7 @@ def plan_transfers(
 
     A destination on the way to another one passes the tensor on to it (`Transfer.after`), so that
     it crosses no channel twice; of several, the last on the way does. Where the route to a
-    destination is none of another one's and the rest, the source sends there itself. The host
-    sends to each of its destinations directly.
+    destination is none of another one's and the rest, the source sends there itself.
 
     Args:
         wires: all wires of the package.
@@ -48,12 +47,15 @@ def plan_transfers(
     transfers: list[Transfer] = []
     arriving: dict[tuple[int, str], int] = {}
     leaving: dict[tuple[int, str], list[int]] = {}
-    ways: dict[tuple[int, tuple[int, ...]], list[tuple[int, int]]] = {}
+    ways: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+    brought: dict[tuple[int, str], tuple[int, ...]] = {}
     for wire in wires:
         size = tensor_bytes.get(wire.tensor, 0)
-        key = (wire.source, wire.destinations)
+        there = brought.get((wire.source, wire.tensor), ())
+        brought[wire.source, wire.tensor] = (*there, *(d for d in wire.destinations if d != HOST))
+        key = (wire.source, *wire.destinations, HOST_ROOT, *there)
         if key not in ways:
-            ways[key] = _ways(wire, machine)
+            ways[key] = _ways(wire, there, machine)
         for destination, via in ways[key]:
             after = arriving[via, wire.tensor] if via >= 0 else -1
             source = via if via >= 0 else wire.source
@@ -71,11 +73,13 @@ def plan_transfers(
     return TransferPlan(tuple(transfers), arriving, sends)
 
 
-def _ways(wire: Wire, machine: Machine) -> list[tuple[int, int]]:
+def _ways(wire: Wire, there: Sequence[int], machine: Machine) -> list[tuple[int, int]]:
     """Each destination of a wire with the one that passes the tensor on to it, or -1.
 
-    Nearest first, by channels on the route and then by number, so that who passes on comes before.
-    What the host sends comes in the order of the wire.
+    Nearest first, by channels on the route and then by number, so that the one that passes on comes
+    before; what the source itself sends to the host comes first. What the host sends comes in the
+    order of the wire where routes are as long. Those that the tensor comes to by wires before pass
+    it on as well.
     """
     source = wire.source
     routes: dict[int, tuple[int, ...]] = {}
@@ -87,21 +91,26 @@ def _ways(wire: Wire, machine: Machine) -> list[tuple[int, int]]:
             ends = f"{place_text(source, 'chip')} to {place_text(destination, 'chip')}"
             raise ValueError(f"no route leads wire '{wire.tensor}' from {ends}")
         routes[destination] = route
-    if source == HOST:
-        return [(destination, -1) for destination in routes]
-    near = sorted(routes, key=lambda end: (end != HOST, len(routes[end]), end))
-    return [(destination, _passed_on_by(destination, routes, machine)) for destination in near]
+    wanted = tuple(routes)
+    routes |= {end: machine.route(source, end) for end in there}
+    via = {end: _passed_on_by(end, routes, machine) for end in wanted}
+
+    def place(end: int) -> tuple[bool, int, int]:
+        itself = end == HOST and via[end] < 0
+        return not itself, len(routes[end]), 0 if source == HOST else end
+
+    return [(destination, via[destination]) for destination in sorted(wanted, key=place)]
 
 
 def _passed_on_by(destination: int, routes: Mapping[int, tuple[int, ...]], machine: Machine) -> int:
     """The last destination on the way to another one that the tensor can go on from, or -1."""
     route = routes[destination]
-    if destination == HOST or len(routes) == 1:
-        return -1
     for crossed in range(len(route) - 1, 0, -1):
         via = int(machine.channel_ends[route[crossed - 1], 1])
         if (
-            routes.get(via) == route[:crossed]
+            via in routes
+            and via != HOST
+            and routes[via] == route[:crossed]
             and machine.route(via, destination) == route[crossed:]
         ):
             return via

@@ -16,7 +16,8 @@ _KEYS: Mapping[str, Key] = {
     "package.num_chips": Key(Number(1, 4096, whole=True), "chips of the package, also those off"),
     "package.host_io": Key(
         Choice(("any", "ends")),
-        "where the host reaches the ring: at every chip, or at the first and last that are on",
+        "where the host reaches the ring: at every chip, or at the first and last that are on; "
+        "over these, inputs of inner chips enter at the first, and outputs leave at the last",
     ),
     "link.bandwidth_gb_per_s": Key(BANDWIDTH, "rate of one link"),
     "link.hop_latency_us": Key(

@@ -10,9 +10,8 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.partition import PartitionProblem
-from mcm_compiler.contracts.target import PackageLimits, Target
+from mcm_compiler.contracts.target import PackageLimits, Target, ring_limits
 from mcm_compiler.machines.machine import Machine
-from mcm_hardware.chip.chip_spec import ACTIVATION_PACKING, STREAM_BUFFERS
 from mcm_hardware.descriptions.chip_kinds import chip_kind, kinds_at_work
 from mcm_hardware.descriptions.package_schema import PackageForm
 from mcm_hardware.families.ring.machine.ring_machine import ring_machine
@@ -68,24 +67,8 @@ class RingTarget(ChipsPackage):
     @property
     def limits(self) -> PackageLimits:
         """The numbers that partitioning needs."""
-        spec = self.spec
-        return PackageLimits(
-            num_chips=spec.num_chips,
-            sram_bytes=tuple(chip.sram_bytes for chip in spec.chips),
-            link_bytes_per_s=spec.link_bytes_per_s,
-            hop_latency_s=min(spec.hop_latency_s, default=0.0),
-            host_io=spec.host_io,
-            host_bytes_per_s=spec.host_bytes_per_s,
-            channel_slots=spec.channel_slots,
-            chip_speed=tuple(chip.speed for chip in spec.chips),
-            stream_bytes_per_s=spec.stream_bytes_per_s,
-            buffer_alignment_bytes=spec.reference.alignment_bytes,
-            stream_buffers=STREAM_BUFFERS,
-            activation_packing=ACTIVATION_PACKING,
-            host_total_bytes_per_s=spec.host_total_bytes_per_s,
-            stream_total_bytes_per_s=spec.stream_total_bytes_per_s,
-            forwarding=spec.forwarding,
-        )
+        # A package of one chip has no link to read the rate off.
+        return replace(ring_limits(self.machine), link_bytes_per_s=self.spec.link_bytes_per_s)
 
     def connected(self) -> Machine:
         """Devices, channels and routes."""

@@ -13,6 +13,7 @@ from mcm_compiler.contracts.partition import (
     Budget,
     Evaluate,
     Ints,
+    Longs,
     LowerBound,
     Outcome,
     PartitionProblem,
@@ -20,14 +21,8 @@ from mcm_compiler.contracts.partition import (
     Start,
 )
 from mcm_compiler.diagnostics import Diagnostic
-from mcm_compiler.placements.ring_routes import (
-    COLLECTED,
-    FORWARDED,
-    FROM_HOST,
-    HOST,
-    route,
-    route_kinds,
-)
+from mcm_compiler.machines.machine import Machine
+from mcm_compiler.placements.ring_routes import FORWARDED, route_kinds
 from mcm_passes.families.ring.analytic import fast_model
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 
@@ -76,21 +71,26 @@ class RingMapping:
     ) -> list[PassedOn]:
         """Under the relay rule, what does not go from a chip to the next one alone."""
         found: list[PassedOn] = []
-        for t, kind in enumerate(route_kinds(problem).tolist()):
-            if not kind & FORWARDED:
-                continue
-            maker = HOST if kind & FROM_HOST else chip_of[problem.tensor_producer[t]]
-            readers = {chip_of[u] for u in problem.placed_readers.row(t).tolist()}
-            way = route(kind, maker, sorted(readers), num_chips - 1)
-            collected = bool(kind & COLLECTED)
-            found.append(PassedOn(t, maker, way.received, way.passed, way.exited, collected))
+        end = problem.limits.last_chip
+        for t in np.flatnonzero(route_kinds(problem) & FORWARDED).tolist():
+            maker = int(chip_of[problem.tensor_producer[t]])
+            last = max((chip_of[u] for u in problem.placed_readers.row(t).tolist()), default=maker)
+            between = tuple(range(maker + 1, last))
+            collected = problem.limits.at_ends and 0 < maker < end and bool(between)
+            collected &= bool(problem.tensor_to_host[t])
+            received = (*between, last) if last > maker else ()
+            found.append(PassedOn(t, maker, received, between, collected))
         return found
+
+    def channel_bytes(self, problem: PartitionProblem, chip_of: Ints, machine: Machine) -> Longs:
+        """As the evaluation counts them, on the channels of a ring."""
+        return fast_model.prepared(problem).channel_bytes(chip_of, machine)
 
     def interchangeable(self, problem: PartitionProblem) -> bool:
         """Whether chips are equal, and each of them reaches the host."""
         limits = problem.limits
         return (
-            limits.host_io == "any"
+            not limits.at_ends
             and len(set(limits.sram_bytes)) <= 1
             and len(set(limits.chip_speed)) <= 1
         )

@@ -65,7 +65,9 @@ def _host_transfers(problem: PartitionProblem, period_s: float) -> bool:
     """The largest tensor alone, or the sum over all channels, or over the one they share."""
     limits = problem.limits
     fixed = problem.clonable.tolist().count(False)
-    channels = 1 if limits.host_io == "ends" else min(problem.num_chips, fixed)
+    channels = min(problem.num_chips, fixed)
+    if limits.at_ends:
+        channels = min(channels, 2)
     room = period_s * limits.host_bytes_per_s
     shared_room = period_s * limits.host_total_bytes_per_s
     read = np.diff(problem.tensor_ptr) > 0

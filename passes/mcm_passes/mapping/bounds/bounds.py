@@ -94,9 +94,9 @@ def total_work(problem: PartitionProblem) -> LowerBound:
 def host_transfers(problem: PartitionProblem) -> LowerBound:
     """Each graph input that is read enters at least once, each output leaves at least once.
 
-    Where only the ends reach the host, one channel carries all inputs and one all outputs. Where
-    every chip does, no tensor is divided, and at most `min(C, n)` channels share the sum. Where
-    all chips share a channel, it carries the sum, wherever units are.
+    No tensor is divided, and at most `min(C, n)` channels share the sum, or two where only the ends
+    of the package reach the host. Where all chips share a channel, it carries the sum, wherever
+    units are.
     """
     limits = problem.limits
     fixed = int((~problem.clonable).sum())
@@ -107,11 +107,8 @@ def host_transfers(problem: PartitionProblem) -> LowerBound:
     for sizes, word in ((entering, "inputs"), (leaving, "outputs")):
         if not sizes.size or not fixed:
             continue
-        if limits.host_io == "ends":
-            least, where = int(sizes.sum()), "one channel"
-        else:
-            chips = min(problem.num_chips, fixed)
-            least, where = max(int(sizes.max()), int(sizes.sum()) // chips), f"{chips} channels"
+        channels = min(problem.num_chips, fixed, 2 if limits.at_ends else problem.num_chips)
+        least, where = max(int(sizes.max()), int(sizes.sum()) // channels), f"{channels} channels"
         seconds = least / limits.host_bytes_per_s
         shared_s = int(sizes.sum()) / limits.host_root_bytes_per_s
         if shared_s > seconds:

@@ -21,6 +21,7 @@ class ProblemArrays(NamedTuple):
 
     Attributes:
         num_chips: C.
+        last_chip: as in `PackageLimits`.
         compute_s: `[N]`, seconds of each unit at speed 1.
         clone_row: `[N]`, counts the clonable units from 0; -1 for all others.
         num_clonable: K, how many there are.
@@ -39,6 +40,7 @@ class ProblemArrays(NamedTuple):
     """
 
     num_chips: int
+    last_chip: int
     compute_s: Floats
     clone_row: Ints
     num_clonable: int
@@ -182,6 +184,7 @@ def problem_arrays(problem: PartitionProblem) -> ProblemArrays:
     none = Rows(np.zeros(0, np.int64), np.zeros(0, np.int64))
     return ProblemArrays(
         num_chips=problem.num_chips,
+        last_chip=problem.limits.last_chip,
         compute_s=problem.compute_s,
         clone_row=clone_row.astype(np.int32),
         num_clonable=int(problem.clonable.sum()),

@@ -13,6 +13,7 @@ from mcm_compiler.contracts.partition import (
     Budget,
     Evaluate,
     Ints,
+    Longs,
     LowerBound,
     Outcome,
     PartitionProblem,
@@ -21,6 +22,7 @@ from mcm_compiler.contracts.partition import (
 )
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.machines.equal_shares import equal_shares
+from mcm_compiler.machines.machine import Machine
 from mcm_passes.mapping.machine.evaluation import MachineEvaluation, machine_model
 from mcm_passes.mapping.machine.stages import Stages
 
@@ -67,6 +69,11 @@ class AnyMachine:
         """None: routes lead from every device to every other."""
         del problem, chip_of, num_chips
         return []
+
+    def channel_bytes(self, problem: PartitionProblem, chip_of: Ints, machine: Machine) -> Longs:
+        """As the evaluation counts them on the machine of the problem."""
+        del machine
+        return machine_model(problem).loads(np.asarray(chip_of, np.int32)).channel_bytes
 
     def interchangeable(self, problem: PartitionProblem) -> bool:
         """Whether several shares of the devices are alike."""

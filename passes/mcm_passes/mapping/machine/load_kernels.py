@@ -9,7 +9,7 @@ import numpy as np
 from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
 from mcm_compiler.machines.machine import Machine
-from mcm_compiler.placements.ring_routes import CLONED, FROM_HOST, SENT_ONCE, TO_HOST
+from mcm_compiler.placements.ring_routes import CLONED, FROM_HOST, HOST, SENT_ONCE, TO_HOST
 from mcm_passes.mapping.loads.problem_arrays import (
     ProblemArrays,
     count_copies,
@@ -77,8 +77,9 @@ class MachineLoads(NamedTuple):
 def loads_on_machine(p: ProblemArrays, routes: RouteArrays, chip_of: Ints) -> MachineLoads:
     """Loads of all resources for the placement `chip_of[N]`, whose entries are in range.
 
-    A tensor goes from its maker to each device that reads it. Where another such device lies on
-    the way, and this route is the one to that and the one on from there, it is sent on from there.
+    A tensor goes from its maker, or the host, to each device that reads it, and to the host. Where
+    another such device is on the way, and this route is the one to that and the one on from there,
+    it is sent on from there.
     """
     own = own_loads(p, chip_of)
     loads = _TensorLoads(
@@ -152,21 +153,23 @@ def _count_tensors(
         count = _other_readers(p, chip_of, t, source, room)
         for i in range(count):
             held[room.readers[i]] += amount[t, RECEIVED]
-        if kind & FROM_HOST:
-            for i in range(count):
-                row = devices * devices + room.readers[i]
-                lost += _cross(routes, row, 0, amount[t, ENTERED], crossed)
-            continue
+        outgoing = (devices if source < 0 else source) * devices
         for i in range(count):
             to = int(room.readers[i])
-            begin = _sent_on(routes, source, to, room.stamp, t)
-            lost += _cross(routes, source * devices + to, begin, amount[t, CROSSED], crossed)
-        if count and not kind & SENT_ONCE:
-            held[source] += amount[t, SENT]
+            size = amount[t, ENTERED if source < 0 else CROSSED]
+            begin = _sent_on(routes, outgoing, outgoing + to, to, room.stamp, t)
+            lost += _cross(routes, outgoing + to, begin, size, crossed)
+        if kind & FROM_HOST:
+            continue
+        apart = kind & SENT_ONCE == 0
         if kind & TO_HOST:
-            held[source] += amount[t, SENT]
             row = devices * (devices + 1) + source
-            lost += _cross(routes, row, 0, amount[t, EXITED], crossed)
+            begin = _sent_on(routes, outgoing, row, HOST, room.stamp, t)
+            lost += _cross(routes, row, begin, amount[t, EXITED], crossed)
+            held[source] += 0 if begin else amount[t, SENT]
+            apart = apart or begin > 0
+        if count and apart:
+            held[source] += amount[t, SENT]
         loads.leaves[t] = count > 0 or (kind & TO_HOST) > 0
     return lost
 
@@ -195,15 +198,24 @@ def _cross(routes: RouteArrays, row: int, begin: int, amount: int, crossed: Long
 
 
 @inlined_njit
-def _sent_on(routes: RouteArrays, source: int, to: int, stamp: Longs, mark: int) -> int:
-    """Behind how many channels of a route the last device lies that sends the tensor on."""
+def _sent_on(routes: RouteArrays, outgoing: int, row: int, to: int, stamp: Longs, mark: int) -> int:
+    """Behind how many channels of a route the last device is that sends the tensor on.
+
+    Args:
+        routes: of the machine.
+        outgoing: row of the routes from the source, which come in the order of devices.
+        row: of the route.
+        to: the device that it leads to, or `HOST`.
+        stamp: `[D]`, `mark` for the devices that have the tensor.
+        mark: of the tensor.
+    """
     devices = routes.num_devices
-    row = source * devices + to
     first, end = int(routes.begin[row]), int(routes.end[row])
     for k in range(end - 2, first - 1, -1):
         via = int(routes.leads_to[routes.channels[k]])
         if via >= 0 and stamp[via] == mark:
-            there, rest = source * devices + via, via * devices + to
+            rest = devices * (devices + 1) + via if to < 0 else via * devices + to
+            there = outgoing + via
             if _leads_on(routes, there, first, k + 1) and _leads_on(routes, rest, k + 1, end):
                 return k + 1 - first
     return 0

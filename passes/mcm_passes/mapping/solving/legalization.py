@@ -127,15 +127,15 @@ class _Legalizer:
         """Passes `value` on; each chip after the maker's reads what the one before it sends."""
         arriving = value
         name = value.name or ""
-        if way.collected and way.passed:
-            # The graph's output keeps its name, and is now made on the last chip.
+        if way.collected:
+            # The graph's output keeps its name, and is now made by the last relay.
             value.name = self._names.take(f"{name}/on_chip_{way.maker}")
         for chip in way.received:
             if arriving is not value:
                 self._local[chip][value] = arriving
             if chip not in way.passed:
                 continue
-            is_output = chip in way.exited
+            is_output = way.collected and chip == way.passed[-1]
             relay_name = self._names.take(f"{name}/relay_{chip}")
             relay = ir.Node("", "Identity", [arriving], name=relay_name)
             made = relay.outputs[0]

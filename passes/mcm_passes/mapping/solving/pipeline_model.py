@@ -8,10 +8,11 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from mcm_compiler.contracts.fusion import FusionPlan
-from mcm_compiler.contracts.mapping import KnowsObjectives
+from mcm_compiler.contracts.mapping import KnowsChannels, KnowsObjectives
 from mcm_compiler.contracts.objectives import Objective
-from mcm_compiler.contracts.partition import Ints, PartitionProblem
+from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
 from mcm_compiler.contracts.target import Routing, Target
+from mcm_compiler.machines.machine import Machine
 from mcm_passes.mapping.bounds.infeasibility import impossible
 from mcm_passes.mapping.models import evaluate, mapping_of
 from mcm_passes.mapping.placement_constraints.pins import known_names, match_pins
@@ -60,6 +61,15 @@ class PipelineModel:
         if not isinstance(mapping, KnowsObjectives):
             return None
         return mapping.latency_s(problem, placement)
+
+    def channel_bytes(
+        self, problem: PartitionProblem, placement: Ints, machine: Machine
+    ) -> Longs | None:
+        """As the mapping of the problem's family counts them."""
+        mapping = mapping_of(problem)
+        if not isinstance(mapping, KnowsChannels):
+            return None
+        return mapping.channel_bytes(problem, placement, machine)
 
     def objective_value(
         self, problem: PartitionProblem, placement: Ints, objective: Objective

@@ -30,16 +30,28 @@ def test_on_a_ring_the_nearest_chip_passes_on():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("host_io", ["any", "ends"])
-def test_the_host_sends_to_each_and_gets_from_the_maker(host_io):
-    machine = ring_machine(replace(mcm4().spec, host_io=host_io))
-    assert planned(machine, Wire("x", HOST, (0, 2, 3))) == [
+def test_the_host_sends_to_each_and_gets_from_the_maker():
+    assert planned(RING, Wire("x", HOST, (0, 2, 3))) == [
         (HOST, 0, -1), (HOST, 2, -1), (HOST, 3, -1)
     ]  # fmt: skip
-    assert planned(machine, Wire("a", 1, (2,)), Wire("a", 1, (HOST,))) == [
+    assert planned(RING, Wire("a", 1, (2,)), Wire("a", 1, (HOST,))) == [
         (1, 2, -1), (1, HOST, -1)
     ]  # fmt: skip
-    assert planned(machine, Wire("x", HOST, (HOST,))) == []
+    assert planned(RING, Wire("x", HOST, (HOST,))) == []
+
+
+def test_behind_the_ends_who_has_it_passes_on():
+    machine = ring_machine(replace(mcm4().spec, host_io="ends"))
+    # The last chip reaches the host itself.
+    assert planned(machine, Wire("x", HOST, (0, 2, 3))) == [
+        (HOST, 0, -1), (HOST, 3, -1), (0, 2, 0)
+    ]  # fmt: skip
+    assert planned(machine, Wire("a", 1, (2,)), Wire("a", 1, (HOST,))) == [
+        (1, 2, -1), (2, HOST, 0)
+    ]  # fmt: skip
+    assert planned(machine, Wire("a", 0, (1,)), Wire("a", 0, (HOST,))) == [
+        (0, 1, -1), (0, HOST, -1)
+    ]  # fmt: skip
 
 
 def test_on_a_mesh_who_lies_on_the_way_passes_on():

@@ -234,21 +234,13 @@ def test_the_chain_equals_the_original_to_the_bit(name, num_chips, cloning, host
     assert not find_violations(
         everyone, ends[:, 0], ends[:, 1], num_chips=num_chips, routing="strict"
     )
-    if host_io == "ends":
-        assert {d for w in wires if w.source == HOST for d in w.destinations} <= {0, HOST}
-        stored = {v.name for v in model.graph.outputs if v.is_initializer()}
-        assert all(
-            w.source == len(chips) - 1 or w.tensor in stored
-            for w in wires
-            if w.destinations == (HOST,) and w.source != HOST
-        )
 
 
-@pytest.mark.parametrize("host_io", ["any", "ends"])
 @pytest.mark.parametrize("cloning", [GENEROUS, NO_CLONES], ids=["clones", "no clones"])
 @pytest.mark.parametrize("name", MODELS)
-def test_the_fast_model_charges_for_what_legalisation_builds(name, cloning, host_io):
-    target = FakeTarget(3, host_io)
+def test_the_fast_model_charges_for_what_legalisation_builds(name, cloning):
+    # Where the host reaches only the ends, tests/property/test_lowered_figures.py does it.
+    target = FakeTarget(3)
     model, problem, partition, _ = compile_by_hand(parse(MODELS[name]), target, "relay", cloning)
     predicted = evaluate(problem, partition.chip_of)
     _, wires = split(model, CHIP)
@@ -270,11 +262,7 @@ def test_the_fast_model_charges_for_what_legalisation_builds(name, cloning, host
             elif d != HOST:
                 links[wire.source] += seconds
     np.testing.assert_allclose(predicted.chip_busy_s, ops, rtol=1e-12)
-    if (name, host_io) == ("stored outputs", "ends"):
-        # A constant output is computed again on its way to the last chip instead of sent.
-        assert (predicted.link_busy_s >= links).all()
-    else:
-        np.testing.assert_allclose(predicted.link_busy_s, links, rtol=1e-12)
+    np.testing.assert_allclose(predicted.link_busy_s[:-1], links, rtol=1e-12)
     np.testing.assert_allclose(predicted.host_in_busy_s, host_in, rtol=1e-12)
     np.testing.assert_allclose(predicted.host_out_busy_s, host_out, rtol=1e-12)
 

@@ -46,7 +46,8 @@ class Dataflow(NamedTuple):
         fetches: `[G, 2]`, item, and an arrival that it reads.
         wires: `[W, 4]`, chip that it comes from or `NOWHERE`; value; item that makes it or -1;
             number of chips that it goes to.
-        outputs: `[Y, 2]`, chip that sends a graph output to the host; item that makes it or -1.
+        outputs: `[Y, 3]`, chip that sends a graph output to the host; item that makes it or -1;
+            the wire from whose last chip it goes on, or -1.
         weights: `[S, 2]`, value that a chip stores; whether the chip sends it.
         loads: `[L, 2]`, item, and the row of a weight that it reads.
         ends: `[P, 5]`, rows of follows, roots, uses, weights and loads up to the end of each chip.
@@ -98,9 +99,9 @@ _WEIGHT, _WEIGHT_CHIP = 8, 9
 """Its row among the weights, and the chip that stores it."""
 _WRITER, _WIRE = 10, 11
 """Item that writes it and wire that carries it from its home."""
-_RELAY = 12
-"""Its last relay."""
-_COLUMNS = 13
+_RELAY, _LAST_WIRE = 12, 13
+"""Its last relay, and the last wire that carries it."""
+_COLUMNS = 14
 
 _FOLLOWS, _ROOTS, _USES, _WEIGHTS, _LOADS, _ARRIVALS, _FETCHES, _WIRES = range(8)
 
@@ -125,7 +126,7 @@ def follow_tensors(tables: ProblemTables, placement: LegalisedPartition, speed: 
         np.empty((reads, 3), np.int64),
         np.empty((reads, 2), np.int64),
         np.empty((reads, 4), np.int64),
-        np.empty((len(values.outputs), 2), np.int64),
+        np.empty((len(values.outputs), 3), np.int64),
         np.empty((reads + len(values.outputs), 2), np.int64),
         np.empty((reads, 2), np.int64),
         np.zeros((num_used, 5), np.int64),
@@ -351,6 +352,7 @@ def _receive(
             flow.wires[wire, 0] = placement.home[value]
             flow.wires[wire, 2] = marks[value, _WRITER]
             marks[value, _WIRE] = wire
+    marks[value, _LAST_WIRE] = wire
     row = _next(walk.counts, _ARRIVALS)
     marks[value, _ARRIVAL], marks[value, _ARRIVAL_CHIP] = row, chip
     flow.arrivals[row, 0], flow.arrivals[row, 1] = chip, wire
@@ -403,12 +405,14 @@ def _finish_chip(
 def _collect_outputs(
     values: ValueTables, placement: LegalisedPartition, flow: Dataflow, walk: _Walk
 ) -> None:
-    last = len(placement.item_ptr) - 2
     for index in range(len(values.outputs)):
         value = values.outputs[index]
-        chip, writer = placement.home[value], walk.marks[value, _WRITER]
+        chip, writer, wire = placement.home[value], walk.marks[value, _WRITER], -1
         if chip == NOWHERE:
             chip, writer = 0, -1
-        elif placement.relays[value, 0] <= last < placement.relays[value, 1]:
-            chip, writer = last, walk.marks[value, _RELAY]
+        elif placement.relays[value, 2]:
+            wire = walk.marks[value, _LAST_WIRE]
+            if placement.relays[value, 0] < placement.relays[value, 1]:
+                chip, writer = placement.relays[value, 1] - 1, walk.marks[value, _RELAY]
         flow.outputs[index, 0], flow.outputs[index, 1] = chip, writer
+        flow.outputs[index, 2] = wire

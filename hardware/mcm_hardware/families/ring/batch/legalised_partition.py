@@ -15,11 +15,8 @@ from mcm_compiler.placements.ring_routes import (
     FORWARDED,
     FROM_HOST,
     TO_HOST,
-    passing_span,
 )
 from mcm_hardware.families.ring.batch.problem_tables import ProblemTables, UnitTables
-
-_passing_span = inlined_njit(passing_span)
 
 NOWHERE = -1
 """Home of what no op on a chip makes: graph inputs and constants."""
@@ -37,7 +34,8 @@ class LegalisedPartition(NamedTuple):
             tensor t.
         home: `[V]`, chip that makes a value, `NOWHERE` or `EVERYWHERE`.
         sent: `[V]`, whether a value leaves its home.
-        relays: `[V, 2]`, the first chip that relays a value, and one past the last.
+        relays: `[V, 3]`, the first chip that relays a value, and one past the last; and whether it
+            leaves at the end of the package, from where it is made or read last.
     """
 
     item_ptr: Longs
@@ -63,8 +61,8 @@ def place(tables: ProblemTables, chip_of: Ints) -> LegalisedPartition:
         if unit >= 0:
             home[value] = chip_of[unit] if units.clone_row[unit] < 0 else EVERYWHERE
     sent = np.zeros(len(home), np.bool_)
-    relays = np.zeros((len(home), 2), np.int64)
-    _route(tables, chip_of, num_used, home, sent, relays)
+    relays = np.zeros((len(home), 3), np.int64)
+    _route(tables, chip_of, home, sent, relays)
     item_ptr, items = _items(tables, chip_of, num_used, relays)
     return LegalisedPartition(item_ptr, items, home, sent, relays)
 
@@ -73,7 +71,6 @@ def place(tables: ProblemTables, chip_of: Ints) -> LegalisedPartition:
 def _route(
     tables: ProblemTables,
     chip_of: Ints,
-    num_used: int,
     home: Longs,
     sent: Bools,
     relays: Longs,
@@ -85,12 +82,13 @@ def _route(
         if kind & CLONED:
             continue
         last = last_reader(tensors.reader_ptr, tensors.readers, tensor, chip_of)
-        if kind & COLLECTED:
-            last = num_used - 1
-        source = 0 if kind & FROM_HOST else int(home[value])
-        sent[value] = not kind & FROM_HOST and (kind & TO_HOST > 0 or last > source)
+        if kind & FROM_HOST:
+            continue
+        source = int(home[value])
+        sent[value] = kind & TO_HOST > 0 or last > source
         if kind & FORWARDED and last > source:
-            relays[value, 0], relays[value, 1] = _passing_span(kind, source, last)
+            relays[value, 0], relays[value, 1] = source + 1, last
+        relays[value, 2] = kind & COLLECTED > 0 and source > 0
 
 
 @inlined_njit

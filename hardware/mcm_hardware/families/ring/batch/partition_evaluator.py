@@ -31,6 +31,7 @@ class PackageTables(NamedTuple):
         speed: `[C]`, of each chip.
         sram_bytes: `[C]`.
         slots: buffers per tensor that travels.
+        end: the last chip where the host reaches only the ends of the package, else -1.
         streaming: whether weights that do not fit are read from off-package memory.
         shared: channels that pipelines side by side share.
     """
@@ -39,6 +40,7 @@ class PackageTables(NamedTuple):
     speed: Floats
     sram_bytes: Longs
     slots: int
+    end: int
     streaming: bool
     shared: Longs
 
@@ -107,7 +109,9 @@ def evaluate_range(
         if not fits:
             results.kind[row] = _OVERFLOWS
             continue
-        program = assemble(tables.values, placement.item_ptr, flow, plans, package.slots)
+        program = assemble(
+            tables.values, placement.item_ptr, flow, plans, package.slots, package.end
+        )
         speed = program_performance(program, package.channels)
         results.kind[row] = _RUNS
         results.period_s[row] = speed.period_s

@@ -15,7 +15,12 @@ from mcm_hardware.families.ring.batch.problem_tables import ValueTables
 
 @inner_njit
 def assemble(
-    values: ValueTables, item_ptr: Longs, flow: Dataflow, plans: ChipPlans, slots: int
+    values: ValueTables,
+    item_ptr: Longs,
+    flow: Dataflow,
+    plans: ChipPlans,
+    slots: int,
+    end: int,
 ) -> ProgramArrays:
     """The program of a partition, as `program_arrays` makes it from a lowered one.
 
@@ -25,6 +30,7 @@ def assemble(
         flow: from `follow_tensors`.
         plans: from `plan_chips`.
         slots: receive buffers per tensor.
+        end: the last chip of a package whose ends alone the host reaches, else -1.
     """
     wire_ptr = np.zeros(len(flow.wires) + 1, np.int64)
     for wire in range(len(flow.wires)):
@@ -48,7 +54,7 @@ def assemble(
         size_bytes[transfer] = values.size_bytes[flow.wires[wire, 1]]
         if transfer == wire_ptr[wire]:
             writer[transfer] = flow.wires[wire, 2]
-        elif source[transfer] != HOST:
+        elif source[transfer] != HOST or 0 <= end != chip:
             # The router of the nearest chip passes it on; arrivals of a wire ascend by chip.
             source[transfer] = destination[transfer - 1]
             after[transfer] = transfer - 1
@@ -56,7 +62,12 @@ def assemble(
         transfer = arrivals + output
         source[transfer], destination[transfer] = flow.outputs[output, 0], HOST
         size_bytes[transfer] = values.size_bytes[values.outputs[output]]
-        writer[transfer] = flow.outputs[output, 1]
+        wire = flow.outputs[output, 2]
+        if wire < 0:
+            writer[transfer] = flow.outputs[output, 1]
+        else:
+            after[transfer] = wire_ptr[wire + 1] - 1
+            source[transfer] = destination[after[transfer]]
     for stream in range(streams):
         transfer = arrivals + outputs + stream
         source[transfer], destination[transfer] = OFF_PACKAGE, plans.streams[stream, 1]

@@ -13,6 +13,7 @@ import onnx_ir as ir
 from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.evaluation import BatchResults
 from mcm_compiler.contracts.partition import Ints, PartitionProblem
+from mcm_compiler.contracts.target import ring_limits
 from mcm_hardware.event_graph.channel_arrays import channel_arrays
 from mcm_hardware.families.ring.batch.partition_evaluator import (
     PackageTables,
@@ -34,9 +35,7 @@ class RingBatchEvaluator:
     Besides the results and a copy of the partitions, each thread holds the arrays of the one
     partition that it is at: some hundred bytes per operand, value and kernel.
 
-    It comes to the numbers of the passes, with one exception: where the host reaches only the ends
-    of the ring, a constant that is a graph output and is read by another constant op travels
-    through chips that then compute that op, which is not counted here.
+    Its numbers are those of the passes.
 
     Args:
         spec: the package.
@@ -66,6 +65,7 @@ class RingBatchEvaluator:
             speed=np.array([chip.speed for chip in spec.chips], np.float64),
             sram_bytes=np.array([chip.sram_bytes for chip in spec.chips], np.int64),
             slots=spec.channel_slots,
+            end=len(spec.chips) - 1 if ring_limits(machine).at_ends else -1,
             streaming=spec.stream_bytes_per_s > 0,
             shared=np.array(machine.shared_channels, np.int64),
         )

@@ -28,3 +28,17 @@ def all_partitions(problem: PartitionProblem, most: int) -> Ints | None:
     used[np.repeat(np.arange(len(rows)), fixed.size), rows[:, fixed].ravel()] = True
     rows = rows[used.sum(axis=1) == rows[:, fixed].max(axis=1) + 1]
     return rows if 0 < len(rows) <= most else None
+
+
+MOST_TRIED = 2_000
+"""Partitions that are all tried where what a chip takes depends on other chips' units."""
+
+
+def tried_partitions(problem: PartitionProblem) -> Ints:
+    """`[B, N]`, all partitions where the host reaches only the ends of the package.
+
+    What crosses links then depends on what the first and the last chip hold, which cuts of orders
+    and chains of ideals do not know of. None where these know all, or of which there are too many.
+    """
+    rows = all_partitions(problem, MOST_TRIED) if problem.limits.at_ends else None
+    return np.zeros((0, problem.num_units), np.int32) if rows is None else rows

@@ -8,8 +8,8 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
-from mcm_compiler.placements.compiled_routes import last_reader, last_used
-from mcm_compiler.placements.ring_routes import CLONED, EVERYWHERE, FROM_HOST, HOST, TO_HOST
+from mcm_compiler.placements.compiled_routes import last_reader
+from mcm_compiler.placements.ring_routes import CLONED, FROM_HOST, HOST, TO_HOST
 from mcm_passes.families.ring.loads.ring_kernels import (
     HELD,
     Loads,
@@ -35,23 +35,22 @@ def _count_tensors(
     `stamp[C]` holds -1.
     """
     columns, readers = p.columns, p.readers
-    highest = last_used(p.clone_row, chip_of)
     for t in range(columns.kind.size):
         kind = columns.kind[t]
         if kind & CLONED:
             count_copies(p, t, copies, loads.totals[HELD])
             continue
-        last = last_reader(readers.ptr, readers.entries, t, chip_of)
-        if kind & FROM_HOST and last < 0:
-            continue
-        source, arrives = HOST, True
-        if not kind & EVERYWHERE:
-            source = 0 if kind & FROM_HOST else int(chip_of[p.tensor_producer[t]])
-            arrives = count_tensor(columns, t, Way(source, last, highest), 1, loads)
+        source, last, arrives = HOST, -1, True
+        if not kind & FROM_HOST:
+            source = int(chip_of[p.tensor_producer[t]])
+            last = last_reader(readers.ptr, readers.entries, t, chip_of)
             leaves[t] = (kind & TO_HOST) > 0 or last > source
+        way = Way(source, last, p.last_chip)
+        if source != HOST:
+            arrives = count_tensor(columns, t, way, 1, loads)
         if arrives:
             marks = Marks(stamp, t)
-            count_received(columns, t, readers, chip_of, source, 1, loads.totals, marks)
+            count_received(columns, t, readers, chip_of, way, 1, loads.totals, marks)
 
 
 class Measured(NamedTuple):
@@ -60,8 +59,8 @@ class Measured(NamedTuple):
     Attributes:
         copies: `[K, C]`, the chips that hold a copy of each clonable unit.
         busy_s: `[C]`, at speed 1.
-        totals: `[4, C]`, rows of `ring_kernels`: bytes of links (the last is 0) and of host
-            channels, and bytes of buffers that are taken for good.
+        totals: `[4, C]`, rows of `ring_kernels`: bytes of links, of host channels, and of buffers
+            that are taken all the time.
         weights: `[C]`, bytes.
         peak: `[C]`, bytes of local activations in unit order, or at need of the hungriest kernel.
         largest: `[C]`, bytes of the largest weight.

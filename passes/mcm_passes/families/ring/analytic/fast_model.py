@@ -15,6 +15,7 @@ import numpy as np
 
 from mcm_compiler.contracts.mapping import Violation
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
+from mcm_compiler.machines.machine import HOST, Machine
 from mcm_compiler.placements.ring_rules import find_partition_violations
 from mcm_passes.families.ring.analytic import fast_kernels
 from mcm_passes.families.ring.loads.ring_kernels import HELD, HOST_IN, HOST_OUT, LINK
@@ -30,8 +31,8 @@ class RingEvaluation:
         chip_of: `[N]`, the partition, with each clonable unit on the first chip with a copy.
         copies: `[K, C]`, the chips that hold a copy of each of the K clonable units.
         chip_busy_s: `[C]`, units, clones and relays, at the chip's own speed.
-        link_busy_s: `[C - 1]`, link c carries once each tensor that must get from chips up to c
-            to chips after c.
+        link_busy_s: `[C]`, link c carries once each tensor that must get from chips up to c to
+            chips after c, or to the end of the package. The last stands for all links behind.
         host_in_busy_s: `[C]`, what arrives from the host.
         host_out_busy_s: `[C]`, what goes to the host.
         stream_busy_s: `[C]`, weights that come from off-package memory for every inference.
@@ -89,6 +90,29 @@ class FastModel:
         self._speed = problem.chip_speed
         self.arrays = problem_arrays(problem)
 
+    def channel_bytes(self, chip_of: Ints, machine: Machine) -> Longs:
+        """`[L]`, bytes of one inference on each channel, but for streamed weights.
+
+        Args:
+            chip_of: `[N]`, in range.
+            machine: a ring of these chips, and of others behind them.
+        """
+        totals = fast_kernels.measure(self.arrays, np.asarray(chip_of, np.int32)).totals
+        chips, devices = totals.shape[1], machine.num_devices
+        found = np.zeros(machine.num_channels, np.int64)
+        # The link behind these chips stands for all that follow, and their last channel to the host
+        # for that of the last device, where outputs leave at the ends.
+        found[: devices - 1] = totals[LINK, np.minimum(np.arange(devices - 1), chips - 1)]
+        places = [(HOST, c, HOST_IN, c) for c in range(chips)]
+        places += [(c, HOST, HOST_OUT, c) for c in range(chips)]
+        if machine.places(chips - 1, HOST)[-1:] != (chips - 1,):
+            places[-1] = (devices - 1, HOST, HOST_OUT, chips - 1)
+        for source, destination, row, chip in places:
+            route = machine.route(source, destination)
+            ports = route if len(machine.places(source, destination)) == 1 else ()
+            found[list(ports)] += totals[row, chip]
+        return found
+
     def evaluate(self, chip_of: Ints) -> RingEvaluation:
         """What `chip_of` costs; its entries for clonable units are not looked at.
 
@@ -109,7 +133,7 @@ class FastModel:
         )
         stream_busy = streamed / (limits.stream_bytes_per_s or np.inf)
         busy = result.busy_s / self._speed
-        link_busy = result.totals[LINK, :-1] / limits.link_bytes_per_s
+        link_busy = result.totals[LINK] / limits.link_bytes_per_s
         host_in_busy = result.totals[HOST_IN] / limits.host_bytes_per_s
         host_out_busy = result.totals[HOST_OUT] / limits.host_bytes_per_s
         root_busy = np.array(

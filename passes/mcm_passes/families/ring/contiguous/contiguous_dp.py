@@ -19,6 +19,7 @@ from mcm_compiler.contracts.partition import (
 )
 from mcm_compiler.text.option_ranges import at_least, between, checked
 from mcm_compiler.text.units import count_text
+from mcm_passes.families.ring.analytic.all_partitions import tried_partitions
 from mcm_passes.families.ring.contiguous.contiguous_kernels import chain_windows
 from mcm_passes.families.ring.contiguous.contiguous_windows import Windows, windows_along
 from mcm_passes.families.ring.contiguous.greedy import chips_from_cuts
@@ -103,8 +104,10 @@ class ContiguousDp:
             # Activations are estimated from above along an order; the evaluation counts exactly.
             for order in orders:
                 search.cut(order, windows_along(problem, order.units, count_live=False))
-        if problem.routing == "strict" and problem.limits.host_io == "any":
+        if problem.routing == "strict" and not problem.limits.at_ends:
             search.cut_apart(orders)
+        for chip_of in tried_partitions(problem):
+            search.offer(chip_of)
         if search.best is not None:
             return Outcome(search.best, search.evaluations)
         rule = " under the strict rule" if problem.routing == "strict" else ""
@@ -236,14 +239,17 @@ class _Search:
         return self._offer(order, cuts) if cuts.size else float("inf")
 
     def _offer(self, order: Order, cuts: Longs) -> float:
-        """Evaluates the partition of some cuts and keeps it if it is the best; its period."""
-        chip_of = chips_from_cuts(self._problem, order.units, cuts)
+        """As `offer`, of the partition of some cuts."""
+        return self.offer(chips_from_cuts(self._problem, order.units, cuts))
+
+    def offer(self, chip_of: Ints) -> float:
+        """Evaluates a partition and keeps it if it is the best; its period."""
         self.evaluations += 1
         found = self._evaluate(chip_of)
         fewer = (
             self.best is not None
             and found <= self.best_period
-            and len(cuts) - 2 < int(self.best.max())
+            and int(chip_of.max()) < int(self.best.max())
         )
         if found < self.best_period or fewer:
             self.best, self.best_period = chip_of, found

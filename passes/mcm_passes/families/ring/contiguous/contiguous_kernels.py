@@ -130,22 +130,13 @@ def _without_first(w: Windows, s: _Sums, j: int, i: int) -> _Sums:
             in_s -= items.host_in_s[e]
     passing, inside = s.passing, s.inside
     # Tensors that pass it by now, or are not made within any more.
-    for e in range(made.ptr[j + 1], made.ptr[j + 2]):
+    for e in range(made.ptr[j], made.ptr[j + 1]):
         if made.other[e] >= i:
             relay_s += made.relay_s[e]
             passing += made.live[e]
         else:
             inside -= made.live[e]
     return _Sums(busy_s, relay_s, in_s, s.out_s - w.outputs.host_s[j], held, passing, inside)
-
-
-@inlined_njit
-def _hosts_tensors_s(w: Windows) -> float:
-    """Seconds of one relay of each tensor of the host: all pass while a window is empty."""
-    relay_s = 0.0
-    for e in range(w.made.ptr[0], w.made.ptr[1]):
-        relay_s += w.made.relay_s[e]
-    return relay_s
 
 
 @inlined_njit
@@ -185,8 +176,7 @@ def _longest_windows(
     )
     peaks = np.empty(n, dtype=np.int64)
     head, tail = 0, 0
-    sums = _Sums(0.0, _hosts_tensors_s(w), 0.0, 0.0, 0, 0, 0)
-    found.relay_s[0] = sums.relay_s
+    sums = _Sums(0.0, 0.0, 0.0, 0.0, 0, 0, 0)
     j = 0
     for i in range(1, n + 1):
         sums = _with_next(w, sums, j, i - 1)
@@ -462,7 +452,9 @@ def chain_windows(w: Windows, period_s: float) -> Longs:
             pin = w.pinned[i - 1]
             if pin >= 0 and pin != k - 1:
                 bound_by_pin = i
-            if i < useful[chips - k] or (i < n and link_s[i] > period_s):
+            # No link carries outputs away from the first chip, or from the last of the package.
+            carried = i < n or 1 < k <= w.chips.last_chip
+            if i < useful[chips - k] or (carried and link_s[i] > period_s):
                 continue
             first = min(max(starts.start[i], bound_by_pin, before), last + 1)
             start = _earliest_fitting(w, chip, starts, i, first, latest[i], following)

@@ -44,12 +44,10 @@ class Ends(NamedTuple):
     """Tensors that may cross cuts, by the position where they are made or end.
 
     Attributes:
-        ptr: CSR of the tensors of each position; of those made, entry p + 1 is for position p, and
-            entry 0 for the host.
-        other: position of each tensor's other end: the last that it must reach, n for the last
-            chip; or where it is made, -1 for the host.
+        ptr: CSR of the tensors of each position.
+        other: position of each tensor's other end: the last that reads it, or where it is made.
         relay_s: seconds of one relay of it.
-        live: its share of `Windows.live_bytes`, 0 for the host's.
+        live: its share of `Windows.live_bytes`.
     """
 
     ptr: Longs
@@ -62,9 +60,10 @@ class Cuts(NamedTuple):
     """What crosses each cut.
 
     Attributes:
-        link_s: `[n + 1]`, link seconds of all that crosses.
-        arriving: `[n + 1]`, its memory on the chip behind the cut; at cut 0 what enters the ring.
-        leaving: `[n + 1]`, likewise on the chip before it; at cut n what leaves the ring.
+        link_s: `[n + 1]`, link seconds of all that crosses; where the host reaches only the ends
+            of the package, as if inputs entered at the first chip and outputs left at the last.
+        arriving: `[n + 1]`, its memory on the chip behind the cut.
+        leaving: `[n + 1]`, likewise on the chip before it.
         far: `[n + 1]`, one past the last reader of what crosses.
     """
 
@@ -75,7 +74,7 @@ class Cuts(NamedTuple):
 
 
 class Outputs(NamedTuple):
-    """Graph outputs, where every chip reaches the host; else zeros.
+    """Graph outputs.
 
     Attributes:
         host_s: `[n]`, host channel seconds of those made at the position.
@@ -111,9 +110,9 @@ class Chips(NamedTuple):
         speed: `[C]`, clocks relative to those that `work_s` speaks of.
         packing: factor from the peak of live bytes to their memory; 0 to leave them out.
         alignment: bytes to which that memory is rounded up.
-        host_s: least period that those channels of the host allow that there is one of: where only
-            the ends have one, and where all chips share one.
+        host_s: least period that the channels of the host allow that there is one of.
         strict: whether a dependency may span at most one chip.
+        last_chip: the last of the package.
     """
 
     sram_bytes: Longs
@@ -122,6 +121,7 @@ class Chips(NamedTuple):
     alignment: int
     host_s: float
     strict: bool
+    last_chip: int
 
 
 class Windows(NamedTuple):
@@ -134,7 +134,7 @@ class Windows(NamedTuple):
         items: what a window needs once.
         outputs: what positions send to the host.
         made: tensors by the position that makes them.
-        read: tensors by the position that they end at; none of those that must reach the last chip.
+        read: tensors by the position that they end at.
         cuts: what crosses them.
         streaming: of weights.
         chips: the package.
@@ -175,16 +175,19 @@ def windows_along(
     """
     n, limits = order.size, problem.limits
     block = limits.buffer_alignment_bytes
-    d = chip_demands(problem, order, own_buffers=True)
+    d = chip_demands(problem.reached(), order, own_buffers=True)
     tensors = d.tensors
-    # What travels between chips, from the position that makes it, or the host, to the last one.
-    final = np.where(tensors.kind & COLLECTED > 0, n, tensors.last)
-    moving = np.flatnonzero(final >= 0)
-    first, final = tensors.producer[moving].astype(np.int64), final[moving]
+    # What travels between chips, from the position that makes it to the last one.
+    moving = np.flatnonzero(tensors.last >= 0)
+    first, final = tensors.producer[moving].astype(np.int64), tensors.last[moving]
     passed_s = tensors.passed_s[moving]
-    live = np.where(first >= 0, block * tensors.amount[moving, LIVE], 0)
+    live = block * tensors.amount[moving, LIVE]
     by_made, by_last = np.argsort(first, kind="stable"), np.argsort(final, kind="stable")
-    by_last = by_last[final[by_last] < n]
+    cuts, host_s = _cuts(d, moving, limits.link_bytes_per_s, block), d.host_s
+    if limits.at_ends:
+        crossing, most = _host_traffic(problem, order)
+        cuts = cuts._replace(link_s=cuts.link_s + crossing / limits.link_bytes_per_s)
+        host_s = max(host_s, most / limits.host_bytes_per_s)
     return Windows(
         work_s=d.nodes.work_s,
         pinned=d.nodes.pinned,
@@ -192,7 +195,7 @@ def windows_along(
         items=_shared_demands(d, limits.host_bytes_per_s, block),
         outputs=Outputs(d.nodes.out_bytes / limits.host_bytes_per_s, block * d.nodes.out_room),
         made=Ends(
-            ptr=np.searchsorted(first[by_made], np.arange(-1, n + 1)),
+            ptr=np.searchsorted(first[by_made], np.arange(n + 1)),
             other=final[by_made],
             relay_s=passed_s[by_made],
             live=live[by_made],
@@ -203,7 +206,7 @@ def windows_along(
             relay_s=passed_s[by_last],
             live=live[by_last],
         ),
-        cuts=_cuts(d, moving, final, limits.link_bytes_per_s, block),
+        cuts=cuts,
         streaming=Streaming(
             bytes_per_s=limits.stream_bytes_per_s,
             limit_bytes=stream_share * max(limits.sram_bytes),
@@ -215,34 +218,47 @@ def windows_along(
             speed=problem.chip_speed,
             packing=limits.activation_packing if count_live else 0.0,
             alignment=block,
-            host_s=d.host_s,
+            host_s=host_s,
             strict=problem.routing == "strict",
+            last_chip=limits.last_chip,
         ),
     )
 
 
-def _cuts(d: ChipDemands, moving: Longs, final: Longs, link_bytes_per_s: float, block: int) -> Cuts:
+def _host_traffic(problem: PartitionProblem, order: Ints) -> tuple[Longs, int]:
+    """Bytes between the host and other chips that cross each cut, and the most on one host channel.
+
+    As if inputs entered at the first chip and outputs left at the last. At cut n stands what leaves
+    over the links behind the last used chip.
+    """
+    tensors, n = chip_demands(problem, order).tensors, order.size
+    inputs = np.flatnonzero((tensors.producer < 0) & (tensors.last >= 0))
+    outputs = np.flatnonzero(tensors.kind & COLLECTED)
+    entered, exited = tensors.amount[inputs, CROSSED], tensors.amount[outputs, CROSSED]
+    # What is read beyond a cut crosses it already.
+    since = np.maximum(tensors.producer, tensors.last)[outputs] + 1
+    crossing = _sum_between(entered, np.zeros_like(inputs), tensors.last[inputs], n)
+    crossing += _sum_between(exited, since, np.full_like(outputs, n), n)
+    return crossing, max(int(entered.sum()), int(exited.sum()))
+
+
+def _cuts(d: ChipDemands, moving: Longs, link_bytes_per_s: float, block: int) -> Cuts:
     """What crosses cuts.
 
     Args:
         d: the demands, with positions for nodes.
         moving: the tensors that may cross.
-        final: the last position that each of these must reach.
         link_bytes_per_s: of each link.
         block: bytes of memory in a block.
     """
     amount, n = d.tensors.amount[moving], d.nodes.work_s.size
     made, last = d.tensors.producer[moving].astype(np.int64), d.tensors.last[moving]
-    # The chip before a cut made the tensor or passes it on; what the host sends it only passes on.
-    leaves = np.where(made < 0, amount[:, PASSED], np.maximum(amount[:, SENT], amount[:, PASSED]))
-    crossed = _sum_between(amount[:, CROSSED], made + 1, final, n)
-    arriving = block * _sum_between(amount[:, RECEIVED], made + 1, final, n)
-    leaving = block * _sum_between(leaves, made + 1, final, n)
-    arriving[0], leaving[n] = block * d.entry_room, block * d.exit_room
-    between = (made >= 0) & (last >= 0)
-    return Cuts(
-        crossed / link_bytes_per_s, arriving, leaving, far_of_cuts(made[between], last[between], n)
-    )
+    # The chip before a cut made the tensor or passes it on.
+    leaves = np.maximum(amount[:, SENT], amount[:, PASSED])
+    crossed = _sum_between(amount[:, CROSSED], made + 1, last, n)
+    arriving = block * _sum_between(amount[:, RECEIVED], made + 1, last, n)
+    leaving = block * _sum_between(leaves, made + 1, last, n)
+    return Cuts(crossed / link_bytes_per_s, arriving, leaving, far_of_cuts(made, last, n))
 
 
 def _largest_streamed(problem: PartitionProblem, most: int | None) -> int:

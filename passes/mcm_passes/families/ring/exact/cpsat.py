@@ -182,7 +182,7 @@ class _Rounds:
 
     def _count_memory_as(self, problem: PartitionProblem) -> None:
         """From here on memory is counted as `problem` has it."""
-        self._problem = problem
+        self._problem = problem = problem.reached()
         self._demands = chip_demands(problem, self._graph.units)
         self._around = work_around(problem, self._graph)
 

@@ -37,10 +37,14 @@ class IdealOptimum:
 
 
 class IdealLattice:
-    """A problem prepared for dynamic programming over its ideals."""
+    """A problem prepared for dynamic programming over its ideals.
+
+    What a window takes must not depend on other windows: the host reaches every chip, which makes
+    no placement slower.
+    """
 
     def __init__(self, problem: PartitionProblem, ideals: OrderIdeals) -> None:
-        self._problem = problem
+        self._problem = problem = problem.reached()
         self._graph = rule_graph(problem)
         self._ideals = ideals
         self._demands = chip_demands(problem, self._graph.units)

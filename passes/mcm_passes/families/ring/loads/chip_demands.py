@@ -28,9 +28,7 @@ from mcm_compiler.placements.ring_routes import (
 from mcm_passes.families.ring.loads.shared_items import shared_items
 from mcm_passes.mapping.loads.demand_table import demand_table, least_at_root
 from mcm_passes.mapping.loads.tensor_columns import (
-    ENTERED,
     EXITED,
-    RECEIVED,
     SENT,
     tensor_columns,
 )
@@ -125,18 +123,13 @@ class ChipDemands(NamedTuple):
         items: of I items.
         tensors: of T tensors.
         held: at need, which nodes hold which tensors.
-        entry_room: blocks that the first chip needs beside.
-        exit_room: blocks that the last used chip needs beside.
-        host_s: least period that those channels of the host allow that there is one of: where only
-            the ends have one, and where all chips share one.
+        host_s: least period that the channel allows that all chips share to the host and back.
     """
 
     nodes: NodeDemands
     items: ItemDemands
     tensors: TensorDemands
     held: HeldTensors
-    entry_room: int
-    exit_room: int
     host_s: float
 
     def stays_with(self, tensor: int) -> list[int]:
@@ -221,8 +214,7 @@ def _counted(problem: PartitionProblem, own_buffers: bool, clone_outputs: bool) 
     producer = problem.tensor_producer[chosen]
     made = producer >= 0
     makers = Rows(starts(made.astype(np.int64)), producer[made].astype(np.int64))
-    entering, at_exit = kind & FROM_HOST > 0, kind & COLLECTED > 0
-    at_its_chip = (kind & TO_HOST > 0) & ~at_exit
+    at_its_chip = kind & (TO_HOST | COLLECTED) == TO_HOST
     # What units read as well, and has its buffers once, counts where it crosses.
     sent_here = at_its_chip & ((kind & SENT_ONCE == 0) | (np.diff(problem.tensor_ptr)[chosen] == 0))
     items_table = table
@@ -231,7 +223,6 @@ def _counted(problem: PartitionProblem, own_buffers: bool, clone_outputs: bool) 
     shared = shared_items(problem, items_table)
     used = np.flatnonzero(np.diff(shared.users.ptr) > 0)
     users = shared.users.chosen(used)
-    host_bytes = max(int(amount[entering, ENTERED].sum()), int(amount[at_exit, EXITED].sum()))
     return ChipDemands(
         nodes=NodeDemands(
             work_s=np.where(problem.clonable, 0.0, problem.compute_s),
@@ -257,12 +248,7 @@ def _counted(problem: PartitionProblem, own_buffers: bool, clone_outputs: bool) 
             room=tensor_sizes(problem)[chosen] // block,
         ),
         held=_held(problem, chosen, own_buffers),
-        entry_room=int(amount[entering, RECEIVED].sum()),
-        exit_room=int(amount[at_exit, SENT].sum()),
-        host_s=max(
-            host_bytes / limits.host_bytes_per_s,
-            least_at_root(table, problem.placed_readers) / limits.host_root_bytes_per_s,
-        ),
+        host_s=least_at_root(table, problem.placed_readers) / limits.host_root_bytes_per_s,
     )
 
 

@@ -13,7 +13,6 @@ import numpy as np
 from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, lean_inner_njit
 from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Ints, Longs
-from mcm_compiler.placements.ring_routes import COLLECTED
 from mcm_passes.families.ring.loads.chip_demands import TensorDemands
 from mcm_passes.mapping.loads.tensor_columns import CROSSED
 from mcm_passes.mapping.problem.rule_graph import Words
@@ -48,10 +47,8 @@ def cuts_of(members: Words, tensors: TensorDemands, smaller: Longs | None = None
     """
     if smaller is None:
         smaller = np.arange(-1, len(members) - 1)
-    nodes = 64 * members.shape[1]
-    # The row behind all nodes is what the host sends.
-    maker = np.where(tensors.producer < 0, nodes, tensors.producer)
-    made = Rows(np.arange(maker.size + 1), maker.astype(np.int64)).transposed(nodes + 1)
+    maker = tensors.producer.astype(np.int64)
+    made = Rows(np.arange(maker.size + 1), maker).transposed(64 * members.shape[1])
     crossing = Rows(*_crossing(members, smaller, made, tensors))
     crossing_bytes = np.zeros(len(members), np.int64)
     np.add.at(crossing_bytes, crossing.owners, tensors.amount[crossing.entries, CROSSED])
@@ -71,12 +68,6 @@ def read_beyond(members: Words, ideal: int, readers: Rows, tensor: int) -> bool:
         if not holds(members, ideal, readers.entries[e]):
             return True
     return False
-
-
-@inlined_njit
-def _crosses(members: Words, ideal: int, d: TensorDemands, tensor: int) -> bool:
-    """Whether a tensor that is made within an ideal is needed beyond it."""
-    return bool(d.kind[tensor] & COLLECTED) or read_beyond(members, ideal, d.readers, tensor)
 
 
 @entry_njit
@@ -101,11 +92,9 @@ def _crossing(members: Words, smaller: Longs, made: Rows, d: TensorDemands) -> t
                 grown[k] = tensors[k]
             tensors = grown
         for e in range(ptr[before], ptr[before + 1]):
-            if _crosses(members, i, d, tensors[e]):
+            if read_beyond(members, i, d.readers, tensors[e]):
                 tensors[end] = tensors[e]
                 end += 1
-        if before == 0:
-            end = _enter_made(members, i, made, made.ptr.size - 2, d, tensors, ptr[i], end)
         for w in range(words):
             new = members[i, w] & ~members[before, w]
             v = 64 * w
@@ -132,7 +121,7 @@ def _enter_made(
     """Enters what a node makes and what crosses the ideal into its ascending row; the new end."""
     for e in range(made.ptr[node], made.ptr[node + 1]):
         t = made.entries[e]
-        if _crosses(members, ideal, d, t):
+        if read_beyond(members, ideal, d.readers, t):
             k = end
             while k > begin and tensors[k - 1] > t:
                 tensors[k] = tensors[k - 1]

@@ -16,12 +16,11 @@ from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
 from mcm_compiler.placements.ring_routes import (
     COLLECTED,
+    EVERYWHERE,
     FORWARDED,
-    FROM_HOST,
     HOST,
     SENT_ONCE,
     TO_HOST,
-    passing_span,
 )
 from mcm_passes.mapping.loads.tensor_columns import (
     CROSSED,
@@ -53,14 +52,14 @@ class Way(NamedTuple):
     """Where a tensor comes from and gets to.
 
     Attributes:
-        source: the chip that its way begins on; the first one for the host's.
+        source: the chip that makes it, or `HOST`.
         last: the last chip that reads it, or -1.
-        last_used: the last chip with a unit.
+        end: the last chip of the package.
     """
 
     source: int
     last: int
-    last_used: int
+    end: int
 
 
 class Marks(NamedTuple):
@@ -75,9 +74,6 @@ class Marks(NamedTuple):
     mark: int
 
 
-_passing_span = inlined_njit(passing_span)
-
-
 def _count_way(
     columns: TensorLoads, t: int, source: int, last: int, sign: int, loads: Loads
 ) -> bool:
@@ -85,10 +81,9 @@ def _count_way(
 
     Args:
         columns: the demands of tensors.
-        t: the tensor; none that reaches chips directly from the host, or that clones make.
-        source: the chip that its way begins on; the first one for the host's.
-        last: the last chip that needs it, or one before where none beyond does. What the host
-            collects is needed by the last used chip.
+        t: the tensor, which a unit makes that is not clonable.
+        source: the chip that makes it.
+        last: the last chip that reads it, or one before where none beyond does.
         sign: 1 to count it, -1 to take it off.
         loads: changed in place.
 
@@ -102,15 +97,13 @@ def _count_way(
     for c in range(source, last):
         totals[LINK, c] += sign * amount[t, CROSSED]
     if not kind & SENT_ONCE:
-        totals[HELD, source] += sign * amount[t, PASSED if kind & FROM_HOST else SENT]
+        totals[HELD, source] += sign * amount[t, SENT]
     if not kind & FORWARDED:
         return True
     for c in range(source + 1, last):
         totals[HELD, c] += sign * (amount[t, RECEIVED] + amount[t, PASSED])
-    totals[HELD, last] += sign * amount[t, RECEIVED]
-    begin, end = _passing_span(kind, source, last)
-    for c in range(begin, end):
         loads.busy_s[c] += sign * columns.passed_s[t]
+    totals[HELD, last] += sign * amount[t, RECEIVED]
     return False
 
 
@@ -121,27 +114,29 @@ _inlined_way = inlined_njit(_count_way)
 
 
 @inlined_njit
-def _count_host(
-    columns: TensorLoads, t: int, source: int, last_used: int, sign: int, totals: Longs
-) -> None:
-    """Counts a tensor where it enters the ring at its first chip, and where the host gets it.
+def _count_exit(columns: TensorLoads, t: int, way: Way, sign: int, totals: Longs) -> None:
+    """Counts a tensor that the host wants, from its last reader on where it leaves at the ends.
 
     Args:
         columns: as for `count_way`.
         t: the tensor.
-        source: the chip that its way begins on.
-        last_used: the last chip with a unit.
+        way: of the tensor.
         sign: 1 to count it, -1 to take it off.
         totals: as in `Loads`.
     """
     kind, amount = columns.kind[t], columns.amount
-    if kind & FROM_HOST:
-        totals[HOST_IN, source] += sign * amount[t, ENTERED]
-        totals[HELD, source] += sign * amount[t, RECEIVED]
-    elif kind & TO_HOST:
-        exit_chip = last_used if kind & COLLECTED else source
-        totals[HOST_OUT, exit_chip] += sign * amount[t, EXITED]
-        totals[HELD, exit_chip] += sign * amount[t, SENT if exit_chip == source else PASSED]
+    exit_chip, source = way.source, way.source
+    apart = kind & SENT_ONCE == 0
+    if kind & COLLECTED and source > 0:
+        chips = totals.shape[1]
+        exit_chip = min(way.end, chips - 1)
+        for c in range(max(way.last, source), min(way.end, chips)):
+            totals[LINK, c] += sign * amount[t, CROSSED]
+        apart = False
+    totals[HOST_OUT, exit_chip] += sign * amount[t, EXITED]
+    # With one set of send buffers for all, `_count_way` has them only where it has sets apart.
+    if way.last <= source or apart or kind & SENT_ONCE:
+        totals[HELD, source] += sign * amount[t, SENT]
 
 
 def _count_tensor(columns: TensorLoads, t: int, way: Way, sign: int, loads: Loads) -> bool:
@@ -149,7 +144,7 @@ def _count_tensor(columns: TensorLoads, t: int, way: Way, sign: int, loads: Load
 
     Args:
         columns: the demands of tensors.
-        t: the tensor; none that reaches chips directly from the host, or that clones make.
+        t: the tensor, which a unit makes that is not clonable.
         way: of the tensor.
         sign: 1 to count it, -1 to take it off.
         loads: changed in place.
@@ -157,12 +152,9 @@ def _count_tensor(columns: TensorLoads, t: int, way: Way, sign: int, loads: Load
     Returns:
         Whether the chips that read it are to be charged with what they receive.
     """
-    last = way.last
-    if columns.kind[t] & (FROM_HOST | TO_HOST):
-        _count_host(columns, t, way.source, way.last_used, sign, loads.totals)
-        if columns.kind[t] & COLLECTED:
-            last = max(last, way.last_used)
-    return _inlined_way(columns, t, way.source, last, sign, loads)
+    if columns.kind[t] & TO_HOST:
+        _count_exit(columns, t, way, sign, loads.totals)
+    return _inlined_way(columns, t, way.source, way.last, sign, loads)
 
 
 count_tensor = inlined_njit(_count_tensor)
@@ -178,27 +170,35 @@ def count_received(
     t: int,
     readers: Rows,
     chip_of: Ints,
-    source: int,
+    way: Way,
     sign: int,
     totals: Longs,
     marks: Marks,
 ) -> None:
-    """Counts what each chip beyond its maker's receives that reads a tensor.
+    """Counts what each chip beyond its maker's receives that reads a tensor, and where it enters.
 
     Args:
         columns: as for `count_tensor`.
-        t: likewise, or one that the host sends to every chip that reads it.
+        t: likewise, or a tensor of the host.
         readers: `[T]` rows of the units that read each tensor.
         chip_of: `[N]`.
-        source: the chip that its way begins on, or `HOST`.
+        way: of the tensor; the chips are found here once more.
         sign: 1 to count it, -1 to take it off.
         totals: as in `Loads`.
         marks: for the tensor.
     """
+    far = -1
     for e in range(readers.ptr[t], readers.ptr[t + 1]):
         c = int(chip_of[readers.entries[e]])
-        if c > source and marks.stamp[c] != marks.mark:
+        if c > way.source and marks.stamp[c] != marks.mark:
             marks.stamp[c] = marks.mark
             totals[HELD, c] += sign * columns.amount[t, RECEIVED]
-            if source == HOST:
-                totals[HOST_IN, c] += sign * columns.amount[t, ENTERED]
+            if way.source == HOST:
+                if columns.kind[t] & EVERYWHERE or c == way.end:
+                    totals[HOST_IN, c] += sign * columns.amount[t, ENTERED]
+                else:
+                    far = max(far, c)
+    if far >= 0:
+        totals[HOST_IN, 0] += sign * columns.amount[t, ENTERED]
+        for c in range(far):
+            totals[LINK, c] += sign * columns.amount[t, CROSSED]

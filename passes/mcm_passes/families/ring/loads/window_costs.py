@@ -11,7 +11,7 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, lean_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
-from mcm_compiler.placements.ring_routes import COLLECTED, TO_HOST
+from mcm_compiler.placements.ring_routes import TO_HOST
 from mcm_passes.families.ring.loads.chip_demands import ChipDemands, TensorDemands
 from mcm_passes.families.ring.loads.crossings import IdealCrossings, holds, read_beyond
 from mcm_passes.families.ring.loads.ring_kernels import HELD, LINK, Loads, count_way
@@ -192,20 +192,17 @@ def _count_ways(
     loads = Loads(scratch.busy, scratch.totals)
     loads.busy_s[:] = 0.0
     loads.totals[:] = 0
-    is_last = window.end == cuts.members.shape[0] - 1
     for e in range(cuts.crossing_ptr[window.start], cuts.crossing_ptr[window.start + 1]):
         t = cuts.crossing[e]
-        collected = tensors.kind[t] & COLLECTED and not is_last
-        goes_on = collected or read_beyond(cuts.members, window.end, tensors.readers, t)
+        goes_on = read_beyond(cuts.members, window.end, tensors.readers, t)
         last = BEYOND if goes_on else HERE
         if count_way(tensors, t, BEFORE, last, 1, loads) and _is_read(tensors, cuts, window, t):
             loads.totals[HELD, HERE] += tensors.amount[t, RECEIVED]
     arrived = int(loads.totals[HELD, HERE])
     for e in range(cuts.crossing_ptr[window.end], cuts.crossing_ptr[window.end + 1]):
         t = cuts.crossing[e]
-        maker = int(tensors.producer[t])
-        # What the host sends starts at the first chip; all else from before is counted already.
-        if window.start == 0 or (maker >= 0 and not holds(cuts.members, window.start, maker)):
+        # What is made before is counted already.
+        if not holds(cuts.members, window.start, int(tensors.producer[t])):
             count_way(tensors, t, HERE, BEYOND, 1, loads)
     return arrived
 
@@ -253,12 +250,8 @@ def window_cost(
         peak = _live_peak(d, cuts, window, nodes, scratch.peaks)
     live = -(-peak * packing.numerator // packing.denominator)
     # Tensors that arrive or leave.
-    if window.start == 0:
-        room += d.entry_room
     lasting = room + _count_ways(d, cuts, window, scratch)
     room += live + scratch.totals[HELD, HERE]
-    if window.end == cuts.members.shape[0] - 1:
-        room += d.exit_room
     # The casts are for the type checker; compiled code has them as they are.
     return WindowCost(
         seconds=float(seconds),

@@ -95,6 +95,7 @@ def chip_window(problem: PartitionProblem, chip_of: Ints, first: int, last: int)
         limits=dataclasses.replace(
             limits,
             num_chips=chips,
+            link_latency_s=(),
             sram_bytes=(*([side] * lead), *sram[first : last + 1], *([side] * tail)),
             chip_speed=(*([1.0] * lead), *speed[first : last + 1], *([1.0] * tail)),
         ),

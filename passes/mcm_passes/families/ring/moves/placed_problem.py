@@ -8,7 +8,6 @@ import numpy as np
 
 from mcm_compiler.arrays.rows import Entries, Rows, distinct_rows
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
-from mcm_compiler.placements.ring_routes import COLLECTED
 from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_passes.families.ring.loads.chip_demands import ChipDemands, unit_demands
 from mcm_passes.families.ring.loads.ring_seconds import chip_rates, root_rates
@@ -42,6 +41,8 @@ class Ring(NamedTuple):
         streams: whether weights may be streamed.
         packing: room for gaps between tensors that come and go.
         stream_slots: buffers that streamed weights pass through.
+        last_chip: as in `PackageLimits`.
+        at_ends: likewise.
     """
 
     rate: Floats
@@ -52,6 +53,8 @@ class Ring(NamedTuple):
     streams: bool
     packing: float
     stream_slots: int
+    last_chip: int
+    at_ends: bool
 
 
 class PlacedProblem(NamedTuple):
@@ -62,7 +65,6 @@ class PlacedProblem(NamedTuple):
         demands: of all units, which are its nodes. Each tensor has buffers of its own, at need as
             well.
         read: `[N]` rows of the tensors that each unit reads.
-        collected: tensors that the host wants from the last used chip.
         graph: of dependencies.
         ring: the package.
     """
@@ -70,7 +72,6 @@ class PlacedProblem(NamedTuple):
     fixed: Bools
     demands: ChipDemands
     read: Rows
-    collected: Longs
     graph: MoveGraph
     ring: Ring
 
@@ -86,7 +87,6 @@ def placed_problem(problem: PartitionProblem) -> PlacedProblem:
         fixed=~problem.clonable,
         demands=demands,
         read=demands.tensors.readers.transposed(n),
-        collected=np.flatnonzero(demands.tensors.kind & COLLECTED),
         graph=MoveGraph(*_rows(source, target, n), *_rows(target, source, n)),
         ring=Ring(
             rate=chip_rates(problem, block),
@@ -97,6 +97,8 @@ def placed_problem(problem: PartitionProblem) -> PlacedProblem:
             streams=problem.streams,
             packing=limits.activation_packing,
             stream_slots=limits.stream_buffers,
+            last_chip=limits.last_chip,
+            at_ends=limits.at_ends,
         ),
     )
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit, inlined_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
-from mcm_compiler.placements.ring_routes import FORWARDED, FROM_HOST, TO_HOST
+from mcm_compiler.placements.ring_routes import FORWARDED, HOST, TO_HOST
 from mcm_passes.families.ring.loads.ring_kernels import (
     HELD,
     HOST_IN,
@@ -126,8 +126,7 @@ def place_unit(p: PlacedProblem, s: PlacementState, u: int, to: int) -> None:
     last_used = max(int(s.counts[LAST_USED]), to)
     while s.size[last_used] == 0:
         last_used -= 1
-    if last_used != s.counts[LAST_USED]:
-        _collect_from(p, s, last_used)
+    s.counts[LAST_USED] = last_used
 
 
 @inlined_njit
@@ -146,18 +145,6 @@ def _recount_read(p: PlacedProblem, s: PlacementState, u: int, old: int, to: int
             if sign > 0:
                 _find_last(p, s, t)
             _count_tensor(p, s, t, _source(p, s, t), sign)
-
-
-@inlined_njit
-def _collect_from(p: PlacedProblem, s: PlacementState, last_used: int) -> None:
-    """Sets the last used chip, to which graph outputs travel where only the ends reach the host."""
-    before = int(s.counts[LAST_USED])
-    for k in range(p.collected.size):
-        t = p.collected[k]
-        for sign in (-1, 1):
-            s.counts[LAST_USED] = before if sign < 0 else last_used
-            _count_tensor(p, s, t, _source(p, s, t), sign)
-    s.counts[LAST_USED] = last_used
 
 
 @inlined_njit
@@ -185,9 +172,9 @@ def _count_unit(p: PlacedProblem, s: PlacementState, u: int, sign: int) -> None:
 
 @inlined_njit
 def _source(p: PlacedProblem, s: PlacementState, t: int) -> int:
-    """The chip that a tensor's way begins on."""
+    """The chip that makes a tensor, or `HOST`."""
     producer = p.demands.tensors.producer[t]
-    return 0 if producer < 0 else int(s.chip[producer])
+    return HOST if producer < 0 else int(s.chip[producer])
 
 
 @inlined_njit
@@ -207,12 +194,13 @@ def _find_last(p: PlacedProblem, s: PlacementState, t: int) -> None:
 def _count_tensor(p: PlacedProblem, s: PlacementState, t: int, source: int, sign: int) -> None:
     """Counts what a tensor takes on its way from a chip to its last reader, or takes it off."""
     tensors, last = p.demands.tensors, int(s.last[t])
-    if last <= source and not tensors.kind[t] & (FROM_HOST | TO_HOST):
+    if last <= source and not tensors.kind[t] & TO_HOST:
         s.totals[LOCAL, source] += sign * tensors.amount[t, LIVE]
         s.totals[ARRIVED, source] += max(sign, 0) * tensors.amount[t, LIVE]
         return
-    way = Way(source, last, int(s.counts[LAST_USED]))
-    if count_tensor_apart(tensors, t, way, sign, Loads(s.busy_s, s.totals)):
+    way = Way(source, last, p.ring.last_chip)
+    loads = Loads(s.busy_s, s.totals)
+    if source == HOST or count_tensor_apart(tensors, t, way, sign, loads):
         s.counts[MARK] += 1
         marks = Marks(s.stamp, s.counts[MARK])
-        count_received(tensors, t, tensors.readers, s.chip, source, sign, s.totals, marks)
+        count_received(tensors, t, tensors.readers, s.chip, way, sign, s.totals, marks)

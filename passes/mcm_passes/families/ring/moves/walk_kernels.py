@@ -218,6 +218,9 @@ def _step(
         for k in range(count):
             first = min(first, room.old[k], room.new[k])
             last = max(last, room.old[k], room.new[k])
+        if p.ring.at_ends:
+            # Where what goes to the host leaves depends on whether the first chip makes it.
+            first, last = 0, loads.peak.size - 1
         _keep(s, loads, before, first, last)
         # Forwards, and unless that is accepted, backwards; one loop, so that moves are in the
         # compiled code once.

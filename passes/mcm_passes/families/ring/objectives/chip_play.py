@@ -4,11 +4,15 @@ What latency means is told in `docs/explanation/objectives.md`; this is that tex
 A chip that is given some nodes does, in this order:
 
 1. The host sends it the graph inputs that it wants, one after another as its nodes need them.
-2. Its engine passes on what arrives over the link before and has to go on, in the order of tensors.
+   Where the host reaches only the ends of the package, the first chip gets those of all chips but
+   the last, in the order of tensors.
+2. Its engine passes on what arrives over the link before and other chips read, in the order of
+   tensors; what goes to the host or comes from it goes on without the engine.
 3. Its engine runs the nodes in their order, each with the copies of clonable units that no node
    before it on this chip has needed.
 4. The link behind it carries what was passed on, in the order of tensors, then what the chip made,
-   in the order in which it was made; the host's channel likewise takes what goes to the host.
+   in the order in which it was made; the host's channel likewise takes what goes to the host. The
+   channels that all chips share carry what they get from chip after chip in these orders.
 
 Nothing starts before what it reads has arrived. With these fixed orders every time is a maximum of
 sums of others, so that nothing ends earlier where something arrives later: a label of a search that
@@ -24,7 +28,7 @@ import numpy as np
 from mcm_compiler.arrays.kernels import lean_inner_njit, lean_njit
 from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
-from mcm_compiler.placements.ring_routes import FORWARDED
+from mcm_compiler.placements.ring_routes import COLLECTED, FORWARDED, TO_HOST
 from mcm_passes.families.ring.loads.chip_demands import ChipDemands
 from mcm_passes.mapping.loads.tensor_columns import CROSSED, ENTERED, EXITED
 
@@ -35,18 +39,22 @@ class PlayRates(NamedTuple):
     Attributes:
         speed: `[C]`, of chips.
         link_bytes_per_s: of each link.
-        hop_latency_s: from when a tensor has left a chip until it is on the next.
+        link_latency_s: `[L]`, from when a tensor has left a chip until it is on the next.
+        cuts: whether a tensor that no engine passes on goes on once its head is there.
         host_bytes_per_s: of each channel of the host.
+        host_latency_s: of each of these channels.
         host_root_bytes_per_s: of the channel that these share; infinite where there is none.
-        ends: whether the host reaches only the ends of the ring.
+        last_chip: where the host reaches only the ends, the last chip of the package, else -1.
     """
 
     speed: Floats
     link_bytes_per_s: float
-    hop_latency_s: float
+    link_latency_s: Floats
+    cuts: bool
     host_bytes_per_s: float
+    host_latency_s: float
     host_root_bytes_per_s: float
-    ends: bool
+    last_chip: int
 
 
 class Handover(NamedTuple):
@@ -56,9 +64,10 @@ class Handover(NamedTuple):
         chip: which one.
         nodes: its nodes, ascending.
         leaving: tensors that cross the link behind it, ascending.
-        exiting: of the last used chip where the host reaches only the ends, the tensors that the
-            host wants, ascending; else empty.
+        exiting: of the last chip, where the host reaches only the ends, the tensors of other chips
+            that the host wants, ascending; else empty.
         streamed_s: seconds for which off-package memory sends it weights, from the start on.
+        shared_s: when the channels from the host and to it are free that all chips share.
     """
 
     chip: int
@@ -66,6 +75,7 @@ class Handover(NamedTuple):
     leaving: Ints
     exiting: Ints
     streamed_s: float
+    shared_s: tuple[float, float]
 
 
 class PlayScratch(NamedTuple):
@@ -73,12 +83,15 @@ class PlayScratch(NamedTuple):
 
     Attributes:
         arrival_s: `[T]`, when each tensor is on the chip: from before for those that arrive, and
-            filled in for those that the chip gets from the host or makes.
+            filled in for those that the chip gets from the host, negative before, or makes.
         done_s: `[T]`, filled: when each tensor that leaves is on the next chip.
-        clock_s: `[5]`, when engine, link and the host's channels are free, and the last output.
+        clock_s: `[7]`, when engine, link and the host's channels are free, the last output, and
+            when the channels are free that all chips share.
         item_mark: `[I]`, the last play that needed each item.
         node_mark: `[n]`, the last play that ran each node.
         leaves: `[T]`, the last play that had each tensor leave; negative where to the host.
+        last: `[T]`, the last chip that reads each tensor; beyond all chips where unknown, as each
+            tensor that leaves is then read on a later chip.
         plays: `[1]`, plays so far.
     """
 
@@ -88,11 +101,15 @@ class PlayScratch(NamedTuple):
     item_mark: Longs
     node_mark: Longs
     leaves: Longs
+    last: Longs
     plays: Longs
 
 
-_ENGINE, _LINK, _IN, _OUT, _LAST = range(5)
+_ENGINE, _LINK, _IN, _OUT, _LAST, ROOT_IN, ROOT_OUT = range(7)
 """Entries of `PlayScratch.clock_s`."""
+
+NO_CHIP = 1 << 30
+"""Beyond all chips."""
 
 
 def play_scratch(d: ChipDemands) -> PlayScratch:
@@ -101,10 +118,11 @@ def play_scratch(d: ChipDemands) -> PlayScratch:
     return PlayScratch(
         np.zeros(tensors),
         np.zeros(tensors),
-        np.zeros(5),
+        np.zeros(7),
         np.zeros(d.items.busy_s.size, np.int64),
         np.zeros(d.nodes.work_s.size, np.int64),
         np.zeros(tensors, np.int64),
+        np.full(tensors, NO_CHIP),
         np.zeros(1, np.int64),
     )
 
@@ -125,7 +143,7 @@ def play_chip(
         reads: `[n]` rows of the tensors among `d.tensors` that each node reads.
         rates: of the package.
         given: what the chip holds.
-        entering: `[T]`, graph inputs that travel along the ring from its first chip on.
+        entering: `[T]`, graph inputs that enter at the first chip for it and others.
         scratch: `arrival_s` of all that crosses the link before the chip is read, `done_s` of all
             that crosses the link behind it is filled, as the time at which it is on the next chip.
 
@@ -136,7 +154,8 @@ def play_chip(
     scratch.plays[0] += 1
     mark = scratch.plays[0]
     scratch.clock_s[:] = 0.0
-    if given.chip == 0 and rates.ends:
+    scratch.clock_s[ROOT_IN], scratch.clock_s[ROOT_OUT] = given.shared_s
+    if given.chip == 0 and rates.last_chip > 0:
         _enter(d, rates, entering, scratch)
     for v in given.nodes:
         scratch.node_mark[v] = mark
@@ -150,35 +169,40 @@ def play_chip(
         v = given.nodes[k]
         not_before_s = given.streamed_s if k == given.nodes.size - 1 else 0.0
         _run(d, reads, rates, given.chip, v, not_before_s, scratch)
-        _hand_on(d, rates, v, scratch)
+        _hand_on(d, rates, given.chip, v, scratch)
     return float(max(scratch.clock_s[_ENGINE], scratch.clock_s[_LAST]))
 
 
 @lean_inner_njit
 def _from_host(rates: PlayRates, size: float, scratch: PlayScratch) -> float:
     """When the next so many bytes from the host are on the chip."""
-    begin_s = max(scratch.clock_s[_IN], size / rates.host_root_bytes_per_s)
-    scratch.clock_s[_IN] = begin_s + size / rates.host_bytes_per_s
-    return float(scratch.clock_s[_IN])
+    clock_s = scratch.clock_s
+    clock_s[ROOT_IN] += size / rates.host_root_bytes_per_s
+    clock_s[_IN] = max(clock_s[_IN], clock_s[ROOT_IN]) + size / rates.host_bytes_per_s
+    return float(clock_s[_IN] + rates.host_latency_s)
 
 
 @lean_inner_njit
 def _to_host(rates: PlayRates, size: float, ready_s: float, scratch: PlayScratch) -> None:
     """The next so many bytes go to the host once they are ready."""
-    scratch.clock_s[_OUT] = max(scratch.clock_s[_OUT], ready_s) + size / rates.host_bytes_per_s
-    there_s = scratch.clock_s[_OUT] + size / rates.host_root_bytes_per_s
-    scratch.clock_s[_LAST] = max(scratch.clock_s[_LAST], there_s)
+    clock_s = scratch.clock_s
+    clock_s[_OUT] = max(clock_s[_OUT], ready_s) + size / rates.host_bytes_per_s
+    there_s = clock_s[_OUT] + rates.host_latency_s
+    if rates.host_root_bytes_per_s < np.inf:
+        there_s = max(clock_s[ROOT_OUT], there_s) + size / rates.host_root_bytes_per_s
+        clock_s[ROOT_OUT] = there_s
+    clock_s[_LAST] = max(clock_s[_LAST], there_s)
 
 
 @lean_inner_njit
 def _over_link(
-    d: ChipDemands, rates: PlayRates, tensor: int, ready_s: float, scratch: PlayScratch
+    d: ChipDemands, rates: PlayRates, chip: int, tensor: int, ready_s: float, scratch: PlayScratch
 ) -> None:
     """The next tensor goes to the next chip once it is ready."""
     link_s = max(scratch.clock_s[_LINK], ready_s)
     link_s += d.tensors.amount[tensor, CROSSED] / rates.link_bytes_per_s
     scratch.clock_s[_LINK] = link_s
-    scratch.done_s[tensor] = link_s + rates.hop_latency_s
+    scratch.done_s[tensor] = link_s + rates.link_latency_s[chip]
 
 
 @lean_inner_njit
@@ -201,12 +225,14 @@ def _pass_on(
         if maker >= 0 and scratch.node_mark[maker] == mark:
             continue
         ready_s = float(scratch.arrival_s[t])
-        if d.tensors.kind[t] & FORWARDED and d.tensors.passed_s[t] > 0.0:
+        if d.tensors.kind[t] & FORWARDED and chip < scratch.last[t]:
             ready_s = float(max(ready_s, scratch.clock_s[_ENGINE]))
             ready_s += float(d.tensors.passed_s[t] / rates.speed[chip])
             scratch.clock_s[_ENGINE] = ready_s
+        elif rates.cuts and chip > 0 and scratch.leaves[t] == mark:
+            ready_s -= float(d.tensors.amount[t, CROSSED] / rates.link_bytes_per_s)
         if scratch.leaves[t] == mark:
-            _over_link(d, rates, t, ready_s, scratch)
+            _over_link(d, rates, chip, t, ready_s, scratch)
         else:
             _to_host(rates, float(d.tensors.amount[t, EXITED]), ready_s, scratch)
 
@@ -233,20 +259,23 @@ def _run(
         if d.items.in_bytes[item] > 0:
             ready_s = max(ready_s, _from_host(rates, float(d.items.in_bytes[item]), scratch))
     for e in range(reads.ptr[node], reads.ptr[node + 1]):
-        ready_s = max(ready_s, scratch.arrival_s[reads.entries[e]])
+        t = reads.entries[e]
+        if d.tensors.producer[t] < 0 and scratch.arrival_s[t] < 0.0:
+            size = float(d.tensors.amount[t, ENTERED])
+            scratch.arrival_s[t] = _from_host(rates, size, scratch)
+        ready_s = max(ready_s, scratch.arrival_s[t])
     scratch.clock_s[_ENGINE] = ready_s + busy_s / rates.speed[chip]
 
 
 @lean_inner_njit
-def _hand_on(d: ChipDemands, rates: PlayRates, node: int, scratch: PlayScratch) -> None:
+def _hand_on(d: ChipDemands, rates: PlayRates, chip: int, node: int, scratch: PlayScratch) -> None:
     """What a node has made goes to where it is wanted."""
     mark, ready_s = scratch.plays[0], float(scratch.clock_s[_ENGINE])
-    if d.nodes.out_bytes[node] > 0:
-        _to_host(rates, float(d.nodes.out_bytes[node]), ready_s, scratch)
+    at_end = chip in (0, rates.last_chip)
     for e in range(d.nodes.made.ptr[node], d.nodes.made.ptr[node + 1]):
         t = d.nodes.made.entries[e]
         scratch.arrival_s[t] = ready_s
-        if scratch.leaves[t] == mark:
-            _over_link(d, rates, t, ready_s, scratch)
-        elif scratch.leaves[t] == -mark:
+        if d.tensors.kind[t] & TO_HOST and (at_end or not d.tensors.kind[t] & COLLECTED):
             _to_host(rates, float(d.tensors.amount[t, EXITED]), ready_s, scratch)
+        if scratch.leaves[t] == mark:
+            _over_link(d, rates, chip, t, ready_s, scratch)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from mcm_compiler.contracts.partition import Ints, LowerBound, PartitionProblem
-from mcm_compiler.placements.ring_routes import COLLECTED, FROM_HOST
 from mcm_compiler.text.units import count_text
 from mcm_passes.families.ring.exact.ideal_chain import SLACK, ChipLimits
 from mcm_passes.families.ring.exact.ideal_dp import IdealLattice
@@ -21,7 +20,6 @@ from mcm_passes.families.ring.objectives.energy_chain import (
 )
 from mcm_passes.families.ring.objectives.joules import joule_problem
 from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
-from mcm_passes.mapping.loads.tensor_columns import ENTERED, EXITED
 from mcm_passes.mapping.problem.order_ideals import OrderIdeals
 from mcm_passes.mapping.problem.rule_graph import RuleGraph, rule_graph
 from mcm_passes.mapping.problem.topological_orders import topological_orders
@@ -63,13 +61,15 @@ class EnergyIdeals(IdealLattice):
 
     def __init__(self, problem: PartitionProblem, ideals: OrderIdeals) -> None:
         super().__init__(problem, ideals)
-        self._priced_problem = joule_problem(problem)
-        self._joules = chip_demands(self._priced_problem, self._graph.units)
-        kinds, amount = self._joules.tensors.kind, self._joules.tensors.amount
-        host_bytes = int(amount[kinds & FROM_HOST > 0, ENTERED].sum())
-        host_bytes += int(amount[kinds & COLLECTED > 0, EXITED].sum())
+        self._priced_problem = joule_problem(problem).reached()
+        self._joules = joules = chip_demands(self._priced_problem, self._graph.units)
         self._host_rate = self._priced_problem.limits.host_bytes_per_s
-        self._always_j = host_bytes / self._host_rate
+        self._always_j = 0.0
+        if problem.limits.at_ends:
+            # What several chips read may enter once for all of them.
+            once = joules.items._replace(in_bytes=np.zeros_like(joules.items.in_bytes))
+            self._always_j = int(joules.items.in_bytes.sum()) / self._host_rate
+            self._joules = joules._replace(items=once)
         self._beyond = least_beyond(self._joules, self._cuts, self._host_rate)
 
     def of_problem(self, problem: PartitionProblem) -> EnergyIdeals:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mcm_compiler.contracts.partition import Budget, PartitionProblem
+from mcm_passes.families.ring.analytic.all_partitions import tried_partitions
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
@@ -29,4 +30,6 @@ def offer_first_cuts(
             known.offer(found.chip_of)
         following = chips + 1 if chips < LEAST_CHIPS else chips + chips // 2
         chips = useful if chips < useful < following else following
+    for chip_of in tried_partitions(problem):
+        known.offer(chip_of)
     return reason

@@ -16,7 +16,6 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit, inner_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
-from mcm_compiler.placements.ring_routes import COLLECTED
 from mcm_passes.families.ring.exact.ideal_chain import SLACK, ChipLimits, Covers, window_period
 from mcm_passes.families.ring.exact.triangle_readings import Triangles, keeps_rule
 from mcm_passes.families.ring.loads.chip_memory import streamed_weights
@@ -123,13 +122,11 @@ class _Step(NamedTuple):
         window: the ideals at both ends.
         cost: of the window.
         nodes: of the window, ascending.
-        exiting: tensors that the host wants from the last used chip, ascending.
     """
 
     window: Window
     cost: WindowCost
     nodes: Ints
-    exiting: Ints
 
 
 class _Reach(NamedTuple):
@@ -166,7 +163,6 @@ def label_chains(lattice: Lattice, goal: Goal, scratch: PlayScratch) -> tuple[La
     nodes = np.empty(lattice.played.demands.nodes.work_s.size, np.int32)
     seen = np.full(count, -1, np.int64)
     queue = np.empty(count, np.int64)
-    exiting = collected(lattice)
     for i in range(count - 1):
         if not labels.kept[i].any():
             continue
@@ -193,7 +189,7 @@ def label_chains(lattice: Lattice, goal: Goal, scratch: PlayScratch) -> tuple[La
                 if not _may_grow(cost, package.most_room, fastest, reach):
                     continue
                 held = nodes[: list_inside(inside, nodes)]
-                step = _Step(window, cost, held, exiting)
+                step = _Step(window, cost, held)
                 labels, reach = _extend_all(lattice, goal, labels, reach, scratch, step)
                 if labels.counts[_MADE] > goal.most_labels:
                     return labels, reach.best, False
@@ -286,19 +282,6 @@ def _widest(cuts: IdealCrossings) -> int:
     return most
 
 
-@inner_njit
-def collected(lattice: Lattice) -> Ints:
-    """The tensors that the host wants from the last used chip, ascending."""
-    kinds = lattice.played.demands.tensors.kind
-    found = np.empty(kinds.size, np.int32)
-    count = 0
-    for t in range(kinds.size):
-        if kinds[t] & COLLECTED:
-            found[count] = t
-            count += 1
-    return found[:count]
-
-
 @lean_inner_njit
 def list_inside(inside: Words, nodes: Ints) -> int:
     """Writes the nodes of a bitset into `nodes`, ascending; how many they are."""
@@ -356,8 +339,9 @@ def _extend(
     )
     whole = _is_whole(cuts, j)
     leaving = cuts.crossing[cuts.crossing_ptr[j] : cuts.crossing_ptr[j + 1]]
-    ends = step.exiting if whole else step.exiting[:0]
-    given = Handover(k, step.nodes, leaving, ends, max(streamed, 0) * lattice.streamed_s)
+    streamed_s = max(streamed, 0) * lattice.streamed_s
+    # What other chips take of channels that all share is left out, which makes no chain slower.
+    given = Handover(k, step.nodes, leaving, leaving[:0], streamed_s, (0.0, 0.0))
     old = labels.first[i, k]
     while old >= 0:
         at, old = old, labels.following[old]

@@ -9,16 +9,13 @@ import numpy as np
 from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Floats, Ints, PartitionProblem
-from mcm_compiler.placements.ring_routes import COLLECTED
 from mcm_passes.families.ring.exact.ideal_dp import IdealLattice
 from mcm_passes.families.ring.exact.triangle_readings import TriangleReading, Triangles
-from mcm_passes.families.ring.loads.chip_demands import ChipDemands
 from mcm_passes.families.ring.loads.crossings import IdealCrossings, holds
 from mcm_passes.families.ring.objectives.chip_play import play_scratch
 from mcm_passes.families.ring.objectives.label_chain import Goal, Lattice, label_chains
 from mcm_passes.families.ring.objectives.latency import PlayedProblem
 from mcm_passes.families.ring.objectives.merged_labels import merged_bound
-from mcm_passes.mapping.loads.tensor_columns import EXITED
 from mcm_passes.mapping.problem.order_ideals import OrderIdeals
 
 
@@ -50,10 +47,10 @@ class LabelLattice(IdealLattice):
 
     def __init__(self, problem: PartitionProblem, ideals: OrderIdeals) -> None:
         super().__init__(problem, ideals)
-        self._played = PlayedProblem.of(problem, self._graph)
+        self._played = PlayedProblem.of(self._problem, self._graph)
         self._scratch = play_scratch(self._played.demands)
         tails = tail_s(self._played)
-        self._beyond_s = _beyond(self._cuts, self._demands, tails, problem)
+        self._beyond_s = _longest_beyond(self._cuts, self._demands.tensors.readers, tails)
 
     def of_problem(self, problem: PartitionProblem) -> LabelLattice:
         """The lattice of a problem with the same units and dependencies, and other memory."""
@@ -85,7 +82,10 @@ class LabelLattice(IdealLattice):
         chips = self._chips
         speed = np.full_like(chips.speed, chips.speed.max())
         room = np.full_like(chips.sram_room, chips.sram_room.max())
-        rates = self._played.rates._replace(speed=speed)
+        hops = self._played.rates.link_latency_s
+        # The last entry is of no link.
+        nearest = np.full_like(hops, hops[:-1].min(initial=np.inf) if hops.size > 1 else 0.0)
+        rates = self._played.rates._replace(speed=speed, link_latency_s=nearest)
         return self._lattice("none")._replace(
             played=self._played._replace(rates=rates),
             package=chips._replace(speed=speed, sram_room=room),
@@ -119,7 +119,7 @@ class LabelLattice(IdealLattice):
             self._cuts,
             self._covers,
             self._pinned,
-            self._chips,
+            self._chips._replace(alike=self._chips.alike and len(set(limits.latencies_s)) < 2),
             Triangles(reading == "adjacent", reading == "between", *self._closure),
             self._beyond_s,
             limits.buffer_alignment_bytes / stream_rate,
@@ -155,25 +155,14 @@ def _tails(work_s: Floats, out_s: Floats, made: Rows, readers: Rows) -> Floats:
     return tails
 
 
-def _beyond(
-    cuts: IdealCrossings, d: ChipDemands, tails: Floats, problem: PartitionProblem
-) -> Floats:
-    """As `Lattice.beyond_s`."""
-    exit_s = np.where(
-        d.tensors.kind & COLLECTED > 0,
-        d.tensors.amount[:, EXITED] / problem.limits.host_bytes_per_s,
-        0.0,
-    )
-    return _longest_beyond(cuts, d.tensors.readers, tails, exit_s)
-
-
 @entry_njit
-def _longest_beyond(cuts: IdealCrossings, readers: Rows, tails: Floats, exit_s: Floats) -> Floats:
+def _longest_beyond(cuts: IdealCrossings, readers: Rows, tails: Floats) -> Floats:
+    """As `Lattice.beyond_s`."""
     beyond = np.zeros(cuts.crossing.size)
     for i in range(cuts.members.shape[0]):
         for e in range(cuts.crossing_ptr[i], cuts.crossing_ptr[i + 1]):
             t = cuts.crossing[e]
-            longest = exit_s[t]
+            longest = 0.0
             for r in range(readers.ptr[t], readers.ptr[t + 1]):
                 if not holds(cuts.members, i, readers.entries[r]):
                     longest = max(longest, tails[readers.entries[r]])

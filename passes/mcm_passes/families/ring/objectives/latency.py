@@ -7,11 +7,13 @@ from typing import NamedTuple
 import numpy as np
 
 from mcm_compiler.arrays.rows import Rows, distinct_rows
-from mcm_compiler.contracts.partition import Bools, Ints, PartitionProblem
+from mcm_compiler.contracts.partition import Bools, Ints, Longs, PartitionProblem
 from mcm_compiler.placements.ring_routes import COLLECTED, FROM_HOST
 from mcm_passes.families.ring.analytic.fast_model import RingEvaluation, evaluate, refuse_machines
 from mcm_passes.families.ring.loads.chip_demands import ChipDemands, chip_demands
 from mcm_passes.families.ring.objectives.chip_play import (
+    ROOT_IN,
+    ROOT_OUT,
     Handover,
     PlayRates,
     PlayScratch,
@@ -29,7 +31,7 @@ class PlayedProblem(NamedTuple):
     Attributes:
         demands: of its nodes.
         reads: `[n]` rows of the tensors that each node reads.
-        entering: `[T]`, graph inputs that travel along the ring.
+        entering: `[T]`, graph inputs that enter at the ends of the package.
         rates: of its package.
     """
 
@@ -47,10 +49,13 @@ class PlayedProblem(NamedTuple):
         rates = PlayRates(
             speed=problem.chip_speed,
             link_bytes_per_s=limits.link_bytes_per_s,
-            hop_latency_s=limits.hop_latency_s,
+            # One more, as a chip without a link behind it has none to ask for.
+            link_latency_s=np.array([*limits.latencies_s, 0.0]),
+            cuts=limits.cut_through,
             host_bytes_per_s=limits.host_bytes_per_s,
+            host_latency_s=limits.host_latency_s,
             host_root_bytes_per_s=limits.host_root_bytes_per_s,
-            ends=limits.host_io == "ends",
+            last_chip=limits.last_chip if limits.at_ends else -1,
         )
         return cls(demands, reads, tensors.kind & FROM_HOST > 0, rates)
 
@@ -84,43 +89,81 @@ class RingLatency:
         if not chip_of.size:
             return 0.0
         used = int(chip_of.max()) + 1
+        ways = _ways(played, chip_of, used)
         nodes = np.argsort(chip_of, kind="stable").astype(np.int32)
-        node_ptr = np.searchsorted(chip_of[nodes], np.arange(used + 1))
-        crossing = _crossings(played.demands, chip_of, used)
-        limits = problem.limits
-        stream_rate = min(limits.stream_bytes_per_s or np.inf, limits.stream_root_bytes_per_s)
-        streamed_s = evaluation.stream_busy_s * (limits.stream_bytes_per_s / stream_rate)
-        end_s = 0.0
-        for chip in range(used):
+        node_ptr = np.searchsorted(chip_of[nodes], np.arange(ways.chips + 1))
+        limits, scratch = problem.limits, self._scratch
+        # Off-package memory sends what a chip streams behind what chips before it do.
+        shared = np.cumsum(evaluation.stream_busy_s) * (
+            limits.stream_bytes_per_s / limits.stream_root_bytes_per_s
+        )
+        streamed_s = np.where(
+            evaluation.stream_busy_s > 0.0, np.maximum(evaluation.stream_busy_s, shared), 0.0
+        )
+        end_s, shared_s = 0.0, (0.0, 0.0)
+        scratch.last[:] = ways.last
+        for chip in range(ways.chips):
+            if chip in (0, played.rates.last_chip):
+                # The host sends to either end by itself.
+                scratch.arrival_s[played.demands.tensors.producer < 0] = -1.0
             given = Handover(
                 chip,
                 nodes[node_ptr[chip] : node_ptr[chip + 1]],
-                crossing[chip] if chip < used - 1 else NOTHING,
-                crossing[used - 1] if chip == used - 1 else NOTHING,
-                float(streamed_s[chip]) if limits.stream_bytes_per_s else 0.0,
+                ways.leaving[chip],
+                ways.exiting if chip == played.rates.last_chip else NOTHING,
+                float(streamed_s[chip]) if chip < used else 0.0,
+                shared_s,
             )
+            entering = ways.entering
             played_s = play_chip(
-                played.demands, played.reads, played.rates, given, played.entering, self._scratch
+                played.demands, played.reads, played.rates, given, entering, scratch
             )
             end_s = max(end_s, played_s)
-            for t in given.leaving:
-                self._scratch.arrival_s[t] = self._scratch.done_s[t]
+            shared_s = float(scratch.clock_s[ROOT_IN]), float(scratch.clock_s[ROOT_OUT])
+            scratch.arrival_s[given.leaving] = scratch.done_s[given.leaving]
         return end_s
 
 
-def _crossings(demands: ChipDemands, chip_of: Ints, used: int) -> list[Ints]:
-    """`[used]` lists of tensors, ascending: what crosses each link, and what exits at the end."""
-    tensors = demands.tensors
-    source = np.where(tensors.producer >= 0, chip_of[tensors.producer], 0)
+class _Ways(NamedTuple):
+    """Where tensors get to.
+
+    Attributes:
+        chips: the last chip that anything comes to, and one.
+        last: `[T]`, the last chip that reads each tensor, or that makes it.
+        entering: `[T]`, graph inputs that enter at the first chip.
+        leaving: of each chip, the tensors that cross the link behind it, ascending.
+        exiting: tensors that cross links to leave at the last chip, ascending.
+    """
+
+    chips: int
+    last: Longs
+    entering: Bools
+    leaving: list[Ints]
+    exiting: Ints
+
+
+def _ways(played: PlayedProblem, chip_of: Ints, used: int) -> _Ways:
+    tensors, end = played.demands.tensors, played.rates.last_chip
+    made = tensors.producer >= 0
+    source = np.where(made, chip_of[tensors.producer], 0).astype(np.int64)
+    reader_chip = chip_of[tensors.readers.entries]
     last = source.copy()
-    np.maximum.at(last, tensors.readers.owners, chip_of[tensors.readers.entries])
-    collected = tensors.kind & COLLECTED > 0
-    last[collected] = used - 1
-    length = last - source
+    np.maximum.at(last, tensors.readers.owners, reader_chip)
+    # What the last chip reads comes to it from the host.
+    over_links = source.copy()
+    inner = made[tensors.readers.owners] | (reader_chip != end)
+    np.maximum.at(over_links, tensors.readers.owners[inner], reader_chip[inner])
+    entering = np.zeros(made.size, np.bool_)
+    entering[tensors.readers.owners[inner]] = True
+    collected = (tensors.kind & COLLECTED > 0) & (source > 0) & (source < end)
+    over_links[collected] = end
+    length = over_links - source
     tensor = np.repeat(np.arange(source.size), length)
     begins = np.repeat(np.cumsum(length) - length, length)
     link = np.repeat(source, length) + np.arange(tensor.size) - begins
     order = np.argsort(link, kind="stable")
-    ptr = np.searchsorted(link[order], np.arange(used))
-    rows = [tensor[order][ptr[c] : ptr[c + 1]].astype(np.int32) for c in range(used - 1)]
-    return [*rows, np.flatnonzero(collected).astype(np.int32)]
+    chips = max(used, end + 1 if collected.any() else 0)
+    ptr = np.searchsorted(link[order], np.arange(chips + 1))
+    rows = [tensor[order][ptr[c] : ptr[c + 1]].astype(np.int32) for c in range(chips)]
+    exiting = np.flatnonzero(collected).astype(np.int32)
+    return _Ways(chips, last, entering & ~made, rows, exiting)

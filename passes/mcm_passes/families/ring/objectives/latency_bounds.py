@@ -15,7 +15,7 @@ from mcm_compiler.contracts.partition import Floats, Ints, LowerBound, Partition
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.text.units import count_text, seconds_text
 
-CRITICAL_PATH, SHARED_WORK = "critical_path", "shared_work"
+CRITICAL_PATH, SHARED_WORK, SHARED_HOST = "critical_path", "shared_work", "shared_host"
 ROUNDING = 1e-12
 """Relative room for sums that plays add in another order."""
 
@@ -23,7 +23,12 @@ ROUNDING = 1e-12
 def latency_bound(problem: PartitionProblem) -> LowerBound:
     """The best of all arguments, with its name as `proof`."""
     best = LowerBound(0.0, "no unit")
-    for proof, argument in ((CRITICAL_PATH, critical_path), (SHARED_WORK, shared_work)):
+    arguments = (
+        (CRITICAL_PATH, critical_path),
+        (SHARED_WORK, shared_work),
+        (SHARED_HOST, shared_host),
+    )
+    for proof, argument in arguments:
         bound = argument(problem)
         if bound.seconds > best.seconds:
             best = dataclasses.replace(bound, proof=proof)
@@ -35,12 +40,14 @@ def critical_path(problem: PartitionProblem) -> LowerBound:
 
     A unit runs once all that it reads was made, wherever that is, and takes as long as on the
     fastest chip at least. A graph input crosses a channel of the host before it is read, and a
-    graph output after it was made, each in bytes over the channel's rate.
+    graph output after it was made, each in bytes over the channel's rate and with its latency, and
+    the channel that all chips share.
     """
     if not problem.num_units:
         return LowerBound(0.0, "no unit")
     limits = problem.limits
-    size_s = problem.tensor_bytes / limits.host_bytes_per_s
+    size_s = problem.tensor_bytes / limits.host_bytes_per_s + limits.host_latency_s
+    size_s += problem.tensor_bytes / limits.host_root_bytes_per_s
     made = problem.tensor_producer >= 0
     leaves = made & problem.tensor_to_host
     # What clonable units give to the host travels in no placement.
@@ -77,6 +84,30 @@ def shared_work(problem: PartitionProblem) -> LowerBound:
     return LowerBound(
         seconds, f"work of {seconds_text(work)} shared by {count_text(chips, 'chip')}"
     )
+
+
+def shared_host(problem: PartitionProblem) -> LowerBound:
+    """All that one inference exchanges with the host crosses the channel that all chips share.
+
+    One tensor after the other, at least once each. The last input crosses a channel of its chip
+    behind it, and the first output one before it, each at least as long as its smallest takes.
+    """
+    limits = problem.limits
+    read = np.diff(problem.placed_readers.ptr) > 0
+    made = problem.tensor_producer >= 0
+    leaves = made & problem.tensor_to_host
+    leaves[made] &= ~problem.clonable[problem.tensor_producer[made]]
+    best = LowerBound(0.0, "no channel that all chips share")
+    for chosen, word in ((~made & read, "from"), (leaves, "to")):
+        sizes = problem.tensor_bytes[chosen]
+        if not sizes.size or not limits.host_total_bytes_per_s:
+            continue
+        seconds = int(sizes.sum()) / limits.host_root_bytes_per_s + limits.host_latency_s
+        seconds += int(sizes.min()) / limits.host_bytes_per_s
+        if seconds > best.seconds:
+            text = f"all that comes {word} the host over one channel ({seconds_text(seconds)})"
+            best = LowerBound(seconds * (1.0 - ROUNDING), text)
+    return best
 
 
 @entry_njit

@@ -22,12 +22,7 @@ from mcm_passes.families.ring.loads.chip_memory import streamed_weights
 from mcm_passes.families.ring.loads.crossings import IdealCrossings, holds
 from mcm_passes.families.ring.loads.window_costs import Window, window_cost, window_scratch
 from mcm_passes.families.ring.objectives.chip_play import Handover, PlayScratch, play_chip
-from mcm_passes.families.ring.objectives.label_chain import (
-    Lattice,
-    collected,
-    list_inside,
-    queue_larger,
-)
+from mcm_passes.families.ring.objectives.label_chain import Lattice, list_inside, queue_larger
 
 
 class Merged(NamedTuple):
@@ -78,7 +73,6 @@ def merged_bound(
     nodes = np.empty(lattice.played.demands.nodes.work_s.size, np.int32)
     seen = np.full(count, -1, np.int64)
     queue = np.empty(count, np.int64)
-    exiting = collected(lattice)
     weighed = 0
     for i in range(count - 1):
         if labels.fewest[i] >= chips or _least_s(lattice, labels, i) > latency_s:
@@ -111,12 +105,14 @@ def merged_bound(
                         package.stream_bytes_per_s > 0.0,
                         package.stream_buffers,
                     )
+                    leaving = cuts.crossing[cuts.crossing_ptr[j] : cuts.crossing_ptr[j + 1]]
                     given = Handover(
                         0 if i == 0 else 1,
                         nodes[: list_inside(inside, nodes)],
-                        cuts.crossing[cuts.crossing_ptr[j] : cuts.crossing_ptr[j + 1]],
-                        exiting if whole else exiting[:0],
+                        leaving,
+                        leaving[:0],
                         max(streamed, 0) * lattice.streamed_s,
+                        (0.0, 0.0),
                     )
                     for e in range(cuts.crossing_ptr[i], cuts.crossing_ptr[i + 1]):
                         scratch.arrival_s[cuts.crossing[e]] = labels.arrival_s[e]

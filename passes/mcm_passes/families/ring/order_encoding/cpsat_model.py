@@ -111,7 +111,6 @@ class CpSatModel:
         self._compresses = (
             len(set(problem.limits.sram_bytes)) == 1
             and len(set(problem.chip_speed.tolist())) == 1
-            and problem.limits.host_io == "any"
             and not (problem.pinned_chip >= 0).any()
         )
         if not self._compresses:

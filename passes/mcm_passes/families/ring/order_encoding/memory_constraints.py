@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 from ortools.sat.python import cp_model
 
-from mcm_compiler.placements.ring_routes import FORWARDED, FROM_HOST, TO_HOST
+from mcm_compiler.placements.ring_routes import FORWARDED, TO_HOST
 from mcm_passes.families.ring.order_encoding.order_literals import WeightedSum
 from mcm_passes.families.ring.order_encoding.trigger_literals import PeriodModel
 from mcm_passes.mapping.loads.demand_table import Trigger
@@ -40,13 +40,12 @@ class MemoryConstraints:
         self._received: list[int] = tensors.amount[:, RECEIVED].tolist()
         # On the chip that makes it what is forwarded may share the send buffers of what it is a
         # view of, so that no more than the smaller of both is sure where it leaves.
-        made = tensors.kind & FROM_HOST == 0
-        leaving = np.where(made, tensors.amount[:, SENT], tensors.amount[:, PASSED])
+        leaving = tensors.amount[:, SENT]
         forwarded = tensors.kind & FORWARDED > 0
         least = np.minimum(leaving, tensors.amount[:, PASSED])
         self._leaving: list[int] = np.where(forwarded, least, leaving).tolist()
         self._alive_at: list[list[int]] = [[] for _ in range(demands.nodes.work_s.size)]
-        lives = made & (tensors.kind & TO_HOST == 0)
+        lives = tensors.kind & TO_HOST == 0
         for t in np.flatnonzero(tensors.amount[:, LIVE] if demands.held.need else lives).tolist():
             for v in demands.alive_at(t):
                 self._alive_at[v].append(t)
@@ -135,17 +134,14 @@ class MemoryConstraints:
 
     def _sums(self, chip: int) -> tuple[WeightedSum, WeightedSum]:
         """Blocks of what the chip holds for good, and of its weights."""
-        literals, order, d = self._model.literals, self._order, self._model.demands
-        held, weights = WeightedSum(d.entry_room if chip == 0 else 0), WeightedSum()
+        literals, d = self._model.literals, self._model.demands
+        held, weights = WeightedSum(), WeightedSum()
         literals.add_all(chip, (held, Trigger.MADE, d.nodes.out_room.tolist()))
         literals.add_all(
             chip,
             (held, Trigger.READ, d.items.held.tolist()),
             (weights, Trigger.READ, d.items.weight.tolist()),
         )
-        if d.exit_room:
-            held.add(order.used(chip), d.exit_room)
-            held.add(order.used(chip + 1), -d.exit_room)
         for t, forwarded in enumerate((d.tensors.kind & FORWARDED).tolist()):
             buffers = (Trigger.RECEIVED, self._received[t]), (Trigger.SENT, self._leaving[t])
             for trigger, room in buffers if forwarded else buffers[::-1]:
@@ -191,14 +187,12 @@ class MemoryConstraints:
         order, d = self._order, self._model.demands
         on_chip = [v for v in range(d.nodes.work_s.size) if order.may_be_on(v, chip)]
         items = sorted({i for v in on_chip for i in d.nodes.items.row(v).tolist()})
-        total = d.entry_room + d.exit_room
-        total += int(d.nodes.out_room[on_chip].sum()) + int(
-            (d.items.held + d.items.weight)[items].sum()
-        )
+        total = int(d.nodes.out_room[on_chip].sum())
+        total += int((d.items.held + d.items.weight)[items].sum())
         rooms = np.ceil(d.tensors.room * self._limits.activation_packing).tolist()
         links = [link for link in (chip - 1, chip) if 0 <= link < order.num_chips - 1]
         for t, maker in enumerate(d.tensors.producer.tolist()):
             total += self._received[t] * sum(order.may_cross(t, link) for link in links)
-            if maker >= 0 and order.may_be_on(maker, chip):
+            if order.may_be_on(maker, chip):
                 total += int(rooms[t])
         return total

@@ -11,7 +11,6 @@ from itertools import pairwise
 
 from ortools.sat.python import cp_model
 
-from mcm_compiler.placements.ring_routes import COLLECTED
 from mcm_passes.families.ring.loads.chip_demands import ChipDemands
 from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
 from mcm_passes.mapping.problem.rule_graph import RuleGraph
@@ -100,12 +99,10 @@ class OrderLiterals:
         self._last_read: dict[tuple[int, int], Literal] = {}
         self._used: dict[int, Literal] = {}
         self._producer: list[int] = []
-        self._collected: list[bool] = []
         self._readers: list[list[int]] = []
         if demands is not None:
             tensors = demands.tensors
             self._producer = tensors.producer.tolist()
-            self._collected = (tensors.kind & COLLECTED > 0).tolist()
             self._readers = [
                 self._last_readers(tensors.readers.row(t).tolist())
                 for t in range(tensors.readers.size)
@@ -143,15 +140,12 @@ class OrderLiterals:
         key = (tensor, chip)
         if key not in self._last_read:
             wanted = [self.since(v, chip) for v in self._readers[tensor]]
-            if self._collected[tensor]:
-                wanted.append(self.used(chip))
             self._last_read[key] = self._any(wanted, f"needed {tensor} {chip}")
         return self._last_read[key]
 
     def made_since(self, tensor: int, chip: int) -> Literal:
-        """Whether the tensor is made on `chip` or later; what the host sends starts at chip 0."""
-        producer = self._producer[tensor]
-        return chip <= 0 if producer < 0 else self.since(producer, chip)
+        """Whether the tensor is made on `chip` or later."""
+        return self.since(self._producer[tensor], chip)
 
     def may_cross(self, tensor: int, link: int) -> bool:
         """Whether the tensor may have to cross the link after chip `link`."""

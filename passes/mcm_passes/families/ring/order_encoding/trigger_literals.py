@@ -9,7 +9,7 @@ from functools import cache
 from ortools.sat.python import cp_model
 
 from mcm_compiler.contracts.partition import PartitionProblem
-from mcm_compiler.placements.ring_routes import COLLECTED, FORWARDED, FROM_HOST
+from mcm_compiler.placements.ring_routes import FORWARDED
 from mcm_passes.families.ring.loads.chip_demands import ChipDemands
 from mcm_passes.families.ring.order_encoding.order_literals import (
     Literal,
@@ -135,12 +135,10 @@ class TriggerLiterals:
         return self._unless(f"sends {tensor} {chip}", stays)
 
     def _passed(self, tensor: int, chip: int) -> Terms:
-        kind = int(self._tensors.kind[tensor])
-        if not kind & FORWARDED:
+        if not self._tensors.kind[tensor] & FORWARDED:
             return ()
-        # What goes to the host is relayed by the last used chip too, what it sends by the first.
-        needed = self._order.needed(tensor, chip if kind & COLLECTED else chip + 1)
-        made = False if kind & FROM_HOST else self._order.made_since(tensor, chip)
+        needed = self._order.needed(tensor, chip + 1)
+        made = self._order.made_since(tensor, chip)
         if needed is False or made is True:
             return ()
         if made is False:

@@ -56,14 +56,15 @@ def nearest_partition(
         return Nearest(None, True)
     if windows.total_width > MOST_LITERALS:
         return Nearest(known, False)
-    demands = chip_demands(problem, graph.units)
+    reached = problem.reached()
+    demands = chip_demands(reached, graph.units)
     best = known
     for memory in (False, True):
         order = OrderLiterals(graph, demands, windows)
         if memory:
             ticks = order.model.new_int_var(0, TICKS, "period")
             literals = TriggerLiterals(order, demands)
-            model = PeriodModel(order, literals, problem, demands, ticks, TICKS / longest_s)
+            model = PeriodModel(order, literals, reached, demands, ticks, TICKS / longest_s)
             MemoryConstraints(model).add()
         authority = RingAuthority(
             graph, problem.routing, None, effort_s, order, most_clauses=MOST_CLAUSES

@@ -122,10 +122,11 @@ class Lns:
         free = (now >= first) & (now <= last) & (part.units[graph.units] >= 0)
         low = np.where(free, np.maximum(first, graph.low), now).astype(np.int32)
         high = np.where(free, np.minimum(last, graph.high), now).astype(np.int32)
+        reached = part.problem.reached()
         model = CpSatModel(
-            part.problem,
+            reached,
             graph,
-            chip_demands(part.problem, graph.units),
+            chip_demands(reached, graph.units),
             ChipWindows(low, high),
             0.0,
             search.best_period_s * (1.0 - self.step),
@@ -147,6 +148,6 @@ class Lns:
 
 def _part(problem: PartitionProblem, chip_of: Ints, first: int, last: int) -> ChipWindow:
     """The window as a problem of its own, or all of the problem where that cannot be."""
-    if problem.routing == "relay" and problem.limits.host_io == "any":
+    if problem.routing == "relay" and not problem.limits.at_ends:
         return chip_window(problem, chip_of, first, last)
     return ChipWindow(problem, np.arange(problem.num_units, dtype=np.int32), 0)

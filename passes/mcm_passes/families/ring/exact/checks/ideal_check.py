@@ -6,6 +6,7 @@ instead of the best chain it asks whether there is one below a given period.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -24,7 +25,7 @@ class PlainWay:
     number: int
     """Of the problem."""
     producer: int
-    """Bit of the unit that makes it; 0 for the host."""
+    """Bit of the unit that makes it."""
     readers: int
     """Bits of the units that read it."""
     link_bytes: int
@@ -75,7 +76,8 @@ class IdealCheck:
     """Asks whether a chain of order ideals is below a period.
 
     A chain says which units are on which chip, so that all rules are asked for, the whole triangle
-    rule as well.
+    rule as well. Where the host reaches only the ends of the package, it is let reach every chip,
+    which makes no chain slower.
 
     Attributes:
         windows: windows that were weighed.
@@ -84,9 +86,11 @@ class IdealCheck:
     def __init__(self, problem: PartitionProblem, most_windows: int) -> None:
         self.windows = 0
         self._most_windows = most_windows
+        self._ends = problem.limits.at_ends
+        limits = dataclasses.replace(problem.limits, host_io="any")
+        problem = dataclasses.replace(problem, limits=limits) if self._ends else problem
         self._problem = problem
         self._limits = problem.limits
-        self._ends = problem.limits.host_io == "ends"
         self._fixed = np.flatnonzero(~problem.clonable).tolist()
         self._all = sum(1 << u for u in self._fixed)
         self._before = [0] * problem.num_units
@@ -130,7 +134,6 @@ class IdealCheck:
             len(set(limits.sram_bytes)) == 1
             and len(set(limits.chip_speed)) <= 1
             and not (self._problem.pinned_chip >= 0).any()
-            and not self._ends
         )
         reached: dict[int, set[_Sources]] = {0: {()}}
         seen: set[tuple[int, _Sources]] = set()
@@ -181,16 +184,15 @@ class IdealCheck:
         return tuple(sorted(one for one in after if one[0]))
 
     def _host_s(self) -> float:
-        """Least time of the channels that carry all inputs, or all outputs; 0 without such."""
+        """Least time of the channel that carries all inputs, or all outputs; 0 without such."""
         p = self._problem
-        rates = [p.limits.host_bytes_per_s] if self._ends else []
-        rates += [p.limits.host_total_bytes_per_s] if p.limits.host_total_bytes_per_s else []
-        if not rates:
+        rate = p.limits.host_total_bytes_per_s
+        if not rate:
             return 0.0
         read = np.diff(p.tensor_ptr) > 0
         entering = int(p.tensor_bytes[(p.tensor_producer < 0) & read].sum())
         leaving = int(p.tensor_bytes[(p.tensor_producer >= 0) & p.tensor_to_host].sum())
-        return max(entering, leaving) / min(rates)
+        return max(entering, leaving) / rate
 
     def _read_facts(self) -> None:
         p = self._problem
@@ -204,25 +206,22 @@ class IdealCheck:
             if producer >= 0 and p.clonable[producer]:
                 # Held for a while only.
                 continue
-            if producer < 0 and not self._ends:
+            if producer < 0:
                 slots = self._limits.channel_slots
                 self._add_item(readers, _Item(0.0, slots * memory[t].room, 0, size))
-            elif producer >= 0 or readers:
-                to_host = producer >= 0 and bool(p.tensor_to_host[t])
+            else:
                 tensor = PlainWay(
                     number=t,
-                    producer=1 << producer if producer >= 0 else 0,
+                    producer=1 << producer,
                     readers=sum(1 << v for v in readers),
                     link_bytes=size,
                     memory=memory[t],
                     relay_s=0.0 if p.limits.forwarding == "router" else float(p.relay_s[t]),
-                    to_host=to_host,
-                    relayed=(p.routing == "relay" and p.limits.forwarding == "engine")
-                    or (self._ends and (producer < 0 or to_host)),
+                    to_host=bool(p.tensor_to_host[t]),
+                    relayed=p.routing == "relay" and p.limits.forwarding == "engine",
                 )
                 self._tensors.append(tensor)
-                if producer >= 0:
-                    self._made[producer].append(tensor)
+                self._made[producer].append(tensor)
         for u in np.flatnonzero(p.clonable).tolist():
             self._add_item(behind[u], _Item(float(p.compute_s[u]), 0, 0, 0))
         for weight in plain_weights(p):
@@ -278,10 +277,9 @@ class IdealCheck:
             room += item.room
             weights += item.weight
             in_bytes += item.in_bytes
-        if not self._ends:
-            given = tuple(t for t in self._made[u] if t.to_host)
-            sent += given
-            out_bytes += sum(t.link_bytes for t in given)
+        given = tuple(t for t in self._made[u] if t.to_host)
+        sent += given
+        out_bytes += sum(t.link_bytes for t in given)
         items |= self._needs[u]
         return Window(work + self._work[u], items, once, room, weights, in_bytes, sent, out_bytes)
 
@@ -300,19 +298,14 @@ class IdealCheck:
             self._ready[grown] = sorted([*(v for v in self._ready_at(at) if v != u), *after])
         if grown not in self._crossed:
             known = [*self._crossing(at), *self._made[u]]
-            self._crossed[grown] = [t for t in known if self._crosses(t, grown)]
-
-    def _crosses(self, tensor: PlainWay, held: int) -> bool:
-        return bool(tensor.readers & ~held) or (self._ends and tensor.to_host)
+            self._crossed[grown] = [t for t in known if t.readers & ~grown]
 
     def _crossing(self, held: int) -> list[PlainWay]:
         if held == self._all:
             return []
         if held not in self._crossed:
             self._crossed[held] = [
-                t
-                for t in self._tensors
-                if (not t.producer or t.producer & held) and self._crosses(t, held)
+                t for t in self._tensors if t.producer & held and t.readers & ~held
             ]
         return self._crossed[held]
 
@@ -348,10 +341,8 @@ class IdealCheck:
         if not self._keeps_pins(grown & ~held, grown, chip):
             return True, False
         for t in passing:
-            if t.readers & ~grown or (self._ends and t.to_host):
+            if t.readers & ~grown:
                 seconds += t.relay_s
-        if not held:
-            seconds += sum(t.relay_s for t in self._crossing(grown) if not t.producer)
         link_s = self._bytes_across(grown) / limits.link_bytes_per_s
         in_s = window.in_bytes / limits.host_bytes_per_s
         out_s = window.out_bytes / limits.host_bytes_per_s
@@ -415,10 +406,6 @@ class IdealCheck:
         room = sum(t.memory.room for t in arriving if t.relayed or t.readers & inside)
         room += sum(t.memory.sent_room for t in leaving if t.producer & inside)
         room += sum(t.memory.room for t in leaving if t.relayed and not t.producer & inside)
-        if self._ends and not held:
-            room += sum(t.memory.room for t in self._tensors if not t.producer)
-        if self._ends and grown == self._all:
-            room += sum(t.memory.sent_room for t in self._tensors if t.to_host)
         return self._limits.channel_slots * room
 
     def _hungriest(self, inside: int) -> int:
@@ -436,7 +423,6 @@ class IdealCheck:
         return any(
             inside & self._below[t.producer.bit_length() - 1] & self._above[v]
             for t in self._arriving(held)
-            if t.producer
             for v in units_of(t.readers & ~grown)
         )
 

@@ -115,11 +115,15 @@ class EnergyCheck(IdealCheck):
         return [(users, joules) for users, joules in found if users]
 
     def _by_the_ends(self) -> float:
-        """What enters and leaves where the host reaches only the ends: once, whoever reads it."""
+        """What enters where the host reaches only the ends: once, whoever reads it."""
         if not self._ends:
             return 0.0
-        size = sum(t.link_bytes for t in self._tensors if not t.producer)
-        size += sum(t.link_bytes for t in self._tensors if t.to_host)
+        p, needed = self._problem, _needed(self._problem)
+        size = sum(
+            int(p.tensor_bytes[t])
+            for t in np.flatnonzero(p.tensor_producer < 0).tolist()
+            if any(v in needed for v in _readers(p, t))
+        )
         return size * self._energy.host_byte_j
 
     def _beyond(self, held: int) -> float:
@@ -134,9 +138,8 @@ class EnergyCheck(IdealCheck):
         joules = 0.0
         for u in units_of(inside):
             joules += self._unit_j[u]
-            if not self._ends:
-                leaving = sum(t.link_bytes for t in self._made[u] if t.to_host)
-                joules += leaving * self._energy.host_byte_j
+            leaving = sum(t.link_bytes for t in self._made[u] if t.to_host)
+            joules += leaving * self._energy.host_byte_j
         return joules
 
     def _of_shared(self, inside: int) -> float:
@@ -177,10 +180,7 @@ class EnergyCheck(IdealCheck):
     def _moved(self, held: int, grown: int, arriving: list[PlainWay]) -> float:
         """Joules of the link behind a window, and of relays on its chip."""
         leaving = self._crossing(grown)
-        passed = [
-            t for t in arriving if t.relayed and (t.readers & ~grown or (self._ends and t.to_host))
-        ]
-        passed += [t for t in leaving if not t.producer and not held]
+        passed = [t for t in arriving if t.relayed and t.readers & ~grown]
         relays = 0.0
         if self._limits.forwarding == "engine":
             relays = sum(float(self._energy.relay_j[t.number]) for t in passed)

@@ -42,7 +42,8 @@ class LabelCheck(IdealCheck):
 
     def __init__(self, problem: PartitionProblem, most_windows: int) -> None:
         super().__init__(problem, most_windows)
-        self._play = _Play(problem)
+        # As the check of periods has it: the host reaches every chip.
+        self._play = _Play(self._problem)
         self._rest_s = self._ways_to_the_end()
 
     def none_within(self, latency_s: float, period_s: float, *, strictly: bool) -> bool | None:
@@ -101,6 +102,8 @@ class LabelCheck(IdealCheck):
             return seconds >= latency_s if strictly else seconds > latency_s
 
         most_s = min(period_s, latency_s * (1.0 + 1e-9))
+        # Which link a window is before is left open.
+        least_hop_s = min(p.limits.latencies_s, default=0.0)
         merged: dict[int, _Label] = {0: _Label({}, 0.0)}
         fewest, by_size = {0: 0}, [[0], *([] for _ in self._fixed)]
         for same_size in by_size[:-1]:
@@ -112,7 +115,9 @@ class LabelCheck(IdealCheck):
                 for grown in self._chips_from(held, chip, most_s):
                     self.windows += 1
                     whole = grown == self._all
-                    there_s, end_s = self._play.chip(chip, held, grown, label.there_s, whole)
+                    there_s, end_s = self._play.chip(
+                        chip, held, grown, label.there_s, whole, least_hop_s
+                    )
                     after = _Label(there_s, max(end_s, label.end_s))
                     if late(self._least_s(after, grown)):
                         continue
@@ -162,7 +167,6 @@ class _Play:
 
     def __init__(self, problem: PartitionProblem) -> None:
         self._p = problem
-        self._ends = problem.limits.host_io == "ends"
         self._maker: list[int] = problem.tensor_producer.tolist()
         self._size: list[int] = problem.tensor_bytes.tolist()
         count = len(self._size)
@@ -182,13 +186,7 @@ class _Play:
         for t, maker in enumerate(self._maker):
             if maker in self._made:
                 self._made[maker].append(t)
-        relays = problem.routing == "relay" and problem.limits.forwarding == "engine"
-        self._relayed = [
-            relays or (self._ends and (maker < 0 or bool(problem.tensor_to_host[t])))
-            for t, maker in enumerate(self._maker)
-        ]
-        if problem.limits.forwarding == "router":
-            self._relayed = [False] * count
+        self._relays = problem.routing == "relay" and problem.limits.forwarding == "engine"
 
     def _copies(self, read: list[list[int]]) -> dict[int, set[int]]:
         """For each unit with a place of its own the clonable units that it needs."""
@@ -204,14 +202,16 @@ class _Play:
         return {u: needs[u] for u in np.flatnonzero(~self._p.clonable).tolist()}
 
     def chip(
-        self, chip: int, held: int, grown: int, arrived: Mapping[int, float], last: bool
+        self,
+        chip: int,
+        held: int,
+        grown: int,
+        arrived: Mapping[int, float],
+        last: bool,
+        hop_s: float | None = None,
     ) -> tuple[_Arrivals, float]:
-        """What a chip hands over when, and when it is done."""
-        there_s, clock = dict(arrived), _Clock(self._p, chip)
-        if self._ends and chip == 0:
-            for t, maker in enumerate(self._maker):
-                if maker < 0 and self.wanted_by[t]:
-                    there_s[t] = clock.enters(self._size[t])
+        """What a chip hands over when, over a link with its own delay or `hop_s`, and its end."""
+        there_s, clock = dict(arrived), _Clock(self._p, chip, hop_s)
         self._pass_on(clock, there_s, grown, last)
         have: set[int] = set()
         inside = grown & ~held
@@ -225,17 +225,16 @@ class _Play:
 
     def _pass_on(self, clock: _Clock, there_s: _Arrivals, grown: int, last: bool) -> None:
         """What others have made goes on, or out."""
-        foreign = sorted(there_s)
-        on = [t for t in foreign if self._goes_on(t, grown, last)]
-        out = [t for t in foreign if last and self._is_collected(t)]
-        for t in (*on, *out):
-            if self._relayed[t]:
-                clock.runs(float(self._p.relay_s[t]), there_s[t])
-            ready_s = clock.engine_s if self._relayed[t] else there_s[t]
-            if t in on:
-                clock.crosses(t, self._size[t], ready_s)
-            else:
-                clock.exits(self._size[t], ready_s)
+        for t in sorted(there_s):
+            if not self._goes_on(t, grown, last):
+                continue
+            ready_s = there_s[t]
+            if self._relays:
+                clock.runs(float(self._p.relay_s[t]), ready_s)
+                ready_s = clock.engine_s
+            elif self._p.limits.cut_through:
+                ready_s -= self._size[t] / self._p.limits.link_bytes_per_s
+            clock.crosses(t, self._size[t], ready_s)
 
     def _ready_s(self, u: int, clock: _Clock, there_s: _Arrivals) -> float:
         """When all that a unit and its copies read is there."""
@@ -249,34 +248,28 @@ class _Play:
 
     def _hand_on(self, u: int, clock: _Clock, there_s: _Arrivals, grown: int, last: bool) -> None:
         """What a unit has made goes to where it is wanted."""
-        leaving = [t for t in self._made[u] if self._p.tensor_to_host[t] and not self._ends]
-        if leaving:
-            clock.exits(sum(self._size[t] for t in leaving), clock.engine_s)
         for t in self._made[u]:
             there_s[t] = clock.engine_s
+            if self._p.tensor_to_host[t]:
+                clock.exits(self._size[t], clock.engine_s)
             if self._goes_on(t, grown, last):
                 clock.crosses(t, self._size[t], clock.engine_s)
-            elif last and self._is_collected(t):
-                clock.exits(self._size[t], clock.engine_s)
-
-    def _is_collected(self, t: int) -> bool:
-        """Whether the host gets a tensor from the last used chip."""
-        return self._ends and self._maker[t] >= 0 and bool(self._p.tensor_to_host[t])
 
     def _goes_on(self, t: int, grown: int, last: bool) -> bool:
         """Whether a tensor is needed behind an ideal."""
-        beyond = self._is_collected(t) or any(not grown >> v & 1 for v in self.wanted_by[t])
-        return not last and beyond
+        return not last and any(not grown >> v & 1 for v in self.wanted_by[t])
 
 
 class _Clock:
     """When engine, link and the host's channels of one chip are free."""
 
-    def __init__(self, problem: PartitionProblem, chip: int) -> None:
+    def __init__(self, problem: PartitionProblem, chip: int, hop_s: float | None) -> None:
         self._limits = problem.limits
+        self._hop_s = (*problem.limits.latencies_s, 0.0)[chip] if hop_s is None else hop_s
         self._speed = float(problem.chip_speed[chip])
         self._root = problem.limits.host_total_bytes_per_s or float("inf")
         self.engine_s = self.link_s = self.in_s = self.out_s = self.end_s = 0.0
+        self.shared_in_s = self.shared_out_s = 0.0
         self.handed_over_s: _Arrivals = {}
 
     def runs(self, work_s: float, ready_s: float) -> None:
@@ -285,15 +278,18 @@ class _Clock:
 
     def enters(self, size: int) -> float:
         """When so many bytes more from the host are there."""
-        self.in_s = max(self.in_s, size / self._root) + size / self._limits.host_bytes_per_s
-        return self.in_s
+        self.shared_in_s += size / self._root
+        self.in_s = max(self.in_s, self.shared_in_s) + size / self._limits.host_bytes_per_s
+        return self.in_s + self._limits.host_latency_s
 
     def exits(self, size: int, ready_s: float) -> None:
         """So many bytes go to the host."""
         self.out_s = max(self.out_s, ready_s) + size / self._limits.host_bytes_per_s
-        self.end_s = max(self.end_s, self.out_s + size / self._root)
+        there_s = self.out_s + self._limits.host_latency_s
+        self.shared_out_s = max(self.shared_out_s, there_s) + size / self._root
+        self.end_s = max(self.end_s, self.shared_out_s)
 
     def crosses(self, t: int, size: int, ready_s: float) -> None:
         """A tensor goes to the next chip."""
         self.link_s = max(self.link_s, ready_s) + size / self._limits.link_bytes_per_s
-        self.handed_over_s[t] = self.link_s + self._limits.hop_latency_s
+        self.handed_over_s[t] = self.link_s + self._hop_s

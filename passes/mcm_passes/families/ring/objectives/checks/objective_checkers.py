@@ -10,7 +10,11 @@ from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_passes.families.ring.exact import certificates
 from mcm_passes.families.ring.objectives.checks.energy_check import EnergyCheck, least_rules_out
 from mcm_passes.families.ring.objectives.checks.label_check import LabelCheck
-from mcm_passes.families.ring.objectives.checks.path_check import path_rules_out, work_rules_out
+from mcm_passes.families.ring.objectives.checks.path_check import (
+    host_rules_out,
+    path_rules_out,
+    work_rules_out,
+)
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ class LabelArgument:
         if objective.aim == "energy":
             return None
         sought_s = value if objective.aim == "latency" else objective.latency_limit_s * (1.0 + 1e-9)
-        if path_rules_out(problem, sought_s) or work_rules_out(problem, sought_s):
+        if any(one(problem, sought_s) for one in (path_rules_out, work_rules_out, host_rules_out)):
             return True
         if problem.num_units > certificates.MOST_UNITS:
             return None
@@ -126,6 +130,7 @@ class MergedArgument:
 
 CRITICAL_PATH = LatencyArgument("units wait for each other", path_rules_out)
 SHARED_WORK = LatencyArgument("no chip runs two units at a time", work_rules_out)
+SHARED_HOST = LatencyArgument("all chips share a channel to the host", host_rules_out)
 LABEL_CHAINS = LabelArgument()
 MERGED_CHAINS = MergedArgument()
 LEAST_ENERGY = LeastEnergyArgument()

@@ -33,7 +33,7 @@ def test_a_relay_costs_time_links_and_memory(make_problem):
     assert result.valid
     assert us(result.chip_busy_s) == [1.0, 6.25, 1.0]
     # Each tensor is 1000 bytes, at 1 GB/s a microsecond.
-    assert us(result.link_busy_s) == [1.0, 2.0]
+    assert us(result.link_busy_s) == [1.0, 2.0, 0.0]
     assert us(result.host_in_busy_s) == [1.0, 0.0, 0.0]
     assert us(result.host_out_busy_s) == [0.0, 0.0, 1.0]
     # Two slots of 1024 bytes each: x in and a out; a in, b local, a and c out; a, c in, y out.
@@ -41,7 +41,7 @@ def test_a_relay_costs_time_links_and_memory(make_problem):
     assert result.period_s == pytest.approx(6.25e-6)
 
 
-def test_the_ends_of_the_ring_pass_on_what_the_host_sends_and_collects(make_problem):
+def test_behind_the_ends_links_carry_what_the_host_sends_and_gets(make_problem):
     problem = make_problem(MASK, host_io="ends", microseconds={"Identity": 0.25})
     result = evaluate(problem, np.array([1, 0, 0, 2], dtype=np.int32))
     assert [v.rule for v in result.violations] == ["acyclic"]
@@ -50,9 +50,10 @@ def test_the_ends_of_the_ring_pass_on_what_the_host_sends_and_collects(make_prob
     result = evaluate(problem, np.array([0, 1, 1, 1], dtype=np.int32))
     assert result.valid
     assert us(result.host_in_busy_s) == [2.0, 0.0, 0.0]
-    assert us(result.host_out_busy_s) == [0.0, 1.0, 0.0]
-    assert us(result.chip_busy_s) == [1.25, 3.0, 0.0]
-    assert us(result.link_busy_s) == [2.0, 0.0]
+    # The output leaves at the end of the package, whatever chips are used.
+    assert us(result.host_out_busy_s) == [0.0, 0.0, 1.0]
+    assert us(result.chip_busy_s) == [1.0, 3.0, 0.0]
+    assert us(result.link_busy_s) == [2.0, 1.0, 0.0]
 
 
 def test_clones_run_where_they_are_read_and_cross_no_link(make_problem):
@@ -63,7 +64,7 @@ def test_clones_run_where_they_are_read_and_cross_no_link(make_problem):
     assert result.chip_of.tolist() == [0, 0, 0, 1]
     assert result.copies.tolist() == [[True, True, False]]
     assert us(result.chip_busy_s) == [3.0, 2.0, 0.0]
-    assert us(result.link_busy_s) == [1.0, 0.0]
+    assert us(result.link_busy_s) == [1.0, 0.0, 0.0]
     assert us(result.host_in_busy_s) == [2.0, 1.0, 0.0]
 
 

@@ -10,12 +10,12 @@ from numba import njit
 
 from mcm_compiler.placements.ring_routes import (
     COLLECTED,
+    EVERYWHERE,
     FORWARDED,
     FROM_HOST,
     HOST,
     TO_HOST,
     Route,
-    passing_span,
     route,
     route_kinds,
 )
@@ -60,28 +60,29 @@ def test_a_clone_that_nothing_reads_is_nowhere():
         (FORWARDED, 1, [3], Route(received=(2, 3), sent=(1,), passed=(2,), crossed=(1, 2))),
         (TO_HOST, 1, [], Route(sent=(1,), exited=(1,))),
         (TO_HOST, 1, [2], Route(received=(2,), sent=(1, 1), crossed=(1,), exited=(1,))),
+        (FROM_HOST | EVERYWHERE, HOST, [1, 2], Route(entered=(1, 2), received=(1, 2))),
+        # The ends reach the host themselves; what is between does over the links.
+        (FROM_HOST, HOST, [1, 2], Route(entered=(0,), received=(1, 2), crossed=(0, 1))),
+        (FROM_HOST, HOST, [0, 4], Route(entered=(0, 4), received=(0, 4))),
+        (FROM_HOST, HOST, [], Route()),
+        (TO_HOST | COLLECTED, 2, [], Route(sent=(2,), crossed=(2, 3), exited=(4,))),
         (
-            FROM_HOST | FORWARDED,
-            HOST,
-            [2],
-            Route(entered=(0,), received=(0, 1, 2), passed=(0, 1), crossed=(0, 1)),
+            TO_HOST | COLLECTED | FORWARDED,
+            1,
+            [3],
+            Route(received=(2, 3), sent=(1,), passed=(2,), crossed=(1, 2, 3), exited=(4,)),
         ),
         (
             TO_HOST | COLLECTED | FORWARDED,
-            2,
-            [],
-            Route(received=(3, 4), sent=(2,), passed=(3, 4), crossed=(2, 3), exited=(4,)),
+            0,
+            [1],
+            Route(received=(1,), sent=(0, 0), crossed=(0,), exited=(0,)),
         ),
         (TO_HOST | COLLECTED | FORWARDED, 4, [], Route(sent=(4,), exited=(4,))),
-        (FROM_HOST | FORWARDED, HOST, [], Route()),
     ],
 )
 def test_ways_along_the_ring(kind, maker, readers, expected):
-    found = route(kind, maker, readers, last_used=4)
-    assert found == expected
-    if kind & FORWARDED and found.crossed:
-        last = found.crossed[-1] + 1
-        assert tuple(range(*passing_span(kind, max(maker, 0), last))) == found.passed
+    assert route(kind, maker, readers, end=4, num_chips=5) == expected
 
 
 def test_what_clones_make_does_not_travel():

@@ -19,7 +19,8 @@ from tests.oracles.objective_equality import differences
 @pytest.mark.parametrize("seed", range(24))
 def test_answers_are_those_of_trying_everything(seed):
     # tools/objective_oracle.py does it for 300 of them.
-    assert differences(objective_problem(seed, most_units=5)) == []
+    problem = objective_problem(seed, most_units=5)
+    assert differences(problem, exact=not problem.limits.at_ends) == []
 
 
 def solved(problem, objective, strategy=None):
