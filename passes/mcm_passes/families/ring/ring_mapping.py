@@ -62,7 +62,7 @@ class RingMapping:
 
     def placements(self, problem: PartitionProblem, most: int) -> Ints | None:
         """Those along the ring that leave no chip below a used one empty."""
-        from mcm_passes.families.ring.analytic.all_partitions import all_partitions
+        from mcm_passes.families.ring.contiguous.all_partitions import all_partitions
 
         return all_partitions(problem, most)
 

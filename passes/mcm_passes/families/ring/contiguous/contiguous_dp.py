@@ -19,7 +19,7 @@ from mcm_compiler.contracts.partition import (
 )
 from mcm_compiler.text.option_ranges import at_least, between, checked
 from mcm_compiler.text.units import count_text
-from mcm_passes.families.ring.analytic.all_partitions import tried_partitions
+from mcm_passes.families.ring.contiguous.all_partitions import tried_partitions
 from mcm_passes.families.ring.contiguous.contiguous_kernels import chain_windows
 from mcm_passes.families.ring.contiguous.contiguous_windows import Windows, windows_along
 from mcm_passes.families.ring.contiguous.greedy import chips_from_cuts

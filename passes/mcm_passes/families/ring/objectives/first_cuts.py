@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from mcm_compiler.contracts.partition import Budget, PartitionProblem
-from mcm_passes.families.ring.analytic.all_partitions import tried_partitions
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
+from mcm_passes.families.ring.contiguous.all_partitions import tried_partitions
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
 from mcm_passes.mapping.solving.solve import with_chips
