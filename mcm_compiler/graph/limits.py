@@ -7,10 +7,12 @@ allocated: sizes are computed from shapes first.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.graph.constants import constants_and_placeable, consumed_values
 from mcm_compiler.graph.dimensions import free_inputs
 from mcm_compiler.graph.static_shapes import static_dims
 from mcm_compiler.text.units import bytes_text
@@ -85,8 +87,9 @@ def run_bytes(model: ir.Model, batches: int) -> int:
     """Bytes that a run holds at most at one time, as far as shapes are known.
 
     Inputs count once for each batch; an activation counts from the op that makes it to its last
-    reader, in graph order. What only views a value takes none: onnxruntime leaves the elements
-    where they are, and the value viewed counts to the last reader of its views.
+    reader, in graph order, and a constant from the first one that is none. What only views a value
+    takes none: onnxruntime leaves the elements where they are, and the value viewed counts to the
+    last reader of its views.
     """
     live = sum(known_bytes(value) for value in free_inputs(model)) * batches
     outputs = set(model.graph.outputs)
@@ -105,7 +108,7 @@ def run_bytes(model: ir.Model, batches: int) -> int:
         if value in outputs:
             readers[owner] += 1  # never read in the graph: it stays to the end
     peak = live
-    for node in model.graph:
+    for node in _run_order(model.graph):
         live += sum([sizes[value] for value in node.outputs])
         peak = max(peak, live)
         for value in set(node.inputs):
@@ -116,6 +119,31 @@ def run_bytes(model: ir.Model, batches: int) -> int:
             if readers[owner] == 0:
                 live -= sizes.get(owner, 0)
     return peak
+
+
+def _run_order(graph: ir.Graph) -> Iterator[ir.Node]:
+    """Ops in graph order, those on constants just before what reads them, as in onnxruntime."""
+    constants, _ = constants_and_placeable(graph)
+    waiting = {node for node in graph if node.outputs and node.outputs[0] in constants}
+    if not waiting:
+        yield from graph
+        return
+    position = {node: at for at, node in enumerate(graph)}
+    for node in graph:
+        if node in waiting:
+            continue
+        needed: set[ir.Node] = set()
+        pending = [node]
+        while pending:
+            for value in consumed_values(pending.pop()):
+                maker = value.producer()
+                if maker is not None and maker in waiting:
+                    waiting.discard(maker)
+                    needed.add(maker)
+                    pending.append(maker)
+        yield from sorted(needed, key=position.__getitem__)
+        yield node
+    yield from sorted(waiting, key=position.__getitem__)
 
 
 def _is_beyond_arrays(value: ir.Value) -> bool:

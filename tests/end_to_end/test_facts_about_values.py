@@ -128,6 +128,13 @@ MODELS: dict[str, tuple[str, Mapping[str, tuple[int, ...]]]] = {
         " else_branch = e () => (q) { q = MatMul (a, w) }> o = Exp (y) }",
         {"x": (3, 2, 4)},
     ),
+    "such a branch behind a shape of a run": (
+        f"m (float[4,6,1] raw, bool c) => (o) <{PAIRS}, int64[1] axis = {{1}}> {{ {PADDED}"
+        " y = If (c) < then_branch = t () => (p) { b = Squeeze (x, axis)"
+        " p = Unsqueeze (b, axis) },"
+        " else_branch = e () => (q) { q = Neg (x) }> o = Exp (y) }",
+        {},
+    ),
     "such a branch in the body of a loop": (
         "m (float[3,n,4] x, bool go) => (o) <int64[1] axis = {1}, int64 three = {3}, bool on = {1}>"
         " { a = Relu (x)  y = Loop (three, on, a) < body = b (int64 i, bool k, float[3,n,4] s)"
@@ -188,11 +195,11 @@ SHARED = """m (float[1,4,8] x) => (o) <float[8,8] w, int64[1] two = {2}, int64[1
     a = Slice (y, zero, k, axis)  b = Slice (y, k, h, axis)  o = Mul (a, b) }"""
 
 
-@pytest.mark.parametrize("view", ["Identity (w)", "Reshape (w, square)", "Unsqueeze (w, zero)"])
-def test_views_of_weights_take_no_memory_of_a_run(
+@pytest.mark.parametrize("view", ["Identity (w)", "Reshape (w, square)", "Transpose (w)"])
+def test_forms_of_weights_take_little_memory_of_a_run(
     view: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """80 views of a weight, and shapes that only a run finds, within the bytes of few."""
+    """80 forms of a weight, and shapes that only a run finds, within the bytes of few."""
     from mcm_compiler.ir.shapes import shapes_by_run
 
     chain = "zero_d = Constant <value_ints = [-1]> ()  y0 = Identity (x) "

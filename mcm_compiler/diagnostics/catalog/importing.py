@@ -354,10 +354,10 @@ ENTRIES: tuple[CatalogEntry, ...] = (
     CatalogEntry(
         "MCM-I057",
         "sizes that stay open",
-        "onnxruntime runs the file, but refuses it with the given sizes in place of its open\n"
-        "dimensions: its inference follows them into a branch that data decide, where they make\n"
-        "no sense. The dimensions stay open in all emitted models, and costs and memory are\n"
-        "planned for the given sizes.",
+        "onnxruntime runs the file, but refuses it with the sizes that are given, or that a run\n"
+        "found, in place of open dimensions: its inference follows them into a branch that data\n"
+        "decide, where they make no sense. The dimensions stay open in all emitted models, and\n"
+        "costs and memory are planned for these sizes.",
         example="an If on an input squeezes an axis of size 2 in the branch for size 1",
         remedy="Nothing has to be done; fixed sizes need an export without the branch.",
     ),

@@ -121,7 +121,7 @@ class _Inference:
         self._corrected += contradicted_by_run(model, runs, wanted)
         unrun = open_values(model)
         if unrun:
-            fixed = fixed_shapes(model)
+            fixed = set[ir.Value]() if self._opened else fixed_shapes(model)
             learn_from_run(model, runs, unrun, fixed, open_ranks(model))
             bound_shapes(unrun, fixed)
             _check_sizes(model)
@@ -129,10 +129,14 @@ class _Inference:
             self._compared.update(wanted)
         if fold and (unrun or wanted) and fold_decided_branches(model):
             return False
-        if runs.needs_open_sizes and not self._opened:
-            self._opened = leave_open(model, self._declared or {})
-            self._compared.clear()
-            return False
+        if fold and not self._opened:
+            if runs.needs_open_sizes:
+                self._opened = leave_open(model, self._declared)
+            elif unrun and not runs.loads_as_found():
+                self._opened = leave_open(model, None)
+            if self._opened:
+                self._compared.clear()
+                return False
         missing = list(dict.fromkeys((*missing, *unrun)))
         if missing:
             _infer_unread(model)

@@ -14,6 +14,7 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.execution.inputs import fills_of, random_inputs
 from mcm_compiler.execution.runner import RunStoppedError, open_session, run_session
 from mcm_compiler.execution.runtime_values import UNCONVERTED_TYPES
+from mcm_compiler.graph.constants import subgraphs
 from mcm_compiler.graph.estimated_dims import estimated_dim, upper_bound
 from mcm_compiler.graph.limits import MAX_RUN_BYTES, known_bytes, run_bytes
 from mcm_compiler.graph.map_types import MapType
@@ -89,6 +90,21 @@ class FileRuns:
         self.reason = found.reason
         self.results_found |= bool(found.results)
         return found
+
+    def loads_as_found(self) -> bool:
+        """Whether onnxruntime takes the model with the shapes that were found, as chips have them.
+
+        It follows them into bodies, which may make no sense for them.
+        """
+        if not self.results_found or not any(subgraphs(node) for node in self._model.graph):
+            return True
+        with private_folder(None) as folder:
+            write_model(self._model, folder / "model.onnx")
+            try:
+                open_session(folder / "model.onnx")
+            except CompileError:
+                return False
+        return True
 
     def _observe(self, wanted: Sequence[ir.Value]) -> RunFindings:
         model = self._model
