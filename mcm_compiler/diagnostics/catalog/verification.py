@@ -190,10 +190,10 @@ the model in a viewer, or reads its multi-device fields, would be told something
         "chips, by the op that makes it, its attributes, the content of its weights and what\n"
         "it reads. An op of a chip computes what no op of the model computes: its type, an\n"
         "attribute, a weight or an edge is another one, and no built-in rewrite explains it.\n"
-        "In a folder this is tampering; in a compile, a fault of a pass. See\n"
-        "docs/explanation/verification.md.",
+        "In a folder this is tampering, unless its report records the op as unproven\n"
+        "(MCM-V063). See docs/explanation/verification.md.",
         example="op 'Conv_3' of chip 1 has strides [2, 2], and the model [1, 1]",
-        remedy="Compile again; in a compile report it with the model.",
+        remedy="Re-run mcmc compile.",
     ),
     CatalogEntry(
         "MCM-V061",
@@ -201,7 +201,7 @@ the model in a viewer, or reads its multi-device fields, would be told something
         "Every op of the chips is one of the model, but what the wires bring to the host as a\n"
         "graph output is another value than the model's, or nothing.",
         example="what arrives as output 'logits' is not what the model computes for it",
-        remedy="Compile again; in a compile report it with the model.",
+        remedy="Re-run mcmc compile.",
     ),
     CatalogEntry(
         "MCM-V062",
@@ -216,9 +216,9 @@ the model in a viewer, or reads its multi-device fields, would be told something
         "MCM-V063",
         "ops unproven by structure",
         "A pass that is not built in changed ops in ways for which the proof by structure has\n"
-        "no rule, or apply_plan divided ops of types that have none. Runs in onnxruntime\n"
-        "compare their results; nothing else does. The share of such ops stands in the report\n"
-        "and in the output of mcmc check.",
+        "no rule, or apply_plan divided ops of types that have none, or the proof does not\n"
+        "follow what a built-in pass did. Runs in onnxruntime compare their results; nothing else\n"
+        "does. The share of such ops is in the report and in the output of mcmc check.",
         example="3 ops of 120 unproven by structure; runs compare them",
         remedy="Nothing has to be done; --strict refuses it, and passes that are built in\n"
         "have rules.",
