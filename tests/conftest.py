@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from mcm_compiler.processes.bounded_child import may_fork
 
 # What JAX compiles in one process of a run serves all others.
 os.environ.setdefault(
@@ -18,6 +23,33 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
 # How fast a machine is fails no test, neither in an example nor while examples are made up.
 settings.register_profile("any-speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any-speed")
+
+
+@functools.cache
+def _outcome_of_forks(path: Path, root: Path) -> str:
+    """Runs the tests of a file that fork, in a process without threads; what failed there."""
+    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    variables = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+    done = subprocess.run(
+        [*words, "-m", "forks", str(path)],
+        cwd=root,
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """A test that forks runs in a process of its own where a library here has threads."""
+    if pyfuncitem.get_closest_marker("forks") is None or may_fork():
+        return None
+    failed = _outcome_of_forks(pyfuncitem.path, pyfuncitem.config.rootpath)
+    if failed:
+        pytest.fail(failed)
+    return True
 
 
 @pytest.fixture(autouse=True, scope="session")

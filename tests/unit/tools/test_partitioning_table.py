@@ -40,6 +40,7 @@ def _job(tool: Any, key: str, work: Any, limit_s: float = 60.0, **more: Any) -> 
     return tool("isolation").Job(key, {"kind": "toy"}, limit_s, work, **more)
 
 
+@pytest.mark.forks
 def test_a_job_is_measured_in_a_process_of_its_own(tool: Any) -> None:
     def work() -> dict[str, Any]:
         # What a system under pressure takes away of the base meanwhile is far less.
@@ -57,6 +58,7 @@ def test_a_job_is_measured_in_a_process_of_its_own(tool: Any) -> None:
     assert record["peak_rss_mib"] >= record["base_rss_mib"] + 60
 
 
+@pytest.mark.forks
 def test_no_job_keeps_the_others_from_running(tool: Any, tmp_path: Path) -> None:
     fault = Diagnostic("MCM-P008", "nothing fits", at="here", hint="try less")
 
@@ -102,6 +104,7 @@ def test_no_job_keeps_the_others_from_running(tool: Any, tmp_path: Path) -> None
     assert not (tmp_path / "survived").exists()
 
 
+@pytest.mark.forks
 def test_records_outlive_a_run_that_was_ended(tool: Any, tmp_path: Path) -> None:
     path = tmp_path / "new" / "cells.jsonl"
     records = tool("records").Records(path)
@@ -130,6 +133,7 @@ def _tiny_plan(tool: Any, **changes: Any) -> Any:
     return tool("plan").Plan(**(arguments | changes))
 
 
+@pytest.mark.forks
 def test_a_tiny_model_from_the_plan_to_the_page(
     tool: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,12 +19,12 @@ from mcm_compiler.processes.bounded_child import ChildDiedError, answer_of_child
 GROWTH_BYTES = 1 << 28
 
 
-@pytest.mark.usefixtures("forked")
+@pytest.mark.forks
 def test_large_answers_come_whole():
     assert answer_of_child(lambda: b"ab" * (1 << 20), GROWTH_BYTES) == b"ab" * (1 << 20)
 
 
-@pytest.mark.usefixtures("forked")
+@pytest.mark.forks
 def test_nothing_is_printed(capfd):
     def work():
         os.write(1, b"out")
@@ -62,7 +62,7 @@ def compute():
         (compute, {"cpu_s": 1}, "SIGXCPU"),
     ],
 )
-@pytest.mark.usefixtures("forked")
+@pytest.mark.forks
 def test_children_that_give_no_answer(work, limits, how):
     with pytest.raises(ChildDiedError) as caught:
         answer_of_child(work, GROWTH_BYTES, **limits)
@@ -81,7 +81,7 @@ class Cycle:
             time.sleep(600)
 
 
-@pytest.mark.usefixtures("forked")
+@pytest.mark.forks
 def test_what_is_garbage_of_the_parent_is_not_ended_in_the_child():
     Cycle()
 
@@ -94,13 +94,13 @@ def test_what_is_garbage_of_the_parent_is_not_ended_in_the_child():
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is bounded on Linux alone")
-@pytest.mark.usefixtures("forked")
+@pytest.mark.forks
 def test_memory_is_bounded():
     with pytest.raises(ChildDiedError):
         answer_of_child(lambda: b"x" * (GROWTH_BYTES * 4), GROWTH_BYTES)
 
 
-@pytest.mark.usefixtures("forked")
+@pytest.mark.forks
 def test_an_interrupt_takes_the_child_with_it(monkeypatch):
     def interrupt(*arguments):
         raise KeyboardInterrupt
@@ -210,7 +210,7 @@ def test_no_fork_follows_jax(tmp_path):
     assert "from onnxruntime's symbolic inference" in notes
 
 
-@pytest.mark.usefixtures("forked")
+@pytest.mark.forks
 def test_the_limits_leave_the_clock_alone():
     """A paused child gives the answer that it would have given."""
 

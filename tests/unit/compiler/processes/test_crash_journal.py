@@ -83,6 +83,7 @@ def test_the_end_is_told(told: list[CrashJournal]) -> None:
     assert told == [CrashJournal(exit_code=3)]
 
 
+@pytest.mark.forks
 def test_a_fork_tells_nothing(told: list[CrashJournal]) -> None:
     reading, writing = os.pipe()
     child = os.fork()

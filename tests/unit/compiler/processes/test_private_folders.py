@@ -56,16 +56,11 @@ def test_what_a_dead_process_left_is_removed(tmp_path: Path, dead: int) -> None:
 
 @linux
 def test_what_a_process_left_that_nobody_has_reaped_is_removed(tmp_path: Path) -> None:
-    child = os.fork()
-    if child == 0:
-        os._exit(0)
-    os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
-    try:
-        _left(tmp_path, f".mcmc-{world()}-{child}-abc")
+    with subprocess.Popen([sys.executable, "-c", ""]) as child:
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        _left(tmp_path, f".mcmc-{world()}-{child.pid}-abc")
         remove_stale(tmp_path)
         assert os.listdir(tmp_path) == []
-    finally:
-        os.waitpid(child, 0)
 
 
 @linux

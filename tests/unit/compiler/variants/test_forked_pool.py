@@ -7,7 +7,11 @@ import signal
 import time
 from functools import partial
 
+import pytest
+
 from mcm_compiler.variants.forked_pool import answers_of_children
+
+pytestmark = pytest.mark.forks
 
 
 def test_every_child_answers_with_what_its_work_returns() -> None:

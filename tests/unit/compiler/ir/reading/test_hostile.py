@@ -365,7 +365,7 @@ def test_an_input_without_elements_that_no_array_can_be(tmp_path):
     assert "no array has the shape [0, 4611686018427387904]" in fault.message
 
 
-@pytest.mark.usefixtures("forked")
+@pytest.mark.forks
 def test_inference_without_an_end(tmp_path, monkeypatch):
     def endless(proto, strict):
         while True:
@@ -660,7 +660,7 @@ def test_a_chain_of_50_000_nodes(tmp_path):
     assert notes == []
 
 
-@pytest.mark.usefixtures("forked")
+@pytest.mark.forks
 def test_a_model_that_crashes_the_inference_of_onnx(monkeypatch, tmp_path):
     def crash(_proto, _strict):
         os.kill(os.getpid(), signal.SIGKILL)

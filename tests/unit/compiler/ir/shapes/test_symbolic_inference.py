@@ -197,7 +197,7 @@ def test_what_is_known_is_never_overridden():
     assert sizes(gelu.outputs[0]) == [7, None]
 
 
-@pytest.mark.usefixtures("forked")
+@pytest.mark.forks
 @pytest.mark.parametrize("fault", ["raise", "exit", "limit"])
 def test_failures_leave_the_model_as_it_is_and_make_no_noise(fault, monkeypatch, capfd, tmp_path):
     def fail(*arguments):
