@@ -31,7 +31,6 @@ class AnnotateCost(Pass):
 
     name: ClassVar[str] = "annotate_cost"
     summary: ClassVar[str] = "estimate flops, bytes and seconds of every op"
-    uses: ClassVar[tuple[AnyKey, ...]] = (FUSION_PLAN,)
     provides: ClassVar[tuple[AnyKey, ...]] = (NODE_COST,)
 
     def run(self, model: ir.Model, context: PassContext) -> bool:
