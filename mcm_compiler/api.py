@@ -25,7 +25,7 @@ from mcm_compiler.components.cost_files import user_files
 from mcm_compiler.components.device_costs import calibrated_devices, option_place, with_device_costs
 from mcm_compiler.components.target_loading import given_box, given_target, load_target
 from mcm_compiler.contracts import zoo
-from mcm_compiler.contracts.boxes.bounds import bound_step, refuse_refuted
+from mcm_compiler.contracts.boxes.bounds import bound_step, claimed_bound, refuse_refuted
 from mcm_compiler.contracts.boxes.box import BoxTarget
 from mcm_compiler.contracts.boxes.evaluation import StepConditions
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
@@ -42,7 +42,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.execution.npz_inputs import GivenInputs, read_npz
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.graph.states import STATES, States, find_states, recorded_states
-from mcm_compiler.graph.trip_counts import state_trip_counts
+from mcm_compiler.graph.trip_counts import assumed_trips, assumption_warning, state_trip_counts
 from mcm_compiler.ir.reading.importer import import_model, import_onnx
 from mcm_compiler.ir.shapes.counted_trips import counted_trips
 from mcm_compiler.options import CompileOptions
@@ -293,7 +293,7 @@ def place_model(
         if every is not None:
             least_s = min(least_s, every.seconds)
         refuse_refuted(problem, box.box, bound, least_s)
-        bound = bound if every is None else every.bound(bound)
+        bound = claimed_bound(bound if every is None else every.bound(bound), step.graph)
         trace = evaluator.trace(answer.device_of.astype(np.int32))
         clock.lap("search")
         show("segments")
@@ -355,7 +355,12 @@ def _step(
     show: Callable[[str], None],
 ) -> tuple[ir.Model, list[Diagnostic]]:
     """What is placed of a model, and what was noticed."""
-    asked = CompileOptions(dims=options.dims, shapes=options.shapes, state=options.state)
+    asked = CompileOptions(
+        dims=options.dims,
+        shapes=options.shapes,
+        trip_counts=options.trip_counts,
+        state=options.state,
+    )
     step, found = _import(model, asked)
     if options.training is None:
         found += _with_states(step, asked)
@@ -364,6 +369,8 @@ def _step(
         # Passes that look at chips find none; what makes training steps does not.
         context = PassContext(cast("Target", box), asked, stage, found.append, show)
         manager.run(step, context, (STATES,))
+    if assumed := assumed_trips(step.graph):
+        found.append(assumption_warning(assumed))
     return step, found
 
 

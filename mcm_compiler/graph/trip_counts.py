@@ -16,7 +16,6 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.graph.constants import subgraphs
 from mcm_compiler.graph.estimated_dims import dim_size
 from mcm_compiler.graph.static_shapes import static_dims
-from mcm_compiler.text.units import count_text
 
 TRIP_COUNT_PROPERTY = "mcm.trip_count"
 """Key in `metadata_props` of a loop: how often its body runs, stated from outside the graph."""
@@ -128,15 +127,20 @@ def assumed_trips(graph: ir.Graph) -> dict[str, int]:
     return {label: trips.count for label, trips in counts if not trips.known}
 
 
+def assumption_text(assumed: Mapping[str, int]) -> str:
+    """The assumed counts in words."""
+    shown = [f"{quote(name)} runs {count} times" for name, count in assumed.items()]
+    more = [f"{len(shown) - _SHOWN} more are assumed"] if len(shown) > _SHOWN else []
+    listed = " and ".join(shown[:_SHOWN] + more)
+    return f"data decide how often loops run, times assume that {listed}"
+
+
 def assumption_warning(assumed: Mapping[str, int]) -> Diagnostic:
     """MCM-P019: loops whose counts costs assume."""
-    shown = ", ".join(f"{quote(name)} {count}" for name, count in list(assumed.items())[:_SHOWN])
-    more = f", and {len(assumed) - _SHOWN} more" if len(assumed) > _SHOWN else ""
     name = next(iter(assumed))
     return Diagnostic(
         "MCM-P019",
-        f"data decide the trip count of {count_text(len(assumed), 'loop')}: times assume {shown}"
-        f"{more}, and no bound or optimality is claimed",
+        f"{assumption_text(assumed)}; no bound is claimed",
         at=f"node {quote(name)}",
         hint=f"--trip-count {shlex.quote(name + '=N')} states a count, --input FILE.npz counts a "
         "run with its data",

@@ -37,6 +37,7 @@ class PlaceOptions:
             those of the box hold for other kinds.
         dims: sizes of symbolic dimensions.
         shapes: full shapes of graph inputs.
+        trip_counts: how often the bodies of loops run, by name of the loop.
         state: inputs and the outputs that the next step takes for them; None to go by names.
         segments: how segments are cut.
         dispatch_s: time that the start of a segment takes.
@@ -59,6 +60,7 @@ class PlaceOptions:
     cost_models: Mapping[str, str] = field(default_factory=dict[str, str])
     dims: Mapping[str, int] = field(default_factory=dict[str, int])
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    trip_counts: Mapping[str, int] = field(default_factory=dict[str, int])
     state: tuple[tuple[str, str], ...] | None = None
     segments: SegmentChoice = "fastest"
     dispatch_s: float = DISPATCH_S

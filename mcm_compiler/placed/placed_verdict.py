@@ -69,7 +69,7 @@ def optimality_of(record: PlacementRecord) -> OptimalityClaim:
         "gap": step.gap,
         "model": SIMULATOR if proven else None,
         "proof": step.argument if proven else None,
-        "scope": scope if proven else [],
+        "scope": scope if proven else [] if step.bound_s else [step.argument],
         "simulated_over_model": None,
     }
 

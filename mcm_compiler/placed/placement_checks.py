@@ -25,7 +25,7 @@ from mcm_compiler.checking.comparison.json_leaves import leaf_differences
 from mcm_compiler.checking.shapes_check import check_shapes
 from mcm_compiler.checking.structure_step import original_faults
 from mcm_compiler.checking.user_model import read_raw
-from mcm_compiler.contracts.boxes.bounds import bound_step, refuse_refuted
+from mcm_compiler.contracts.boxes.bounds import bound_step, claimed_bound, refuse_refuted
 from mcm_compiler.contracts.boxes.box import BoxTarget
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator, StepTrace
 from mcm_compiler.contracts.boxes.every_placement import every_placement
@@ -170,6 +170,7 @@ class ReadPlacement:
         bound = bound_step(self.problem, target.box)
         if (every := every_placement(self.problem, self.evaluator)) is not None:
             bound = every.bound(bound)
+        bound = claimed_bound(bound, self.model.graph)
         return PlacedModel(
             source, self.model, self.states, target, self.options, self.problem, answer, results,
             self.trace, bound, None,
@@ -204,6 +205,7 @@ def recorded_options(opened: OpenedPlacement) -> PlaceOptions:
         order=asked.order,
         dims=model.dims,
         shapes=model.shapes,
+        trip_counts=model.trip_counts,
         state=tuple((pair.past, pair.present) for pair in model.states),
     )
 

@@ -13,6 +13,7 @@ from mcm_compiler.components.device_costs import device_choices
 from mcm_compiler.contracts.boxes.box import Box, BoxTarget
 from mcm_compiler.contracts.boxes.evaluation import StepResults
 from mcm_compiler.contracts.boxes.step import StepProblem
+from mcm_compiler.graph.trip_counts import stated_counts
 from mcm_compiler.placed import file_names
 from mcm_compiler.placed.placed_model import PlacedModel, runs_of
 from mcm_compiler.placed.placement_report import markdown
@@ -48,6 +49,7 @@ def placement_record(placed: PlacedModel) -> PlacementRecord:
             shape_only=source.shape_only,
             dims=dict(sorted(options.dims.items())),
             shapes={name: tuple(shape) for name, shape in sorted(options.shapes.items())},
+            trip_counts=stated_counts(placed.model.graph),
             states=placed.states,
         ),
         target=placed.target.name,

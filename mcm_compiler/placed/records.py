@@ -27,6 +27,7 @@ class PlacedSource:
         shape_only: whether weights are placeholders.
         dims: sizes of symbolic dimensions that the user gave.
         shapes: shapes of inputs that the user gave.
+        trip_counts: stated trip counts of loops.
         states: inputs of a step that are outputs of the step before.
     """
 
@@ -36,6 +37,7 @@ class PlacedSource:
     shape_only: bool = False
     dims: Mapping[str, Size] = field(default_factory=dict[str, int])
     shapes: Mapping[str, tuple[Size, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    trip_counts: Mapping[str, Size] = field(default_factory=dict[str, int])
     states: tuple[StatePair, ...] = ()
 
 

@@ -171,6 +171,14 @@ TRAINING = "differentiate"
     help="Shape of an input; wins over --dim. Repeatable.",
 )
 @click.option(
+    "--trip-count",
+    "trip_counts",
+    type=parse_dimension,
+    multiple=True,
+    metavar="LOOP=N",
+    help="Iterations of a loop whose count depends on data. Repeatable.",
+)
+@click.option(
     "--state",
     multiple=True,
     metavar="PAST=PRESENT",
@@ -211,6 +219,7 @@ def command(
     dispatch_s: float,
     dims: tuple[tuple[str, int], ...],
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    trip_counts: tuple[tuple[str, int], ...],
     state: tuple[str, ...],
     output: Path | None,
     html: bool,
@@ -248,6 +257,7 @@ def command(
         cost_models=once_each("--cost-model", cost_models),
         dims=once_each("--dim", dims),
         shapes=once_each("--shape", shapes),
+        trip_counts=once_each("--trip-count", trip_counts),
         state=parse_states(state),
         segments=segments,
         dispatch_s=dispatch_s,

@@ -7,8 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
+import onnx_ir as ir
+
 from mcm_compiler.contracts.boxes.box import Box
 from mcm_compiler.contracts.boxes.step import StepProblem
+from mcm_compiler.graph.trip_counts import assumed_trips, assumption_text
 from mcm_compiler.registry import STEP_BOUNDS
 
 ROOM = 1e-9
@@ -51,6 +54,13 @@ def bound_step(problem: StepProblem, box: Box) -> StepBound:
         if found.seconds > best.seconds:
             best = found
     return best
+
+
+def claimed_bound(bound: StepBound, graph: ir.Graph) -> StepBound:
+    """A bound as it may be claimed of a step: none where its times assume trip counts of loops."""
+    if not (assumed := assumed_trips(graph)):
+        return bound
+    return StepBound(0.0, assumption_text(assumed))
 
 
 def refuse_refuted(problem: StepProblem, box: Box, bound: StepBound, seconds: float) -> None:

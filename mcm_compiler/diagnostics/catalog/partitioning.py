@@ -199,7 +199,7 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         "assumed count: the constant limit of the loop, or 1. Throughput, latency and bounds\n"
         "hold for that count only, so the report does not claim that the result is optimal.\n"
         "A count from --input is the mean over the executions of the loop, rounded up.",
-        example="data decide the trip count of 1 loop: times assume 'decode' 1",
+        example="data decide how often loops run, times assume that 'decode' runs 1 times",
         remedy="State the count with --trip-count LOOP=N, or give data that decide it with\n"
         "--input FILE.npz.",
     ),

@@ -7,8 +7,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from mcm_compiler.diagnostics import quote
-from mcm_compiler.graph.trip_counts import assumed_trips
+from mcm_compiler.graph.trip_counts import assumed_trips, assumption_text
 
 ASSUMED_SECTION = "assumed_trips"
 """Its key in a report; missing where all trip counts are known."""
@@ -47,7 +46,5 @@ def withdraw_claims(report: Any, assumed: Mapping[str, int]) -> None:
 
 def assumption_sentence(report: Mapping[str, Any]) -> str | None:
     """The assumed counts in words; None where all are known."""
-    if not (assumed := report.get(ASSUMED_SECTION)):
-        return None
-    shown = " and ".join(f"{quote(name)} runs {count} times" for name, count in assumed.items())
-    return f"data decide how often loops run, times assume that {shown}"
+    assumed = report.get(ASSUMED_SECTION)
+    return assumption_text(assumed) if assumed else None

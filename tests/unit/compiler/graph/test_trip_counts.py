@@ -6,7 +6,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from mcm_compiler import CompileOptions
-from mcm_compiler.api import compile_model, run_passes
+from mcm_compiler.api import compile_model, place_model, run_passes
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.graph.trip_counts import (
@@ -16,6 +16,8 @@ from mcm_compiler.graph.trip_counts import (
     stated_counts,
     trips_of,
 )
+from mcm_compiler.placed.folder_check import check_placement_folder
+from mcm_compiler.placed.place_options import PlaceOptions
 from tests.generators.changed_folders import errors, rehash
 
 ROWS = 8
@@ -178,6 +180,19 @@ def test_counts_that_shapes_give_are_known():
     compiled, _, _ = run_passes(model, "mcm4", CompileOptions(passes="simplify,annotate_cost"))
     ((_, node),) = loops_of(compiled.graph)
     assert (trips_of(node).count, trips_of(node).known) == (ROWS, True)
+
+
+def test_a_placed_step_claims_a_bound_for_stated_counts_alone(tmp_path):
+    model = ir.from_proto(by_input())
+    blind = place_model(model, "box-cpu-gpu", PlaceOptions(level=0), output=tmp_path / "blind")
+    given = PlaceOptions(level=0, trip_counts={"loop": 50})
+    stated = place_model(model, "box-cpu-gpu", given, output=tmp_path / "stated")
+    assert "MCM-P019" in [one.code for one in blind.diagnostics]
+    assert blind.gap is None
+    assert stated.gap is not None
+    assert stated.seconds > 10 * blind.seconds
+    for folder in ("blind", "stated"):
+        assert all(step.holds for step in check_placement_folder(tmp_path / folder).steps)
 
 
 def test_a_limit_that_a_condition_may_cut_short_is_an_assumption():
