@@ -47,11 +47,14 @@ SESSION_OPTIONS = {
 """Under which a model and its chips are compared to the bit."""
 
 
-def open_session(model: onnx.ModelProto | bytes | Path, *, stock: bool = False) -> Any:
+def open_session(
+    model: onnx.ModelProto | bytes | Path, *, stock: bool = False, data_folder: Path | None = None
+) -> Any:
     """An `onnxruntime.InferenceSession` on the CPU with graph optimisations off.
 
     Args:
-        model: a model, its serialised bytes, or a file. Only a file can have external data.
+        model: a model, its serialised bytes, or a file.
+        data_folder: folder of the external data of a model that is no file.
         stock: take onnxruntime's own options instead, with all optimisations; the number of
             threads alone stays, because it differs from machine to machine.
 
@@ -72,6 +75,10 @@ def open_session(model: onnx.ModelProto | bytes | Path, *, stock: bool = False) 
         options.enable_cpu_mem_arena = False
         # A session runs a few times; planning its memory takes a third of opening large ones.
         options.enable_mem_pattern = False
+    if data_folder is not None:
+        options.add_session_config_entry(
+            "session.model_external_initializers_file_folder_path", str(data_folder)
+        )
     if isinstance(model, onnx.ModelProto):
         model = model.SerializeToString()
     try:

@@ -22,13 +22,12 @@ from mcm_compiler.contracts.target import ChipState, Wire
 from mcm_compiler.contracts.verification import OutputComparison, Verification
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.execution.inputs import fills_of, random_inputs
+from mcm_compiler.execution.piecewise import open_large, run_large
 from mcm_compiler.execution.runner import (
     RunStoppedError,
     foreign_op,
     max_abs_error,
-    open_session,
     run_batches,
-    run_session,
     same_bits,
 )
 from mcm_compiler.execution.runtime_values import is_exotic
@@ -117,14 +116,14 @@ def verify_folder(
     random, _ = random_outputs(reference)
     outputs = list(dict.fromkeys(v.name or "" for v in reference.graph.outputs))
     try:
-        session = open_session(folder / layout.ANNOTATED)
+        session = open_large(folder / layout.ANNOTATED)
     except CompileError as error:
         if (op := foreign_op(error)) is None:
             raise
         return Verification(
             (), (), skipped=f"onnxruntime has no op {quote(op)}", remedy=_FOREIGN_REMEDY
         )
-    expected = [run_session(session, d.inputs, outputs, place=d.name) for d in data]
+    expected = [run_large(session, d.inputs, outputs, place=d.name) for d in data]
     batches: list[Mapping[str, Any]] = [d.inputs for d in data]
     used: list[int] = []
     refusal: CompileError | None = None
@@ -229,7 +228,7 @@ def _draw_again(
         if all(same_bits(feeds[key], drawn[key]) for key in feeds):
             break  # there are no floats among the inputs
         try:
-            results = run_session(session, feeds, list(expected[-1]))
+            results = run_large(session, feeds, list(expected[-1]))
         except CompileError:
             continue
         if len(weak_outputs(outputs, [*expected, results])) < len(weak):
@@ -316,7 +315,7 @@ def _run_on_random(
     for fill in fills:
         feeds = random_inputs(reference, seed, fill)
         try:
-            return feeds, run_session(session, feeds, outputs)
+            return feeds, run_large(session, feeds, outputs)
         except RunStoppedError:
             raise
         except CompileError:

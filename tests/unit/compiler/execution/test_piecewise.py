@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+
+from mcm_compiler.execution import piecewise
+from mcm_compiler.execution.piecewise import PiecewiseSession, open_large, pieces_of, run_large
+from mcm_compiler.execution.runner import run_model, same_bits
+
+HEADER = '<ir_version: 9, opset_import: ["" : 17]>'
+
+BRANCHES = """
+g (float[4,8] x, bool c) => (float[4,8] z, float[4,8] early)
+<float[8,8] w, float[4,8] a, float[4,8] early, float[4,8] d, float[4,8] e> {
+  a = MatMul (x, w)
+  early = Tanh (a)
+  d = If (c) <
+    then_branch = yes () => (float[4,8] t) { t = Add (early, a) },
+    else_branch = no () => (float[4,8] f) { f = MatMul (x, w) }
+  >
+  e = Sub (d, x)
+  z = Mul (e, early)
+}
+"""
+
+SKIPS = """
+g (float[4,8] x) => (float[4,8] z)
+<float[8,8] w, float[4,8] a, float[4,4] b, float[4,8] s, float[4,8] u, int64[4] i, float[4,8] d> {
+  a = MatMul (x, w)
+  s, u = Split <axis = 0> (a, parts)
+  d = Concat <axis = 0> (s, u)
+  i = ArgMax <axis = 1, keepdims = 0> (d)
+  b = Gather <axis = 1> (d, i)
+  z = MatMul (b, x)
+}
+"""
+
+
+def written(folder, text: str, *, external: bool = False):
+    model = onnx.parser.parse_model(HEADER + text)
+    weight = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    for value in list(model.graph.value_info):
+        if value.name == "w" or ("Split" in text and value.name in "su"):
+            model.graph.value_info.remove(value)
+    if "Split" in text:
+        parts = onnx.numpy_helper.from_array(np.array([1, 3]), "parts")
+        model.graph.initializer.append(parts)
+        for name, rows in (("s", 1), ("u", 3)):
+            info = onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [rows, 8])
+            model.graph.value_info.append(info)
+    path = folder / "model.onnx"
+    onnx.save(model, path, save_as_external_data=external, size_threshold=100, location="data")
+    return path
+
+
+@pytest.mark.parametrize("text", [BRANCHES, SKIPS])
+@pytest.mark.parametrize("external", [False, True])
+@pytest.mark.parametrize("ops", [1, 2, 3])
+def test_pieces_compute_what_the_model_computes(tmp_path, monkeypatch, text, external, ops):
+    path = written(tmp_path, text, external=external)
+    monkeypatch.setattr(piecewise, "LEAST_OPS", 1)
+    monkeypatch.setattr(piecewise, "PIECE_OPS", ops)
+    session = open_large(path)
+    assert isinstance(session, PiecewiseSession)
+    for seed in range(2):
+        x = np.random.default_rng(seed).standard_normal((4, 8)).astype(np.float32)
+        feeds = {"x": x, "c": np.array(seed == 0)}
+        whole, found = run_model(path, feeds), run_large(session, feeds)
+        assert whole.keys() == found.keys()
+        assert all(same_bits(whole[name], found[name]) for name in whole)
+        last = list(whole)[:1]
+        assert list(run_large(session, feeds, last)) == last
+
+
+def test_pieces_are_small_and_hold_only_weights_that_they_read(tmp_path):
+    pieces = list(pieces_of(onnx.load(written(tmp_path, SKIPS)), 2))
+    assert [len(piece.graph.node) for piece in pieces] == [2, 2, 2]
+    assert [[t.name for t in piece.graph.initializer] for piece in pieces] == [
+        ["w", "parts"],
+        [],
+        [],
+    ]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda graph: graph.value_info.pop(),
+        lambda graph: graph.input.append(
+            onnx.helper.make_tensor_value_info("w", onnx.TensorProto.FLOAT, [8, 8])
+        ),
+        lambda graph: graph.value_info[0].type.tensor_type.__setattr__(
+            "elem_type", onnx.TensorProto.FLOAT16
+        ),
+    ],
+    ids=["a type unknown", "a weight that may be given", "16-bit floats"],
+)
+def test_models_that_a_cut_may_change_stay_whole(tmp_path, monkeypatch, change):
+    monkeypatch.setattr(piecewise, "LEAST_OPS", 1)
+    opened: list[object] = []
+    monkeypatch.setattr(piecewise, "open_session", opened.append)
+    path = written(tmp_path, BRANCHES)
+    model = onnx.load(path)
+    change(model.graph)
+    onnx.save(model, path)
+    open_large(path)
+    assert opened == [path]
