@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import comb
+
 import numpy as np
 
 from mcm_compiler.contracts.partition import Ints, PartitionProblem
@@ -13,16 +15,21 @@ def all_partitions(problem: PartitionProblem, most: int) -> Ints | None:
 
     Units are in a topological order, so that a unit's place is bounded by those before it.
     """
+    units = int((~problem.clonable).sum())
+    # Dependencies forbid most where they are a chain: its cuts into 1, 2, ... pieces.
+    if sum(comb(units - 1, k) for k in range(min(problem.num_chips, units))) > most:
+        return None
     source, target = dependency_edges(problem)
     rows = np.zeros((1, problem.num_units), np.int32)
-    chips = np.arange(problem.num_chips, dtype=np.int32)
     for u in np.flatnonzero(~problem.clonable).tolist():
         least = rows[:, source[target == u]].max(axis=1, initial=0)
-        rows = np.repeat(rows, chips.size, axis=0)
-        rows[:, u] = np.tile(chips, least.size)
-        rows = rows[rows[:, u] >= np.repeat(least, chips.size)]
-        if len(rows) > most * problem.num_chips:
+        choices = problem.num_chips - least
+        count = int(choices.sum())
+        if count > most * problem.num_chips:
             return None
+        first = np.cumsum(choices) - choices
+        rows = np.repeat(rows, choices, axis=0)
+        rows[:, u] = np.arange(count) - np.repeat(first - least, choices)
     used = np.zeros((len(rows), problem.num_chips), np.bool_)
     fixed = np.flatnonzero(~problem.clonable)
     used[np.repeat(np.arange(len(rows)), fixed.size), rows[:, fixed].ravel()] = True
