@@ -118,11 +118,13 @@ class PackageLimits:
             num_chips: chips of the pipeline.
             pipelines: that share the package.
         """
-        delays = self.latencies_s
-        if not self.at_ends:
+        delays = self.link_latency_s
+        if self.at_ends and num_chips < self.num_chips:
+            delays = self.latencies_s
+        elif delays and not self.at_ends:
             # Of pipelines, each with links of its own, the slowest counts.
             shares = [delays[r * num_chips :][: num_chips - 1] for r in range(pipelines)]
-            delays = tuple(max(link) for link in zip(*shares, strict=True))
+            delays = tuple(max(link) for link in zip(*shares, strict=False))
         return replace(
             self,
             link_latency_s=delays,

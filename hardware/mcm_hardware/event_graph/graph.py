@@ -26,12 +26,13 @@ Every program is read by the same rules:
   inference once all outputs of that of so many before are there: it is the next step of the same
   sequence, whose token is not known earlier.
 - A resource serves activities in a static order (`service_order.py`).
-- A channel that all devices share serves what crosses it of one inference one after another, in
-  the order in which a lone inference needs or makes it. Of several inferences it interleaves that,
-  or those at the end of a pipeline would hold up those at its beginning, which are inferences
-  ahead: each tensor crosses once in a round that takes as long as all of them, so that none follows
-  itself earlier and no round is shorter. A fair arbiter does so that has a queue for each of them
-  (a frame of time slots).
+- A channel that all devices share to the host or back serves what crosses it of one inference one
+  after another, device after device as they end a lone inference. Of several inferences it
+  interleaves that, or those at the end of a pipeline would hold up those at its beginning, which
+  are inferences ahead: each tensor crosses once in a round that takes as long as all of them, so
+  that none follows itself earlier and no round is shorter. A fair arbiter does so that has a queue
+  for each of them (a frame of time slots). Streamed weights take no turns, as they wait for
+  buffers.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ import numpy.typing as npt
 from numba import njit
 
 from mcm_compiler.arrays.kernels import entry_njit, inner_njit
-from mcm_compiler.machines.machine import HOST
+from mcm_compiler.machines.machine import HOST, OFF_PACKAGE
 from mcm_hardware.compiled.plain_numbers import variable
 from mcm_hardware.event_graph.channel_arrays import ChannelArrays, row_of_route
 from mcm_hardware.event_graph.program_arrays import ProgramArrays
@@ -133,7 +134,8 @@ def event_graph(program: ProgramArrays, channels: ChannelArrays) -> EventGraph:
     waits, ptr = _waits(program, channels, activities, finals)
     order = ready_order(len(program.kernel_s), resource, busy, ptr, waits)
     if channels.shared.any() and len(order) == len(busy):
-        waits, ptr = _with_turns(program, channels, activities, waits, ptr, order)
+        turn = _turns(program, channels, activities, order)
+        waits, ptr = _with_turns(channels, activities, waits, ptr, turn)
         order = ready_order(len(program.kernel_s), resource, busy, ptr, waits)
     num_resources = channels.num_channels + channels.num_devices
     before, before_lag = serve_in_order(order, resource, num_resources, channels.shared)
@@ -279,45 +281,63 @@ def _hop_waits(
 
 
 @inner_njit
+def _turns(
+    program: ProgramArrays, channels: ChannelArrays, activities: _Activities, order: Longs
+) -> Longs:
+    """`[A]`, the turn of each hop on channels that all devices share; 0 for those without one.
+
+    Device after device, as they end a lone inference; else what the first ones take in could wait
+    for the last ones, which are inferences behind. Of one device in the order of readers.
+    """
+    hop_ptr, count = activities.hop_ptr, len(order)
+    kernels = len(program.kernel_s)
+    place = np.empty(count, np.int64)
+    for at in range(count):
+        place[order[at]] = at
+    ends_at = np.zeros(channels.num_devices, np.int64)
+    for a in range(kernels):
+        device = activities.resource[a] - channels.num_channels
+        ends_at[device] = max(ends_at[device], place[a])
+    turn = place + count
+    # Against the order, so that the first reader has the last word.
+    for at in range(count - 1, -1, -1):
+        a = order[at]
+        if a >= kernels:
+            continue
+        for i in range(program.read_ptr[a], program.read_ptr[a + 1]):
+            for hop in range(hop_ptr[program.reads[i]], hop_ptr[program.reads[i] + 1]):
+                turn[hop] = at
+    turn[:kernels] = 0
+    for t in range(len(program.source)):
+        to_host = program.destination[t] == HOST
+        device = int(program.source[t] if to_host else program.destination[t])
+        first = 2 * count * ends_at[device] + 1
+        for hop in range(hop_ptr[t], hop_ptr[t + 1]):
+            # Weights that are streamed wait for buffers, and take turns with nothing.
+            shared = channels.shared[activities.resource[hop]]
+            takes = shared and program.source[t] != OFF_PACKAGE
+            turn[hop] = first + turn[hop] if takes else 0
+    return turn
+
+
+@inner_njit
 def _with_turns(
-    program: ProgramArrays,
-    channels: ChannelArrays,
-    activities: _Activities,
-    waits: Waits,
-    ptr: Longs,
-    order: Longs,
+    channels: ChannelArrays, activities: _Activities, waits: Waits, ptr: Longs, turn: Longs
 ) -> tuple[Waits, Longs]:
     """The waits with those for turns on channels that all devices share.
 
     Args:
-        program: as for `event_graph`.
-        channels: likewise.
+        channels: of the machine.
         activities: of the program.
         waits: its other waits.
         ptr: `[A + 1]`, CSR of these.
-        order: `[A]`, activities by the time at which a lone inference could have them.
+        turn: as `_turns` gives it.
     """
-    hop_ptr, resource, busy = activities.hop_ptr, activities.resource, activities.busy_s
-    count = len(order)
-    place = np.empty(count, np.int64)
-    for at in range(count):
-        place[order[at]] = at
-    # What comes in takes its turn when the first kernel does that reads it.
-    turn = place.copy()
-    kernels = len(program.kernel_s)
-    turn[kernels:] = 2 * count
-    for a in range(kernels):
-        for i in range(program.read_ptr[a], program.read_ptr[a + 1]):
-            for hop in range(hop_ptr[program.reads[i]], hop_ptr[program.reads[i] + 1]):
-                turn[hop] = min(turn[hop], place[a])
-    for hop in range(kernels, count):
-        if turn[hop] == 2 * count:
-            turn[hop] = place[hop]
+    resource, busy, count = activities.resource, activities.busy_s, len(turn)
     before = np.full(count, -1, np.int64)
     last = np.full(channels.num_channels, -1, np.int64)
-    by_turn = np.argsort(turn * count + place)
-    for hop in by_turn:
-        if hop >= kernels and channels.shared[resource[hop]]:
+    for hop in np.argsort(turn, kind="mergesort"):
+        if turn[hop] > 0:
             before[hop] = last[resource[hop]]
             last[resource[hop]] = hop
     room = int(ptr[count]) + int(np.sum(before >= 0))
@@ -332,14 +352,8 @@ def _with_turns(
     for a in range(count):
         ends[a] = w
         for i in range(ptr[a], ptr[a + 1]):
-            w = _wait(
-                more,
-                w,
-                int(waits.source[i]),
-                float(waits.seconds[i]),
-                int(waits.lag[i]),
-                bool(waits.for_buffer[i]),
-            )
+            seconds, lag = float(waits.seconds[i]), int(waits.lag[i])
+            w = _wait(more, w, int(waits.source[i]), seconds, lag, bool(waits.for_buffer[i]))
         if before[a] >= 0:
             w = _wait(more, w, int(before[a]), float(busy[before[a]]), 0, False)
     ends[count] = w
