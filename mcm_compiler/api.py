@@ -59,6 +59,7 @@ from mcm_compiler.placed.placed_model import PlacedModel, runs_of
 from mcm_compiler.placed.segments import best_segments
 from mcm_compiler.placed.step_placing import placer_text, search
 from mcm_compiler.processes.crash_journal import doing
+from mcm_compiler.processes.garbage import reclaim
 from mcm_compiler.processes.staging import StagingFolder, staging
 from mcm_compiler.report.hardware.figures import package_figures
 from mcm_compiler.report.markdown import render_markdown
@@ -129,6 +130,7 @@ def compile_model(
         CompileError: with all diagnostics of the stage that failed, MCM-U004 for arguments of other
             types; nothing is left behind.
     """
+    reclaim()
     model, output = model_argument(model), folder_argument(output)
     options = options_argument(options, CompileOptions)
     refuse_uncallable(progress=progress, after_pass=after_pass)
@@ -264,6 +266,7 @@ def place_model(
             for a kind with a profile and a cost model, MCM-U004 for arguments of other types;
             nothing is left behind.
     """
+    reclaim()
     model, output = model_argument(model), folder_argument(output)
     options = options_argument(options, PlaceOptions)
     refuse_uncallable(progress=progress)

@@ -49,6 +49,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution.npz_inputs import GivenInputs
 from mcm_compiler.graph.map_types import load_model
 from mcm_compiler.processes.crash_journal import doing
+from mcm_compiler.processes.garbage import reclaim
 from mcm_compiler.report.report_data import verification_data
 from mcm_compiler.report.verdict.verification_line import verification_sentence
 from mcm_compiler.results.strictness import reasons_of_verification, unproven
@@ -171,6 +172,7 @@ def check_folder(
     Raises:
         CompileError: MCM-A004 or MCM-A005 if there is no readable manifest.
     """
+    reclaim()
     folder = Path(folder)
     named = None if model is None else os.fspath(model)
     run = _Run(OpenedFolder(folder, read_manifest(folder)), seeds, data, test_data, named)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,17 +15,12 @@ from mcm_compiler.ci.figures import Figures, OpTime, figures_of, program_op_time
 from mcm_compiler.ci.processes import run_in_processes
 from mcm_compiler.diagnostics import Diagnostic, Severity
 from mcm_compiler.processes.crash_journal import CrashJournal, is_heard
+from mcm_compiler.processes.garbage import reclaim
 from mcm_compiler.results.strictness import UNPROVEN_CODE, UNPROVEN_EXIT, only_unproven
 
 if TYPE_CHECKING:
     from mcm_compiler.api import CompileResult
     from mcm_compiler.options import CompileOptions
-
-SMALL_OPS = 1_000
-"""Ops of a model that is left to Python's own collections, if its weights are small, too."""
-
-SMALL_WEIGHT_BYTES = 16 << 20
-"""Weights of such a model."""
 
 
 @dataclass(frozen=True)
@@ -155,21 +149,8 @@ def compile_one(
             write_page_beside(job.folder)
     except Exception as error:
         outcome = failure(job, settings.diagnose(error), start)
-    if _may_hold_much(outcome.report):
-        # A graph is full of cycles, and the next model may need its memory.
-        gc.collect()
+    reclaim()  # the next model may need the memory
     return outcome
-
-
-def _may_hold_much(report: Mapping[str, Any] | None) -> bool:
-    """Whether a compile may leave so much behind that it is worth a collection.
-
-    One takes longer than the compile of a model of a few ops.
-    """
-    if report is None:
-        return True
-    model = report["model"]
-    return model["ops"] > SMALL_OPS or model["weight_bytes"] > SMALL_WEIGHT_BYTES
 
 
 def success(job: Job, result: CompileResult, start: float, strict: bool = False) -> CompileOutcome:

@@ -9,13 +9,13 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from mcm_compiler.ci import accepted
+from mcm_compiler.ci.accepting import AcceptedBaseline
 from mcm_compiler.ci.baseline import UNUSABLE_CODE, report_path
 from mcm_compiler.ci.comparison import Comparison
 from mcm_compiler.ci.processes import work_on_all
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.page.folder_page import page_path
 from mcm_compiler.processes.whole_files import write_changed
-from mcm_compiler.project.accepting import AcceptedBaseline
 from mcm_compiler.project.cache import BuildCache, CacheEntry, TamperedError, tampered
 from mcm_compiler.project.cell_work import (
     CellJob,

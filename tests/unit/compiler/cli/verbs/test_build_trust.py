@@ -37,7 +37,7 @@ def _here(tmp_path, monkeypatch):
 def install(folder: Path, monkeypatch) -> None:
     """From now on the installation is the one whose state is in `folder`."""
     monkeypatch.setenv("XDG_STATE_HOME", str(folder))
-    from mcm_compiler.project import signatures
+    from mcm_compiler.ci import signatures
 
     signatures.signer_apart_from.cache_clear()
 

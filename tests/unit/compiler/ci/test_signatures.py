@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mcm_compiler.project.signatures import signer_apart_from
+from mcm_compiler.ci.signatures import signer_apart_from
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_there_is_no_key_where_none_may_be(key, tmp_path, monkeypatch) -> None:
 
 def test_processes_that_begin_at_once_share_a_key(key) -> None:
     script = (
-        "from mcm_compiler.project.signatures import signer_apart_from;"
+        "from mcm_compiler.ci.signatures import signer_apart_from;"
         "print(signer_apart_from().sign('x'))"
     )
     running = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 from collections.abc import Collection, Iterable
 from pathlib import Path, PurePosixPath
@@ -13,7 +14,6 @@ from mcm_compiler.ci.figures import figures_of, stored_op_times
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
 from mcm_compiler.processes.empty_folders import no_empty_folders
 from mcm_compiler.processes.staging import cannot_write
-from mcm_compiler.project.content import file_digest
 from mcm_compiler.text.units import count_text
 
 _NAMED = 5
@@ -51,7 +51,7 @@ class AcceptedBaseline:
 
         report, program = output / layout.REPORT, output / layout.PROGRAM
         times = stored_op_times(read_json(program)) if program.exists() else None
-        found = Accepted(file_digest(report), figures_of(read_json(report), times))
+        found = Accepted(_sha256(report), figures_of(read_json(report), times))
         path = self.path(folder)
         (self._replaced if self.has(folder) else self._first).append(str(folder))
         try:
@@ -107,6 +107,11 @@ class AcceptedBaseline:
     def _note(self, code: str, message: str, hint: str | None) -> Diagnostic:
         at = quote(str(self.root))
         return Diagnostic(code, message, at=at, hint=hint, severity=Severity.NOTE)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _names(cells: Iterable[str]) -> str:

@@ -1,0 +1,62 @@
+"""Memory of earlier work, given back before more of it is taken.
+
+Graphs are full of cycles, and Python looks for those by the number of objects, whatever arrays hang
+on them; the allocator keeps what was freed between things that live on. A process that compiles
+one model after the other would thus hold many of them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import gc
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+GROWTH_BYTES = 32 << 20
+"""Growth of a process since the last collection that makes another one worth its time."""
+
+_STATM = Path("/proc/self/statm")
+
+
+class _Reclaimer:
+    """What the process had in use after the last collection, or at the first look."""
+
+    def __init__(self) -> None:
+        self.kept_bytes: int | None = None
+
+    def reclaim(self) -> None:
+        now = _anonymous_bytes()
+        if now is None:
+            return
+        if self.kept_bytes is None or now < self.kept_bytes:
+            self.kept_bytes = now
+        if now - self.kept_bytes < GROWTH_BYTES:
+            return
+        gc.collect()
+        _trim()(0)
+        self.kept_bytes = _anonymous_bytes()
+
+
+reclaim = _Reclaimer().reclaim
+"""Collects garbage where the process has grown; where the system does not say, Python's rule holds.
+
+It is called before a compile, a placement or a check, and behind one whose result is not kept.
+"""
+
+
+def _anonymous_bytes() -> int | None:
+    """Memory in use that no file backs."""
+    try:
+        _, resident, shared, *_ = map(int, _STATM.read_text(encoding="ascii").split())
+    except (OSError, ValueError):
+        return None
+    return (resident - shared) * os.sysconf("SC_PAGE_SIZE")
+
+
+@functools.cache
+def _trim() -> Callable[[int], object]:
+    """The allocator's function that gives free memory back, where it has one."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    return trim if trim is not None else lambda _: None

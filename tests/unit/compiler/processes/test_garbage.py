@@ -1,0 +1,54 @@
+"""Memory of earlier work is given back once it is much, and not looked for where it is little."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import weakref
+
+import numpy as np
+import pytest
+
+from mcm_compiler.processes import garbage
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="others do not say what is in use")
+
+
+class Cycle:
+    """Something with an array that only a collection ends."""
+
+    def __init__(self, count: int) -> None:
+        self.me = self
+        self.array = np.ones(count, np.uint8)
+
+
+@pytest.fixture
+def reclaim():
+    gc.disable()
+    made = garbage._Reclaimer()
+    made.reclaim()
+    yield made.reclaim
+    gc.enable()
+
+
+@linux
+def test_cycles_with_large_arrays_do_not_pile_up(reclaim) -> None:
+    held = []
+    for _ in range(16):
+        held.append(weakref.ref(Cycle(garbage.GROWTH_BYTES // 4)))
+        reclaim()
+        assert sum(one() is not None for one in held) <= 5
+
+
+@linux
+def test_little_garbage_is_left_to_python(reclaim, monkeypatch) -> None:
+    monkeypatch.setattr(gc, "collect", lambda: pytest.fail("a collection"))
+    for _ in range(16):
+        Cycle(1000)
+        reclaim()
+
+
+def test_a_system_that_does_not_say_is_left_alone(reclaim, monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(garbage, "_STATM", tmp_path / "missing")
+    monkeypatch.setattr(gc, "collect", lambda: pytest.fail("a collection"))
+    reclaim()
