@@ -223,6 +223,10 @@ def test_forms_of_weights_take_little_memory_of_a_run(
 
 IMPOSSIBLE = {
     "product": ("m (float[1,n] x) => (o) <float[8,8] w> { o = MatMul (x, w) }", (1, 7)),
+    "convolution of other channels": (
+        "m (float[1,n,5,8] x) => (o) <float[4,3,3,3] w> { o = Conv (x, w) }",
+        (1, 4, 5, 8),
+    ),
     "reshape": (
         "m (float[n,6] x) => (o) <int64[2] s = {4, -1}> { y = Relu (x) o = Reshape (y, s) }",
         (3, 6),

@@ -6,7 +6,7 @@ import re
 
 import onnx_ir as ir
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.ir.shapes.fixed_shapes import shaped_by_sizes_alone
 
 _FAILED_IN = re.compile(r"while running (?P<op>\S+) node\. Name:'(?P<name>[^']*)'")
@@ -29,14 +29,13 @@ _FAIL_FOR_SIZES = frozenset(
 """Ops of ONNX that compute any data of sizes that fit together."""
 
 
-def impossible_sizes(model: ir.Model, failure: CompileError) -> Diagnostic | None:
+def impossible_sizes(model: ir.Model, reason: str) -> Diagnostic | None:
     """MCM-I058 where onnxruntime refuses or stops at an op for its sizes, which no data change.
 
     Args:
         model: with the shapes that are known.
-        failure: of a session, MCM-V001, or of a run, MCM-V002.
+        reason: why a session refused it, as MCM-V001 says, or a run failed, as MCM-V002 says.
     """
-    reason = failure.diagnostics[0].message
     found = _REFUSED_AT.search(reason) or _FAILED_IN.search(reason)
     if found is None or found["op"] not in _FAIL_FOR_SIZES:
         return None

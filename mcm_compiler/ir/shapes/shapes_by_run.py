@@ -141,8 +141,8 @@ class FileRuns:
         return RunFindings(types, {}, first.diagnostics[0].message, refused=not stopped)
 
     def _refuse_sizes(self, failure: CompileError) -> None:
-        fault = impossible_sizes(self._model, failure) if self._importing else None
-        if fault is not None:
+        reason = failure.diagnostics[0].message
+        if self._importing and (fault := impossible_sizes(self._model, reason)) is not None:
             raise CompileError(fault) from failure
 
     def _session(self, path: Path, names: Sequence[str]) -> Any:

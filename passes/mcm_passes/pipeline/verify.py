@@ -30,6 +30,7 @@ from mcm_compiler.graph.limits import check_run_size
 from mcm_compiler.graph.map_types import load_model
 from mcm_compiler.graph.random_ops import random_outputs
 from mcm_compiler.graph.source import SOURCE, SourceModel
+from mcm_compiler.ir.shapes.impossible_sizes import impossible_sizes
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.text.units import count_text
 
@@ -58,7 +59,8 @@ class Verify(Pass):
 
         Raises:
             CompileError: MCM-V020, one diagnostic per graph output that differs; MCM-V062 where
-                the emitted model is not that of the user's file; MCM-V004 if the runs would take
+                the emitted model is not that of the user's file; MCM-I058 where no data run with
+                the sizes of the model; MCM-V004 if the runs would take
                 too much memory; MCM-V005 if onnxruntime leaves an output unwritten; MCM-V011 for
                 test data beside the model that cannot be read, MCM-V022 for those that expect
                 something else.
@@ -79,6 +81,10 @@ class Verify(Pass):
             data,
             states=states_of(CHIP_MODELS.get(model)),
         )
+        if verification.skipped and (
+            fault := impossible_sizes(source.original, verification.skipped)
+        ):
+            raise CompileError(fault)
         proof = _structure(model, context, annotated, unlike)
         verification = replace(verification, structure=proof)
         faults = differences(verification, hint=_OUR_FAULT)
