@@ -123,6 +123,8 @@ class IdealCheck:
         self._kept: list[tuple[int, PlainTensor]] = []
         self._read_facts()
         self._link_bytes: dict[int, int] = {}
+        # No unit of a window holds more than it does among all units.
+        self._most_hungry = self._hungriest(self._all)
         self._roomy = self._most_room() <= min(map(self._usable, range(problem.num_chips)))
 
     def none_below(self, period_s: float) -> bool | None:
@@ -383,8 +385,11 @@ class IdealCheck:
         # What is read beyond as well has its send buffers already.
         sent = sum(t.memory.sent_room for t in window.sent if not t.readers & ~grown)
         room += limits.channel_slots * sent
+        usable = self._usable(chip)
+        if room + self._most_hungry <= usable:
+            return 0
         room += self._hungriest(grown & ~held)
-        over = max(room - self._usable(chip), 0)
+        over = max(room - usable, 0)
         movable = window.weights if limits.stream_bytes_per_s else 0
         return over if over <= movable else None
 
@@ -397,7 +402,7 @@ class IdealCheck:
         """No window holds more, whatever it is: a tensor has no buffer more than three times."""
         buffers = 3 * sum(t.memory.room + t.memory.sent_room for t in self._tensors)
         items = sum(item.room for item in self._items)
-        return items + self._limits.channel_slots * buffers + self._hungriest(self._all)
+        return items + self._limits.channel_slots * buffers + self._most_hungry
 
     def _buffers(
         self, held: int, grown: int, arriving: list[PlainWay], leaving: list[PlainWay]
