@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import onnx_ir as ir
@@ -66,10 +66,11 @@ from mcm_compiler.report.markdown import render_markdown
 from mcm_compiler.report.records.report import Report
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.results.compile_result import CompileResult
+from mcm_compiler.results.points import Placement
 from mcm_compiler.text import json_text
-from mcm_compiler.variants.points import Prepared, described
+from mcm_compiler.variants.points import Prepared, described, placement_of
 from mcm_compiler.variants.prepared_model import Keeper, split_pipeline
-from mcm_compiler.variants.sensitivities import sensitivity_rows
+from mcm_compiler.variants.sensitivities import Sensitivities
 
 RESULT_FACTS: tuple[AnyKey, ...] = (
     PARTITION_PROBLEM,
@@ -154,7 +155,7 @@ def compile_model(
         )
     with staging(output, force) as stage, doing(_named(model)):
         compiled, found, timings, package = _run(
-            model, package, options, manager, stage, progress, RESULT_FACTS, keeper
+            model, package, options, manager, stage, progress, _Extra(RESULT_FACTS, keeper)
         )
         rows = None
         if keeper is not None:
@@ -167,7 +168,17 @@ def compile_model(
                 asked = replace(options, cost_model=None)
             prepared = Prepared(keeper.model, keeper.passes, asked)
             now = package_figures(SIMULATION.find(compiled), None, REPLICATION.find(compiled))
-            rows = sensitivity_rows(prepared, base, now.period_s)
+            changed = Sensitivities(prepared, base)
+            if (known := changed.compile(now.period_s, placement_of(compiled))) is not None:
+                stage.clear()
+                manager = PassManager(pipeline, after_pass)
+                extra = _Extra(RESULT_FACTS, known=(known,))
+                compiled, found, timings, package = _run(
+                    model, package, options, manager, stage, progress, extra
+                )
+                now = package_figures(SIMULATION.find(compiled), None, REPLICATION.find(compiled))
+                changed.compile(now.period_s, placement_of(compiled))
+            rows = changed.rows(now.period_s)
             clock.lap("sensitivities")
             timings = [*timings, *clock.laps]
         result = CompileResult(
@@ -377,6 +388,17 @@ def _step(
     return step, found
 
 
+class _Extra(NamedTuple):
+    """What some compiles want besides: facts, the model for other targets, and starts."""
+
+    wanted: Sequence[AnyKey] = ()
+    keeper: Keeper | None = None
+    known: tuple[Placement, ...] = ()
+
+
+_NO_EXTRA = _Extra()
+
+
 def _run(
     model: str | Path | ir.Model,
     target: Target,
@@ -384,8 +406,7 @@ def _run(
     manager: PassManager,
     stage: StagingFolder,
     progress: Callable[[str], None] | None,
-    wanted: Sequence[AnyKey] = (),
-    keeper: Keeper | None = None,
+    extra: _Extra = _NO_EXTRA,
 ) -> tuple[ir.Model, list[Diagnostic], list[tuple[str, float]], Target]:
     show = progress or _silent
     start = time.perf_counter()
@@ -394,11 +415,11 @@ def _run(
         compiled, found = _import(model, options)
         found += _with_states(compiled, options)
     imported = ("import", time.perf_counter() - start)
-    context = PassContext(target, options, stage, found.append, show)
-    if keeper is not None:
-        keeper.begin(compiled)
+    context = PassContext(target, options, stage, found.append, show, extra.known)
+    if extra.keeper is not None:
+        extra.keeper.begin(compiled)
     try:
-        manager.run(compiled, context, wanted)
+        manager.run(compiled, context, extra.wanted)
     except CompileError as error:
         # What was noticed on the way often tells why.
         raise CompileError([*error.diagnostics, *found]) from error.__cause__

@@ -13,7 +13,7 @@ from mcm_compiler.certificate.joined import JoinedModel, differs
 from mcm_compiler.components.capabilities import batch_evaluation_of
 from mcm_compiler.contracts.evaluation import BatchEvaluator, ResultKind
 from mcm_compiler.contracts.partition import Floats, Ints, LearnedGain, PartitionProblem
-from mcm_compiler.contracts.proofs import ProblemModel
+from mcm_compiler.contracts.proofs import LowersPlacements, ProblemModel
 from mcm_compiler.contracts.replication import PipelineCount
 from mcm_compiler.contracts.target import PackageLimits, Target
 from mcm_compiler.machines.equal_shares import equal_shares
@@ -41,7 +41,7 @@ def check_other_placements(
     Raises:
         CompileError: MCM-V070 for the first figure that differs.
     """
-    work = _Work(problem, target, model, _LateEvaluator(problem, joined, target))
+    work = _Work(problem, target, model, _LateEvaluator(problem, joined, target, model))
     shares = [(one.replicas, one.chips_each) for one in certificate.considered]
     if shares and shares != equal_shares(certificate.scope.devices, certificate.problem.machine):
         raise differs(
@@ -58,21 +58,32 @@ def check_other_placements(
 class _LateEvaluator:
     """The simulator of the package for many placements, built when it is first asked."""
 
-    def __init__(self, problem: PartitionProblem, joined: JoinedModel, target: Target) -> None:
+    def __init__(
+        self, problem: PartitionProblem, joined: JoinedModel, target: Target, model: ProblemModel
+    ) -> None:
         self._of = (joined.model, problem, joined.plan.group_names)
+        self._joined, self._target, self._model = joined, target, model
         self._evaluation = batch_evaluation_of(target)
         self._made: BatchEvaluator | None = None
 
-    def periods(self, placements: Ints, place: str, pipelines: int) -> Floats:
-        """Seconds between inferences of each of so many pipelines, `[R]`.
+    def periods(
+        self, placements: Ints, place: str, pipelines: int, share: PartitionProblem
+    ) -> Floats:
+        """Seconds between inferences of each of N pipelines on shares of the package, `[R]`.
 
         Infinite where a placement does not run.
         """
-        if self._made is None:
-            if self._evaluation is None:
-                raise differs("the target simulates no placements, and some were", place)
+        if self._made is None and self._evaluation is not None:
             self._made = self._evaluation.batch_evaluator(*self._of)
-        found = self._made.evaluate(placements)
+        made = self._made
+        if made is None and isinstance(self._model, LowersPlacements):
+            joined = self._joined
+            made = self._model.lowering_evaluator(
+                joined.model, share, self._target, joined.plan, pipelines
+            )
+        if made is None:
+            raise differs("the target simulates no placements, and some were", place)
+        found = made.evaluate(placements)
         runs = found.kind == ResultKind.RUNS
         return np.where(runs, found.periods_of(pipelines), np.inf)
 
@@ -102,7 +113,7 @@ class _Work:
         if seconds != one.analytic_s:
             raise differs(f"its placement takes {seconds!r} s, it says {one.analytic_s!r}", place)
         if one.simulated_s is not None:
-            periods = self.evaluator.periods(one.partitions, place, one.replicas)
+            periods = self.evaluator.periods(one.partitions, place, one.replicas, problem)
             seconds = float(periods.min()) / one.replicas
             if not math.isclose(seconds, one.simulated_s, rel_tol=MARGIN):
                 raise differs(
@@ -122,11 +133,12 @@ class _Work:
         self, rows: Sequence[Ints], simulated: bool, scope: ClaimScope
     ) -> tuple[float, float]:
         """Of the placement without learning and of that with it; infinite where there is none."""
+        limits = self.target.limits
+        problem = _on(self.problem, limits, scope.devices_each, scope.pipelines)
         if simulated:
-            found = self.evaluator.periods(np.stack(rows), "learned", scope.pipelines).tolist()
+            asked = np.stack(rows), "learned", scope.pipelines, problem
+            found = self.evaluator.periods(*asked).tolist()
         else:
-            limits = self.target.limits
-            problem = _on(self.problem, limits, scope.devices_each, scope.pipelines)
             found = [self.model.period_s(problem, row) for row in rows]
         if not math.isfinite(found[0]):
             raise differs("its placement without learning does not run", "learned")

@@ -12,6 +12,7 @@ from typing import Protocol, runtime_checkable
 
 import onnx_ir as ir
 
+from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.contracts.objectives import Objective
 from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
@@ -122,6 +123,30 @@ class ProblemModel(Protocol):
 
     def period_s(self, problem: PartitionProblem, placement: Ints) -> float:
         """Seconds between inferences of a placement `[N]`; infinite where it breaks a rule."""
+        ...
+
+
+@runtime_checkable
+class LowersPlacements(Protocol):
+    """A model of problems that simulates placements on targets without a batch evaluator."""
+
+    def lowering_evaluator(
+        self,
+        model: ir.Model,
+        problem: PartitionProblem,
+        target: Target,
+        plan: FusionPlan,
+        pipelines: int,
+    ) -> BatchEvaluator | None:
+        """The evaluator of one of N pipelines; None for a target that cannot be asked.
+
+        Args:
+            model: the graph before anything was added for its placement.
+            problem: of one pipeline.
+            target: the package.
+            plan: which ops run as one kernel.
+            pipelines: that run side by side.
+        """
         ...
 
 

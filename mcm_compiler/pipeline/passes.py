@@ -23,6 +23,7 @@ from mcm_compiler.graph.annotations import AnnotationKey
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.processes.staging import StagingFolder
 from mcm_compiler.registry import PASSES
+from mcm_compiler.results.points import Placement
 from mcm_compiler.text import spec_text
 
 AnyKey = AnnotationKey[Any]
@@ -39,6 +40,7 @@ class PassContext:
         staging: where files go that belong into the output folder.
         report: takes a warning or a note; errors are raised as `CompileError`.
         progress: takes a line for the user's eyes.
+        known: placements of the model on other targets, from which searches start.
     """
 
     target: Target
@@ -46,6 +48,7 @@ class PassContext:
     staging: StagingFolder
     report: Callable[[Diagnostic], None]
     progress: Callable[[str], None] = lambda _line: None
+    known: tuple[Placement, ...] = ()
 
     def rng(self, purpose: str) -> np.random.Generator:
         """A generator for one purpose, the same for the same seed and purpose."""

@@ -37,6 +37,14 @@ class StagingFolder:
     path: Path
     destination: Path | None
 
+    def clear(self) -> None:
+        """Removes what was written so far."""
+        for one in self.path.iterdir():
+            if one.is_dir() and not one.is_symlink():
+                shutil.rmtree(one)
+            else:
+                one.unlink()
+
 
 @contextmanager
 def staging(destination: Path | None, force: bool = False) -> Generator[StagingFolder]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
-from mcm_compiler.text.bounded_numbers import Amount, Size
+from mcm_compiler.text.bounded_numbers import Amount, Index, Size, Whole
 
 FaultRow = TypedDict("FaultRow", {"code": str, "message": str, "hint": str | None})
 """Why there is no compile.
@@ -15,6 +15,14 @@ Attributes:
     code: of the diagnostic.
     message: what is wrong, with numbers.
     hint: what to do about it.
+"""
+
+Placement = TypedDict("Placement", {"replicas": Whole, "chip_of": dict[str, Index]})
+"""Where a compile places the units of one pipeline.
+
+Attributes:
+    replicas: equal pipelines side by side.
+    chip_of: chip of each unit, by the unit's name.
 """
 
 PointFacts = TypedDict(
@@ -33,6 +41,7 @@ PointFacts = TypedDict(
         "energy_delay_js": NotRequired[Amount],
         "package_mm2": NotRequired[Amount],
         "faults": list[FaultRow],
+        "placement": NotRequired[Placement],
     },
 )
 """Figures of a compile, each as in a report of its own; null where there is none.
@@ -51,7 +60,15 @@ Attributes:
     energy_delay_js: energy_j times latency_s.
     package_mm2: area of all usable chips; missing where the target says nothing of it.
     faults: why the model does not run there; empty where it does.
+    placement: where the compiles of other points can start; no result has it.
 """
+
+
+def without_placement(point: PointFacts) -> PointFacts:
+    """The point as results hold it."""
+    kept = point.copy()
+    kept.pop("placement", None)
+    return kept
 
 
 class SensitivityRow(PointFacts):

@@ -15,7 +15,7 @@ from mcm_compiler.components.cost_files import user_files
 from mcm_compiler.components.target_loading import with_described_costs, without_chips
 from mcm_compiler.contracts.chips import CHIP_MODELS
 from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS
-from mcm_compiler.contracts.partition import PARTITION
+from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM
 from mcm_compiler.contracts.program import PROGRAM
 from mcm_compiler.contracts.replication import REPLICATION
 from mcm_compiler.contracts.simulation import SIMULATION
@@ -29,12 +29,12 @@ from mcm_compiler.processes.bounded_child import can_fork, may_fork
 from mcm_compiler.processes.staging import staging
 from mcm_compiler.report.hardware.energy_section import energy_facts
 from mcm_compiler.report.hardware.figures import gap, package_figures
-from mcm_compiler.results.points import PointFacts
+from mcm_compiler.results.points import Placement, PointFacts
 from mcm_compiler.variants.forked_pool import answers_of_children
 from mcm_compiler.variants.prepared_model import kept_copy
 
 _WANTED: tuple[AnyKey, ...] = (
-    PARTITION, CHIP_MODELS, MAPPED_CHIPS, PROGRAM, SIMULATION, REPLICATION,
+    PARTITION, PARTITION_PROBLEM, CHIP_MODELS, MAPPED_CHIPS, PROGRAM, SIMULATION, REPLICATION,
 )  # fmt: skip
 
 
@@ -66,20 +66,34 @@ def described(target: Target, options: CompileOptions) -> Target:
     return without_chips(package, options.forbidden_chips)
 
 
-def point_of(prepared: Prepared, target: Target) -> PointFacts:
-    """The figures of a compile for `target`; faults where there is none.
+def point_of(prepared: Prepared, target: Target, known: tuple[Placement, ...] = ()) -> PointFacts:
+    """The figures of a compile for `target`, with its placement; faults where there is none.
 
+    No slower than with any of the placements that are known, as far as they can be on the target.
     Changes `prepared.model`.
     """
     model, options = prepared.model, prepared.options
     try:
         with staging(None) as stage:
             package = described(target, options)
-            context = PassContext(package, options, stage, _unheard)
+            context = PassContext(package, options, stage, _unheard, known=known)
             PassManager(prepared.passes).run(model, context, _WANTED)
-            return _facts(model, context.target)
+            found = _facts(model, context.target)
+            if (placement := placement_of(model)) is not None:
+                found["placement"] = placement
+            return found
     except CompileError as error:
         return failed_point(error.diagnostics)
+
+
+def placement_of(model: ir.Model) -> Placement | None:
+    """Where a compiled model's units are; None where nothing was placed."""
+    problem, partition = PARTITION_PROBLEM.find(model), PARTITION.find(model)
+    if problem is None or partition is None:
+        return None
+    replication = REPLICATION.find(model)
+    chips = dict(zip(problem.names, partition.chip_of.tolist(), strict=True))
+    return {"replicas": replication.replicas if replication else 1, "chip_of": chips}
 
 
 def failed_point(diagnostics: Sequence[Diagnostic]) -> PointFacts:
@@ -100,7 +114,12 @@ def failed_point(diagnostics: Sequence[Diagnostic]) -> PointFacts:
 
 
 def points_of(
-    prepared: Prepared, targets: Sequence[Target], at_once: int, *, warm: bool = False
+    prepared: Prepared,
+    targets: Sequence[Target],
+    at_once: int,
+    *,
+    warm: bool = False,
+    known: tuple[Placement, ...] = (),
 ) -> Generator[tuple[int, PointFacts]]:
     """The points of several targets.
 
@@ -112,6 +131,7 @@ def points_of(
         targets: each loaded, and without faults.
         at_once: children at a time.
         warm: compile the first one here, so that the children find all kernels loaded.
+        known: as in `point_of`.
 
     Yields:
         `(index, point)` as they come.
@@ -120,8 +140,10 @@ def points_of(
     if can_fork() and may_fork():
         begin = min(int(warm), begin)
     for index, target in enumerate(targets[:begin]):
-        yield index, point_of(replace(prepared, model=kept_copy(prepared.model)), target)
-    works: list[Callable[[], bytes]] = [partial(_encoded, prepared, one) for one in targets[begin:]]
+        yield index, point_of(replace(prepared, model=kept_copy(prepared.model)), target, known)
+    works: list[Callable[[], bytes]] = [
+        partial(_encoded, prepared, one, known) for one in targets[begin:]
+    ]
     for position, answer in answers_of_children(works, at_once):
         index = begin + position
         if isinstance(answer, int):
@@ -130,8 +152,8 @@ def points_of(
             yield index, msgspec.json.decode(answer, type=PointFacts)
 
 
-def _encoded(prepared: Prepared, target: Target) -> bytes:
-    return msgspec.json.encode(point_of(prepared, target))
+def _encoded(prepared: Prepared, target: Target, known: tuple[Placement, ...]) -> bytes:
+    return msgspec.json.encode(point_of(prepared, target, known))
 
 
 def _facts(model: ir.Model, target: Target) -> PointFacts:

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from mcm_compiler.contracts.target import NamesResources, Resource, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.processes.warm_up import usable_cores
-from mcm_compiler.results.points import PointFacts, SensitivityRow
+from mcm_compiler.results.points import Placement, PointFacts, SensitivityRow, without_placement
 from mcm_compiler.variants.changed_targets import Value, changed_target, value_of
 from mcm_compiler.variants.points import Prepared, failed_point, points_of
 
 FACTORS = (2.0, 0.5)
 """By which each resource is multiplied."""
+
+ROUNDING = 1e-9
 
 Number = int | float
 
@@ -60,26 +62,59 @@ def changes_of(target: Target) -> list[Change]:
     return found
 
 
-def sensitivity_rows(
-    prepared: Prepared, target: Target, period_s: float | None, at_once: int | None = None
-) -> list[SensitivityRow]:
-    """All changes of a target, compiled.
+class Sensitivities:
+    """All changes of a target, compiled; each search starts from the placement for the target.
 
     Args:
         prepared: the model.
         target: as it was loaded.
-        period_s: of the compile for it.
         at_once: processes; None for as many as there are cores.
     """
-    changes = changes_of(target)
-    points: dict[int, PointFacts] = {
-        at: failed_point(one.why_not) for at, one in enumerate(changes) if one.target is None
-    }
-    asked = [at for at in range(len(changes)) if at not in points]
-    targets = [one for change in changes if (one := change.target) is not None]
-    for index, point in points_of(prepared, targets, at_once or usable_cores()):
-        points[asked[index]] = point
-    return [_row(change, points[at], period_s) for at, change in enumerate(changes)]
+
+    def __init__(self, prepared: Prepared, target: Target, at_once: int | None = None) -> None:
+        self._prepared, self._at_once = prepared, at_once or usable_cores()
+        self._changes = changes_of(target)
+        self._points: dict[int, PointFacts] = {}
+
+    def compile(self, period_s: float | None, placement: Placement | None) -> Placement | None:
+        """Compiles all changes, and after the first time those that the target is faster than.
+
+        Args:
+            period_s: of the compile for the target.
+            placement: of it.
+
+        Returns:
+            The placement of a target with less of a resource that is faster with it than the target
+            itself: the compile for the target can start from it. None where there is none.
+        """
+        asked: list[tuple[int, Target]] = []
+        for at, one in enumerate(self._changes):
+            if one.target is None:
+                self._points[at] = failed_point(one.why_not)
+            elif at not in self._points or (
+                one.factor > 1.0 and _faster(period_s, self._points[at]["period_s"])
+            ):
+                asked.append((at, one.target))
+        known = () if placement is None else (placement,)
+        targets = [target for _, target in asked]
+        for index, point in points_of(self._prepared, targets, self._at_once, known=known):
+            self._points[asked[index][0]] = point
+        less = [
+            point
+            for at, one in enumerate(self._changes)
+            if one.factor < 1.0 and _faster((point := self._points[at])["period_s"], period_s)
+        ]
+        fastest = min(less, key=lambda point: point["period_s"] or 0.0, default=None)
+        return None if fastest is None else fastest.get("placement")
+
+    def rows(self, period_s: float | None) -> list[SensitivityRow]:
+        """What the changes bring, by the period of the compile for the target."""
+        return [_row(change, self._points[at], period_s) for at, change in enumerate(self._changes)]
+
+
+def _faster(one_s: float | None, other_s: float | None) -> bool:
+    """Whether a period is shorter than another, beyond rounding."""
+    return bool(one_s and other_s) and (one_s or 0.0) < (other_s or 0.0) * (1.0 - ROUNDING)
 
 
 def _row(change: Change, point: PointFacts, period_s: float | None) -> SensitivityRow:
@@ -89,7 +124,7 @@ def _row(change: Change, point: PointFacts, period_s: float | None) -> Sensitivi
         "factor": change.factor,
         "keys": {key: float(value) for key, value in change.keys.items()},
         "speedup": period_s / then if period_s and then else None,
-        **point,
+        **without_placement(point),
     }
 
 

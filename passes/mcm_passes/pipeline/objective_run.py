@@ -31,7 +31,7 @@ from mcm_passes.mapping.solving.solve import given_answer, solve
 from mcm_passes.parallelism.replicas.objective_search import numbers_of_pipelines, solve_objective
 from mcm_passes.parallelism.replicas.replica_search import Pipelines, Solved, solved
 from mcm_passes.parallelism.replicas.replicas import replica_obstacle
-from mcm_passes.parallelism.replicas.share_evaluator import ShareEvaluator
+from mcm_passes.parallelism.replicas.share_evaluator import share_evaluator
 
 
 @dataclass(frozen=True)
@@ -88,14 +88,14 @@ class ObjectiveRun:
             seconds = options.budget_s
             if seconds is not None:
                 seconds = max(seconds - (time.monotonic() - start_s), 0.0)
-            share_evaluator = evaluator
+            asked = evaluator
             if evaluator is not None and shared is not problem:
-                share_evaluator = ShareEvaluator(evaluator, shared, pipelines)
+                asked = share_evaluator(evaluator, shared, pipelines)
             budget = Budget(
                 evaluations=options.samples or level.evaluations(shared.num_units),
                 seconds=seconds,
                 effort_s=level.effort_s,
-                evaluator=share_evaluator,
+                evaluator=asked,
                 monitor=SearchMonitor(
                     lambda _, value: context.progress(
                         f"partition: {self.text} found {seconds_text(value)}"
@@ -106,7 +106,7 @@ class ObjectiveRun:
             proven, plain = _FirstProof(), objective.aim == "period"
             texts = {"strategy_text": self.text, "cost_model": self.cost_model}
             if plain and not self.alone:
-                first = first_planned(shared, share_evaluator)
+                first = first_planned(shared, asked)
                 budget = replace(budget, known=() if first is None else (first.chip_of,))
 
             def within_limits(one: PartitionProblem, left: Budget) -> Partition:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
 
+import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.components.capabilities import lacking
@@ -35,6 +36,7 @@ from mcm_compiler.contracts.replication import (
 from mcm_compiler.contracts.target import Target, other_machine_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.graph.states import STATES
+from mcm_compiler.machines.equal_shares import shares_alike
 from mcm_compiler.options import AUTO, CompileOptions
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.registry import STRATEGIES
@@ -55,7 +57,7 @@ from mcm_passes.parallelism.replicas.replica_search import (
     solve_replicas,
     solved,
 )
-from mcm_passes.parallelism.replicas.share_evaluator import ShareEvaluator
+from mcm_passes.parallelism.replicas.share_evaluator import share_evaluator
 from mcm_passes.pipeline.objective_run import ObjectiveRun
 
 
@@ -176,6 +178,7 @@ class PartitionPass(Pass):
         _warn_without(evaluator, strategy, context)
 
         answering = partial(given_answer, strategy_text=text, cost_model=cost_model)
+        starts = _starts(problem, context, given)
         alone = given is not None or not self._by_level(options)
 
         def solve_share(
@@ -185,20 +188,21 @@ class PartitionPass(Pass):
             *,
             persist: bool,
             known: tuple[Ints, ...] = (),
+            searches: bool = True,
         ) -> Solved:
             seconds = options.budget_s
             if seconds is not None:
                 seconds = max(seconds - (time.monotonic() - start_s), 0.0)
-            share_evaluator = evaluator
+            asked = evaluator
             if evaluator is not None and shared is not problem:
-                share_evaluator = ShareEvaluator(evaluator, shared, pipelines)
+                asked = share_evaluator(evaluator, shared, pipelines)
             budget = Budget(
                 evaluations=options.samples or level.evaluations(shared.num_units),
                 seconds=seconds,
                 effort_s=level.effort_s,
                 gap=level.gap,
-                evaluator=share_evaluator,
-                known=known if keep_states else (),
+                evaluator=asked,
+                known=known,
                 monitor=SearchMonitor(lambda _, period_s: context.progress(_found(text, period_s))),
             )
             return solved(
@@ -208,7 +212,8 @@ class PartitionPass(Pass):
                 persist=persist,
                 given=answering if given is None else None,
                 alone=alone,
-                simulated=level.judged_pipelines,
+                simulated=level.judged_pipelines or bool(starts),
+                searches=searches,
             )
 
         if not options.goal.plain:
@@ -216,9 +221,34 @@ class PartitionPass(Pass):
             problem = goal.prepared(problem, model, context, plan)
             return goal.found(problem, context, level, evaluator)
         chosen = REPLICATION.find(model) or Replication(1, problem.num_chips)
+        chosen = chosen if keep_states else _unplaced(chosen)
         # Under a limit in seconds all of them are for the number that seems best.
         further = 0 if options.budget_s is not None else level.further
-        return solve_replicas(problem, chosen, solve_share, further)
+        return solve_replicas(problem, chosen, solve_share, further, starts)
+
+
+def _starts(
+    problem: PartitionProblem, context: PassContext, given: PartitionStrategy | None
+) -> list[tuple[int, Ints]]:
+    """Numbers of pipelines with placements on other targets, as far as they can be on this one."""
+    found: list[tuple[int, Ints]] = []
+    for one in context.known if given is None else ():
+        count, chip_of = one["replicas"], one["chip_of"]
+        each = problem.num_chips // count
+        wanted = context.options.replicas
+        if any(name not in chip_of for name in problem.names) or wanted not in (None, count):
+            continue
+        row = np.array([chip_of[name] for name in problem.names], np.int32)
+        alike = problem.machine is None or shares_alike(problem.machine, each, count)
+        if row.max() < each and alike:
+            found.append((count, row))
+    return found
+
+
+def _unplaced(chosen: Replication) -> Replication:
+    """The choice without partitions of other units."""
+    rows = tuple(replace(one, partitions=None) for one in chosen.considered)
+    return replace(chosen, considered=rows)
 
 
 def _refuse_timeless(problem: PartitionProblem, target: Target) -> None:

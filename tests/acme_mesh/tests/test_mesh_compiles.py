@@ -12,13 +12,16 @@ from typing import Any, ClassVar
 import pytest
 from click.testing import CliRunner, Result
 
+from mcm_compiler.api import compile_model
 from mcm_compiler.cli.main import cli
 from mcm_compiler.contracts.partition import Outcome
+from mcm_compiler.options import CompileOptions
 from mcm_compiler.registry import STRATEGIES, TARGETS
 from tests.acme_mesh.tests.plain_mesh import Mesh
 
 MODELS = ("resnet50", "inception-v3")
 GRID = Mesh(6, 6, 0.0, 0.0)
+TO_SIMULATION = CompileOptions().passes.partition(",emit")[0]
 
 
 def invoke(*words: str) -> Result:
@@ -211,3 +214,33 @@ def test_an_assignment_of_ones_own_is_kept_or_refused_by_the_rules_of_a_mesh(
     assert result.exit_code == 1
     assert "MCM-F014" in result.output
     assert "wait for each other in a circle" in result.output
+
+
+@pytest.mark.parametrize("model", ["dense-cnn{image_size=16}"])
+def test_more_of_a_resource_is_never_slower(model: str) -> None:
+    found = compile_model(
+        f"zoo:{model}",
+        "acme-mesh16",
+        CompileOptions(passes=TO_SIMULATION, replicas=1),
+        sensitivities=True,
+    )
+    rows = [row for row in found.sensitivities or () if row["resource"] != "compute array"]
+    assert len(rows) == 8
+    for row in rows:
+        speedup = row["speedup"]
+        assert speedup is not None
+        assert speedup >= 1.0 - 1e-9 if row["factor"] > 1.0 else speedup <= 1.0 + 1e-9, row
+
+
+def test_the_simulator_decides_how_many_pipelines_there_are() -> None:
+    """Single pipelines simulate far above the analytic model on a mesh."""
+
+    def throughput(replicas: int | None) -> float:
+        options = CompileOptions(passes=TO_SIMULATION, replicas=replicas)
+        found = compile_model("zoo:gpt2-tiny", "acme-mesh16", options)
+        assert found.simulation is not None
+        assert found.replication is not None
+        return found.replication.replicas / found.simulation.period_s
+
+    asked = [throughput(count) for count in (1, 4, 16)]
+    assert throughput(None) >= max(asked) * 0.995

@@ -8,9 +8,11 @@ import onnx_ir as ir
 
 from mcm_compiler.components.capabilities import batch_evaluation_of
 from mcm_compiler.contracts.evaluation import BatchEvaluator, BatchResults
+from mcm_compiler.contracts.fabrics.target import MapsChips
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import Ints, PartitionProblem
-from mcm_compiler.contracts.target import Target
+from mcm_compiler.contracts.target import Lowers, Simulates, Target
+from mcm_passes.mapping.solving.lowered_evaluator import LoweredEvaluator
 
 
 class LazyEvaluator:
@@ -41,8 +43,10 @@ class LazyEvaluator:
 
 def evaluator_of(
     model: ir.Model, problem: PartitionProblem, target: Target
-) -> LazyEvaluator | None:
-    """The target's batch evaluator for a problem of `model`; None for targets that have none.
+) -> LazyEvaluator | LoweredEvaluator | None:
+    """The evaluator of a problem of `model`: the target's own, or one that lowers placements.
+
+    None for targets that do not lower or simulate, and for fabrics, whose chips are mapped first.
 
     Args:
         model: with its fusion plan; must not change as long as the evaluator is used.
@@ -51,6 +55,8 @@ def evaluator_of(
     """
     evaluating = batch_evaluation_of(target)
     if evaluating is None:
-        return None
+        plays = isinstance(target, Lowers) and isinstance(target, Simulates)
+        lowers = plays and not isinstance(target, MapsChips)
+        return LoweredEvaluator(model, problem, target) if lowers else None
     groups = FUSION_PLAN.get(model).group_names
     return LazyEvaluator(lambda: evaluating.batch_evaluator(model, problem, groups))

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from mcm_compiler.contracts.fusion import FusionPlan
+from mcm_compiler.contracts.evaluation import BatchEvaluator
+from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionPlan
 from mcm_compiler.contracts.mapping import KnowsChannels, KnowsObjectives
 from mcm_compiler.contracts.objectives import Objective
 from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
@@ -18,6 +19,8 @@ from mcm_passes.mapping.models import evaluate, mapping_of
 from mcm_passes.mapping.placement_constraints.pins import known_names, match_pins
 from mcm_passes.mapping.problem.partition_problem import build_problem
 from mcm_passes.mapping.problem.unit_energies import with_energy
+from mcm_passes.mapping.solving.lazy_evaluator import evaluator_of
+from mcm_passes.mapping.solving.lowered_evaluator import LoweredEvaluator
 
 
 class PipelineModel:
@@ -54,6 +57,21 @@ class PipelineModel:
         if not evaluate(problem.at_need(), placement).valid:
             return math.inf
         return evaluate(problem, placement).period_s
+
+    def lowering_evaluator(
+        self,
+        model: ir.Model,
+        problem: PartitionProblem,
+        target: Target,
+        plan: FusionPlan,
+        pipelines: int,
+    ) -> BatchEvaluator | None:
+        """As `evaluator_of`, for targets that have none of their own."""
+        FUSION_PLAN.set(model, plan)
+        evaluator = evaluator_of(model, problem, target)
+        if not isinstance(evaluator, LoweredEvaluator):
+            return None
+        return evaluator.on_share(problem, pipelines)
 
     def latency_s(self, problem: PartitionProblem, placement: Ints) -> float | None:
         """As the mapping of the problem's family tells it."""

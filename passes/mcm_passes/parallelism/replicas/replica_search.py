@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Protocol
 
@@ -65,10 +65,12 @@ class SolveShare(Protocol):
         *,
         persist: bool,
         known: tuple[Ints, ...] = (),
+        searches: bool = True,
     ) -> Solved:
         """The partition found for each of N pipelines, no worse than any that is known.
 
-        `persist` says whether to go on where estimates of memory leave nothing.
+        `persist` says whether to go on where estimates of memory leave nothing; without `searches`
+        the answer is a known one.
 
         Raises:
             CompileError: where nothing is found.
@@ -100,6 +102,7 @@ def solved(
     given: GivesAnswer | None,
     alone: bool,
     simulated: bool = True,
+    searches: bool = True,
 ) -> Solved:
     """The partition that `solve` finds for one pipeline, or one that is known and faster.
 
@@ -113,16 +116,18 @@ def solved(
         given: as in `solve_with_plans`; None where `solve` finds what the user assigned.
         alone: whether `solve` alone shall answer, since the user named the strategy.
         simulated: whether the simulator compares, where there is one, or the analytic model.
+        searches: whether to ask `solve`; without, something is known.
 
     Raises:
         CompileError: as `solve` does, where nothing else is found either.
     """
     best: Solved | None = None
     unfound: CompileError | None = None
-    known = () if alone or given is None else budget.known
+    known = () if given is None or (alone and searches) else budget.known
     try:
-        found = solve_with_plans(problem, solve, budget, persist=persist, given=given)
-        best = _solved(problem, found, budget, simulated=simulated)
+        if searches:
+            found = solve_with_plans(problem, solve, budget, persist=persist, given=given)
+            best = _solved(problem, found, budget, simulated=simulated)
     except CompileError as error:
         unfound = error
         if not (alone or known) and {d.code for d in error.diagnostics} <= NOT_FOUND:
@@ -132,8 +137,10 @@ def solved(
         assert given is not None, "nothing is known of an assignment"
         bound = None if best is None else best.partition.bound
         other = _solved(problem, given(problem, chip_of, bound), budget, simulated=simulated)
+        if not other.fits and (best is not None or unfound is not None):
+            continue
         if best is None or not best.fits or other.simulated_s() < best.simulated_s():
-            best = other if other.fits else best
+            best = other
     if best is None:
         assert unfound is not None
         raise unfound
@@ -159,6 +166,7 @@ def solve_replicas(
     chosen: Replication,
     solve: SolveShare,
     further: int,
+    starts: Sequence[tuple[int, Ints]] = (),
 ) -> Pipelines:
     """The pipelines with the most throughput.
 
@@ -171,15 +179,34 @@ def solve_replicas(
         chosen: the number that seems best, with the others that were looked at.
         solve: solves the problem of one pipeline.
         further: how many other numbers may be solved besides one that runs.
+        starts: placements on other targets, each with its number of pipelines: what is found is no
+            slower than with any of them.
 
     Raises:
         CompileError: as `solve` does, where it finds nothing for any number.
     """
+    started = _fastest_start(problem, chosen, starts, solve)
     choices = (chosen, *chosen.fallbacks())
-    best, tried = _first_that_runs(problem, choices, solve)
-    if not further or not chosen.considered:
-        return best.pipelines
-    for one in _promising(best.pipelines.replication, tried):
+    try:
+        best, tried = _first_that_runs(problem, choices, solve)
+    except CompileError:
+        if started is None:
+            raise
+        return started.pipelines
+    best = _searched_further(problem, best, tried, solve, further if chosen.considered else 0)
+    if started is not None and started.seconds() < best.seconds():
+        best = started
+    return best.pipelines
+
+
+def _searched_further(
+    problem: PartitionProblem, best: _Candidate, tried: set[int], solve: SolveShare, further: int
+) -> _Candidate:
+    """The best pipelines after some other numbers that may win were solved as well."""
+    chosen = best.pipelines.replication
+    if not further:
+        return best
+    for one in _promising(chosen, tried):
         if not further:
             break
         if not _may_win(one, best.seconds()):
@@ -195,7 +222,30 @@ def solve_replicas(
         candidate = _Candidate(Pipelines(shared, found.partition, chosen.with_count(one)), found)
         if candidate.seconds() < best.seconds():
             best = candidate
-    return best.pipelines
+    return best
+
+
+def _fastest_start(
+    problem: PartitionProblem,
+    chosen: Replication,
+    starts: Sequence[tuple[int, Ints]],
+    solve: SolveShare,
+) -> _Candidate | None:
+    """The fastest of placements on other targets; None where none of them runs here."""
+    best: _Candidate | None = None
+    for count, chip_of in starts:
+        shared = on_share(problem, problem.num_chips // count, count)
+        try:
+            found = solve(shared, count, persist=False, known=(chip_of,), searches=False)
+        except CompileError:
+            continue
+        if not found.fits:
+            continue
+        replication = replace(chosen, replicas=count, chips_each=shared.num_chips)
+        one = _Candidate(Pipelines(shared, found.partition, replication), found)
+        if best is None or one.seconds() < best.seconds():
+            best = one
+    return best
 
 
 @dataclass(eq=False)

@@ -27,8 +27,9 @@ from mcm_compiler.options import CompileOptions
 from mcm_passes.mapping.bounds.bounds import lower_bound, total_work
 from mcm_passes.mapping.bounds.infeasibility import impossible
 from mcm_passes.mapping.models import mapping_of, periods_of
+from mcm_passes.mapping.solving.lowered_evaluator import LoweredEvaluator
 from mcm_passes.mapping.solving.planned_memory import first_planned
-from mcm_passes.parallelism.replicas.share_evaluator import ShareEvaluator
+from mcm_passes.parallelism.replicas.share_evaluator import share_evaluator
 
 LEAST_GAIN = 0.005
 """Share of simulated throughput that more pipelines must add: each of them costs the memory of all
@@ -51,6 +52,9 @@ ROOM = 0.005
 EVALUATED_UNITS = 100_000
 """Units of all partitions together that are shown to the simulator, which takes some seconds for
 as many; of two numbers at least."""
+
+LOWERED_COST = 20
+"""Cost of showing a partition to a simulator where it is lowered first, in times of the usual."""
 
 
 def equal_chips(problem: PartitionProblem) -> bool:
@@ -94,7 +98,7 @@ def choose_replicas(
     shares = [_share(problem, count, each) for count, each in numbers]
     for share in shares:
         if share.found is not None and not share.rows:
-            _plan(share, evaluator)
+            _plan(share, share.asked(evaluator))
     _refine(shares)
     if evaluator is not None and simulated:
         _simulate(shares, evaluator)
@@ -149,6 +153,12 @@ class _Share:
         if np.isfinite(period_s) and (not self.rows or period_s < self.rows[0][0]):
             self.rows.insert(0, (period_s, np.array(chip_of, np.int32)))
 
+    def asked(self, evaluator: BatchEvaluator | None) -> BatchEvaluator | None:
+        """The evaluator of one of the pipelines, of that of the package."""
+        if evaluator is None:
+            return None
+        return share_evaluator(evaluator, self.problem, self.first.replicas)
+
     def count(self) -> PipelineCount:
         """What was found; nothing that runs counts as no partition once the simulator said so."""
         if not self.rows or (self.evaluated and self.pipeline_s is None):
@@ -198,16 +208,24 @@ def _simulate(shares: list[_Share], evaluator: BatchEvaluator) -> None:
     )
     if not known:
         return
-    most = max(EVALUATED_UNITS // max(known[0].problem.num_units, 1), 2)
+    lowers = isinstance(evaluator, LoweredEvaluator)
+    units = EVALUATED_UNITS // LOWERED_COST if lowers else EVALUATED_UNITS
+    most = max(units // max(known[0].problem.num_units, 1), 2)
     for share in shares:
-        share.evaluated = True
+        share.evaluated = not lowers
+    fastest_s = float("inf")
     for share in known[:most]:
-        share_evaluator = ShareEvaluator(evaluator, share.problem, share.first.replicas)
-        share.pipeline_s = _simulated_s(share, share_evaluator)
+        if lowers and share.analytic_s >= fastest_s:
+            break
+        share.evaluated = True
+        share.pipeline_s = _simulated_s(share, share.asked(evaluator))
+        if share.pipeline_s is not None:
+            fastest_s = min(fastest_s, share.pipeline_s / share.first.replicas)
 
 
-def _simulated_s(share: _Share, evaluator: ShareEvaluator) -> float | None:
+def _simulated_s(share: _Share, evaluator: BatchEvaluator | None) -> float | None:
     """Seconds between inferences of one pipeline; None where no memory plan fits."""
+    assert evaluator is not None, "the simulator is asked"
     results = evaluator.evaluate(np.stack([row for _, row in share.rows]))
     if not (results.kind == ResultKind.RUNS).any():
         # The estimate of the memory was too low: once more within smaller limits.
@@ -222,8 +240,6 @@ def _simulated_s(share: _Share, evaluator: ShareEvaluator) -> float | None:
 
 def _plan(share: _Share, evaluator: BatchEvaluator | None) -> None:
     """Finds a partition whose memory plan fits, whatever the estimate of its memory is."""
-    if evaluator is not None and not isinstance(evaluator, ShareEvaluator):
-        evaluator = ShareEvaluator(evaluator, share.problem, share.first.replicas)
     found = first_planned(share.problem, evaluator)
     if found is not None:
         share.rows = [(found.period_s, found.chip_of)]

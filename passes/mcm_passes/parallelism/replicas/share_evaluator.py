@@ -6,6 +6,16 @@ import numpy as np
 
 from mcm_compiler.contracts.evaluation import BatchEvaluator, BatchResults, ResultKind
 from mcm_compiler.contracts.partition import Bools, Ints, PartitionProblem
+from mcm_passes.mapping.solving.lowered_evaluator import LoweredEvaluator
+
+
+def share_evaluator(
+    evaluator: BatchEvaluator, problem: PartitionProblem, pipelines: int
+) -> BatchEvaluator:
+    """The evaluator of one of N pipelines on a share of the package that another one is for."""
+    if isinstance(evaluator, LoweredEvaluator):
+        return evaluator.on_share(problem, pipelines)
+    return ShareEvaluator(evaluator, problem, pipelines)
 
 
 class ShareEvaluator:
