@@ -15,7 +15,9 @@ import json
 import platform
 import sys
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
 from importlib.metadata import version
+from multiprocessing import get_context
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -23,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.oracles.machine_agreement import disagreements  # noqa: E402
 
-PROBLEMS = 600
+PROBLEMS, JOBS = 600, 6
 RECORD = ROOT / "tools" / "data" / "ring_machines.json"
 LIBRARIES = ("mcm-compiler", "numpy", "numba", "onnx", "onnx-ir")
 
@@ -32,10 +34,14 @@ def main() -> int:
     """Compares; the exit status."""
     first, end = (int(text) for text in sys.argv[1:3]) if len(sys.argv) > 2 else (0, PROBLEMS)
     seen, different = Counter[str](), dict[int, list[str]]()
-    for seed in range(first, end):
-        if found := disagreements(seed, seen):
-            different[seed] = found
-            print(seed, *found, sep="\n  ", flush=True)
+    with ProcessPoolExecutor(JOBS, mp_context=get_context("spawn")) as pool:
+        for seed, (found, counts) in enumerate(pool.map(_compared, range(first, end)), first):
+            seen += counts
+            if found:
+                different[seed] = found
+                print(seed, *found, sep="\n  ", flush=True)
+            if seed % 50 == 0:
+                print(f"seed {seed}", flush=True)
     if (first, end) == (0, PROBLEMS):
         versions = {name: version(name) for name in LIBRARIES}
         record = {
@@ -48,6 +54,11 @@ def main() -> int:
         RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     print(f"{end - first - len(different)} of {end - first} problems agree")
     return 1 if different else 0
+
+
+def _compared(seed: int) -> tuple[list[str], Counter[str]]:
+    seen = Counter[str]()
+    return disagreements(seed, seen), seen
 
 
 if __name__ == "__main__":

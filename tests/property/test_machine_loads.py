@@ -21,10 +21,14 @@ DEVICES = 4
 
 @st.composite
 def machines(draw: st.DrawFn) -> Machine:
-    """All devices have links to each other; routes take any way on which links ascend."""
+    """All devices have links to each other; routes take any way on which links ascend.
+
+    The host reaches all of them, or those that another device is the gate of.
+    """
     pairs = draw(st.permutations(list(permutations(range(DEVICES), 2))))
     links = MachineBuilder(DEVICES)
     channel = {pair: links.channel(*pair, 1.0) for pair in pairs}
+    ways_of: dict[tuple[int, int], list[int]] = {}
     for source, destination in pairs:
         between = [d for d in range(DEVICES) if d not in (source, destination)]
         ways = [
@@ -33,10 +37,15 @@ def machines(draw: st.DrawFn) -> Machine:
             for middle in permutations(between, count)
         ]
         ascending = [way for way in ways if way == sorted(way)]
-        links.route(source, destination, draw(st.sampled_from(ascending)))
+        ways_of[source, destination] = draw(st.sampled_from(ascending))
+        links.route(source, destination, ways_of[source, destination])
+    gate, behind = draw(st.integers(0, DEVICES - 1)), draw(st.sets(st.integers(0, DEVICES - 1)))
+    into = [links.channel(HOST, device, 1.0) for device in range(DEVICES)]
+    out = [links.channel(device, HOST, 1.0) for device in range(DEVICES)]
     for device in range(DEVICES):
-        links.route(HOST, device, [links.channel(HOST, device, 1.0)])
-        links.route(device, HOST, [links.channel(device, HOST, 1.0)])
+        port = gate if device in behind else device
+        links.route(HOST, device, [into[port], *ways_of.get((port, device), [])])
+        links.route(device, HOST, [*ways_of.get((device, port), []), out[port]])
     return links.machine("drawn", [1 << 30] * DEVICES, [1.0] * DEVICES)
 
 

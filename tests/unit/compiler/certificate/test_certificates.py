@@ -24,7 +24,9 @@ from mcm_compiler.certificate.stored_problem import Array
 from mcm_compiler.checking.certificate_check import check_certificate
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.checking.entry.gate import OpenedFolder, open_folder
+from mcm_compiler.checking.lowered_figures import check_lowered
 from mcm_compiler.contracts.partition import PartitionProblem
+from mcm_compiler.contracts.target import machine_of
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.registry import PROOF_CHECKERS
@@ -219,6 +221,21 @@ def test_bounds_are_re_proved_or_refused(folder: Path, proof: str) -> None:
     with pytest.raises(CompileError) as caught:
         check_bound(claiming(certificate, 1.01 * certificate.period_s, proof), found.target.limits)
     assert "its placement takes" in caught.value.diagnostics[0].message
+
+
+def test_a_program_that_carries_more_than_its_placement_is_refused(folder: Path) -> None:
+    found, certificate = opened(folder)
+    machine = machine_of(found.target)
+    assert machine is not None
+    first, *others = found.program.transfers
+    longer = dataclasses.replace(first, size_bytes=first.size_bytes + 64)
+    program = dataclasses.replace(found.program, transfers=(longer, *others))
+    with pytest.raises(CompileError) as caught:
+        check_lowered(program, machine, certificate)
+    assert caught.value.diagnostics[0].code == "MCM-V070"
+    slower = dataclasses.replace(machine, channel_latency_s=machine.channel_latency_s + 1e-6)
+    with pytest.raises(CompileError, match="answers one inference after"):
+        check_lowered(found.program, slower, certificate)
 
 
 def test_a_solvers_word_is_no_proof(folder: Path) -> None:

@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT, Machine
+from mcm_compiler.placements.ring_routes import COLLECTED, EVERYWHERE, FROM_HOST, TO_HOST, route
 from mcm_hardware.families.ring.builtin_targets import mcm36
 from mcm_hardware.families.ring.machine.ring_machine import ring_machine
 from mcm_hardware.families.ring.machine.ring_spec import RingSpec
+from mcm_hardware.families.ring.ring_target import RingTarget
 
 
 def ring(chips: int, **changes: object) -> RingSpec:
@@ -59,6 +61,43 @@ def test_routes_lead_along_the_ring(chips, host_io, shared):
         assert way(machine, HOST, a) == [*into, (HOST, enters), *along(enters, a)]
         assert way(machine, a, HOST) == [*along(a, leaves), (leaves, HOST), *out]
         assert way(machine, OFF_PACKAGE, a) == [*memory, (OFF_PACKAGE, a)]
+
+
+@pytest.mark.parametrize("host_io", ["any", "ends"])
+@pytest.mark.parametrize("chips", [1, 2, 3, 6])
+def test_what_partitioning_takes_for_ways_are_the_routes(chips, host_io):
+    target = RingTarget("r", ring(chips, host_io=host_io, host_latency_s=3e-6), "")
+    machine, limits = target.machine, target.limits
+    assert limits.latencies_s == tuple(machine.channel_latency_s[: chips - 1])
+    assert (limits.last_chip, limits.host_latency_s) == (chips - 1, 3e-6)
+    kind = 0 if limits.at_ends else EVERYWHERE
+    for chip in range(chips):
+        ways = (
+            (route(FROM_HOST | kind, HOST, [chip], chips - 1, chips), machine.route(HOST, chip)),
+            (
+                route(TO_HOST | COLLECTED * limits.at_ends, chip, [], chips - 1, chips),
+                machine.route(chip, HOST),
+            ),
+        )
+        for told, real in ways:
+            ports = [(HOST, c) for c in told.entered] + [(c, HOST) for c in told.exited]
+            links = [(c, c + 1) for c in told.crossed]
+            real_ends = [tuple(machine.channel_ends[c].tolist()) for c in real]
+            assert sorted(ports + links) == sorted(real_ends)
+
+
+@pytest.mark.parametrize(("first", "pipelines"), [(2, 1), (2, 2), (3, 2)])
+def test_the_slowest_links_of_pipelines_count(first, pipelines):
+    delays = (1e-6, 1e-6, 2e-6, 5e-6, 3e-6)
+    limits = RingTarget("r", replace(ring(6), hop_latency_s=delays), "").limits.first(
+        first, pipelines
+    )
+    shares = [delays[r * first :][: first - 1] for r in range(pipelines)]
+    assert limits.latencies_s == tuple(map(max, zip(*shares, strict=True)))
+    # What leaves at the end of the package crosses the links behind the chips that are used.
+    ends = RingTarget("r", replace(ring(6, host_io="ends"), hop_latency_s=delays), "")
+    assert ends.limits.first(first).latencies_s == delays
+    assert ends.limits.first(first).last_chip == 5
 
 
 def test_channels_have_the_numbers_of_the_package():
