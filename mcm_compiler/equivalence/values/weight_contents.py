@@ -14,13 +14,13 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-WHOLE_UP_TO_BYTES = 4096
-"""Tensors up to this size are their own key."""
-
 SAMPLES = 64
 """Blocks of a large tensor that its sample is made of, first and last among them."""
 
 SAMPLE_BYTES = 16
+
+WHOLE_UP_TO_BYTES = SAMPLES * SAMPLE_BYTES
+"""Tensors up to this size are their own key."""
 
 _CHUNK_BYTES = 1 << 24
 
@@ -36,6 +36,7 @@ class WeightContents:
         self._by_place: dict[Hashable, int] = {}
         self._by_object: dict[int, tuple[ir.TensorProtocol, int]] = {}
         self._files: dict[Path, Bytes] = {}
+        self._resolved: dict[str, str] = {}
 
     def content(self, tensor: ir.TensorProtocol) -> int:
         """The number of what `tensor` holds; equal for two tensors if and only if they are equal.
@@ -83,7 +84,7 @@ class WeightContents:
         if tensor.dtype is ir.DataType.STRING:
             words = tuple(np.asarray(tensor.numpy()).reshape(-1).tolist())
             return self._first_of((*kind, words), tensor)
-        place = _place(tensor)
+        place = self._place(tensor)
         if place is not None and (*kind, place) in self._by_place:
             return self._by_place[*kind, place]
         data = self._bytes(tensor)
@@ -93,6 +94,15 @@ class WeightContents:
         if place is not None:
             self._by_place[*kind, place] = found
         return found
+
+    def _place(self, tensor: ir.TensorProtocol) -> Hashable | None:
+        """Where a tensor is stored; None where that is in the model."""
+        if not isinstance(tensor, ir.ExternalTensor):
+            return None
+        path = str(tensor.path)
+        if path not in self._resolved:
+            self._resolved[path] = str(Path(path).resolve())
+        return (self._resolved[path], tensor.offset or 0, tensor.nbytes)
 
     def _first_of(self, key: Hashable, tensor: ir.TensorProtocol) -> int:
         numbers = self._by_sample.setdefault(key, [])
@@ -129,12 +139,6 @@ class WeightContents:
             offset = tensor.offset or 0
             return self._files[path][offset : offset + tensor.nbytes]
         return np.frombuffer(tensor.tobytes(), np.uint8)
-
-
-def _place(tensor: ir.TensorProtocol) -> Hashable | None:
-    if not isinstance(tensor, ir.ExternalTensor):
-        return None
-    return (str(Path(tensor.path).resolve()), tensor.offset or 0, tensor.nbytes)
 
 
 def _sample(data: Bytes) -> bytes:
