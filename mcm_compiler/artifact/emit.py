@@ -94,6 +94,7 @@ def finish_folder(
         shapes={name: tuple(shape) for name, shape in sorted(source.shapes.items())},
         trip_counts=stated_counts(source.original.graph),
         states=_folder_states(chips, options),
+        inferences=options.inferences,
     )
     write_manifest(manifest, folder)
 

@@ -131,6 +131,7 @@ class Manifest:
         shapes: shapes of inputs that the user gave, as such or by arrays.
         trip_counts: stated trip counts of loops of the source model.
         states: what stays on the chips.
+        inferences: that the simulation was asked for; 0 where an older release has not said.
     """
 
     model: str
@@ -153,6 +154,7 @@ class Manifest:
     shapes: Mapping[str, tuple[Size, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     trip_counts: Mapping[str, Size] = field(default_factory=dict[str, int])
     states: FolderStates = FolderStates()
+    inferences: Size = 0
 
     @property
     def run_wires(self) -> tuple[Wire, ...]:

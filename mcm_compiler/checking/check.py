@@ -44,6 +44,7 @@ from mcm_compiler.checking.structure_step import (
     structure_faults,
 )
 from mcm_compiler.checking.user_model import read_user_model
+from mcm_compiler.contracts import zoo
 from mcm_compiler.contracts.verification import StructureProof, Verification
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution.npz_inputs import GivenInputs
@@ -302,6 +303,9 @@ class _Run:
         users = self._own_data()
         if self.test_data is not None:
             users += read_data_sets(self.test_data, load_model(folder / layout.ANNOTATED))
+        stock = folder / layout.ANNOTATED
+        if self.model is not None and not self.model.startswith(zoo.PREFIX):
+            stock = Path(self.model)
         found = verify_folder(
             folder,
             chips,
@@ -309,7 +313,7 @@ class _Run:
             self.seeds,
             manifest.shape_only,
             users,
-            stock=True,
+            stock=stock,
             states=manifest.states.held,
         )
         self.verification = found = replace(found, structure=self.structure)
@@ -367,4 +371,6 @@ def describe_verification(verification: Verification) -> str:
         equal = all(output.bit_equal for output in verification.stock)
         how = "bit-identical" if equal else f"different by up to {worst:g}"
         text += f"; {how} under stock session options"
+    elif verification.stock_skipped:
+        text += f"; not compared under stock session options: {verification.stock_skipped}"
     return text

@@ -132,6 +132,7 @@ class Verification:
         redraws: sizes of inputs that were drawn beside the standard normal ones, to do better.
         stock: the same comparison under onnxruntime's own session options; empty where it was not
             made.
+        stock_skipped: why that was not made where it was asked for, or empty.
         steps: steps of a sequence that were compared, each with the states that the one before
             left on the chips; 0 where there are none.
     """
@@ -148,6 +149,7 @@ class Verification:
     weak: tuple[WeakOutput, ...] = ()
     redraws: tuple[str, ...] = ()
     stock: tuple[OutputComparison, ...] = ()
+    stock_skipped: str = ""
     steps: int = 0
 
     @property

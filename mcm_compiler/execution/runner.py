@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import onnx
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution.runtime_values import is_exotic, run_values
 from mcm_compiler.processes.crash_journal import doing
 from mcm_compiler.processes.run_limits import watched_run
@@ -24,6 +24,10 @@ MAX_THREADS = 2
 
 _UNREGISTERED = re.compile(
     r"(?P<op>(?P<domain>[^\s:]*):[^\s:]+)\(-?\d+\) is not a registered function/op"
+)
+
+_NO_KERNEL = re.compile(
+    r"Could not find an implementation for (?P<op>\S+) node with name '(?P<node>.*?)'"
 )
 
 _STORED_BYTES: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
@@ -98,14 +102,21 @@ def open_session(
     return session
 
 
-def foreign_op(refusal: CompileError) -> str | None:
-    """The op `domain:type` for want of which a model was refused, if ONNX does not define it.
+def lacking(refusal: CompileError) -> str | None:
+    """What onnxruntime lacks to run a model that may be right; None where it has another reason.
+
+    That is an op that ONNX does not define, or a kernel for the types of a node.
 
     Args:
         refusal: from `open_session`.
     """
-    found = _UNREGISTERED.search(refusal.diagnostics[0].message)
-    return None if found is None or found["domain"] in _ONNX_DOMAINS else found["op"]
+    text = refusal.diagnostics[0].message
+    found = _UNREGISTERED.search(text)
+    if found is not None and found["domain"] not in _ONNX_DOMAINS:
+        return f"op {quote(found['op'])}"
+    if (found := _NO_KERNEL.search(text)) is not None:
+        return f"kernel of {found['op']} for the types of node {quote(found['node'])}"
+    return None
 
 
 def run_session(

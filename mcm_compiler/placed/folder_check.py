@@ -129,7 +129,7 @@ class _Comparison:
             self._seeds,
             opened.record.model.shape_only,
             data,
-            stock=True,
+            stock=opened.path / file_names.ANNOTATED,
         )
         self.verification = found
         if (note := not_compared(found)) is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.chain import ChipFiles, run_chain
 from mcm_compiler.checking.comparison.output_coverage import REDRAWS, rescaled, weak_outputs
 from mcm_compiler.checking.comparison.reproducibility import unwritten_outputs
+from mcm_compiler.checking.comparison.stock_options import compare_stock
 from mcm_compiler.checking.comparison.sum_rounding import sum_tolerance
 from mcm_compiler.checking.comparison.user_data import RunData, compare_expected
 from mcm_compiler.contracts.chips import PLANNED_PROPERTY, with_state_wires
@@ -25,9 +26,8 @@ from mcm_compiler.execution.inputs import fills_of, random_inputs
 from mcm_compiler.execution.piecewise import open_large, run_large
 from mcm_compiler.execution.runner import (
     RunStoppedError,
-    foreign_op,
+    lacking,
     max_abs_error,
-    run_batches,
     same_bits,
 )
 from mcm_compiler.execution.runtime_values import is_exotic
@@ -52,13 +52,10 @@ The chips hold them as constants, and a kernel that knows its weight may add in 
 STEPS = 8
 """Steps of one sequence that are compared where states stay on the chips."""
 
-MAX_STOCK_BYTES = 1 << 28
-"""Files of a folder whose models are compared under stock session options, too."""
-
 NOT_ON_RANDOM_INPUTS = "the model does not run on random inputs"
 """How it is told that nothing was compared, because a run was refused for each seed."""
 
-_FOREIGN_REMEDY = "compare the chips with the model in the runtime that brings the op"
+_FOREIGN_REMEDY = "compare the chips with the model in a runtime that has it"
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +79,7 @@ def verify_folder(
     shape_only: bool,
     data: Sequence[RunData] = (),
     *,
-    stock: bool = False,
+    stock: Path | None = None,
     states: Sequence[ChipState] = (),
 ) -> Verification:
     """Compares `annotated.onnx`, which is the source model, with the chain of chips.
@@ -95,17 +92,19 @@ def verify_folder(
             then all 0; a seed with which it runs on none of these is left out.
         shape_only: skip the comparison, because the weights are placeholders.
         data: the user's data, which the model has to run on.
-        stock: compare once more under onnxruntime's own session options, where the model is small.
+        stock: a file of the model with which the chips are compared once more under onnxruntime's
+            own session options, where they are small; None to leave that out.
         states: those that stay on chips. Besides single inferences, whose states are drawn, `STEPS`
             steps of one sequence are compared, each on what the one before left on the chips.
 
     Returns:
         The verdict; `skipped` where there is nothing that the model runs on, or an op of a
-        foreign domain that onnxruntime lacks.
+        foreign domain or a kernel that onnxruntime lacks.
 
     Raises:
         CompileError: MCM-V001 to MCM-V003 if one of the models does not run, MCM-V005 if outputs
-            differ because onnxruntime has not written them.
+            differ because onnxruntime has not written them, MCM-V025 if the chips do not run under
+            its own session options, and the model does.
     """
     if shape_only:
         return Verification((), (), skipped="shape-only weights")
@@ -118,11 +117,9 @@ def verify_folder(
     try:
         session = open_large(folder / layout.ANNOTATED)
     except CompileError as error:
-        if (op := foreign_op(error)) is None:
+        if (lack := lacking(error)) is None:
             raise
-        return Verification(
-            (), (), skipped=f"onnxruntime has no op {quote(op)}", remedy=_FOREIGN_REMEDY
-        )
+        return Verification((), (), skipped=f"onnxruntime has no {lack}", remedy=_FOREIGN_REMEDY)
     expected = [run_large(session, d.inputs, outputs, place=d.name) for d in data]
     batches: list[Mapping[str, Any]] = [d.inputs for d in data]
     used: list[int] = []
@@ -168,6 +165,11 @@ def verify_folder(
         unwritten = unwritten_outputs(folder / layout.ANNOTATED, batches, unequal)
         if len(unwritten) == len(unequal):
             raise CompileError(unwritten)
+    under_stock, not_under_stock = (
+        compare_stock(stock, folder, partial(chain, single), batches[0], seen)
+        if stock is not None
+        else ((), "")
+    )
     return Verification(
         tuple(used),
         compared,
@@ -186,7 +188,8 @@ def verify_folder(
         random_outputs=tuple(random),
         weak=weak_outputs(_computed(reference, seen), expected),
         redraws=redraws,
-        stock=_stock(folder, partial(chain, single), batches[0], seen) if stock else (),
+        stock=under_stock,
+        stock_skipped=not_under_stock,
         steps=len(steps),
     )
 
@@ -243,24 +246,6 @@ def _computed(reference: ir.Model, outputs: Sequence[str]) -> list[str]:
     constants = constant_values(reference.graph)
     fixed = {value.name for value in reference.graph.outputs if value in constants}
     return [name for name in outputs if name not in fixed]
-
-
-def _stock(
-    folder: Path,
-    chain: Callable[..., list[dict[str, Any]]],
-    feeds: Mapping[str, Any],
-    outputs: Sequence[str],
-) -> tuple[OutputComparison, ...]:
-    """The comparison under stock session options; empty for a large model, or one that fails."""
-    stored = sum(path.stat().st_size for path in folder.glob("*.onnx*"))
-    if stored > MAX_STOCK_BYTES:
-        return ()
-    try:
-        expected = run_batches(folder / layout.ANNOTATED, [feeds], outputs, stock=True)[0]
-        actual = chain(outputs, [feeds], stock=True)[0]
-    except CompileError:
-        return ()
-    return tuple(_compare(name, [expected[name]], [actual[name]], 0.0) for name in outputs)
 
 
 def not_compared(verification: Verification) -> Diagnostic | None:

@@ -114,6 +114,17 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         remedy="Compare them with mcmc check FOLDER --test-data DATA.",
     ),
     CatalogEntry(
+        "MCM-V025",
+        "chips do not run under stock session options",
+        "The chips were compared with the model with graph optimisations off. mcmc check\n"
+        "compares them once more under onnxruntime's own session options, with your file if\n"
+        "--model names it: each chip has to load and run there if the model does. Numbers may\n"
+        "differ, as optimisations round otherwise in a part than in the whole; the step says\n"
+        "by how much.",
+        example="an optimisation of onnxruntime fails on a chip's model and not on the whole one",
+        remedy="Run the chips with graph optimisations off, and report the model.",
+    ),
+    CatalogEntry(
         "MCM-V030",
         "simulation differs from the report",
         "Simulating the folder's program again gives another period than report.json\nsays.",

@@ -100,6 +100,7 @@ def test_one_invented_figure_of_each_field_is_refused(compiled: Path, folder: Pa
         (("model", "dims", "rows"), 65),
         (("options", "dims", "rows"), 64),
         (("options", "shapes", "x"), [64, 128]),
+        (("options", "inferences"), 9),
     ],
 )
 def test_what_a_comparison_is_said_to_have_found(
