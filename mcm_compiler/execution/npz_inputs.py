@@ -16,6 +16,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution.runtime_values import is_exotic
 from mcm_compiler.graph.dimensions import free_inputs
 from mcm_compiler.graph.limits import MAX_RUN_BYTES
+from mcm_compiler.text.file_kinds import HEAD_BYTES, kind_of
 from mcm_compiler.text.units import bytes_text
 
 
@@ -51,7 +52,11 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
     except Exception as error:  # damaged archives and headers raise many types
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         if isinstance(error, zipfile.BadZipFile):
+            with path.open("rb") as file:
+                kind = kind_of(file.read(HEAD_BYTES))
             reason = "it is not a whole .npz file"
+            if kind is not None and "zip archive" not in kind[0]:
+                reason = f"it is {kind[0]}, not .npz"
         raise CompileError(
             Diagnostic(
                 "MCM-U020",

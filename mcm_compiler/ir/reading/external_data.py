@@ -17,6 +17,7 @@ import onnx_ir as ir
 
 from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.graph.constants import graphs_of
+from mcm_compiler.text.file_kinds import HEAD_BYTES, LFS_POINTER, kind_of
 
 _ELEMENT_TYPES = frozenset(int(entry) for entry in ir.DataType) - {int(ir.DataType.UNDEFINED)}
 
@@ -225,7 +226,13 @@ def _file_size(location: str, folder: Path, roots: Sequence[str]) -> int | Diagn
             f"the external data file {quote(location)} {what}",
             hint="copy it into the model's folder",
         )
-    return os.path.getsize(real)
+    size = os.path.getsize(real)
+    if size < HEAD_BYTES:
+        kind = kind_of(Path(real).read_bytes())
+        if kind is not None and kind[0] == LFS_POINTER:
+            message = f"the external data file {quote(location)} is {LFS_POINTER}"
+            return Diagnostic("MCM-I020", message, hint=kind[1])
+    return size
 
 
 def _check_kind(tensor: onnx.TensorProto) -> Diagnostic | None:

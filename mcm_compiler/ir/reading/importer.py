@@ -49,6 +49,7 @@ from mcm_compiler.ir.rewriting.writer import (
 )
 from mcm_compiler.ir.shapes.inference import infer_shapes
 from mcm_compiler.processes.collection import collector_paused
+from mcm_compiler.text.file_kinds import HEAD_BYTES, kind_of
 
 MAX_PROTO_BYTES = (1 << 31) - 1
 _NAN_CHUNK = 1 << 22
@@ -324,6 +325,10 @@ def parse_file(path: Path) -> onnx.ModelProto:
         if size == 0:
             raise refuse("MCM-I002", "the model file is empty (0 bytes)", "export it again")
         if size > MAX_PROTO_BYTES:
+            with path.open("rb") as stream:
+                kind = kind_of(stream.read(HEAD_BYTES))
+            if kind is not None:
+                raise refuse("MCM-I003", f"the file is {kind[0]}, not an ONNX model", kind[1])
             raise refuse(
                 "MCM-I006",
                 f"the file has {size} bytes, and protobuf ends at {MAX_PROTO_BYTES}",
@@ -337,21 +342,19 @@ def parse_file(path: Path) -> onnx.ModelProto:
             "check its name and permissions",
         ) from error
     proto = onnx.ModelProto()
+    hint, reason = "mcmc reads binary protobuf as written by onnx.save", ""
     try:
         proto.ParseFromString(data)
     except DecodeError:
-        raise refuse(
-            "MCM-I003",
-            f"the file is not an ONNX model, or is cut short after {size} bytes",
-            "mcmc reads binary protobuf as written by onnx.save",
-        ) from None
-    if not proto.HasField("graph") or proto.ir_version <= 0:
-        raise refuse(
-            "MCM-I003",
-            "the file parses as protobuf but holds no ONNX graph or IR version",
-            "mcmc reads binary protobuf as written by onnx.save",
-        )
-    return proto
+        reason = f"the file is not an ONNX model, or is cut short after {size} bytes"
+    if not reason and (not proto.HasField("graph") or proto.ir_version <= 0):
+        reason = "the file parses as protobuf but holds no ONNX graph or IR version"
+    if not reason:
+        return proto
+    kind = kind_of(data[:HEAD_BYTES])
+    if kind is not None:
+        raise refuse("MCM-I003", f"the file is {kind[0]}, not an ONNX model", kind[1] or hint)
+    raise refuse("MCM-I003", reason, hint)
 
 
 def _hash_files(path: Path, data_files: list[str]) -> str:
