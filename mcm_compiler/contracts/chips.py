@@ -20,6 +20,9 @@ CHIP_MODELS: AnnotationKey[tuple[ChipModel, ...]] = AnnotationKey(
 WIRES: AnnotationKey[tuple[Wire, ...]] = AnnotationKey("wires", derived_from=(GRAPH, CHIP))
 """All tensors that travel between chips and the host, in order of first use."""
 
+OWN_PROPERTIES = "mcm."
+"""What the keys of all of the compiler's own `metadata_props` begin with."""
+
 GROUP_PROPERTY = "mcm.group"
 """Key in a node's `metadata_props`: its fusion group."""
 

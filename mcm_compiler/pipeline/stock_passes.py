@@ -18,6 +18,7 @@ import onnx_ir as ir
 import onnx_ir.passes.common
 from onnx_ir.passes import PassBase
 
+from mcm_compiler.contracts.chips import OWN_PROPERTIES
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.ir.rewriting.naming import UnusedNames
 from mcm_compiler.pipeline.passes import Pass, PassContext
@@ -25,9 +26,6 @@ from mcm_compiler.registry import Registration
 
 PREFIX = "onnx_ir."
 """Before the class of a pass of `onnx_ir.passes.common`."""
-
-OWN_PROPERTIES = "mcm."
-"""Prefix of what the compiler keeps in `metadata_props`, which no such pass takes away."""
 
 _SIMPLE: dict[Any, type] = {kind: kind for kind in (bool, int, float, str)} | {
     kind.__name__: kind for kind in (bool, int, float, str)

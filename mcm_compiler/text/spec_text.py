@@ -131,7 +131,10 @@ def instantiate(cls: type[T], spec: Spec) -> T:
     Raises:
         CompileError: MCM-U002 for an unknown, repeated or unconvertible option, and for a value
             that the class itself refuses with ValueError.
+        TypeError: if `cls` is no dataclass; one that only inherits from one would lose options.
     """
+    if "__dataclass_fields__" not in vars(cls):
+        raise TypeError(f"class {cls.__qualname__} has no @dataclass(frozen=True)")
     fields = {f.name: f for f in dataclasses.fields(cls) if f.init}  # pyright: ignore[reportArgumentType]
     hints = typing.get_type_hints(cls)
     known = ", ".join(sorted(fields)) or "none"

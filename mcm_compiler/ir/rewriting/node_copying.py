@@ -42,7 +42,7 @@ def copy_node(node: ir.Node, value_of: Mapping[ir.Value, ir.Value], name: str) -
     )
     copy.meta.data.update(node.meta.data)
     for old, new in zip(node.outputs, copy.outputs, strict=True):
-        new.name = old.name
+        new.name, new.doc_string = old.name, old.doc_string
         new.type = old.type
         new.shape = old.shape.copy() if old.shape is not None else None
     return copy

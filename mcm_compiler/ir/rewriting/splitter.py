@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import onnx_ir as ir
 
-from mcm_compiler.contracts.chips import CHIP_PROPERTY
+from mcm_compiler.contracts.chips import CHIP_PROPERTY, OWN_PROPERTIES
 from mcm_compiler.contracts.partition import RELAY
 from mcm_compiler.contracts.sharding.output_parts import OUTPUT_PARTS
 from mcm_compiler.contracts.target import HOST, ChipModel, Wire
@@ -167,6 +167,8 @@ class _Plan:
             value_of.update(zip(node.outputs, copy.outputs, strict=True))
             copies.append(copy)
         outputs = [value_of[value] for value in self._leaving[chip]]
+        for value, own in zip(self._leaving[chip], outputs, strict=True):
+            own.metadata_props.update(value.metadata_props)
         source = self._model
         graph = ir.Graph(
             inputs,
@@ -175,6 +177,8 @@ class _Plan:
             initializers=stored,
             opset_imports=dict(self._graph.opset_imports),
             name=self._graph.name or "graph",
+            doc_string=self._graph.doc_string,
+            metadata_props=_of_user(self._graph.metadata_props),
         )
         part = ir.Model(
             graph,
@@ -183,6 +187,8 @@ class _Plan:
             producer_version=source.producer_version,
             domain=source.domain,
             model_version=source.model_version,
+            doc_string=source.doc_string,
+            metadata_props=_of_user(source.metadata_props),
             functions=list(source.functions.values()),
         )
         return ChipModel(
@@ -221,9 +227,16 @@ class _Plan:
         return in_order, by_name
 
 
+def _of_user(properties: Mapping[str, str]) -> dict[str, str]:
+    """Those that do not say how an earlier compile placed the whole model."""
+    return {k: v for k, v in properties.items() if not k.startswith(OWN_PROPERTIES)}
+
+
 def _fresh(value: ir.Value, *, keep_tensor: bool = False) -> ir.Value:
     return ir.Value(
         name=value.name,
+        doc_string=value.doc_string,
+        metadata_props=dict(value.metadata_props),
         type=value.type,
         shape=value.shape.copy() if value.shape is not None else None,
         const_value=value.const_value if keep_tensor else None,

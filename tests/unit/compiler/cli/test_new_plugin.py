@@ -113,3 +113,16 @@ def test_the_verb_lists_what_it_wrote(tmp_path: Path, monkeypatch: pytest.Monkey
     assert all(Path(file).is_file() for file in told)
     as_json = json.loads(_new("pass", "acme-two", "--format", "json").stdout)
     assert as_json["folder"] == "acme-two"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_function_of_a_template_says_its_types(kind: str) -> None:
+    files = plugin_files(KINDS[kind], "acme_part")
+    for place, text in files.items():
+        if not place.endswith(".py"):
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.FunctionDef):
+                arguments = [one for one in node.args.args if one.arg != "self"]
+                assert node.returns is not None, f"{place}: {node.name}"
+                assert all(one.annotation for one in arguments), f"{place}: {node.name}"

@@ -157,3 +157,15 @@ def test_no_text_does_anything_but_parse_or_be_refused(text: str) -> None:
         specs, codes = None, [d.code for d in error.diagnostics]
     assert specs != ()
     assert codes == ["MCM-U001"]
+
+
+def test_a_class_that_only_inherits_from_a_dataclass_is_refused() -> None:
+    class Inherited(Knobs):
+        strength: int = 1
+
+    class Plain:
+        pass
+
+    for cls in (Inherited, Plain):
+        with pytest.raises(TypeError, match="has no @dataclass"):
+            instantiate(cls, parse_one("k"))

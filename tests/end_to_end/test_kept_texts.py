@@ -1,0 +1,71 @@
+"""What a model says about itself is kept in the models of chips and of segments."""
+
+from __future__ import annotations
+
+import onnx
+import pytest
+
+from mcm_compiler.api import compile_model, place_model
+from mcm_compiler.checking.check import check_folder
+from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
+
+TEXT = """<ir_version: 10, opset_import: ["" : 17], producer_name: "maker", doc_string: "a model">
+m (float[8,16] x) => (float[8,16] y) { r = Relu (x) s = Sigmoid (r) y = Neg (s) }"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    model = onnx.parser.parse_model(TEXT)
+    model.metadata_props.add(key="names", value="{0: 'cat'}")
+    model.metadata_props.add(key="mcm.replicas", value="7")
+    graph = model.graph
+    graph.doc_string = "a graph"
+    graph.metadata_props.add(key="stage", value="export")
+    for value in (graph.input[0], graph.output[0], graph.value_info.add(name="r")):
+        value.doc_string = f"value {value.name}"
+        value.metadata_props.add(key="unit", value=value.name)
+    graph.value_info[0].type.CopyFrom(graph.input[0].type)
+    graph.node[0].doc_string = "an op"
+    onnx.save(model, tmp_path / "m.onnx")
+    return tmp_path / "m.onnx"
+
+
+def kept(parts):
+    """Checks what parts have in common; gives the texts of their values and ops."""
+    values, ops = {}, {}
+    for part in parts:
+        assert part.doc_string == "a model"
+        assert part.graph.doc_string == "a graph"
+        assert {e.key: e.value for e in part.metadata_props} == {"names": "{0: 'cat'}"}
+        assert {e.key: e.value for e in part.graph.metadata_props} == {"stage": "export"}
+        for value in (*part.graph.input, *part.graph.output):
+            if value.name in "xry":
+                said = {e.key: e.value for e in value.metadata_props}
+                values.setdefault(value.name, []).append((value.doc_string, said))
+        ops |= {node.op_type: node.doc_string for node in part.graph.node}
+    assert ops["Relu"] == "an op"
+    return values
+
+
+def expected(*names):
+    return {name: [(f"value {name}", {"unit": name})] * count for name, count in names}
+
+
+def test_chips_keep_texts_and_properties(path, tmp_path):
+    pins = (("Relu*", 0), ("Sigmoid*", 1), ("Neg*", 1))
+    options = CompileOptions(DEFAULT_PIPELINE.replace("fuse,", ""), replicas=1, pins=pins)
+    model = onnx.load(path)
+    for node in model.graph.node:
+        node.name = node.op_type
+    onnx.save(model, path)
+    compile_model(path, "mcm4", options, output=tmp_path / "out")
+    parts = [onnx.load(tmp_path / "out" / f"chip_0{chip}.onnx") for chip in (0, 1)]
+    assert kept(parts) == expected(("x", 1), ("r", 2), ("y", 1))
+    assert check_folder(tmp_path / "out", model=path).holds
+
+
+def test_segments_keep_them_too(path, tmp_path):
+    placed = place_model(path, "box-cpu-gpu", output=tmp_path / "out")
+    assert placed.segments is not None
+    files = sorted((tmp_path / "out").glob("segment*.onnx"))
+    assert kept(map(onnx.load, files)).keys() >= {"x", "y"}
