@@ -34,11 +34,13 @@ class CheckSettings:
         strict: whether what is not proven fails a folder.
         diagnose: what the user is told about an exception; importable by its name, because it
             travels to other processes.
+        model: path or `zoo:NAME` of the model that all of the folders were made from, or None.
     """
 
     seeds: range
     strict: bool
     diagnose: Callable[[Exception], tuple[Diagnostic, ...]]
+    model: str | None = None
 
 
 @dataclass(frozen=True)
@@ -128,12 +130,26 @@ def check_one(settings: CheckSettings, folder: str) -> CheckOutcome:
     """Checks one folder; every failure becomes diagnostics."""
     start = time.perf_counter()
     try:
-        path = Path(folder)
-        check = check_placement_folder if is_placement(path) else check_folder
-        report = check(path, seeds=settings.seeds)
+        report = check_of(folder, settings.model)(seeds=settings.seeds)
     except Exception as error:
         return failure(folder, settings.diagnose(error), time.perf_counter() - start)
     return outcome_of(folder, report, settings.strict, time.perf_counter() - start)
+
+
+def check_of(folder: str, model: str | None) -> Callable[..., CheckReport]:
+    """The check of a folder of a compile or of a placement, which takes what all such take.
+
+    Args:
+        folder: path.
+        model: path or `zoo:NAME` of the user's model; None to believe the folder's own.
+    """
+    path = Path(folder)
+    if not is_placement(path):
+        return partial(check_folder, path, model=model)
+    from mcm_compiler.api import step_of_model
+
+    step = None if model is None else partial(step_of_model, model)
+    return partial(check_placement_folder, path, step_of=step)
 
 
 def outcome_of(folder: str, report: CheckReport, strict: bool, seconds: float) -> CheckOutcome:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import onnx
 import pytest
+from click.testing import CliRunner
 
 from mcm_compiler.api import compile_model, place_model
 from mcm_compiler.checking.check import check_folder
-from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
+from mcm_compiler.cli.main import cli
+from mcm_compiler.options import CompileOptions
 
 TEXT = """<ir_version: 10, opset_import: ["" : 17], producer_name: "maker", doc_string: "a model">
-m (float[8,16] x) => (float[8,16] y) { r = Relu (x) s = Sigmoid (r) y = Neg (s) }"""
+m (float[8,8] x) => (float[8,8] y) { r = MatMul (x, x) y = Softmax (r) }"""
 
 
 @pytest.fixture
@@ -43,7 +45,7 @@ def kept(parts):
                 said = {e.key: e.value for e in value.metadata_props}
                 values.setdefault(value.name, []).append((value.doc_string, said))
         ops |= {node.op_type: node.doc_string for node in part.graph.node}
-    assert ops["Relu"] == "an op"
+    assert ops["MatMul"] == "an op"
     return values
 
 
@@ -52,8 +54,7 @@ def expected(*names):
 
 
 def test_chips_keep_texts_and_properties(path, tmp_path):
-    pins = (("Relu*", 0), ("Sigmoid*", 1), ("Neg*", 1))
-    options = CompileOptions(DEFAULT_PIPELINE.replace("fuse,", ""), replicas=1, pins=pins)
+    options = CompileOptions(replicas=1, pins=(("MatMul", 0), ("Softmax", 1)))
     model = onnx.load(path)
     for node in model.graph.node:
         node.name = node.op_type
@@ -69,3 +70,19 @@ def test_segments_keep_them_too(path, tmp_path):
     assert placed.segments is not None
     files = sorted((tmp_path / "out").glob("segment*.onnx"))
     assert kept(map(onnx.load, files)).keys() >= {"x", "y"}
+
+
+def test_folders_of_both_kinds_are_checked_against_one_model(path, tmp_path):
+    """One model that is not theirs fails both."""
+    compile_model(path, "mcm4", CompileOptions(level=0), output=tmp_path / "all" / "chips")
+    place_model(path, "box-cpu-gpu", output=tmp_path / "all" / "placed")
+    other = onnx.load(path)
+    other.graph.node[1].op_type = "LogSoftmax"
+    onnx.save(other, tmp_path / "other.onnx")
+    ask = ["check", str(tmp_path / "all"), "--model"]
+    found = CliRunner().invoke(cli, [*ask, str(path)])
+    assert found.exit_code == 0, found.output
+    assert "2 folders: 2 ok, 0 failed" in found.output
+    found = CliRunner().invoke(cli, [*ask, str(tmp_path / "other.onnx")])
+    assert found.exit_code == 1
+    assert "2 folders: 0 ok, 2 failed" in found.output

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,13 +91,13 @@ def command(
         raise click.BadParameter("0 needs --input or --test-data", param_hint="'--seeds'")
     if seed + seeds - 1 > MAX_SEED:
         raise click.BadParameter(f"the last seed is larger than {MAX_SEED}", param_hint="'--seeds'")
-    settings = CheckSettings(range(seed, seed + seeds), strict, diagnosed)
+    settings = CheckSettings(range(seed, seed + seeds), strict, diagnosed, model)
     listed = list_folders(folders)
     if len(folders) == 1 and listed == folders:
-        code = _check_one(folders[0], settings, inputs, test_data, model, junit, output_format)
+        code = _check_one(folders[0], settings, inputs, test_data, junit, output_format)
     else:
-        if own_data or model is not None:
-            raise click.UsageError("--input, --test-data and --model are for a single folder")
+        if own_data:
+            raise click.UsageError("--input and --test-data are for a single folder")
         code = check_many(listed, settings, junit, jobs, plugin, output_format)
     if code:
         ctx.exit(code)
@@ -110,33 +108,23 @@ def _check_one(
     settings: CheckSettings,
     inputs: tuple[Path, ...],
     test_data: Path | None,
-    model: str | None,
     junit: Path | None,
     output_format: str,
 ) -> int:
-    from mcm_compiler.api import step_of_model
-    from mcm_compiler.checking.check import CheckReport, check_folder
     from mcm_compiler.checking.comparison.user_data import RunData
-    from mcm_compiler.ci.checks import exit_code, failure, outcome_of
+    from mcm_compiler.ci.checks import check_of, exit_code, failure, outcome_of
     from mcm_compiler.cli.many_folders import report
     from mcm_compiler.cli.npz_files import read_npz
     from mcm_compiler.cli.output_files import refuse_inside_output
-    from mcm_compiler.placed.folder_check import check_placement_folder
-    from mcm_compiler.placed.folder_reading import is_placement
     from mcm_compiler.processes.whole_files import refuse_irregular
 
     if junit is not None:
         refuse_inside_output(junit)
         refuse_irregular(junit)
-    check: Callable[..., CheckReport] = partial(check_folder, model=model)
-    if is_placement(Path(folder)):
-        step = None if model is None else partial(step_of_model, model)
-        check = partial(check_placement_folder, step_of=step)
     start = time.perf_counter()
     try:
         with progress_line() as progress:
-            found = check(
-                Path(folder),
+            found = check_of(folder, settings.model)(
                 seeds=settings.seeds,
                 data=[RunData(str(path), read_npz(path)) for path in inputs],
                 test_data=test_data,
