@@ -12,6 +12,7 @@ from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.annotated import write_annotated
 from mcm_compiler.artifact.manifest import (
     ChipEntry,
+    Counted,
     FolderStates,
     Manifest,
     TensorEntry,
@@ -92,9 +93,8 @@ def finish_folder(
         unfollowed_passes=unfollowed_passes(options.passes),
         dims=dict(sorted(options.dims.items())),
         shapes={name: tuple(shape) for name, shape in sorted(source.shapes.items())},
-        trip_counts=stated_counts(source.original.graph),
+        counted=Counted(stated_counts(source.original.graph), options.inferences),
         states=_folder_states(chips, options),
-        inferences=options.inferences,
     )
     write_manifest(manifest, folder)
 

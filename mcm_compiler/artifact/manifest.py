@@ -106,6 +106,19 @@ class FolderStates:
 
 
 @dataclass(frozen=True)
+class Counted:
+    """What times and the simulation count.
+
+    Attributes:
+        trip_counts: stated trip counts of loops of the source model.
+        inferences: that the simulation was asked for; 0 where an older release has not said.
+    """
+
+    trip_counts: Mapping[str, Size] = field(default_factory=dict[str, int])
+    inferences: Size = 0
+
+
+@dataclass(frozen=True)
 class Manifest:
     """The table of contents of an output folder.
 
@@ -129,9 +142,8 @@ class Manifest:
         unfollowed_passes: those of them whose changes no rule of the proof by structure covers.
         dims: sizes of symbolic dimensions that the user gave.
         shapes: shapes of inputs that the user gave, as such or by arrays.
-        trip_counts: stated trip counts of loops of the source model.
         states: what stays on the chips.
-        inferences: that the simulation was asked for; 0 where an older release has not said.
+        counted: what was counted.
     """
 
     model: str
@@ -152,9 +164,8 @@ class Manifest:
     unfollowed_passes: tuple[str, ...] = ()
     dims: Mapping[str, Size] = field(default_factory=dict[str, int])
     shapes: Mapping[str, tuple[Size, ...]] = field(default_factory=dict[str, tuple[int, ...]])
-    trip_counts: Mapping[str, Size] = field(default_factory=dict[str, int])
     states: FolderStates = FolderStates()
-    inferences: Size = 0
+    counted: Counted = Counted()
 
     @property
     def run_wires(self) -> tuple[Wire, ...]:

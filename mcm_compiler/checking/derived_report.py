@@ -198,8 +198,8 @@ def _options(sources: Sources) -> Derived:
         "dims": dict(manifest.dims),
         "shapes": {name: list(shape) for name, shape in manifest.shapes.items()},
     }
-    if manifest.inferences:
-        options["inferences"] = manifest.inferences
+    if manifest.counted.inferences:
+        options["inferences"] = manifest.counted.inferences
     if sources.certificate is not None:
         options["pins"] = [list(pin) for pin in sources.certificate.pins]
         if (figures := sources.certificate.figures) is not None:

@@ -95,7 +95,7 @@ def _trip_count_faults(
     chips: Sequence[ChipModel], source: ir.Model, manifest: Manifest
 ) -> Iterator[Diagnostic]:
     """Differences between the stated trip counts of the manifest, the source and the chips."""
-    if (found := stated_counts(source.graph)) != dict(manifest.trip_counts):
+    if (found := stated_counts(source.graph)) != dict(manifest.counted.trip_counts):
         yield _told("the source", f"states trip counts {found}, the manifest says otherwise")
     loops = {node for _, node in loops_of(source.graph)}
     known = {node.name or "": _stated_within(node, loops) for node in source.graph} if loops else {}
