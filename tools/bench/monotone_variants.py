@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 RECORD = ROOT / "tools" / "bench" / "data" / "monotone_variants.json"
 ROUNDING = 1e-6
-MODELS = ("bert-base", "resnet50", "mobilenet-v2", "unet-cnn", "encoder-decoder-rnn")
+MODELS = ("bert-base", "resnet50", "mobilenet-v2", "unet-cnn", "gpt2-tiny")
 TARGETS = ("mcm16", "acme-mesh16", "line of mcm16")
 QUICK = (("unet-cnn", "gpt2-tiny"), ("line of mcm4",))
 LINE = "line of "
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--quick", action="store_true", help="only a part")
-    parser.add_argument("--replicas", type=int, help="equal pipelines side by side")
+    parser.add_argument("--replicas", type=int, default=1, help="equal pipelines side by side")
     parser.add_argument("--model", action="append", help="a model instead of the five")
     parser.add_argument("--target", action="append", help="a target instead of the three")
     asked = parser.parse_args(arguments)
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(json.dumps(rows[-1]), flush=True)
     if asked.json:
         print(json.dumps({"rows": rows}))
-    if not (asked.quick or asked.model or asked.target or asked.replicas):
+    if not (asked.quick or asked.model or asked.target or asked.replicas != 1):
         lines = ",\n".join(json.dumps(row) for row in rows)
         RECORD.write_text(f'{{"rows": [\n{lines}\n]}}\n', encoding="utf-8")
     return int(any(row["contradictions"] for row in rows))

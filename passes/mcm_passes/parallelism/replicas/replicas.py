@@ -82,9 +82,9 @@ def choose_replicas(
     """The number of pipelines with the most throughput on the simulator.
 
     Every number is given the chips that an equal share leaves it, and the partition that the
-    family finds quickly for them; where the estimate of memory leaves none, one whose memory the
-    target planned. Where that leaves a gap to a bound that could win, a better one is sought with
-    more effort. The simulator then decides. Of numbers within `LEAST_GAIN` of the best, and
+    family finds quickly for them. Where that leaves a gap to a bound that could win, a better one
+    is sought with more effort, and where the estimate of memory leaves none, one whose memory the
+    target plans. The simulator then decides. Of numbers within `LEAST_GAIN` of the best, and
     `LEAST_ANALYTIC_GAIN` under the analytic model, the smallest is taken.
 
     Args:
@@ -96,10 +96,12 @@ def choose_replicas(
     chips = problem.num_chips
     numbers = equal_shares(chips, problem.machine)
     shares = [_share(problem, count, each) for count, each in numbers]
-    for share in shares:
-        if share.found is not None and not share.rows:
-            _plan(share, share.asked(evaluator))
     _refine(shares)
+    fastest_s = min((share.analytic_s for share in shares), default=float("inf"))
+    for share in shares:
+        bound_s = share.first.bound_s
+        if bound_s is not None and not share.rows and bound_s <= fastest_s * (1.0 + NEAR):
+            _plan(share, share.asked(evaluator))
     if evaluator is not None and simulated:
         _simulate(shares, evaluator)
     considered = tuple(share.count() for share in shares)
