@@ -193,7 +193,7 @@ def machine_limits(machine: Machine) -> PackageLimits:
         num_chips=machine.num_devices,
         sram_bytes=tuple(machine.memory_bytes.tolist()),
         link_bytes_per_s=fastest(between),
-        hop_latency_s=float(machine.channel_latency_s[between].min(initial=0.0)),
+        hop_latency_s=min(machine.channel_latency_s[between].tolist(), default=0.0),
         host_io="any",
         host_bytes_per_s=fastest(at_host),
         channel_slots=machine.channel_slots,
