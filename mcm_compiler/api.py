@@ -33,7 +33,7 @@ from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS
 from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.partition import LEGALIZATION, PARTITION, PARTITION_PROBLEM
 from mcm_compiler.contracts.program import PROGRAM
-from mcm_compiler.contracts.replication import REPLICATION
+from mcm_compiler.contracts.replication import REPLICATION, Placement
 from mcm_compiler.contracts.simulation import SIMULATION
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.contracts.verification import EMITTED, VERIFICATION
@@ -66,7 +66,6 @@ from mcm_compiler.report.markdown import render_markdown
 from mcm_compiler.report.records.report import Report
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.results.compile_result import CompileResult
-from mcm_compiler.results.points import Placement
 from mcm_compiler.text import json_text
 from mcm_compiler.variants.points import Prepared, described, placement_of
 from mcm_compiler.variants.prepared_model import Keeper, split_pipeline

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from typing import TypedDict
 
 from mcm_compiler.contracts.cost import NODE_COST
 from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import Ints, LowerBound, PartitionProblem
 from mcm_compiler.graph.annotations import GRAPH, AnnotationKey
+from mcm_compiler.text.bounded_numbers import Index, Whole
 from mcm_compiler.text.units import count_text
 
 
@@ -128,6 +130,18 @@ class Replication:
         """Chips of the package, ascending, that run what `chips` of one pipeline run."""
         ascending = sorted(set(chips))
         return tuple(r * self.chips_each + c for r in range(self.replicas) for c in ascending)
+
+
+class Placement(TypedDict):
+    """Where a compile places the units of one pipeline.
+
+    Attributes:
+        replicas: equal pipelines side by side.
+        chip_of: chip of each unit, by the unit's name.
+    """
+
+    replicas: Whole
+    chip_of: dict[str, Index]
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,13 @@ import onnx_ir as ir
 
 from mcm_compiler.arrays.randomness import seeded_generator
 from mcm_compiler.components.capabilities import Capability
+from mcm_compiler.contracts.replication import Placement
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.graph.annotations import AnnotationKey
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.processes.staging import StagingFolder
 from mcm_compiler.registry import PASSES
-from mcm_compiler.results.points import Placement
 from mcm_compiler.text import spec_text
 
 AnyKey = AnnotationKey[Any]

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
-from mcm_compiler.text.bounded_numbers import Amount, Index, Size, Whole
+from mcm_compiler.contracts.replication import Placement
+from mcm_compiler.text.bounded_numbers import Amount, Size
 
 FaultRow = TypedDict("FaultRow", {"code": str, "message": str, "hint": str | None})
 """Why there is no compile.
@@ -15,14 +16,6 @@ Attributes:
     code: of the diagnostic.
     message: what is wrong, with numbers.
     hint: what to do about it.
-"""
-
-Placement = TypedDict("Placement", {"replicas": Whole, "chip_of": dict[str, Index]})
-"""Where a compile places the units of one pipeline.
-
-Attributes:
-    replicas: equal pipelines side by side.
-    chip_of: chip of each unit, by the unit's name.
 """
 
 PointFacts = TypedDict(

@@ -17,7 +17,7 @@ from mcm_compiler.contracts.chips import CHIP_MODELS
 from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS
 from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM
 from mcm_compiler.contracts.program import PROGRAM
-from mcm_compiler.contracts.replication import REPLICATION
+from mcm_compiler.contracts.replication import REPLICATION, Placement
 from mcm_compiler.contracts.simulation import SIMULATION
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
@@ -29,7 +29,7 @@ from mcm_compiler.processes.bounded_child import can_fork, may_fork
 from mcm_compiler.processes.staging import staging
 from mcm_compiler.report.hardware.energy_section import energy_facts
 from mcm_compiler.report.hardware.figures import gap, package_figures
-from mcm_compiler.results.points import Placement, PointFacts
+from mcm_compiler.results.points import PointFacts
 from mcm_compiler.variants.forked_pool import answers_of_children
 from mcm_compiler.variants.prepared_model import kept_copy
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from mcm_compiler.contracts.replication import Placement
 from mcm_compiler.contracts.target import NamesResources, Resource, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.processes.warm_up import usable_cores
-from mcm_compiler.results.points import Placement, PointFacts, SensitivityRow, without_placement
+from mcm_compiler.results.points import PointFacts, SensitivityRow, without_placement
 from mcm_compiler.variants.changed_targets import Value, changed_target, value_of
 from mcm_compiler.variants.points import Prepared, failed_point, points_of
 
