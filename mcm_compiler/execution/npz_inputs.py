@@ -198,13 +198,6 @@ def check_inputs(
     return taken
 
 
-def shapes_with(
-    arrays: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]
-) -> dict[str, tuple[int, ...]]:
-    """The shapes of inputs that a user gives, as such or by arrays."""
-    return {name: array.shape for name, array in arrays.items()} | dict(shapes)
-
-
 def _fitting(value: ir.Value, array: np.ndarray, shape: tuple[int, ...] | None) -> np.ndarray:
     if not isinstance(value.type, ir.TensorType):
         raise ValueError(f"is for a {value.type}, which no .npz file holds")

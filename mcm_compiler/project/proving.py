@@ -119,16 +119,13 @@ def _refuse_foreign(
         UnprovenError: names what differs.
     """
     from mcm_compiler.components.target_loading import load_target
-    from mcm_compiler.execution.npz_inputs import read_npz, shapes_with
     from mcm_compiler.pipeline.pipeline_text import parse_pipeline, print_pipeline
     from mcm_compiler.report.report_data import options_facts
     from mcm_compiler.report.versions import versions
     from mcm_compiler.variants.points import described
 
     target = described(load_target(cell.target), options)
-    given = {} if options.input is None else read_npz(Path(options.input))
-    shapes = shapes_with(given, options.shapes)
-    asked = json.loads(json.dumps(options_facts(options, shapes)))
+    asked = json.loads(json.dumps(options_facts(options, options.shapes)))
     compared: Sequence[tuple[str, object, object]] = (
         ("target", _sha256(target.source_text), manifest.target_sha256),
         ("target", target.name, manifest.target),
@@ -137,7 +134,7 @@ def _refuse_foreign(
         ("routing", options.routing, manifest.routing),
         ("seed", options.seed, manifest.seed),
         ("dimensions", options.dims, manifest.dims),
-        ("shapes", shapes, manifest.shapes),
+        ("shapes", options.shapes, manifest.shapes),
         ("trip counts", options.trip_counts, manifest.counted.trip_counts),
         ("replicas", options.replicas or manifest.replicas, manifest.replicas),
         ("versions", versions(), report.get("versions")),

@@ -15,7 +15,7 @@ from onnx_ir.passes.common import LiftConstantsToInitializersPass
 
 from mcm_compiler.contracts.zoo import SHAPE_ONLY, WEIGHTS_KEY
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
-from mcm_compiler.execution.npz_inputs import GivenInputs, check_inputs, shapes_with
+from mcm_compiler.execution.npz_inputs import GivenInputs, check_inputs
 from mcm_compiler.graph.constants import graphs_of, subgraphs
 from mcm_compiler.graph.dimensions import bind_dimensions, shared_names
 from mcm_compiler.graph.invariants import unwritable_texts
@@ -265,7 +265,7 @@ def _prepare(
     arrays: Mapping[str, Any] = {}
     if given is not None:
         arrays = check_inputs(model, given.arrays, given.origin, shapes)
-        shapes = shapes_with(arrays, shapes)
+        shapes = {name: array.shape for name, array in arrays.items()} | dict(shapes)
     notes += shared_names(model, dims, shapes)
     declared = {v.name or "": v.shape for v in model.graph.inputs if v.shape is not None}
     bound = bind_dimensions(model, dims, shapes)
