@@ -1,6 +1,6 @@
 """Every surface shows the claims of one verdict, and a higher level contradicts none of them.
 
-`tools/reproduce/verdict_claims.py` parses numbers and claims from the texts, and does the same for
+`tools/verdict_claims.py` parses numbers and claims from the texts, and does the same for
 ten models on four families.
 """
 
@@ -18,8 +18,8 @@ from mcm_compiler.machines.machine import HOST
 from mcm_compiler.report.terminal import report_view
 from mcm_compiler.text import json_text
 from mcm_compiler.text.styled import plain_lines
+from tools import verdict_claims
 from tools.figure_mutations import rehash
-from tools.reproduce import verdict_claims
 
 MODEL = "zoo:plain-cnn{image_size=16,stages=1,blocks=1,width=16}"
 QUANTITY = re.compile(r"\d(?:[\d,.]*\d)?(?: (?:[KMGT]iB|B|s|ms|us|ns|%|inferences/s)(?!\w))?")

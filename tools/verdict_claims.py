@@ -1,12 +1,12 @@
 """Whether every surface says what the verdict says, and whether a higher level contradicts it.
 
-    python tools/reproduce/verdict_claims.py            ten models on four families, minutes
-    python tools/reproduce/verdict_claims.py --check    whether the stored table is of all of them
+    python tools/verdict_claims.py            ten models on four families, minutes
+    python tools/verdict_claims.py --check    whether the stored table is of all of them
 
 Each model is compiled, or placed, twice: at one level and at the next. The numbers and claims of
 each surface are parsed from its text and compared with the figures of the folder; the claim about
 the optimum is then compared with what the higher level reached. The table is
-`tools/reproduce/data/verdict_claims.json`.
+`tools/data/verdict_claims.json`.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from mcm_compiler.report.markdown import render_markdown
 from mcm_compiler.report.terminal import report_text
 from mcm_compiler.text.styled import plain_lines
 
-ROOT = Path(__file__).resolve().parents[2]
-DATA = ROOT / "tools" / "reproduce" / "data" / "verdict_claims.json"
+ROOT = Path(__file__).resolve().parents[1]
+DATA = ROOT / "tools" / "data" / "verdict_claims.json"
 
 MODELS = (
     "zoo:plain-cnn{image_size=16,stages=1,blocks=1,width=16}",
