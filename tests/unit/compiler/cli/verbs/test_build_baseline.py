@@ -140,26 +140,29 @@ def test_failed_cells_become_no_baseline() -> None:
     assert result.exit_code == 2
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [
-        lambda path: path.write_text(path.read_text()[:-40]),
-        lambda path: path.write_bytes(b""),
-        lambda path: path.write_text(path.read_text().replace('throughput_per_s": ', "\\g<0>1")),
-        lambda path: (path.unlink(), path.mkdir()),
-        lambda path: (path.unlink(), os.mkfifo(path)),
-        lambda path: (path.unlink(), path.symlink_to("nowhere")),
-        lambda path: path.write_text('{"sha256": 1, "sha256": 2}'),
-    ],
+DAMAGES = (
+    lambda path: path.write_text(path.read_text()[:-40]),
+    lambda path: path.write_bytes(b""),
+    lambda path: path.write_text(
+        path.read_text().replace('"throughput_per_s": ', '"throughput_per_s": 1')
+    ),
+    lambda path: (path.unlink(), path.mkdir()),
+    lambda path: (path.unlink(), os.mkfifo(path)),
+    lambda path: (path.unlink(), path.symlink_to("nowhere")),
+    lambda path: path.write_text('{"sha256": 1, "sha256": 2}'),
 )
-def test_a_damaged_baseline_is_no_missing_one(damage) -> None:
+
+
+def test_a_damaged_baseline_is_no_missing_one() -> None:
     build()
     (kept,) = Path(".mcmc-baseline").rglob("accepted.json")
     before = kept.read_text()
-    damage(kept)
-    damaged = not kept.is_file() or kept.read_text() != before
-    for option in ((), ("--no-cache",)):
-        assert build(*option, code=int(damaged))["a/mcm4"] == ["MCM-U030"] * damaged
+    for number, damage in enumerate(DAMAGES):
+        damage(kept)
+        assert build(*["--no-cache"] * (number == 0), code=1)["a/mcm4"] == ["MCM-U030"]
+        kept.rmdir() if kept.is_dir() else kept.unlink()
+        kept.write_text(before)
+    assert build() == {"a/mcm4": [], "": []}
 
 
 def test_a_damaged_baseline_is_replaced_where_that_is_asked_for() -> None:
@@ -174,11 +177,11 @@ def test_a_damaged_baseline_is_replaced_where_that_is_asked_for() -> None:
 
 
 def test_a_killed_build_changes_no_accepted_figures() -> None:
-    for number in range(4):
+    for number in range(2):
         write_network(Path(f"models/m{number}.onnx"), seed=number)
     build()
     before = {path: path.read_bytes() for path in Path(".mcmc-baseline").rglob("*.json")}
-    for number in range(4):
+    for number in range(2):
         slower(f"models/m{number}.onnx")
     command = [Path(sys.executable).with_name("mcmc"), "build", "--jobs", "1"]
     process = subprocess.Popen(
@@ -193,16 +196,14 @@ def test_a_killed_build_changes_no_accepted_figures() -> None:
         os.killpg(process.pid, signal.SIGKILL)
     assert {path: path.read_bytes() for path in Path(".mcmc-baseline").rglob("*.json")} == before
     found = build(code=1)
-    assert all(found[f"m{number}/mcm4"][0] == "MCM-U031" for number in range(4))
+    assert all(found[f"m{number}/mcm4"][0] == "MCM-U031" for number in range(2))
 
 
 def test_builds_at_once_agree() -> None:
-    for number in range(3):
-        write_network(Path(f"models/m{number}.onnx"), seed=number)
+    write_network(Path("models/b.onnx"), seed=1)
     command = [Path(sys.executable).with_name("mcmc"), "build", "--jobs", "1"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     running = [subprocess.Popen(command, **quiet) for _ in range(2)]
     assert [process.wait() for process in running] == [0, 0]
-    found = build()
-    assert found == {"a/mcm4": [], "m0/mcm4": [], "m1/mcm4": [], "m2/mcm4": [], "": []}
+    assert build() == {"a/mcm4": [], "b/mcm4": [], "": []}
     assert list(Path(".mcmc-baseline").rglob(".mcmc-*")) == []
