@@ -28,7 +28,7 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pipeline_text import parse_pipeline, print_pipeline
 from mcm_compiler.processes.warm_up import usable_cores
 from mcm_compiler.report.versions import versions
-from mcm_compiler.results.points import PointFacts, without_placement
+from mcm_compiler.results.points import PlacedPoint, without_placement
 from mcm_compiler.variants.changed_targets import content_text
 from mcm_compiler.variants.points import Prepared, failed_point, points_of
 from mcm_compiler.variants.prepared_model import split_pipeline
@@ -157,7 +157,7 @@ class _Work:
         self._raise(prepared, points)
         return self._explored(shown, sha256, points)
 
-    def _raise(self, prepared: Prepared, points: dict[int, PointFacts]) -> None:
+    def _raise(self, prepared: Prepared, points: dict[int, PlacedPoint]) -> None:
         """Compiles variants again that are slower than one with less, from its placement."""
         for more in sorted(points, key=lambda one: len(self._less(one, points))):
             target, slow_s = self.variants[more].target, points[more]["period_s"]
@@ -172,7 +172,7 @@ class _Work:
                 known = (placement,)
                 ((_, points[more]),) = points_of(prepared, [target], 1, known=known)
 
-    def _less(self, at: int, points: Mapping[int, PointFacts]) -> list[int]:
+    def _less(self, at: int, points: Mapping[int, PlacedPoint]) -> list[int]:
         """Points with less of some resource and no more of any, and else the same settings."""
         target = self.request.target
         named = target.resources if isinstance(target, NamesResources) else ()
@@ -184,7 +184,7 @@ class _Work:
             if other != at and _is_less(self.variants[other].settings, own, keys)
         ]
 
-    def _known(self, at: int, name: str, sha256: str) -> dict[int, PointFacts]:
+    def _known(self, at: int, name: str, sha256: str) -> dict[int, PlacedPoint]:
         """Points of earlier runs, and those that cannot be."""
         points = {
             index: failed_point(one.faults) for index, one in enumerate(self.variants) if one.faults
@@ -197,7 +197,7 @@ class _Work:
             points[index] = point
         return points
 
-    def _explored(self, name: str, sha256: str, points: Mapping[int, PointFacts]) -> ExploredModel:
+    def _explored(self, name: str, sha256: str, points: Mapping[int, PlacedPoint]) -> ExploredModel:
         facts = [
             points[index if one.same_as is None else one.same_as]
             for index, one in enumerate(self.variants)

@@ -19,7 +19,7 @@ import msgspec
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.processes.staging import cannot_write
 from mcm_compiler.processes.whole_files import refuse_irregular
-from mcm_compiler.results.points import PointFacts
+from mcm_compiler.results.points import PlacedPoint
 
 SUFFIX = ".part"
 
@@ -34,7 +34,7 @@ class _Line(msgspec.Struct):
     model: int
     sha256: str
     point: int
-    facts: PointFacts
+    facts: PlacedPoint
 
 
 def journal_path(result: Path) -> Path:
@@ -65,7 +65,7 @@ class Journal(AbstractContextManager["Journal"]):
     """
 
     def __init__(self, path: Path, digest: str, *, resume: bool) -> None:
-        self.found: dict[Key, tuple[str, PointFacts]] = {}
+        self.found: dict[Key, tuple[str, PlacedPoint]] = {}
         self._path = path
         refuse_irregular(path)
         head = json.dumps({"exploration": digest}).encode() + b"\n"
@@ -122,7 +122,7 @@ class Journal(AbstractContextManager["Journal"]):
             whole += len(line)
         return data[:whole]
 
-    def add(self, key: Key, sha256: str, facts: PointFacts) -> None:
+    def add(self, key: Key, sha256: str, facts: PlacedPoint) -> None:
         """Keeps a point.
 
         Raises:

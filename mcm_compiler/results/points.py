@@ -34,7 +34,6 @@ PointFacts = TypedDict(
         "energy_delay_js": NotRequired[Amount],
         "package_mm2": NotRequired[Amount],
         "faults": list[FaultRow],
-        "placement": NotRequired[Placement],
     },
 )
 """Figures of a compile, each as in a report of its own; null where there is none.
@@ -53,11 +52,20 @@ Attributes:
     energy_delay_js: energy_j times latency_s.
     package_mm2: area of all usable chips; missing where the target says nothing of it.
     faults: why the model does not run there; empty where it does.
-    placement: where the compiles of other points can start; no result has it.
 """
 
 
-def without_placement(point: PointFacts) -> PointFacts:
+class PlacedPoint(PointFacts):
+    """A point while others are compiled, which start from its placement; no result has it.
+
+    Attributes:
+        placement: missing where there is none.
+    """
+
+    placement: NotRequired[Placement]
+
+
+def without_placement(point: PlacedPoint) -> PointFacts:
     """The point as results hold it."""
     kept = point.copy()
     kept.pop("placement", None)

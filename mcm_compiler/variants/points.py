@@ -29,7 +29,7 @@ from mcm_compiler.processes.bounded_child import can_fork, may_fork
 from mcm_compiler.processes.staging import staging
 from mcm_compiler.report.hardware.energy_section import energy_facts
 from mcm_compiler.report.hardware.figures import gap, package_figures
-from mcm_compiler.results.points import PointFacts
+from mcm_compiler.results.points import PlacedPoint
 from mcm_compiler.variants.forked_pool import answers_of_children
 from mcm_compiler.variants.prepared_model import kept_copy
 
@@ -66,7 +66,7 @@ def described(target: Target, options: CompileOptions) -> Target:
     return without_chips(package, options.forbidden_chips)
 
 
-def point_of(prepared: Prepared, target: Target, known: tuple[Placement, ...] = ()) -> PointFacts:
+def point_of(prepared: Prepared, target: Target, known: tuple[Placement, ...] = ()) -> PlacedPoint:
     """The figures of a compile for `target`, with its placement; faults where there is none.
 
     No slower than with any of the placements that are known, as far as they can be on the target.
@@ -96,7 +96,7 @@ def placement_of(model: ir.Model) -> Placement | None:
     return {"replicas": replication.replicas if replication else 1, "chip_of": chips}
 
 
-def failed_point(diagnostics: Sequence[Diagnostic]) -> PointFacts:
+def failed_point(diagnostics: Sequence[Diagnostic]) -> PlacedPoint:
     """A point that there is no compile of, and why."""
     errors = [d for d in diagnostics if d.severity is Severity.ERROR]
     return {
@@ -120,7 +120,7 @@ def points_of(
     *,
     warm: bool = False,
     known: tuple[Placement, ...] = (),
-) -> Generator[tuple[int, PointFacts]]:
+) -> Generator[tuple[int, PlacedPoint]]:
     """The points of several targets.
 
     They are compiled in forked children, which share the model and all kernels that are compiled
@@ -149,20 +149,20 @@ def points_of(
         if isinstance(answer, int):
             yield index, failed_point([_died(answer)])
         else:
-            yield index, msgspec.json.decode(answer, type=PointFacts)
+            yield index, msgspec.json.decode(answer, type=PlacedPoint)
 
 
 def _encoded(prepared: Prepared, target: Target, known: tuple[Placement, ...]) -> bytes:
     return msgspec.json.encode(point_of(prepared, target, known))
 
 
-def _facts(model: ir.Model, target: Target) -> PointFacts:
+def _facts(model: ir.Model, target: Target) -> PlacedPoint:
     chips, replication = CHIP_MODELS.find(model) or (), REPLICATION.find(model)
     figures = package_figures(SIMULATION.find(model), PARTITION.find(model), replication)
     replicas = replication.replicas if replication else 1
     graphs = {chip.chip: chip.model.graph for chip in chips}
     energy = energy_facts(target, graphs, SIMULATION.find(model), replicas)
-    found: PointFacts = {
+    found: PlacedPoint = {
         "throughput_per_s": figures.throughput_per_s,
         "period_s": figures.period_s,
         "latency_s": figures.latency_s,

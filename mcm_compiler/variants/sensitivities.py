@@ -9,7 +9,7 @@ from mcm_compiler.contracts.replication import Placement
 from mcm_compiler.contracts.target import NamesResources, Resource, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.processes.warm_up import usable_cores
-from mcm_compiler.results.points import PointFacts, SensitivityRow, without_placement
+from mcm_compiler.results.points import PlacedPoint, SensitivityRow, without_placement
 from mcm_compiler.variants.changed_targets import Value, changed_target, value_of
 from mcm_compiler.variants.points import Prepared, failed_point, points_of
 
@@ -75,7 +75,7 @@ class Sensitivities:
     def __init__(self, prepared: Prepared, target: Target, at_once: int | None = None) -> None:
         self._prepared, self._at_once = prepared, at_once or usable_cores()
         self._changes = changes_of(target)
-        self._points: dict[int, PointFacts] = {}
+        self._points: dict[int, PlacedPoint] = {}
 
     def compile(self, period_s: float | None, placement: Placement | None) -> Placement | None:
         """Compiles all changes, and after the first time those that the target is faster than.
@@ -118,7 +118,7 @@ def _faster(one_s: float | None, other_s: float | None) -> bool:
     return bool(one_s and other_s) and (one_s or 0.0) < (other_s or 0.0) * (1.0 - ROUNDING)
 
 
-def _row(change: Change, point: PointFacts, period_s: float | None) -> SensitivityRow:
+def _row(change: Change, point: PlacedPoint, period_s: float | None) -> SensitivityRow:
     then = point["period_s"]
     return {
         "resource": change.resource,
