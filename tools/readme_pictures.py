@@ -93,8 +93,8 @@ def chart(data: Mapping[str, Any], theme: Theme) -> str:
         ]
     end = top + step * (len(rows) + 1) + 14
     note = (
-        "Cuts of Scotch, KaHIP and METIS ignore the ring's direction and are mostly repaired by us; "
-        "random parts are a control."
+        "Cuts of Scotch, KaHIP and METIS ignore the ring's direction and are mostly repaired by "
+        "us; random parts are a control."
     )
     marks.append(_text(0, end, note, SMALL, theme.faint))
     return _svg(title, end + 8, marks)
