@@ -21,7 +21,7 @@ from mcm_compiler.report.verdict.words import at_most_text
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "bench"))
 
-from peer_cases.bars import ratios
+from peer_cases.bars import ratios  # pyright: ignore[reportMissingImports]
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "images"

@@ -216,7 +216,7 @@ def row_of(model: str, family: str, folder: Path) -> dict[str, Any]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Makes the table, or says whether it is whole."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--check", action="store_true", help="read the stored table only")
     parser.add_argument("--families", nargs="+", choices=TARGETS, default=list(TARGETS),
                         help="measure these; rows of the others stay")  # fmt: skip

@@ -16,12 +16,12 @@ class SegmentTimes(NamedTuple):
     """A step that is cut into segments of one device each.
 
     Attributes:
-        count: segments.
+        number: of segments.
         dispatch_s: seconds that the start of one takes.
         seconds: of the step.
     """
 
-    count: int
+    number: int
     dispatch_s: float
     seconds: float
 
@@ -98,7 +98,7 @@ def _step(record: PlacementRecord, segments: SegmentTimes | None) -> VerdictLine
     seconds = segments.seconds if segments is not None else alone_s
     details = [f"{number_text(1.0 / seconds)} steps/s"] if seconds else []
     if segments is not None:
-        count = count_text(segments.count, "segment")
+        count = count_text(segments.number, "segment")
         details.append(f"as {count}, {seconds_text(segments.dispatch_s)} to start each")
         details.append(f"{seconds_text(alone_s)} if each op is started by itself")
     return {
