@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from mcm_compiler.artifact import layout
-from mcm_compiler.checking.check import CheckReport, check_folder
+from mcm_compiler.checking import check
+from mcm_compiler.checking.check import CheckReport
 from mcm_compiler.ci.batch import lost_process
 from mcm_compiler.ci.processes import work_on_all
 from mcm_compiler.diagnostics import Diagnostic
@@ -145,7 +146,7 @@ def check_of(folder: str, model: str | None) -> Callable[..., CheckReport]:
     """
     path = Path(folder)
     if not is_placement(path):
-        return partial(check_folder, path, model=model)
+        return partial(check.check_folder, path, model=model)
     from mcm_compiler.api import step_of_model
 
     step = None if model is None else partial(step_of_model, model)
