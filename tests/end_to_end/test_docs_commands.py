@@ -98,6 +98,8 @@ def test_the_workflow_does_what_it_says(tmp_path: Path, run: Run) -> None:
     assert (len(variables), len(steps)) == (3, 2)
     (tmp_path / variables["MODELS"]).mkdir()
     onnx.save(onnx.parser.parse_model(NET), tmp_path / variables["MODELS"] / "net.onnx")
+    # What a person chooses who starts the workflow by hand.
+    variables["ACCEPT"] = "false"
     printed = "".join(run(step, variables) for step in steps)
     assert "1 model: 1 ok, 0 failed" in printed
     assert "1 folder: 1 ok, 0 failed" in printed

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mcm_compiler.arrays.rows import Rows, starts
-from mcm_compiler.contracts.partition import Floats, Ints, Longs, PartitionProblem
+from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.placements.ring_routes import (
     CLONED,
     COLLECTED,
@@ -63,6 +63,7 @@ class ItemDemands(NamedTuple):
         busy_s: `[I]`, seconds at speed 1.
         held: `[I]`, blocks of buffers.
         weight: `[I]`, blocks of weights.
+        enters: `[I]`, whether the host sends it, also where it has no bytes.
         in_bytes: `[I]`, host channel bytes.
     """
 
@@ -70,6 +71,7 @@ class ItemDemands(NamedTuple):
     busy_s: Floats
     held: Longs
     weight: Longs
+    enters: Bools
     in_bytes: Longs
 
 
@@ -237,6 +239,7 @@ def _counted(problem: PartitionProblem, own_buffers: bool, clone_outputs: bool) 
             busy_s=shared.busy_s[used],
             held=shared.held[used] // block,
             weight=shared.weight[used] // block,
+            enters=shared.enters[used],
             in_bytes=shared.host_in[used],
         ),
         tensors=TensorDemands(

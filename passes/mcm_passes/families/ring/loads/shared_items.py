@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mcm_compiler.arrays.rows import Rows, starts
-from mcm_compiler.contracts.partition import Floats, Longs, PartitionProblem
+from mcm_compiler.contracts.partition import Bools, Floats, Longs, PartitionProblem
 from mcm_compiler.placements.ring_routes import CLONED, EVERYWHERE
 from mcm_passes.mapping.loads.demand_table import DemandTable, Resource, Subject, Trigger
 
@@ -24,6 +24,7 @@ class SharedItems(NamedTuple):
         busy_s: `[I]`, chip seconds.
         held: `[I]`, bytes of buffers.
         weight: `[I]`, bytes of weights.
+        enters: `[I]`, whether the host sends it, also where it has no bytes.
         host_in: `[I]`, bytes that arrive from the host.
     """
 
@@ -31,6 +32,7 @@ class SharedItems(NamedTuple):
     busy_s: Floats
     held: Longs
     weight: Longs
+    enters: Bools
     host_in: Longs
 
 
@@ -65,5 +67,6 @@ def shared_items(problem: PartitionProblem, table: DemandTable) -> SharedItems:
         busy_s=np.concatenate([none[0], busy_s, none[2]]).astype(np.float64),
         held=np.concatenate([received, made[clones], none[2]]).astype(np.int64),
         weight=np.concatenate([none[0], none[1], weights]).astype(np.int64),
+        enters=np.arange(sum(part.size for part in parts)) < inputs.size,
         host_in=np.concatenate([entered, none[1], none[2]]).astype(np.int64),
     )

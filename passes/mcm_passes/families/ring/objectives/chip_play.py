@@ -256,7 +256,7 @@ def _run(
             continue
         scratch.item_mark[item] = mark
         busy_s += d.items.busy_s[item]
-        if d.items.in_bytes[item] > 0:
+        if d.items.enters[item]:
             ready_s = max(ready_s, _from_host(rates, float(d.items.in_bytes[item]), scratch))
     for e in range(reads.ptr[node], reads.ptr[node + 1]):
         t = reads.entries[e]

@@ -18,8 +18,8 @@ from tests.generators.small_zoo import SMALL
 from tools.update_goldens import parse_filled
 
 IN_PLACE = """<ir_version: 10, opset_import: ["" : 20]>
-moved (float[64,64] x, int64[5] i) => (float[8,160,136] y)
-<int64[4] p = {4,4,4,4}, int64[2] t = {1,2}, int64[3] s = {8,136,160}, int64[2] two = {0,3},
+moved (float[64,64] x, int64[5] i) => (float[8,136,136] y)
+<int64[4] p = {4,4,4,4}, int64[2] t = {1,2}, int64[3] s = {8,136,144}, int64[2] two = {0,3},
  int64[1] axis = {0}, int64[1] last = {2}, int64[1] zero = {0}, int64[1] end = {136}> {
  a = Concat<axis=1>(x, x) b = Transpose(a) c = Pad(b, p) d = Tile(c, t) e = Expand(d, s)
  f = Slice(e, zero, end, last) g = Gather<axis=0>(x, two) h = Gather<axis=0>(x, i)
