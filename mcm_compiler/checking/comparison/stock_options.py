@@ -48,7 +48,7 @@ def compare_stock(
     try:
         expected = run_batches(model, [feeds], outputs, stock=True)[0]
     except CompileError as error:
-        return (), f"the model does not run: {error.diagnostics[0].message}"
+        return (), f"onnxruntime does not run the file itself ({error.diagnostics[0].code})"
     try:
         actual = chain(outputs, [feeds], stock=True)[0]
     except RunStoppedError as error:
