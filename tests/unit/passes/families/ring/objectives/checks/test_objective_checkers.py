@@ -40,6 +40,7 @@ CLAIMED = {
     frontier.MERGED,
     latency_bounds.CRITICAL_PATH,
     latency_bounds.SHARED_WORK,
+    latency_bounds.SHARED_HOST,
     energy_search.PROOF,
     joules.LEAST_ENERGY,
 }
