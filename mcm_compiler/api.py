@@ -42,7 +42,12 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.execution.npz_inputs import GivenInputs, read_npz
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.graph.states import STATES, States, find_states, recorded_states
-from mcm_compiler.graph.trip_counts import assumed_trips, assumption_warning, state_trip_counts
+from mcm_compiler.graph.trip_counts import (
+    assumed_trips,
+    assumption_warning,
+    sequence_counts,
+    state_trip_counts,
+)
 from mcm_compiler.ir.reading.importer import import_model, import_onnx
 from mcm_compiler.ir.shapes.counted_trips import counted_trips
 from mcm_compiler.options import CompileOptions
@@ -496,14 +501,15 @@ def _with_trip_counts(model: ir.Model, options: CompileOptions) -> list[Diagnost
     """
     source, notes = SOURCE.get(model), list[Diagnostic]()
     graphs = (source.original.graph, model.graph)
-    state_trip_counts(graphs, options.trip_counts)
+    known = sequence_counts(source.original.graph)
+    state_trip_counts(graphs, dict(options.trip_counts) | known)
     if source.given:
         try:
             counted = counted_trips(source.original, source.given)
         except CompileError as error:
             notes += [replace(one, severity=Severity.WARNING) for one in error.diagnostics]
         else:
-            state_trip_counts(graphs, counted | dict(options.trip_counts))
+            state_trip_counts(graphs, counted | dict(options.trip_counts) | known)
     return notes
 
 

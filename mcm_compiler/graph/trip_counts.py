@@ -52,6 +52,11 @@ def trips_of(node: ir.Node) -> Trips:
     """
     if (stated := stated_trips(node)) is not None:
         return Trips(min(stated, MAX_TRIPS), known=True)
+    return _graph_trips(node)
+
+
+def _graph_trips(node: ir.Node) -> Trips:
+    """As `trips_of`, without a stated count."""
     if node.op_type == "Loop":
         limit = _constant(_operand(node, 0))
         if limit is None or not 0 <= limit < _ENDLESS:
@@ -69,6 +74,16 @@ def stated_trips(node: ir.Node) -> int | None:
     """The count in the properties of an op; None without one, and for a text that is none."""
     text = node.metadata_props.get(TRIP_COUNT_PROPERTY)
     return int(text) if text is not None and text.isascii() and text.isdigit() else None
+
+
+def sequence_counts(graph: ir.Graph) -> dict[str, int]:
+    """Lengths of sequences that the graph gives, by the loops over them.
+
+    They are stated, as they are lost where another chip makes the sequence.
+    """
+    over = ((label, node) for label, node in loops_of(graph) if node.op_type == "SequenceMap")
+    counts = ((label, _graph_trips(node)) for label, node in over)
+    return {label: trips.count for label, trips in counts if trips.known}
 
 
 def loops_of(graph: ir.Graph) -> list[tuple[str, ir.Node]]:

@@ -21,7 +21,7 @@ from mcm_compiler.contracts.replication import Replication
 from mcm_compiler.contracts.target import ChipModel, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.constants import placeable_nodes, subgraphs
-from mcm_compiler.graph.trip_counts import loops_of, stated_counts, stated_trips
+from mcm_compiler.graph.trip_counts import loops_of, sequence_counts, stated_counts, stated_trips
 from mcm_compiler.ir.rewriting.device_stages import HOST_CONFIGURATION
 
 SHOWN = 10
@@ -97,6 +97,11 @@ def _trip_count_faults(
     """Differences between the stated trip counts of the manifest, the source and the chips."""
     if (found := stated_counts(source.graph)) != dict(manifest.counted.trip_counts):
         yield _told("the source", f"states trip counts {found}, the manifest says otherwise")
+    for label, count in sequence_counts(source.graph).items():
+        if found.get(label, count) != count:
+            yield _told(
+                f"loop {quote(label)}", f"runs {count} times, the source states another count"
+            )
     loops = {node for _, node in loops_of(source.graph)}
     known = {node.name or "": _stated_within(node, loops) for node in source.graph} if loops else {}
     for chip in chips:

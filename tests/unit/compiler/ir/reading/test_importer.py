@@ -364,12 +364,11 @@ def test_a_subgraph_that_returns_an_outer_value(tmp_path):
     assert "Identity" in faults[0].hint
 
 
-def test_the_reason_why_types_stay_unknown_is_given_without_a_stack_trace(tmp_path, capfd):
+def test_the_reason_why_no_run_is_possible_is_given_without_a_stack_trace(tmp_path, capfd):
     weight = numpy_helper.from_array(np.ones((3, 3), np.float32), "w")
     nodes = [node("MatMul", ["x", "w"], ["a"]), node("Relu", ["a"], ["y"])]
-    _, notes = import_onnx(write(tmp_path, model_of(nodes, initializers=[weight])))
-    (note,) = notes
-    assert note.code == "MCM-I040"
-    assert "Incompatible dimensions" in note.message
-    assert str(tmp_path) not in note.message
+    (fault,) = refused(write(tmp_path, model_of(nodes, initializers=[weight])))
+    assert fault.code == "MCM-I058"
+    assert "Incompatible dimensions" in fault.message
+    assert str(tmp_path) not in fault.message
     assert capfd.readouterr().err == ""
