@@ -105,7 +105,7 @@ def test_a_single_folder_keeps_its_lines_and_gets_junit(folders):
 
 
 def test_what_is_for_a_single_folder(folders):
-    for option in (["--model", "net.onnx"], ["--input", "x.npz"], ["--test-data", "data"]):
+    for option in (["--input", "x.npz"], ["--test-data", "data"]):
         done = check("out", *option)
         assert done.exit_code == 2
         assert "for a single folder" in done.stderr

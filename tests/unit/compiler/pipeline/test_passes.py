@@ -400,7 +400,7 @@ def test_a_target_that_fails_is_told_with_the_pass_that_asked_it(model: ir.Model
     ids=str,
 )
 def test_what_a_pass_cannot_mean_is_told_before_anything_runs(said: dict[str, Any]) -> None:
-    PASSES.add("test_do", type("Said", (Do,), said), "said.py")
+    PASSES.add("test_do", dataclass(frozen=True)(type("Said", (Do,), said)), "said.py")
     try:
         with pytest.raises(CompileError) as caught:
             parse_pipeline("test_do")

@@ -37,7 +37,7 @@ def test_cycles_with_large_arrays_do_not_pile_up(reclaim) -> None:
     for _ in range(16):
         held.append(weakref.ref(Cycle(garbage.GROWTH_BYTES // 4)))
         reclaim()
-        assert sum(one() is not None for one in held) <= 5
+        assert sum(one() is not None for one in held) <= 8
 
 
 @linux

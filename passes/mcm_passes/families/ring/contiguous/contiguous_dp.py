@@ -106,7 +106,9 @@ class ContiguousDp:
                 search.cut(order, windows_along(problem, order.units, count_live=False))
         if problem.routing == "strict" and not problem.limits.at_ends:
             search.cut_apart(orders)
-        for chip_of in tried_partitions(problem):
+        # Half of what is left, so that a search that begins with the result can go on.
+        left = max(budget.evaluations - search.evaluations, 0) // 2
+        for chip_of in tried_partitions(problem)[:left]:
             search.offer(chip_of)
         if search.best is not None:
             return Outcome(search.best, search.evaluations)

@@ -94,6 +94,8 @@ class Multilevel:
             return search.outcome(reason)
         start = search.best
         for tries in range(self.tries, 0, -1):
+            if not search.left:
+                break
             most = search.left // tries
             cycles = _Cycles(self, search, budget.monitor, rng, start, most)
             without_improvement = 0
