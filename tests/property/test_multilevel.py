@@ -17,8 +17,8 @@ from mcm_passes.families.ring.strategies.multilevel import Multilevel
 from tests.generators.partition_problems import make_problem, problems
 
 
-def start_of(problem):
-    return ContiguousDp().solve(problem, FastPeriods(problem), np.random.default_rng(0), Budget())
+def start_of(problem, budget=Budget()):  # noqa: B008 - frozen
+    return ContiguousDp().solve(problem, FastPeriods(problem), np.random.default_rng(0), budget)
 
 
 @given(problems(max_units=10), st.integers(0, 2), st.booleans())
@@ -52,11 +52,10 @@ def test_a_coarser_problem_has_the_same_loads(problem, level, at_need):
 @given(problems(max_units=12), st.integers(1, 6), st.integers(1, 3), st.integers(0, 9))
 @settings(max_examples=120)
 def test_answers_are_valid_and_never_worse_than_the_start(problem, coarsest, tries, seed):
-    start = start_of(problem)
+    budget = Budget(evaluations=400)
+    start = start_of(problem, budget)
     strategy = Multilevel(coarsest=coarsest, tries=tries)
-    outcome = strategy.solve(
-        problem, FastPeriods(problem), np.random.default_rng(seed), Budget(evaluations=400)
-    )
+    outcome = strategy.solve(problem, FastPeriods(problem), np.random.default_rng(seed), budget)
     assert outcome.evaluations <= 400
     if start.chip_of is None:
         assert outcome.chip_of is not None or outcome.reason
