@@ -124,6 +124,8 @@ class Reading:
     there: dict[Activity, Fraction] = field(default_factory=dict)
     resource: dict[Activity, tuple[int, ...]] = field(default_factory=dict)
     arcs: list[tuple[Activity, Activity, Fraction, int]] = field(default_factory=list)
+    turns: list[tuple[Activity, Activity, Fraction, int]] = field(default_factory=list)
+    """Arcs of the first inference alone."""
     finals: list[Activity] = field(default_factory=list)
     hops: list[list[Activity]] = field(default_factory=list)
     """Of each transfer."""
@@ -209,7 +211,7 @@ def read_naively(program: LoweredProgram, spec: RingSpec) -> Reading:
     reading.add_kernels(program)
     reading.add_ways(program, spec)
     reading.add_buffers(program, spec)
-    serve_naively(reading.busy, reading.resource, reading.arcs)
+    serve_naively(reading, program)
     paths = zip(reading.hops, program.transfers, strict=True)
     reading.finals = [path[-1] for path, transfer in paths if transfer.destination == HOST]
     if not reading.finals:
@@ -253,20 +255,16 @@ def rate_and_delay(link: tuple[int, int], spec: RingSpec) -> tuple[float, float]
     return spec.link_bytes_per_s, spec.hop_latency_s[link[0]]
 
 
-def serve_naively(
-    busy: dict[Activity, Fraction],
-    resource: dict[Activity, tuple[int, ...]],
-    arcs: list[tuple[Activity, Activity, Fraction, int]],
-) -> None:
-    """Adds what each resource serves before what: the earliest to become ready, alone."""
-    names = sorted(busy, key=lambda a: (a[0] != "kernel", a))
+def ready_naively(
+    busy: dict[Activity, Fraction], arcs: list[tuple[Activity, Activity, Fraction, int]]
+) -> list[Activity]:
+    """Activities of a lone inference with free links: the earliest to become ready comes next."""
     before: dict[Activity, list[tuple[Activity, Fraction]]] = defaultdict(list)
     for source, target, seconds, lag in arcs:
         if lag == 0:
             before[target].append((source, seconds))
     ready: dict[Activity, Fraction] = {}
-    served: dict[tuple[int, ...], list[Activity]] = defaultdict(list)
-    left = names
+    left = sorted(busy, key=lambda a: (a[0] != "kernel", a))
     while left:
         times = {
             a: max((ready[s] + seconds for s, seconds in before[a]), default=Fraction(0))
@@ -275,8 +273,37 @@ def serve_naively(
         }
         chosen = min(times, key=lambda a: times[a])
         ready[chosen] = times[chosen]
-        served[resource[chosen]].append(chosen)
         left = [a for a in left if a != chosen]
+    return list(ready)
+
+
+def turns_naively(reading: Reading, program: LoweredProgram) -> list[tuple[Activity, Activity]]:
+    """Which hop on a channel that all chips share with the host goes just before which.
+
+    Chip after chip by their last kernels; inputs of one chip by the first kernel that reads them,
+    those that none reads at the end; outputs as they become ready.
+    """
+    ready = ready_naively(reading.busy, reading.arcs)
+    lines: dict[tuple[int, ...], list[tuple[int, bool, int, Activity]]] = defaultdict(list)
+    for index, transfer in enumerate(program.transfers):
+        chip = transfer.source if transfer.destination == HOST else transfer.destination
+        engine = [i for i, a in enumerate(ready) if a[:2] == ("kernel", chip)]
+        for hop in (a for a in reading.hops[index] if HOST_ROOT in reading.resource[a]):
+            readers = [ready.index(a) for a in reading.readers[index] if a[0] == "kernel"]
+            at = min(readers, default=ready.index(hop))
+            lines[reading.resource[hop]].append((engine[-1], not readers, at, hop))
+    return [
+        (one[-1], other[-1]) for line in lines.values() for one, other in pairwise(sorted(line))
+    ]
+
+
+def serve_naively(reading: Reading, program: LoweredProgram) -> None:
+    """Adds what each resource serves before what: the earliest to become ready, alone."""
+    busy, resource, arcs = reading.busy, reading.resource, reading.arcs
+    reading.turns = [(a, b, busy[a], 0) for a, b in turns_naively(reading, program)]
+    served: dict[tuple[int, ...], list[Activity]] = defaultdict(list)
+    for chosen in ready_naively(busy, arcs + reading.turns):
+        served[resource[chosen]].append(chosen)
     for place, line in served.items():
         if min(place) <= HOST_ROOT:
             # Interleaved: each once in a round of all.
@@ -336,7 +363,7 @@ def first_latency(reading: Reading, program: LoweredProgram, spec: RingSpec) -> 
     """Longest path of the first inference to where it ends."""
     start = dict.fromkeys(reading.busy, Fraction(0))
     for _ in start:
-        for source, target, seconds, lag in reading.arcs:
+        for source, target, seconds, lag in reading.arcs + reading.turns:
             if lag == 0:
                 start[target] = max(start[target], start[source] + seconds)
     ends: list[Fraction] = []
@@ -459,7 +486,8 @@ def speeds(graph: EventGraph, order: EventGraph, spec: RingSpec) -> tuple[float,
     """Period and latency with the static order of another graph."""
     resources, shared = graph.num_resources, channel_arrays(ring_machine(spec)).shared
     before, lag = serve_in_order(order.order, graph.resource, resources, shared)
-    result = performance(graph._replace(order=order.order, before=before, before_lag=lag))
+    same = graph._replace(order=order.order, before=before, before_lag=lag, turn=order.turn)
+    result = performance(same)
     return result.period_s, result.latency_s
 
 

@@ -95,6 +95,7 @@ def _on_grid(graph: EventGraph, step: float) -> EventGraph:
         graph.order,
         graph.before,
         graph.before_lag,
+        graph.turn,
         graph.finals,
     )
 

@@ -26,13 +26,14 @@ Every program is read by the same rules:
   inference once all outputs of that of so many before are there: it is the next step of the same
   sequence, whose token is not known earlier.
 - A resource serves activities in a static order (`service_order.py`).
-- A channel that all devices share to the host or back serves what crosses it of one inference one
-  after another, device after device as they end a lone inference. Of several inferences it
-  interleaves that, or those at the end of a pipeline would hold up those at its beginning, which
-  are inferences ahead: each tensor crosses once in a round that takes as long as all of them, so
-  that none follows itself earlier and no round is shorter. A fair arbiter does so that has a queue
-  for each of them (a frame of time slots). Streamed weights take no turns, as they wait for
-  buffers.
+- A channel that all devices share interleaves what crosses it, or those at the end of a pipeline
+  would hold up those at its beginning, which are inferences ahead: each tensor crosses once in a
+  round that takes as long as all of them, so that none follows itself earlier and no round is
+  shorter. A fair arbiter does so that has a queue for each of them (a frame of time slots). Of the
+  first inference, which enters an empty package, it serves what goes to the host or comes from it
+  one after another, device after device as their last kernels become ready (`turn`). Later
+  inferences take no turns, so that pipelines side by side wait for the channel and not for each
+  other. Streamed weights take none, as they wait for buffers.
 """
 
 from __future__ import annotations
@@ -72,6 +73,8 @@ class EventGraph(NamedTuple):
             `ready_order` says.
         before: `[A]`, activity that the resource serves before; itself on shared channels.
         before_lag: `[A]`, 0, or 1 where that is the last one of the inference before.
+        turn: `[A]`, hop that a channel that all devices share serves before in the first inference,
+            or -1.
         finals: activities that end an inference: hops to the host, or else last kernels.
     """
 
@@ -85,6 +88,7 @@ class EventGraph(NamedTuple):
     order: Longs
     before: Longs
     before_lag: Longs
+    turn: Longs
     finals: Longs
 
 
@@ -133,10 +137,11 @@ def event_graph(program: ProgramArrays, channels: ChannelArrays) -> EventGraph:
     finals = _finals(program, activities.hop_ptr)
     waits, ptr = _waits(program, channels, activities, finals)
     order = ready_order(len(program.kernel_s), resource, busy, ptr, waits)
+    turn = np.full(len(busy), -1, np.int64)
     if channels.shared.any() and len(order) == len(busy):
         turn = _turns(program, channels, activities, order)
-        waits, ptr = _with_turns(channels, activities, waits, ptr, turn)
-        order = ready_order(len(program.kernel_s), resource, busy, ptr, waits)
+        all_waits, all_ptr = _with_turns(activities, waits, ptr, turn)
+        order = ready_order(len(program.kernel_s), resource, busy, all_ptr, all_waits)
     num_resources = channels.num_channels + channels.num_devices
     before, before_lag = serve_in_order(order, resource, num_resources, channels.shared)
     return EventGraph(
@@ -150,6 +155,7 @@ def event_graph(program: ProgramArrays, channels: ChannelArrays) -> EventGraph:
         order,
         before,
         before_lag,
+        turn,
         finals,
     )
 
@@ -284,10 +290,10 @@ def _hop_waits(
 def _turns(
     program: ProgramArrays, channels: ChannelArrays, activities: _Activities, order: Longs
 ) -> Longs:
-    """`[A]`, the turn of each hop on channels that all devices share; 0 for those without one.
+    """`turn` of an `EventGraph`.
 
-    Device after device, as they end a lone inference; else what the first ones take in could wait
-    for the last ones, which are inferences behind. Of one device in the order of readers.
+    Device after device, as their last kernels become ready. Inputs of one device go in the order of
+    readers, outputs as they become ready.
     """
     hop_ptr, count = activities.hop_ptr, len(order)
     kernels = len(program.kernel_s)
@@ -298,7 +304,7 @@ def _turns(
     for a in range(kernels):
         device = activities.resource[a] - channels.num_channels
         ends_at[device] = max(ends_at[device], place[a])
-    turn = place + count
+    rank = place + count
     # Against the order, so that the first reader has the last word.
     for at in range(count - 1, -1, -1):
         a = order[at]
@@ -306,8 +312,8 @@ def _turns(
             continue
         for i in range(program.read_ptr[a], program.read_ptr[a + 1]):
             for hop in range(hop_ptr[program.reads[i]], hop_ptr[program.reads[i] + 1]):
-                turn[hop] = at
-    turn[:kernels] = 0
+                rank[hop] = at
+    rank[:kernels] = 0
     for t in range(len(program.source)):
         to_host = program.destination[t] == HOST
         device = int(program.source[t] if to_host else program.destination[t])
@@ -316,31 +322,23 @@ def _turns(
             # Weights that are streamed wait for buffers, and take turns with nothing.
             shared = channels.shared[activities.resource[hop]]
             takes = shared and program.source[t] != OFF_PACKAGE
-            turn[hop] = first + turn[hop] if takes else 0
+            rank[hop] = first + rank[hop] if takes else 0
+    turn = np.full(count, -1, np.int64)
+    last = np.full(channels.num_channels, -1, np.int64)
+    for hop in np.argsort(rank, kind="mergesort"):
+        if rank[hop] > 0:
+            turn[hop] = last[activities.resource[hop]]
+            last[activities.resource[hop]] = hop
     return turn
 
 
 @inner_njit
 def _with_turns(
-    channels: ChannelArrays, activities: _Activities, waits: Waits, ptr: Longs, turn: Longs
+    activities: _Activities, waits: Waits, ptr: Longs, turn: Longs
 ) -> tuple[Waits, Longs]:
-    """The waits with those for turns on channels that all devices share.
-
-    Args:
-        channels: of the machine.
-        activities: of the program.
-        waits: its other waits.
-        ptr: `[A + 1]`, CSR of these.
-        turn: as `_turns` gives it.
-    """
-    resource, busy, count = activities.resource, activities.busy_s, len(turn)
-    before = np.full(count, -1, np.int64)
-    last = np.full(channels.num_channels, -1, np.int64)
-    for hop in np.argsort(turn, kind="mergesort"):
-        if turn[hop] > 0:
-            before[hop] = last[resource[hop]]
-            last[resource[hop]] = hop
-    room = int(ptr[count]) + int(np.sum(before >= 0))
+    """The waits of the first inference: those of all, and those for turns."""
+    busy, count = activities.busy_s, len(turn)
+    room = int(ptr[count]) + int(np.sum(turn >= 0))
     more = Waits(
         np.empty(room, np.int64),
         np.empty(room, np.float64),
@@ -354,8 +352,8 @@ def _with_turns(
         for i in range(ptr[a], ptr[a + 1]):
             seconds, lag = float(waits.seconds[i]), int(waits.lag[i])
             w = _wait(more, w, int(waits.source[i]), seconds, lag, bool(waits.for_buffer[i]))
-        if before[a] >= 0:
-            w = _wait(more, w, int(before[a]), float(busy[before[a]]), 0, False)
+        if turn[a] >= 0:
+            w = _wait(more, w, int(turn[a]), float(busy[turn[a]]), 0, False)
     ends[count] = w
     return more, ends
 

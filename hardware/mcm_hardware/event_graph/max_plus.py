@@ -39,6 +39,8 @@ def play_inference(graph: EventGraph, start: Floats, i: int, period_s: float) ->
             time = now[before] + graph.busy_s[before]
         elif i > 0:
             time = max(time, start[(i - 1) % rows, before] + graph.busy_s[before] - period_s)
+        if i == 0 and graph.turn[a] >= 0:
+            time = max(time, now[graph.turn[a]] + graph.busy_s[graph.turn[a]])
         for w in range(graph.wait_ptr[a], graph.wait_ptr[a + 1]):
             lag = waits.lag[w]
             if lag == 0:

@@ -27,6 +27,7 @@ def behind_a_kernel(count: int, each_s: float, first_s: float) -> EventGraph:
         np.arange(count + 1),
         before,
         np.array([1, 1, *[0] * (count - 1)]),
+        np.full(count + 1, -1),
         np.array([count]),
     )
 
@@ -62,6 +63,7 @@ def random_graph(rng: np.random.Generator) -> EventGraph:
         np.arange(count),
         before,
         lag,
+        np.full(count, -1),
         np.array([count - 1]),
     )
 
@@ -131,6 +133,7 @@ def equal_stages(each: int, slots: int, faster: list[float]) -> EventGraph:
         np.arange(count),
         before,
         lag,
+        np.full(count, -1),
         np.array([count - 1]),
     )
 
