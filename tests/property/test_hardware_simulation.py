@@ -277,8 +277,12 @@ def ready_naively(
     return list(ready)
 
 
-def turns_naively(reading: Reading, program: LoweredProgram) -> list[tuple[Activity, Activity]]:
+def turns_naively(
+    reading: Reading, program: LoweredProgram
+) -> list[tuple[Activity, Activity, bool]]:
     """Which hop on a channel that all chips share with the host goes just before which.
+
+    And whether both are of one chip.
 
     Chip after chip by their last kernels; inputs of one chip by the first kernel that reads them,
     those that none reads at the end; outputs as they become ready.
@@ -293,16 +297,20 @@ def turns_naively(reading: Reading, program: LoweredProgram) -> list[tuple[Activ
             at = min(readers, default=ready.index(hop))
             lines[reading.resource[hop]].append((engine[-1], not readers, at, hop))
     return [
-        (one[-1], other[-1]) for line in lines.values() for one, other in pairwise(sorted(line))
+        (one[-1], other[-1], one[0] == other[0])
+        for line in lines.values()
+        for one, other in pairwise(sorted(line))
     ]
 
 
 def serve_naively(reading: Reading, program: LoweredProgram) -> None:
     """Adds what each resource serves before what: the earliest to become ready, alone."""
     busy, resource, arcs = reading.busy, reading.resource, reading.arcs
-    reading.turns = [(a, b, busy[a], 0) for a, b in turns_naively(reading, program)]
+    turns = turns_naively(reading, program)
+    reading.turns = [(a, b, busy[a], 0) for a, b, _ in turns]
+    of_one_chip = [(a, b, busy[a], 0) for a, b, own in turns if own]
     served: dict[tuple[int, ...], list[Activity]] = defaultdict(list)
-    for chosen in ready_naively(busy, arcs + reading.turns):
+    for chosen in ready_naively(busy, arcs + of_one_chip):
         served[resource[chosen]].append(chosen)
     for place, line in served.items():
         if min(place) <= HOST_ROOT:

@@ -33,7 +33,8 @@ Every program is read by the same rules:
   first inference, which enters an empty package, it serves what goes to the host or comes from it
   one after another, device after device as their last kernels become ready (`turn`). Later
   inferences take no turns, so that pipelines side by side wait for the channel and not for each
-  other. Streamed weights take none, as they wait for buffers.
+  other; for the same reason static orders count the turns of each device alone. Streamed weights
+  take none, as they wait for buffers.
 """
 
 from __future__ import annotations
@@ -139,9 +140,10 @@ def event_graph(program: ProgramArrays, channels: ChannelArrays) -> EventGraph:
     order = ready_order(len(program.kernel_s), resource, busy, ptr, waits)
     turn = np.full(len(busy), -1, np.int64)
     if channels.shared.any() and len(order) == len(busy):
-        turn = _turns(program, channels, activities, order)
-        all_waits, all_ptr = _with_turns(activities, waits, ptr, turn)
-        order = ready_order(len(program.kernel_s), resource, busy, all_ptr, all_waits)
+        turn, own_turn, line = _turns(program, channels, activities, order)
+        own_waits, own_ptr = _with_turns(activities, waits, ptr, own_turn)
+        order = ready_order(len(program.kernel_s), resource, busy, own_ptr, own_waits)
+        order = _with_line(program, activities.hop_ptr, order, line)
     num_resources = channels.num_channels + channels.num_devices
     before, before_lag = serve_in_order(order, resource, num_resources, channels.shared)
     return EventGraph(
@@ -289,8 +291,8 @@ def _hop_waits(
 @inner_njit
 def _turns(
     program: ProgramArrays, channels: ChannelArrays, activities: _Activities, order: Longs
-) -> Longs:
-    """`turn` of an `EventGraph`.
+) -> tuple[Longs, Longs, Longs]:
+    """`turn` of an `EventGraph`, that within each device, and all hops that take turns, in order.
 
     Device after device, as their last kernels become ready. Inputs of one device go in the order of
     readers, outputs as they become ready.
@@ -323,20 +325,37 @@ def _turns(
             shared = channels.shared[activities.resource[hop]]
             takes = shared and program.source[t] != OFF_PACKAGE
             rank[hop] = first + rank[hop] if takes else 0
-    turn = np.full(count, -1, np.int64)
+    turn, own = np.full(count, -1, np.int64), np.full(count, -1, np.int64)
     last = np.full(channels.num_channels, -1, np.int64)
-    for hop in np.argsort(rank, kind="mergesort"):
-        if rank[hop] > 0:
-            turn[hop] = last[activities.resource[hop]]
-            last[activities.resource[hop]] = hop
-    return turn
+    line = np.argsort(rank, kind="mergesort")[np.sum(rank == 0) :]
+    for hop in line:
+        one = last[activities.resource[hop]]
+        turn[hop] = one
+        if one >= 0 and (rank[one] - 1) // (2 * count) == (rank[hop] - 1) // (2 * count):
+            own[hop] = one
+        last[activities.resource[hop]] = hop
+    return turn, own, line
+
+
+@inner_njit
+def _with_line(program: ProgramArrays, hop_ptr: Longs, order: Longs, line: Longs) -> Longs:
+    """The order with hops that take turns in their line: inputs at the start, outputs at the end.
+
+    Inputs wait for nothing but their turn there, and nothing waits for outputs but theirs.
+    """
+    leaves, in_line = np.zeros(len(order), np.bool_), np.zeros(len(order), np.bool_)
+    for t in range(len(program.source)):
+        leaves[hop_ptr[t] : hop_ptr[t + 1]] = program.destination[t] == HOST
+    in_line[line] = True
+    rest = order[~in_line[order]]
+    return np.concatenate((line[~leaves[line]], rest, line[leaves[line]]))
 
 
 @inner_njit
 def _with_turns(
     activities: _Activities, waits: Waits, ptr: Longs, turn: Longs
 ) -> tuple[Waits, Longs]:
-    """The waits of the first inference: those of all, and those for turns."""
+    """The waits with those for turns."""
     busy, count = activities.busy_s, len(turn)
     room = int(ptr[count]) + int(np.sum(turn >= 0))
     more = Waits(
