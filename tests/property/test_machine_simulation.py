@@ -133,6 +133,7 @@ class Plain:
     shared: set[object] = field(default_factory=set)
     cuts: dict[object, bool] = field(default_factory=dict)
     arcs: list[tuple[object, object, Fraction, int]] = field(default_factory=list)
+    turns: list[tuple[object, object]] = field(default_factory=list)
     finals: list[object] = field(default_factory=list)
     order: list[object] = field(default_factory=list)
 
@@ -154,7 +155,8 @@ def read_plainly(program: LoweredProgram, machine: Machine) -> Plain:
     ends = zip(program.transfers, hops, strict=True)
     plain.finals = [path[-1] for transfer, path in ends if transfer.destination == THE_HOST]
     plain.finals = plain.finals or [names[-1] for names in kernels]
-    serve([*(k for names in kernels for k in names), *(h for path in hops for h in path)], plain)
+    names = [*(k for names in kernels for k in names), *(h for path in hops for h in path)]
+    serve(names, plain, take_turns(names, plain, program, hops))
     return plain
 
 
@@ -224,12 +226,40 @@ def add_buffers(plain: Plain, program: LoweredProgram, hops: Names, frees: Frees
             plain.arcs.append((last, hops[t][0], plain.there[last], before))
 
 
-def serve(names: list[object], plain: Plain) -> None:
-    """Channels and engines in the order in which things become ready if nothing else is there."""
+def take_turns(
+    names: list[object], plain: Plain, program: LoweredProgram, hops: Names
+) -> list[tuple[object, object]]:
+    """Turns of the first inference on channels that all share; returns those within one device.
+
+    Device after device by their last kernels; inputs by the first kernel that reads them, what none
+    reads at the end; outputs as they become ready.
+    """
+    ready = ready_order(names, plain, [])
+    lines: dict[object, list[tuple[int, bool, int, object]]] = defaultdict(list)
+    for transfer, path in zip(program.transfers, hops, strict=True):
+        if transfer.source == THE_MEMORY:
+            continue
+        device = transfer.source if transfer.destination == THE_HOST else transfer.destination
+        last = max(i for i, name in enumerate(ready) if name[:2] == ("kernel", device))
+        readers = [b for a, b, _, d in plain.arcs if a == path[-1] and not d and b[0] == "kernel"]
+        for hop in (hop for hop in path if plain.place[hop] in plain.shared):
+            at = min(map(ready.index, readers), default=ready.index(hop))
+            lines[plain.place[hop]].append((last, not readers, at, hop))
+    pairs = [pair for line in lines.values() for pair in pairwise(sorted(line))]
+    plain.turns = [(one[-1], other[-1]) for one, other in pairs]
+    return [(one[-1], other[-1]) for one, other in pairs if one[0] == other[0]]
+
+
+def ready_order(
+    names: list[object], plain: Plain, turns: list[tuple[object, object]]
+) -> list[object]:
+    """The order in which things become ready if nothing else is there."""
     needs: dict[object, list[tuple[object, Fraction]]] = defaultdict(list)
     for one, other, seconds, before in plain.arcs:
         if not before:
             needs[other].append((one, seconds))
+    for one, other in turns:
+        needs[other].append((one, plain.busy[one]))
     ready: dict[object, Fraction] = {}
     left = list(names)
     while left:
@@ -237,8 +267,13 @@ def serve(names: list[object], plain: Plain) -> None:
         times = {a: max([ready[o] + s for o, s in needs[a]], default=Fraction(0)) for a in free}
         chosen = min(free, key=lambda a: times[a])
         ready[chosen] = times[chosen]
-        plain.order.append(chosen)
         left.remove(chosen)
+    return list(ready)
+
+
+def serve(names: list[object], plain: Plain, turns: list[tuple[object, object]]) -> None:
+    """Channels and engines in the order in which things become ready if nothing else is there."""
+    plain.order = ready_order(names, plain, turns)
     lines: dict[object, list[object]] = defaultdict(list)
     for name in plain.order:
         lines[plain.place[name]].append(name)
@@ -256,11 +291,15 @@ def play(plain: Plain, inferences: int) -> list[dict[object, Fraction]]:
     incoming: dict[object, list[tuple[object, Fraction, int]]] = defaultdict(list)
     for one, other, seconds, before in plain.arcs:
         incoming[other].append((one, seconds, before))
+    earlier: dict[object, list[object]] = defaultdict(list)
+    for one, other in plain.turns:
+        earlier[other].append(one)
     starts: list[dict[object, Fraction]] = []
     for i in range(inferences):
         starts.append({})
         for name in plain.order:
             waits = [starts[i - d][o] + s for o, s, d in incoming[name] if d <= i]
+            waits += [starts[0][one] + plain.busy[one] for one in earlier[name] if not i]
             starts[i][name] = max(waits, default=Fraction(0))
     return starts
 
