@@ -294,10 +294,19 @@ def play(plain: Plain, inferences: int) -> list[dict[object, Fraction]]:
     earlier: dict[object, list[object]] = defaultdict(list)
     for one, other in plain.turns:
         earlier[other].append(one)
+
+    def first(name: object, inference: int) -> list[tuple[object, int]]:
+        """What comes before it, and by how many inferences; turns are another order."""
+        found = [(one, lag) for one, _, lag in incoming[name] if lag <= inference]
+        return found + [(one, 0) for one in earlier[name] if not inference]
+
     starts: list[dict[object, Fraction]] = []
     for i in range(inferences):
         starts.append({})
-        for name in plain.order:
+        left = list(plain.order)
+        while left:
+            name = next(a for a in left if all(o in starts[i - d] for o, d in first(a, i)))
+            left.remove(name)
             waits = [starts[i - d][o] + s for o, s, d in incoming[name] if d <= i]
             waits += [starts[0][one] + plain.busy[one] for one in earlier[name] if not i]
             starts[i][name] = max(waits, default=Fraction(0))
