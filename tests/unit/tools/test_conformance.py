@@ -62,6 +62,7 @@ def test_random_cases_are_set_apart(tool: Any) -> None:
     assert (outcome.verdict, outcome.reason) == ("not reproducible", "draws random numbers")
 
 
+@pytest.mark.forks
 def test_crashes_and_hangs_are_laid_at_the_right_door(
     tool: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
