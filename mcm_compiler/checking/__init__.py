@@ -1,1 +1,1 @@
-"""An output folder proven anew: files, structure, figures, certificate and outputs."""
+"""An output folder proven again: files, structure, figures, certificate and outputs."""

@@ -54,15 +54,15 @@ def check_lowered(program: LoweredProgram, machine: Machine, certificate: Certif
         return ""
     machine = _of_one_pipeline(machine, certificate.scope.pipelines, problem.num_chips)
     with PROBLEM_MODELS.at_work(certificate.problem_model):
-        told = model.channel_bytes(problem, placement, machine)
-    if told is None:
+        claimed = model.channel_bytes(problem, placement, machine)
+    if claimed is None:
         return ""
     carried = carried_bytes(program, machine)
-    for channel in np.flatnonzero(carried != told).tolist():
+    for channel in np.flatnonzero(carried != claimed).tolist():
         ends = " to ".join(place_text(p, "chip") for p in machine.channel_ends[channel].tolist())
         raise differs(
             f"the program puts {int(carried[channel]):,} bytes of one inference on the channel "
-            f"from {ends}, its placement {int(told[channel]):,}",
+            f"from {ends}, its placement {int(claimed[channel]):,}",
             "program.json",
         )
     if machine.family != RING or problem.streams or not isinstance(model, KnowsValues):

@@ -76,9 +76,9 @@ def _read(path: Path) -> bytes | None:
     except OSError:
         return None
     with os.fdopen(descriptor, "rb") as stream:
-        told = os.fstat(descriptor)
-        private = stat.S_ISREG(told.st_mode) and not told.st_mode & 0o077
-        if not private or told.st_uid != os.geteuid() or told.st_size != KEY_BYTES:
+        found = os.fstat(descriptor)
+        private = stat.S_ISREG(found.st_mode) and not found.st_mode & 0o077
+        if not private or found.st_uid != os.geteuid() or found.st_size != KEY_BYTES:
             return None
         return stream.read()
 

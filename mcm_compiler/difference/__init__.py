@@ -1,1 +1,1 @@
-"""Two output folders held against each other: what moved, what got slower, and why."""
+"""Two output folders compared: what moved, what got slower, and why."""

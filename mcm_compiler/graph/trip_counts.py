@@ -165,8 +165,8 @@ def assumption_warning(assumed: Mapping[str, int]) -> Diagnostic:
 
 def _loops(graph: ir.Graph, prefix: str) -> Iterator[tuple[str, ir.Node]]:
     for node in graph:
-        bodies = subgraphs(node)
-        if not bodies:
+        # Most ops have no attributes, and this is asked of every op of a graph.
+        if not node.attributes.data or not (bodies := subgraphs(node)):
             continue
         path = f"{prefix}{node.name or node.op_type}"
         if node.op_type in ("Loop", "SequenceMap") and node.domain in ("", "ai.onnx"):
