@@ -13,6 +13,7 @@ from mcm_compiler.contracts.partition import Budget
 from mcm_compiler.placements.ring_rules import find_violations
 from mcm_passes.families.ring.analytic.fast_model import evaluate, period
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
+from mcm_passes.families.ring.contiguous.all_partitions import tried_partitions
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.contiguous.contiguous_windows import windows_along
 from mcm_passes.families.ring.contiguous.greedy import Greedy, chips_from_cuts
@@ -59,13 +60,16 @@ def test_strategies_return_valid_partitions_that_no_bound_contradicts(problem):
 @given(problems(max_units=8))
 @settings(max_examples=100)
 def test_dp_asks_for_few_partitions(problem):
-    """Bisections end; where chips share channels, periods of windows and of partitions differ."""
+    """Bisections end; where chips share channels, periods of windows and of partitions differ.
+
+    Partitions that are all tried, as the host reaches only the ends, are counted apart.
+    """
     problem = dataclasses.replace(problem, routing="strict")
     for total in (0.0, 2e8):
         limits = dataclasses.replace(problem.limits, host_total_bytes_per_s=total)
         shared = dataclasses.replace(problem, limits=limits)
         outcome = ContiguousDp().solve(shared, FastPeriods(shared), RNG, Budget())
-        assert outcome.evaluations < 500
+        assert outcome.evaluations - len(tried_partitions(shared)) < 150
 
 
 @given(problems(max_units=7, chain=True))
