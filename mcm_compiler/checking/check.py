@@ -23,6 +23,7 @@ from mcm_compiler.checking.certificate_check import check_certificate, refuse_un
 from mcm_compiler.checking.changed_ops import changed_op
 from mcm_compiler.checking.comparison.equality import differences, not_compared, verify_folder
 from mcm_compiler.checking.comparison.output_coverage import weakness_warnings
+from mcm_compiler.checking.comparison.stock_options import died_warning
 from mcm_compiler.checking.comparison.user_data import RunData, read_data_sets
 from mcm_compiler.checking.entry.constraint_check import check_constraints
 from mcm_compiler.checking.entry.files_check import check_files
@@ -253,6 +254,7 @@ class _Run:
             found += [note] if note is not None else []
         if step == "equality" and self.verification is not None:
             found += weakness_warnings(self.verification.weak, self.verification.structure)
+            found += died_warning(self.verification)
         return found
 
     def _mappings(self) -> str:

@@ -133,6 +133,7 @@ class Verification:
         stock: the same comparison under onnxruntime's own session options; empty where it was not
             made.
         stock_skipped: why that was not made where it was asked for, or empty.
+        stock_died: whether that is because onnxruntime ended the process that ran the models.
         steps: steps of a sequence that were compared, each with the states that the one before
             left on the chips; 0 where there are none.
     """
@@ -150,6 +151,7 @@ class Verification:
     redraws: tuple[str, ...] = ()
     stock: tuple[OutputComparison, ...] = ()
     stock_skipped: str = ""
+    stock_died: bool = False
     steps: int = 0
 
     @property

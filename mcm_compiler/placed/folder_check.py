@@ -9,6 +9,7 @@ from pathlib import Path
 from mcm_compiler.checking.check import CheckReport, CheckStep, describe_verification
 from mcm_compiler.checking.comparison.equality import differences, not_compared, verify_folder
 from mcm_compiler.checking.comparison.output_coverage import weakness_warnings
+from mcm_compiler.checking.comparison.stock_options import died_warning
 from mcm_compiler.checking.comparison.user_data import RunData, read_data_sets
 from mcm_compiler.contracts.verification import Verification
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
@@ -137,5 +138,5 @@ class _Comparison:
             self.notes.append(note)
         if not found.holds:
             raise CompileError(differences(found, f"{file_names.SCHEDULE} has the segments"))
-        self.notes += weakness_warnings(found.weak, found.structure)
+        self.notes += [*weakness_warnings(found.weak, found.structure), *died_warning(found)]
         return describe_verification(found)

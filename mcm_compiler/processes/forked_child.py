@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import gc
 import os
 import signal
@@ -46,6 +47,8 @@ def serve(
         # What a collection would end here may wait for threads that this process does not have,
         # such as those of a session of onnxruntime. First of all, as imports collect, too.
         gc.disable()
+        # A crash is an answer; its trace is no text of this program.
+        faulthandler.disable()
         end_with_parent(parent)
         import resource
 

@@ -90,7 +90,7 @@ def watched_run(model_bytes: int = 0) -> Generator[RunWatch]:
     """
     import onnxruntime as ort
 
-    watch = RunWatch(ort.RunOptions(), MAX_RUN_S + EXTRA_S_PER_BYTE * model_bytes)
+    watch = RunWatch(ort.RunOptions(), run_seconds(model_bytes))
     thread = threading.Thread(target=watch.watch, daemon=True)
     thread.start()
     try:
@@ -112,8 +112,7 @@ def _bounded_address_space() -> Generator[None]:
         soft, hard = resource.getrlimit(resource.RLIMIT_AS)
         held = int(_STATM.read_text(encoding="ascii").split()[0]) * resource.getpagesize()
         known = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
-        growth = int(min(MAX_RUN_GROWTH_BYTES, _SHARE_OF_FREE * free_memory_bytes()))
-        bound = min([held + growth, *known])
+        bound = min([held + run_growth_bytes(), *known])
         resource.setrlimit(resource.RLIMIT_AS, (bound, hard))
         try:
             yield
@@ -121,6 +120,16 @@ def _bounded_address_space() -> Generator[None]:
             resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
     finally:
         _one_at_a_time.release()
+
+
+def run_seconds(model_bytes: int) -> float:
+    """Processor time that one run of a model may take."""
+    return MAX_RUN_S + EXTRA_S_PER_BYTE * model_bytes
+
+
+def run_growth_bytes() -> int:
+    """Memory that one run may add to what the process holds now."""
+    return int(min(MAX_RUN_GROWTH_BYTES, _SHARE_OF_FREE * free_memory_bytes()))
 
 
 def free_memory_bytes() -> float:

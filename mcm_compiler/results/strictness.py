@@ -35,6 +35,8 @@ def reasons_of_verification(found: Verification | None) -> Iterator[str]:
     if found.skipped is not None:
         yield f"equality was not checked: {found.skipped}"
         return
+    if found.stock_died:
+        yield f"nothing was compared under stock session options: {found.stock_skipped}"
     if found.structure is not None and found.structure.whole:
         return  # what random numbers decide is the model's, op by op
     if not found.outputs:

@@ -15,7 +15,7 @@ from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.chain import ChipFiles, run_chain
 from mcm_compiler.checking.comparison.output_coverage import REDRAWS, rescaled, weak_outputs
 from mcm_compiler.checking.comparison.reproducibility import unwritten_outputs
-from mcm_compiler.checking.comparison.stock_options import compare_stock
+from mcm_compiler.checking.comparison.stock_options import StockComparison, compare_stock
 from mcm_compiler.checking.comparison.sum_rounding import sum_tolerance
 from mcm_compiler.checking.comparison.user_data import RunData, compare_expected
 from mcm_compiler.contracts.chips import PLANNED_PROPERTY, with_state_wires
@@ -165,10 +165,10 @@ def verify_folder(
         unwritten = unwritten_outputs(folder / layout.ANNOTATED, batches, unequal)
         if len(unwritten) == len(unequal):
             raise CompileError(unwritten)
-    under_stock, not_under_stock = (
+    under_stock = (
         compare_stock(stock, folder, partial(chain, single), batches[0], seen)
         if stock is not None
-        else ((), "")
+        else StockComparison()
     )
     return Verification(
         tuple(used),
@@ -188,8 +188,9 @@ def verify_folder(
         random_outputs=tuple(random),
         weak=weak_outputs(_computed(reference, seen), expected),
         redraws=redraws,
-        stock=under_stock,
-        stock_skipped=not_under_stock,
+        stock=under_stock.outputs,
+        stock_skipped=under_stock.skipped,
+        stock_died=under_stock.died,
         steps=len(steps),
     )
 

@@ -6,25 +6,46 @@ chip has to load and run where the model does.
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import onnx
-
-from mcm_compiler.contracts.verification import OutputComparison
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.contracts.verification import OutputComparison, Verification
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.execution.runner import (
     RunStoppedError,
     max_abs_error,
     run_batches,
     same_bits,
 )
-from mcm_compiler.graph.structure import all_nodes
+from mcm_compiler.processes.bounded_child import ChildDiedError, answer_of_child, can_fork
+from mcm_compiler.processes.run_limits import run_growth_bytes, run_seconds
 from mcm_compiler.text.units import bytes_text
 
 MAX_STOCK_BYTES = 1 << 28
 """Files of a folder whose models are compared."""
+
+_LIMITS = frozenset({"SIGXCPU", "SIGKILL", "exit status 1"})
+"""How a child ends that took too much time or memory, which is no fault of what it ran."""
+
+
+@dataclass(frozen=True)
+class StockComparison:
+    """One inference under onnxruntime's own session options.
+
+    Attributes:
+        outputs: the comparison; empty where it was not made.
+        skipped: why not, or empty.
+        died: whether that is because onnxruntime ended the process that ran the models.
+    """
+
+    outputs: tuple[OutputComparison, ...] = ()
+    skipped: str = ""
+    died: bool = False
 
 
 def compare_stock(
@@ -33,8 +54,8 @@ def compare_stock(
     chain: Callable[..., list[dict[str, Any]]],
     feeds: Mapping[str, Any],
     outputs: Sequence[str],
-) -> tuple[tuple[OutputComparison, ...], str]:
-    """The comparison of one inference, or why it was not made.
+) -> StockComparison:
+    """Compares one inference, in a child whose end is not that of the check.
 
     Args:
         model: a file of the model.
@@ -46,43 +67,85 @@ def compare_stock(
     Raises:
         CompileError: MCM-V025 if the chips alone do not run, or make something else altogether.
     """
-    if sum(path.stat().st_size for path in folder.glob("*.onnx*")) > MAX_STOCK_BYTES:
-        return (), f"the models have more than {bytes_text(MAX_STOCK_BYTES)}"
-    if _crashes(onnx.load(model, load_external_data=False)):
-        return (), "onnxruntime crashes where training leaves out a running statistic"
+    sizes = [path.stat().st_size for path in folder.glob("*.onnx*")]
+    if sum(sizes) > MAX_STOCK_BYTES:
+        return StockComparison(skipped=f"the models have more than {bytes_text(MAX_STOCK_BYTES)}")
+    cpu_s = math.ceil(run_seconds(sum(sizes)) * (1 + len(sizes)))
+
+    def answer(chips: Callable[..., list[dict[str, Any]]] | None) -> bytes:
+        work = partial(_compared, model, chips, feeds, outputs)
+        if not can_fork():
+            return work()
+        return answer_of_child(work, run_growth_bytes() + 4 * sum(sizes), cpu_s)
+
+    try:
+        found = json.loads(answer(chain))
+    except ChildDiedError as error:
+        try:
+            answer(None)
+        except ChildDiedError as alone:
+            return _died(alone, "the file itself", cpu_s)
+        if str(error) in _LIMITS:
+            return _died(error, "the chips", cpu_s)
+        raise _not_under_stock_options(f"onnxruntime crashes ({error})", None) from None
+    if (fault := found.get("fault")) is not None:
+        raise _not_under_stock_options(*fault)
+    compared = tuple(OutputComparison(*one, 0.0) for one in found["outputs"])
+    if (broken := next((o for o in compared if math.isinf(o.max_abs_error)), None)) is not None:
+        differs = "the output has another type, shape or set of finite numbers than the model's"
+        raise _not_under_stock_options(differs, f"output {quote(broken.output)}")
+    return StockComparison(compared, found["skipped"])
+
+
+def _compared(
+    model: Path,
+    chain: Callable[..., list[dict[str, Any]]] | None,
+    feeds: Mapping[str, Any],
+    outputs: Sequence[str],
+) -> bytes:
+    """What a child answers; without `chain` it runs the model alone."""
+    found: dict[str, Any] = {"outputs": [], "skipped": ""}
     try:
         expected = run_batches(model, [feeds], outputs, stock=True)[0]
     except CompileError as error:
-        return (), f"onnxruntime does not run the file itself ({error.diagnostics[0].code})"
+        code = error.diagnostics[0].code
+        skipped = {"outputs": [], "skipped": f"onnxruntime does not run the file itself ({code})"}
+        return json.dumps(skipped).encode("ascii")
     try:
-        actual = chain(outputs, [feeds], stock=True)[0]
+        actual = chain(outputs, [feeds], stock=True)[0] if chain is not None else {}
+        for name, result in actual.items():
+            pair = expected[name], result
+            found["outputs"].append((name, same_bits(*pair), max_abs_error(*pair)))
     except RunStoppedError as error:
-        return (), error.diagnostics[0].message
+        found["skipped"] = error.diagnostics[0].message
     except CompileError as error:
-        fault = error.diagnostics[0]
-        raise _not_under_stock_options(fault.message, fault.at) from error
-    pairs = {name: (expected[name], actual[name]) for name in outputs}
-    found = tuple(
-        OutputComparison(name, same_bits(*pair), max_abs_error(*pair), 0.0)
-        for name, pair in pairs.items()
-    )
-    if (broken := next((o for o in found if o.max_abs_error == float("inf")), None)) is not None:
-        differs = "the output has another type, shape or set of finite numbers than the model's"
-        raise _not_under_stock_options(differs, f"output {quote(broken.output)}")
-    return found, ""
+        found["fault"] = error.diagnostics[0].message, error.diagnostics[0].at
+    return json.dumps(found).encode("ascii")
 
 
-def _crashes(proto: onnx.ModelProto) -> bool:
-    """Whether a file has an op that ends the process; an import names what such ops leave out."""
-    return any(
-        node.op_type == "BatchNormalization"
-        and any(
-            one.name == "training_mode" and (one.i or one.ref_attr_name) for one in node.attribute
+def died_warning(found: Verification) -> list[Diagnostic]:
+    """MCM-V026 where onnxruntime ended the process that ran the models."""
+    if not found.stock_died:
+        return []
+    return [
+        Diagnostic(
+            "MCM-V026",
+            f"nothing was compared under stock session options: {found.stock_skipped}",
+            hint="report the file to onnxruntime; annotated.onnx was compared with graph "
+            "optimisations off",
+            severity=Severity.WARNING,
         )
-        and not (len(node.output) == 3 and all(node.output))
-        for graph in (proto.graph, *proto.functions)
-        for node in all_nodes(graph)
-    )
+    ]
+
+
+def _died(error: ChildDiedError, what: str, cpu_s: int) -> StockComparison:
+    if str(error) == "SIGXCPU":
+        how = f"was stopped after {cpu_s} s of computing on"
+    elif str(error) in _LIMITS:
+        how = f"runs out of memory ({error}) on"
+    else:
+        how = f"crashes ({error}) on"
+    return StockComparison(skipped=f"onnxruntime {how} {what}", died=True)
 
 
 def _not_under_stock_options(reason: str, place: str | None) -> CompileError:

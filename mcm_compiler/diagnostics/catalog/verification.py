@@ -125,6 +125,17 @@ ENTRIES: tuple[CatalogEntry, ...] = (
         remedy="Run the chips with graph optimisations off, and report the model.",
     ),
     CatalogEntry(
+        "MCM-V026",
+        "onnxruntime ends under stock session options",
+        "mcmc check runs your file, or annotated.onnx, and the chips once under onnxruntime's own\n"
+        "session options, in a process of their own. onnxruntime crashed there, or took more\n"
+        "time or memory than a run may take, so that nothing was compared under these options.\n"
+        "It counts as unproven; all other steps were made.",
+        example="a training BatchNormalization that leaves an output out, which ends onnxruntime",
+        remedy="Report the file to onnxruntime; annotated.onnx was compared with graph\n"
+        "optimisations off.",
+    ),
+    CatalogEntry(
         "MCM-V030",
         "simulation differs from the report",
         "Simulating the folder's program again gives another period than report.json\nsays.",
