@@ -2,7 +2,7 @@
 
 - A comment such as `<!-- api: face -->` becomes the API it names, read from the packages, so that
   no page has to follow a module that moves.
-- Documents of the repository's root are pages, too.
+- Documents of the repository's root and the catalogue of diagnostics are pages, too.
 - Files of the repository that a page links to become pages under `sources/`, so that the site is
   whole without the repository and without a network.
 - The style of highlighted code is written from Pygments.
@@ -29,8 +29,16 @@ import mcm_compiler
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("mcm_compiler", "passes/mcm_passes", "hardware/mcm_hardware", "models/mcm_models")
-ROOT_PAGES = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
-"""Documents of the repository's root, and the page that each becomes."""
+CATALOG = "mcm_compiler/diagnostics/catalog"
+OTHER_PAGES = {
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    **{
+        f"{CATALOG}/{path.name}": f"reference/diagnostics/{path.name}"
+        for path in sorted((ROOT / CATALOG).glob("*.md"))
+    },
+}
+"""Documents outside docs/, and the page that each becomes."""
 
 CONTRACTS = {
     "Passes": ("Pass", "PassContext", "AnnotationKey"),
@@ -143,12 +151,12 @@ def _page_of(path: str) -> str | None:
         return path.removeprefix("docs/")
     if path == "README.md":
         return "index.md"
-    return ROOT_PAGES.get(path) or f"sources/{path}.md"
+    return OTHER_PAGES.get(path) or f"sources/{path}.md"
 
 
 def _repository_path(page: str) -> str:
     """The file of the repository that a page is made from."""
-    return next((path for path, name in ROOT_PAGES.items() if name == page), f"docs/{page}")
+    return next((path for path, name in OTHER_PAGES.items() if name == page), f"docs/{page}")
 
 
 def _links(page: str, text: str) -> Iterator[str]:
@@ -192,8 +200,8 @@ def _source_page(path: str) -> str:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds pages of the root and of sources that are linked to, and the style of code."""
-    for path, page in ROOT_PAGES.items():
+    """Adds pages outside docs/, sources that are linked to, and the style of code."""
+    for path, page in OTHER_PAGES.items():
         files.append(File.generated(config, page, content=(ROOT / path).read_text("utf-8")))
     linked: set[str] = set()
     for file in files.documentation_pages():

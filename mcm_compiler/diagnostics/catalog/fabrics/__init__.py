@@ -1,1 +1,0 @@
-"""Codes MCM-M###: fabrics, one subject a file."""
