@@ -28,7 +28,7 @@ class JoinedModel:
     Attributes:
         model: the graph.
         plan: which of its ops run as one kernel.
-        devices: devices of each op, copies included, by name.
+        devices: devices of each op by name, those of its copies behind its own.
     """
 
     model: ir.Model
@@ -72,6 +72,7 @@ def join(
     for chip in chips_in_dataflow_order(chips, wires):
         work.add(chip)
     work.refuse_leftovers()
+    work.refuse_other_kernels()
     return work.joined(chips[0].model)
 
 
@@ -89,8 +90,8 @@ class _Joiner:
         self._constant: set[str] = set()
         self._devices: dict[str, tuple[int, ...]] = {}
         self._seen: set[tuple[str, int]] = set()
-        # Groups on devices: whether their ops are copies, and the group that the originals have.
-        self._kernels: dict[tuple[int, str], tuple[bool, str | None]] = {}
+        self._ahead: set[str] = set()  # names of ops of which copies alone were seen so far
+        self._runs: list[tuple[ir.Node, ir.Node, int]] = []
 
     def add_input(self, value: ir.Value) -> ir.Value:
         """A graph input; a device's own knowledge of its shape wins over the source's."""
@@ -146,6 +147,15 @@ class _Joiner:
             return
         if key in self._copy_of:
             original = self._original(node, key, value_of)
+        elif key[0] in self._ahead:
+            original = self._nodes[key[0]]
+            if not _same_op(original, node, value_of):
+                raise differs(f"a copy of {quote(key[0])} is another op", f"chip {device}")
+            self._ahead.remove(key[0])
+            original.metadata_props.clear()
+            original.metadata_props.update(node.metadata_props)
+            for made, own in zip(original.outputs, node.outputs, strict=False):
+                made.name = own.name
         elif all(v in constants for v in node.outputs) and key[0] in self._constant:
             original = self._nodes[key[0]]  # constant ops are on every device that needs them
         elif key[0] in self._nodes:
@@ -155,27 +165,31 @@ class _Joiner:
             self._nodes[key[0]] = original
             if all(v in constants for v in node.outputs):
                 self._constant.add(key[0])
-        self._runs_with(node, original, device)
+        self._runs.append((node, original, device))
         # A constant op is placed where it makes an output; on others that read it it is a weight.
         if any(v not in constants or v.is_graph_output() for v in node.outputs):
             found = self._devices.get(original.name or "", ())
-            self._devices[original.name or ""] = (*found, device)
+            behind = key in self._copy_of or key[0] in self._constant
+            self._devices[original.name or ""] = (*found, device) if behind else (device, *found)
         if len(original.outputs) != len(node.outputs):
             raise differs(f"{quote(key[0])} has other outputs than its copy", f"chip {device}")
         value_of.update(zip(node.outputs, original.outputs, strict=True))
 
-    def _runs_with(self, node: ir.Node, original: ir.Node, device: int) -> None:
+    def refuse_other_kernels(self) -> None:
         """Refuses a kernel of copies that is none of the originals, or that has other ops too."""
-        group = node.metadata_props.get(GROUP_PROPERTY)
-        known = original.metadata_props.get(GROUP_PROPERTY)
-        is_copy = (node.name or "", device) in self._copy_of
-        same = (group is None) == (known is None) and (is_copy or group == known)
-        if group is not None:
-            found = (is_copy, known)
-            same = same and self._kernels.setdefault((device, group), found) == found
-        if not same:
-            name = quote(node.name or "")
-            raise differs(f"{name} runs in another kernel than its original", f"chip {device}")
+        # Groups on devices: whether their ops are copies, and the group that the originals have.
+        kernels: dict[tuple[int, str], tuple[bool, str | None]] = {}
+        for node, original, device in self._runs:
+            group = node.metadata_props.get(GROUP_PROPERTY)
+            known = original.metadata_props.get(GROUP_PROPERTY)
+            is_copy = (node.name or "", device) in self._copy_of
+            same = (group is None) == (known is None) and (is_copy or group == known)
+            if group is not None:
+                found = (is_copy, known)
+                same = same and kernels.setdefault((device, group), found) == found
+            if not same:
+                name = quote(node.name or "")
+                raise differs(f"{name} runs in another kernel than its original", f"chip {device}")
 
     def _forward(
         self, node: ir.Node, key: tuple[str, int], value_of: dict[ir.Value, ir.Value]
@@ -195,15 +209,24 @@ class _Joiner:
     def _original(
         self, node: ir.Node, key: tuple[str, int], value_of: Mapping[ir.Value, ir.Value]
     ) -> ir.Node:
+        """What a copy stands for; where no chip before has it, the copy is taken until one has."""
         name = self._copy_of[key]
         original = self._nodes.get(name)
         self._seen.add(key)
-        if original is None or not _same_op(original, node, value_of):
+        if original is None:
+            original = self._nodes[name] = copy_node(node, value_of, name)
+            self._ahead.add(name)
+        elif not _same_op(original, node, value_of):
             raise differs(f"{quote(key[0])} is no copy of {quote(name)}", f"chip {key[1]}")
         return original
 
     def refuse_leftovers(self) -> None:
         """Refuses copies and forwarding ops that no model has, and names that do not fit."""
+        for (name, device), of in self._copy_of.items():
+            if of in self._ahead:
+                raise differs(
+                    f"no chip has {quote(of)}, of which {quote(name)} is a copy", f"chip {device}"
+                )
         missing = ({*self._copy_of, *self._forward_of}) - self._seen
         for name, device in sorted(missing):
             raise differs(f"no model has the op {quote(name)}", f"chip {device}")
