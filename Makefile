@@ -55,6 +55,7 @@ lint: $(READY)
 	python tools/check_limits.py
 	python tools/check_tests_mirror.py
 	python tools/render_rooms.py --check
+	python tools/check_prose.py
 
 walls: $(READY)
 	python tools/without_ring.py
