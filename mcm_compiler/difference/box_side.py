@@ -52,6 +52,8 @@ def _side(folder: str, opened: OpenedPlacement) -> Side:
     ]
     busiest = _busiest(record)
     times = None if opened.schedule is None else times_of(opened.schedule)
+    delivered_s = step_s if times is None else times.seconds
+    target = opened.manifest.files[file_names.TARGET]
     ops = placed_ops(graph, device)
     return Side(
         folder=folder,
@@ -59,8 +61,8 @@ def _side(folder: str, opened: OpenedPlacement) -> Side:
         model=f"{record.model.name} (a training step)"
         if record.model.training
         else record.model.name,
-        figures=_figures(record, opened.manifest.files[file_names.TARGET], graph, len(ops.names)),
-        latency_s=step_s,
+        figures=_figures(record, delivered_s, target, graph, len(ops.names)),
+        latency_s=delivered_s,
         bottleneck=None
         if busiest is None
         else f"{busiest.device} is busy for {busiest.busy_s / step_s:.1%} of the step",
@@ -79,16 +81,19 @@ def _busiest(record: PlacementRecord) -> DeviceFigures | None:
     return max(record.devices, key=lambda d: d.busy_s, default=None)
 
 
-def _figures(record: PlacementRecord, target_sha256: str, graph: ir.Graph, ops: int) -> Figures:
+def _figures(
+    record: PlacementRecord, delivered_s: float, target_sha256: str, graph: ir.Graph, ops: int
+) -> Figures:
+    """Those of the step as it is delivered; bound and gap are of the step run op by op."""
     step, search, asked, busiest = record.step, record.search, record.asked, _busiest(record)
     weights = [v.const_value for v in constant_values(graph) if v.const_value is not None]
     models = ",".join(f"{kind}={text}" for kind, text in record.cost_models.items())
     dims = ",".join(f"{name}={size}" for name, size in record.model.dims.items())
     return Figures(
-        throughput_per_s=1.0 / step.seconds,
-        period_s=step.seconds,
+        throughput_per_s=1.0 / delivered_s,
+        period_s=delivered_s,
         lower_bound_s=step.bound_s or None,
-        gap=step.gap,
+        gap=None if delivered_s != step.seconds else step.gap,
         model=ModelFigures(record.model.sha256, ops, sum(w.nbytes for w in weights)),
         target=record.target,
         target_sha256=target_sha256,

@@ -12,9 +12,11 @@ from collections import Counter
 
 import pytest
 
+from mcm_compiler.api import place_model
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.checking.entry.simulate_folder import read_compiled
 from mcm_compiler.machines.machine import HOST
+from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.report.terminal import report_view
 from mcm_compiler.text import json_text
 from mcm_compiler.text.styled import plain_lines
@@ -53,7 +55,45 @@ def test_a_host_with_accelerators(tmp_path):
     low, high = verdict_claims.pair(MODEL, "host", tmp_path)
     bound, _ = verdict_claims.bound_and_reached(low)
     assert bound is None or bound <= verdict_claims.bound_and_reached(high)[1]
-    assert "step simulator" in (low / "report.md").read_text()
+    assert [*verdict_claims.placed_faults_of(low), *verdict_claims.placed_faults_of(high)] == []
+
+
+@pytest.mark.parametrize("placer", ["local_search", "single"])
+def test_every_surface_of_a_placed_step_is_of_the_step_delivered(tmp_path, monkeypatch, placer):
+    """The step in segments takes longer than the one whose ops are started one by one."""
+    options = PlaceOptions(placer=placer, evaluations=50)
+    place_model("zoo:bert-tiny", "box-2gpu", options, output=tmp_path / "out")
+    assert list(verdict_claims.placed_faults_of(tmp_path / "out")) == []
+    texts = verdict_claims.placed_surfaces(tmp_path / "out")
+    record = json.loads((tmp_path / "out" / "placement.json").read_text())
+    alone = f"{1 / record['step']['seconds']:,.4g}"
+    changes = {
+        "terminal": lambda text: re.sub(r"[\d,.]+ steps/s", f"{alone} steps/s", text),
+        "markdown": lambda text: text.replace("(proven, step simulator)", ""),
+        "page": lambda text: text.replace("no hardware measured", ""),
+        "diff": lambda text: re.sub(r"period \S+", "period 999", text),
+    }
+    for name, change in changes.items():
+        made = {**texts, name: change(texts[name])}
+        assert made != texts
+        monkeypatch.setattr(verdict_claims, "placed_surfaces", lambda _, made=made: made)
+        assert list(verdict_claims.placed_faults_of(tmp_path / "out")) != [], name
+
+
+def test_a_table_without_a_row_is_not_whole(tmp_path, monkeypatch):
+    pairs = [(m, f) for m in verdict_claims.MODELS for f in verdict_claims.TARGETS]
+    rows = [{"model": m, "family": f, "true": True, "faults": []} for m, f in pairs]
+    monkeypatch.setattr(verdict_claims, "DATA", tmp_path / "rows.json")
+    refused = {"model": rows[0]["model"], "family": rows[0]["family"], "refused": ["MCM-P001"]}
+    for stored, code in [
+        (rows, 0),
+        (rows[1:], 1),
+        ([*rows[1:], rows[1]], 1),
+        ([refused, *rows[1:]], 1),
+        ([{**rows[0], "faults": ["x"]}, *rows[1:]], 1),
+    ]:
+        verdict_claims.DATA.write_text(json.dumps(stored))
+        assert verdict_claims.main(["--check"]) == code
 
 
 def test_an_unscoped_claim_and_a_wrong_number_are_found(ring, monkeypatch):
