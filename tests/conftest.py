@@ -19,10 +19,14 @@ os.environ.setdefault(
     "JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / "build" / "jax-cache")
 )
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+# To optimise programs that run a few times takes longer than they run.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 # How fast a machine is fails no test, neither in an example nor while examples are made up.
 settings.register_profile("any-speed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("any-speed")
+# Continuous integration draws the same examples of every commit, other runs draw new ones.
+settings.register_profile("ci", settings.get_profile("any-speed"), derandomize=True)
+settings.load_profile("ci" if os.environ.get("MCMC_CI") else "any-speed")
 
 
 @functools.cache

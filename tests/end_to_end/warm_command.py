@@ -89,14 +89,16 @@ def serve(address: str, parent: int) -> NoReturn:
         # Some are only there while others are imported.
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    # Children that have answered are nobody's concern.
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen()
         print("ready", flush=True)
         while True:
             connection, _ = listener.accept()
+            # Children that have answered are waited for, so that their CPU time counts.
+            with contextlib.suppress(ChildProcessError):
+                while os.waitpid(-1, os.WNOHANG)[0]:
+                    pass
             with connection:
                 if os.fork() == 0:
                     listener.close()

@@ -13,14 +13,21 @@ import pytest
 
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import build_zoo_model, run_passes
+from mcm_compiler.components.cost_choice import calibrated
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
 from mcm_compiler.contracts.evaluation import ResultKind
 from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionGroup, FusionPlan
 from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM
 from mcm_compiler.contracts.target import OFF_PACKAGE
+from mcm_compiler.pipeline.pass_manager import PassManager
+from mcm_compiler.pipeline.passes import PassContext
+from mcm_compiler.pipeline.pipeline_text import parse_pipeline
 from mcm_compiler.placements.ring_rules import find_partition_violations
+from mcm_compiler.processes.staging import staging
+from mcm_compiler.variants.prepared_model import kept_copy
 from mcm_hardware.families.ring.ring_target import RingTarget
 from mcm_passes.mapping.problem.clonable import CloningLimits
+from mcm_passes.mapping.problem.measured_names import planned_kernels
 from mcm_passes.mapping.problem.partition_problem import build_problem
 
 BEFORE = "fuse,annotate_cost,partition"
@@ -124,17 +131,18 @@ class Road:
         clones: bool = False,
         use: int | None = None,
     ) -> None:
-        self._source = build_zoo_model(source) if isinstance(source, str) else source
+        source = build_zoo_model(source) if isinstance(source, str) else source
         self._target = target
         self._options = CompileOptions(passes=BEFORE, routing=routing, chips=use)
         self._groups = groups
         self._clones = clones
         self.streams = 0
-        model, _, _ = run_passes(self._source, target, self._options, after_pass=self._prepare)
+        model, _, _ = run_passes(source, target, self._options, after_pass=self._prepare)
+        self._placed = model
         self.problem = PARTITION_PROBLEM.get(model)
         plan = FUSION_PLAN.get(model)
-        names = plan.group_names
-        self.evaluator = target.batch_evaluator(model, self.problem, names)
+        self._priced = calibrated(target, planned_kernels(model.graph, plan))
+        self.evaluator = target.batch_evaluator(model, self.problem, plan.group_names)
 
     def _prepare(self, step, model):
         if step.name == "fuse" and self._groups is not None:
@@ -149,18 +157,14 @@ class Road:
 
     def lowered(self, chip_of):
         """The program that the passes make of a partition."""
-
-        def replace(step, model):
-            self._prepare(step, model)
-            if step.name == "partition":
-                placed = np.array(chip_of)
-                problem = PARTITION_PROBLEM.get(model)
-                placed[problem.clonable] = self.first_copies(chip_of)[problem.clonable]
-                partition = dataclasses.replace(PARTITION.get(model), chip_of=placed)
-                PARTITION.set(model, partition)
-
-        options = dataclasses.replace(self._options, passes=f"{BEFORE},{AFTER}")
-        model, _, _ = run_passes(self._source, self._target, options, after_pass=replace)
+        model = kept_copy(self._placed)
+        placed = np.array(chip_of)
+        clonable = self.problem.clonable
+        placed[clonable] = self.first_copies(chip_of)[clonable]
+        PARTITION.set(model, dataclasses.replace(PARTITION.get(model), chip_of=placed))
+        with staging(None) as stage:
+            context = PassContext(self._priced, self._options, stage, lambda _: None)
+            PassManager(parse_pipeline(AFTER)).run(model, context)
         return self._target.lower(CHIP_MODELS.get(model), WIRES.get(model))
 
     def first_copies(self, chip_of):

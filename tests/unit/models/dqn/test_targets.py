@@ -6,8 +6,11 @@ import jax
 import numpy as np
 import pytest
 
+from mcm_models.dqn import targets
 from mcm_models.dqn.numpy_learner import numpy_cut_returns
-from mcm_models.dqn.targets import cut_returns, double_target, huber
+
+huber, double_target = jax.jit(targets.huber), jax.jit(targets.double_target, static_argnums=4)
+cut_returns = jax.jit(targets.cut_returns, static_argnums=3)
 
 
 def by_hand(reward, done, cut, gamma, first):
@@ -31,7 +34,7 @@ def test_returns_end_at_cuts(gamma, share):
     done = rng.random((steps, lanes)) < 0.1
     cut = rng.random((steps + 1, lanes)) < share
     cut[-1] = True
-    found = jax.jit(cut_returns, static_argnums=3)(reward, done, cut, gamma)
+    found = cut_returns(reward, done, cut, gamma)
     plain = numpy_cut_returns(reward, done, cut, gamma)
     for step in range(steps):
         for lane in range(lanes):

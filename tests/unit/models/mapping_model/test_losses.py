@@ -6,7 +6,11 @@ import jax
 import numpy as np
 import pytest
 
-from mcm_models.mapping_model.losses import Labels, latency_loss, period_loss, ranking_loss
+from mcm_models.mapping_model import losses
+from mcm_models.mapping_model.losses import Labels
+
+period_loss, latency_loss = jax.jit(losses.period_loss), jax.jit(losses.latency_loss)
+ranking_loss = jax.jit(losses.ranking_loss, static_argnums=2)
 
 
 def _labels(period: list[float], weight: list[float] | None = None) -> Labels:
@@ -29,7 +33,7 @@ def test_right_answers_cost_nothing() -> None:
 
 
 def test_below_the_bound_nothing_is_asked_for() -> None:
-    gradient = jax.grad(lambda answers: period_loss(answers, _labels([0.0, 0.3])))
+    gradient = jax.jit(jax.grad(lambda answers: period_loss(answers, _labels([0.0, 0.3]))))
     found = np.asarray(gradient(_answers([-0.5, -0.5])))
     assert found[0, 0] == 0
     assert found[1, 0] < 0

@@ -34,8 +34,9 @@ def both(problem, layout, weights, choices=None):
     return twin, np.asarray(scores)[..., :n, :]
 
 
-@pytest.mark.parametrize(("seed", "n", "chips"), [(0, 1, 4), (1, 12, 4), (2, 70, 16), (3, 40, 36)])
-@pytest.mark.parametrize("rounds", [1, 3])
+@pytest.mark.parametrize(
+    ("seed", "n", "chips", "rounds"), [(0, 1, 4, 1), (1, 12, 4, 3), (2, 70, 16, 3), (3, 40, 36, 1)]
+)
 def test_the_twin_equals_the_network(problem_of, small_layout, restless, seed, n, chips, rounds):
     layout = small_layout(knots=36, iterations=rounds)
     problem = problem_of(seed, n, chips, density=0.1)
@@ -81,10 +82,15 @@ def test_what_all_nodes_share_does_not_drown_what_tells_them_apart(problem_of):
     features = graph_features(problem_of(2, 60, 36, density=0.05))
     policy = nnx.merge(network.definition(layout), network.params_of(initial_weights(layout, 0)))
     padded = pad_graph(features)
-    nodes = policy.embed(padded)
-    for layer in policy.sage:
-        nodes = layer(nodes, padded)
-    nodes = np.asarray(nodes)[: features.num_nodes]
+
+    @jax.jit
+    def embedded(padded):
+        nodes = policy.embed(padded)
+        for layer in policy.sage:
+            nodes = layer(nodes, padded)
+        return nodes
+
+    nodes = np.asarray(embedded(padded))[: features.num_nodes]
     assert np.linalg.norm(nodes - nodes.mean(axis=0)) > 0.9 * np.linalg.norm(nodes)
 
 

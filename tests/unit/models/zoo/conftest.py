@@ -16,11 +16,17 @@ Feeds = dict[str, np.ndarray]
 Run = Callable[[ir.Model, Feeds], list[np.ndarray]]
 
 
-@pytest.fixture(params=SMALL)
+@pytest.fixture(scope="module", params=SMALL)
 def make(request: pytest.FixtureRequest) -> Callable[..., ModelBuilder]:
     """Makes one of the small builders; keyword arguments change its options."""
     builder, options = SMALL[request.param]
     return lambda **changes: builder(**(options | changes))
+
+
+@pytest.fixture(scope="module")
+def built(make: Callable[..., ModelBuilder]) -> ir.Model:
+    """The model of `make` as it is."""
+    return make().build()
 
 
 @pytest.fixture

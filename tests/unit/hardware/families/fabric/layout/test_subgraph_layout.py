@@ -235,14 +235,13 @@ def test_of_two_branches_the_slower_one_counts() -> None:
         assert _work(_lowered(model, fabric)) >= cycles * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("trips", [1, 10**5, 10**7])
+@pytest.mark.parametrize("trips", [1, 10**7])
 def test_no_loop_is_too_long_to_be_counted(trips: int) -> None:
     body = f"""g (float[256,256] x) => (float[256,256] y) <int64 n = {{{trips}}}>
     {{ y = Loop (n, , x) <body = b (int64 i, bool k, float[256,256] s) => (bool m, float[256,256] r)
       {{ m = Identity(k) r = MatMul(s, s) }}> }}"""
-    model, _ = import_model(_parsed(body), "long")
     fabric = fabric_12()
-    assert _work(_lowered(model, fabric)) >= trips * 256**3 / fabric.macs_per_cycle
+    assert _work(_lowered(_parsed(body), fabric)) >= trips * 256**3 / fabric.macs_per_cycle
 
 
 def test_everything_ends_on_a_site() -> None:

