@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 import onnx_ir as ir
@@ -21,13 +21,8 @@ from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.emit import finish_folder
 from mcm_compiler.certificate.files import write_certificate
 from mcm_compiler.components.cost_choice import TakesCostModel, choice_of
-from mcm_compiler.components.cost_files import user_files
-from mcm_compiler.components.device_costs import calibrated_devices, option_place, with_device_costs
 from mcm_compiler.components.target_loading import given_box, given_target, load_target
 from mcm_compiler.contracts import zoo
-from mcm_compiler.contracts.boxes.bounds import bound_step, claimed_bound, refuse_refuted
-from mcm_compiler.contracts.boxes.box import BoxTarget
-from mcm_compiler.contracts.boxes.evaluation import StepConditions
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
 from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS
 from mcm_compiler.contracts.levels import load_level
@@ -54,15 +49,6 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pass_manager import PassManager
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.pipeline.pipeline_text import parse_pipeline, print_pipeline
-from mcm_compiler.placed.constraints import constrained
-from mcm_compiler.placed.folder_writing import write_folder
-from mcm_compiler.placed.measured_times.coverage import measured_notes
-from mcm_compiler.placed.measured_times.profile_tables import refuse_contradictions, with_profiles
-from mcm_compiler.placed.one_device import alone_note
-from mcm_compiler.placed.place_options import PlaceOptions
-from mcm_compiler.placed.placed_model import PlacedModel, runs_of
-from mcm_compiler.placed.segments import best_segments
-from mcm_compiler.placed.step_placing import placer_text, search
 from mcm_compiler.processes.crash_journal import doing
 from mcm_compiler.processes.garbage import reclaim
 from mcm_compiler.processes.staging import StagingFolder, staging
@@ -75,6 +61,11 @@ from mcm_compiler.text import json_text
 from mcm_compiler.variants.points import Prepared, described, placement_of
 from mcm_compiler.variants.prepared_model import Keeper, split_pipeline
 from mcm_compiler.variants.sensitivities import Sensitivities
+
+if TYPE_CHECKING:
+    from mcm_compiler.contracts.boxes.box import BoxTarget
+    from mcm_compiler.placed.place_options import PlaceOptions
+    from mcm_compiler.placed.placed_model import PlacedModel
 
 RESULT_FACTS: tuple[AnyKey, ...] = (
     PARTITION_PROBLEM,
@@ -281,6 +272,27 @@ def place_model(
             for a kind with a profile and a cost model, MCM-U004 for arguments of other types;
             nothing is left behind.
     """
+    from mcm_compiler.components.cost_files import user_files
+    from mcm_compiler.components.device_costs import (
+        calibrated_devices,
+        option_place,
+        with_device_costs,
+    )
+    from mcm_compiler.contracts.boxes.bounds import bound_step, claimed_bound, refuse_refuted
+    from mcm_compiler.contracts.boxes.evaluation import StepConditions
+    from mcm_compiler.placed.constraints import constrained
+    from mcm_compiler.placed.folder_writing import write_folder
+    from mcm_compiler.placed.measured_times.coverage import measured_notes
+    from mcm_compiler.placed.measured_times.profile_tables import (
+        refuse_contradictions,
+        with_profiles,
+    )
+    from mcm_compiler.placed.one_device import alone_note
+    from mcm_compiler.placed.place_options import PlaceOptions
+    from mcm_compiler.placed.placed_model import PlacedModel, runs_of
+    from mcm_compiler.placed.segments import best_segments
+    from mcm_compiler.placed.step_placing import placer_text, search
+
     reclaim()
     model, output = model_argument(model), folder_argument(output)
     options = options_argument(options, PlaceOptions)

@@ -7,6 +7,7 @@ are found through the same entry points as a third-party plug-in, and loaded onl
 from __future__ import annotations
 
 import difflib
+import functools
 import importlib.metadata
 import importlib.util
 import sys
@@ -32,6 +33,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _ANYTHING = object()
+
+
+def installed_entries(group: str) -> Iterable[importlib.metadata.EntryPoint]:
+    """Entry points of a group; all groups are read from the installation together, once."""
+    return _all_entries(tuple(sys.path)).select(group=group)
+
+
+@functools.lru_cache(maxsize=1)
+def _all_entries(_path: tuple[str, ...]) -> importlib.metadata.EntryPoints:
+    return cast("Any", importlib.metadata.entry_points())
 
 
 @dataclass(frozen=True)
@@ -112,9 +123,9 @@ class Registry(Generic[T]):
                 and its names as soon as that has been typed; they cost an import.
         """
         names = set(self._registered)
-        names |= {entry.name for entry in importlib.metadata.entry_points(group=self.group)}
+        names |= {entry.name for entry in installed_entries(self.group)}
         if self._collections:
-            for entry in importlib.metadata.entry_points(group=self._collections):
+            for entry in installed_entries(self._collections):
                 prefix = f"{entry.name}."
                 if begun.startswith(prefix):
                     names |= {registration.name for registration in self._given_by(entry)}
@@ -198,7 +209,7 @@ class Registry(Generic[T]):
     def _scan(self) -> None:
         if self._scanned:
             return
-        for entry in importlib.metadata.entry_points(group=self.group):
+        for entry in installed_entries(self.group):
             origin = _origin(entry.dist) if entry.dist else entry.value
             load = cast("Callable[[], T]", entry.load)
             self._insert(Registration(entry.name, origin, load, entry.module))
@@ -214,7 +225,7 @@ class Registry(Generic[T]):
             CompileError: MCM-X003 for one that fails, or gives something else.
         """
         if self._collections:
-            for entry in importlib.metadata.entry_points(group=self._collections):
+            for entry in installed_entries(self._collections):
                 yield from self._given_by(entry)
 
     def _given_by(self, entry: importlib.metadata.EntryPoint) -> list[Registration[T]]:

@@ -15,27 +15,53 @@ write the index at the same time is compiled again.
 from __future__ import annotations
 
 import hashlib
+from functools import cached_property
 from glob import escape
 from pathlib import Path
 from types import FunctionType
 from typing import Any, cast
 
+import numba
 from numba.core import caching
+from numba.core.runtime.nrt import rtsys
 
+from mcm_compiler.arrays.kept_code import KeptResults, machine_code
 from mcm_compiler.arrays.kernel_content import KernelContents, fields_told
 
 _DIGITS = 16
 
+_FORM = "1"
+"""Of what `kept_code` keeps; another form is compiled again."""
+
 _contents = KernelContents()
 
 
-class KernelCache(caching.FunctionCache):
-    """A function's cache.
+def kept_version() -> str:
+    """First record of an index file: numba's version and the form of the kept code."""
+    return f"{numba.__version__}-{_FORM}"
+
+
+class KernelCache:
+    """A function's cache; its files are looked for when the function is first called.
 
     Args:
         function: what is compiled.
         way: names the way in which it is compiled; another way is another key.
     """
+
+    def __init__(self, function: FunctionType, way: str) -> None:
+        self._function, self._way = function, way
+
+    @cached_property
+    def _open(self) -> Any:
+        return _OpenCache(self._function, self._way)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._open, name)
+
+
+class _OpenCache(caching.FunctionCache):
+    _impl_class = KeptResults
 
     def __init__(self, function: FunctionType, way: str) -> None:
         super().__init__(function)
@@ -44,6 +70,16 @@ class KernelCache(caching.FunctionCache):
         self._cache_file = KernelFiles(
             self.cache_path, impl.filename_base, impl.locator.get_source_stamp()
         )
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """The kernel that is kept for a signature; None where none is.
+
+        Kept code needs numba's memory alone. What numba compiles with is loaded by its compiler.
+        """
+        rtsys.initialize(target_context)
+        plain = cast("Any", self)
+        with plain._guard_against_spurious_io_errors():
+            return plain._load_overload(sig, target_context)
 
     def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
         plain: Any = super()
@@ -64,6 +100,7 @@ class KernelFiles(caching.IndexDataCacheFile):
     def __init__(self, cache_path: str, filename_base: str, source_stamp: object) -> None:
         numba: Any = super()
         numba.__init__(cache_path, filename_base, source_stamp)
+        self._version = kept_version()
         self._folder = Path(cache_path)
         self._base = filename_base
         self._stamp = source_stamp
@@ -86,6 +123,9 @@ class KernelFiles(caching.IndexDataCacheFile):
             self._remove_all_but(name)
         for replaced in set(found.values()) - set(kept.values()):
             (self._folder / replaced).unlink(missing_ok=True)
+
+    def _load_data(self, name: str) -> Any:
+        return machine_code((self._folder / name).read_bytes())
 
     def _name_of(self, key: Any) -> str:
         """One name for a key and a state of the source.

@@ -1,8 +1,8 @@
 """Libraries that others import for what few models need, loaded when they are first looked into.
 
 `onnx_ir` imports sympy, a third of a second, for arithmetic on symbolic dimensions; compiling a
-model of fixed shapes has none. Both stay ordinary modules to whoever uses them: an attribute read
-loads them (`importlib.util.LazyLoader`).
+model of fixed shapes has none. numba imports yaml for a file of settings that few have. All stay
+ordinary modules to their users: an attribute read loads them (`importlib.util.LazyLoader`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 
 # The second fills a table with functions of the first as soon as it is loaded.
-LAZY_LIBRARIES = ("sympy", "onnx_ir._symbolic_shapes")
+LAZY_LIBRARIES = ("sympy", "onnx_ir._symbolic_shapes", "yaml")
 """Full names of modules; one that is not there, or is loaded already, is let be."""
 
 

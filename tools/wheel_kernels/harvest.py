@@ -63,11 +63,15 @@ def harvested(packages: Iterable[Path], made_for: Mapping[str, str]) -> dict[str
 
 
 def _kernels(index: Path, made_for: Mapping[str, str]) -> FunctionKernels | None:
+    # Imported late: numba reads its settings when it is loaded, and `made_here` comes first.
+    from mcm_compiler.arrays.kernel_cache import kept_version
+
     source = index.parent.parent / f"{index.name.partition('.')[0]}.py"
     if not source.is_file():
         return None
     with index.open("rb") as file:
-        if pickle.load(file) != made_for["numba"]:  # noqa: S301 - of the tree that is built
+        # Of the tree that is built.
+        if pickle.load(file) not in (made_for["numba"], kept_version()):  # noqa: S301
             return None
         stamp, overloads = pickle.load(file)  # noqa: S301
     if stamp != hashlib.sha256(source.read_bytes()).digest():

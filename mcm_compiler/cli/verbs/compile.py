@@ -114,7 +114,6 @@ def command(
     from mcm_compiler.ci.batch import Settings
     from mcm_compiler.cli.failures import diagnosed
     from mcm_compiler.cli.guard import Guard
-    from mcm_compiler.cli.many_models import compile_many
     from mcm_compiler.cli.output_files import (
         refuse_existing,
         refuse_inside_output,
@@ -139,6 +138,8 @@ def command(
             raise click.UsageError("an assignment is for a single model")
         if options.input is not None:
             raise click.UsageError("--input is for a single model")
+        from mcm_compiler.cli.many_models import compile_many
+
         plugins: tuple[Path, ...] = ctx.params["plugin"]
         code = compile_many(models, output, settings, guard, jobs, plugins, timings, output_format)
     else:

@@ -111,7 +111,12 @@ class Archive:
                     packed = file.read(found[2])
                 self._read[place] = pickle.loads(zlib.decompress(packed))  # noqa: S301 - our own
         data = self._read[place].get(key)
-        return None if data is None else pickle.loads(data)  # noqa: S301 - our own
+        if data is None:
+            return None
+        # Imported late: numba imports this module before it has what that one imports.
+        from mcm_compiler.arrays.kept_code import machine_code
+
+        return machine_code(data)
 
 
 class ArchiveHook:

@@ -72,7 +72,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Registry[Any]:
         importlib.metadata.EntryPoint("missing", "no_such_module:x", "g"),
         importlib.metadata.EntryPoint("renamed", "string:no_such_name", "g"),
     ]
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: entries)
+    monkeypatch.setattr(registry_module, "installed_entries", lambda group: entries)
     return Registry("g", "thing")
 
 
@@ -232,7 +232,7 @@ def test_a_collection_that_fails_or_gives_no_registrations(
 ) -> None:
     entry = importlib.metadata.EntryPoint("odd", f"{__name__}:{given}", "many")
     monkeypatch.setattr(
-        importlib.metadata, "entry_points", lambda group: [entry] if group == "many" else []
+        registry_module, "installed_entries", lambda group: [entry] if group == "many" else []
     )
     registry = Registry[Any]("g", "thing", collections="many")
     for look in (registry.registrations, lambda: registry.names_at_hand("odd.")):
@@ -249,7 +249,7 @@ def test_a_module_that_leaves_as_it_is_imported(
     (tmp_path / "acme_leaves.py").write_text("raise SystemExit(0)")
     monkeypatch.syspath_prepend(tmp_path)
     entries = [importlib.metadata.EntryPoint("leaves", "acme_leaves:Thing", "g")]
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: entries)
+    monkeypatch.setattr(registry_module, "installed_entries", lambda group: entries)
     with pytest.raises(CompileError) as caught:
         Registry[Any]("g", "thing").get("leaves")
     assert _code(caught) == "MCM-X003"
@@ -281,7 +281,7 @@ def test_two_distributions_with_one_name(monkeypatch: pytest.MonkeyPatch) -> Non
         importlib.metadata.EntryPoint("same", "string:digits", "g"),
         importlib.metadata.EntryPoint("same", "string:hexdigits", "g"),
     ]
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: entries)
+    monkeypatch.setattr(registry_module, "installed_entries", lambda group: entries)
     registry = Registry[Any]("g", "thing")
     for _ in range(2):  # every look finds it, not the first alone
         with pytest.raises(CompileError) as caught:
@@ -451,7 +451,7 @@ def test_a_module_may_be_an_entry_point_and_have_its_decorator(
     (tmp_path / "acme_both.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
     entries = [importlib.metadata.EntryPoint("shout_both", "acme_both:Shout", "g")]
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: entries)
+    monkeypatch.setattr(registry_module, "installed_entries", lambda group: entries)
     passes = Registry[Any]("g", "pass")
     monkeypatch.setattr(registry_module, "PASSES", passes)
     assert passes.get("shout_both").summary == "does nothing, loudly"
@@ -470,3 +470,16 @@ def test_a_level_of_placing_is_known_by_its_name() -> None:
         assert PLACER_LEVELS.get("acme-long") is level
     finally:
         PLACER_LEVELS.remove("acme-long")
+
+
+def test_the_installation_is_read_once_for_all_groups(monkeypatch: pytest.MonkeyPatch):
+    read: list[object] = []
+    plain = importlib.metadata.entry_points
+    monkeypatch.setattr(importlib.metadata, "entry_points", lambda: read.append(1) or plain())
+    monkeypatch.syspath_prepend("/nowhere")  # so that nothing is known of these paths yet
+    for registry in (
+        Registry("mcm_compiler.passes", "pass"),
+        Registry("mcm_compiler.zoo", "model"),
+    ):
+        assert registry.registrations()
+    assert len(read) == 1

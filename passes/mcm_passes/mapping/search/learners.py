@@ -44,10 +44,12 @@ def runnable(
     Raises:
         CompileError: MCM-L012 if a part that was asked for by name needs what is not installed.
     """
+    if not missing_modules(LEARN):
+        return strategy, None
     members = strategy.members if isinstance(strategy, _Runs) else ()
     learners = tuple(text for text in members if extra_of(strategy_of(text)) == LEARN)
     itself = extra_of(strategy) == LEARN
-    if not (learners or itself) or not missing_modules(LEARN):
+    if not (learners or itself):
         return strategy, None
     kept = tuple(text for text in members if text not in learners)
     if itself or not by_level or not kept:

@@ -131,6 +131,67 @@ def test_what_has_changed_in_another_file_is_compiled(tmp_path: Path):
     assert len(list((tmp_path / "kept").rglob("*.nbc"))) == len(kept)
 
 
+MANY = """\
+import numpy as np
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit, lean_njit
+
+
+@inner_njit
+def above(values, least):
+    if least > 100.0:
+        raise ValueError("least is above 100")
+    return values[values > least].sum() + values.max()
+
+
+@entry_njit
+def total(values, least):
+    return above(values, least)
+
+
+@entry_njit
+def ordered(values):
+    return values @ np.ones(len(values))
+
+
+@lean_njit
+def halvings(count: int) -> int:
+    return 0 if count < 2 else 1 + halvings(count // 2)
+
+
+@entry_njit
+def twice(values, least):
+    return 2.0 * above(values, least)
+"""
+
+USES = """\
+import sys
+from many import halvings, ordered, total, twice
+print(total(values, 2.0), ordered(values), halvings(9), twice(values, 2.0))
+try:
+    total(values, 101.0)
+except ValueError as error:
+    print(error)
+print(any("scipy.linalg" in name for name in sys.modules))
+"""
+
+
+def test_kept_code_runs_without_what_compiles_it(tmp_path: Path):
+    """Sums, products of SciPy, recursion and exceptions; a kernel that is new links a kept one."""
+    (tmp_path / "many.py").write_text(MANY)
+    answers = "5.0 3.5 3 10.0\nleast is above 100\n"
+    assert _run(USES, tmp_path) == f"{answers}True\n"
+    kept = _run(USES.replace("ordered, ", "").replace("ordered(values)", "3.5"), tmp_path)
+    assert kept == f"{answers}False\n"
+    assert _run(USES, tmp_path).startswith(answers)
+    # Only one kernel is compiled now, and takes in what was kept of the one that it calls.
+    (tmp_path / "more.py").write_text(
+        "from mcm_compiler.arrays.kernels import entry_njit\nfrom many import above\n\n\n"
+        "@entry_njit\ndef thrice(values):\n    return 3.0 * above(values, 2.0)\n"
+    )
+    assert _run("import more; print(more.thrice(values))", tmp_path) == "15.0\n"
+    assert _run("import more; print(more.thrice(values))", tmp_path) == "15.0\n"
+
+
 def _key(kind: str, content: str = "") -> tuple[object, ...]:
     return (kind, "processor", (content, "around"), "way", (content, "fields"))
 
