@@ -509,19 +509,19 @@ def _with_trip_counts(model: ir.Model, options: CompileOptions) -> list[Diagnost
     """States trip counts of loops: those of the options, then those of a run with the given data.
 
     Raises:
-        CompileError: MCM-I056 for a count of no loop.
+        CompileError: MCM-I056 for a count of no loop, or one that the graph contradicts.
     """
     source, notes = SOURCE.get(model), list[Diagnostic]()
     graphs = (source.original.graph, model.graph)
     known = sequence_counts(source.original.graph)
-    state_trip_counts(graphs, dict(options.trip_counts) | known)
+    state_trip_counts(graphs, known | dict(options.trip_counts))
     if source.given:
         try:
             counted = counted_trips(source.original, source.given)
         except CompileError as error:
             notes += [replace(one, severity=Severity.WARNING) for one in error.diagnostics]
         else:
-            state_trip_counts(graphs, counted | dict(options.trip_counts) | known)
+            state_trip_counts(graphs, counted | known | dict(options.trip_counts))
     return notes
 
 

@@ -114,18 +114,17 @@ def state_trip_counts(graphs: Sequence[ir.Graph], counts: Mapping[str, int]) -> 
     """Makes `counts` the stated counts of the same graph in several copies, and drops all others.
 
     Raises:
-        CompileError: MCM-I056 for a name that no loop has.
+        CompileError: MCM-I056 for a name that no loop has, or a count that the graph contradicts.
     """
-    known = [label for label, _ in loops_of(graphs[0])]
+    known = dict(loops_of(graphs[-1]))
+    hint = f"its loops: {', '.join(map(quote, known)) or 'none'}"
+    at = "option trip-count"
     faults = [
-        Diagnostic(
-            "MCM-I056",
-            f"the model has no loop {quote(name)}",
-            at="option trip-count",
-            hint=f"its loops: {', '.join(map(quote, known)) or 'none'}",
-        )
-        for name in counts
+        Diagnostic("MCM-I056", f"the model has no loop {quote(name)}", at, hint)
         if name not in known
+        else Diagnostic("MCM-I056", fault, at, f"leave --trip-count of {quote(name)} out")
+        for name, count in counts.items()
+        if name not in known or (fault := _contradiction(name, known[name], count))
     ]
     if faults:
         raise CompileError(faults)
@@ -134,6 +133,16 @@ def state_trip_counts(graphs: Sequence[ir.Graph], counts: Mapping[str, int]) -> 
             node.metadata_props.pop(TRIP_COUNT_PROPERTY, None)
             if label in counts:
                 node.metadata_props[TRIP_COUNT_PROPERTY] = str(counts[label])
+
+
+def _contradiction(name: str, loop: ir.Node, count: int) -> str:
+    """What the graph says of a loop, where `count` cannot be; else empty."""
+    own, limit = _graph_trips(loop), _constant(_operand(loop, 0))
+    if own.known and own.count != min(count, MAX_TRIPS):
+        return f"{quote(name)} runs {own.count:,} times with any data, not {count:,} times"
+    if loop.op_type == "Loop" and limit is not None and 0 <= limit < count:
+        return f"{quote(name)} runs at most {int(limit):,} times, not {count:,} times"
+    return ""
 
 
 def assumed_trips(graph: ir.Graph) -> dict[str, int]:

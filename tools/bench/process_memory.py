@@ -1,15 +1,17 @@
 """How much memory a process that compiles many models keeps of each.
 
-Each measurement is a process of its own, which compiles one model after the other, checks some, and
-reads how much anonymous memory it has in use after the allocator has given free memory back. The
-first compiles load libraries and kernels; `*_mib_per_compile` is the slope of a line through what
-was in use after each of the later ones. With `--quick` there are fewer compiles of one kind.
+Each measurement is a process of its own, which compiles one model after the other (`mixed`: four
+models in turn), checks some, and reads how much anonymous memory it has in use after the allocator
+has given free memory back. The first 200 of 1,000 compiles load libraries and kernels;
+`*_mib_per_compile` is the slope of a line through what was in use after each of the later ones.
+With `--quick` there are fewer compiles of one kind.
 """
 
 from __future__ import annotations
 
 import ctypes
 import gc
+import itertools
 import json
 import os
 import sys
@@ -23,10 +25,12 @@ from harness.command_line import Settings, run_script
 
 MODEL = "zoo:plain-cnn{image_size=16,stages=1,blocks=1,width=16}"
 
-KINDS = {"ring": "mcm4", "fabric": "fabric-12", "checked": "mcm4"}
+OTHERS = ("zoo:bert-tiny", "zoo:stacked-rnn", "zoo:plain-cnn{image_size=32}")
+
+KINDS = {"ring": "mcm4", "fabric": "fabric-12", "checked": "mcm4", "mixed": "mcm4"}
 """What is measured, and on which target."""
 
-WARM, MEASURED = 100, 400
+WARM, MEASURED = 200, 800
 QUICK_WARM, QUICK_MEASURED = 20, 40
 EVERY = 10
 """Compiles between two readings."""
@@ -78,16 +82,16 @@ def anonymous_mib() -> float:
     return int(line.split()[1]) / 1024
 
 
-def compile_one(kind: str, folder: Path) -> None:
+def compile_one(kind: str, model: str, folder: Path) -> None:
     """A compile, and for `checked` a check of it against the model."""
     from mcm_compiler.api import compile_model
     from mcm_compiler.checking.check import check_folder
     from mcm_compiler.options import CompileOptions
 
     options = CompileOptions(level=0)
-    compile_model(MODEL, KINDS[kind], options, output=folder / "out", force=True)
+    compile_model(model, KINDS[kind], options, output=folder / "out", force=True)
     if kind == "checked":
-        check_folder(folder / "out", model=MODEL)
+        check_folder(folder / "out", model=model)
 
 
 def main() -> int:
@@ -96,7 +100,8 @@ def main() -> int:
         return run_script(__doc__, measure)
     kind, warm, count = sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     with tempfile.TemporaryDirectory(prefix="mcm-bench-") as name:
-        found = readings(lambda: compile_one(kind, Path(name)), warm, count)
+        models = itertools.cycle((MODEL, *OTHERS) if kind == "mixed" else (MODEL,))
+        found = readings(lambda: compile_one(kind, next(models), Path(name)), warm, count)
     print(json.dumps(found))
     return os.EX_OK
 

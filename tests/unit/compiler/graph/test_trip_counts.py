@@ -215,6 +215,41 @@ def test_a_count_of_no_loop_is_refused():
     assert caught.value.diagnostics[0].code == "MCM-I056"
 
 
+def limited(ends: str):
+    inner = body("b", [product("bs", "bt")])
+    constant = model_of([loop("loop", "n", "x", "y", inner)], n=np.int64(50))
+    if ends == "constant":
+        return constant
+    return while_small(100)
+
+
+@pytest.mark.parametrize(
+    ("ends", "name", "count", "said"),
+    [
+        ("constant", "loop", 7, "runs 50 times with any data"),
+        ("constant", "loop", 0, "runs 50 times with any data"),
+        ("constant", "loop", 51, "runs 50 times with any data"),
+        ("while", "while", 101, "runs at most 100 times"),
+    ],
+)
+def test_a_count_that_the_graph_contradicts_is_refused(ends, name, count, said):
+    model = ir.from_proto(limited(ends))
+    with pytest.raises(CompileError) as caught:
+        compile_model(model, "mcm4", CompileOptions(trip_counts={name: count}))
+    assert [one.code for one in caught.value.diagnostics] == ["MCM-I056"]
+    assert said in caught.value.diagnostics[0].message
+
+
+@pytest.mark.parametrize(
+    ("ends", "name", "count"), [("constant", "loop", 50), ("while", "while", 0)]
+)
+def test_a_count_that_the_graph_allows_is_taken(ends, name, count):
+    model = ir.from_proto(limited(ends))
+    options = CompileOptions(passes="annotate_cost", trip_counts={name: count})
+    compiled, _, _ = run_passes(model, "mcm4", options)
+    assert stated_counts(compiled.graph) == {name: count}
+
+
 def test_a_count_below_zero_is_refused():
     with pytest.raises(CompileError) as caught:
         CompileOptions(trip_counts={"loop": -1})
