@@ -1,7 +1,7 @@
-"""The contract of placing models on a family of machines: what the passes ask of it.
+"""The contract between passes and a family of machines that models are placed on.
 
-Families are found by name under `mcm_compiler.mappings`. One that has none is served by the general
-mapping of the built-in passes, which knows devices, channels and routes alone.
+Mappings of families are found by name under `mcm_compiler.mappings`. A family without one uses the
+general mapping of the built-in passes, which knows only devices, channels and routes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.machines.machine import Machine
 
 Rule = Literal["range", "acyclic", "no_skip", "triangle", "memory", "pin", "unreachable"]
-"""Rules of placements, on whatever family of machines."""
+"""Rules of placements, on any family of machines."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class Violation:
     """One broken rule.
 
     Attributes:
-        rule: which one.
+        rule: name of the rule.
         message: one sentence with the names and numbers.
         nodes: indices of the nodes involved: both ends of a dependency, a node on the highest
-            chip where one is skipped, the largest contributors to an overflow.
-        chips: the chips involved; of a triangle those of its longer path, in order.
+            chip if one is skipped, the largest contributors to an overflow.
+        chips: the chips involved; for a triangle, those of its longer path, in order.
         path: `(source, target)` of each dependency on the longer path of a triangle.
     """
 
@@ -54,16 +54,16 @@ class Violation:
 
 
 class Evaluation(Protocol):
-    """What one placement costs per inference on C devices, whatever else a family tells of it.
+    """Costs of one placement per inference on C devices, common to all families.
 
     Attributes:
         chip_of: `[N]`, the placement, with each clonable unit on the first device with a copy.
         copies: `[K, C]`, the devices that hold a copy of each of the K clonable units.
         chip_busy_s: `[C]`.
         memory_bytes: `[C]`.
-        weight_bytes: `[C]`, the part of it that weights take.
-        period_s: the busiest resource.
-        violations: rules that the placement breaks; empty where it is valid.
+        weight_bytes: `[C]`, the part of it for weights.
+        period_s: load of the busiest resource.
+        violations: rules that the placement breaks; empty if it is valid.
     """
 
     @property
@@ -82,19 +82,19 @@ class Evaluation(Protocol):
     def violations(self) -> tuple[Violation, ...]: ...
     @property
     def valid(self) -> bool:
-        """Whether no rule is broken."""
+        """True if no rule is broken."""
         ...
 
 
 class PassedOn(NamedTuple):
-    """A tensor that ops on devices between its maker and its readers pass on.
+    """A tensor that ops on devices between its producer and its readers forward.
 
     Attributes:
         tensor: its number in the problem.
         maker: the device that makes it.
         received: devices that it arrives on, in this order.
-        passed: those of them that send it on.
-        collected: whether the host gets what the last of them sends on, and not from its maker.
+        passed: those of them that forward it.
+        collected: whether the last of them sends it to the host, and not its producer.
     """
 
     tensor: int
@@ -109,9 +109,9 @@ class Nearest:
     """A valid placement near another one.
 
     Attributes:
-        chip_of: `[N]`, or None where none is known.
-        proven: whether no valid placement moves fewer units, or there is none at all.
-        sought: whether one was looked for.
+        chip_of: `[N]`, or None if none is known.
+        proven: whether no valid placement moves fewer units, or none exists.
+        sought: whether a search ran.
     """
 
     chip_of: Ints | None
@@ -120,111 +120,111 @@ class Nearest:
 
 
 class FamilyMapping(Protocol):
-    """How models are placed on the machines of one family."""
+    """Placement of models on the machines of one family."""
 
     def evaluate(self, problem: PartitionProblem, chip_of: Ints) -> Evaluation:
-        """What a placement costs; its entries for clonable units are not looked at."""
+        """Costs of a placement; its entries for clonable units are ignored."""
         ...
 
     def periods(self, problem: PartitionProblem) -> Evaluate:
-        """The period of placements, infinite where a rule is broken."""
+        """Periods of placements, infinite if a rule is broken."""
         ...
 
     def bound(self, problem: PartitionProblem, known: LowerBound) -> LowerBound:
-        """The best bound with arguments that hold on this family alone, `known` if none is better.
+        """The best bound from proofs of this family alone; `known` if none is better.
 
         Args:
             problem: counted at need.
-            known: the best bound that holds on every machine.
+            known: the best bound from proofs for every machine.
         """
         ...
 
     def contradictions(self, problem: PartitionProblem) -> list[Diagnostic]:
-        """Why no placement keeps the pins of a problem, beyond what holds on every machine.
+        """Reasons of this family why no placement keeps the pins of a problem.
 
-        MCM-F012 each, as far as it shows without a search.
+        MCM-F012 each, as far as they are known without a search.
         """
         ...
 
     def placements(self, problem: PartitionProblem, most: int) -> Ints | None:
         """`[B, N]`, all placements that the dependencies allow.
 
-        None where there are more than `most`, or none, or where the family does not list them.
+        None if there are more than `most`, or none, or if the family does not list them.
         """
         ...
 
     def passed_on(
         self, problem: PartitionProblem, chip_of: Sequence[int], num_chips: int
     ) -> list[PassedOn]:
-        """The tensors that need ops on devices between; channels pass on all others by themselves.
+        """The tensors that ops on intermediate devices forward; channels forward all others.
 
         Args:
             problem: the problem.
             chip_of: of each unit.
-            num_chips: devices that are used.
+            num_chips: used devices.
         """
         ...
 
     def interchangeable(self, problem: PartitionProblem) -> bool:
-        """Whether one placement serves several equal shares of the devices."""
+        """Return whether one placement serves several equal shares of the devices."""
         ...
 
     def first(self, problem: PartitionProblem, budget: Budget) -> Outcome:
-        """A good placement, quickly: to compare numbers of pipelines with."""
+        """Find a good placement quickly, to compare numbers of replicas."""
         ...
 
     def better(self, problem: PartitionProblem, first: Outcome) -> Ints | None:
-        """A better one with more effort; None where nothing is found, or none is sought.
+        """Find a better placement with more effort; None if there is none, or no such search.
 
         Args:
             problem: the problem.
-            first: what `first` found for it, to begin with.
+            first: result of `first` for it, as the start.
         """
         ...
 
     def nearest(
         self, problem: PartitionProblem, chip_of: Ints, rng: np.random.Generator
     ) -> Nearest:
-        """The valid placement that moves the fewest units of `chip_of[N]`, which breaks a rule."""
+        """Find the valid placement that moves the fewest units of the invalid `chip_of[N]`."""
         ...
 
     def strategy(self, level: Level) -> str:
-        """Text form of the strategy that a level stands for."""
+        """Text form of the strategy of a level."""
         ...
 
     def serves(self, strategy: PartitionStrategy) -> bool:
-        """Whether a strategy can place on these machines."""
+        """Return whether a strategy supports these machines."""
         ...
 
 
 @runtime_checkable
 class KnowsObjectives(Protocol):
-    """A mapping that tells what placements come to beside their period.
+    """A mapping with latencies and energies of placements in addition to periods.
 
-    A family whose mapping does not can be asked for the period alone, and for the fewest chips.
+    Without it, a family supports only the least period and the fewest chips.
     """
 
     def objective_values(self, problem: PartitionProblem, objective: Objective) -> Evaluate:
-        """What an objective wants small; infinite where a rule is broken, or a limit not kept."""
+        """Figure that an objective minimises; infinite if a rule or a limit is broken."""
         ...
 
     def latency_s(self, problem: PartitionProblem, chip_of: Ints) -> float:
-        """When one inference is answered by an empty package, whatever memory is estimated."""
+        """Seconds of one inference in an empty package, independent of estimated memory."""
         ...
 
     def energy_j(self, problem: PartitionProblem, chip_of: Ints) -> float:
-        """Joules of one inference, whatever memory is estimated; infinite without `energy`."""
+        """Joules of one inference, independent of estimated memory; infinite without `energy`."""
         ...
 
     def objective_bound(self, problem: PartitionProblem, objective: Objective) -> LowerBound:
-        """What an objective wants small is never less: the best bound that needs no search."""
+        """The best lower bound of the minimised figure that needs no search."""
         ...
 
 
 @runtime_checkable
 class KnowsChannels(Protocol):
-    """A mapping that gives what placements put on each channel of a machine."""
+    """A mapping with the traffic of placements on each channel of a machine."""
 
     def channel_bytes(self, problem: PartitionProblem, chip_of: Ints, machine: Machine) -> Longs:
-        """`[L]`, bytes of one inference of one pipeline, but for streamed weights."""
+        """`[L]`, bytes of one inference of one replica, without streamed weights."""
         ...

@@ -29,19 +29,21 @@ from mcm_compiler.machines.machine import Machine
 from mcm_compiler.machines.package_limits import PackageLimits, Routing
 
 MemoryCount = Literal["estimate", "need"]
-"""How bytes on a chip are counted. `estimate`: with room for the gaps of a memory plan, views as
-if they took room, in the order of the units; a search that keeps to it seldom overflows. `need`:
-no more than any memory plan of the target takes, in whatever order kernels run. Only the need may
-stand in a proof, a refusal or a bound."""
+"""Count of bytes on a chip.
+
+`estimate` includes the gaps of a memory plan and counts views as buffers, in the order of the
+units; a search that keeps to it seldom overflows. `need` is no more than any memory plan of the
+target takes, in any order of kernels. Only `need` may support a proof, a refusal or a bound.
+"""
 
 
 IN_A_WEIGHT = -2
-"""In `PartitionProblem.tensor_alias`: the tensor lies in the memory of a weight."""
+"""In `PartitionProblem.tensor_alias`: the tensor is in the memory of a weight."""
 
 
 @dataclass(frozen=True, eq=False)
 class PartitionProblem:
-    """Where shall N units go on C chips? All arrays are read-only.
+    """The problem of placing N units on C chips. All arrays are read-only.
 
     A tensor is a hyperedge: it is sent once to each chip that needs it, not once per consumer.
     Tensors are in CSR form: the consumers of tensor t are
@@ -68,20 +70,20 @@ class PartitionProblem:
         limits: numbers of the package.
         routing: the rule for long dependencies.
         op_types: `[N]`, ONNX op type of the costliest op of each unit; empty where unknown.
-        tensor_alias: `[T]`, the tensor in whose memory this one lies where both are made on one
-            chip, as views do; `IN_A_WEIGHT` for a view of a weight; else -1. An alias stands
-            before what lies in it. All -1 where left out.
+        tensor_alias: `[T]`, the tensor whose memory contains this one if one chip makes both, as
+            for views; `IN_A_WEIGHT` for a view of a weight; else -1. An alias precedes the
+            tensors in it. All -1 if left out.
         tensor_touched: as long as `tensor_consumers`, whether the consumer's kernel reads the
-            tensor's memory; False for views. All True where left out.
+            tensor's memory; False for views. All True if left out.
         weight_touched: as long as `weight_users`, likewise; the shape of a view is not held. All
-            True where left out.
-        one_kernel: `[N]`, whether a unit runs as one kernel, so that all that it reads and makes
-            is held at once. All True where left out.
+            True if left out.
+        one_kernel: `[N]`, whether a unit runs as one kernel, with all its operands and results in
+            memory at the same time. All True if left out.
         memory: how bytes on a chip are counted, see `MemoryCount`.
-        machine: what the units are placed on, the first `num_chips` devices of it; None for a
-            ring, which `limits` describes. For other machines `limits` has the fastest channel
-            of each kind, and `routing` says nothing.
-        energy: joules of units and tensors; None where nobody asks for energy.
+        machine: the units are placed on its first `num_chips` devices; None for a ring, which
+            `limits` describes. For other machines, `limits` has the fastest channel of each
+            kind, and `routing` has no meaning.
+        energy: joules of units and tensors; None unless energy is requested.
     """
 
     names: tuple[str, ...]
@@ -136,20 +138,20 @@ class PartitionProblem:
 
     @property
     def chip_speed(self) -> Floats:
-        """`[C]`, clocks relative to those that `compute_s` speaks of."""
+        """`[C]`, clocks relative to the clock of `compute_s`."""
         speeds = self.limits.chip_speed
         return np.array(speeds or (1.0,) * self.num_chips, np.float64)
 
     @cached_property
     def clone_closure(self) -> Rows:
-        """`[N]` rows: for each unit the units with a place of their own whose chips hold it."""
+        """`[N]` rows: for each unit, the placed units whose chips hold a copy of it."""
         return clone_closure(
             self.clonable, self.tensor_producer, self.tensor_ptr, self.tensor_consumers
         )
 
     @cached_property
     def placed_readers(self) -> Rows:
-        """`[T]` rows: the units whose chips read each tensor, on their own or through clones."""
+        """`[T]` rows: the units whose chips read each tensor, directly or through clones."""
         return placed_users(self.clone_closure, self.tensor_ptr, self.tensor_consumers)
 
     @cached_property
@@ -158,9 +160,9 @@ class PartitionProblem:
         return placed_users(self.clone_closure, self.weight_ptr, self.weight_users)
 
     def at_need(self) -> PartitionProblem:
-        """The same problem where memory is what any plan needs at least.
+        """The same problem with the least memory that any plan needs.
 
-        Every partition that fits the target fits it, and takes no longer there.
+        Every partition that fits the target fits this problem, and takes no longer there.
         """
         return self if self.memory == "need" else self._at_need
 
@@ -182,11 +184,11 @@ class PartitionProblem:
         )
 
     def reached(self) -> PartitionProblem:
-        """The same problem on a ring whose every chip the host reaches.
+        """The same problem on a ring with a host link at every chip.
 
-        No placement needs more memory, time or, but for what the host sends to several chips,
-        energy there. What a chip takes then depends on its own units alone, for searches and
-        proofs that ask for that.
+        No placement needs more memory or time there, or more energy except for tensors that the
+        host sends to several chips. The load of a chip then depends on its own units alone, as
+        some searches and proofs require.
         """
         return self._reached if self.limits.at_ends else self
 
@@ -197,12 +199,12 @@ class PartitionProblem:
 
     @property
     def relays(self) -> bool:
-        """Whether engines of chips pass on what travels by; else routers do, or nothing may."""
+        """True if engines of chips forward tensors; else routers do, or nothing may pass."""
         return self.routing == "relay" and self.limits.forwarding == "engine"
 
     @property
     def streams(self) -> bool:
-        """Whether weights that do not fit may come from off-package memory every inference."""
+        """True if weights that do not fit may come from off-package memory every inference."""
         return self.limits.stream_bytes_per_s > 0.0
 
 
@@ -212,8 +214,8 @@ class LowerBound:
 
     Attributes:
         seconds: the bound.
-        argument: why it holds, in a few words with the numbers (`heaviest unit 'fc1'`).
-        proof: name of the kind of argument, for checkers; empty where there is none.
+        argument: its reason, in a few words with the numbers (`heaviest unit 'fc1'`).
+        proof: name of the kind of proof, for checkers; empty if there is none.
     """
 
     seconds: float
@@ -223,13 +225,14 @@ class LowerBound:
 
 @dataclass(frozen=True, eq=False)
 class LearnedGain:
-    """What learned search adds to the best that classical search found, with both partitions.
+    """Gain of learned search over the best result of classical search, with both partitions.
 
     Attributes:
-        share: of the throughput that classical search reached; 0 where learning found no better.
-        simulated: whether the simulator measured both, or else the fast model.
-        classical: `[N]`, the best partition that classical search found.
-        learned: `[N]`, the best that learned search found first; None where none runs.
+        share: gain as a share of the throughput of classical search; 0 if learning found no
+            better partition.
+        simulated: whether the simulator or the analytic model evaluated both.
+        classical: `[N]`, the best partition of classical search.
+        learned: `[N]`, the best partition that learned search found first; None if none runs.
     """
 
     share: float
@@ -244,14 +247,14 @@ class Partition:
 
     Attributes:
         chip_of: `[N]`, chip of each unit; for a clonable unit the first chip that holds a copy.
-        period_s: period under the fast model, clones and relays included.
+        period_s: period under the analytic model, clones and relays included.
         bound: proven under the same model.
         strategy: text form of the strategy that found it.
         routing: the rule it is valid under.
         cost_model: name of the model that `period_s` and `bound` come from.
-        found_by: the member of a portfolio that found it; empty where there is none.
+        found_by: the member of a portfolio that found it; empty if there is none.
         learned: as in `Outcome`.
-        figures: what it comes to under an objective that is not the plain period; else None.
+        figures: its figures under an objective other than the plain period; else None.
     """
 
     chip_of: Ints
@@ -266,7 +269,7 @@ class Partition:
 
     @property
     def gap(self) -> float:
-        """`period / bound - 1`: how far from optimal it can be at most, under the fast model."""
+        """`period / bound - 1`: largest distance from the optimum, under the analytic model."""
         return self.period_s / self.bound.seconds - 1.0
 
     @property
@@ -276,7 +279,7 @@ class Partition:
 
 
 class SearchMonitor:
-    """How a caller watches a search, and stops it.
+    """Callbacks of a search to its caller, and its cancellation.
 
     Args:
         on_best: called with each new best partition `chip_of[N]` and its period in seconds; the
@@ -294,45 +297,43 @@ class SearchMonitor:
         self._cancelled = False
 
     def best(self, chip_of: Ints, period_s: float) -> None:
-        """Tells of a new best partition."""
+        """Report a new best partition."""
         if self._on_best is not None:
             self._on_best(chip_of, period_s)
 
     def cancel(self) -> None:
-        """Asks the search to end, from any thread; it returns its best so far soon after."""
+        """Ask the search to end, from any thread; it returns its best so far soon after."""
         self._cancelled = True
 
     @property
     def cancelled(self) -> bool:
-        """Whether it is to end. Strategies look between evaluations or small batches of them."""
+        """True once it has to end; strategies poll between small batches of evaluations."""
         return self._cancelled or (self._parent is not None and self._parent.cancelled)
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How much a strategy may spend, and what else its caller gives it.
+    """Limits of a strategy's search, and other inputs from its caller.
 
-    What is found without a limit in seconds depends on problem, options and seed alone, to the
-    byte; what is found under one need not be reproducible.
+    Without a limit in seconds, results depend only on problem, options and seed, byte for byte.
+    With one, they need not be reproducible.
 
     Attributes:
-        evaluations: most partitions it may evaluate; deterministic. A portfolio gives as many to
-            each of its members.
+        evaluations: most partitions it may evaluate; deterministic. A portfolio gives this number
+            to each of its members.
         seconds: wall time after which it returns its best so far; None for no limit.
-        effort_s: deterministic seconds, for what counts its work otherwise than in evaluations,
-            such as CP-SAT.
-        enough_s: a period that cannot be beaten, so that a search which has it may stop; 0 where
-            none is known.
-        gap: share by which a period may exceed such a one, or a bound that a search proves, for
-            the search to stop.
-        evaluator: the simulator for search, where the caller has one for this problem.
+        effort_s: deterministic seconds for solvers that do not count evaluations, such as CP-SAT.
+        enough_s: a period that cannot be beaten, at which a search may stop; 0 if none is known.
+        gap: share by which a period may exceed `enough_s`, or a bound that the search proves,
+            for the search to stop.
+        evaluator: the simulator for searches, if the caller has one for this problem.
         known: `[N]` each, partitions that the caller has evaluated, best first, for strategies
             that can start from them.
-        start: what `dp` finds, where the caller has had it run already within the same limits,
-            for strategies that would begin with it; it counts as their own work.
-        monitor: how the caller watches and cancels.
-        objective: what is sought; anything but the plain period for strategies alone that can,
-            see `mcm_compiler.contracts.objectives.MeetsObjectives`.
+        start: the result of `dp` within the same limits, if the caller has it already, for
+            strategies that begin with `dp`; it counts as their own work.
+        monitor: callbacks and cancellation.
+        objective: figure to minimise; another one than the plain period is only for strategies
+            with `mcm_compiler.contracts.objectives.MeetsObjectives`.
     """
 
     evaluations: int = 10_000
@@ -349,22 +350,22 @@ class Budget:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a strategy found.
+    """Result of a strategy.
 
     Attributes:
         chip_of: `[N]`, its best valid partition, or None if it found none.
         evaluations: partitions it evaluated.
         reason: why it found none, for the diagnostic; empty otherwise.
-        bound: a lower bound that it proved on the way, or None. It holds for every partition of
-            `problem.at_need()`.
-        settled_s: a period that no partition beats which fits `problem` as that counts memory; 0
-            where none is known. It tells a search where to stop, and is no bound: where memory is
-            estimated, a plan may fit what the estimate leaves out.
+        bound: a lower bound that it proved during the search, or None. It is valid for every
+            partition of `problem.at_need()`.
+        settled_s: a period that no partition beats that fits `problem` by its own count of
+            memory; 0 if none is known. A search may stop there, but it is no bound: a memory
+            plan may fit partitions that the estimate excludes.
         runners_up: other good partitions, best first, for a caller that has another evaluator.
         infeasible: whether it proved that no valid partition of `problem.at_need()` exists;
             `reason` then says how.
-        found_by: the member of a portfolio that found it; empty where there is none.
-        learned: what learned search added; None where none has run, or classical search found
+        found_by: the member of a portfolio that found it; empty if there is none.
+        learned: gain of learned search; None if none has run, or if classical search found
             nothing to compare with.
     """
 
@@ -381,21 +382,21 @@ class Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """What `dp` found for a problem, and for no other: strategies may solve some on the way."""
+    """Result of `dp` for one problem; strategies may solve other problems during a search."""
 
     problem: PartitionProblem
     outcome: Outcome
 
 
 Evaluate = Callable[[Ints], float]
-"""Period in seconds of one partition `chip_of[N]`; infinite where it breaks a constraint."""
+"""Period in seconds of one partition `chip_of[N]`; infinite if it breaks a constraint."""
 
 
 class PartitionStrategy(Named, Protocol):
-    """A way to search for partitions: a frozen dataclass whose fields are its options.
+    """A search method for partitions: a frozen dataclass whose fields are its options.
 
-    Pure: no I/O, no logging, no clock except the budget's. Anytime: whenever the budget is spent
-    or the monitor says so, the best partition so far is the outcome.
+    Pure: no I/O, no logging, no clock except the budget's. Anytime: when the budget is spent
+    or the monitor cancels, the outcome is the best partition so far.
     """
 
     def solve(
@@ -405,7 +406,7 @@ class PartitionStrategy(Named, Protocol):
         rng: np.random.Generator,
         budget: Budget,
     ) -> Outcome:
-        """Searches for the partition with the smallest period."""
+        """Search for the partition with the smallest period."""
         ...
 
 
@@ -413,38 +414,38 @@ class PartitionStrategy(Named, Protocol):
 class AsksEvaluator(Protocol):
     """A strategy that may ask the evaluator of its budget while it searches.
 
-    A portfolio lets it have a look even where a bound of the fast model is met.
+    A portfolio runs it even after a bound of the analytic model is met.
     """
 
     @property
     def asks_evaluator(self) -> bool:
-        """Whether it does, with its options."""
+        """True if it does with its options."""
         ...
 
 
 @runtime_checkable
 class Learns(Protocol):
-    """A strategy that may learn; what it adds to the others is told as `LearnedGain`."""
+    """A strategy that may learn; the report gives its gain over the others as `LearnedGain`."""
 
     @property
     def learns(self) -> bool:
-        """Whether it does, with its options."""
+        """True if it does with its options."""
         ...
 
 
 @runtime_checkable
 class GivesStart(Protocol):
-    """A strategy whose outcome may be the `Budget.start` of those that run after it."""
+    """A strategy whose outcome may be the `Budget.start` of later strategies."""
 
     @property
     def gives_start(self) -> bool:
-        """Whether it is, with its options."""
+        """True if it may be with its options."""
         ...
 
 
 @runtime_checkable
 class EvaluatesBatches(Protocol):
-    """An `Evaluate` that takes many placements at once."""
+    """An `Evaluate` for batches of placements."""
 
     def periods(self, partitions: Ints) -> Floats:
         """`[B]`, the period of each row of `partitions[B, N]`."""
@@ -457,33 +458,33 @@ class KnowsMachines(Protocol):
 
     @property
     def any_machine(self) -> bool:
-        """Whether it is, with its options."""
+        """True if it supports them with its options."""
         ...
 
 
 def knows_machines(strategy: PartitionStrategy) -> bool:
-    """Whether a strategy places on machines of any family; not where it does not say so."""
+    """Return whether a strategy supports machines of any family; by default it does not."""
     return isinstance(strategy, KnowsMachines) and strategy.any_machine
 
 
 def asks_evaluator(strategy: PartitionStrategy) -> bool:
-    """Whether a strategy asks the evaluator; one that does not say so does not."""
+    """Return whether a strategy asks the evaluator; by default it does not."""
     return isinstance(strategy, AsksEvaluator) and strategy.asks_evaluator
 
 
 def learns(strategy: PartitionStrategy) -> bool:
-    """Whether a strategy learns; one that does not say so does not."""
+    """Return whether a strategy learns; by default it does not."""
     return isinstance(strategy, Learns) and strategy.learns
 
 
 def gives_start(strategy: PartitionStrategy) -> bool:
-    """Whether others may begin with a strategy's outcome; not where it does not say so."""
+    """Return whether others may begin with a strategy's outcome; by default they may not."""
     return isinstance(strategy, GivesStart) and strategy.gives_start
 
 
 @dataclass(frozen=True)
 class Legalization:
-    """What legalisation added to make the partition executable.
+    """Ops that legalisation added to make the partition executable.
 
     Attributes:
         clones: `(original node, clone, chip)` for each copied op.
@@ -505,4 +506,4 @@ CHIP: AnnotationKey[int] = AnnotationKey("chip", on="node", derived_from=(GRAPH,
 """Chip of each op, once the graph is legal."""
 
 RELAY: AnnotationKey[bool] = AnnotationKey("relay", on="node", derived_from=())
-"""Set on each op that only passes on what arrives from the chip before, be it constant or not."""
+"""Set on each op that only forwards tensors from the previous chip, constant or not."""

@@ -1,8 +1,7 @@
-"""The contracts of what re-proves a certificate.
+"""The contracts of components that re-prove a certificate.
 
-The core imports no component. What it needs to know of a problem, and the arguments behind lower
-bounds, come from components that are found by name, so that a plug-in can bring a model or a kind
-of proof of its own.
+The core imports no component. Components that are found by name supply its facts about a problem
+and the proofs of lower bounds, so a plug-in can bring its own model or kind of proof.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ from mcm_compiler.contracts.target import Routing, Target
 from mcm_compiler.machines.machine import Machine
 
 DEFAULT_PROBLEM_MODEL = "pipeline"
-"""The model that the built-in passes place models under."""
+"""The problem model of the built-in passes."""
 
 
 class ProofChecker(Protocol):
-    """Carries out one kind of argument again, sharing no code with what found it.
+    """Re-runs one kind of proof, without code of the search that found it.
 
-    Found through the entry points of `mcm_compiler.proof_checkers`, by the name that
-    `LowerBound.proof` gives.
+    Found through the entry points of `mcm_compiler.proof_checkers`, by the name in
+    `LowerBound.proof`.
     """
 
     @property
@@ -35,34 +34,34 @@ class ProofChecker(Protocol):
 
     @property
     def undecided(self) -> str:
-        """Why `rules_out` may say nothing, in a few words."""
+        """Reason why `rules_out` may return None, in a few words."""
         ...
 
     @property
     def effort(self) -> int:
-        """0 where `rules_out` is about linear in the problem, 1 about quadratic, 2 a search."""
+        """0 if `rules_out` is about linear in the problem, 1 if about quadratic, 2 if a search."""
         ...
 
     def rules_out(self, problem: PartitionProblem, period_s: float) -> bool | None:
-        """Whether no valid placement is faster than a period.
+        """Check that no valid placement is faster than a period.
 
         Args:
-            problem: what was placed.
+            problem: the placement problem.
             period_s: the period.
 
         Returns:
-            True where the argument shows it, False where it does not, None where it could not be
-            carried out (too large, or nothing that could be followed).
+            True if the proof shows it, False if it does not, None if the proof cannot be run (the
+            problem is too large, or the proof has no steps to follow).
         """
         ...
 
 
 class ObjectiveChecker(Protocol):
-    """Carries out an argument about an objective that is not the plain period again.
+    """Re-runs a proof about an objective other than the plain period.
 
-    Found through the entry points of `mcm_compiler.objective_proofs`, by the name that
-    `ShareBound.proof` gives. Of the objectives `period` within a latency and `chips` a bound may as
-    well be one on the period, which a `ProofChecker` shows.
+    Found through the entry points of `mcm_compiler.objective_proofs`, by the name in
+    `ShareBound.proof`. For the objectives `period` within a latency and `chips`, a bound on the
+    period is valid as well, which a `ProofChecker` proves.
     """
 
     @property
@@ -70,18 +69,18 @@ class ObjectiveChecker(Protocol):
 
     @property
     def undecided(self) -> str:
-        """Why `rules_out` may say nothing, in a few words."""
+        """Reason why `rules_out` may return None, in a few words."""
         ...
 
     def rules_out(
         self, problem: PartitionProblem, objective: Objective, value: float
     ) -> bool | None:
-        """Whether no valid placement of one pipeline comes to less than a value.
+        """Check that a value is a lower bound for every valid placement of one replica.
 
         Args:
-            problem: of the pipeline.
-            objective: what the value is of; where it has a limit, placements beyond do not count.
-            value: seconds, or joules; infinite where no placement is said to keep the limit.
+            problem: of the replica.
+            objective: the objective of the value; placements beyond its limit do not count.
+            value: seconds, or joules; infinite for the claim that no placement keeps the limit.
 
         Returns:
             As `ProofChecker.rules_out`.
@@ -90,7 +89,7 @@ class ObjectiveChecker(Protocol):
 
 
 class ProblemModel(Protocol):
-    """How a placement problem follows from a graph, and what a placement costs.
+    """Derivation of a placement problem from a graph, and costs of a placement.
 
     Found through the entry points of `mcm_compiler.problem_models`.
     """
@@ -113,16 +112,16 @@ class ProblemModel(Protocol):
             pins: names or patterns of ops or groups, and the device of each.
 
         Raises:
-            CompileError: where the graph has none.
+            CompileError: if the graph has no such problem.
         """
         ...
 
     def refusal(self, problem: PartitionProblem) -> str:
-        """Code of the diagnostic that proves that nothing can be placed; empty where none does."""
+        """Code of the diagnostic that proves that no placement exists; empty if none does."""
         ...
 
     def period_s(self, problem: PartitionProblem, placement: Ints) -> float:
-        """Seconds between inferences of a placement `[N]`; infinite where it breaks a rule."""
+        """Seconds between inferences of a placement `[N]`; infinite if it breaks a rule."""
         ...
 
 
@@ -138,21 +137,21 @@ class LowersPlacements(Protocol):
         plan: FusionPlan,
         pipelines: int,
     ) -> BatchEvaluator | None:
-        """The evaluator of one of N pipelines; None for a target that cannot be asked.
+        """The evaluator of one of N replicas; None for a target that does not support it.
 
         Args:
             model: the graph before anything was added for its placement.
-            problem: of one pipeline.
+            problem: of one replica.
             target: the package.
             plan: which ops run as one kernel.
-            pipelines: that run side by side.
+            pipelines: number of replicas.
         """
         ...
 
 
 @runtime_checkable
 class PricesEnergy(Protocol):
-    """A model of problems that tells what units and tensors cost in joules."""
+    """A model of problems with the energy of units and tensors."""
 
     def with_energy(
         self, problem: PartitionProblem, model: ir.Model, target: Target, plan: FusionPlan
@@ -166,32 +165,32 @@ class PricesEnergy(Protocol):
             plan: which ops run as one kernel.
 
         Raises:
-            CompileError: MCM-P064 where the target says nothing of energy.
+            CompileError: MCM-P064 if the target has no energy costs.
         """
         ...
 
 
 @runtime_checkable
 class KnowsChannels(Protocol):
-    """A model of problems that gives what placements put on each channel of a machine."""
+    """A model of problems with the traffic of placements on each channel of a machine."""
 
     def channel_bytes(
         self, problem: PartitionProblem, placement: Ints, machine: Machine
     ) -> Longs | None:
-        """`[L]`, bytes of one inference of one pipeline, but for streamed weights; or None."""
+        """`[L]`, bytes of one inference of one replica, without streamed weights; or None."""
         ...
 
 
 @runtime_checkable
 class KnowsValues(Protocol):
-    """A model of problems that tells what placements come to beside their period."""
+    """A model of problems with latencies and energies of placements."""
 
     def latency_s(self, problem: PartitionProblem, placement: Ints) -> float | None:
-        """When one inference is answered by an empty package; None where nothing tells it."""
+        """Seconds of one inference in an empty package; None if unknown."""
         ...
 
     def objective_value(
         self, problem: PartitionProblem, placement: Ints, objective: Objective
     ) -> float:
-        """What an objective wants small, of one pipeline; infinite beyond a limit."""
+        """Figure of one replica that an objective minimises; infinite beyond a limit."""
         ...

@@ -1,9 +1,9 @@
 """The contract of targets: a package of chips as passes see it.
 
-Passes never import hardware. What they need to know of a package stands in `PackageLimits`, and
-its costs are behind the `Target` protocol. What else a target can do is a protocol each: `Lowers`,
-`Simulates`, `EvaluatesBatches`, `ShrinkableTarget`, `SupportsOps`.
-`mcm_compiler.components.capabilities` and `op_support` ask for them.
+Passes never import hardware. `PackageLimits` has the facts about a package that they need, and the
+`Target` protocol its costs. Each further capability is a protocol: `Lowers`, `Simulates`,
+`EvaluatesBatches`, `ShrinkableTarget`, `SupportsOps`. `mcm_compiler.components.capabilities` and
+`op_support` check for them.
 """
 
 from __future__ import annotations
@@ -41,13 +41,12 @@ class ChipModel:
     Attributes:
         chip: index on the ring.
         model: the subgraph with its weights, in topological order; the target may run it in
-            another one. Nodes carry `metadata_props["mcm.group"]` where they belong to a fusion
-            group.
+            another one. Nodes of a fusion group have `metadata_props["mcm.group"]`.
         inputs: names of tensors that arrive, from the host or from the previous chip.
         outputs: names of tensors that leave, to the host or to the next chip.
         states: pairs of an input and an output that stay on the chip from one inference of a
-            sequence to the next; no wire leads to the one or to the host from the other.
-        sequences: whose states the chip holds at once.
+            sequence to the next; no wire leads to the input, or from the output to the host.
+        sequences: number of sequences whose states the chip holds at the same time.
     """
 
     chip: int
@@ -66,7 +65,7 @@ class Wire:
         tensor: its name; the same at both ends.
         source: sending chip, or `HOST`.
         destinations: receiving chips in ascending order, or `(HOST,)`.
-        part: which piece of which graph output it is, where one leaves in pieces.
+        part: the piece of a graph output, if that leaves in pieces; else None.
     """
 
     tensor: str
@@ -76,17 +75,17 @@ class Wire:
 
 
 Fallback = Literal["host", "error"]
-"""What becomes of ops that chips cannot run: the host runs them, or the model is refused."""
+"""Handling of ops that chips cannot run: the host runs them, or the model is refused."""
 
 
 @dataclass(frozen=True)
 class Unsupported:
-    """Why chips cannot run an op.
+    """Reason why chips cannot run an op.
 
     Attributes:
         because: of the op itself, or of the element type of a tensor that it reads or makes.
         what: the op, such as `Softmax` or `com.microsoft::Gelu`, or the type, such as `FLOAT16`.
-        inside: whether that stands in a subgraph of the op, such as a branch of an `If`.
+        inside: whether that is in a subgraph of the op, such as a branch of an `If`.
     """
 
     because: Literal["op", "type"]
@@ -150,7 +149,7 @@ class Target(Described, Protocol):
 
 @runtime_checkable
 class DescribesMachine(Protocol):
-    """A target that tells its devices, channels and routes; one that does not is a ring."""
+    """A target with devices, channels and routes; a target without them is a ring."""
 
     @property
     def machine(self) -> Machine:
@@ -159,7 +158,7 @@ class DescribesMachine(Protocol):
 
 
 def machine_of(target: Target) -> Machine | None:
-    """Devices, channels and routes of a target; None for a ring that tells its limits alone."""
+    """Devices, channels and routes of a target; None for a ring that has only limits."""
     return target.machine if isinstance(target, DescribesMachine) else None
 
 
@@ -174,32 +173,32 @@ class Lowers(Protocol):
     """A target that turns the chips' models into programs."""
 
     def lower(self, chips: Sequence[ChipModel], wires: Sequence[Wire]) -> LoweredProgram:
-        """Schedules each chip's ops, plans its memory and its transfers.
+        """Schedule each chip's ops, and plan its memory and its transfers.
 
-        Never fails for lack of memory: what does not fit is data in
-        `LoweredProgram.overflows`, which is the dynamic constraint H(G, f) of MCM, Eq. 5.
+        Never fails for lack of memory: `LoweredProgram.overflows` lists what does not fit. This
+        is the dynamic constraint H(G, f) of MCM, Eq. 5.
         """
         ...
 
 
 @runtime_checkable
 class HoldsStates(Protocol):
-    """A target whose lowering gives `ChipModel.states` a place in the chip's memory."""
+    """A target whose lowering allocates `ChipModel.states` in the chip's memory."""
 
     @property
     def holds_states(self) -> bool:
-        """Whether it does."""
+        """True if it does."""
         ...
 
 
 def holds_states(target: Target) -> bool:
-    """Whether states may stay on the chips of a target; not where it does not say so."""
+    """Return whether states may stay on the chips of a target; by default they may not."""
     return isinstance(target, HoldsStates) and target.holds_states
 
 
 @runtime_checkable
 class Simulates(Protocol):
-    """A target that plays lowered programs."""
+    """A target that simulates lowered programs."""
 
     def simulator(self) -> Simulator:
         """The simulator of lowered programs for this package."""
@@ -208,7 +207,7 @@ class Simulates(Protocol):
 
 @runtime_checkable
 class EvaluatesBatches(Protocol):
-    """A target whose simulator also evaluates many placements of one problem at once."""
+    """A target whose simulator also evaluates batches of placements of one problem."""
 
     def batch_evaluator(
         self, model: ir.Model, problem: PartitionProblem, groups: Mapping[str, str]
@@ -225,45 +224,45 @@ class EvaluatesBatches(Protocol):
 
 @runtime_checkable
 class ShrinkableTarget(Protocol):
-    """A target of which chips can be left out."""
+    """A target that supports smaller packages."""
 
     def without_chips(self, places: Sequence[int]) -> Target:
         """The target with the chips at these places of the package switched off.
 
         Raises:
-            CompileError: if that cannot be, with the faults of the description.
+            CompileError: if that is impossible, with the faults of the description.
         """
         ...
 
 
 @runtime_checkable
 class SupportsOps(Protocol):
-    """A target that tells which ops its chips cannot run; one that does not runs all of them.
+    """A target that reports the ops that its chips cannot run; without it, chips run all ops.
 
-    Where its cost model is `mcm_compiler.contracts.cost.KnowsHostOps`, the host can run the others.
+    If its cost model is `mcm_compiler.contracts.cost.KnowsHostOps`, the host can run the others.
     """
 
     @property
     def fallback(self) -> Fallback:
-        """What holds where a compile does not say what becomes of such ops."""
+        """Default handling of such ops."""
         ...
 
     def unsupported(self, node: ir.Node) -> Unsupported | None:
-        """Why chips cannot run `node`, by its op, its types and its subgraphs; None if they can.
+        """Reason why chips cannot run `node`; None if they can.
 
-        The same for copies of an op, wherever they stand: it may depend on nothing else.
+        It depends only on the op, its types and its subgraphs, so it is the same for all copies.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Resource:
-    """Something of a package that there may be more or less of.
+    """A scalable resource of a package.
 
     Attributes:
         name: in words, such as `link bandwidth`.
-        keys: numbers of the description that are multiplied together, by dotted path; those that a
-            description lacks are left out.
+        keys: numbers of the description that are scaled together, by dotted path; missing ones
+            are ignored.
     """
 
     name: str
@@ -272,19 +271,19 @@ class Resource:
 
 @runtime_checkable
 class NamesResources(Protocol):
-    """A target that tells which numbers of its description say how much there is of what.
+    """A target that lists its scalable resources.
 
-    Others have no sensitivities.
+    Other targets have no sensitivities.
     """
 
     @property
     def resources(self) -> Sequence[Resource]:
-        """What is worth knowing the effect of, in the order of reports."""
+        """The resources whose effect is reported, in the order of reports."""
         ...
 
 
 class TargetFamily(Protocol):
-    """Code that turns a description file of one family into a `Target`.
+    """Constructor of a `Target` from a description file of one family.
 
     Registered under `mcm_compiler.target_families` by the `family` key of the file.
     """

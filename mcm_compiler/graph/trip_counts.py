@@ -136,7 +136,7 @@ def state_trip_counts(graphs: Sequence[ir.Graph], counts: Mapping[str, int]) -> 
 
 
 def _contradiction(name: str, loop: ir.Node, count: int) -> str:
-    """What the graph says of a loop, where `count` cannot be; else empty."""
+    """Return how the graph of a loop contradicts `count`; empty if it does not."""
     own, limit = _graph_trips(loop), _constant(_operand(loop, 0))
     if own.known and own.count != min(count, MAX_TRIPS):
         return f"{quote(name)} runs {own.count:,} times with any data, not {count:,} times"
@@ -200,7 +200,7 @@ def _constant(value: ir.Value | None) -> float | None:
 
 
 def _never_stops(loop: ir.Node) -> bool:
-    """Whether the condition of a `Loop` holds before the first trip and after every one."""
+    """Return whether the condition of a `Loop` holds before the first trip and after every one."""
     start = _operand(loop, 1)
     if start is not None and not _constant(start):
         return False

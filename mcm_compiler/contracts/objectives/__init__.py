@@ -1,7 +1,7 @@
-"""What is asked of a placement besides validity: which figure is to be small, and within what.
+"""Objectives of placements: the figure to minimise, and limits on other figures.
 
-`docs/explanation/objectives.md` defines every figure. A strategy searches for the least period
-unless it says more of itself, see `MeetsObjectives`; what a strategy does not name it is not asked.
+`docs/explanation/objectives.md` defines every figure. A strategy minimises the period unless it
+declares other objectives, see `MeetsObjectives`.
 """
 
 from __future__ import annotations
@@ -12,27 +12,27 @@ from typing import Any, Literal, Protocol, get_args, runtime_checkable
 from mcm_compiler.text.units import rate_text, seconds_text
 
 ObjectiveKind = Literal["period", "latency", "chips", "energy"]
-"""What is to be small: seconds between inferences of the package, seconds until one inference is
-answered by an empty package, chips that are used, or joules of an inference."""
+"""Figure to minimise: seconds between inferences of the package, seconds of one inference in an
+empty package, used chips, or joules of an inference."""
 
 KINDS: tuple[ObjectiveKind, ...] = get_args(ObjectiveKind)
 
 Aim = Literal["period", "latency", "max-latency", "energy"]
-"""What a strategy is asked for; `max-latency` is the least period among placements that answer
-within a time. The fewest chips are found by strategies for the period."""
+"""Task of a strategy; `max-latency` is the least period among placements within a latency limit.
+Strategies for the period find the fewest chips."""
 
 LIMIT_SLACK = 1e-9
-"""Relative room of a limit, for sums taken in another order."""
+"""Relative tolerance of a limit, for sums in another order."""
 
 
 @dataclass(frozen=True)
 class Objective:
-    """What is asked of a placement.
+    """Objective of a placement.
 
     Attributes:
-        kind: what is to be small.
-        max_latency_s: the latest that one inference may be answered; None for no limit.
-        throughput_per_s: inferences per second that must be reached, for `chips`; else None.
+        kind: the figure to minimise.
+        max_latency_s: limit on the seconds of one inference; None for no limit.
+        throughput_per_s: required inferences per second, for `chips`; else None.
     """
 
     kind: ObjectiveKind = "period"
@@ -41,19 +41,19 @@ class Objective:
 
     @property
     def plain(self) -> bool:
-        """Whether it is the period and nothing else."""
+        """True for the period without a limit."""
         return self == PERIOD
 
     @property
     def aim(self) -> Aim:
-        """What strategies are asked for."""
+        """Task of strategies."""
         if self.max_latency_s is not None:
             return "max-latency"
         return "period" if self.kind == "chips" else self.kind
 
     @property
     def latency_limit_s(self) -> float:
-        """The limit with its room; infinite where there is none."""
+        """The limit with its tolerance; infinite if there is none."""
         limit_s = self.max_latency_s
         return float("inf") if limit_s is None else limit_s * (1.0 + LIMIT_SLACK)
 
@@ -68,19 +68,18 @@ class Objective:
 
 
 PERIOD = Objective()
-"""The objective where nothing else is asked for."""
+"""The default objective."""
 
 
 @dataclass(frozen=True)
 class ShareBound:
-    """What is proven of one number of equal pipelines.
+    """Lower bound of one number of equal replicas.
 
     Attributes:
-        replicas: pipelines side by side.
+        replicas: their number.
         chips_each: chips that each of them may use.
-        value: of one of these pipelines no placement comes to less, in seconds, or joules of an
-            inference.
-        proof: name of the kind of argument; empty where there is none.
+        value: lower bound of the figure of one replica, in seconds, or joules of an inference.
+        proof: name of the kind of proof; empty if there is none.
         argument: the argument in words.
     """
 
@@ -93,16 +92,16 @@ class ShareBound:
 
 @dataclass(frozen=True)
 class ObjectiveFigures:
-    """What a placement comes to under an objective, and what is proven of all others.
+    """Figures of a placement under an objective, with a lower bound.
 
     Attributes:
-        objective: what was asked for.
-        value: what was to be small, of the package: seconds per inference, seconds until one is
-            answered, chips, or joules of an inference.
-        bound: no placement comes to less, on no number of equal pipelines that could be chosen.
-        latency_s: when one inference is answered by an empty package, under the cost model; None
-            where nothing tells latencies on the family of machines.
-        proven: for each number of pipelines, or of chips, what shows the bound.
+        objective: the objective.
+        value: the minimised figure of the package: seconds per inference, seconds of one
+            inference, chips, or joules of an inference.
+        bound: lower bound of `value`, for every possible number of equal replicas.
+        latency_s: seconds of one inference in an empty package, under the cost model; None if the
+            family of machines has no model of latencies.
+        proven: the bound of each number of replicas, or of chips.
     """
 
     objective: Objective
@@ -113,17 +112,17 @@ class ObjectiveFigures:
 
     @property
     def gap(self) -> float:
-        """`value / bound - 1`: how far from the least it can be at most."""
+        """`value / bound - 1`: largest distance from the optimum."""
         return self.value / self.bound - 1.0 if self.bound > 0.0 else float("inf")
 
     @property
     def weakest(self) -> ShareBound | None:
-        """What sets the bound."""
+        """The entry of `proven` that sets the bound."""
         return min(self.proven, key=lambda one: one.value / one.replicas, default=None)
 
 
 def objective_faults(kind: str, max_latency_s: float | None, throughput: float | None) -> list[str]:
-    """Why options make no objective; empty where they make one."""
+    """Return the reasons why options make no objective; empty if they make one."""
     faults: list[str] = []
     if kind not in KINDS:
         faults.append(f"objective is '{kind}', not {', '.join(KINDS[:-1])} or {KINDS[-1]}")
@@ -147,18 +146,17 @@ def objective_faults(kind: str, max_latency_s: float | None, throughput: float |
 class MeetsObjectives(Protocol):
     """A strategy that can search for more than the least period.
 
-    Where `Budget.objective` is no plain period, `evaluate` gives the figure that is to be small,
-    infinite beyond a limit, `Budget.enough_s` is a bound on that figure, and the outcome's `bound`
-    is one on it, too.
+    If `Budget.objective` is not the plain period, `evaluate` returns the figure to minimise,
+    infinite beyond a limit. `Budget.enough_s` and the outcome's `bound` are bounds on that figure.
     """
 
     @property
     def aims(self) -> tuple[Aim, ...]:
-        """What it can be asked for, with its options."""
+        """Tasks that it supports with its options."""
         ...
 
 
 def meets(strategy: Any, objective: Objective) -> bool:
-    """Whether a strategy can search for an objective: all can for the period."""
+    """Return whether a strategy can search for an objective: all can for the period."""
     aim = objective.aim
     return aim == "period" or (isinstance(strategy, MeetsObjectives) and aim in strategy.aims)
