@@ -1,10 +1,12 @@
-"""An independent check of bounds from dual feasible functions, in exact arithmetic."""
+"""An independent check of bounds from dual feasible functions, in whole numbers.
+
+Seconds are multiples of a common power of two, so that nothing is rounded.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
 from fractions import Fraction
 
 import numpy as np
@@ -23,28 +25,31 @@ def units_do_not_pack(problem: PartitionProblem, period_s: float) -> bool:
     if period_s <= 0.0:
         return True
     fixed = problem.compute_s[~problem.clonable].tolist()
-    return _fewest(_shares(fixed, _room(problem, period_s))) > problem.num_chips
+    bins = problem.num_chips
+    return _fewest(*_multiples(fixed, _room(problem, period_s)), at_least=bins) > bins
 
 
 def copies_do_not_fit(problem: PartitionProblem, period_s: float) -> bool:
     """Whether the weights that several chips need within the period exceed all memory."""
     if period_s <= 0.0:
         return True
-    limits, room = problem.limits, _room(problem, period_s)
+    limits, room, bins = problem.limits, _room(problem, period_s), problem.num_chips
     if problem.streams:
         return False
     copies: Counter[int] = Counter()
+    seconds, clonable = problem.compute_s.tolist(), problem.clonable.tolist()
     for weight in plain_weights(problem):
-        users, size = np.array(weight.users, np.int64), weight.room
-        if users.size and size:
-            fixed = problem.compute_s[users[~problem.clonable[users]]].tolist()
-            alone = Fraction(math.fsum(fixed)) <= room
-            fewest = Fraction(1) if alone else _fewest(_shares(fixed, room))
-            copies[size] += problem.num_chips + 1 if fewest == math.inf else math.ceil(fewest)
+        if not (weight.users and weight.room):
+            continue
+        fixed = [seconds[u] for u in weight.users if not clonable[u]]
+        fewest = 1
+        if math.fsum(fixed) > room:
+            needed = _fewest(*_multiples(fixed, room), at_least=1)
+            fewest = bins + 1 if needed == math.inf else math.ceil(needed)
+        copies[weight.room] += fewest
     if sum(size * count for size, count in copies.items()) > sum(limits.sram_bytes):
         return True
-    of_chip = {Fraction(size, max(limits.sram_bytes)): count for size, count in copies.items()}
-    return _fewest(of_chip) > problem.num_chips
+    return _fewest(copies, max(limits.sram_bytes), at_least=bins) > bins
 
 
 def _room(problem: PartitionProblem, period_s: float) -> Fraction:
@@ -52,20 +57,37 @@ def _room(problem: PartitionProblem, period_s: float) -> Fraction:
     return Fraction(period_s) * Fraction(float(np.max(problem.chip_speed)))
 
 
-def _shares(sizes: list[float], room: Fraction) -> dict[Fraction, int]:
-    return {Fraction(size) / room: count for size, count in Counter(sizes).items()}
+def _multiples(sizes: list[float], room: Fraction) -> tuple[Counter[int], int]:
+    """How many items there are of each size, and the room, as multiples of one unit."""
+    ratios = [size.as_integer_ratio() for size in sizes]
+    unit = math.lcm(room.denominator, *{below for _, below in ratios})
+    counts = Counter(above * (unit // below) for above, below in ratios)
+    return counts, room.numerator * (unit // room.denominator)
 
 
-def _fewest(shares: Mapping[Fraction, int]) -> Fraction | float:
-    """Bins that items need at least, which may be a fraction; infinite where one has no room."""
-    if any(share > 1 for share in shares):
+def _fewest(counts: Counter[int], room: int, at_least: int) -> Fraction | float:
+    """Bins that items need at least, which may be a fraction; infinite where one has no room.
+
+    Args:
+        counts: how many items there are of each size.
+        room: of a bin.
+        at_least: bins below which the number does not matter.
+    """
+    if max(counts, default=0) > room:
         return math.inf
-    best = Fraction(0)
+    # The images of smaller items are 0.
+    large = [(size, count) for size, count in counts.items() if size * (MOST_PARTS + 1) >= room]
+    together = sum(size * count for size, count in large)
+    best = Fraction(at_least)
     for k in range(1, MOST_PARTS + 1):
-        total = Fraction(0)
-        for share, count in shares.items():
-            scaled = (k + 1) * share
-            whole = scaled.numerator // scaled.denominator
-            total += count * (share if whole == scaled else Fraction(whole, k))
-        best = max(best, total)
+        if together * (k + 1) <= best * k * room:
+            break  # images are at most (k + 1) / k times the shares, here and for larger k
+        whole = exact = 0
+        for size, count in large:
+            parts, rest = divmod((k + 1) * size, room)
+            if rest:
+                whole += count * parts
+            else:
+                exact += count * size
+        best = max(best, Fraction(whole, k) + Fraction(exact, room))
     return best

@@ -7,6 +7,7 @@ instead of the best chain it asks whether there is one below a given period.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -16,6 +17,10 @@ import numpy as np
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_passes.mapping.bound_checks.plain_need import PlainTensor, plain_tensors, plain_weights
+
+
+ROUNDING = 1e-12
+"""Relative slack of sums taken in another order: no chain is left out because of it."""
 
 
 @dataclass(frozen=True)
@@ -247,9 +252,16 @@ class IdealCheck:
         return behind
 
     def _chips_from(self, held: int, chip: int, period_s: float) -> Iterator[int]:
-        """The ideals that `chip` can hand over at, where it takes over at `held`."""
+        """The ideals that `chip` can hand over at, where it takes over at `held`.
+
+        Left out are those that leave more work to later chips than these do in a period each.
+        """
         if held == self._all:
             return
+        left_s = math.fsum(self._work[u] for u in units_of(self._all & ~held))
+        later = self._speed[chip + 1 :]
+        later_s = period_s * math.fsum(later) if later else 0.0
+        least_s = left_s * (1.0 - ROUNDING) - later_s
         passing = [t for t in self._arriving(held) if t.relayed and t.relay_s]
         queue, seen = [(held, Window())], {held}
         while queue:
@@ -262,10 +274,11 @@ class IdealCheck:
                 self._grow(at, u, grown)
                 self.windows += 1
                 window = self._with(before, u)
-                larger, fits = self._weigh(held, grown, window, passing, chip, period_s)
-                if larger:
-                    queue.append((grown, window))
-                if fits:
+                if self._exceeds(window, chip, period_s):
+                    continue
+                queue.append((grown, window))
+                enough = window.work >= least_s
+                if enough and self._fits(held, grown, window, passing, chip, period_s):
                     yield grown
             if self.windows > self._most_windows:
                 return
@@ -315,7 +328,12 @@ class IdealCheck:
         """What a chip is sent that takes over at an ideal; the first one is sent nothing."""
         return self._crossing(held) if held else []
 
-    def _weigh(
+    def _exceeds(self, window: Window, chip: int, period_s: float) -> bool:
+        """Whether a window takes a period or its weights exceed the chip, larger ones included."""
+        too_large = window.weights > self._limits.sram_bytes[chip] and not self._problem.streams
+        return too_large or (window.work + window.once) / self._speed[chip] >= period_s
+
+    def _fits(
         self,
         held: int,
         grown: int,
@@ -323,8 +341,8 @@ class IdealCheck:
         passing: list[PlainWay],
         chip: int,
         period_s: float,
-    ) -> tuple[bool, bool]:
-        """Whether larger windows may be below the period, and whether this one is.
+    ) -> bool:
+        """Whether a window that does not exceed a chip is valid on it and below the period.
 
         Args:
             held: the ideal at which the chip takes over.
@@ -335,27 +353,19 @@ class IdealCheck:
             period_s: the period.
         """
         limits = self._limits
-        seconds = window.work + window.once
-        speed = self._speed[chip]
-        too_large = window.weights > limits.sram_bytes[chip] and not self._problem.streams
-        if seconds / speed >= period_s or too_large:
-            return False, False
         if not self._keeps_pins(grown & ~held, grown, chip):
-            return True, False
-        for t in passing:
-            if t.readers & ~grown:
-                seconds += t.relay_s
+            return False
+        passed_s = sum(t.relay_s for t in passing if t.readers & ~grown)
+        seconds = (window.work + window.once + passed_s) / self._speed[chip]
         link_s = self._bytes_across(grown) / limits.link_bytes_per_s
         in_s = window.in_bytes / limits.host_bytes_per_s
         out_s = window.out_bytes / limits.host_bytes_per_s
-        if max(seconds / speed, link_s, in_s, out_s) >= period_s:
-            return True, False
+        if max(seconds, link_s, in_s, out_s) >= period_s:
+            return False
         if self._problem.routing == "strict" and self._detour(held, grown):
-            return True, False
+            return False
         over = self._over(held, grown, window, chip)
-        if over is None or (over and over / limits.stream_bytes_per_s >= period_s):
-            return True, False
-        return True, True
+        return over is not None and not (over and over / limits.stream_bytes_per_s >= period_s)
 
     def _bytes_across(self, held: int) -> int:
         """Bytes on the link behind an ideal."""
