@@ -24,6 +24,7 @@ from typing import Any
 import onnx
 
 from mcm_compiler.api import compile_model
+from mcm_compiler.checking.entry.gate import open_folder
 from mcm_compiler.checking.structure_step import prove_folder
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
@@ -149,7 +150,7 @@ def prove(task: Task, folder: Path) -> Row:
             if reason[:5] == "MCM-P":
                 continue
             break
-        proof = prove_folder(folder / "out")
+        proof = prove_folder(open_folder(folder / "out"))
         what = proof.unproven[0].what if proof.unproven else ", ".join(proof.outputs)
         return Row(task.family, task.name, proof.ops, proof.proven, proof.whole, what)
     return Row(task.family, task.name, 0, 0, False, reason)

@@ -21,7 +21,12 @@ from mcm_compiler.certificate.bound_check import check_bound, not_re_proved
 from mcm_compiler.certificate.objective_check import check_objective
 from mcm_compiler.checking.certificate_check import check_certificate, refuse_unproven
 from mcm_compiler.checking.changed_ops import changed_op
-from mcm_compiler.checking.comparison.equality import differences, not_compared, verify_folder
+from mcm_compiler.checking.comparison.equality import (
+    ReadFolder,
+    differences,
+    not_compared,
+    verify_folder,
+)
 from mcm_compiler.checking.comparison.output_coverage import weakness_warnings
 from mcm_compiler.checking.comparison.stock_options import died_warning
 from mcm_compiler.checking.comparison.user_data import RunData, read_data_sets
@@ -49,7 +54,6 @@ from mcm_compiler.contracts import zoo
 from mcm_compiler.contracts.verification import StructureProof, Verification
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution.npz_inputs import GivenInputs
-from mcm_compiler.graph.map_types import load_model
 from mcm_compiler.processes.crash_journal import doing
 from mcm_compiler.processes.garbage import reclaim
 from mcm_compiler.report.report_data import verification_data
@@ -234,7 +238,7 @@ class _Run:
         mappings: dict[str, Callable[[], str]] = {"mappings": self._mappings} if fabrics else {}
         return {
             "files": lambda: check_files(folder, manifest),
-            "structure": lambda: check_structure(folder, manifest),
+            "structure": lambda: check_structure(opened),
             "source": self._source,
             "constraints": lambda: _check_constraints(opened),
             **mappings,
@@ -282,14 +286,14 @@ class _Run:
         return detail
 
     def _source(self) -> str:
-        folder, manifest = self.opened.path, self.opened.manifest
+        manifest = self.opened.manifest
         user_model = None
         if self.model is not None:
             given = None
             with suppress(CompileError):  # unfit data are a fault of the comparison
                 given = next((GivenInputs(d.name, d.inputs) for d in self._own_data()), None)
             user_model = read_user_model(self.model, manifest, given)
-        self.structure = prove_folder(folder, manifest, user_model)
+        self.structure = prove_folder(self.opened, user_model)
         if faults := structure_faults(self.structure, recorded_points(self.opened)):
             raise CompileError(faults)
         check_shapes(self.opened.chips, manifest.run_wires, self.opened.source)
@@ -304,12 +308,12 @@ class _Run:
         chips = [chip.chip for chip in manifest.chips]
         users = self._own_data()
         if self.test_data is not None:
-            users += read_data_sets(self.test_data, load_model(folder / layout.ANNOTATED))
+            users += read_data_sets(self.test_data, self.opened.source)
         stock = folder / layout.ANNOTATED
         if self.model is not None and not self.model.startswith(zoo.PREFIX):
             stock = Path(self.model)
         found = verify_folder(
-            folder,
+            ReadFolder(folder, self.opened.source),
             chips,
             manifest.wires,
             self.seeds,

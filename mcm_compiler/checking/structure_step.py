@@ -10,9 +10,8 @@ import onnx_ir as ir
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.emit import tensor_entry
-from mcm_compiler.artifact.manifest import Manifest, folder_record, read_manifest
+from mcm_compiler.artifact.manifest import Manifest, folder_record
 from mcm_compiler.checking.entry.gate import OpenedFolder
-from mcm_compiler.checking.entry.structure_check import load_chips
 from mcm_compiler.checking.user_model import UserModel, raw_model, read_raw_proto
 from mcm_compiler.contracts.chips import PLANNED_PROPERTY
 from mcm_compiler.contracts.target import HOST
@@ -35,22 +34,18 @@ OpenPoints = frozenset[tuple[int, str]]
 """Chips and names; an output is one of the host."""
 
 
-def prove_folder(
-    folder: Path, manifest: Manifest | None = None, model: UserModel | None = None
-) -> StructureProof:
-    """Holds the chips of a folder against its annotated model, and both against the user's.
+def prove_folder(opened: OpenedFolder, model: UserModel | None = None) -> StructureProof:
+    """Compares the chips of a folder with its annotated model, and both with the user's.
 
     Args:
-        folder: an output folder.
-        manifest: of the folder, where it was read already.
+        opened: an output folder.
         model: the user's model; None takes the word of `annotated.onnx`.
 
     Raises:
         CompileError: MCM-V062 where `annotated.onnx` is not the user's model, MCM-V066 where the
-            manifest has another hash of it; MCM-A004, MCM-A005 and MCM-V068 as what it calls.
+            manifest has another hash of it; MCM-A005 and MCM-V068 as what it calls.
     """
-    manifest = manifest or read_manifest(folder)
-    annotated = load_model(folder / layout.ANNOTATED)
+    manifest, annotated = opened.manifest, opened.source
     source, contents = annotated, WeightContents()
     if model is not None:
         faults = _user_model_faults(manifest, annotated, model, contents)
@@ -59,7 +54,7 @@ def prove_folder(
         source = model.imported
     proof = prove_chips(
         source,
-        load_chips(folder, manifest),
+        opened.chips,
         manifest.run_wires,
         placeholders=manifest.shape_only,
         unfollowed_passes=manifest.unfollowed_passes,

@@ -60,7 +60,8 @@ def open_session(
         model: a model, its serialised bytes, or a file.
         data_folder: folder of the external data of a model that is no file.
         stock: take onnxruntime's own options instead, with all optimisations; the number of
-            threads alone stays, because it differs from machine to machine.
+            threads stays, because it differs from machine to machine, and threads wait without
+            spinning, which changes no result.
 
     Raises:
         CompileError: MCM-V001 with the runtime's reason if it refuses the model.
@@ -70,12 +71,12 @@ def open_session(
     options = ort.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = MAX_THREADS
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if not stock:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
         options.inter_op_num_threads = 1
         # Prepacking copies every weight; without it weights in external data stay memory-mapped.
         options.add_session_config_entry("session.disable_prepacking", "1")
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.enable_cpu_mem_arena = False
         # A session runs a few times; planning its memory takes a third of opening large ones.
         options.enable_mem_pattern = False

@@ -7,7 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from mcm_compiler.checking.check import CheckReport, CheckStep, describe_verification
-from mcm_compiler.checking.comparison.equality import differences, not_compared, verify_folder
+from mcm_compiler.checking.comparison.equality import (
+    ReadFolder,
+    differences,
+    not_compared,
+    verify_folder,
+)
 from mcm_compiler.checking.comparison.output_coverage import weakness_warnings
 from mcm_compiler.checking.comparison.stock_options import died_warning
 from mcm_compiler.checking.comparison.user_data import RunData, read_data_sets
@@ -124,7 +129,7 @@ class _Comparison:
         if self._test_data is not None:
             data += read_data_sets(self._test_data, opened.annotated)
         found = verify_folder(
-            opened.path,
+            ReadFolder(opened.path, opened.annotated),
             {entry.segment: entry.file for entry in schedule.segments},
             schedule.wires,
             self._seeds,

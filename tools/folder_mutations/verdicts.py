@@ -10,7 +10,7 @@ from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.chain import run_chain
 from mcm_compiler.artifact.manifest import read_manifest
 from mcm_compiler.checking.check import check_folder
-from mcm_compiler.checking.entry.files_check import check_files
+from mcm_compiler.checking.entry.gate import open_folder
 from mcm_compiler.checking.entry.structure_check import check_structure
 from mcm_compiler.checking.structure_step import prove_folder, structure_faults
 from mcm_compiler.checking.user_model import UserModel
@@ -28,10 +28,9 @@ def refusal(folder: Path, model: UserModel | None) -> str | None:
     These steps of `check` run nothing, so that what they refuse is refused by structure.
     """
     try:
-        manifest = read_manifest(folder)
-        check_files(folder, manifest)
-        check_structure(folder, manifest)
-        faults = structure_faults(prove_folder(folder, manifest, model))
+        opened = open_folder(folder)
+        check_structure(opened)
+        faults = structure_faults(prove_folder(opened, model))
     except CompileError as error:
         return error.diagnostics[0].code
     return faults[0].code if faults else None

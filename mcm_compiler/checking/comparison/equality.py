@@ -33,7 +33,6 @@ from mcm_compiler.execution.runner import (
 from mcm_compiler.execution.runtime_values import is_exotic
 from mcm_compiler.execution.steps import run_steps
 from mcm_compiler.graph.constants import constant_values
-from mcm_compiler.graph.map_types import load_model
 from mcm_compiler.graph.random_ops import random_outputs
 
 HALF_TOLERANCE = 2.0**-7
@@ -60,11 +59,11 @@ _FOREIGN_REMEDY = "compare the chips with the model in a runtime that has it"
 
 @dataclass(frozen=True, eq=False)
 class ReadFolder:
-    """A folder whose model was read: of a large graph that takes longer than to compare it.
+    """A folder and the model of its `annotated.onnx`, which whoever opened it has read.
 
     Attributes:
         path: a staging or output folder.
-        annotated: its `annotated.onnx`; unchanged by who is given it.
+        annotated: the model; not changed.
     """
 
     path: Path
@@ -72,7 +71,7 @@ class ReadFolder:
 
 
 def verify_folder(
-    folder: Path | ReadFolder,
+    read: ReadFolder,
     chips: ChipFiles,
     wires: Sequence[Wire],
     seeds: Sequence[int],
@@ -85,7 +84,7 @@ def verify_folder(
     """Compares `annotated.onnx`, which is the source model, with the chain of chips.
 
     Args:
-        folder: a staging or output folder.
+        read: a staging or output folder.
         chips: used chips, as in `run_chain`.
         wires: all tensors that travel.
         seeds: one random input each. Where the model does not run on it, integers are all 1,
@@ -108,10 +107,7 @@ def verify_folder(
     """
     if shape_only:
         return Verification((), (), skipped="shape-only weights")
-    if isinstance(folder, ReadFolder):
-        folder, reference = folder.path, folder.annotated
-    else:
-        reference = load_model(folder / layout.ANNOTATED)
+    folder, reference = read.path, read.annotated
     random, _ = random_outputs(reference)
     outputs = list(dict.fromkeys(v.name or "" for v in reference.graph.outputs))
     try:

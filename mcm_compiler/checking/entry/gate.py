@@ -52,10 +52,10 @@ class OpenedFolder:
 
     @cached_property
     def source(self) -> ir.Model:
-        """The annotated source model with its weights memory-mapped."""
-        from mcm_compiler.graph.map_types import load_model
+        """The annotated source model; see `load_part`."""
+        from mcm_compiler.checking.entry.structure_check import load_part
 
-        return load_model(self.path / layout.ANNOTATED)
+        return load_part(self.path, layout.ANNOTATED)
 
     @cached_property
     def target(self) -> Target:

@@ -51,7 +51,7 @@ def read_compiled(folder: Path) -> CompiledFolder:
     """
     opened = open_folder(folder, further=True)
     manifest = opened.manifest
-    check_structure(folder, manifest)
+    check_structure(opened)
     target, program, chips = opened.target, opened.program, opened.chips
     refuse_overlap(manifest, target)
     check_program_of(program, chips, manifest.wires)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import onnx
 import onnx_ir as ir
@@ -23,6 +24,9 @@ from mcm_compiler.graph.map_types import model_from_proto
 from mcm_compiler.graph.structure import check_structure as check_graph
 from mcm_compiler.ir.reading.external_data import check_tensors
 from mcm_compiler.text.units import count_text
+
+if TYPE_CHECKING:
+    from mcm_compiler.checking.entry.gate import OpenedFolder
 
 
 def load_chips(folder: Path, manifest: Manifest) -> tuple[ChipModel, ...]:
@@ -44,7 +48,7 @@ def load_chips(folder: Path, manifest: Manifest) -> tuple[ChipModel, ...]:
     )
 
 
-def check_structure(folder: Path, manifest: Manifest) -> str:
+def check_structure(opened: OpenedFolder) -> str:
     """Checks each chip's file against the manifest, and both ends of each wire.
 
     Returns:
@@ -54,17 +58,18 @@ def check_structure(folder: Path, manifest: Manifest) -> str:
         CompileError: MCM-A010 where a chip's file is not what the manifest says, MCM-A011 for a
             wire without a matching end, MCM-A005 and MCM-I### from reading.
     """
+    folder, manifest = opened.path, opened.manifest
     indices = [chip.chip for chip in manifest.chips]
     if indices != sorted(set(indices)) or not indices or indices[0] < 0:
         raise damaged(folder / layout.MANIFEST, "chips are not in ascending order")
     if unknown := set(manifest.unfollowed_passes) - pass_names(manifest.pipeline):
         name = quote(min(unknown))
         raise damaged(folder / layout.MANIFEST, f"its pipeline has no pass {name} without rules")
-    faults = _check_ends(manifest, load_part(folder, layout.ANNOTATED))
+    faults = _check_ends(manifest, opened.source)
     ends: dict[int, dict[str, ir.Value]] = {}
     starts: dict[int, dict[str, ir.Value]] = {}
     found: list[ChipEntry] = []
-    for chip in load_chips(folder, manifest):
+    for chip in opened.chips:
         graph = chip.model.graph
         ends[chip.chip] = {v.name or "": v for v in graph.inputs}
         starts[chip.chip] = {v.name or "": v for v in graph.outputs}

@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from mcm_compiler.api import build_zoo_model, compile_model
 from mcm_compiler.artifact.chain import run_chain
 from mcm_compiler.artifact.manifest import read_manifest
+from mcm_compiler.checking.entry.gate import open_folder
 from mcm_compiler.checking.structure_step import prove_folder
 from mcm_compiler.checking.user_model import read_user_model
 from mcm_compiler.cli.main import cli
@@ -45,7 +46,7 @@ def test_no_mutant_of_a_divided_model_is_accepted(tmp_path, monkeypatch):
     compile_model(model, "mcm4", options, output=folder)
     manifest = read_manifest(folder)
     user = read_user_model(str(model), manifest)
-    proof = prove_folder(folder, manifest, user)
+    proof = prove_folder(open_folder(folder), user)
     assert proof.whole
     assert manifest.unfollowed_passes == ("apply_plan",)
     reference = load_model(model)

@@ -18,7 +18,6 @@ from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_passes.mapping.bound_checks.plain_need import PlainTensor, plain_tensors, plain_weights
 
-
 ROUNDING = 1e-12
 """Relative slack of sums taken in another order: no chain is left out because of it."""
 
