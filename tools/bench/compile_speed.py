@@ -7,8 +7,10 @@ are part of them. `resnet50_cold_compile_s` has an empty jit cache, as right aft
 of memory-mapped weight files. `chain_compile_cpu_s` and `fan_compile_cpu_s` are CPU seconds of a
 chain of 50,000 ops and of 20,000 ops that read one tensor, whose results are added up a hundred at
 a time: in onnxruntime the time of one `Sum` grows faster than with the square of its inputs, and
-that of 20,000 was stopped for taking too long, so that no outputs were compared. Every figure
-is a median; a cold compile, the large graphs and the memory of BERT-large are measured once.
+that of 20,000 was stopped for taking too long, so that no outputs were compared.
+`MODEL_check_over_compile_cpu` is CPU time of `mcmc check` over that of the compile that it checks,
+measured in turn. Every figure is a median; a cold compile, the large graphs and the memory of
+BERT-large are measured once.
 """
 
 from __future__ import annotations
@@ -29,15 +31,18 @@ LARGE_REPETITIONS = 3
 MAX_TERMS = 100
 """Inputs of one `Sum`."""
 
+CHECKED = ("resnet50", "inception-v3", "bert-large", "gpt2")
+"""Models of the zoo whose folders are checked; the first two alone where it has to be quick."""
+
 _Op = tuple[str, list[str], str, dict[str, float]]
 """Type, inputs, output and attributes."""
 
 
 def measure(settings: Settings) -> list[Bar]:
-    """All bars, or those of ResNet-50 and of `--help` where `settings.quick`."""
+    """All bars, or those of `--help` and of small models where `settings.quick`."""
     with tempfile.TemporaryDirectory(prefix="mcm-bench-") as name:
         folder = Path(name)
-        bars = [*_help(settings), *_resnet50(folder, settings)]
+        bars = [*_help(settings), *_resnet50(folder, settings), *_checks(folder, settings)]
         if not settings.quick:
             bars += [*_bert_large(folder), *_large_graphs(folder)]
     return bars
@@ -61,6 +66,19 @@ def _resnet50(folder: Path, settings: Settings) -> Sequence[Bar]:
         median_bar("resnet50_compile_s", warm_s, 5.0),
         median_bar("resnet50_cold_compile_s", [cold_s], 20.0),
     ]
+
+
+def _checks(folder: Path, settings: Settings) -> Sequence[Bar]:
+    bars: list[Bar] = []
+    for name in CHECKED[:2] if settings.quick else CHECKED:
+        output = folder / f"{name}.checked"
+        command = [MCMC, "compile", f"zoo:{name}", "--target", "mcm36", "-o", output, "--force"]
+        ratios: list[float] = []
+        for _ in range(settings.repetitions):
+            compile_s = run_child(command).cpu_s
+            ratios.append(run_child([MCMC, "check", output]).cpu_s / compile_s)
+        bars.append(median_bar(f"{name}_check_over_compile_cpu", ratios, 0.8))
+    return bars
 
 
 def _bert_large(folder: Path) -> Sequence[Bar]:
