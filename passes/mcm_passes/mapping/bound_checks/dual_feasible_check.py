@@ -17,7 +17,7 @@ from mcm_passes.mapping.bounds.dual_feasible import MOST_PARTS
 
 
 def units_do_not_pack(problem: PartitionProblem, period_s: float) -> bool:
-    """Whether a dual feasible function rules out that all units fit into the period.
+    """Ask whether a dual feasible function rules out that all units fit into the period.
 
     The sum of `u(k)` over the units' shares of a period would be at most the number of chips if
     they did (Fekete and Schepers 2001, theorem 5).
@@ -30,7 +30,7 @@ def units_do_not_pack(problem: PartitionProblem, period_s: float) -> bool:
 
 
 def copies_do_not_fit(problem: PartitionProblem, period_s: float) -> bool:
-    """Whether the weights that several chips need within the period exceed all memory."""
+    """Ask whether the weights that several chips need within the period exceed all memory."""
     if period_s <= 0.0:
         return True
     limits, room, bins = problem.limits, _room(problem, period_s), problem.num_chips
@@ -58,7 +58,7 @@ def _room(problem: PartitionProblem, period_s: float) -> Fraction:
 
 
 def _multiples(sizes: list[float], room: Fraction) -> tuple[Counter[int], int]:
-    """How many items there are of each size, and the room, as multiples of one unit."""
+    """Items of each size and the size of a bin, as multiples of one unit."""
     ratios = [size.as_integer_ratio() for size in sizes]
     unit = math.lcm(room.denominator, *{below for _, below in ratios})
     counts = Counter(above * (unit // below) for above, below in ratios)
@@ -66,11 +66,11 @@ def _multiples(sizes: list[float], room: Fraction) -> tuple[Counter[int], int]:
 
 
 def _fewest(counts: Counter[int], room: int, at_least: int) -> Fraction | float:
-    """Bins that items need at least, which may be a fraction; infinite where one has no room.
+    """Bins that items need at least, which may be a fraction; infinite where one exceeds a bin.
 
     Args:
         counts: how many items there are of each size.
-        room: of a bin.
+        room: size of a bin.
         at_least: bins below which the number does not matter.
     """
     if max(counts, default=0) > room:

@@ -432,7 +432,7 @@ class IdealCheck:
         return max(held.values(), default=0)
 
     def _detour(self, held: int, grown: int) -> bool:
-        """Whether a unit of the window lies on a path beside a dependency that passes it."""
+        """Ask whether a unit of the window is on a path next to a dependency that passes it."""
         inside = grown & ~held
         return any(
             inside & self._below[t.producer.bit_length() - 1] & self._above[v]
