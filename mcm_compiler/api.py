@@ -80,7 +80,7 @@ RESULT_FACTS: tuple[AnyKey, ...] = (
     VERIFICATION,
     REPLICATION,
 )
-"""What a compile hands out; it holds of the graph as the last pass left it."""
+"""Facts that a compile returns; they are about the graph after the last pass."""
 
 __all__ = [
     "CompileResult",
@@ -267,10 +267,10 @@ def place_model(
 
     Raises:
         CompileError: MCM-D002 for a target that is no box, MCM-D010 to MCM-D012 for steps that the
-            box cannot run, MCM-D030 to MCM-D036 for what has no training step, MCM-D070 to MCM-D078
-            from constraints, profiles and search, MCM-C### from cost models of devices, MCM-U002
-            for a kind with a profile and a cost model, MCM-U004 for arguments of other types;
-            nothing is left behind.
+            box cannot run, MCM-D030 to MCM-D036 for models without a training step. MCM-D070 to
+            MCM-D078 from constraints, profiles and search, MCM-C### from cost models of devices.
+            MCM-U002 for a kind with a profile and a cost model, MCM-U004 for arguments of other
+            types. Nothing is left behind.
     """
     from mcm_compiler.components.cost_files import user_files
     from mcm_compiler.components.device_costs import (
@@ -384,7 +384,7 @@ def _step(
     stage: StagingFolder,
     show: Callable[[str], None],
 ) -> tuple[ir.Model, list[Diagnostic]]:
-    """What is placed of a model, and what was noticed."""
+    """The graph whose ops are placed, and its diagnostics."""
     asked = CompileOptions(
         dims=options.dims,
         shapes=options.shapes,
@@ -405,7 +405,7 @@ def _step(
 
 
 class _Extra(NamedTuple):
-    """What some compiles want besides: facts, the model for other targets, and starts."""
+    """Further inputs of some compiles: facts, the model for other targets, and starts."""
 
     wanted: Sequence[AnyKey] = ()
     keeper: Keeper | None = None

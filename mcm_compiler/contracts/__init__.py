@@ -1,1 +1,1 @@
-"""What the parts promise each other: records and protocols, without machinery."""
+"""Contracts between the parts of the compiler: records and protocols, without machinery."""

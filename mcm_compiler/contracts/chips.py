@@ -21,7 +21,7 @@ WIRES: AnnotationKey[tuple[Wire, ...]] = AnnotationKey("wires", derived_from=(GR
 """All tensors that travel between chips and the host, in order of first use."""
 
 OWN_PROPERTIES = "mcm."
-"""What the keys of all of the compiler's own `metadata_props` begin with."""
+"""Prefix of the keys of all of the compiler's own `metadata_props`."""
 
 GROUP_PROPERTY = "mcm.group"
 """Key in a node's `metadata_props`: its fusion group."""
@@ -62,8 +62,8 @@ def states_of(chips: Iterable[ChipModel]) -> tuple[ChipState, ...]:
 def with_state_wires(wires: Iterable[Wire], states: Iterable[ChipState]) -> tuple[Wire, ...]:
     """The wires of one inference as the source model sees it.
 
-    The host hands each past to its chip and takes the present from there: an inference computes the
-    same, whether a state lies on the chip or comes and goes.
+    The host sends each past to its chip and receives the present from there. An inference computes
+    the same with a state on the chip and with a state that is transferred.
     """
     found = list(wires)
     for state in states:
@@ -91,14 +91,14 @@ def chips_in_dataflow_order(
 
 
 def ordered_by(pairs: Iterable[tuple[int, int]], chips: Iterable[int]) -> tuple[int, ...]:
-    """The chips, each behind those that send to it; of several that may be next, the lowest.
+    """The chips, each after those that send to it; of several that may be next, the lowest.
 
-    Where all is sent towards higher chips, that is ascending. Chips that wait for each other in a
+    If all tensors go to higher chips, that is ascending. Chips that wait for each other in a
     circle come last, ascending.
 
     Args:
-        pairs: who sends to whom; the host, and what is sent to oneself, count as nothing.
-        chips: all chips that are to be ordered.
+        pairs: sender and receiver; the host, and pairs of one chip, are ignored.
+        chips: all chips to order.
     """
     before: dict[int, set[int]] = {chip: set() for chip in chips}
     after: dict[int, set[int]] = {chip: set() for chip in before}
@@ -119,7 +119,7 @@ def ordered_by(pairs: Iterable[tuple[int, int]], chips: Iterable[int]) -> tuple[
 
 
 _COPY_SUFFIX = re.compile(r"/on_chip_\d+(?:_\d+)?$")
-"""What `legalize` puts behind the name of an op that it copies to another chip."""
+"""Suffix of the name of an op that `legalize` copies to another chip."""
 
 
 def name_before_copying(node: ir.Node) -> str:
@@ -131,6 +131,6 @@ def name_before_copying(node: ir.Node) -> str:
 
 
 def is_relay(node: ir.Node) -> bool:
-    """Whether `legalize` put `node` there to pass a tensor on; no op of the model is one."""
+    """Return whether `legalize` added `node` to forward a tensor; no op of the model is one."""
     named = "/relay_" in (node.name or "") and ORIGIN_PROPERTY not in node.metadata_props
     return named and node.op_type == "Identity" and not node.domain

@@ -1,7 +1,7 @@
 """The contract of clusters: servers of accelerators that models are trained or served on.
 
-A cluster is no package of chips. Nothing is lowered to it and nothing simulated on it; plans for
-it are estimated by formulas (`mcmc parallelize`). So it is a protocol of its own beside
+A cluster is no package of chips. Nothing is lowered to it and nothing simulated on it; formulas
+estimate plans for it (`mcmc parallelize`). So it has a protocol of its own, next to
 `mcm_compiler.contracts.target.Target`, found by the same names and in files of the same form.
 """
 

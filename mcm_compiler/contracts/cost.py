@@ -12,8 +12,8 @@ from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.graph.annotations import GRAPH, AnnotationKey
 
 Engine = Literal["array", "vector", "memory", "host", "none"]
-"""What limits an op: the MAC array, the vector unit, SRAM bandwidth, a round trip to the host that
-the chip waits for, or nothing at all."""
+"""Bottleneck of an op: the MAC array, the vector unit, SRAM bandwidth, a round trip to the host
+that the chip waits for, or nothing at all."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class HostTrip:
 
 @dataclass(frozen=True)
 class NodeCost:
-    """What one op, or one fused group of ops, costs on one chip.
+    """Costs of one op, or one fused group of ops, on one chip.
 
     Attributes:
         flops: floating-point (or integer) operations; a multiply-accumulate counts as two.
@@ -46,8 +46,8 @@ class NodeCost:
         weight_bytes: bytes of constant operands held in SRAM.
         seconds: time on the chip, launch overhead included.
         bound_by: the engine that sets `seconds`.
-        modelled: False where no formula knows the op, so that only its bytes were counted.
-        measured_ops: ops of it whose time was measured, and not computed.
+        modelled: False if the op has no formula, so that only its bytes were counted.
+        measured_ops: ops of it with a measured time.
         measured_s: the part of `seconds` that was measured.
         trip: the round trip of ops that run on the host; None of those that the chip runs.
     """
@@ -85,7 +85,7 @@ class OpCosts(Protocol):
 
 
 class CostModel(OpCosts, Protocol):
-    """What a target says of its chips: times of ops, from shapes alone, and sizes of tensors."""
+    """Costs on a target's chips: times of ops, from shapes alone, and sizes of tensors."""
 
     def storage_bytes(self, value: ir.Value) -> int:
         """Bytes that `value` takes in a chip's SRAM and on a link; 0 where its type is unknown."""
@@ -100,9 +100,9 @@ class KnowsViews(Protocol):
     """
 
     def is_view(self, node: ir.Node) -> bool:
-        """Whether the target's memory plans let the first output of `node` lie in its first input.
+        """Return whether memory plans put the first output of `node` into its first input.
 
-        This is so where both are made on one chip; other inputs are then not held for it.
+        This applies if one chip makes both; other inputs are then not held for it.
         """
         ...
 
@@ -116,7 +116,7 @@ class KnowsHostOps(Protocol):
     """
 
     def on_host(self, node: ir.Node) -> bool:
-        """Whether the host runs `node`, because chips cannot."""
+        """Return whether the host runs `node`, because chips cannot."""
         ...
 
 
@@ -138,7 +138,7 @@ class PricesGraphs(Protocol):
 
 
 def costs_in(graph: ir.Graph, model: CostModel) -> CostModel:
-    """The costs of ops as parts of a graph, where a cost model tells them apart; else `model`."""
+    """The costs of ops as parts of a graph, if a cost model distinguishes them; else `model`."""
     return model.of_graph(graph) if isinstance(model, PricesGraphs) else model
 
 

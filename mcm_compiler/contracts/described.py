@@ -1,4 +1,4 @@
-"""What lists show of a component, and what a description file tells of a target."""
+"""Descriptions of components in lists, and of targets in description files."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class NeedsExtra(Protocol):
 
     @property
     def extra(self) -> str:
-        """Name of the extra, such as `learn`; a class attribute, so that lists can tell it."""
+        """Name of the extra, such as `learn`; a class attribute, so that lists can show it."""
         ...
 
 
 class Described(Named, Protocol):
-    """What all targets tell that are made from a description file."""
+    """A target that is made from a description file."""
 
     @property
     def source_text(self) -> str:
-        """The description that the target was made from (TOML); stored beside compiled models."""
+        """The description that the target was made from (TOML); stored with compiled models."""
         ...
 
     def details(self) -> Mapping[str, Mapping[str, str | float]]:

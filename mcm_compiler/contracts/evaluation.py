@@ -1,7 +1,7 @@
 """The contract of batch evaluators: many partitions simulated fast enough for search.
 
 An evaluator does in arrays what legalisation, splitting, lowering and simulation do with ONNX
-models, and comes to the same numbers; only partitions go in, so that search needs nothing else.
+models, with the same results. Its only inputs are partitions, so that search needs nothing else.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mcm_compiler.arrays.types import Floats, Ints, Longs
 
 
 class ResultKind(IntEnum):
-    """What an evaluator says of a partition."""
+    """Verdict of an evaluator on a partition."""
 
     RUNS = 0
     """It fits and runs."""
@@ -52,9 +52,9 @@ class BatchResults:
     shared_busy_s: Floats = field(default_factory=lambda: np.empty(0, np.float64))
 
     def periods_of(self, pipelines: int) -> Floats:
-        """`[B]`, seconds between inferences of each of so many equal pipelines side by side.
+        """`[B]`, seconds between inferences of each of this number of equal replicas.
 
-        Never less than the time of what they share for an inference of each.
+        Never less than the time of their shared resources for an inference of each.
         """
         if pipelines == 1 or not self.shared_busy_s.size:
             return self.period_s

@@ -44,14 +44,14 @@ class GradientOps(Protocol):
 
 @dataclass(frozen=True)
 class GradientRequest:
-    """What a rule is asked.
+    """Request to a gradient rule.
 
     Attributes:
         node: the op of the forward pass, whose inputs and outputs may be read again.
         gradients: for each output the gradient of the loss, of the output's shape and type; None
-            where the loss does not depend on it.
+            if the loss does not depend on it.
         wanted: for each input whether its gradient is needed.
-        ops: emits what the rule is made of.
+        ops: emits the ops of the gradient.
         version: opset version of ONNX's own domain that the model imports.
     """
 

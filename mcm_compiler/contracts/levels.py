@@ -34,26 +34,26 @@ class Level:
     """A level of effort.
 
     Attributes:
-        name: as behind `-O`.
+        name: as after `-O`.
         summary: one line for `mcmc strategies`.
         strategy: text form of the strategy.
-        machine_strategy: the same where devices are no ring, which few strategies know.
+        machine_strategy: the same for devices that are no ring, which few strategies support.
         effort_s: deterministic seconds of exact solvers.
         gap: share by which a period may exceed a bound for the search to end there.
-        most_evaluations: partitions that a strategy may evaluate where units are few.
-        unit_evaluations: units that may be looked at, over all evaluations, so that the time
-            hardly depends on the size of a problem; one takes some 40 ns.
-        further: further numbers of pipelines that may be searched in full besides the best.
-        judged_pipelines: whether the simulator has a say in how many pipelines stand side by side;
-            where not, the fast model alone decides.
-        mapper: text form of the mapper that lays out chips that are fabrics.
-        mapping_model: text form of the mapping model that it asks.
-        mappings: mappings of a chip that the model may be asked about.
+        most_evaluations: partitions that a strategy may evaluate if there are few units.
+        unit_evaluations: units that may be evaluated, over all evaluations, so that the time
+            hardly depends on the size of a problem; one takes about 40 ns.
+        further: numbers of replicas that may be searched in full in addition to the best.
+        judged_pipelines: whether the simulator takes part in the choice of the number of replicas;
+            otherwise the analytic model alone decides.
+        mapper: text form of the mapper for chips that are fabrics.
+        mapping_model: text form of its mapping model.
+        mappings: mappings of a chip that the model may evaluate.
         measured_mappings: mappings of a chip that may be measured.
-        measured_hops: hops of flits that may be played to measure them, all together, as estimated
-            beforehand; where chips are so large that one mapping takes more, one is measured.
+        measured_hops: estimated hops of flits for all of these measurements; if one mapping of a
+            large chip already takes more, one is measured.
         objective_strategy: text form of the strategy for objectives that strategies for the period
-            cannot be asked for.
+            do not support.
 
     Raises:
         ValueError: for numbers out of range.
@@ -83,7 +83,7 @@ class Level:
             raise ValueError(f"gap is {self.gap}, not a share from 0 to 1")
 
     def evaluations(self, num_units: int) -> int:
-        """Partitions that a strategy may evaluate on a problem of so many units."""
+        """Partitions that a strategy may evaluate on a problem of this number of units."""
         affordable = self.unit_evaluations // max(num_units, 1)
         least = min(LEAST_EVALUATIONS, self.most_evaluations)
         return max(min(affordable, self.most_evaluations), least)

@@ -18,12 +18,12 @@ from mcm_compiler.contracts.partition import Bools, Floats, Ints
 from mcm_compiler.registry import PLACEMENT_COSTS
 
 Rule = Literal["none", "relay", "strict"]
-"""What the accelerators are connected by. `none`: each reaches each through the host's memory, and
+"""Interconnect of the accelerators. `none`: each reaches each through the host's memory, and
 dependencies between devices must only be free of cycles. `relay` and `strict`: a one-way ring, see
 `mcm_compiler.contracts.target.Routing`."""
 
 Objective = Literal["period", "latency"]
-"""What is to be small: the time per sample of a full pipeline, or the time of one sample alone."""
+"""Figure to minimise: the time per sample of a full pipeline, or the time of one sample alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +131,7 @@ class Placement:
 
 
 class PlacementCost(Named, Protocol):
-    """What a placement costs, and how to find a cheap one.
+    """Cost of a placement, and the search for a cheap one.
 
     Registered under `mcm_compiler.placement_costs`. A cost of latency has the class attribute
     `objective` (see `Objective` and `objective_of`); without one it is about the period.
@@ -165,7 +165,7 @@ def placement_cost(name: str) -> PlacementCost:
 def placement_by(
     name: str, cost: PlacementCost, problem: PlacementProblem, request: PlacementRequest
 ) -> Placement:
-    """What a cost finds, in the form that its contract says.
+    """Run the search of a cost, and check the form of its result.
 
     Args:
         name: by which the cost is registered.
@@ -219,5 +219,5 @@ def _in_form(found: object, problem: PlacementProblem) -> Placement:
 
 
 def objective_of(cost: PlacementCost) -> Objective:
-    """What a cost makes small."""
+    """Objective that a cost minimises."""
     return getattr(cost, "objective", "period")

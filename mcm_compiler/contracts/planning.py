@@ -20,7 +20,7 @@ from mcm_compiler.text.typed_options import take_types
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """What a user can ask of a plan, whoever makes it; what only some planners know is theirs.
+    """Options of a plan for all planners; settings of single planners are their own options.
 
     Attributes:
         training: plan a step of training, with gradients and optimiser state.
@@ -30,7 +30,7 @@ class PlanOptions:
         operator: devices that ops are divided over; None to choose.
         stages: stages of the pipeline; None to choose.
         micro_batches: micro-batches of a step.
-        optimizer: whose state is held in training.
+        optimizer: its state counts as memory in training.
         shards: `PATTERN=DIM` each: variables that are to be divided so, or kept whole with -1.
 
     Raises:
@@ -68,7 +68,7 @@ class PlanOptions:
 
 @dataclass(frozen=True)
 class PlanEstimate:
-    """One way to use the devices, and what it is estimated to come to.
+    """One configuration of the devices, with its estimated costs.
 
     Attributes:
         data: replicas.
@@ -137,7 +137,7 @@ class Planner(Named, Protocol):
     def why(
         self, model: ir.Model, tensor: str, dim: int, degree: int, plan: ParallelPlan | None
     ) -> str:
-        """What forces or forbids dividing a dimension of a tensor.
+        """Explain what forces or forbids dividing a dimension of a tensor.
 
         Args:
             model: prepared.
@@ -193,7 +193,7 @@ def planned_by(
     options: PlanOptions,
     progress: Callable[[str], None],
 ) -> PlanResult:
-    """What a planner decides, in the form that its contract says.
+    """Run a planner, and check the form of its plan.
 
     Args:
         text: its text form.

@@ -61,10 +61,10 @@ class Buffer:
     """A range of a chip's SRAM and the kernels during which it is taken.
 
     Attributes:
-        name: tensor name, with the slot where a channel has several.
+        name: tensor name, with the slot if a channel has several.
         kind: weights and channel buffers are taken all the time, activations from `first` to
-            `last`; `stream` buffers hold weights that come from off-package memory every time,
-            a `state` buffer what every sequence in flight hands to its next inference.
+            `last`. `stream` buffers hold weights that come from off-package memory every time; a
+            `state` buffer holds the state of every sequence in flight for its next inference.
         address: offset in SRAM, bytes.
         size_bytes: length, alignment included.
         first: index of the kernel from whose start the buffer is taken.
@@ -108,7 +108,7 @@ class Transfer:
 
 @dataclass(frozen=True)
 class ChipProgram:
-    """What one chip does for one inference.
+    """Program of one chip for one inference.
 
     Attributes:
         chip: index on the ring.
@@ -176,9 +176,9 @@ class LoweredProgram:
         chips: one program per used chip, ascending.
         transfers: all transfers; kernels refer to them by index.
         overflows: chips that need more SRAM than they have; empty where everything fits.
-        sequences: in flight, where chips hold states: an inference starts once that of so many
-            before has ended, which is the step before of the same sequence. 0 where inferences
-            are independent.
+        sequences: N sequences in flight, if chips hold states: an inference starts once the one N
+            before it has ended, which is the previous step of its sequence. 0 if inferences are
+            independent.
     """
 
     target: str

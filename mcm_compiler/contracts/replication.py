@@ -17,21 +17,21 @@ from mcm_compiler.text.units import count_text
 
 @dataclass(frozen=True)
 class PipelineCount:
-    """A number of equal pipelines that was looked at.
+    """A number of equal replicas that was considered.
 
     Attributes:
         replicas: the number.
         chips_each: chips that each of them may use.
         analytic_s: seconds between inferences of the package with a first partition of one
-            pipeline, under the fast model; None where none was found.
-        simulated_s: the same on the simulator; None where it was not asked, or where that
-            partition does not run.
-        bound: proven for one of the pipelines, on `chips_each` chips: seconds between its
-            inferences, not the package's; None where `ruled_out` says that there is none.
-        ruled_out: code of the diagnostic that proves that no pipeline fits `chips_each` chips;
-            empty where nothing does.
-        partitions: `[R, N]`, what the seconds are of: those of the first row under the fast model,
-            of the fastest row on the simulator; None where there are no seconds.
+            replica, under the analytic model; None if none was found.
+        simulated_s: the same on the simulator; None if it was not asked, or if that partition does
+            not run.
+        bound: proven for one of the replicas, on `chips_each` chips: seconds between its
+            inferences, not the package's; None if `ruled_out` is not empty.
+        ruled_out: code of the diagnostic that proves that no replica fits `chips_each` chips;
+            empty if none does.
+        partitions: `[R, N]`, partitions of these seconds: the first row under the analytic model,
+            the fastest row on the simulator; None if there are no seconds.
     """
 
     replicas: int
@@ -49,7 +49,7 @@ class PipelineCount:
 
     @property
     def seconds(self) -> float | None:
-        """The simulator's word where there is one, else the fast model's."""
+        """The simulated seconds if there are any, else the analytic model's."""
         return self.analytic_s if self.simulated_s is None else self.simulated_s
 
     @property
@@ -77,9 +77,9 @@ class Replication:
 
     @property
     def others(self) -> LowerBound | None:
-        """The least that the package can come to per inference with any other number.
+        """Lower bound of the package's seconds per inference with any other number.
 
-        None where no other number was looked at, or all of them are ruled out.
+        None if no other number was considered, or all of them are ruled out.
         """
         best: PipelineCount | None = None
         for one in self.considered:
@@ -106,7 +106,7 @@ class Replication:
         return next((one.rows for one in self.considered if one.replicas == self.replicas), ())
 
     def fallbacks(self) -> tuple[Replication, ...]:
-        """What to try where nothing that runs is found with this many: the others, best first."""
+        """Alternatives if no partition runs with this number: the others, best first."""
         others = [one for one in self.considered if one.replicas != self.replicas]
         known = [(one.seconds, one.replicas, one) for one in others if one.seconds is not None]
         return tuple(self.with_count(one) for _, _, one in sorted(known, key=lambda row: row[:2]))
@@ -146,7 +146,7 @@ class Placement(TypedDict):
 
 @dataclass(frozen=True)
 class ChipRole:
-    """What one chip of the package does.
+    """Role of one chip of the package.
 
     Attributes:
         chip: its place in the package.
@@ -160,7 +160,7 @@ class ChipRole:
 
 
 def chip_roles(replicas: int, chips_each: int, used: tuple[int, ...]) -> Iterator[ChipRole]:
-    """What each used chip of the package does, in ascending order of chips.
+    """Roles of the used chips of the package, in ascending order of chips.
 
     Args:
         replicas: pipelines side by side.

@@ -19,14 +19,14 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ChipActivity:
-    """What a chip did, per inference in steady state.
+    """Activity of a chip, per inference in steady state.
 
     Attributes:
         chip: index on the ring.
         busy_s: time its compute engine worked.
-        stall_s: time it waited, by reason: `input` (what it reads was not made yet), `link` (it
-            was made, and on its way or queueing for a link), `buffer` (no room to write to).
-        engine_s: the part of `busy_s` that each engine set the pace of; launches are `launch`.
+        stall_s: time it waited, by reason: `input` (an operand was not made yet), `link` (it was
+            made, and in transfer or queueing for a link), `buffer` (back-pressure).
+        engine_s: the part of `busy_s` that each engine limits; launches are `launch`.
         high_water_bytes: SRAM used.
     """
 
@@ -39,14 +39,14 @@ class ChipActivity:
 
 @dataclass(frozen=True)
 class LinkActivity:
-    """What a link carried, per inference in steady state.
+    """Traffic of a link, per inference in steady state.
 
     Attributes:
         source: the chip it leaves, or a place outside as in `mcm_compiler.machines.machine`.
         destination: the chip it reaches, or such a place.
         busy_s: time it was taken.
         bytes_per_inference: bytes it carried.
-        queue_s: time that transfers stood ready before it was their turn, summed over them.
+        queue_s: time that ready transfers waited for the link, summed over them.
     """
 
     source: int
@@ -58,7 +58,7 @@ class LinkActivity:
 
 @dataclass(frozen=True)
 class SimulationResult:
-    """What a simulator measured of a program.
+    """Result of simulating a program.
 
     Attributes:
         simulator: name of the simulator.
@@ -145,4 +145,4 @@ class Simulator(Protocol):
 
 
 SIMULATION: AnnotationKey[SimulationResult] = AnnotationKey("simulation", derived_from=(PROGRAM,))
-"""What the simulator measured of the lowered program."""
+"""Result of simulating the lowered program."""

@@ -1,4 +1,4 @@
-"""The contract of `mcmc train`: what is asked of a trainer, and what it tells and returns."""
+"""The contract of `mcmc train`: the request to a trainer, its progress and its result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mcm_compiler.registry import TRAINERS
 
 @dataclass(frozen=True)
 class TrainingRequest:
-    """What every training is asked; what only some have to be told are options of the trainer.
+    """Request to a trainer; settings of single trainers are their own options.
 
     Attributes:
         folder: where everything is written.
@@ -51,14 +51,14 @@ class TrainingProgress:
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """What a training chose.
+    """Result of a training.
 
     Attributes:
         checkpoint: file of the policy.
-        samples: what it had learned from, in the units of the trainer.
+        samples: number of samples that it learned from, in the units of the trainer.
         scores: figures by name, without unit.
-        left_out: models, or others, that the training could do nothing with: a text each.
-        meaning: what the scores are, in a sentence; empty where their names say it.
+        left_out: models, or others, that the training skipped: a text each.
+        meaning: description of the scores, in a sentence; empty if their names suffice.
     """
 
     checkpoint: Path
@@ -85,13 +85,13 @@ def trained_by(
     request: TrainingRequest,
     tell: Callable[[TrainingProgress], None],
 ) -> TrainingResult:
-    """What a training chose, in the form that its contract says.
+    """Run a trainer, and check the form of its result.
 
     Args:
         name: by which the trainer is registered.
         trainer: the trainer.
         request: see there.
-        tell: hears of the progress.
+        tell: receives the progress.
 
     Raises:
         CompileError: MCM-X007 where it fails, or answers in another form.

@@ -28,7 +28,7 @@ class OutputComparison:
 
     @property
     def holds(self) -> bool:
-        """Whether the outputs agree."""
+        """True if the outputs agree."""
         return self.bit_equal or self.max_abs_error <= self.tolerance
 
 
@@ -83,16 +83,16 @@ class UnprovenOp:
 
 @dataclass(frozen=True)
 class StructureProof:
-    """What is proven without a run: each op, attribute, weight and wire against the source graph.
+    """Proof without a run: each op, attribute, weight and wire against the source graph.
 
     Attributes:
         ops: ops on all chips, constants left out, clones and relays counted.
-        unproven: ops that are not the model's, in the order of the chips; an op behind one of them
-            is compared as if it were proven.
-        outputs: graph outputs to which wires bring something else than the model's value.
-        unfollowed_passes: passes of the pipeline for whose changes there is no rule.
-        model: name of the user's model that was read again, or None where `annotated.onnx` was
-            taken for the model.
+        unproven: ops that are not the model's, in the order of the chips; an op after one of them
+            is compared as if that one were proven.
+        outputs: graph outputs with another value than the model's.
+        unfollowed_passes: passes of the pipeline whose changes have no rule.
+        model: name of the user's model that was read again, or None if `annotated.onnx` was
+            taken as the model.
     """
 
     ops: int
@@ -108,7 +108,7 @@ class StructureProof:
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is left to runs."""
+        """True if nothing is left to runs."""
         return not self.unproven and not self.outputs
 
 
@@ -129,7 +129,7 @@ class Verification:
         remedy: what would make a comparison possible that was skipped, or None.
         structure: what is proven without a run, or None where nothing was looked at.
         weak: outputs on which equality says nothing.
-        redraws: sizes of inputs that were drawn beside the standard normal ones, to do better.
+        redraws: sizes of random inputs that were tried in addition to standard normal ones.
         stock: the same comparison under onnxruntime's own session options; empty where it was not
             made.
         stock_skipped: why that was not made where it was asked for, or empty.
@@ -156,7 +156,7 @@ class Verification:
 
     @property
     def holds(self) -> bool:
-        """Whether all outputs agree; True where it was skipped."""
+        """True if all outputs agree, or the comparison was skipped."""
         return all(compared.holds for compared in (*self.outputs, *self.expected))
 
 

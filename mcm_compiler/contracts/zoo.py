@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 PREFIX = "zoo:"
-"""What a name of the zoo begins with where a path may stand too."""
+"""Prefix of a name of the zoo in place of a path."""
 
 WEIGHTS_KEY = "mcm.weights"
-"""Key in `model.metadata_props` that tells how the weights came about."""
+"""Key in `model.metadata_props` for the origin of the weights."""
 
 SHAPE_ONLY = "shape-only"
 """Value of `WEIGHTS_KEY`: weights have shapes but no meaningful values."""

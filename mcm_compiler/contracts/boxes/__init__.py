@@ -1,6 +1,6 @@
-"""The contracts of boxes: one machine with CPUs and GPUs, and which op of a step runs where.
+"""The contracts of boxes: hosts with CPUs and GPUs, and the placement of a step's ops on them.
 
-`box` tells of the devices, `step` of what is placed on them, `evaluation` of how long a step takes,
-`placers` of what searches. A box is no package of chips: all devices work on one step at a time,
-and what counts is the time of the step.
+`box` describes the devices, `step` the ops, `evaluation` the time of a step, and `placers` the
+search. A box is no package of chips: all devices work on one step at a time, and its time is the
+figure to minimise.
 """

@@ -36,7 +36,7 @@ def placer_answer(
     request: PlacerRequest,
     progress: Callable[[str], None],
 ) -> PlacerAnswer:
-    """What a placer finds, in the form that its contract says; the placement need not be one.
+    """Run a placer, and check the form of its result; the placement itself may be invalid.
 
     Args:
         text: its text form.

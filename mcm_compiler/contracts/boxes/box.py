@@ -67,7 +67,7 @@ class BoxTarget(Described, Protocol):
     def box(self) -> Box: ...
 
     def step_problem(self, model: ir.Model, states: tuple[StatePair, ...] = ()) -> StepProblem:
-        """What there is to place of a model.
+        """Derive the ops to place from a model.
 
         Args:
             model: with static shapes; left unchanged.

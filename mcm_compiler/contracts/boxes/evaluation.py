@@ -1,27 +1,27 @@
-"""The contract of step evaluators: how long a step takes under a placement.
+"""The contract of step evaluators: the time of a step under a placement.
 
-What a step is, so that two evaluators can agree to the last digits:
+Definition of a step, so that two evaluators agree to the last digit:
 
-- Time passes in *rounds*. A round at some time begins with all ends that are due (of ops, then of
-  copies, each by the number of their device), and goes on with starts (of ops, then of copies, each
-  by the number of the device that they start on or leave). If something that took no time has
-  ended by then, another round at the same time follows.
-- A device runs one op at a time. An op is ready as soon as all it reads is on its device; weights
-  that lie ready always are, and ops without reads are ready in the first round. A free device
-  starts that of its ready ops that became ready in the earliest round (`fifo`), or the one from
-  which the longest path leads to the end (`critical_path`: by times on the fastest kind that may
-  run an op, the op itself included, copies left out); among equals the one with the lower number.
-- When an op ends, each of its values is sent to each other device on which a reader runs, once:
-  copies queue at the egress channel of the op's device, by the value's number, then by the
-  destination's, behind what queues there. A channel carries one copy at a time, which takes
+- Time passes in *rounds*. A round begins with all ends that are due: of ops, then of copies, each
+  by the number of their device. Starts follow: of ops, then of copies, each by the number of the
+  device that they start on or leave. If an op or copy of 0 s has ended by then, another round at
+  the same time follows.
+- A device runs one op at a time. An op is ready as soon as all its inputs are on its device. Stored
+  weights always are, and ops without inputs are ready in the first round. A free device starts
+  the ready op of the earliest round (`fifo`), or the one with the longest path to the end
+  (`critical_path`). Paths count times on the fastest kind that may run an op, with the op itself
+  and without copies. Among equals, the op with the lower number starts.
+- When an op ends, each of its values is sent once to each other device with a reader. Copies queue
+  at the egress channel of the op's device, by the value's number, then by the destination's,
+  after earlier copies. A channel carries one copy at a time, which takes
   `latency + bytes / rate`, and is on its destination when it ends.
-- Memory is held in *blocks*. A value that is made takes a block of its bytes on its op's device
-  when the op starts; a view has the block of what it is a view of, on that device. A copy takes a
-  block of the copied value's bytes on its destination when it starts. A block is freed when the
-  last op on its device that reads a value in it has ended, and the last copy that leaves from it;
-  where there is none of either, when its op has ended. Blocks with a value that is `kept` are held
-  until the end; those of values that `stay`, and of weights that lie ready (one on each device that
-  reads it), from time 0 to the end. Ends free memory before starts of the same time take any.
+- Memory consists of *blocks*. A new value takes a block of its bytes on its op's device when the
+  op starts; a view shares the block of its source on that device. A copy takes a block of the
+  copied value's bytes on its destination when it starts. A block is freed when the last op on its
+  device that reads a value in it has ended, and the last copy from it. Without such ops and
+  copies, it is freed when its op has ended. Blocks with a value that is `kept` are held until the
+  end. Blocks of values that `stay`, and of stored weights (one on each device that reads them),
+  are held from time 0 to the end. Ends free memory before starts of the same time take any.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ QueueOrder = Literal["fifo", "critical_path"]
 """Which ready op a free device starts."""
 
 OVERFLOW_PENALTY = 10.0
-"""What a step's score grows by, as a multiple of its time, for each share of the memory of a device
-by which it does not fit. Without a slope, search would not find its way back."""
+"""Penalty of a step's score, as a multiple of its time, per share of a device's memory that is
+exceeded. Without a slope, a search would not return to placements that fit."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +133,7 @@ class StepEvaluator(Protocol):
         ...
 
     def trace(self, placement: Ints) -> StepTrace:
-        """Simulates one placement `[N]`, and tells when what happens.
+        """Simulate one placement `[N]`, and return the times of its events.
 
         Raises:
             ValueError: as `evaluate`.

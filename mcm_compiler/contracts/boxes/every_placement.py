@@ -24,12 +24,12 @@ AT_ONCE = 1 << 12
 
 @dataclass(frozen=True, eq=False)
 class EveryPlacement:
-    """What the simulator says of all placements.
+    """Result of simulating all placements.
 
     Attributes:
-        count: how many there are.
-        device_of: `[N]`, the first of the fastest that fit; None where none fits.
-        seconds: of it; infinite where none fits.
+        count: their number.
+        device_of: `[N]`, the first of the fastest that fit; None if none fits.
+        seconds: of it; infinite if none fits.
     """
 
     count: int

@@ -19,7 +19,7 @@ Simulate = Callable[[StepProblem, StepConditions], StepEvaluator]
 
 @dataclass(frozen=True)
 class PlacerRequest:
-    """What every placer is asked; what only some have to be told are options of theirs.
+    """Request to a placer; settings of single placers are their own options.
 
     Attributes:
         evaluations: placements that it may simulate.
@@ -27,10 +27,10 @@ class PlacerRequest:
         budget_s: wall time, or None; with one, results need not be reproducible.
         start: `[N]`, a placement to start from, or None.
         simulate: makes evaluators under other conditions and of other problems, such as shorter
-            versions of the same step; None where there are no others. Placements that those
-            simulate count as evaluations like all; those of coarse steps, whose ops stand for
-            many each, are told as a figure, `coarse evaluations`.
-        order: of queues, which the evaluator that a placer is given simulates.
+            versions of the same step; None if there are no others. Placements that those
+            simulate count as evaluations. Those of coarse steps, whose ops represent many each,
+            are reported as the figure `coarse evaluations`.
+        order: of queues, as the placer's evaluator simulates them.
     """
 
     evaluations: int = 4000
@@ -43,11 +43,11 @@ class PlacerRequest:
 
 @dataclass(frozen=True, eq=False)
 class PlacerAnswer:
-    """What a placer found.
+    """Result of a placer.
 
     Attributes:
         device_of: `[N]`, the best placement by score; it need not fit.
-        method: what found it, for reports, such as `clusters, then local search`.
+        method: search method, for reports, such as `clusters, then local search`.
         evaluations: placements that were simulated.
         history: pairs of evaluations and the best score by then, ascending; for curves.
         figures: further numbers by name, such as entropies of a policy; without units.
@@ -101,9 +101,9 @@ class PlacerLevel:
         name: as behind `-O`.
         summary: one line for lists.
         placer: text form of the placer.
-        most_evaluations: placements that it may simulate where ops are few.
+        most_evaluations: placements that it may simulate if the step has few ops.
         op_evaluations: ops that it may simulate, over all evaluations, so that the time hardly
-            depends on the size of a step; one takes some 0.3 us.
+            depends on the size of a step; one takes about 0.3 us.
     """
 
     name: str
@@ -113,6 +113,6 @@ class PlacerLevel:
     op_evaluations: int
 
     def evaluations(self, num_ops: int) -> int:
-        """Placements that may be simulated of a step of so many ops; at least 100."""
+        """Placements that may be simulated of a step of this number of ops; at least 100."""
         least = min(100, self.most_evaluations)
         return max(min(self.op_evaluations // max(num_ops, 1), self.most_evaluations), least)

@@ -1,9 +1,9 @@
 """The contract of steps: the ops of one inference or training step, as arrays.
 
-Two things of training are ops of their own here that ONNX has none for: a *variable* is an op
-without inputs that takes no time and makes a value that stays (weights, and what an optimiser
-keeps of them); whatever reads it elsewhere gets a copy in each step. Weights of inference never
-change: they lie ready on each device that reads them.
+Two things of training are ops here without an ONNX op. A *variable* is an op without inputs that
+takes no time and makes a value that stays, such as a weight or the optimizer's state of it. Readers
+on other devices get a copy in each step. Weights of inference never change: they are stored on each
+device that reads them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ INPUT = "Input"
 class StepProblem:
     """N ops and V values, to be placed on the D devices of a box of K kinds. Arrays are read-only.
 
-    Ops stand in a topological order.
+    Ops are in a topological order.
 
     Attributes:
         names: `[N]`, distinct.
@@ -35,10 +35,10 @@ class StepProblem:
             such a device cannot run it.
         value_names: `[V]`, distinct.
         value_bytes: `[V]`.
-        producer: `[V]`, the op that makes the value, or -1 for a weight that lies ready on every
+        producer: `[V]`, the op that makes the value, or -1 for a weight that is stored on every
             device that reads it.
-        view_of: `[V]`, a value that the op which makes this one reads, and in whose memory this one
-            lies (a view of it, or what overwrites it), or -1 for memory of its own.
+        view_of: `[V]`, an input of the producing op whose memory contains this value (as a view of
+            it, or by overwriting it), or -1 for memory of its own.
         stays: `[V]`, in memory before the step and after it: values of variables.
         kept: `[V]`, in memory until the step ends: outputs of the model.
         read_begin: `[N + 1]`, op n reads `reads[read_begin[n] : read_begin[n + 1]]`.
@@ -47,7 +47,7 @@ class StepProblem:
         allowed: `[N, D]`, devices on which an op may run by its kind, by pins and constraints. The
             same for ops that run together.
         layer: `[N]`, the layer that the op belongs to, numbers from 0 in the order of the forward
-            pass, or -1 where its name tells none; for experts' placements.
+            pass, or -1 if its name has none; for experts' placements.
     """
 
     names: tuple[str, ...]

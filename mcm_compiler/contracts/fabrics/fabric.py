@@ -36,17 +36,17 @@ class Fabric:
         num_channels: memory channels.
         clock_hz: cycles per second of everything.
         macs_per_cycle: multiply-accumulates of a compute unit.
-        lanes: elements that a compute unit works on per cycle where it does no matrix product.
+        lanes: elements that a compute unit processes per cycle, except in matrix products.
         flit_elements: elements that a flit carries; a link, a port and a memory channel carry one
             flit per cycle.
         element_bytes: bytes of an element in a memory unit and on links.
         memory_bytes: SRAM of a memory unit.
         banks: of a memory unit; each is read or written once per cycle.
         hop_cycles: from leaving one switch until a flit may leave the next.
-        fifo_flits: room behind each link, for each of the two virtual channels.
-        window_flits: flits of a stream that may be on their way to each destination, or lie unread
+        fifo_flits: size of the FIFO after each link, for each of the two virtual channels.
+        window_flits: flits of a stream that may be on their way to each destination, or unread
             there: end-to-end credits.
-        output_flits: room of the register before a unit's port, for each stream that leaves it.
+        output_flits: size of the register before a unit's port, for each stream that leaves it.
     """
 
     name: str

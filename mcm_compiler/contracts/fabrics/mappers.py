@@ -15,7 +15,7 @@ from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
 
 @dataclass(frozen=True)
 class MapperRequest:
-    """What every mapper is asked; what only some have to be told are options of theirs.
+    """Request to a mapper; settings of single mappers are their own options.
 
     Attributes:
         evaluations: mappings that it may ask the model about.
@@ -34,15 +34,15 @@ class MapperRequest:
 
 @dataclass(frozen=True, eq=False)
 class MapperAnswer:
-    """What a mapper found.
+    """Result of a mapper.
 
     Attributes:
         mapping: one legal mapping, as a batch of one.
-        method: what found it, for reports.
+        method: search method, for reports.
         evaluations: mappings that the model was asked about.
         measurements: mappings that were measured.
-        period_cycles: of the mapping: measured, or expected where nothing was measured.
-        latency_cycles: as measured; 0 where nothing was.
+        period_cycles: of the mapping: measured, or else predicted.
+        latency_cycles: as measured; 0 if nothing was.
         history: pairs of evaluations and the best cost by then, ascending; for curves.
     """
 

@@ -1,4 +1,4 @@
-"""The contract of mapping models, which guess what a judge would measure."""
+"""The contract of mapping models, which predict measurements of the flit simulator."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ class MappingModel(Named, Protocol):
 
 @runtime_checkable
 class LearnedMappingModel(Protocol):
-    """A mapping model that has learned of one make of fabric, one lowering and one judge.
+    """A mapping model trained for one make of fabric, one lowering and one flit simulator.
 
-    Whoever knows the target asks this before the model is used; `MappingModel.prepared` sees
-    problems and fabrics alone.
+    Code that knows the target checks this before it uses the model; `MappingModel.prepared` sees
+    only problems and fabrics.
     """
 
     def check_learned_of(self, fabric: Fabric, lowering: str, physics: str) -> None:

@@ -22,9 +22,9 @@ OP_KINDS = (
     "input",
     "output",
 )
-"""What units do: matrix products with weights, and of two activations; element by element;
-reductions; normalisations; softmax; pooling and other windows; moving data; holding weights;
-holding samples between stages; bringing them in from memory channels; taking them out."""
+"""Work of units. Compute: matrix products with weights, and of two activations; element by element;
+reductions; normalisations; softmax; pooling and other windows; moving data. Memory: holding
+weights; holding samples between stages. I/O: reading from and writing to memory channels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +91,7 @@ class MappingProblem:
 
 
 def same_problem(one: MappingProblem, other: MappingProblem) -> bool:
-    """Whether two problems are equal in all but names, so that mappings of one are of the other."""
+    """Return whether two problems differ only in names, so that they have the same mappings."""
     return one.num_stages == other.num_stages and all(
         np.array_equal(value, getattr(other, name))
         for name, value in vars(one).items()

@@ -82,8 +82,8 @@ class MapsChips(Protocol):
         """Measures mappings on the fabric.
 
         Args:
-            most_hops: of flits that are played for a mapping, at most, whose state has not come
-                back by then; its period has an error bound. None for the judge's own limit.
+            most_hops: limit on the hops of flits in a simulation whose state has not repeated; its
+                period has an error bound. None for the simulator's own limit.
         """
         ...
 

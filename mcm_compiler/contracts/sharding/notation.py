@@ -56,9 +56,9 @@ def parse_rule(text: str, sizes: Mapping[str, int | None] | None = None) -> Shar
         sizes: extents of factors by name; others stay unknown.
 
     Raises:
-        CompileError: MCM-S001 for text that is no rule, MCM-S002 for a factor with two marks,
-            MCM-S003 for an unknown reduction, MCM-S004 for a template, MCM-S006 and MCM-S007 for
-            a rule that makes no sense, all with the column.
+        CompileError: with the column. MCM-S001 for text that is no rule, MCM-S002 for a factor
+            with two marks, MCM-S003 for an unknown reduction, MCM-S004 for a template, MCM-S006
+            and MCM-S007 for an inconsistent rule.
     """
     template = read_template(text)
     if "*" in text:
@@ -233,7 +233,7 @@ def factor_problem(
     inputs: Sequence[Sequence[Item] | None],
     outputs: Sequence[Sequence[Item] | None],
 ) -> str | None:
-    """What is wrong with where a factor stands, or None."""
+    """Return the fault in the position of a factor, or None."""
 
     def has(operand: Sequence[Item] | None) -> bool:
         return any(index in dim for dim in operand or () if dim is not None)

@@ -1,9 +1,9 @@
 """The contract of outputs that leave in pieces: which part of a graph output a tensor is.
 
-Where a graph output is put together from pieces, and no chip has room for the whole, each piece
-goes to the host from the chip that makes it, and the host puts it in its place. Pieces along the
-first axis are one stretch of memory each; along any other axis a piece is written in strides, a run
-of elements for each index before that axis.
+If no chip has enough memory to assemble a graph output from its pieces, each piece goes to the host
+from the chip that makes it, and the host writes it to its place. Pieces along the first axis are
+contiguous. Along any other axis a piece is written in strides, a run of elements for each index
+before that axis.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class OutputPart:
 
     @property
     def strided(self) -> bool:
-        """Whether the piece is no single stretch of the output's memory."""
+        """True if the piece is not contiguous in the output's memory."""
         return any(extent != 1 for extent in self.shape[: self.axis])
 
 
@@ -72,7 +72,7 @@ class HostJoin:
 
 
 def host_joins(pieces: Iterable[tuple[str, OutputPart]]) -> list[HostJoin]:
-    """What the host puts together, in an order in which all that a join needs is there.
+    """The joins of the host, in an order in which all inputs of a join are there.
 
     Args:
         pieces: tensors that arrive, with their places.

@@ -30,7 +30,7 @@ REPLICATED = -1
 """The dimension of a tensor that every device holds as a whole."""
 
 Objective = Literal["paper-count", "cost"]
-"""What a plan was to make large, the number of partitioned variables, or small, a step's time."""
+"""Objective of a plan: the most partitioned variables, or the least time of a step."""
 
 Decision = Literal["OPP", "ADP", "PP"]
 """Operator partitioning, automatic data parallelism, pipeline."""
@@ -112,7 +112,7 @@ class ParallelPlan:
         model: what the user called it.
         digest: `model_digest` of the model, of names and shapes but not of weights.
         target: name of the devices that the plan is for.
-        objective: what it was to make large or small.
+        objective: figure that the plan optimises.
         training: it is for training, with gradients and optimiser state.
         degrees: devices for each kind of parallelism.
         variables: dimension along which each trainable variable is divided over
@@ -170,14 +170,14 @@ class _Divided:
 
 @dataclass(frozen=True)
 class PlanFile:
-    """What a plan file holds, in its order; see `ParallelPlan`.
+    """Contents of a plan file, in its order; see `ParallelPlan`.
 
     Attributes:
-        format: what kind of file it is.
+        format: kind of file.
         version: of the format.
         model: the model that the plan is for.
         target: name of the devices that the plan is for.
-        objective: what it was to make large or small.
+        objective: figure that the plan optimises.
         training: it is for training, with gradients and optimiser state.
         degrees: devices for each kind of parallelism.
         variables: dimension along which each trainable variable is divided.

@@ -25,7 +25,7 @@ Reduction = Literal["sum", "max", "min", "prod", "mean"]
 
 
 class FactorKind(Enum):
-    """What dividing a factor over devices asks for."""
+    """Requirement for dividing a factor over devices."""
 
     PASS = ""
     """Nothing: every device computes its part of the results."""
@@ -102,7 +102,7 @@ class ShardingRule:
 
 @dataclass(frozen=True)
 class OpFacts:
-    """What a rule may depend on.
+    """Facts about an op that a rule may depend on.
 
     Attributes:
         op_type: name of the operator.

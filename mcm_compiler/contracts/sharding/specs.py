@@ -37,9 +37,8 @@ def shard_value(
 ) -> None:
     """Notes on a node that a dimension of an operand or result is divided.
 
-    A part of several runs, such as of queries, keys and values side by side, is written as ONNX
-    writes axes that a reshape has fused: `runs` that are in one shard, each of which is in
-    `num_shards`.
+    A part may consist of several runs, such as of concatenated queries, keys and values. It is
+    written like axes that a reshape has fused: `runs` in one shard, each divided into `num_shards`.
 
     Args:
         node: reads or makes the value.
