@@ -29,7 +29,7 @@ its route by itself, and nothing reserves a path for several. A cycle has four p
    register and a credit from each destination: credits are missing for fewer than `window_flits`
    of the stream. Streams take turns, too. Incoming flits always have space, by the credits.
 4. *Switches.* Each outgoing link of a switch, and each of its sites, takes one of the flits that
-   are first at an input, have to go there and have not gone yet. A link does so only if the FIFO after
+   are first at an input, have to go there and have not gone. A link does so only if the FIFO after
    it, of the virtual channel that is the flit's `turn`, holds and expects fewer than `fifo_flits`.
    Inputs are the incoming links, by number, of each virtual channel 0 before 1, then the ports of
    its sites, by number; they take turns for each output. A flit for several outputs leaves its
