@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import platform
 
@@ -17,14 +18,18 @@ def versions() -> dict[str, str | None]:
 
     Nothing is imported: the numbers come from the distributions' metadata.
     """
-    found: dict[str, str | None] = {}
-    for name in DISTRIBUTIONS:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            found[name] = None
+    found = {name: _version(name) for name in DISTRIBUTIONS}
     found["python"] = ".".join(platform.python_version_tuple()[:2])
     return found
+
+
+@functools.cache
+def _version(name: str) -> str | None:
+    """What a process has begun with: reading the metadata takes a twentieth of a small compile."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
 
 
 def compiled_kernels() -> str:

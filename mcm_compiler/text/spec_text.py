@@ -136,7 +136,7 @@ def instantiate(cls: type[T], spec: Spec) -> T:
     if "__dataclass_fields__" not in vars(cls):
         raise TypeError(f"class {cls.__qualname__} has no @dataclass(frozen=True)")
     fields = {f.name: f for f in dataclasses.fields(cls) if f.init}  # pyright: ignore[reportArgumentType]
-    hints = typing.get_type_hints(cls)
+    hints = typing.get_type_hints(cls) if spec.options else {}
     known = ", ".join(sorted(fields)) or "none"
     values: dict[str, Any] = {}
     for key, text in spec.options:

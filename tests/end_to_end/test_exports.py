@@ -18,12 +18,15 @@ MODELS = {
 }
 
 LITTLE_SEARCH = {
+    "dynamo_rnn_opset18",
     "dynamo_translator_opset18",
     "keras_bidirectional_lstm",
     "sklearn_isolation_forest",
+    "sklearn_svr_polynomial",
+    "sklearn_voting",
     "torch_translator_opset14",
 }
-"""Models on which the default level spends all its search, ten seconds of it."""
+"""Models on which the default level searches for seconds; the first level compiles them."""
 
 
 def test_manifest_lists_every_file():
@@ -42,9 +45,8 @@ def test_every_entry_names_the_versions_that_wrote_it():
     assert all(entry["versions"] and entry["description"] for entry in MODELS.values())
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_file_tells_nothing_of_the_machine_it_was_made_on(name):
-    assert b"site-packages" not in (FOLDER / f"{name}.onnx").read_bytes()
+def test_files_tell_nothing_of_the_machine_they_were_made_on():
+    assert [path for path in FOLDER.iterdir() if b"site-packages" in path.read_bytes()] == []
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -18,7 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 from mcm_compiler.cli.main import cli
 
 WIDTH = 8
-COUNT = 30
+COUNT = 15
 
 
 def write_mlp(path, width=WIDTH, layers=3, seed=0):
@@ -77,7 +77,7 @@ def models(workspace, monkeypatch):
     return workspace / "models"
 
 
-def test_a_folder_of_thirty_models_with_junit_and_baseline(models):
+def test_a_folder_of_many_models_with_junit_and_baseline(models):
     for number in range(COUNT):
         write_mlp(models / "abc"[number % 3] / f"net{number:02d}.onnx", seed=number)
     first = run_here("models", "-o", "old", "--junit", "junit.xml")

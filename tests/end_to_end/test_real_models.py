@@ -1,4 +1,4 @@
-"""Every model of the zoo and every light model of the onnx package, compiled and proven equal."""
+"""Every model of the zoo and the light models of the onnx package, compiled and proven equal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ from mcm_compiler.registry import ZOO
 from mcm_models.refilled_weights import refill_weights
 
 LIGHT_FOLDER = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-LIGHT = sorted(path.stem for path in LIGHT_FOLDER.glob("light_*.onnx"))
+LIGHT = sorted(
+    {path.stem for path in LIGHT_FOLDER.glob("light_*.onnx")} - {"light_vgg19", "light_zfnet512"}
+)
+"""Without two that have as many weights as all others, and no op that the others lack."""
+
 FOR_CLUSTERS = {"t5-3b", "t5-11b", "t5-automap", "vgg19-training"}
 """Models with more weights, or larger batches, than chips have memory for."""
 
@@ -23,22 +27,23 @@ FOR_BOXES = {"inception-v3-training", "nmt-training", "resnet50-training", "rnnl
 FOR_TRAINING = {"bert-48", "bert-pretraining"}
 """Models that are others with a head or more layers; compiled without weights alone."""
 
-AMONG_THE_LIGHT = {"vgg19"}
-"""Models whose weights take seconds to make and that are among the light ones, too."""
+MANY_WEIGHTS = {"vgg19"}
+"""Models whose weights take seconds to make."""
 
 ZOO_NAMES = [r.name for r in ZOO.registrations() if r.name not in FOR_CLUSTERS | FOR_BOXES]
 
+_NARROW = "{layers=2,hidden=256,heads=4,intermediate=1024,vocab=2000}"
 SMALLER = {
-    "bert": "bert{layers=3}",
-    "bert-base": "bert-base{layers=3}",
-    "bert-large": "bert-large{layers=2}",
+    "bert": f"bert{_NARROW}",
+    "bert-base": f"bert-base{_NARROW}",
+    "bert-large": f"bert-large{_NARROW}",
     "bidirectional-rnn": "bidirectional-rnn{layers=1,steps=4}",
     "encoder-decoder-rnn": "encoder-decoder-rnn{layers=1,steps=4}",
-    "gnmt": "gnmt{layers=2,steps=2,vocab=2000}",
-    "gpt2": "gpt2{layers=3}",
+    "gnmt": "gnmt{layers=2,steps=2,hidden=128,vocab=2000}",
+    "gpt2": f"gpt2{_NARROW}",
     "nmt": "nmt{steps=2}",
     "stacked-rnn": "stacked-rnn{layers=2,steps=4}",
-    "t5": "t5{layers=2,decoder_layers=2}",
+    "t5": "t5{layers=2,decoder_layers=2,hidden=256,heads=4,intermediate=512,vocab=2000}",
 }
 """Models whose runs would take a minute; without weights they are compiled as they are."""
 
@@ -55,8 +60,8 @@ def prove(result, folder):
     assert result.simulation.period_s >= result.partition.bound.seconds
 
 
-def test_all_nine_light_models_are_here():
-    assert len(LIGHT) == 9
+def test_the_light_models_are_here():
+    assert len(LIGHT) == 7
 
 
 @pytest.mark.parametrize("name", LIGHT)
@@ -66,13 +71,13 @@ def test_light_model(name, compile_to, workspace):
     prove(compile_to(model), workspace / "out")
 
 
-@pytest.mark.parametrize("name", sorted({*ZOO_NAMES} - FOR_TRAINING - AMONG_THE_LIGHT))
+@pytest.mark.parametrize("name", sorted({*ZOO_NAMES} - FOR_TRAINING - MANY_WEIGHTS))
 def test_zoo_model(name, compile_to, workspace):
     prove(compile_to(f"zoo:{SMALLER.get(name, name)}"), workspace / "out")
 
 
 @pytest.mark.parametrize(
-    "name", sorted({"bert-large", "gnmt", "resnet50", "t5"} | FOR_TRAINING | AMONG_THE_LIGHT)
+    "name", sorted({"bert-large", "gnmt", "resnet50", "t5"} | FOR_TRAINING | MANY_WEIGHTS)
 )
 def test_shape_only_zoo_model(name, compile_to, workspace):
     # With little search: what is searched above at the default level is not searched again.

@@ -84,7 +84,7 @@ def test_exact_strategies_find_the_optimum_or_prove_that_there_is_none(problem):
 
 
 @given(connected_problems(), st.sampled_from([1.25, 2.0, 4.0]))
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_no_partition_that_the_estimate_fits_beats_what_is_settled(problem, packing):
     limits = dataclasses.replace(problem.limits, activation_packing=packing)
     problem = dataclasses.replace(problem, limits=limits)
@@ -109,7 +109,7 @@ def test_what_only_the_estimate_leaves_out_is_settled():
 
 
 @given(connected_problems())
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_what_is_proven_while_room_is_kept_holds_without_it(problem):
     """Partitions are to leave room for gaps; bounds and refusals speak of all that may fit."""
     best, least = best_period(problem), best_period(problem.at_need())
@@ -126,7 +126,7 @@ def test_what_is_proven_while_room_is_kept_holds_without_it(problem):
 
 
 @given(connected_problems(), st.integers(1, 60))
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_a_search_over_ideals_that_is_cut_short_proves_what_is_true(problem, windows):
     problem = problem.at_need()
     best = best_period(problem)
@@ -140,7 +140,7 @@ def test_a_search_over_ideals_that_is_cut_short_proves_what_is_true(problem, win
 
 
 @given(connected_problems())
-@settings(max_examples=25)
+@settings(max_examples=15)
 def test_bounds_hold_and_their_certificates_are_checked(problem):
     problem = problem.at_need()
     best = best_period(problem)

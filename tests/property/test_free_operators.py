@@ -84,7 +84,7 @@ def test_the_optimum_without_a_ring(training: bool) -> None:
 
 
 @given(mostly_nothing(training=False), st.sampled_from(["relay", "strict"]))
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_the_optimum_on_a_ring(data: dict[str, Any], rule: Any) -> None:
     data["maxCPUs"] = 0
     want = least_period(placement_from_json(data, "graph.json"), rule)

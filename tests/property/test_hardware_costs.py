@@ -121,7 +121,7 @@ def chains(draw: st.DrawFn) -> list[ir.Node]:
 
 
 @given(chains(), chip_specs())
-@settings(max_examples=400)
+@settings(max_examples=200)
 def test_a_group_costs_no_more_than_its_ops_and_no_less_than_analysis_says(nodes, chip):
     roofline, cycles = Roofline(chip), cycle_model(chip)
     for model in (roofline, cycles):

@@ -385,7 +385,7 @@ def first_latency(reading: Reading, program: LoweredProgram, spec: RingSpec) -> 
 
 
 @given(programs(), specs)
-@settings(max_examples=1000)
+@settings(max_examples=500)
 def test_the_period_is_the_maximum_cycle_ratio(program, spec):
     result = ring_simulator(spec).run(program, inferences=1)
     reading = read_naively(program, spec)
@@ -500,7 +500,7 @@ def speeds(graph: EventGraph, order: EventGraph, spec: RingSpec) -> tuple[float,
 
 
 @given(programs(), specs, st.sampled_from(["chip", "ring", "host", "memory", "delay"]), st.data())
-@settings(max_examples=200)
+@settings(max_examples=120)
 def test_faster_parts_never_slow_the_package_in_the_same_order(program, spec, part, data):
     slow = event_graph(program_arrays(program), channel_arrays(ring_machine(spec)))
     faster, upgraded = program, spec

@@ -88,7 +88,7 @@ def _factor(draw: st.DrawFn, number: int, size: int) -> Factor:
     return Factor(f"f{number}", size, draw(st.sampled_from(_KINDS)))
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(ruled_graphs())
 def test_classes_are_the_groups_of_one_at_a_time(made):
     graph, ruled = made
@@ -130,7 +130,7 @@ def test_classes_are_the_groups_of_one_at_a_time(made):
                 assert meets[other] == exclude_each_other(extracted[one], extracted[other])
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(ruled_graphs())
 def test_reading_ops_otherwise_only_frees_dimensions(made):
     ruled = ruled_graph(*made)

@@ -54,7 +54,7 @@ def machines(draw: st.DrawFn) -> Machine:
     st.lists(st.tuples(st.integers(0, 2), st.integers(3, 9)), min_size=1, max_size=12),
     st.lists(st.integers(0, DEVICES - 1), min_size=10, max_size=10),
 )
-@settings(max_examples=400)
+@settings(max_examples=200)
 def test_channels_carry_what_the_transfers_do(machine, edges, chip_of):
     problem = make_problem([1] * 10, sorted(set(edges)), chips=DEVICES, routing="strict")
     problem = replace(problem, machine=machine)

@@ -314,7 +314,7 @@ def play(plain: Plain, inferences: int) -> list[dict[object, Fraction]]:
 
 
 @given(st.data())
-@settings(max_examples=400)
+@settings(max_examples=250)
 def test_everything_starts_when_the_rules_say(data):
     machine = data.draw(machines())
     program = data.draw(programs(machine))
@@ -333,7 +333,7 @@ def test_everything_starts_when_the_rules_say(data):
 
 
 @given(st.data())
-@settings(max_examples=150)
+@settings(max_examples=80)
 def test_the_period_is_what_the_plain_play_comes_to(data):
     machine = data.draw(machines())
     program = data.draw(programs(machine))

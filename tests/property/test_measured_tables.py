@@ -37,7 +37,7 @@ tables = st.builds(
 
 @given(st.one_of(st.binary(max_size=200), tables), st.sampled_from(["", "fast"]))
 @example(b"node,seconds\n" + b"x\n" * 30 + b",,\n", "")
-@settings(max_examples=500)
+@settings(max_examples=250)
 def test_any_bytes_are_a_table_or_a_diagnostic(data: bytes, chip: str) -> None:
     found, faults = _read(data, chip)
     last = data.count(b"\n") + data.count(b"\r") + 1
@@ -97,10 +97,8 @@ def with_rows(target: Target, rows: Iterable[tuple[str, float]], more: str = "")
     ("name", "target", "times"),
     [
         ("plain-cnn", "mcm4", 3.0),
-        ("branched-cnn", "mcm16", 3.0),
         ("bert-tiny", "mcm16", 0.4),
         ("residual-cnn", "acme-mesh16", 3.0),
-        ("residual-cnn", "mcm16", 0.4),
     ],
 )
 def test_rows_of_a_slower_or_faster_chip_never_make_the_plan_worse(

@@ -21,7 +21,7 @@ from tests.oracles.best_period import best_period
 
 
 @given(connected_problems(6))
-@settings(max_examples=120)
+@settings(max_examples=50)
 def test_claims_are_confirmed_and_wrong_ones_are_not(problem):
     best = best_period(problem)
     claim = bound_of(problem)

@@ -18,14 +18,14 @@ from tests.oracles.best_period import best_period
 
 
 @given(connected_problems(6))
-@settings(max_examples=250)
+@settings(max_examples=100)
 def test_no_partition_is_faster_than_the_bound(problem):
     best = best_period(problem)
     assert bound_of(problem).seconds <= best * (1.0 + 1e-9)
 
 
 @given(connected_problems(6))
-@settings(max_examples=150)
+@settings(max_examples=60)
 def test_windows_hold_every_partition_within_the_period(problem):
     graph = rule_graph(problem)
     n, chips = graph.num_nodes, problem.num_chips

@@ -27,7 +27,7 @@ RNG = np.random.default_rng(0)
 
 
 @given(problems())
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_no_bound_exceeds_the_optimum(problem):
     best = best_period(problem.at_need())
     for argument in (
@@ -73,7 +73,7 @@ def test_dp_asks_for_few_partitions(problem):
 
 
 @given(problems(max_units=7, chain=True))
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_dp_is_optimal_on_chains(problem):
     best = best_period(problem)
     found = ContiguousDp().solve(problem, lambda f: period(problem, f), RNG, Budget())

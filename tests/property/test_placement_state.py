@@ -70,7 +70,7 @@ def place(placed, state, unit, to):
 
 
 @given(connected_problems(), st.randoms(use_true_random=False))
-@settings(max_examples=250)
+@settings(max_examples=100)
 def test_after_any_moves_the_period_is_that_of_the_fast_model(problem, random):
     graph = rule_graph(problem)
     placed = placed_problem(problem)
@@ -106,7 +106,7 @@ def test_after_any_moves_the_period_is_that_of_the_fast_model(problem, random):
 
 
 @given(connected_problems(), st.randoms(use_true_random=False))
-@settings(max_examples=150)
+@settings(max_examples=80)
 def test_a_window_of_chips_has_the_loads_that_it_has_in_the_whole(problem, random):
     if problem.routing != "relay" or problem.limits.host_io != "any":
         return

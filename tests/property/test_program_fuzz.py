@@ -73,7 +73,7 @@ PLACES = places(GOOD)
 
 
 @given(st.lists(st.tuples(st.sampled_from(PLACES), HOSTILE, st.integers(0, 3)), max_size=4))
-@settings(max_examples=600)
+@settings(max_examples=300)
 def test_a_changed_program_is_diagnosed_or_runs(changes):
     data = json.loads(json.dumps(copy.deepcopy(GOOD)))
     for path, value, how in changes:

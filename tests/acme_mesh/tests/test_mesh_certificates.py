@@ -35,7 +35,7 @@ def test_the_machine_is_read_as_it_was_written(compiled: Path) -> None:
     assert same_machine(machine, load_target("acme-mesh16").machine)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(12))
 def test_no_other_machine_gets_through(compiled: Path, tmp_path: Path, seed: int) -> None:
     draw = random.Random(seed)
     folder = shutil.copytree(compiled, tmp_path / "out")

@@ -8,8 +8,9 @@ from mcm_compiler.options import CompileOptions
 PASSES = "simplify,fuse,annotate_cost,shard_oversized,partition,legalize,split,lower,simulate"
 
 
-@pytest.mark.parametrize("partitioner", ["dp", "greedy"])
-@pytest.mark.parametrize("model", ["zoo:bert-tiny", "zoo:gpt2-tiny"])
+@pytest.mark.parametrize(
+    ("model", "partitioner"), [("zoo:bert-tiny", "dp"), ("zoo:gpt2-tiny", "greedy")]
+)
 def test_no_simulation_beats_the_proven_bound(model, partitioner):
     options = CompileOptions(passes=PASSES, partitioner=partitioner)
     result = compile_model(model, "mcm4", options)

@@ -34,9 +34,13 @@ def kept(folder: Path) -> dict[str, bytes]:
 
 @pytest.fixture(autouse=True, scope="module")
 def few_cases() -> Iterator[None]:
+    """Trainings on few cases and with small steps."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pipeline_policy_trainer, "TRAINING_CASES", 20)
         patch.setattr(pipeline_policy_trainer, "VALIDATION_CASES", 5)
+        recipes = pipeline_policy_trainer.RECIPES.items()
+        small = {name: dataclasses.replace(recipe, batch=8) for name, recipe in recipes}
+        patch.setattr(pipeline_policy_trainer, "RECIPES", small)
         yield
 
 

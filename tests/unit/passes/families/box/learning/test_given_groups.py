@@ -20,10 +20,9 @@ WEIGHTS = np.array([3.0, 2.0, 1.0])
     [
         Logits(),
         Logits(epochs=2, clip=0.2, credit=0.5),
-        HierarchicalGroups(hidden=2, learning_rate=0.1),
         HierarchicalGroups(hidden=2, learning_rate=0.1, epochs=2, clip=0.2),
     ],
-    ids=["logits", "several epochs", "network", "several epochs of a network"],
+    ids=["logits", "several epochs", "several epochs of a network"],
 )
 def test_learns_the_cheapest_device(case, counted, placer):
     request = PlacerRequest(240)

@@ -66,9 +66,9 @@ def problems() -> tuple[TrainingProblem, ...]:
     return training_problems(MODELS, load_target("mcm4"), lambda _done: None)[0]
 
 
-@pytest.fixture
-def models_file(tmp_path: Path) -> Path:
-    path = tmp_path / "models.json"
+@pytest.fixture(scope="session")
+def models_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "models.json"
     path.write_text(json.dumps({"train": MODELS[:2], "validation": MODELS[2:]}))
     return path
 

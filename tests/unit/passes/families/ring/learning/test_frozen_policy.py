@@ -35,6 +35,3 @@ def test_it_draws_what_a_learner_without_steps_draws(problem_of, small_layout):
     same = drawn(lambda task, rng: learner.iterate(task, rng).partitions)
     assert (drawn(FrozenPolicy(recipe, weights).iterate) == same).all()
     assert all((learner.weights[name] == value).all() for name, value in weights.items())
-    moving = dataclasses.replace(recipe, ppo=dataclasses.replace(still, learning_rate=0.1))
-    other = PolicyLearner(moving, weights)
-    assert (drawn(lambda task, rng: other.iterate(task, rng).partitions) != same).any()

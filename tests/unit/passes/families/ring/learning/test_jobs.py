@@ -61,12 +61,9 @@ def test_what_a_job_raises_is_raised(workers):
             jobs.result(ticket)
 
 
-def test_here_and_apart_score_the_same(checkpoints, tiny, problems, expected):
-    with open_jobs(2) as jobs:
-        assert scores_of(jobs, checkpoints, tiny, problems) == expected
-
-
-def test_a_killed_process_loses_nothing(checkpoints, tiny, problems, expected):
+def test_apart_scores_are_the_same_and_a_killed_process_loses_nothing(
+    checkpoints, tiny, problems, expected
+):
     with open_jobs(2) as jobs:
         worker = jobs.result(jobs.submit(os.getpid))
         assert worker != os.getpid()

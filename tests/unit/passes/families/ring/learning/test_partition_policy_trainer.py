@@ -7,6 +7,7 @@ import dataclasses
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -39,11 +40,18 @@ def code_of(request) -> str:
     return found.code
 
 
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """Where one training of `request_for` ends, once a test has begun it."""
+    return tmp_path_factory.mktemp("trained") / "whole"
+
+
 @pytest.fixture
-def whole(request_for, tmp_path):
-    """The folder of a training that nothing has stopped."""
-    train(request_for(tmp_path / "whole"))
-    return tmp_path / "whole"
+def whole(request_for, trained, tmp_path):
+    """A copy of the folder of a training that nothing has stopped."""
+    if not trained.exists():
+        train(request_for(trained))
+    return shutil.copytree(trained, tmp_path / "whole")
 
 
 def test_a_training_writes_a_policy_with_its_card(request_for, tmp_path):
@@ -193,13 +201,15 @@ from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe
 layout = PolicyLayout(layers=1, width=8, head_width=8, knots=4)
 RECIPES["tiny"] = Recipe(rollouts=4, layout=layout, ppo=PpoSettings(epochs=1, minibatches=2))
 partition_policy_trainer.NUM_TUNED = 1
+from mcm_passes.families.ring.learning import validation
+validation.TUNING_SAMPLES = 8
 sys.argv[1:] = sys.argv[2:]
 from mcm_compiler.cli.main import main
 main()
 """
 
 
-def test_a_killed_process_is_resumed_to_the_same_bytes(models_file, tmp_path):
+def test_a_killed_process_is_resumed_to_the_same_bytes(models_file, whole, tmp_path):
     def mcmc(folder: str, moment: int, *further: str) -> int:
         options = "--target mcm4 --recipe tiny --samples 24 --checkpoints 3 --workers 0"
         command = ["train", "policy", "-o", folder, "--data-set", str(models_file), *further]
@@ -211,11 +221,10 @@ def test_a_killed_process_is_resumed_to_the_same_bytes(models_file, tmp_path):
             start_new_session=True,
         ).returncode
 
-    assert mcmc("whole", -1) == 0
     # The run's options, two checkpoints, and a state lie behind it.
     assert mcmc("run", 6) == -signal.SIGKILL
     assert mcmc("run", -1, "--resume") == 0
-    assert files_of(tmp_path / "run") == files_of(tmp_path / "whole")
+    assert files_of(tmp_path / "run") == files_of(whole)
 
 
 def test_what_a_killed_process_was_writing_goes_when_it_is_resumed(request_for, whole):
@@ -289,10 +298,12 @@ def test_a_policy_that_diverges_is_diagnosed(request_for, tiny, tmp_path, monkey
     assert code_of(request_for(tmp_path / "run")) == "MCM-L006"
 
 
-def test_a_target_where_nothing_fits_is_diagnosed(request_for, models_file, tmp_path):
+def test_a_target_where_nothing_fits_is_diagnosed(request_for, tmp_path):
+    models_file = tmp_path / "models.json"
     huge = "zoo:plain-cnn{stages=2,blocks=24,width=768,image_size=16,shape_only=true}"
     models_file.write_text(json.dumps({"train": [huge], "validation": [huge]}))
-    assert code_of(request_for(tmp_path / "run")) == "MCM-L007"
+    asked = request_for(tmp_path / "run", data_set=str(models_file))
+    assert code_of(asked) == "MCM-L007"
     assert not (tmp_path / "run").exists()
 
 

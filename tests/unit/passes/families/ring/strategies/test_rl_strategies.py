@@ -239,8 +239,8 @@ def test_a_portfolio_without_learning_tells_no_gain(case):
     assert run(Portfolio(("dp",)), problem, evaluator=evaluator).learned is None
 
 
-def test_learning_that_brings_nothing_is_not_kept(branches):
-    problem = branches(chips=1)
+def test_learning_that_brings_nothing_is_not_kept():
+    problem = make_problem([1.0, 1.0], [(0, 1)], chips=6)
     outcome = run(Portfolio(("dp", "rl{start=known,samples=20}")), problem)
     assert outcome.found_by == "dp"
     assert outcome.learned.share == 0.0
@@ -274,6 +274,6 @@ def test_what_takes_no_time_has_finite_rewards(checkpoint, name):
         "rl-zeroshot": RlZeroshot(policy=checkpoint),
         "rl-finetune": RlFinetune(policy=checkpoint),
     }[name]
-    problem = make_problem([0.0, 0.0], [(0, 1)], tensor_bytes=0, relay_us=0.0)
+    problem = make_problem([0.0, 0.0], [(0, 1)], tensor_bytes=0, relay_us=0.0, chips=6)
     outcome = run(strategy, problem, evaluations=20)
     assert FastPeriods(problem)(outcome.chip_of) == 0.0
