@@ -67,7 +67,7 @@ _TERM = re.compile(
 )
 _BETTER = [*TERMS.values()]
 _OPENING = re.compile(r"(?:What|Whether|Who|Whom)\b")
-_SENTENCE = re.compile(r"(?<!e\.g\.)(?<!i\.e\.)(?<!al\.)(?<=[.!?])[\"')\]*]*\s+")
+_SENTENCE = re.compile(r"(?<!e\.g\.)(?<!i\.e\.)(?<!\bal\.)(?<=[.!?])[\"')\]*]*\s+")
 _CODE = re.compile(r"(`+)[^`].*?\1|\]\([^)]*\)|<[^<>]*>|https?://\S+|\$[^$\n]+\$", re.DOTALL)
 _ITEM = re.compile(r"\s*(?:[-*+>|]|\d+[.)])\s+|#+ |\*\*[\w ]+:\*\*|!!!")
 _ENTRY = re.compile(r"\s+\*{0,2}[\w.]+(?:, \*{0,2}[\w.]+)*: ")

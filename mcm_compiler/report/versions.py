@@ -25,7 +25,7 @@ def versions() -> dict[str, str | None]:
 
 @functools.cache
 def _version(name: str) -> str | None:
-    """What a process has begun with: reading the metadata takes a twentieth of a small compile."""
+    """Version of a package, cached: reading the metadata takes a twentieth of a small compile."""
     try:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
@@ -33,7 +33,7 @@ def _version(name: str) -> str | None:
 
 
 def compiled_kernels() -> str:
-    """Whether the compiled kernels of the installation are in use here, or why not."""
+    """Return whether the compiled kernels of the installation are in use, or why not."""
     state = kernel_state()
     if state.header is None:
         return f"compiled when first called: {state.reason}"

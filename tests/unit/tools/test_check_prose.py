@@ -74,6 +74,8 @@ def test_sentences_end_at_items_cells_entries_and_code(tool):
     half = "word " * 20
     assert found(tool, "page.md", f"{half}\n- {half}\n\n{half}\n```\n{half}\n```\n{half}\n") == []
     assert found(tool, "page.md", f"| {half} | {half} |\n| {half} | {half} |\n") == []
+    assert found(tool, "page.md", f"{half} ideal. {half}\n") == []
+    assert len(found(tool, "page.md", f"{half} et al. 2020, {half}\n")) == 1
     entries = f"        a: {half}\n            and\n        *b, c: {half}\n"
     assert found(tool, "m.py", f'def f():\n    """{half}.\n\n    Args:\n{entries}    """\n') == []
 
