@@ -18,14 +18,22 @@ def hooks() -> dict[str, Any]:
     return runpy.run_path(str(ROOT / "tools" / "docs_hooks.py"))
 
 
-def test_all_that_is_exported_is_on_one_of_the_pages(hooks: dict[str, Any]) -> None:
-    directives = (hooks["face"]() + "\n" + hooks["contracts"]()).splitlines()
+@pytest.fixture(scope="module")
+def contracts(hooks: dict[str, Any]) -> str:
+    """The text with the contracts, for which all modules are read."""
+    return hooks["contracts"]()
+
+
+def test_all_that_is_exported_is_on_one_of_the_pages(hooks: dict[str, Any], contracts: str) -> None:
+    directives = (hooks["face"]() + "\n" + contracts).splitlines()
     listed = {line.rpartition(".")[2] for line in directives if line.startswith(":::")}
     assert set(mcm_compiler.__all__) - listed == {"__version__"}
 
 
-def test_of_classes_with_one_name_the_contract_is_listed(hooks: dict[str, Any]) -> None:
-    directives = [line for line in hooks["contracts"]().splitlines() if line.startswith(":::")]
+def test_of_classes_with_one_name_the_contract_is_listed(
+    hooks: dict[str, Any], contracts: str
+) -> None:
+    directives = [line for line in contracts.splitlines() if line.startswith(":::")]
     assert len(directives) == sum(map(len, hooks["CONTRACTS"].values()))
     homes = {line.rpartition(".")[2]: line.rpartition(".")[0] for line in directives}
     assert homes["Outcome"] == homes["PartitionStrategy"]
