@@ -161,7 +161,7 @@ def table(data: dict[str, Any]) -> str:
             f"Training step of {title}, {ops:,} ops, `box-2gpu`, Adam; times as multiples of one "
             "GPU's, `*` where memory overflows:",
             "",
-            "| changed | one GPU | CPU | layer per GPU | search, as described | search, anew | "
+            "| changed | one GPU | CPU | layer per GPU | search, as described | search, repeated | "
             "bound |",
             "|---|---:|---:|---:|---:|---:|---:|",
         ]
