@@ -119,13 +119,13 @@ def state_trip_counts(graphs: Sequence[ir.Graph], counts: Mapping[str, int]) -> 
     known = dict(loops_of(graphs[-1]))
     hint = f"its loops: {', '.join(map(quote, known)) or 'none'}"
     at = "option trip-count"
-    faults = [
-        Diagnostic("MCM-I056", f"the model has no loop {quote(name)}", at, hint)
-        if name not in known
-        else Diagnostic("MCM-I056", fault, at, f"leave --trip-count of {quote(name)} out")
-        for name, count in counts.items()
-        if name not in known or (fault := _contradiction(name, known[name], count))
-    ]
+    faults: list[Diagnostic] = []
+    for name, count in counts.items():
+        if name not in known:
+            faults.append(Diagnostic("MCM-I056", f"the model has no loop {quote(name)}", at, hint))
+        elif fault := _contradiction(name, known[name], count):
+            without = f"leave --trip-count of {quote(name)} out"
+            faults.append(Diagnostic("MCM-I056", fault, at, without))
     if faults:
         raise CompileError(faults)
     for graph in graphs:

@@ -90,7 +90,7 @@ def compare_stock(
         raise _not_under_stock_options(f"onnxruntime crashes ({error})", None) from None
     if (fault := found.get("fault")) is not None:
         raise _not_under_stock_options(*fault)
-    compared = tuple(OutputComparison(*one, 0.0) for one in found["outputs"])
+    compared = tuple(OutputComparison(*one, tolerance=0.0) for one in found["outputs"])
     if (broken := next((o for o in compared if math.isinf(o.max_abs_error)), None)) is not None:
         differs = "the output has another type, shape or set of finite numbers than the model's"
         raise _not_under_stock_options(differs, f"output {quote(broken.output)}")
