@@ -50,7 +50,7 @@ from mcm_compiler.pipeline.pass_manager import PassManager
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.pipeline.pipeline_text import parse_pipeline, print_pipeline
 from mcm_compiler.processes.crash_journal import doing
-from mcm_compiler.processes.garbage import reclaim
+from mcm_compiler.processes.garbage import give_back, reclaim
 from mcm_compiler.processes.staging import StagingFolder, staging
 from mcm_compiler.report.hardware.figures import package_figures
 from mcm_compiler.report.markdown import render_markdown
@@ -434,6 +434,7 @@ def _run(
     context = PassContext(target, options, stage, found.append, show, extra.known)
     if extra.keeper is not None:
         extra.keeper.begin(compiled)
+    give_back()
     try:
         manager.run(compiled, context, extra.wanted)
     except CompileError as error:

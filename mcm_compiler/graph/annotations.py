@@ -8,8 +8,9 @@ fallen.
 
 from __future__ import annotations
 
-from collections.abc import Collection, MutableMapping
+from collections.abc import Collection, Mapping, MutableMapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Generic, Literal, Protocol, TypeVar, cast
 
 import onnx_ir as ir
@@ -59,11 +60,11 @@ class AnnotationKey(Generic[T]):
         Raises:
             KeyError: if it is absent; passes declare what they require, so that this is our bug.
         """
-        return _facts(owner)[self.name]
+        return facts_of(owner)[self.name]
 
     def find(self, owner: _HasMeta) -> T | None:
         """The fact of `owner`, or None where it is absent."""
-        return _facts(owner).get(self.name)
+        return facts_of(owner).get(self.name)
 
     def drop(self, model: ir.Model) -> None:
         """Forgets the fact: on the model, or on every node of its main graph."""
@@ -71,13 +72,14 @@ class AnnotationKey(Generic[T]):
             _store(model).pop(self.name, None)
         else:
             for node in model.graph:
-                _store(node).pop(self.name, None)
+                if self.name in facts_of(node):
+                    del _store(node)[self.name]
 
     def present(self, model: ir.Model) -> bool:
         """Whether the fact is there: on the model, or on at least one node if there are any."""
         if self.on == "model":
-            return self.name in _facts(model)
-        return len(model.graph) == 0 or any(self.name in _facts(node) for node in model.graph)
+            return self.name in facts_of(model)
+        return len(model.graph) == 0 or any(self.name in facts_of(node) for node in model.graph)
 
 
 _KEYS: dict[str, AnnotationKey[Any]] = {}
@@ -120,6 +122,15 @@ def _store(owner: _HasMeta) -> MutableMapping[str, Any]:
     return cast("MutableMapping[str, Any]", owner.meta)
 
 
-def _facts(owner: _HasMeta) -> dict[str, Any]:
-    """What is read of the store, past its view, which is interpreted code."""
+def facts_of(owner: _HasMeta) -> Mapping[str, Any]:
+    """All facts of an object, to be read: past the store's view, which is interpreted code.
+
+    An object that has none gets no store by being asked: it would be the largest part of a node.
+    """
+    store = getattr(owner, "_metadata", owner)
+    if store is None:
+        return _NONE
     return owner.meta.data
+
+
+_NONE: Mapping[str, Any] = MappingProxyType({})

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from mcm_compiler.graph.annotations import facts_of
+
 _DATA_KEY = "mcm.attribute_data"
 
 _STANDARD_WITH_DATA = frozenset({"StringNormalizer", "TfIdfVectorizer"})
@@ -26,7 +28,7 @@ def attribute_data(node: ir.Node) -> tuple[ir.Value, ...]:
     """
     if node.domain in ("", "ai.onnx") and node.op_type not in _STANDARD_WITH_DATA:
         return ()
-    known = node.meta.get(_DATA_KEY)
+    known = facts_of(node).get(_DATA_KEY)
     # A copy of an op takes over what its original has in `meta`; its data are its own.
     if known is None or known[0] is not node:
         shortest = 1 if node.domain in ("", "ai.onnx", "ai.onnx.ml") else _LONGEST_CONFIGURATION + 1

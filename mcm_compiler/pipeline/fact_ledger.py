@@ -14,14 +14,11 @@ from typing import Any
 
 import onnx_ir as ir
 
-from mcm_compiler.graph.annotations import GRAPH, AnnotationKey, falling_with, known_keys
+from mcm_compiler.graph.annotations import GRAPH, AnnotationKey, facts_of, falling_with, known_keys
 from mcm_compiler.graph.graph_snapshot import GraphSnapshot, snapshot
 
 _Held = dict[str, Any]
 """By name of a key the fact, or for facts of nodes a dictionary from node to fact."""
-
-_Stores = list[tuple[ir.Node, dict[str, Any]]]
-"""Nodes with their facts by name; it stays true until the graph has other nodes."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +50,7 @@ class FactLedger:
     def __init__(self, model: ir.Model) -> None:
         self._graph: GraphSnapshot = snapshot(model)
         self._nodes: frozenset[ir.Node] = frozenset(model.graph)
-        self._stores = _stores_of(model)
-        self._facts = _facts_of(model, self._stores)
+        self._facts = _facts_of(model)
         self._falls: dict[str, Fall] = {}
 
     def fall_of(self, key: AnnotationKey[Any]) -> Fall | None:
@@ -92,9 +88,7 @@ class FactLedger:
             now = snapshot(model)
             modified = modified or now != self._graph
             self._graph = now
-        if modified:
-            self._stores = _stores_of(model)
-        facts = _facts_of(model, self._stores)
+        facts = _facts_of(model)
         roots = [name for name in facts if self._is_anew(name, facts)]
         if modified:
             roots.insert(0, GRAPH.name)
@@ -150,12 +144,9 @@ def _are_same(before: Mapping[ir.Node, Any], now: Mapping[ir.Node, Any]) -> bool
     )
 
 
-def _stores_of(model: ir.Model) -> _Stores:
-    return [(node, node.meta.data) for node in model.graph]
-
-
-def _facts_of(model: ir.Model, stores: _Stores) -> _Held:
-    """All facts that are there; `stores` are those of the model's nodes as they are now."""
+def _facts_of(model: ir.Model) -> _Held:
+    """All facts that are there."""
+    stores = [(node, facts_of(node)) for node in model.graph]
     facts: _Held = {}
     there = set[str]().union(*(store for _, store in stores))
     for key in known_keys():

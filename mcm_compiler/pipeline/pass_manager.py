@@ -33,6 +33,7 @@ from mcm_compiler.processes.foreign_code import (
     is_no_fault,
     is_refused_by_the_system,
 )
+from mcm_compiler.processes.garbage import give_back
 from mcm_compiler.processes.staging import MANIFEST, StagingFolder
 from mcm_compiler.registry import MAPPINGS, PASSES, TARGETS
 
@@ -148,6 +149,7 @@ class _Run:
             drops=_names(step.invalidates),
         )
         _check_result(step, self._model, self._context.staging)
+        give_back()
         self._manager.timings.append((step.name, time.perf_counter() - start))
         if self._manager.after is not None:
             self._manager.after(step, self._model)

@@ -45,6 +45,19 @@ reclaim = _Reclaimer().reclaim
 It is called before a compile, a placement or a check, and behind one whose result is not kept.
 """
 
+LARGE_BYTES = 512 << 20
+"""Memory of a process from which on it is worth the time to give freed parts of it back."""
+
+
+def give_back() -> None:
+    """Returns memory that native code has freed to the system, in a process that holds much.
+
+    Protobufs and sessions of a large model are freed between things that live on; the next ones
+    would come on top of them.
+    """
+    if (_anonymous_bytes() or 0) > LARGE_BYTES:
+        _trim()(0)
+
 
 def _anonymous_bytes() -> int | None:
     """Memory in use that no file backs."""

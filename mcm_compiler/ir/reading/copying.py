@@ -5,6 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.graph.cloning import clone
 from mcm_compiler.graph.constants import graphs_of, subgraphs
 from mcm_compiler.graph.structure import MAX_SUBGRAPH_DEPTH, check_structure
 from mcm_compiler.ir.rewriting.writer import DataLocation, proto_with_references
@@ -23,7 +24,7 @@ def copied(model: ir.Model) -> ir.Model:
     """
     _check_depth(model)
     try:
-        return model.clone()
+        return clone(model)
     except Exception:  # the cloner wraps whatever it meets
         proto = proto_with_references(model, lambda tensor: DataLocation("w", 0, tensor.nbytes))
         if faults := check_structure(proto.graph):
@@ -32,7 +33,7 @@ def copied(model: ir.Model) -> ir.Model:
         try:
             for graph in orders:
                 graph.sort()
-            return model.clone()
+            return clone(model)
         except Exception as error:
             raise CompileError(_foreign(model, error)) from error
         finally:

@@ -16,6 +16,7 @@ from onnx_ir.passes.common import LiftConstantsToInitializersPass
 from mcm_compiler.contracts.zoo import SHAPE_ONLY, WEIGHTS_KEY
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.execution.npz_inputs import GivenInputs, check_inputs
+from mcm_compiler.graph.cloning import clone
 from mcm_compiler.graph.constants import graphs_of, subgraphs
 from mcm_compiler.graph.dimensions import bind_dimensions, shared_names
 from mcm_compiler.graph.invariants import unwritable_texts
@@ -286,7 +287,7 @@ def _prepare(
     notes += separate_running_statistics(model)
     _raise_errors(check_value_sizes(model))
     notes += infer_shapes(model, arrays, declared)
-    original = model.clone()
+    original = clone(model)
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     if not any(value.producer() is not None for value in model.graph.outputs):
         raise CompileError(

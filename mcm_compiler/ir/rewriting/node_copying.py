@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import onnx_ir as ir
 
+from mcm_compiler.graph.annotations import facts_of
 from mcm_compiler.graph.constants import subgraphs
 
 
@@ -40,7 +41,8 @@ def copy_node(node: ir.Node, value_of: Mapping[ir.Value, ir.Value], name: str) -
         doc_string=node.doc_string,
         metadata_props=dict(node.metadata_props),
     )
-    copy.meta.data.update(node.meta.data)
+    if facts := facts_of(node):
+        copy.meta.data.update(facts)
     for old, new in zip(node.outputs, copy.outputs, strict=True):
         new.name, new.doc_string = old.name, old.doc_string
         new.type = old.type

@@ -32,6 +32,7 @@ from mcm_compiler.graph.random_ops import random_outputs
 from mcm_compiler.graph.source import SOURCE, SourceModel
 from mcm_compiler.ir.shapes.impossible_sizes import impossible_sizes
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
+from mcm_compiler.processes.garbage import give_back
 from mcm_compiler.text.units import count_text
 
 MAX_NAMED = 5
@@ -72,6 +73,7 @@ class Verify(Pass):
             check_run_size(source.original, options.verify_seeds + len(data))
         # Read once: of a large graph, reading takes longer than proving.
         annotated, unlike = emitted_model(context.staging.path, source)
+        give_back()
         verification = verify_folder(
             ReadFolder(context.staging.path, annotated),
             [chip.chip for chip in CHIP_MODELS.get(model)],
@@ -81,6 +83,7 @@ class Verify(Pass):
             data,
             states=states_of(CHIP_MODELS.get(model)),
         )
+        give_back()
         if verification.skipped and (
             fault := impossible_sizes(source.original, verification.skipped)
         ):

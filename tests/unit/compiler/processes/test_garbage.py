@@ -52,3 +52,13 @@ def test_a_system_that_does_not_say_is_left_alone(reclaim, monkeypatch, tmp_path
     monkeypatch.setattr(garbage, "_STATM", tmp_path / "missing")
     monkeypatch.setattr(gc, "collect", lambda: pytest.fail("a collection"))
     reclaim()
+
+
+@linux
+@pytest.mark.parametrize(("held", "trims"), [(1 << 20, 0), (8 << 30, 1)])
+def test_freed_memory_is_given_back_where_a_process_holds_much(monkeypatch, held, trims) -> None:
+    calls: list[int] = []
+    monkeypatch.setattr(garbage, "_anonymous_bytes", lambda: held)
+    monkeypatch.setattr(garbage, "_trim", lambda: calls.append)
+    garbage.give_back()
+    assert len(calls) == trims

@@ -1,0 +1,83 @@
+"""Copies of models, and what graphs weigh that nothing is known about."""
+
+from __future__ import annotations
+
+import gc
+from pathlib import Path
+
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx import TensorProto, helper
+from onnx_ir._metadata import MetadataStore
+
+from mcm_compiler.graph.annotations import AnnotationKey
+from mcm_compiler.graph.attribute_data import attribute_data
+from mcm_compiler.graph.cloning import clone
+from mcm_compiler.graph.map_types import load_model, model_to_proto
+from mcm_compiler.ir.reading.importer import import_onnx
+
+NOTE: AnnotationKey[str] = AnnotationKey("test_cloning.note", on="node")
+OPS = 40
+
+
+def stores() -> int:
+    gc.collect()
+    return sum(isinstance(one, MetadataStore) for one in gc.get_objects())
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A chain of ops with weights, and a branch at its end."""
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2]) for n in ("x", "y")]
+    weights = [helper.make_tensor(f"w{k}", TensorProto.FLOAT, [2], [k, 1.0]) for k in range(OPS)]
+    nodes = [
+        helper.make_node("Add", [f"v{k - 1}" if k else "x", f"w{k}"], [f"v{k}"], name=f"n{k}")
+        for k in range(OPS)
+    ]
+    inner = helper.make_graph(
+        [helper.make_node("Relu", [f"v{OPS - 1}"], ["r"], name="inner")],
+        "body",
+        [],
+        [helper.make_tensor_value_info("r", TensorProto.FLOAT, [2])],
+    )
+    weights.append(helper.make_tensor("always", TensorProto.BOOL, [], [True]))
+    nodes.append(
+        helper.make_node("If", ["always"], ["y"], then_branch=inner, else_branch=inner, name="if")
+    )
+    graph = helper.make_graph(nodes, "chain", values[:1], values[1:], weights)
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=9), tmp_path / "m.onnx")
+    return tmp_path / "m.onnx"
+
+
+def test_copies_are_equal_keep_facts_and_give_ops_no_empty_stores(path: Path):
+    before = stores()
+    model = load_model(path)
+    NOTE.set(model.graph[3], "known")
+    text = model_to_proto(model).SerializeToString(deterministic=True)
+    copy = clone(model)
+    assert model_to_proto(copy).SerializeToString(deterministic=True) == text
+    assert model_to_proto(model).SerializeToString(deterministic=True) == text
+    assert NOTE.find(copy.graph[3]) == NOTE.find(model.graph[3]) == "known"
+    assert stores() - before < OPS / 2
+
+
+def test_asking_for_facts_and_writing_a_graph_leave_it_as_light_as_it_was(path: Path):
+    model = load_model(path)
+    before = stores()
+    for node in model.graph:
+        assert NOTE.find(node) is None
+        assert attribute_data(node) == ()
+    assert not NOTE.present(model)
+    NOTE.drop(model)
+    model_to_proto(model)
+    ir.to_proto(model)
+    assert stores() - before < OPS / 2
+
+
+def test_an_import_holds_no_empty_stores(path: Path):
+    before = stores()
+    model = import_onnx(path)
+    assert stores() - before < OPS / 2
+    del model
