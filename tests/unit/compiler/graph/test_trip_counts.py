@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -215,12 +216,21 @@ def test_a_count_of_no_loop_is_refused():
     assert caught.value.diagnostics[0].code == "MCM-I056"
 
 
+MAPPED = """<ir_version: 9, opset_import: ["" : 18]>
+m (float[6,4] x) => (float[6,4] y) <int64 two = {2}> {
+    parts = SplitToSequence <axis = 0> (x, two)
+    made = SequenceMap <body = b (float[2,4] e) => (float[2,4] f) { f = Relu (e) }> (parts)
+    y = ConcatFromSequence <axis = 0> (made)
+}"""
+
+
 def limited(ends: str):
+    if ends == "mapped":
+        return onnx.parser.parse_model(MAPPED)
+    if ends == "while":
+        return while_small(100)
     inner = body("b", [product("bs", "bt")])
-    constant = model_of([loop("loop", "n", "x", "y", inner)], n=np.int64(50))
-    if ends == "constant":
-        return constant
-    return while_small(100)
+    return model_of([loop("loop", "n", "x", "y", inner)], n=np.int64(50))
 
 
 @pytest.mark.parametrize(
@@ -230,6 +240,7 @@ def limited(ends: str):
         ("constant", "loop", 0, "runs 50 times with any data"),
         ("constant", "loop", 51, "runs 50 times with any data"),
         ("while", "while", 101, "runs at most 100 times"),
+        ("mapped", "SequenceMap_1", 7, "runs 3 times with any data"),
     ],
 )
 def test_a_count_that_the_graph_contradicts_is_refused(ends, name, count, said):
