@@ -142,7 +142,7 @@ def _died(error: ChildDiedError, what: str, cpu_s: int) -> StockComparison:
     if str(error) == "SIGXCPU":
         how = f"was stopped after {cpu_s} s of computing on"
     elif str(error) in _LIMITS:
-        how = f"runs out of memory ({error}) on"
+        how = f"was ended ({error}), as where memory runs out, on"
     else:
         how = f"crashes ({error}) on"
     return StockComparison(skipped=f"onnxruntime {how} {what}", died=True)

@@ -93,8 +93,12 @@ def test_a_model_that_does_not_run_under_them_is_no_fault_of_the_chips(compiled,
     ("module", "change", "how"),
     [
         (stock_options, segfault, "crashes (SIGSEGV) on the file itself"),
-        (stock_options, out_of_memory, "out of memory (exit status 1) on the file itself"),
-        (chain, killed, "out of memory (SIGKILL) on the chips"),
+        (
+            stock_options,
+            out_of_memory,
+            "(exit status 1), as where memory runs out, on the file itself",
+        ),
+        (chain, killed, "(SIGKILL), as where memory runs out, on the chips"),
     ],
 )
 def test_mcm_v026_no_end_of_onnxruntime_ends_the_check(compiled, monkeypatch, module, change, how):
