@@ -97,10 +97,10 @@ def _section(floor: Floor, graph: grimp.ImportGraph) -> Iterator[str]:
     short = len(floor.container) + 1
     yield f"## {floor.name[0].upper()}{floor.name[1:]}"
     yield ""
-    yield f"`{floor.container}`: {sum(counts.values())} imports between rooms, "
+    yield f"`{floor.container}`: {sum(counts.values())} imports between packages, "
     yield f"{len(upwards(floor, counts))} upwards."
     yield ""
-    yield "| layer | room | what it is for | modules | imports from |"
+    yield "| layer | package | purpose | modules | imports from |"
     yield "|---:|---|---|---:|---|"
     for height, layer in enumerate(reversed(floor.layers), 1):
         for room in layer:
@@ -116,10 +116,10 @@ def page() -> str:
     """The whole page."""
     graph = grimp.build_graph(*FOLDERS, cache_dir=None)
     lines = [
-        "# The house, room by room",
+        "# Packages and layers",
         "",
-        "Written by `python tools/render_rooms.py`; `lint-imports` holds the layers. A room",
-        "imports from rooms below it alone; rooms of one layer know nothing of each other. The",
+        "Written by `python tools/render_rooms.py`; `lint-imports` checks the layers. A package",
+        "imports only packages below it; packages of one layer do not import each other. The",
         "last column counts pairs of modules.",
         "",
     ]
