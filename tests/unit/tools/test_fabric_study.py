@@ -41,12 +41,11 @@ def test_the_record_is_what_the_switches_do(monkeypatch: pytest.MonkeyPatch) -> 
     from lcm_study.open_loop import open_loop
 
     fabric = replace(small_fabric(8, 8), hop_cycles=3)
-    for row in ROWS[:2]:
-        seen = open_loop(
-            replace(fabric, fifo_flits=row["fifo_flits"]), row["rate"], row["traffic"], 12_000, 1
-        )
-        assert round(seen.latency, 3) == row["latency"]
-        assert round(seen.accepted, 4) == row["accepted"]
+    row, *_ = ROWS
+    alike = replace(fabric, fifo_flits=row["fifo_flits"])
+    seen = open_loop(alike, row["rate"], row["traffic"], 12_000, 1)
+    assert round(seen.latency, 3) == row["latency"]
+    assert round(seen.accepted, 4) == row["accepted"]
 
 
 def _row(flow: str, block: str, seed: int, over_bound: float) -> dict[str, object]:

@@ -57,30 +57,6 @@ def _panel(study: Any, methods: dict[str, Any], seeds: int = 2, bound: float = 2
     return study("curves").Panel.of(found)
 
 
-def test_counts_are_few_and_have_the_marks(study: Any) -> None:
-    counts = study("curves").sample_counts(4000)
-    assert counts == sorted(set(counts))
-    assert {1, 20, 200, 423, 1000, 4000} <= set(counts)
-    assert len(counts) <= 50
-    assert study("curves").sample_counts(30)[-1] == 30
-
-
-def test_a_run_is_the_best_so_far_by_samples_and_by_time(study: Any) -> None:
-    run = study("curves").Run.of(_record([(3, 0.5), (7, 2.0)], 10), 10)
-    assert run.best.tolist() == [0, 0, 0.5, 0.5, 0.5, 0.5, 2, 2, 2, 2]
-    assert run.at_cpu(0.029) == 0.0
-    assert run.at_cpu(0.03) == 0.5
-    assert run.at_cpu(9.0) == 2.0
-
-
-def test_curves_are_geometric_means_over_graphs(study: Any) -> None:
-    panel = _panel(study, {"random": {"a": [(1, 0.5)], "b": [(2, 2.0)]}})
-    curve = panel.curve("random", 0)
-    assert curve[0] == pytest.approx((0.5 * study("curves").NOTHING_YET) ** 0.5)
-    assert curve[1] == pytest.approx(1.0)
-    assert panel.curve("random", 0, 1.0)[1] == pytest.approx(2.0**0.5)
-
-
 def test_graphs_where_a_baseline_finds_nothing_soon_are_not_compared(study: Any) -> None:
     panel = _panel(study, {"random": {"a": [(1, 0.5)], "b": []}, "rl": [(1, 1.0)]})
     assert panel.unsolved() == {"b": ["random"]}
@@ -88,26 +64,6 @@ def test_graphs_where_a_baseline_finds_nothing_soon_are_not_compared(study: Any)
     # What learned search does not find counts against it.
     other = _panel(study, {"random": [(1, 0.5)], "rl": {"a": [(1, 1.0)], "b": []}})
     assert other.comparable().graphs == ("a", "b")
-
-
-def test_levels_stand_at_the_papers_places(study: Any) -> None:
-    thresholds = study("thresholds")
-    same = thresholds.levels_between(thresholds.PAPER_RANDOM, thresholds.PAPER_CONVERGED)
-    assert same == pytest.approx(thresholds.PAPER_LEVELS)
-    low, middle, high = thresholds.levels_between(0.6, 1.2)
-    assert middle == pytest.approx(0.6)
-    assert low < 0.6 < high < 1.2
-
-
-def test_samples_to_a_level(study: Any) -> None:
-    samples_to = study("thresholds").samples_to
-    curve = np.array([0.5, 0.5, 0.8, 1.0])
-    assert samples_to(curve, 0.5) == 1
-    assert samples_to(curve, 0.8) == 3
-    assert samples_to(curve, 1.1) is None
-    panel = _panel(study, {"rl": [(1, 0.5), (40, 1.0)]})
-    (found,) = study("thresholds").samples_tables(panel, [1.0])
-    assert found["methods"]["rl"] == {"reached": 2, "seeds": 2, "samples": [40.0, 0.0]}
 
 
 def test_a_lead_is_over_the_better_of_the_others(study: Any) -> None:
@@ -295,22 +251,6 @@ def test_what_learning_adds_is_told_seed_by_seed(study: Any) -> None:
     assert found["here: RL over `dp`, 20 samples"] == "+10.0 ± 0.0 %"
     assert found["here: RL over the same without updates, 20 samples"] == "+10.0 ± 0.0 %"
     assert found["here: zero-shot over `dp`, 20 samples"] == "not measured"
-
-
-def test_a_key_follows_all_that_decides(study: Any) -> None:
-    problems, methods, cells = study("problems"), study("methods"), study("cells")
-    method = methods.Method("random", "Random", "random", 30)
-    setting = problems.Setting(MODEL)
-    keys = {
-        cells.Cell("test", "tiny", setting, method, 0).key,
-        cells.Cell("test", "tiny", setting, method, 1).key,
-        cells.Cell("test", "tiny", setting, study("classical").Portfolio(), 0).key,
-        cells.Cell("test", "tiny", setting, methods.Method("random", "R", "random", 31), 0).key,
-        cells.Cell("test", "tiny", problems.Setting(MODEL, roomy=True), method, 0).key,
-    }
-    assert len(keys) == 5
-    other_label = methods.Method("random", "another", "random", 30)
-    assert cells.Cell("test", "tiny", setting, other_label, 0).key in keys
 
 
 def test_a_refused_cell_is_told_and_not_kept(

@@ -12,9 +12,7 @@ from tools.reproduce.measured_times import DATA, PROVEN, measured
 @pytest.mark.parametrize(
     ("model", "sigma", "seed"),
     [
-        ("zoo:plain-cnn", 0.2, 0),
         ("zoo:plain-cnn", 0.5, 1),
-        ("zoo:residual-cnn", 0.5, 1),
         ("zoo:bert-tiny", 0.5, 1),
     ],
 )
