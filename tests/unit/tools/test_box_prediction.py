@@ -6,7 +6,6 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 BENCH = Path(__file__).parents[3] / "tools" / "bench"
@@ -67,26 +66,6 @@ def test_a_dispatch_is_what_one_more_segment_costs(bench: Any) -> None:
     assert dispatch_seconds(_Runs(1, 2.0), _Runs(5, 1.9)) == 0.0
     with pytest.raises(ValueError, match="5 segments are not more than 5"):
         dispatch_seconds(_Runs(5, 2.0), _Runs(5, 2.4))
-
-
-def test_a_handover_takes_some_time(bench: Any) -> None:
-    assert 0.0 < bench("prediction_cases.core_calibration").handover_seconds() < 1.0
-
-
-def test_ranks_are_compared(bench: Any) -> None:
-    spearman = bench("box_prediction")._spearman
-    assert spearman(np.array([1.0, 2.0, 9.0]), np.array([3.0, 4.0, 5.0])) == pytest.approx(1.0)
-    assert spearman(np.array([1.0, 2.0, 9.0]), np.array([5.0, 4.0, 3.0])) == pytest.approx(-1.0)
-    # Ranks 1.5, 1.5, 3 and 1, 2, 3.
-    known = np.corrcoef([1.5, 1.5, 3.0], [1.0, 2.0, 3.0])[0, 1]
-    assert spearman(np.array([1.0, 1.0, 2.0]), np.array([3.0, 4.0, 5.0])) == pytest.approx(known)
-
-
-def test_quiet_steps_count(bench: Any) -> None:
-    times = bench("prediction_cases.segment_runs").StepTimes
-    steps = [times(float(k), delayed_s=float(10 - k), work_s=()) for k in range(9)]
-    # The three that waited least are the last.
-    assert bench("box_prediction")._quiet(steps) == 7.0
 
 
 def _row(graph: str, placer: str, ratio: float, urgent: float) -> dict[str, Any]:

@@ -140,35 +140,6 @@ def test_pages_show_what_records_hold(
     assert table in shown
 
 
-def test_an_effect_that_is_taken_away_leaves_the_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing taken away is the label; one number differs; multicast saves flits."""
-    monkeypatch.syspath_prepend(str(REPRODUCE / "fabrics"))
-    monkeypatch.delitem(sys.modules, "lcm_study", raising=False)
-    import lcm_physics as study
-
-    data = load_data(REPRODUCE / "data" / "fabric_measurements.npz")
-    exact = [graph for graph in data.graphs if (graph.error == 0).all()]
-    graph = min(exact, key=lambda graph: graph.bound_cycles * graph.problem.num_units)
-    case = study.Case(graph.problem, data.fabric, graph.mappings)
-    judge = FlitJudge(enough=ENOUGH)
-    played = {name: study.played(change(case), judge) for name, change in study.EFFECTS.items()}
-    nothing = played.pop("nothing")
-    np.testing.assert_array_equal(nothing.period, graph.period_cycles)
-    assert nothing.bound == graph.bound_cycles
-    assert (played.pop("multicast").period >= nothing.period).all()
-    assert (played["all but links and ports"].period <= 1.01 * nothing.period).all()
-    for name in played:
-        changed = study.EFFECTS[name](case)
-        differ = [
-            (field, name)
-            for one, other in ((case.problem, changed.problem), (case.fabric, changed.fabric))
-            for field in vars(one)
-            if not np.array_equal(getattr(one, field), getattr(other, field))
-        ]
-        expected = {"shared memory channels": 2, "all but links and ports": 9}.get(name, 1)
-        assert len(differ) == expected, differ
-
-
 def test_plots_are_there_and_draw_what_tables_say(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(REPRODUCE / "fabrics"))
     monkeypatch.delitem(sys.modules, "lcm_study", raising=False)
@@ -187,28 +158,6 @@ def test_plots_are_there_and_draw_what_tables_say(monkeypatch: pytest.MonkeyPatc
         for row in rows:
             line = f"| {row.ratio:.3f} | {row.low:.3f} to {row.high:.3f} | {row.over_bound:.3f} |"
             assert line in pages[0]
-
-
-def test_what_could_be_known_is_asked_of_exact_labels_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """What has to be near the truth is, and what lacks a part of the physics is further off."""
-    monkeypatch.syspath_prepend(str(REPRODUCE / "fabrics"))
-    monkeypatch.delitem(sys.modules, "lcm_study", raising=False)
-    import lcm_knowable as study
-
-    data = load_data(REPRODUCE / "data" / "fabric_measurements.npz")
-    exact = [graph for graph in data.graphs if (graph.error == 0).all() and len(graph) > 8]
-    small = sorted(exact, key=lambda graph: graph.bound_cycles * graph.problem.num_units)[:3]
-    found = study.told(replace(data, graphs=tuple(small)), 3)
-    assert found["mappings"] == sum(map(len, small))
-    errors = {name: rows[0]["error"] for name, rows in found["rows"]["both"].items()}
-    assert set(errors) == set(study.names())
-    assert max(errors["turned by half"], errors["first 16 samples"]) < 0.02
-    assert errors["a hop takes a cycle more"] > 0.05
-    # A play of the same fabric that goes on to the end is the label.
-    label = study.played(study.FlitJudge(), data.fabric)(small[0])
-    np.testing.assert_array_equal(label, small[0].period_cycles)
 
 
 def test_a_half_turn_keeps_kinds_and_the_lengths_of_all_ways(

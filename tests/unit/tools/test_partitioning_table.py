@@ -242,62 +242,6 @@ def test_a_member_that_finds_one_beats_a_portfolio_that_finds_none(tool: Any) ->
     assert tool("checks").compared(case) == 1
 
 
-def test_the_long_search_is_compared_with_the_default(tool: Any) -> None:
-    portfolio = tool("cells").PORTFOLIO
-    case = {
-        "model": "Toy",
-        "package": "roomy",
-        "routing": "relay",
-        "bound_s": 8e-6,
-        "cells": [
-            _cell(portfolio, 10e-6, 12e-6, bound_s=9e-6),
-            _cell("portfolio{slack=1}", 11e-6, 11.7e-6, bound_s=10e-6, level=3),
-        ],
-    }
-    lines = tool("table")._long_lines({"context": {"budget_s": 60.0}, "cases": [case]})
-    assert lines[-1] == "| Toy | mcm36 | 12.00 | 20.00 % | 11.70 | 17.00 % | 2.50 % |  |  |"
-    case["cells"][0]["simulated_s"] = None
-    lines = tool("table")._long_lines({"context": {"budget_s": 60.0}, "cases": [case]})
-    assert lines[-1] == "| Toy | mcm36 | does not fit |  | 11.70 | 17.00 % |  |  |  |"
-    case["cells"][1] |= {"found_by": "rl-finetune{start=known}", "learned_gain": 0.0125}
-    lines = tool("table")._long_lines({"context": {"budget_s": 60.0}, "cases": [case]})
-    assert lines[-1].endswith("|  | `rl-finetune` | 1.25 % |")
-    del case["cells"][1]["period_s"]
-    case["cells"][1] |= {"status": "refused", "code": "MCM-P008"}
-    lines = tool("table")._long_lines({"context": {"budget_s": 60.0}, "cases": [case]})
-    assert "refused MCM-P008" in lines[-1]
-    del case["cells"][1]
-    assert tool("checks").long_search(case) is None
-
-
-def test_rows_of_a_case(tool: Any) -> None:
-    case = {
-        "model": "Toy",
-        "package": "tight",
-        "routing": "relay",
-        "units": 7,
-        "weights_mib": 10.0,
-        "chips": 4,
-        "sram_mib": 3.25,
-        "bound_s": 10e-6,
-        "cells": [
-            _cell("dp", 12e-6, 13e-6, bound_s=10e-6),
-            _cell("random", 40e-6, None, bound_s=10e-6),
-            _cell("random", 30e-6, None, bound_s=10e-6, seed=1, cpu_s=1.5),
-            _cell("cpsat", 11e-6, 11.5e-6, bound_s=11e-6),
-            {"strategy": "lns", "seed": 0, "level": 2, "status": "refused", "code": "MCM-P008"},
-        ],
-    }
-    assert tool("table")._case_lines(case)[2:3] + tool("table")._case_lines(case)[6:] == [
-        "7 units, 10.0 MiB of weights, 4 chips of 3.25 MiB (1.30 times the weights). "
-        "No partition is faster than 11.00 us.",
-        "| cpsat | 11.00 | 0.00 % | 11.50 | 4.55 % | 3 | 0.50 | 200 (150) |",
-        "| dp | 12.00 | 9.09 % | 13.00 | 18.18 % | 3 | 0.50 | 200 (150) |",
-        "| lns | refused MCM-P008 | | | | |  | |",
-        "| random | 30.00 to 40.00 | 172.73 % | does not fit |  | 3 | 1.00 | 200 (150) |",
-    ]
-
-
 def test_all_built_in_strategies_run_but_those_that_need_an_option(tool: Any) -> None:
     names = tool("cells").strategies()
     assert {"greedy", "dp", tool("cells").PORTFOLIO, *tool("cells").members("portfolio")} <= set(
@@ -313,10 +257,6 @@ def test_tight_packages_differ_in_chips_and_memory_alone(tool: Any) -> None:
     assert tight.sram_bytes == (7.25 * MIB,) * 5
     assert roomy.num_chips == 36
     assert tight.link_bytes_per_s == roomy.link_bytes_per_s
-
-
-def test_memory_for_a_factor_is_rounded_up(tool: Any) -> None:
-    assert tool("packages").sram_mib_for(100 * MIB, 3, 1.3) == 43.34
 
 
 def _chain(weights: list[int], sram: int, chips: int) -> PartitionProblem:
@@ -344,14 +284,6 @@ def _chain(weights: list[int], sram: int, chips: int) -> PartitionProblem:
     )
 
 
-def test_what_a_unit_needs_at_least(tool: Any) -> None:
-    problem = _chain([640, 1280, 64], 1439, 3)
-    # An output that stays takes 1.25 times its bytes, one for the host two slots.
-    assert tool("memory_need").least_memory(problem).tolist() == [720.0, 1440.0, 272.0]
-    assert "'u1' with what it reads and writes" in tool("memory_need").too_little_memory(problem)
-    assert tool("memory_need").too_little_memory(_chain([640, 1280, 64], 1440, 3)) == ""
-
-
 def test_weights_of_more_than_half_a_chip_need_a_chip_each(tool: Any) -> None:
     reason = tool("memory_need").too_little_memory(_chain([640] * 4, 1279, 3))
     assert reason.startswith("4 weights, or pieces of weights, take more than half a chip each")
@@ -376,29 +308,6 @@ def test_what_is_too_little_is_never_too_much_to_ask(tool: Any) -> None:
         proven += bool(reason)
         assert not (fits and reason)
     assert proven > 5
-
-
-def test_how_tight_a_package_may_be(tool: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    tightness = tool("tightness")
-    # Fits on up to 4 chips with the wanted memory, and with 2.1 times the weights on all.
-    monkeypatch.setattr(
-        tightness,
-        "try_to_fit",
-        lambda spec: (
-            ("fits", "dp")
-            if spec.chips <= 4 or spec.chips * spec.sram_mib >= 2.1 * weights_mib
-            else ("none exists", f"{spec.chips}")
-        ),
-    )
-    weights_mib = tightness.build_case(
-        tool("cases").CaseSpec("Tiny", TINY, "roomy", "relay")
-    ).facts()["weights_mib"]
-    found = tightness.find_tightness("Tiny", TINY)
-    assert (found["at_bar"]["chips"], found["at_bar"]["verdict"]) == (36, "none exists")
-    assert (found["most_chips"]["chips"], found["most_chips"]["factor"]) == (4, 1.3)
-    assert found["one_more"]["why"] == "5"
-    assert (found["least_factor"]["chips"], found["least_factor"]["factor"]) == (36, 2.1)
-    assert found["one_less"]["factor"] == 2.0
 
 
 def test_a_case_that_cannot_be_built_does_not_fit(tool: Any) -> None:

@@ -52,15 +52,6 @@ def chain(units: int = 4, chips: int = 3) -> PartitionProblem:
     )
 
 
-def test_parts_are_numbered_along_the_dataflow(tool: Any) -> None:
-    found = tool("judging").judged(chain(), np.array([7, 7, 2, 2]))
-    assert found.chip_of.tolist() == [0, 0, 1, 1]
-    assert (found.fault, found.circular, found.moved) == ("", 0, 0)
-    assert found.period_s == pytest.approx(2e-3)
-    assert found.value_s == found.period_s
-    assert found.chips == 2
-
-
 def test_parts_in_a_circle_are_invalid_and_repaired(tool: Any) -> None:
     problem = chain()
     found = tool("judging").judged(problem, np.array([0, 1, 0, 1]))
@@ -70,19 +61,6 @@ def test_parts_in_a_circle_are_invalid_and_repaired(tool: Any) -> None:
     assert found.moved >= 1
     assert evaluate(problem, found.repaired).valid
     assert found.value_s == found.repaired_s == evaluate(problem, found.repaired).period_s
-
-
-def test_the_best_of_several_divisions_counts(tool: Any) -> None:
-    rows = [np.array([0, 0, 0, 1]), np.array([0, 0, 1, 2]), np.array([0, 0, 1, 1])]
-    best, index = tool("judging").best_of(chain(), rows)
-    assert best.period_s == pytest.approx(2e-3)
-    assert index == 1
-
-
-def test_what_is_valid_counts_before_what_has_to_be_repaired(tool: Any) -> None:
-    circle, poor = np.array([0, 1, 0, 1]), np.array([0, 0, 0, 1])
-    assert tool("judging").best_of(chain(), [circle, poor])[1] == 1
-    assert tool("judging").best_of(chain(), [circle, circle])[0].repaired_s is not None
 
 
 def test_ops_say_where_their_unit_goes(tool: Any) -> None:
@@ -138,21 +116,6 @@ def test_a_failure_is_quoted_in_its_own_words(tool: Any) -> None:
     with pytest.raises(environments.PeerFailedError) as caught:
         environments.ask(Path(sys.executable), "import_only", {"module": "no_such_peer"})
     assert str(caught.value) == "ModuleNotFoundError: No module named 'no_such_peer'"
-
-
-@pytest.mark.parametrize(
-    ("text", "quote"),
-    [
-        ("Traceback\n  File x\nValueError: no\nbye", "ValueError: no"),
-        ("a.b.OddError: in /some/folder/file.py", "a.b.OddError: in ..."),
-        ("WARNING: x\nERROR: see https://host/page now", "ERROR: see ... now"),
-        ("ValueError: " + "x" * 300, "ValueError: " + "x" * 185 + "..."),
-        ("only words", "only words"),
-        ("", "no word"),
-    ],
-)
-def test_quotes_are_last_words_without_places(tool: Any, text: str, quote: str) -> None:
-    assert tool("environments").quoted(text) == quote
 
 
 def test_pip_that_fails_is_no_answer(
