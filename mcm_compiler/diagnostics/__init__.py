@@ -1,4 +1,4 @@
-"""Diagnostics: what the compiler tells its user when something is wrong or worth knowing.
+"""Diagnostics: errors, warnings and notes for users.
 
 A diagnostic has a code that `mcmc explain` knows, a message with numbers, the place, and a
 hint with a lever to pull. Stages collect diagnostics and raise one `CompileError` with all of

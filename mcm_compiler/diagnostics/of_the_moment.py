@@ -7,5 +7,5 @@ _BEGINNINGS = ("MCM-A", "MCM-U037", "MCM-U040", "MCM-U053", "MCM-U099", "MCM-X")
 
 
 def is_of_the_moment(code: str) -> bool:
-    """Whether a failure with this code is not worth keeping."""
+    """Return whether a failure with this code is not worth keeping."""
     return code.startswith(_BEGINNINGS)

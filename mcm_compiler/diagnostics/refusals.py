@@ -1,4 +1,4 @@
-"""What the system refuses, whatever this program does: diagnostics, no internal errors."""
+"""Refusals of the operating system: diagnostics instead of internal errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _HINTS = {
 
 
 def is_of_a_disk(error: OSError) -> bool:
-    """Whether the system, and not a library, says that a file or disk cannot be used.
+    """Return whether the system, and not a library, refuses a file or disk.
 
     A write that fails names no file; a connection that is refused names none either.
     """
