@@ -7,13 +7,14 @@ same bits, since graph optimisations are off.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import onnx
 
 from mcm_compiler.execution.runner import open_session, run_session
+from mcm_compiler.processes.garbage import give_back
 
 PIECE_OPS = 5_000
 """Ops of a piece."""
@@ -50,12 +51,14 @@ class PiecewiseSession:
     """
 
     def __init__(
-        self, pieces: Sequence[onnx.ModelProto], folder: Path, outputs: Sequence[str]
+        self, pieces: Iterable[onnx.ModelProto], folder: Path, outputs: Sequence[str]
     ) -> None:
-        self._sessions = [open_session(piece, data_folder=folder) for piece in pieces]
-        self._made = [[value.name for value in piece.graph.output] for piece in pieces]
+        self._sessions: list[Any] = []
+        self._made: list[list[str]] = []
         self._last = dict[str, int]()
-        for k, piece in enumerate(pieces):
+        for k, piece in enumerate(pieces):  # one is held at a time
+            self._sessions.append(open_session(piece, data_folder=folder))
+            self._made.append([value.name for value in piece.graph.output])
             self._last.update((value.name, k) for value in piece.graph.input)
         self._outputs = list(outputs)
 
@@ -84,7 +87,10 @@ def open_large(path: Path) -> Any:
         del model
         return open_session(path)
     outputs = [value.name for value in model.graph.output]
-    return PiecewiseSession(list(pieces_of(model, PIECE_OPS)), path.parent, outputs)
+    opened = PiecewiseSession(pieces_of(model, PIECE_OPS), path.parent, outputs)
+    del model
+    give_back()
+    return opened
 
 
 def run_large(
