@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from mcm_compiler.contracts.partition import Evaluate
 from mcm_passes.families.ring.contiguous.contiguous_dp import dp_outcome
 from mcm_passes.families.ring.contiguous.greedy import Greedy
-from mcm_passes.families.ring.solver.problem_sampling import ProblemSampler
 from mcm_passes.mapping.search.named import answer_of, strategy_of
 from mcm_passes.mapping.search.search import Search
+
+if TYPE_CHECKING:
+    from mcm_passes.families.ring.solver.problem_sampling import ProblemSampler
 
 KNOWN = "known"
 """As a start: the partitions that the caller already knows."""
@@ -44,6 +48,9 @@ def find_start(search: Search, evaluate: Evaluate, rng: np.random.Generator) -> 
             search.offer(found, search.period_of(found))
             return ""
         reason = outcome.reason if solve is dp_outcome else reason
+    # Imported late: most problems have an answer by now.
+    from mcm_passes.families.ring.solver.problem_sampling import ProblemSampler
+
     sampler = ProblemSampler.of(search.problem)
     for _ in range(DRAWS // BATCH):
         if not (count := min(BATCH, search.left)):
