@@ -8,9 +8,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-from mcm_compiler.processes.hermetic import keep_to_itself
-from mcm_compiler.processes.lazy_libraries import load_lazily
-
 if TYPE_CHECKING:
     from mcm_compiler.api import CompileResult, compile_model, load_target
     from mcm_compiler.components.cost_choice import CostBasis, CostModelMaker
@@ -43,10 +40,6 @@ if TYPE_CHECKING:
     )
 
 __version__ = "0.1.0"
-
-# Before anything loads onnxruntime or numba, which read their settings then.
-keep_to_itself()
-load_lazily()
 
 __all__ = [
     "CompileError",
@@ -123,4 +116,8 @@ _HOME = {
 def __getattr__(name: str) -> object:
     if name not in _HOME:
         raise AttributeError(f"module 'mcm_compiler' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"mcm_compiler.{_HOME[name]}"), name)
+    from mcm_compiler.processes.lazy_libraries import loading_lazily
+
+    with loading_lazily():
+        home = importlib.import_module(f"mcm_compiler.{_HOME[name]}")
+    return getattr(home, name)

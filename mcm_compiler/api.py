@@ -9,7 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
-import onnx_ir as ir
+
+from mcm_compiler.processes.lazy_libraries import loading_lazily
+
+with loading_lazily():
+    import onnx_ir as ir
 
 from mcm_compiler.arguments import (
     folder_argument,

@@ -15,7 +15,6 @@ write the index at the same time is compiled again.
 from __future__ import annotations
 
 import hashlib
-from functools import cached_property
 from glob import escape
 from pathlib import Path
 from types import FunctionType
@@ -25,13 +24,15 @@ import numba
 from numba.core import caching
 from numba.core.runtime.nrt import rtsys
 
-from mcm_compiler.arrays.kept_code import KeptResults, machine_code
+from mcm_compiler.arrays.kept_code import machine_code
 from mcm_compiler.arrays.kernel_content import KernelContents, fields_told
+from mcm_compiler.processes.kernels.archive import place_of, shipped_archive
+from mcm_compiler.processes.kernels.folders import KernelLocator
 
 _DIGITS = 16
 
-_FORM = "1"
-"""Of what `kept_code` keeps; another form is compiled again."""
+_FORM = "2"
+"""Of what is kept of a kernel; another form is compiled again."""
 
 _contents = KernelContents()
 
@@ -41,45 +42,45 @@ def kept_version() -> str:
     return f"{numba.__version__}-{_FORM}"
 
 
-class KernelCache:
-    """A function's cache; its files are looked for when the function is first called.
+class _Results(caching.CompileResultCacheImpl):
+    _locator_classes = (KernelLocator,)
+
+
+class KernelCache(caching.FunctionCache):
+    """A function's cache: machine code that came with a wheel, else what was compiled before.
 
     Args:
-        function: what is compiled.
-        way: names the way in which it is compiled; another way is another key.
+        function: the kernel as Python has it.
+        way: the way in which it is compiled; another way is another key.
     """
 
-    def __init__(self, function: FunctionType, way: str) -> None:
-        self._function, self._way = function, way
-
-    @cached_property
-    def _open(self) -> Any:
-        return _OpenCache(self._function, self._way)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._open, name)
-
-
-class _OpenCache(caching.FunctionCache):
-    _impl_class = KeptResults
+    _impl_class = _Results
 
     def __init__(self, function: FunctionType, way: str) -> None:
         super().__init__(function)
         self._function, self._way = function, way
         impl = cast("Any", self)._impl
-        self._cache_file = KernelFiles(
-            self.cache_path, impl.filename_base, impl.locator.get_source_stamp()
-        )
+        self._stamp = impl.locator.get_source_stamp()
+        self._place = place_of(function.__module__, impl.filename_base)
+        self._cache_file = KernelFiles(self.cache_path, impl.filename_base, self._stamp)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The kernel that is kept for a signature; None where none is.
+        """Machine code for a signature; None where there is none.
 
-        Kept code needs numba's memory alone. What numba compiles with is loaded by its compiler.
+        Unlike numba it does not fill the contexts of the target first, which only compiling needs.
         """
+        plain: Any = self
         rtsys.initialize(target_context)
-        plain = cast("Any", self)
         with plain._guard_against_spurious_io_errors():
-            return plain._load_overload(sig, target_context)
+            key = self._index_key(sig, target_context.codegen())
+            data = None
+            if (archive := shipped_archive()) is not None and isinstance(self._stamp, bytes):
+                kept = archive.kernel(self._place, self._stamp.hex(), key)
+                data = None if kept is None else machine_code(kept)
+            if data is None:
+                data = plain._cache_file.load(key)
+            return None if data is None else plain._impl.rebuild(target_context, data)
+        return None
 
     def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
         plain: Any = super()

@@ -13,21 +13,20 @@ In functions as small as the moves of a local search that takes several times as
 | `inner_njit` | kernels | yes | |
 | `lean_njit` | Python, kernels | no | |
 | `lean_inner_njit` | kernels | no | |
-| `inlined_njit` | kernels | no | part of all that call it |
+| `inlined_njit` | kernels | no | part of the machine code of all that call it |
+| `expanded_njit` | kernels | yes | part of the source of all that call it |
 | `quotient_njit` | Python, kernels | yes | division by zero is infinite and raises nothing |
 
-Machine code is kept on disk for later processes, see `kernel_cache`; that of `inlined_njit` as part
-of what calls it.
+Machine code is kept on disk for later processes, see `kernel_cache`; that of `inlined_njit` and
+`expanded_njit` as part of their callers. It is for the target of `kernel_target`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar
 
-from numba import njit
-
-from mcm_compiler.arrays.kernel_cache import KernelCache
+from mcm_compiler.arrays.kernel_target import InlinedKernel, InnerKernel, Kernel
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -35,12 +34,12 @@ _R = TypeVar("_R")
 
 def entry_njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """A kernel that Python calls; without the interpreter's lock, and kept for later processes."""
-    return _kept(_compiled(function))
+    return _kernel(function)
 
 
 def inner_njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """A kernel that only kernels call; a call from Python raises TypeError."""
-    return _kept(_inner(function))
+    return _kernel(function, InnerKernel)
 
 
 def lean_njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -50,12 +49,12 @@ def lean_njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
         function: what to compile; the arrays that it is given belong to its caller. Slices of them
             are fine, new arrays are not: numba refuses to compile them.
     """
-    return _kept(_compiled(function, _nrt=False))
+    return _kernel(function, _nrt=False)
 
 
 def lean_inner_njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """`inner_njit` for a function that makes no array and returns none."""
-    return _kept(_inner(function, _nrt=False))
+    return _kernel(function, InnerKernel, _nrt=False)
 
 
 def inlined_njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -63,42 +62,24 @@ def inlined_njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
 
     A call with a dozen arrays takes longer than what the smallest kernels do.
     """
-    return _inner(function, _nrt=False, forceinline=True)
+    return _kernel(function, InlinedKernel, _nrt=False, forceinline=True)
+
+
+def expanded_njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
+    """A kernel whose source becomes part of all that call it, before types are inferred."""
+    return _kernel(function, inline="always")
 
 
 def quotient_njit(function: Callable[_P, _R]) -> Callable[_P, _R]:
     """`entry_njit` that divides as NumPy does: by zero it is infinite or NaN, raising nothing."""
-    return _kept(_compiled(function, error_model="numpy"))
+    return _kernel(function, error_model="numpy")
 
 
-def _kept(kernel: Callable[_P, _R]) -> Callable[_P, _R]:
-    """Has numba keep what it compiles of a kernel, apart from what other options make of it."""
-    dispatcher = cast("Any", kernel)
-    way = repr(sorted(dispatcher.targetoptions.items()))
-    dispatcher._cache = KernelCache(dispatcher.py_func, way)
-    return kernel
-
-
-def _compiled(function: Callable[_P, _R], **options: object) -> Callable[_P, _R]:
-    made = njit(nogil=True, no_cfunc_wrapper=True, **options)(function)  # pyright: ignore[reportCallIssue]
-    return cast("Callable[_P, _R]", made)
-
-
-def _inner(function: Callable[_P, _R], **options: object) -> Callable[_P, _R]:
-    """A kernel without the wrapper for Python.
-
-    numba would follow a pointer to nothing where Python calls it: what is compiled is kept from the
-    table that such calls are looked up in, and what that falls back to refuses.
-    """
-    made = _compiled(function, no_cpython_wrapper=True, **options)
-    dispatcher = cast("Any", made)
-
-    def add_overload(result: Any) -> None:
-        dispatcher.overloads[tuple(result.signature.args)] = result
-
-    def refuse(*_: object, **__: object) -> NoReturn:
-        raise TypeError(f"{function.__qualname__} is called by kernels only")
-
-    dispatcher.add_overload = add_overload
-    dispatcher._compile_for_args = refuse
-    return made
+def _kernel(
+    function: Callable[_P, _R], kind: type[Kernel] = Kernel, **options: object
+) -> Callable[_P, _R]:
+    wanted = {"nopython": True, "boundscheck": None, "nogil": True, "no_cfunc_wrapper": True}
+    if issubclass(kind, InnerKernel):
+        wanted["no_cpython_wrapper"] = True
+    made: Any = kind
+    return made(function, targetoptions=wanted | options)

@@ -17,6 +17,7 @@ import onnx
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution.runtime_values import is_exotic, run_values
 from mcm_compiler.processes.crash_journal import doing
+from mcm_compiler.processes.hermetic import quiet_onnxruntime
 from mcm_compiler.processes.run_limits import watched_run
 
 MAX_THREADS = 2
@@ -66,7 +67,7 @@ def open_session(
     Raises:
         CompileError: MCM-V001 with the runtime's reason if it refuses the model.
     """
-    import onnxruntime as ort
+    ort = quiet_onnxruntime()
 
     options = ort.SessionOptions()
     options.log_severity_level = 4

@@ -15,6 +15,8 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
+from mcm_compiler.processes.hermetic import quiet_onnxruntime
+
 UNCONVERTED_TYPES = {
     "bfloat16": ir.DataType.BFLOAT16,
     "float8e4m3fn": ir.DataType.FLOAT8E4M3FN,
@@ -55,7 +57,7 @@ def run_values(
     if plain:
         found.update(zip(plain, session.run(plain, given, options), strict=True))
     if exotic:
-        import onnxruntime as ort
+        ort = quiet_onnxruntime()
 
         as_values = {
             name: ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(value))
@@ -80,7 +82,7 @@ def _given(value: Any) -> Any:
         value = np.asarray(value)
     if not isinstance(value, np.ndarray) or not is_exotic(value.dtype):
         return value
-    import onnxruntime as ort
+    ort = quiet_onnxruntime()
 
     proto = onnx.numpy_helper.from_array(np.ascontiguousarray(value).reshape(value.shape))
     held = ort.OrtValue.ortvalue_from_shape_and_type(list(value.shape), proto.data_type)

@@ -19,6 +19,7 @@ import threading
 from collections.abc import Callable
 
 from mcm_compiler.processes.forked_child import ChildDiedError, read_all, serve
+from mcm_compiler.processes.lazy_libraries import load_lazily
 from mcm_compiler.processes.parent_death_signal import end_with_parent
 
 _LENGTH = struct.Struct("<Q")
@@ -139,6 +140,7 @@ def main(descriptor: int, parent: int) -> None:
     for name in ("SIGINT", "SIGHUP"):
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     end_with_parent(parent)
+    load_lazily()
     with socket.socket(fileno=descriptor) as connection:
         while True:
             head, descriptors, _, _ = socket.recv_fds(connection, _LENGTH.size, 1)

@@ -3,13 +3,17 @@
 `onnx_ir` imports sympy, a third of a second, for arithmetic on symbolic dimensions; compiling a
 model of fixed shapes has none. numba imports yaml for a file of settings that few have. All stay
 ordinary modules to their users: an attribute read loads them (`importlib.util.LazyLoader`).
+
+`import mcm_compiler` leaves the finders of the process alone: the console script has one for its
+whole life, the Python API one while `onnx_ir` is imported.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 
@@ -42,3 +46,14 @@ class _LazyFinder:
 def load_lazily(names: Sequence[str] = LAZY_LIBRARIES) -> None:
     """Has modules that are imported from now on execute when they are first looked into."""
     sys.meta_path.insert(0, _LazyFinder(names))
+
+
+@contextmanager
+def loading_lazily(names: Sequence[str] = LAZY_LIBRARIES) -> Generator[None]:
+    """As `load_lazily`, for imports within the block alone."""
+    finder = _LazyFinder(names)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)

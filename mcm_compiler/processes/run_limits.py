@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mcm_compiler.processes.hermetic import quiet_onnxruntime
+
 MAX_RUN_GROWTH_BYTES = 6 << 30
 """Memory that one run may add to what the process holds."""
 
@@ -88,7 +90,7 @@ def watched_run(model_bytes: int = 0) -> Generator[RunWatch]:
     Args:
         model_bytes: size of the model's file and its external data.
     """
-    import onnxruntime as ort
+    ort = quiet_onnxruntime()
 
     watch = RunWatch(ort.RunOptions(), run_seconds(model_bytes))
     thread = threading.Thread(target=watch.watch, daemon=True)

@@ -25,6 +25,7 @@ from importlib.metadata import entry_points
 from types import FrameType, TracebackType
 from typing import Any, cast
 
+from mcm_compiler.processes.lazy_libraries import load_lazily
 from mcm_compiler.processes.parent_death_signal import end_with_parent
 
 GROUP = "mcm_compiler.warm_ups"
@@ -113,6 +114,7 @@ def main(parent: int) -> None:
     # An interrupt from the terminal is the first process's to answer.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent(parent)
+    load_lazily()
     for entry in entry_points(group=GROUP):
         with contextlib.suppress(Exception):
             cast(Callable[[], Any], entry.load())()

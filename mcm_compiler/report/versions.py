@@ -6,7 +6,6 @@ import functools
 import importlib.metadata
 import platform
 
-from mcm_compiler.processes.kernels.header import versions_differ
 from mcm_compiler.processes.kernels.shipped import kernel_state
 
 DISTRIBUTIONS = ("mcm-compiler", "onnx", "onnx-ir", "onnxruntime", "numpy", "numba")
@@ -37,9 +36,5 @@ def compiled_kernels() -> str:
     state = kernel_state()
     if state.header is None:
         return f"compiled when first called: {state.reason}"
-    # numba itself takes a while to load; its version is in its metadata.
     header = state.header
-    here = {name: importlib.metadata.version(name) for name in ("numba", "llvmlite")}
-    if reason := versions_differ(header, **here):
-        return f"compiled when first called: {reason}"
     return f"{header.kernels} that came compiled for {header.cpu_name}"

@@ -7,8 +7,8 @@ import dataclasses
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.contracts.partition import IN_A_WEIGHT
 from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
@@ -31,7 +31,7 @@ from mcm_passes.mapping.problem.rule_graph import rule_graph
 from tests.generators.partition_problems import connected_problems
 
 
-@njit
+@entry_njit
 def busiest(placed, state, room, peak, needed):
     streamed = np.zeros(peak.size, np.int64)
     load_s, loads = 0.0, Loads(state.busy_s, state.totals)
@@ -46,7 +46,7 @@ def busiest(placed, state, room, peak, needed):
     return load_s
 
 
-@njit
+@entry_njit
 def detours(state, room):
     return breaks_triangle_rule(state.pairs, state.counts, room)
 
@@ -64,7 +64,7 @@ def period_of(placed, state):
     return busiest(placed, state, room, peak, needed)
 
 
-@njit
+@entry_njit
 def place(placed, state, unit, to):
     place_unit(placed, state, unit, to)
 

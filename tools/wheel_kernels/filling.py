@@ -10,8 +10,6 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from mcm_compiler.processes.kernels.shipped import LOCATORS
-
 MODEL = "zoo:bert-tiny"
 
 STRATEGIES = (
@@ -31,6 +29,9 @@ STRATEGIES = (
     "rl-zeroshot",
 )
 """Some have kernels of their own; those that learn need an extra, and call the same ones."""
+
+LOCATORS = "NUMBA_CACHE_LOCATOR_CLASSES"
+"""Read by numba: the classes that find caches, also of kernels."""
 
 OWN_FOLDERS = ("NUMBA_CACHE_DIR", "PYTHONDONTWRITEBYTECODE")
 """Variables of the caller that would have kernels lie elsewhere."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from mcm_compiler.processes.kernels.archive import FunctionKernels
+from mcm_compiler.processes.kernels.processor import common_level
 
 SUFFIX = f".py{sys.version_info[0]}{sys.version_info[1]}{getattr(sys, 'abiflags', '')}.nbi"
 """Of numba's index files of this Python."""
@@ -22,14 +23,13 @@ def made_here() -> dict[str, str]:
     Raises:
         RuntimeError: if they were for this one processor, or need a library that others lack.
     """
-    # After mcm_compiler, which settles the processor before numba is loaded.
     import llvmlite
     import numba
     from numba.core import config as settings
 
     config: Any = settings
 
-    if config.CPU_NAME is None or config.CPU_FEATURES is None:
+    if not common_level():
         raise RuntimeError("this processor is of no common level: its kernels would fit few others")
     if getattr(config, "USING_SVML", False):
         raise RuntimeError("numba uses SVML here, which other machines do not have")
@@ -39,8 +39,8 @@ def made_here() -> dict[str, str]:
         "machine": platform.machine(),
         "numba": numba.__version__,
         "llvmlite": llvmlite.__version__,
-        "cpu_name": config.CPU_NAME,
-        "cpu_features": config.CPU_FEATURES,
+        "cpu_name": common_level(),
+        "cpu_features": "",
     }
 
 

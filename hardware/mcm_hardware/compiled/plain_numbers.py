@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from mcm_compiler.arrays.kernels import expanded_njit
 
 
-@njit(inline="always")
+@expanded_njit
 def variable(value: int) -> int:
     """`value` as a variable.
 

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from mcm_compiler.arrays.kernels import expanded_njit
 from mcm_compiler.machines.machine import HOST, OFF_PACKAGE, Machine
 
 Ints = npt.NDArray[np.int32]
@@ -74,7 +74,7 @@ def _frozen(array: npt.NDArray[Any], kind: type[np.generic]) -> npt.NDArray[Any]
     return same
 
 
-@njit(cache=True, nogil=True, inline="always")
+@expanded_njit
 def row_of_route(source: int, destination: int, num_devices: int) -> int:
     """As `mcm_compiler.machines.machine.route_row`, without a check."""
     if source == HOST:

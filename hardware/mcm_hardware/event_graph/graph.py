@@ -43,9 +43,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from mcm_compiler.arrays.kernels import entry_njit, inner_njit
+from mcm_compiler.arrays.kernels import entry_njit, expanded_njit, inner_njit
 from mcm_compiler.machines.machine import HOST, OFF_PACKAGE
 from mcm_hardware.compiled.plain_numbers import variable
 from mcm_hardware.event_graph.channel_arrays import ChannelArrays, row_of_route
@@ -396,7 +395,7 @@ def _wait(waits: Waits, w: int, source: int, seconds: float, lag: int, for_buffe
     return w + 1
 
 
-@njit(cache=True, nogil=True, inline="always")
+@expanded_njit
 def _ends(program: ProgramArrays, hop_ptr: Longs) -> _Ends:
     transfers = len(program.source)
     maker, last_reader = _kernels_at_ends(program)
@@ -412,7 +411,7 @@ def _ends(program: ProgramArrays, hop_ptr: Longs) -> _Ends:
     return _Ends(maker, last_reader, holder, lag, ptr, passed)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@expanded_njit
 def _kernels_at_ends(program: ProgramArrays) -> tuple[Longs, Longs]:
     """`[T]` each: the kernel that makes a transfer's tensor and the last that reads it, or -1."""
     writer = np.full(len(program.source), -1, np.int64)
@@ -425,7 +424,7 @@ def _kernels_at_ends(program: ProgramArrays) -> tuple[Longs, Longs]:
     return writer, last_reader
 
 
-@njit(cache=True, nogil=True, inline="always")
+@expanded_njit
 def _passed_on(after: Longs) -> tuple[Longs, Longs]:
     """CSR of the transfers that pass each transfer on."""
     ptr = np.zeros(len(after) + 1, np.int64)
@@ -443,7 +442,7 @@ def _passed_on(after: Longs) -> tuple[Longs, Longs]:
     return ptr, passed
 
 
-@njit(cache=True, nogil=True, inline="always")
+@expanded_njit
 def _finals(program: ProgramArrays, hop_ptr: Longs) -> Longs:
     """Activities that end an inference."""
     finals = np.empty(max(len(program.source), len(program.chip)), np.int64)

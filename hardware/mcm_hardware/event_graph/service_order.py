@@ -11,9 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from mcm_compiler.arrays.kernels import inner_njit
+from mcm_compiler.arrays.kernels import expanded_njit, inner_njit
 
 Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -35,7 +34,7 @@ class Waits(NamedTuple):
     for_buffer: npt.NDArray[np.bool_]
 
 
-@njit(cache=True, nogil=True, inline="always")
+@expanded_njit
 def ready_order(
     num_kernels: int, resource: Longs, busy_s: Floats, wait_ptr: Longs, waits: Waits
 ) -> Longs:
@@ -162,7 +161,7 @@ def _sift_down(heap: Longs, size: int, a: int, ready: Floats) -> None:
     heap[place] = a
 
 
-@njit(cache=True, nogil=True, inline="always")
+@expanded_njit
 def serve_in_order(
     order: Longs, resource: Longs, num_resources: int, unordered: npt.NDArray[np.bool_]
 ) -> tuple[Longs, Longs]:

@@ -16,9 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from mcm_compiler.arrays.kernels import entry_njit, inner_njit
+from mcm_compiler.arrays.kernels import entry_njit, expanded_njit, inner_njit
 from mcm_hardware.compiled.plain_numbers import variable
 from mcm_hardware.compiled.stable_order import numbered
 
@@ -245,7 +244,7 @@ def _greedy_from_start(succ_ptr: Longs, succ: Longs, values: _Values) -> Longs:
     return order
 
 
-@njit(nogil=True, cache=True, inline="always")
+@expanded_njit
 def _readers_left(values: _Values) -> tuple[Longs, Longs]:
     """`[V]` each: readers of each value and their sum, which is the reader where one is left."""
     left: Longs = np.zeros(len(values.size), np.int64)
@@ -257,7 +256,7 @@ def _readers_left(values: _Values) -> tuple[Longs, Longs]:
     return left, left_sum
 
 
-@njit(nogil=True, cache=True, inline="always")
+@expanded_njit
 def _growth_from_start(num_kernels: int, values: _Values, left: Longs, left_sum: Longs) -> Longs:
     """`[K]`, bytes made less bytes freed by each kernel while nothing has run."""
     grows: Longs = np.zeros(num_kernels, np.int64)
@@ -307,7 +306,7 @@ def _greedy_from_end(succ_ptr: Longs, succ: Longs, values: _Values) -> Longs:
     return order
 
 
-@njit(nogil=True, cache=True, inline="always")
+@expanded_njit
 def _growth_from_end(num_kernels: int, values: _Values) -> Longs:
     """`[K]`, bytes read less bytes made by each kernel, what is held at the end aside."""
     grows: Longs = np.zeros(num_kernels, np.int64)
@@ -321,7 +320,7 @@ def _growth_from_end(num_kernels: int, values: _Values) -> Longs:
     return grows
 
 
-@njit(nogil=True, cache=True, inline="always")
+@expanded_njit
 def _held_anyway(ready: _Ready, done: Bools, values: _Values, value: int, count: int) -> int:
     """No reader of `value` takes memory for it any more; returns the new count."""
     for at in range(values.reader_ptr[value], values.reader_ptr[value + 1]):
@@ -332,7 +331,7 @@ def _held_anyway(ready: _Ready, done: Bools, values: _Values, value: int, count:
     return count
 
 
-@njit(nogil=True, cache=True, inline="always")
+@expanded_njit
 def _push_unawaited(ready: _Ready, sign: int) -> int:
     """Fills an empty heap with the kernels that wait for none, times `sign`; returns the count."""
     count = variable(0)
@@ -342,7 +341,7 @@ def _push_unawaited(ready: _Ready, sign: int) -> int:
     return count
 
 
-@njit(nogil=True, cache=True, inline="always")
+@expanded_njit
 def _end_wait(ready: _Ready, kernel: int, sign: int, count: int) -> int:
     """Ends one wait of `kernel`, pushed times `sign` if it was the last; returns the new count."""
     ready.waits[kernel] -= 1

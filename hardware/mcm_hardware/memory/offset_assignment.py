@@ -12,9 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from mcm_compiler.arrays.kernels import entry_njit, inner_njit
+from mcm_compiler.arrays.kernels import entry_njit, expanded_njit, inner_njit
 from mcm_hardware.compiled.plain_numbers import variable
 from mcm_hardware.compiled.stable_order import ascending, negated, numbered
 from mcm_hardware.memory.low_memory_order import max_live_bytes
@@ -246,7 +245,7 @@ def _alive_with(placed: _Placed, born: int, dies: int, steps: int) -> tuple[int,
     return found, steps
 
 
-@njit(nogil=True, cache=True, inline="always")
+@expanded_njit
 def _leftmost(node: int, leaves: int) -> int:
     """The place of the leftmost leaf below a node of a tree, the root of which is node 1."""
     while node < leaves:

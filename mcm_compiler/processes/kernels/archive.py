@@ -1,16 +1,16 @@
-"""Compiled kernels in one file, which numba reads before its own cache.
+"""Compiled kernels in one file, which is read before the cache.
 
 An archive is a header (see `header`), an index in JSON, and for each function what numba
 would keep in its cache: keys and machine code, compressed. A function is found by its place in the
 package, and taken only where its source file has the content that it was compiled from.
 
-numba imports this module because `shipped` names `ArchiveHook` in a variable that numba
-reads for classes that find caches. What it reads are pickles, which are executed: archives belong
-to the installation, and are as trusted as its modules.
+What is read are pickles, which are executed: archives belong to the installation, and are as
+trusted as its modules.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import pickle
 import threading
@@ -20,11 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import llvmlite
-import numba
-from numba.core import caching
-
-from mcm_compiler.processes.kernels.header import KernelHeader, read_header, versions_differ
+from mcm_compiler.processes.kernels.header import KernelHeader, read_header
 from mcm_compiler.processes.kernels.shipped import kernel_state
 
 
@@ -93,8 +89,8 @@ class Archive:
         self._read: dict[str, dict[Any, bytes]] = {}
         self._lock = threading.Lock()
 
-    def kernel(self, place: str, stamp: str, key: Any) -> Any:
-        """What numba kept of one signature of a function; None where it is not there.
+    def kernel(self, place: str, stamp: str, key: Any) -> bytes | None:
+        """The bytes that are kept of one signature of a function; None where it is not there.
 
         Args:
             place: of the function.
@@ -110,44 +106,11 @@ class Archive:
                     file.seek(self._begin + found[1])
                     packed = file.read(found[2])
                 self._read[place] = pickle.loads(zlib.decompress(packed))  # noqa: S301 - our own
-        data = self._read[place].get(key)
-        if data is None:
-            return None
-        # Imported late: numba imports this module before it has what that one imports.
-        from mcm_compiler.arrays.kept_code import machine_code
-
-        return machine_code(data)
+        return self._read[place].get(key)
 
 
-class ArchiveHook:
-    """Named so that numba imports this module; leaves the finding of caches to the others."""
-
-    @classmethod
-    def from_function(cls, _py_func: Any, _py_file: str) -> None:
-        """No place of its own."""
-
-
-def read_before_cache(archive: Archive) -> None:
-    """Has numba look into an archive before it looks into its cache."""
-    plain = caching.FunctionCache._load_overload  # pyright: ignore[reportPrivateUsage]
-
-    def load(self: Any, sig: Any, target_context: Any) -> Any:
-        impl, function = self._impl, self._py_func
-        stamp = impl.locator.get_source_stamp()
-        if isinstance(stamp, bytes):
-            place = place_of(function.__module__, impl.filename_base)
-            key = self._index_key(sig, target_context.codegen())
-            data = archive.kernel(place, stamp.hex(), key)
-            if data is not None:
-                return impl.rebuild(target_context, data)
-        return plain(self, sig, target_context)
-
-    caching.FunctionCache._load_overload = load  # pyright: ignore[reportPrivateUsage]
-
-
-_state = kernel_state()
-_header = _state.header
-if _header is not None and not versions_differ(
-    _header, numba=numba.__version__, llvmlite=llvmlite.__version__
-):
-    read_before_cache(Archive(_state.archive))
+@functools.cache
+def shipped_archive() -> Archive | None:
+    """The archive of this installation; None where there is none that can be used here."""
+    state = kernel_state()
+    return None if state.header is None else Archive(state.archive)

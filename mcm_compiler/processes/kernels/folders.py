@@ -1,43 +1,67 @@
-"""Kernels of an installation apart from those of the one that was there before.
+"""Folders of compiled kernels.
+
+They are next to the source, or where a user has numba's cache. An installation that cannot be
+written has a private folder among the system's temporary files.
 
 An upgrade in place leaves caches behind: an index would name a class that is gone, and what nobody
-asks for again would stay. So an installation's kernels lie in a folder that is named after its
-content, below the one that numba would have taken. A checkout has no such name, and the caches of
-`mcm_compiler.arrays.kernel_cache` alone.
-
-numba imports this module because `shipped` names `InstallationLocator` in a variable that
-numba reads for classes that find caches.
+asks for again would stay. So an installation's kernels are in a folder that is named after its
+content, below the one that a checkout would have.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
+import stat
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from numba.core import caching
 
 from mcm_compiler.processes.kernels.installation import PACKAGES, PREFIX, installation_name
 
+KERNELS_PREFIX = ".mcmc-kernels-"
+"""Begins the name of the private folder; the number of the user follows."""
 
-class InstallationLocator:
-    """Where numba would keep a function of this installation, in a folder of its own below it."""
+
+class PrivateLocator(caching.UserProvidedCacheLocator):
+    """A function's folder in the private folder of this user."""
+
+    def __init__(self, py_func: Any, py_file: str) -> None:
+        super().__init__(py_func, py_file)
+        below = cast("Any", self).get_suitable_cache_subpath(py_file)
+        self._cache_path = os.path.join(private_kernels() or "", below)
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> Any:
+        """None where no private folder can be made."""
+        found = private_kernels() is not None and os.path.exists(py_file)
+        return cls(py_func, py_file) if found else None
+
+
+class KernelLocator:
+    """A function's folder; of this installation one with its name, below the one for checkouts."""
 
     def __init__(self, locator: Any, name: str) -> None:
         self._locator = locator
         self._folder = os.path.join(locator.get_cache_path(), name)
 
     @classmethod
-    def from_function(cls, py_func: Any, py_file: str) -> InstallationLocator | None:
-        """Of a function of this project, where it is installed; others are numba's."""
+    def from_function(cls, py_func: Any, py_file: str) -> Any:
+        """The first of the user's, the source's and the private folder that can be written."""
+        kinds: Any = (
+            caching.UserProvidedCacheLocator,
+            caching.InTreeCacheLocator,
+            PrivateLocator,
+        )
         name = installation_name()
-        if not name or py_func.__module__.partition(".")[0] not in PACKAGES:
-            return None
-        for numbas in caching.CacheImpl._locator_classes:  # pyright: ignore[reportPrivateUsage]
-            found = numbas.from_function(py_func, py_file)
+        for kind in kinds:
+            found = kind.from_function(py_func, py_file)
             if found is not None:
+                if not name or py_func.__module__.partition(".")[0] not in PACKAGES:
+                    return found
                 own = cls(found, name)
                 with suppress(OSError):
                     own.ensure_cache_path()
@@ -60,3 +84,64 @@ class InstallationLocator:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._locator, name)
+
+
+@functools.cache
+def private_kernels() -> str | None:
+    """The folder of this user for kernels, in the system's temporary folder; None without one.
+
+    Its files are executed, so that nobody else may write there. Where the name is taken by a link,
+    or by a folder that others can write, each process has a folder of its own.
+    """
+    import tempfile
+
+    try:
+        temporary = tempfile.gettempdir()
+    except OSError:
+        return None
+    user = os.geteuid() if hasattr(os, "geteuid") else 0
+    shared = os.path.join(temporary, f"{KERNELS_PREFIX}{user}")
+    try:
+        os.mkdir(shared, mode=0o700)
+    except FileExistsError:
+        if not _is_private(shared):
+            return _own_folder(temporary)
+    except OSError:
+        return None
+    return shared
+
+
+def _own_folder(temporary: str) -> str | None:
+    """A folder with the number of its process in its name, so that a later one removes it."""
+    import atexit
+    import shutil
+    import tempfile
+
+    from mcm_compiler.processes.private_folders import PREFIX, world
+
+    owner = os.getpid()
+    prefix = f"{PREFIX}{world() or 'here'}-{owner}-"
+    try:
+        folder = tempfile.mkdtemp(prefix=prefix, dir=temporary)
+    except OSError:
+        return None
+
+    def remove() -> None:
+        if os.getpid() == owner:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    atexit.register(remove)
+    return folder
+
+
+def _is_private(folder: str) -> bool:
+    """True for a folder, no link, of this user that is closed to all others."""
+    try:
+        found = os.lstat(folder)
+    except OSError:
+        return False
+    if not stat.S_ISDIR(found.st_mode):
+        return False
+    if not hasattr(os, "geteuid"):
+        return True
+    return found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & 0o077

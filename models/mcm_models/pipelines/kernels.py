@@ -6,28 +6,27 @@ A test holds both to the same numbers.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from mcm_compiler.arrays.kernels import entry_njit
+from mcm_compiler.arrays.kernels import entry_njit, expanded_njit
 from mcm_models.pipelines.tables import PipelineTables
 
 Ints = NDArray[np.int64]
 
 
-@njit(cache=True, inline="always")
+@expanded_njit
 def forward_s(t: PipelineTables, i: int, j: int, a: int, b: int) -> float:
     """Seconds of a micro-batch forward through parts i to j - 1 on devices a to b - 1."""
     return (t.forward[j] - t.forward[i]) / t.speed[a, b]
 
 
-@njit(cache=True, inline="always")
+@expanded_njit
 def backward_s(t: PipelineTables, i: int, j: int, a: int, b: int) -> float:
     """Seconds backward."""
     return (t.backward[j] - t.backward[i]) / t.speed[a, b]
 
 
-@njit(cache=True, inline="always")
+@expanded_njit
 def reduction_s(t: PipelineTables, i: int, j: int, a: int, b: int) -> float:
     """Seconds of the reduction of gradients."""
     weights = t.weights[j] - t.weights[i]
@@ -46,7 +45,7 @@ def transfer_s(t: PipelineTables, j: int, a: int, b: int, c: int) -> float:
     return t.cut[j] * t.network.inter * share + t.network.inter_latency
 
 
-@njit(cache=True, inline="always")
+@expanded_njit
 def memory_bytes(t: PipelineTables, i: int, j: int, a: int, b: int, stages_left: int) -> float:
     """Bytes on the fullest device of a stage.
 
@@ -66,7 +65,7 @@ def memory_bytes(t: PipelineTables, i: int, j: int, a: int, b: int, stages_left:
     return t.state[j] - t.state[i] + activations * t.share[a, b]
 
 
-@njit(cache=True, inline="always")
+@expanded_njit
 def fits(t: PipelineTables, i: int, j: int, a: int, b: int, stages_left: int) -> bool:
     """Whether a stage has weights and fits into memory; arguments as those of `memory_bytes`."""
     if t.weights[j] - t.weights[i] <= 0.0:

@@ -11,10 +11,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from mcm_compiler.arrays.kernels import inner_njit
+from mcm_compiler.arrays.kernels import expanded_njit, inner_njit
 from mcm_models.pipelines.problem import Floats
 from mcm_models.pipelines.tables import PipelineTables
 
@@ -102,7 +101,7 @@ def stage_bound(
     )
 
 
-@njit(cache=True, inline="always")
+@expanded_njit
 def transfer_bound(t: PipelineTables, g: CutIntervals, j: int, a: int, b: int, c: int) -> float:
     """At least the seconds over a cut of interval j, from devices a to b - 1 to b to c - 1."""
     if t.servers[a, c] == 1.0:

@@ -21,10 +21,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from mcm_compiler.arrays.kernels import entry_njit, inner_njit
+from mcm_compiler.arrays.kernels import entry_njit, expanded_njit, inner_njit
 from mcm_models.pipelines.problem import Floats
 from mcm_models.pipelines.tables import PipelineTables
 from mcm_passes.parallelism.pipelines.cut_intervals import (
@@ -285,7 +284,7 @@ def least_behind(labels: StageLabels) -> Floats:
     return found
 
 
-@njit(cache=True, inline="always")
+@expanded_njit
 def _least(repeats: float, before: Numbers, behind: Numbers) -> float:
     """The bound of the module, of what lies before a state and what lies behind.
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.placements.compiled_routes import copies_of, last_reader, last_used
 
 CLONE_ROW = np.array([0, -1, -1, 1, -1], np.int32)
@@ -14,12 +14,12 @@ CHIP_OF = np.array([9, 0, 2, 9, 1], np.int32)
 """Those of clonable units are not looked at."""
 
 
-@njit
+@entry_njit
 def _last_used(clone_row, chip_of):
     return last_used(clone_row, chip_of)
 
 
-@njit
+@entry_njit
 def _last_reader(ptr, readers, t, chip_of):
     return last_reader(ptr, readers, t, chip_of)
 

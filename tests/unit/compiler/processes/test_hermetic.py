@@ -1,77 +1,67 @@
-"""What `import mcm_compiler` sets for onnxruntime and numba."""
+"""Settings of the process: an import changes none, and onnxruntime is loaded without telemetry."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from mcm_compiler.processes import hermetic
-from mcm_compiler.processes.hermetic import private_kernels
+SETTINGS = """
+import os, sys
+{first}
+import numba
+before = dict(vars(numba.config)), dict(os.environ), list(sys.meta_path)
+import mcm_compiler, mcm_compiler.api, mcm_compiler.arrays.kernels
+from mcm_compiler import compile_model
+after = dict(vars(numba.config)), dict(os.environ), list(sys.meta_path)
+print(*(a == b for a, b in zip(before, after)))
+"""
 
 
-def _after_import(**environment: str) -> list[str]:
-    code = (
-        "import os, mcm_compiler;"
-        "print(os.environ.get('ORT_DISABLE_TELEMETRY'), os.environ.get('NUMBA_CACHE_DIR'))"
-    )
-    clean = {k: v for k, v in os.environ.items() if k not in ("ORT_DISABLE_TELEMETRY",)}
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=clean | environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+def _printed(code: str, **environment: str) -> list[str]:
+    clean = {k: v for k, v in os.environ.items() if k != "ORT_DISABLE_TELEMETRY"}
+    run = [sys.executable, "-c", code]
+    done = subprocess.run(run, env=clean | environment, capture_output=True, text=True, check=True)
     return done.stdout.split()
 
 
-def test_telemetry_is_off_unless_a_user_says_otherwise(tmp_path: Path) -> None:
-    own = str(tmp_path)
-    assert _after_import(NUMBA_CACHE_DIR=own) == ["1", own]
-    assert _after_import(NUMBA_CACHE_DIR=own, ORT_DISABLE_TELEMETRY="0") == ["0", own]
+@pytest.mark.parametrize("first", ["", "import mcm_compiler"])
+def test_an_import_leaves_the_process_as_it_was(first: str) -> None:
+    """Whether numba is imported before it or after."""
+    assert _printed(SETTINGS.format(first=first)) == ["True"] * 3
 
 
-def test_an_installation_that_can_be_written_keeps_its_kernels(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
-    hermetic._place_kernels(str(tmp_path))  # pyright: ignore[reportPrivateUsage]
-    assert "NUMBA_CACHE_DIR" not in os.environ
+def test_kernels_are_compiled_apart_from_a_programs_own_code() -> None:
+    """Both for the same function, in one process, each with its own processor."""
+    code = """
+import numba
+from mcm_compiler.arrays.kernels import entry_njit
+def total(count):
+    return count + 1
+own, kernel = numba.njit(total), entry_njit(total)
+print(own(2), kernel(2), own.targetctx is kernel.targetctx, numba.njit(kernel.py_func)(3))
+"""
+    assert _printed(code) == ["3", "3", "False", "4"]
 
 
-def test_one_that_cannot_has_a_private_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr(hermetic, "_writable", lambda _folder: False)
-    monkeypatch.setenv("NUMBA_CACHE_DIR", "/nowhere")
-    hermetic._place_kernels("/nowhere")  # pyright: ignore[reportPrivateUsage]
-    folder = tmp_path / f".mcmc-kernels-{os.geteuid()}"
-    assert os.environ["NUMBA_CACHE_DIR"] == str(folder)
-    assert folder.stat().st_mode & 0o777 == 0o700
-    assert private_kernels() == str(folder)
+LOADED = """
+import os
+from mcm_compiler.processes.hermetic import quiet_onnxruntime
+import builtins
+seen = []
+plain = builtins.__import__
+def watched(name, *rest, **more):
+    if name == "onnxruntime":
+        seen.append(os.environ.get("ORT_DISABLE_TELEMETRY"))
+    return plain(name, *rest, **more)
+builtins.__import__ = watched
+quiet_onnxruntime(), quiet_onnxruntime()
+print(seen[0], os.environ.get("ORT_DISABLE_TELEMETRY"))
+"""
 
 
-@pytest.mark.parametrize("taken", ["link", "open to others", "file"])
-def test_a_name_that_others_could_have_taken_is_not_trusted(
-    taken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    name = tmp_path / f".mcmc-kernels-{os.geteuid()}"
-    if taken == "link":
-        (tmp_path / "elsewhere").mkdir(mode=0o700)
-        name.symlink_to("elsewhere")
-    elif taken == "file":
-        name.touch()
-    else:
-        name.mkdir()
-        name.chmod(0o777)
-    first, second = private_kernels(), private_kernels()
-    assert first is not None
-    assert second is not None
-    assert len({str(name), first, second}) == 3
-    assert all(Path(folder).stat().st_mode & 0o777 == 0o700 for folder in (first, second))
+def test_telemetry_is_off_unless_a_user_says_otherwise() -> None:
+    assert _printed(LOADED) == ["1", "None"]
+    assert _printed(LOADED, ORT_DISABLE_TELEMETRY="0") == ["0", "0"]

@@ -16,7 +16,7 @@ def _told(code: str) -> list[str]:
 
 def test_sympy_is_loaded_by_the_first_symbolic_arithmetic() -> None:
     code = (
-        "import sys; import mcm_compiler; import onnx_ir\n"
+        "import sys; import mcm_compiler.api; import onnx_ir\n"
         f"shape = onnx_ir.Shape(['batch', 3]); {_LOADED}\n"
         f"print(str(shape[0] + 1).replace(' ', ''), end=' '); {_LOADED}\n"
         "import sympy; print(sympy.Max(2, 3), sympy.__name__)"

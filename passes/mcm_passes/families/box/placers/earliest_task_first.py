@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numba import njit
 
-from mcm_compiler.arrays.kernels import entry_njit
+from mcm_compiler.arrays.kernels import entry_njit, expanded_njit
 from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
 from mcm_compiler.contracts.boxes.box import Box
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
@@ -111,7 +110,7 @@ def _schedule(
     return place
 
 
-@njit(cache=True, nogil=True, inline="always")
+@expanded_njit
 def _arrival(
     route: tuple[int, int, int],
     moved: float,

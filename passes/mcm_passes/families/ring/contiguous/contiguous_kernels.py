@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
-from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, inner_njit
+from mcm_compiler.arrays.kernels import entry_njit, expanded_njit, inlined_njit, inner_njit
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
 from mcm_passes.families.ring.contiguous.contiguous_windows import Chips, Streaming, Windows
 
@@ -225,7 +224,7 @@ def _sums_at(starts: _Starts, i: int) -> _Sums:
     )
 
 
-@njit(inline="always")
+@expanded_njit
 def _latest_starts(w: Windows) -> Longs:
     """`[n + 1]`, for each cut the latest cut from which a window may end there by the rules."""
     n, far = w.work_s.size, w.cuts.far
@@ -329,7 +328,7 @@ def _earliest_starts(w: Windows, period_s: float, latest: Longs) -> _Starts:
     return starts
 
 
-@njit(inline="always")
+@expanded_njit
 def _least_from(lo: Longs) -> Longs:
     """`[n + 1]`, for each cut the earliest start of windows that end there or later."""
     least = lo.copy()
@@ -338,7 +337,7 @@ def _least_from(lo: Longs) -> Longs:
     return least
 
 
-@njit(inline="always")
+@expanded_njit
 def _first_useful(least: Longs, chips: int) -> Longs:
     """`[chips + 1]`, for each number of chips left a cut before which they can't reach the end."""
     first = np.empty(chips + 1, dtype=np.int64)

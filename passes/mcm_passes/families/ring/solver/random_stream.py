@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
-from mcm_compiler.arrays.kernels import inner_njit
+from mcm_compiler.arrays.kernels import expanded_njit, inner_njit
 
 Words = npt.NDArray[np.uint64]
 
@@ -22,7 +21,7 @@ def streams(rng: np.random.Generator, count: int) -> Words:
     return rng.integers(0, np.iinfo(np.uint64).max, count, dtype=np.uint64, endpoint=True)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@expanded_njit
 def uniform(state: Words, stream: int) -> float:
     """The next number of a stream, uniform in [0, 1).
 

@@ -12,7 +12,6 @@ import pytest
 
 from mcm_compiler.processes.kernels.archive import (
     Archive,
-    ArchiveHook,
     FunctionKernels,
     archive_bytes,
     place_of,
@@ -21,10 +20,10 @@ from mcm_compiler.processes.kernels.archive import (
 TOOLS = Path(__file__).parents[5] / "tools"
 
 KERNEL = """\
-from numba import njit
+from mcm_compiler.arrays.kernels import entry_njit
 
 
-@njit(cache=True)
+@entry_njit
 def doubled(x):
     return 2 * x
 """
@@ -42,8 +41,9 @@ pathlib.Path("kernels.bin").write_bytes(archive_bytes(made_for, found))
 
 USE = """\
 import json, pathlib
-from mcm_compiler.processes.kernels.shipped import use_shipped_kernels
-state = use_shipped_kernels(pathlib.Path("kernels.bin"))
+from mcm_compiler.processes.kernels import shipped
+state = shipped.kernel_state(pathlib.Path("kernels.bin").resolve())
+shipped.kernel_state = lambda: state
 from numba.core import event
 compiled = []
 
@@ -87,7 +87,7 @@ def test_kernel_is_read_and_a_changed_source_compiled(tmp_path):
         path.unlink()
     assert json.loads(run(USE, tmp_path)) == ["", 8, 0]
     assert not list(cache.glob("*.nb*"))
-    # numba's own cache takes over.
+    # The cache takes over.
     (pack / "kernels.py").write_text(KERNEL.replace("2 * x", "5 * x"))
     reason, value, compiled = json.loads(run(USE, tmp_path))
     assert (reason, value) == ("", 20)
@@ -102,11 +102,9 @@ def made_for():
 
 
 def test_kernels_are_found_by_place_stamp_and_key(tmp_path, made_for):
-    import pickle
-
     functions = {
-        "pack/a.f-1.py311": FunctionKernels("aa", {("k", 1): pickle.dumps("code")}),
-        "pack/b.g-2.py311": FunctionKernels("bb", {("k", 1): pickle.dumps("other")}),
+        "pack/a.f-1.py311": FunctionKernels("aa", {("k", 1): b"code"}),
+        "pack/b.g-2.py311": FunctionKernels("bb", {("k", 1): b"other"}),
     }
     data = archive_bytes(made_for, functions)
     assert data == archive_bytes(made_for, dict(reversed(functions.items())))
@@ -114,14 +112,13 @@ def test_kernels_are_found_by_place_stamp_and_key(tmp_path, made_for):
     path.write_bytes(data)
     archive = Archive(path)
     assert archive.header.kernels == 2
-    assert archive.kernel("pack/a.f-1.py311", "aa", ("k", 1)) == "code"
-    assert archive.kernel("pack/b.g-2.py311", "bb", ("k", 1)) == "other"
+    assert archive.kernel("pack/a.f-1.py311", "aa", ("k", 1)) == b"code"
+    assert archive.kernel("pack/b.g-2.py311", "bb", ("k", 1)) == b"other"
     assert archive.kernel("pack/a.f-1.py311", "ab", ("k", 1)) is None
     assert archive.kernel("pack/a.f-1.py311", "aa", ("k", 2)) is None
     assert archive.kernel("pack/c.f-1.py311", "aa", ("k", 1)) is None
 
 
-def test_places_and_the_hook():
+def test_places():
     assert place_of("pack.sub.a", "a.f-1.py311") == "pack/sub/a.f-1.py311"
     assert place_of("a", "a.f-1.py311") == "a.f-1.py311"
-    assert ArchiveHook.from_function(len, "x.py") is None

@@ -1,14 +1,15 @@
-"""An upgrade in place leaves no kernel behind that is taken."""
+"""Folders of kernels: an upgrade in place leaves none behind, and no others can write to them."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from mcm_compiler.processes.kernels.shipped import LOCATORS
+from mcm_compiler.processes.kernels import folders
 
 USE = """
 import sys
@@ -18,12 +19,18 @@ folders.PACKAGES = {"pack"}
 from pack.calling import twice
 print(twice(4))
 """
-CALLED = "from numba import njit\n\n@njit(cache=True)\ndef step(x):\n    return x + 1\n"
+CALLED = """
+from mcm_compiler.arrays.kernels import entry_njit
+
+@entry_njit
+def step(x):
+    return x + 1
+"""
 CALLING = """
-from numba import njit
+from mcm_compiler.arrays.kernels import entry_njit
 from pack.called import step
 
-@njit(cache=True)
+@entry_njit
 def twice(x):
     return step(step(x))
 """
@@ -31,9 +38,6 @@ def twice(x):
 
 def used(folder, name):
     clean = {k: v for k, v in os.environ.items() if not k.startswith("NUMBA_")}
-    clean[LOCATORS] = (
-        "mcm_compiler.processes.kernels.folders.InstallationLocator,InTreeCacheLocator"
-    )
     paths = os.pathsep.join([str(folder), clean.get("PYTHONPATH", "")])
     # Without bytecode: it would not see that a file has changed within a second.
     run = [sys.executable, "-B", "-P", "-c", USE, name]
@@ -53,11 +57,9 @@ def pack(tmp_path):
     return folder
 
 
-def test_a_kernel_is_compiled_anew_when_one_that_it_calls_has_changed(tmp_path, pack):
+def test_an_upgrade_leaves_no_kernels_behind(tmp_path, pack):
     assert used(tmp_path, "mcm-1") == 6
     (pack / "called.py").write_text(CALLED.replace("+ 1", "+ 5"))
-    # numba alone does not see it, and a checkout, which has no name, goes by its rules.
-    assert used(tmp_path, "mcm-1") == 6
     assert used(tmp_path, "mcm-2") == 14
     folders = {path.name for path in (pack / "__pycache__").iterdir() if path.is_dir()}
     assert folders == {"mcm-2"}
@@ -70,18 +72,54 @@ def test_an_index_that_cannot_be_read_any_more_is_none_of_a_new_installation(tmp
     assert used(tmp_path, "mcm-2") == 6
 
 
-def test_functions_of_others_stay_where_numba_has_them(tmp_path, monkeypatch):
-    from mcm_compiler.processes.kernels import folders
+def kernel():
+    """Of a package that the module's name says."""
 
+
+@pytest.fixture
+def private(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    folders.private_kernels.cache_clear()
+    yield tmp_path / f".mcmc-kernels-{os.geteuid()}"
+    folders.private_kernels.cache_clear()
+
+
+def test_kernels_of_plugins_have_no_folder_of_the_installation(tmp_path, monkeypatch):
     monkeypatch.setattr(folders, "installation_name", lambda: "mcm-1")
     (file := tmp_path / "kernels.py").write_text("")
+    monkeypatch.setattr(kernel, "__module__", "elsewhere.kernels")
+    found = folders.KernelLocator.from_function(kernel, str(file))
+    assert found.get_cache_path() == str(tmp_path / "__pycache__")
+    monkeypatch.setattr(kernel, "__module__", "mcm_passes.kernels")
+    found = folders.KernelLocator.from_function(kernel, str(file))
+    assert found.get_cache_path() == str(tmp_path / "__pycache__" / "mcm-1")
 
-    def kernel():
-        """Of a package that the module's name tells."""
 
-    kernel.__module__ = "elsewhere.kernels"
-    assert folders.InstallationLocator.from_function(kernel, str(file)) is None
-    kernel.__module__ = "mcm_passes.kernels"
-    found = folders.InstallationLocator.from_function(kernel, str(file))
-    assert found is not None
-    assert found.get_cache_path().endswith("mcm-1")
+def test_an_installation_that_cannot_be_written_has_a_private_folder(tmp_path, private):
+    (file := tmp_path / "kernels.py").write_text("")
+    (tmp_path / "__pycache__").write_text("in the way")
+    found = folders.KernelLocator.from_function(kernel, str(file))
+    assert found.get_cache_path().startswith(str(private))
+    assert private.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("taken", ["link", "open to others", "file"])
+def test_a_name_that_others_could_have_taken_is_not_trusted(
+    taken: str, tmp_path: Path, private: Path
+) -> None:
+    name = private
+    if taken == "link":
+        (tmp_path / "elsewhere").mkdir(mode=0o700)
+        name.symlink_to("elsewhere")
+    elif taken == "file":
+        name.touch()
+    else:
+        name.mkdir()
+        name.chmod(0o777)
+    first = folders.private_kernels()
+    folders.private_kernels.cache_clear()
+    second = folders.private_kernels()
+    assert first is not None
+    assert second is not None
+    assert len({str(name), first, second}) == 3
+    assert all(Path(folder).stat().st_mode & 0o777 == 0o700 for folder in (first, second))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.rows import Rows
 from mcm_passes.mapping.loads.live_peaks import end_unit, hold, live_peaks
 
 
-@njit
+@entry_njit
 def _run(chip_of, maker, readers, amount, peaks):
     for unit in range(chip_of.size):
         for t in range(maker.size):

@@ -6,8 +6,8 @@ import dataclasses
 
 import numpy as np
 import pytest
-from numba import njit
 
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.placements.ring_routes import (
     COLLECTED,
     EVERYWHERE,
@@ -123,7 +123,7 @@ def test_what_a_chip_streams_makes_room_for_its_buffers_too(needed, sram, stream
     assert _streamed(needed, sram, streams) == expected
 
 
-@njit
+@entry_njit
 def _streamed(needed: int, sram: int, streams: bool) -> int:
     """Only kernels call it."""
     return streamed_weights(needed, 80, 10, sram, streams, 2)
