@@ -32,6 +32,9 @@ from mcm_compiler.ir.shapes.symbolic_inference import infer_symbolically
 MAX_PROPAGATED_BYTES = 1024
 """Weights up to this size take part in onnx's inference with their values."""
 
+CHEAP_RUN_BYTES = 1 << 28
+"""Weights up to this size make a run cheaper than symbolic inference of claimed shapes."""
+
 
 def infer_shapes(
     model: ir.Model,
@@ -116,7 +119,8 @@ class _Inference:
             infer_symbolically(model, missing)
             _check_sizes(model)
         runs = FileRuns(model, self._given, self._declared)
-        doubtful = self._restored.union(doubtful_values(model) if agrees else _sized(model))
+        claimed = set[ir.Value]() if _confirmed(model, self._restored) else self._restored
+        doubtful = claimed.union(doubtful_values(model) if agrees else _sized(model))
         wanted = [v for v in _values(model) if v in doubtful and v not in self._compared]
         self._corrected += contradicted_by_run(model, runs, wanted)
         unrun = open_values(model)
@@ -148,6 +152,24 @@ class _Inference:
             *_notes(missing, unrun, still, runs),
         ]
         return True
+
+
+def _confirmed(model: ir.Model, claimed: set[ir.Value]) -> bool:
+    """True where symbolic inference finds all claimed shapes, so that no run has to confirm them.
+
+    By induction: every claim follows from shapes before it, which are inferred or such claims.
+    """
+    weights = (v.const_value for v in model.graph.initializers.values())
+    if not claimed or sum(w.nbytes for w in weights if w is not None) <= CHEAP_RUN_BYTES:
+        return False
+    claims = {value: value.shape for value in claimed}
+    for value in claimed:
+        value.shape = None
+    infer_symbolically(model, [value for value in _values(model) if value in claimed])
+    found = {value: value.shape for value in claimed}
+    for value, claim in claims.items():
+        value.shape = claim
+    return found == claims
 
 
 def _sized(model: ir.Model) -> list[ir.Value]:

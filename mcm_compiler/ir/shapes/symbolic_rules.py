@@ -67,6 +67,10 @@ def infer_region(
     return [info for value in wanted if (info := rules.result(value.name or "")) is not None]
 
 
+def _takes_part(tensor: ir.TensorProtocol) -> bool:
+    return tensor.nbytes <= MAX_VALUE_BYTES and tensor.dtype is not ir.DataType.STRING
+
+
 class _Rules(SymbolicShapeInference):
     """What is known of values by name: types in `known_vi_`, numbers in `sympy_data_`."""
 
@@ -144,19 +148,13 @@ class _Rules(SymbolicShapeInference):
         return data if isinstance(data, list) else [] if data is None else [data]
 
     def _introduce(self, value: ir.Value) -> None:
-        """Makes a value known that the region does not make."""
+        """Makes known a value that is read: its type, and its entries if it is a small constant."""
         name = value.name or ""
-        if name in self.known_vi_:
-            return
-        tensor = value.const_value
-        if (
-            tensor is not None
-            and not value.is_graph_input()
-            and tensor.nbytes <= MAX_VALUE_BYTES
-            and tensor.dtype is not ir.DataType.STRING
-        ):
-            self.initializers_[name] = numpy_helper.from_array(tensor.numpy(), name)
-        if (told := self._told(value)) is not None:
+        if name not in self.initializers_ and not value.is_graph_input():
+            tensor = ir.convenience.get_const_tensor(value)
+            if tensor is not None and _takes_part(tensor):
+                self.initializers_[name] = numpy_helper.from_array(tensor.numpy(), name)
+        if name not in self.known_vi_ and (told := self._told(value)) is not None:
             self.known_vi_[name] = told
 
     def _told(self, value: ir.Value) -> ValueInfoProto | None:

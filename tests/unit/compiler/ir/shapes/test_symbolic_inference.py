@@ -135,6 +135,49 @@ def test_shape_arithmetic_behind_a_runtime_op_is_followed():
     assert sizes(values["y"]) == [3, 16]
 
 
+def test_constants_that_ops_make_take_part():
+    """Exporters write sizes as `Constant` ops, not as initializers."""
+    made = " ".join(
+        f"{name} = Constant <value = int64[1] {{{number}}}> ()"
+        for name, number in (("back", -1), ("one", 1), ("two", 2))
+    )
+    values = inferred(
+        f"m (float[2,3,8] x, float[8] b) => (float[M,N] y) {{ {made}"
+        " g = com.microsoft.BiasGelu (x, b) h = Shape (g) t = Slice (h, one, two)"
+        " d = Concat <axis = 0> (t, back) y = Reshape (g, d) }"
+    )
+    assert sizes(values["y"]) == [3, 16]
+
+
+CLAIMED = (
+    "m (float[2,3,8] x, float[8] b) => (float[3,16] z)"
+    " <float[2,3,8] g, float[{y}] y, int64[1] back = {{-1}}, int64[1] one = {{1}},"
+    " int64[1] two = {{2}}> {{ g = com.microsoft.BiasGelu (x, b) h = Shape (g)"
+    " t = Slice (h, one, two) d = Concat <axis = 0> (t, back) y = Reshape (g, d) z = Relu (y) }}"
+)
+
+
+@pytest.mark.parametrize(
+    ("claim", "cheap_bytes", "compared"),
+    [("3,16", 0, False), ("3,16", 1 << 28, True), ("6,8", 0, True)],
+)
+def test_claims_that_follow_need_no_run_of_a_large_model(claim, cheap_bytes, compared, monkeypatch):
+    """All of them have to follow; a wrong one is compared with a run, and corrected by it."""
+    asked = []
+    plain = shapes.contradicted_by_run
+
+    def watched(model, runs, wanted):
+        asked.extend(wanted)
+        return plain(model, runs, wanted)
+
+    monkeypatch.setattr(shapes, "contradicted_by_run", watched)
+    monkeypatch.setattr(shapes, "CHEAP_RUN_BYTES", cheap_bytes)
+    model, _ = import_model(ir.from_proto(parsed(CLAIMED.format(y=claim))), "m")
+    made = {v.name: v for node in model.graph for v in node.outputs}
+    assert ("y" in {value.name for value in asked}) == compared
+    assert [sizes(made[name]) for name in "gyz"] == [[2, 3, 8], [3, 16], [3, 16]]
+
+
 def test_sizes_that_cancel_are_found():
     values = inferred(
         "m (float[4,6] x) => (float[M,N] y)"
