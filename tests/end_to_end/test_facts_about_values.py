@@ -191,7 +191,8 @@ def test_a_model_that_onnxruntime_runs_compiles_and_both_checks_agree(
 
 SHARED = """m (float[1,4,8] x) => (o) <float[8,8] w, int64[1] two = {2}, int64[1] axis = {2},
     int64[1] zero = {0}, int64[2] square = {8, 8}, int64 at = {2}> {
-    VIEWS  s = Shape (y)  n = Gather (s, at)  h = Reshape (n, zero_d)  k = Div (h, two)
+    VIEWS  s = Shape (y)  n = Gather (s, at)  r = Reshape (n, zero_d)  f = Cast <to = 1> (r)
+    c = Ceil (f)  h = Cast <to = 7> (c)  k = Div (h, two)
     a = Slice (y, zero, k, axis)  b = Slice (y, k, h, axis)  o = Mul (a, b) }"""
 
 

@@ -116,6 +116,7 @@ def test_mcm_v005_memory_that_onnxruntime_has_not_written(tmp_path):
     assert fault.hint
 
 
+@pytest.mark.forks
 def test_mcm_v005_takes_the_place_of_mcm_v020(compiled, monkeypatch):
     _, folder, _ = compiled(RELU)
 

@@ -18,6 +18,9 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic
 
 KIND = TensorProto
 
+# What the tests change holds in forked children alone.
+pytestmark = pytest.mark.forks
+
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
