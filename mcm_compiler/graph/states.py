@@ -16,7 +16,6 @@ import onnx_ir as ir
 
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
 from mcm_compiler.graph.annotations import AnnotationKey
-from mcm_compiler.graph.constants import consumed_values
 
 MOST_SEQUENCES = 1024
 """Sequences in flight that a program may hold the states of."""
@@ -127,11 +126,6 @@ def copies_held(past: ir.Value, present: ir.Value, sequences: int) -> int:
     which goes round.
     """
     return sequences if appended(past, present) else sequences + 1
-
-
-def readers_of(graph: ir.Graph, past: ir.Value) -> list[ir.Node]:
-    """Ops that read a past, bodies of control flow among them."""
-    return [node for node in graph if past in consumed_values(node)]
 
 
 def _by_name(inputs: Sequence[str], outputs: Sequence[str]) -> list[StatePair]:

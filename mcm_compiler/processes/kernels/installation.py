@@ -16,11 +16,6 @@ HOME = Path(__file__).parents[3]
 _RECORDS = "mcm_compiler-*.dist-info/RECORD"
 
 
-def is_installed(home: Path = HOME) -> bool:
-    """Whether the packages lie where an installer has put them; a checkout they are not."""
-    return next(home.glob(_RECORDS), None) is not None
-
-
 @functools.cache
 def installation_name(home: Path = HOME) -> str:
     """A name by the hashes of all installed files; empty for a checkout, which has no such list.

@@ -1,17 +1,11 @@
-"""What tells one installation from another."""
+"""Names of installations."""
 
 from __future__ import annotations
 
-from mcm_compiler.processes.kernels.installation import (
-    HOME,
-    PREFIX,
-    installation_name,
-    is_installed,
-)
+from mcm_compiler.processes.kernels.installation import HOME, PREFIX, installation_name
 
 
 def test_a_checkout_has_no_name():
-    assert not is_installed()
     assert installation_name(HOME) == ""
 
 
@@ -21,7 +15,6 @@ def test_a_name_is_that_of_the_files(tmp_path):
         home = tmp_path / digest
         (folder := home / "mcm_compiler-0.1.0.dist-info").mkdir(parents=True)
         (folder / "RECORD").write_text(f"mcm_compiler/__init__.py,sha256={digest},7\n")
-        assert is_installed(home)
         names.append(installation_name(home))
     assert names[0] != names[1]
     assert all(name.startswith(PREFIX) for name in names)
