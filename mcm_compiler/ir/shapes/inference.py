@@ -32,8 +32,8 @@ from mcm_compiler.ir.shapes.symbolic_inference import infer_symbolically
 MAX_PROPAGATED_BYTES = 1024
 """Weights up to this size take part in onnx's inference with their values."""
 
-CHEAP_RUN_BYTES = 1 << 28
-"""Weights up to this size make a run cheaper than symbolic inference of claimed shapes."""
+CHEAP_RUN_BYTES, CHEAP_RUN_OPS = 1 << 28, 1_000
+"""Weights and ops up to which a run is cheaper than symbolic inference of claimed shapes."""
 
 
 def infer_shapes(
@@ -160,7 +160,8 @@ def _confirmed(model: ir.Model, claimed: set[ir.Value]) -> bool:
     By induction: every claim follows from shapes before it, which are inferred or such claims.
     """
     weights = (v.const_value for v in model.graph.initializers.values())
-    if not claimed or sum(w.nbytes for w in weights if w is not None) <= CHEAP_RUN_BYTES:
+    small = sum(w.nbytes for w in weights if w is not None) <= CHEAP_RUN_BYTES
+    if not claimed or (small and len(model.graph) <= CHEAP_RUN_OPS):
         return False
     claims = {value: value.shape for value in claimed}
     for value in claimed:
