@@ -6,7 +6,8 @@ inside are taken out of the protobuf before `onnx_ir` reads it and put back afte
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,12 +25,21 @@ _write_quantization = _serde._maybe_add_quantization_annotation
 
 
 def _write_known_quantization(graph: onnx.GraphProto, value: ir.Value) -> None:
-    """Asks only values with facts: onnx_ir would give each value a store of half a kilobyte."""
     if facts_of(value):
         _write_quantization(graph, value)
 
 
-_serde._maybe_add_quantization_annotation = _write_known_quantization
+@contextmanager
+def _asking_few_values() -> Generator[None]:
+    """Has onnx_ir ask only values with facts for quantization: others would get a store by it.
+
+    A store takes half a kilobyte. Outside the block onnx_ir is as it was.
+    """
+    _serde._maybe_add_quantization_annotation = _write_known_quantization
+    try:
+        yield
+    finally:
+        _serde._maybe_add_quantization_annotation = _write_quantization
 
 
 class MapType(ir.TypeProtocol):
@@ -114,7 +124,8 @@ def model_to_proto(model: ir.Model) -> onnx.ModelProto:
     try:
         for value, _ in taken:
             value.type = None
-        proto = ir.to_proto(model)
+        with _asking_few_values():
+            proto = ir.to_proto(model)
     finally:
         for value, kind in taken:
             value.type = kind

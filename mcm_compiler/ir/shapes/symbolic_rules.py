@@ -154,8 +154,8 @@ class _Rules(SymbolicShapeInference):
             tensor = ir.convenience.get_const_tensor(value)
             if tensor is not None and _takes_part(tensor):
                 self.initializers_[name] = numpy_helper.from_array(tensor.numpy(), name)
-        if name not in self.known_vi_ and (told := self._told(value)) is not None:
-            self.known_vi_[name] = told
+        if name not in self.known_vi_ and (info := self._told(value)) is not None:
+            self.known_vi_[name] = info
 
     def _told(self, value: ir.Value) -> ValueInfoProto | None:
         """The type of a value as the model has it, with a symbol for each open dimension."""

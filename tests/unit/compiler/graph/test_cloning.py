@@ -6,7 +6,6 @@ import gc
 from pathlib import Path
 
 import onnx
-import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper
 from onnx_ir._metadata import MetadataStore
@@ -72,7 +71,6 @@ def test_asking_for_facts_and_writing_a_graph_leave_it_as_light_as_it_was(path: 
     assert not NOTE.present(model)
     NOTE.drop(model)
     model_to_proto(model)
-    ir.to_proto(model)
     assert stores() - before < OPS / 2
 
 

@@ -11,11 +11,11 @@ import pytest
 SETTINGS = """
 import os, sys
 {first}
-import numba
-before = dict(vars(numba.config)), dict(os.environ), list(sys.meta_path)
+import numba, onnx_ir
+before = dict(vars(numba.config)), dict(os.environ), list(sys.meta_path), dict(vars(onnx_ir.serde))
 import mcm_compiler, mcm_compiler.api, mcm_compiler.arrays.kernels
 from mcm_compiler import compile_model
-after = dict(vars(numba.config)), dict(os.environ), list(sys.meta_path)
+after = dict(vars(numba.config)), dict(os.environ), list(sys.meta_path), dict(vars(onnx_ir.serde))
 print(*(a == b for a, b in zip(before, after)))
 """
 
@@ -30,7 +30,7 @@ def _printed(code: str, **environment: str) -> list[str]:
 @pytest.mark.parametrize("first", ["", "import mcm_compiler"])
 def test_an_import_leaves_the_process_as_it_was(first: str) -> None:
     """Whether numba is imported before it or after."""
-    assert _printed(SETTINGS.format(first=first)) == ["True"] * 3
+    assert _printed(SETTINGS.format(first=first)) == ["True"] * 4
 
 
 def test_kernels_are_compiled_apart_from_a_programs_own_code() -> None:
