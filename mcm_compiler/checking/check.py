@@ -156,6 +156,7 @@ def check_folder(
     folder: str | Path,
     *,
     seeds: Sequence[int] = (0, 1),
+    proven_seeds: int | None = 1,
     data: Sequence[RunData] = (),
     test_data: Path | None = None,
     model: str | Path | None = None,
@@ -167,11 +168,12 @@ def check_folder(
     Args:
         folder: an output folder.
         seeds: seeds of the random inputs that are compared.
+        proven_seeds: how many of them where every op is proven; None compares all.
         data: the user's data, compared as well.
         test_data: a `test_data_set_N` folder, or one that holds such folders, compared as well
             and with the outputs that it expects.
-        model: path or `zoo:NAME` of the model that the folder was compiled from, to be held
-            against it; None takes the word of `annotated.onnx`.
+        model: path or `zoo:NAME` of the model that the folder was compiled from. The folder is
+            compared with it, under stock session options as well; None trusts `annotated.onnx`.
         progress: called with the name of each step as it begins.
         without: names of steps to leave out.
 
@@ -181,7 +183,8 @@ def check_folder(
     reclaim()
     folder = Path(folder)
     named = None if model is None else os.fspath(model)
-    run = _Run(OpenedFolder(folder, read_manifest(folder)), seeds, data, test_data, named)
+    opened = OpenedFolder(folder, read_manifest(folder))
+    run = _Run(opened, seeds, proven_seeds, data, test_data, named)
     done: list[CheckStep] = []
     found: list[Diagnostic] = []
     for name, step in run.steps().items():
@@ -213,6 +216,7 @@ class _Run:
     Attributes:
         opened: the folder.
         seeds: as in `check_folder`.
+        proven_seeds: as there.
         data: as there.
         test_data: as there.
         model: as there.
@@ -223,6 +227,7 @@ class _Run:
 
     opened: OpenedFolder
     seeds: Sequence[int]
+    proven_seeds: int | None
     data: Sequence[RunData]
     test_data: Path | None
     model: str | None
@@ -309,17 +314,16 @@ class _Run:
         users = self._own_data()
         if self.test_data is not None:
             users += read_data_sets(self.test_data, self.opened.source)
-        stock = folder / layout.ANNOTATED
-        if self.model is not None and not self.model.startswith(zoo.PREFIX):
-            stock = Path(self.model)
+        own = self.model is not None and not self.model.startswith(zoo.PREFIX)
+        file = Path(self.model or "") if own else folder / layout.ANNOTATED
         found = verify_folder(
-            ReadFolder(folder, self.opened.source),
+            ReadFolder(folder, self.opened.source, manifest.shape_only),
             chips,
             manifest.wires,
             self.seeds,
-            manifest.shape_only,
             users,
-            stock=stock,
+            enough=self.proven_seeds if self.structure and self.structure.whole else None,
+            stock=None if self.model is None else file,
             states=manifest.states.held,
         )
         self.verification = found = replace(found, structure=self.structure)

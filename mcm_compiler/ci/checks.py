@@ -36,12 +36,14 @@ class CheckSettings:
         diagnose: what the user is told about an exception; importable by its name, because it
             travels to other processes.
         model: path or `zoo:NAME` of the model that all of the folders were made from, or None.
+        proven_seeds: how many of `seeds` are compared where every op is proven; None compares all.
     """
 
     seeds: range
     strict: bool
     diagnose: Callable[[Exception], tuple[Diagnostic, ...]]
     model: str | None = None
+    proven_seeds: int | None = 1
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,9 @@ def check_one(settings: CheckSettings, folder: str) -> CheckOutcome:
     """Checks one folder; every failure becomes diagnostics."""
     start = time.perf_counter()
     try:
-        report = check_of(folder, settings.model)(seeds=settings.seeds)
+        report = check_of(folder, settings.model)(
+            seeds=settings.seeds, proven_seeds=settings.proven_seeds
+        )
     except Exception as error:
         return failure(folder, settings.diagnose(error), time.perf_counter() - start)
     return outcome_of(folder, report, settings.strict, time.perf_counter() - start)

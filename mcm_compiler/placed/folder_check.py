@@ -39,6 +39,7 @@ def check_placement_folder(
     folder: Path,
     *,
     seeds: Sequence[int] = (0, 1),
+    proven_seeds: int | None = 1,
     data: Sequence[RunData] = (),
     test_data: Path | None = None,
     progress: Callable[[str], None] | None = None,
@@ -49,6 +50,7 @@ def check_placement_folder(
     Args:
         folder: of a placement.
         seeds: seeds of the random inputs on which the segments are compared with the model.
+        proven_seeds: how many of them are used, as every op is proven; None uses all.
         data: the user's data, compared as well.
         test_data: a `test_data_set_N` folder, or one that holds such folders.
         progress: called with the name of each step as it begins.
@@ -61,7 +63,7 @@ def check_placement_folder(
     read = ReadPlacement(read_placement_folder(folder))
     if step_of is not None:
         read = replace(read, step_of=step_of)
-    run = _Comparison(read, seeds, data, test_data)
+    run = _Comparison(read, seeds, proven_seeds, data, test_data)
     steps: dict[str, Callable[[], str]] = {
         "files": lambda: check_hashes(read.opened),
         **({} if step_of is None else {"model": lambda: check_model(read)}),
@@ -103,11 +105,13 @@ class _Comparison:
         self,
         read: ReadPlacement,
         seeds: Sequence[int],
+        proven_seeds: int | None,
         data: Sequence[RunData],
         test_data: Path | None,
     ) -> None:
         self._read = read
         self._seeds = seeds
+        self._proven_seeds = proven_seeds
         self._data = data
         self._test_data = test_data
         self.verification: Verification | None = None
@@ -129,13 +133,13 @@ class _Comparison:
         if self._test_data is not None:
             data += read_data_sets(self._test_data, opened.annotated)
         found = verify_folder(
-            ReadFolder(opened.path, opened.annotated),
+            ReadFolder(opened.path, opened.annotated, opened.record.model.shape_only),
             {entry.segment: entry.file for entry in schedule.segments},
             schedule.wires,
             self._seeds,
-            opened.record.model.shape_only,
             data,
-            stock=opened.path / file_names.ANNOTATED,
+            enough=self._proven_seeds,
+            stock=opened.path / file_names.ANNOTATED if self._read.step_of is not None else None,
         )
         self.verification = found
         if (note := not_compared(found)) is not None:

@@ -64,10 +64,12 @@ class ReadFolder:
     Attributes:
         path: a staging or output folder.
         annotated: the model; not changed.
+        shape_only: whether its weights are placeholders, with which nothing is compared.
     """
 
     path: Path
     annotated: ir.Model
+    shape_only: bool
 
 
 def verify_folder(
@@ -75,9 +77,9 @@ def verify_folder(
     chips: ChipFiles,
     wires: Sequence[Wire],
     seeds: Sequence[int],
-    shape_only: bool,
     data: Sequence[RunData] = (),
     *,
+    enough: int | None = None,
     stock: Path | None = None,
     states: Sequence[ChipState] = (),
 ) -> Verification:
@@ -89,8 +91,8 @@ def verify_folder(
         wires: all tensors that travel.
         seeds: one random input each. Where the model does not run on it, integers are all 1,
             then all 0; a seed with which it runs on none of these is left out.
-        shape_only: skip the comparison, because the weights are placeholders.
         data: the user's data, which the model has to run on.
+        enough: random inputs that the model runs on, after which no seed is used; None uses all.
         stock: a file of the model with which the chips are compared once more under onnxruntime's
             own session options, where they are small; None to leave that out.
         states: those that stay on chips. Besides single inferences, whose states are drawn, `STEPS`
@@ -105,7 +107,7 @@ def verify_folder(
             differ because onnxruntime has not written them, MCM-V025 if the chips do not run under
             its own session options, and the model does.
     """
-    if shape_only:
+    if read.shape_only:
         return Verification((), (), skipped="shape-only weights")
     folder, reference = read.path, read.annotated
     random, _ = random_outputs(reference)
@@ -121,6 +123,8 @@ def verify_folder(
     used: list[int] = []
     refusal: CompileError | None = None
     for seed in seeds:
+        if len(used) == enough:
+            break
         try:
             feeds, results = _run_on_random(session, reference, seed, outputs)
         except CompileError as error:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mcm_compiler.ci.checks import CheckSettings
 
 DEFAULT_SEEDS = 2
-"""Random inputs that are compared where the user gives no data."""
+"""Random inputs that are compared where the user gives no data and some op is not proven."""
 
 _VERDICTS = {"holds": ("ok  ", "green"), "skipped": ("skip", "yellow"), "fails": ("FAIL", "red")}
 
@@ -34,7 +34,8 @@ _VERDICTS = {"holds": ("ok  ", "green"), "skipped": ("skip", "yellow"), "fails":
 @click.command(cls=Verb)
 @click.argument("folders", metavar="FOLDER...", nargs=-1, required=True)
 @click.option("--seeds", type=click.IntRange(0), default=None,
-              help="Number of random inputs that are compared.  [default: 2, or 0 with own data]",
+              help="Number of random inputs that are compared.  [default: 0 with own data; else "
+              "1 if every op is proven, 2 if not]",
               )  # fmt: skip
 @click.option("--seed", type=SEED, default=0, show_default=True, help="The first seed.")
 @click.option("-i", "--input", "inputs", type=FILE, multiple=True,
@@ -69,12 +70,14 @@ def command(
 ) -> None:
     """Check FOLDER: hashes, structure, the ring's rules, memory, and equal outputs in onnxruntime.
 
-    Every op, attribute, weight and wire of the chips is proven against the model, which the folder
-    holds a copy of; with --model, against your own. Of a folder of mcmc place it is the segments
-    that are proven, and every field of its files is derived again from model, box and placement.
+    Every op, attribute, weight and wire of the chips is proven against the model, of which the
+    folder holds a copy; with --model, against your own. Of a folder of mcmc place it is the
+    segments that are proven, and every field of its files is derived again from model, box and
+    placement.
 
-    Outputs are compared on random inputs, on your own, or on both. Exits with 1 if a step fails,
-    and with --strict with 3 if none fails, but something could not be checked or proven.
+    Outputs are compared on random inputs, on your own, or on both; with --model once under
+    onnxruntime's own session options, too. Exits with 1 if a step fails, and with --strict with 3
+    if none fails, but something could not be checked or proven.
 
     Several folders, or one that holds output folders at any depth, are checked one by one, with a
     line each. One that fails does not stop the others.
@@ -85,13 +88,14 @@ def command(
 
     load_plugins(plugin)
     own_data = bool(inputs) or test_data is not None
+    proven_seeds = 1 if seeds is None else None
     if seeds is None:
         seeds = 0 if own_data else DEFAULT_SEEDS
     if seeds == 0 and not own_data:
         raise click.BadParameter("0 needs --input or --test-data", param_hint="'--seeds'")
     if seed + seeds - 1 > MAX_SEED:
         raise click.BadParameter(f"the last seed is larger than {MAX_SEED}", param_hint="'--seeds'")
-    settings = CheckSettings(range(seed, seed + seeds), strict, diagnosed, model)
+    settings = CheckSettings(range(seed, seed + seeds), strict, diagnosed, model, proven_seeds)
     listed = list_folders(folders)
     if len(folders) == 1 and listed == folders:
         code = _check_one(folders[0], settings, inputs, test_data, junit, output_format)
@@ -126,6 +130,7 @@ def _check_one(
         with progress_line() as progress:
             found = check_of(folder, settings.model)(
                 seeds=settings.seeds,
+                proven_seeds=settings.proven_seeds,
                 data=[RunData(str(path), read_npz(path)) for path in inputs],
                 test_data=test_data,
                 progress=progress,

@@ -109,7 +109,7 @@ Attributes:
         output showed nothing: small, large, positive.
     session_options: options of onnxruntime's sessions under which outputs were compared.
     stock_equal: whether all bits were equal under onnxruntime's own session options as well; null
-        where that was not looked at (mcmc check does, for folders of up to 256 MiB).
+        where that was not compared (mcmc check --model does, for folders of up to 256 MiB).
     structure: what is proven without a run.
     steps: steps of a sequence that were compared, each on the states that the one before left on
         the chips; missing where no state stays there.

@@ -75,11 +75,10 @@ class Verify(Pass):
         annotated, unlike = emitted_model(context.staging.path, source)
         give_back()
         verification = verify_folder(
-            ReadFolder(context.staging.path, annotated),
+            ReadFolder(context.staging.path, annotated, source.shape_only),
             [chip.chip for chip in CHIP_MODELS.get(model)],
             WIRES.get(model),
             range(options.seed, options.seed + options.verify_seeds),
-            source.shape_only,
             data,
             states=states_of(CHIP_MODELS.get(model)),
         )

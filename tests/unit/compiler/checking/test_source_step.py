@@ -86,6 +86,13 @@ def test_the_users_file_is_proven(made):
     assert "4 of 4 ops proven against 'model.onnx'" in result.stdout
 
 
+def test_fewer_inputs_are_compared_where_every_op_is_proven(made):
+    assert check_folder(made[1]).verification.seeds == (0,)
+    assert check_folder(made[1], proven_seeds=None).verification.seeds == (0, 1)
+    unproven = check_folder(made[1], without=("source",))
+    assert unproven.verification.seeds == (0, 1)
+
+
 def test_json_tells_ops_and_session_options(made):
     model, folder = made
     arguments = ["check", str(folder), "--model", str(model), "--format", "json"]
@@ -144,6 +151,7 @@ def test_ops_of_a_pass_without_a_rule_are_left_to_runs(softer, tmp_path):
     report = check_folder(folder)
     assert report.holds
     assert codes(report) == ["MCM-V063"]
+    assert report.verification.seeds == (0, 1)
     proof = report.structure
     assert [op.op_type for op in proof.unproven] == ["LeakyRelu"]
     assert (proof.ops, proof.proven) == (4, 3)
@@ -218,9 +226,12 @@ def test_swapped_outputs_are_told(tmp_path):
 
 
 WEAK = {
-    "NaN": ("o = Constant <value_float = 1.0> () z = Sub (n, o) y = Sqrt (z)", "NaN"),
-    "zeros": ("z = Sub (n, n) y = Relu (z)", "0 in all its elements"),
-    "infinite": ("z = Sub (n, n) y = Reciprocal (z)", "infinite"),
+    "NaN": (
+        "e = Exp (x) n = Neg (e) o = Constant <value_float = 1.0> () z = Sub (n, o) y = Sqrt (z)",
+        "NaN",
+    ),
+    "zeros": ("t = Tanh (x) z = Sub (t, t) y = Relu (z)", "0 in all its elements"),
+    "infinite": ("t = Tanh (x) z = Sub (t, t) y = Reciprocal (z)", "infinite"),
 }
 
 
@@ -228,8 +239,7 @@ WEAK = {
 def test_output_that_shows_nothing_is_a_warning_with_what_was_proven(name, tmp_path):
     body, why = WEAK[name]
     proto = parser.parse_model(
-        '<ir_version: 8, opset_import: ["" : 17]> m (float[8] x) => (float[8] y)'
-        f" {{ e = Exp (x) n = Neg (e) {body} }}"
+        f'<ir_version: 8, opset_import: ["" : 17]> m (float[8] x) => (float[8] y) {{ {body} }}'
     )
     model = tmp_path / "weak.onnx"
     onnx.save(proto, model)

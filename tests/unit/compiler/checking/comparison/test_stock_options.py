@@ -46,8 +46,14 @@ def test_the_users_own_file_is_run(compiled, monkeypatch):
     run_by(monkeypatch, stock_options, refuse_own)
     with_own = check_folder(compiled / "out", model=compiled / "m.onnx")
     assert "does not run the file itself (MCM-V001)" in with_own.steps[-2].detail
-    report = check_folder(compiled / "out")
-    assert report.holds
+    without = check_folder(compiled / "out")
+    assert without.holds
+    assert "stock session options" not in without.steps[-2].detail
+    assert without.verification.stock == ()
+
+
+def test_chips_and_file_are_compared(compiled):
+    report = check_folder(compiled / "out", model=compiled / "m.onnx")
     assert "bit-identical under stock session options" in report.steps[-2].detail
 
 

@@ -53,12 +53,14 @@ def verdict(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         folder: Path,
         *,
         seeds: Any,
+        proven_seeds: Any,
         data: Any,
         test_data: Any,
         model: str | None = None,
         progress: Any = None,
     ) -> CheckReport:
         state["seeds"] = list(seeds)
+        state["proven_seeds"] = proven_seeds
         state["data"] = data
         state["test_data"] = test_data
         state["model"] = model
@@ -116,6 +118,9 @@ def test_check_with_own_data(verdict: dict[str, Any], tmp_path: Path) -> None:
     np.savez(path, x=np.ones(2))
     assert _invoke("check", "net.mcm36").exit_code == 0
     assert (verdict["seeds"], verdict["data"]) == ([0, 1], [])
+    assert verdict["proven_seeds"] == 1
+    assert _invoke("check", "net.mcm36", "--seeds", "3").exit_code == 0
+    assert (verdict["seeds"], verdict["proven_seeds"]) == ([0, 1, 2], None)
     assert _invoke("check", "net.mcm36", "--input", str(path)).exit_code == 0
     assert verdict["seeds"] == []
     (data,) = verdict["data"]
