@@ -16,6 +16,7 @@ from mcm_passes.mapping.bound_checks.dual_feasible_check import units_do_not_pac
 from mcm_passes.mapping.bounds import articulation, bounds
 from mcm_passes.mapping.bounds.articulation import articulation_units_by_sweep
 from mcm_passes.mapping.bounds.indivisible_work import indivisible_work
+from tests.generators import partition_problems
 
 
 def _edges(edges):
@@ -128,7 +129,7 @@ def fastest(compute, edges, chips):
 @settings(max_examples=60)
 def test_chains_are_never_above_the_best_placement(graph, chips, swept):
     compute, edges = graph
-    problem = make_problem([c * 1e-6 for c in compute], edges, chips)
+    problem = partition_problems.make_problem(compute, edges, chips=chips)
     assert len(dependency_edges(problem)[0]) == len(edges)
     limit = bounds.MAX_CLOSURE_UNITS
     bounds.MAX_CLOSURE_UNITS = 0 if swept else limit

@@ -41,6 +41,20 @@ def test_windows_hold_every_partition_within_the_period(problem):
             assert (chip <= windows.high).all()
 
 
+@given(connected_problems(8), st.floats(0.8, 1.5), st.floats(1.01, 2.0))
+@settings(max_examples=60)
+def test_windows_are_the_same_from_those_of_a_longer_period_on(problem, share, longer):
+    packed = PackedWindows(problem, rule_graph(problem))
+    period_s = share * lower_bound(problem).seconds
+    wider, whole = packed.at(longer * period_s), packed.at(period_s)
+    assert not wider.empty or whole.empty
+    if not wider.empty:
+        found = packed.at(period_s, wider)
+        assert found.empty == whole.empty
+        if not whole.empty:
+            np.testing.assert_array_equal(found, whole)
+
+
 @given(st.integers(2, 5), st.integers(1, 3), st.randoms(use_true_random=False))
 @settings(max_examples=60)
 def test_runs_count_at_most_one_gap_too_much_per_run(count, layers, random):

@@ -19,7 +19,6 @@ import numpy as np
 from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.contracts.partition import Floats, Ints, LowerBound, PartitionProblem
 from mcm_compiler.diagnostics import quote
-from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_compiler.text.units import bytes_text, count_text, seconds_text
 from mcm_passes.mapping.bounds.articulation import articulation_units_by_sweep
 from mcm_passes.mapping.bounds.bisection import longest_too_short
@@ -27,7 +26,9 @@ from mcm_passes.mapping.bounds.connected_parts import connected_parts
 from mcm_passes.mapping.bounds.copied_weights import copied_weights
 from mcm_passes.mapping.bounds.indivisible_work import indivisible_work
 from mcm_passes.mapping.bounds.passed_outputs import outputs_passed_on
+from mcm_passes.mapping.bounds.work_around import work_around
 from mcm_passes.mapping.models import mapping_of
+from mcm_passes.mapping.problem.rule_graph import rule_graph
 
 MAX_CLOSURE_UNITS = 4000
 """Units up to which all ancestors are collected: N^2 bits, and N^2 additions."""
@@ -133,13 +134,12 @@ def work_around_a_unit(problem: PartitionProblem) -> LowerBound:
     if not n or n > MAX_CLOSURE_UNITS or problem.clonable.all():
         return LowerBound(0.0, "no unit")
     work, above, below = _work_above_and_below(problem)
-    fixed = ~problem.clonable
     chips, speed = problem.num_chips, _fastest(problem)
 
     def too_short(period_s: float) -> bool:
         # Rounding must not turn an exact fit into one more chip.
         room = period_s * speed
-        need = np.ceil(above[fixed] / room - 1e-9) + np.ceil(below[fixed] / room - 1e-9)
+        need = np.ceil(above / room - 1e-9) + np.ceil(below / room - 1e-9)
         return bool((need > chips + 1).any())
 
     total = float(work.sum()) / speed
@@ -148,10 +148,11 @@ def work_around_a_unit(problem: PartitionProblem) -> LowerBound:
         return LowerBound(0.0, "no unit")
     room = seconds * speed
     need = np.ceil(above / room - 1e-9) + np.ceil(below / room - 1e-9)
-    u = int(np.where(fixed, need, -1).argmax())
+    u = int(need.argmax())
+    name = problem.names[int(np.flatnonzero(~problem.clonable)[u])]
     return LowerBound(
         seconds,
-        f"unit {quote(problem.names[u])} has work of {seconds_text(float(above[u] - work[u]))} "
+        f"unit {quote(name)} has work of {seconds_text(float(above[u] - work[u]))} "
         f"before it and {seconds_text(float(below[u] - work[u]))} after it",
     )
 
@@ -267,20 +268,12 @@ def _fastest(problem: PartitionProblem) -> float:
 
 
 def _work_above_and_below(problem: PartitionProblem) -> tuple[Floats, Floats, Floats]:
-    """`[N]` each: work of a unit, of it and its ancestors, of it and its descendants.
+    """`[n]` each, of units that are not clonable: work of it, with ancestors, with descendants.
 
     Clonable units count as no work and no ancestors.
     """
-    n = problem.num_units
-    source, target = dependency_edges(problem)
-    work = np.where(problem.clonable, 0.0, problem.compute_s)
-    by_target = np.argsort(target, kind="stable")
-    above = _closure_work(source[by_target], target[by_target], work)
-    # The same from the other end: numbering the units backwards turns the edges round.
-    back_source, back_target = n - 1 - target, n - 1 - source
-    by_target = np.argsort(back_target, kind="stable")
-    below = _closure_work(back_source[by_target], back_target[by_target], work[::-1].copy())
-    return work, above, below[::-1]
+    around = work_around(problem, rule_graph(problem))
+    return around.own_s, around.before_s + around.own_s, around.after_s + around.own_s
 
 
 @entry_njit
@@ -302,30 +295,6 @@ def _chips_to_fill(heavy: Floats, loose: Floats, rest: float, period_s: float) -
                 load = 0.0
             load += heavy[i]
     return chip + 1
-
-
-@entry_njit
-def _closure_work(source: Ints, target: Ints, work: Floats) -> Floats:
-    """`[N]`, work of each unit and all its ancestors; edges are sorted by target."""
-    n = work.size
-    words = (n + 63) // 64
-    above = np.zeros((n, words), dtype=np.uint64)
-    total = np.zeros(n)
-    e = 0
-    for v in range(n):
-        above[v, v >> 6] |= np.uint64(1) << np.uint64(v & 63)
-        while e < target.size and target[e] == v:
-            u = source[e]
-            for k in range((u >> 6) + 1):
-                above[v, k] |= above[u, k]
-            e += 1
-        for k in range((v >> 6) + 1):
-            bits = above[v, k]
-            if bits:
-                for bit in range(min(64, n - (k << 6))):
-                    if bits >> np.uint64(bit) & np.uint64(1):
-                        total[v] += work[(k << 6) + bit]
-    return total
 
 
 @entry_njit

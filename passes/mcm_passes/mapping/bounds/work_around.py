@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import NamedTuple
 
 import numpy as np
@@ -37,53 +38,65 @@ class WorkAround(NamedTuple):
     gate_after: Longs
 
 
+_kept: weakref.WeakKeyDictionary[PartitionProblem, WorkAround] = weakref.WeakKeyDictionary()
+
+
 def work_around(problem: PartitionProblem, graph: RuleGraph) -> WorkAround:
-    """Sums over all ancestors and all descendants; n^2 / 4 bytes and n^2 additions."""
-    ancestors, descendants = closure(graph)
+    """Sums over all ancestors and all descendants; n^2 / 4 bytes and n^2 / 8 additions.
+
+    Args:
+        problem: the problem; the sums are kept as long as it lives.
+        graph: its rule graph.
+    """
+    known = _kept.get(problem)
+    if known is None:
+        known = _kept[problem] = _work_around(problem, graph)
+    return known
+
+
+def _work_around(problem: PartitionProblem, graph: RuleGraph) -> WorkAround:
     own_s = problem.compute_s[graph.units]
     alone = np.flatnonzero(np.diff(problem.weight_ptr) == 1)
     room = np.zeros(problem.num_units)
     users = problem.weight_users[problem.weight_ptr[alone]]
     np.add.at(room, users, weight_blocks(problem)[alone])
     own_room = np.zeros(graph.num_nodes) if problem.streams else room[graph.units]
-    count_before, count_after = _counts(ancestors), _counts(descendants)
+    ancestors, descendants = closure(graph)
+    values = np.stack([own_s, own_room, np.ones(graph.num_nodes)], axis=1)
+    before, after = _sums(ancestors, values), _sums(descendants, values)
     return WorkAround(
-        _sums(ancestors, own_s),
-        _sums(descendants, own_s),
-        _sums(ancestors, own_room),
-        _sums(descendants, own_room),
+        before[:, 0].copy(),
+        after[:, 0].copy(),
+        before[:, 1].copy(),
+        after[:, 1].copy(),
         own_s,
         own_room,
-        _gates(ancestors, count_before, -1),
-        _gates(descendants, count_after, 1),
+        _gates(ancestors, before[:, 2].astype(np.int64), -1),
+        _gates(descendants, after[:, 2].astype(np.int64), 1),
     )
 
 
 @entry_njit
 def _sums(bits: Words, values: Floats) -> Floats:
-    n = values.size
-    total = np.zeros(n)
-    for v in range(n):
-        for k in range(bits.shape[1]):
-            word = bits[v, k]
-            if word:
-                for u in range(k << 6, min((k + 1) << 6, n)):
-                    if word >> np.uint64(u & 63) & np.uint64(1):
-                        total[v] += values[u]
+    """`[n, k]`, sums of the rows of `values[n, k]` over each set of nodes.
+
+    Each byte of a set is looked up in the sums of all 256 sets of eight nodes.
+    """
+    n, columns = values.shape
+    total = np.zeros((n, columns))
+    sums = np.zeros((256, columns))
+    for first in range(0, n, 8):
+        for i in range(min(8, n - first)):
+            for part in range(1 << i):
+                for k in range(columns):
+                    sums[part + (1 << i), k] = sums[part, k] + values[first + i, k]
+        word, shift = first >> 6, np.uint64(first & 63)
+        for v in range(n):
+            part = int((bits[v, word] >> shift) & np.uint64(255))
+            if part:
+                for k in range(columns):
+                    total[v, k] += sums[part, k]
     return total
-
-
-@entry_njit
-def _counts(bits: Words) -> Longs:
-    n = bits.shape[0]
-    count = np.zeros(n, np.int64)
-    for v in range(n):
-        for k in range(bits.shape[1]):
-            word = bits[v, k]
-            while word:
-                word &= word - np.uint64(1)
-                count[v] += 1
-    return count
 
 
 @entry_njit

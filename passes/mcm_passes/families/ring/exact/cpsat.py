@@ -34,7 +34,12 @@ ROUNDS = 8
 """Runs of CP-SAT, each below the best partition of the one before."""
 
 LITERALS_PER_S = 6000
-"""Booleans that a second of effort can make use of; larger models are not worth building."""
+"""Booleans of windows for each second of effort up to which a first partition is looked for."""
+
+LITERALS = 2_700
+"""Booleans of windows, times the root of the effort in seconds, up to which a better partition is
+looked for. Presolve takes time in proportion to the square of the model: above, CP-SAT spends all
+of the effort before it searches (no branch at 5,910 and at 6,600 with 5 s; at 5,000 it gains)."""
 
 UNKNOWN_EFFORT = 4.0
 """Effort of CP-SAT, as a multiple of the budget's, where no partition is known: the first one is
@@ -172,13 +177,18 @@ class _Rounds:
         if windows.empty and known.chip_of is None and not self._roomy:
             self._exhaust("none exists: however long the period, some unit has no chip left")
             return False
-        if windows.total_width > LITERALS_PER_S * self._effort_s:
+        if windows.total_width > self._most_literals():
             # Too large a model for what is left.
             self._room_is_next = self._shared and not self._roomy
             return self._room_is_next
         result = self._search(windows, ceiling_s)
         bound = _bound(result, ceiling_s)
         return self._settle(result, bound) if self._roomy else self._learn(result, bound)
+
+    def _most_literals(self) -> float:
+        if self._known.chip_of is None:
+            return LITERALS_PER_S * self._effort_s
+        return LITERALS * self._effort_s**0.5
 
     def _count_memory_as(self, problem: PartitionProblem) -> None:
         """From here on memory is counted as `problem` has it."""

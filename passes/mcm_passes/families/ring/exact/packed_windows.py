@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, inner_njit, lean_inner_njit
-from mcm_compiler.contracts.partition import Floats, Ints, Longs
+from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
+from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
 from mcm_passes.families.ring.solver.node_bits import has
 from mcm_passes.mapping.problem.rule_graph import Words
 
@@ -24,6 +25,8 @@ class Side(NamedTuple):
         before_nodes: those predecessors.
         before: `[n, words]`, bitset of all that come before each node.
         after: `[n, words]`, bitset of all that come after each node.
+        joins: `[n]`, whether no single predecessor has all others before it, so that what comes
+            before the node may need more than each of them says.
         pivots: `[P]`, nodes that much work comes before and after.
         heavy: `[H]`, the nodes with most work, ascending.
     """
@@ -33,6 +36,7 @@ class Side(NamedTuple):
     before_nodes: Ints
     before: Words
     after: Words
+    joins: Bools
     pivots: Ints
     heavy: Ints
 
@@ -181,7 +185,12 @@ def _release_heavy(
 
 @entry_njit
 def lowest_by_work(
-    side: Side, floor: Ints, work: Floats, light: Floats, capacity: Floats, sizes: Floats
+    side: Side,
+    windows: ChipWindows,
+    work: Floats,
+    light: Floats,
+    capacity: Floats,
+    sizes: Floats,
 ) -> tuple[Ints, Floats]:
     """`[n]` each: the lowest chip of each node, and the work on it if the node is there.
 
@@ -193,31 +202,27 @@ def lowest_by_work(
 
     Args:
         side: the graph.
-        floor: `[n]`, a chip that the node is known not to be before.
+        windows: chips that the nodes are known to be between.
         work: `[n]`, seconds.
         light: `[P + 1, n]`, the `light_work` of it.
         capacity: `[C]`, seconds.
         sizes: `[S]`, seconds.
 
     Returns:
-        Chips are C from the first node on that finds none.
+        Chips are C from the first node on that finds none in its window.
     """
     n, chips = work.size, capacity.size
     low = np.full(n, chips, np.int32)
     load = np.zeros(n)
-    is_heavy = np.zeros(n, np.bool_)
-    is_heavy[side.heavy] = True
     pieces = _whole_pieces(side.heavy, work, sizes)
     released = _Released(np.empty(chips), np.empty((sizes.size, chips)))
     for v in side.order:
         # What direct predecessors say, whose own work is not divided.
-        chip, held = int(floor[v]), 0.0
+        chip, held = int(windows.low[v]), 0.0
         for u in side.before_nodes[side.before_ptr[v] : side.before_ptr[v + 1]]:
             chip, held = _later(chip, held, int(low[u]), float(load[u]))
-        # What all that comes before says: from the first chip on, and from pivots on where that
-        # is likely to say more.
-        joins = side.before_ptr[v + 1] - side.before_ptr[v] > 1
-        for j in range(-1, side.pivots.size if is_heavy[v] or joins else -1):
+        # What all that comes before says: from the first chip on, and from pivots on.
+        for j in range(-1, side.pivots.size if side.joins[v] else -1):
             pivot = side.pivots[j] if j >= 0 else -1
             if pivot >= 0 and not has(side.before[v], pivot):
                 continue
@@ -238,7 +243,7 @@ def lowest_by_work(
         while chip < chips and held + work[v] > capacity[chip] * (1.0 + SLACK):
             chip += 1
             held = 0.0
-        if chip >= chips:
+        if chip > windows.high[v]:
             return low, load
         low[v] = chip
         load[v] = held + work[v]
@@ -315,7 +320,7 @@ def _first_with_room(released: Longs, own: int, capacity: Longs, floor: int) -> 
 
 
 @entry_njit
-def lowest_by_memory(side: Side, floor: Ints, weights: Weights, capacity: Longs) -> Ints:
+def lowest_by_memory(side: Side, windows: ChipWindows, weights: Weights, capacity: Longs) -> Ints:
     """`[n]`, the lowest chip of each node by the weights that it and all before it need.
 
     Each distinct weight is held at least once, not before the last chip that one of its users is
@@ -323,14 +328,14 @@ def lowest_by_memory(side: Side, floor: Ints, weights: Weights, capacity: Longs)
 
     Args:
         side: the graph.
-        floor: `[n]`, a chip that the node is known not to be before.
+        windows: chips that the nodes are known to be between.
         weights: of the nodes.
         capacity: `[C]`, blocks.
 
     Returns:
-        Chips are C from the first node on that finds none.
+        Chips are C from the first node on that finds none in its window.
     """
-    n, chips = floor.size, capacity.size
+    n, chips = windows.low.size, capacity.size
     low = np.full(n, chips, np.int32)
     having = _with_weights(weights, side.before.shape[1])
     size = weights.room.size
@@ -338,20 +343,20 @@ def lowest_by_memory(side: Side, floor: Ints, weights: Weights, capacity: Longs)
     released = np.empty(chips, np.int64)
     for v in side.order:
         # What direct predecessors say.
-        chip = int(floor[v])
+        chip = int(windows.low[v])
         for u in side.before_nodes[side.before_ptr[v] : side.before_ptr[v + 1]]:
             chip = max(chip, int(low[u]))
-        # What the weights say; with none of its own, a single predecessor has said it.
+        # What the weights say; with none of its own, a predecessor after all others has said it.
         own = _see_own(weights, seen, v)
         count = 0
-        if own > 0 or side.before_ptr[v + 1] - side.before_ptr[v] > 1:
+        if own > 0 or side.joins[v]:
             count = _see_before(weights, seen, side, low, having, v)
         released[:] = 0
         for i in range(count):
             w = seen.found[i]
             released[seen.latest[w]] += weights.room[w]
         chip = _first_with_room(released, own, capacity, chip)
-        if chip >= chips:
+        if chip > windows.high[v]:
             return low
         low[v] = chip
     return low

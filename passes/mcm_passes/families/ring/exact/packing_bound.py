@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from mcm_compiler.arrays.rows import starts
-from mcm_compiler.contracts.partition import Floats, Ints, Longs, LowerBound, PartitionProblem
+from mcm_compiler.contracts.partition import (
+    Bools,
+    Floats,
+    Ints,
+    Longs,
+    LowerBound,
+    PartitionProblem,
+)
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.text.units import count_text, seconds_text
 from mcm_passes.families.ring.exact.packed_windows import (
@@ -78,7 +86,14 @@ class PackedWindows:
         self._graph = graph
         self._speed = problem.chip_speed
         self._start = Side(
-            along, graph.before_ptr, graph.before_nodes, ancestors, descendants, pivots, heavy
+            along,
+            graph.before_ptr,
+            graph.before_nodes,
+            ancestors,
+            descendants,
+            _joins(graph.before_ptr, graph.before_nodes, ancestors),
+            pivots,
+            heavy,
         )
         self._end = Side(
             along[::-1].copy(),
@@ -86,6 +101,7 @@ class PackedWindows:
             graph.next_nodes,
             descendants,
             ancestors,
+            _joins(graph.next_ptr, graph.next_nodes, descendants),
             pivots[::-1].copy(),
             heavy,
         )
@@ -107,39 +123,50 @@ class PackedWindows:
             runs,
         )
 
-    def at(self, period_s: float) -> ChipWindows:
+    def at(self, period_s: float, wider: ChipWindows | None = None) -> ChipWindows:
         """The chips that each node can be on in any valid partition within `period_s`.
 
         Lower periods only narrow them. Arguments take turns until none narrows any window: work
         and memory, from either end of the ring (see `lowest_by_work` and `lowest_by_memory`).
+
+        Args:
+            period_s: the period.
+            wider: windows of a longer period, to begin with.
         """
-        windows = ChipWindows(self._graph.low, self._graph.high)
-        for _ in range(ROUNDS):
+        windows = wider or ChipWindows(self._graph.low, self._graph.high)
+        arguments = [partial(self._by_work, work=work, period_s=period_s) for work in self._works]
+        if self._sram is not None:
+            arguments.append(partial(self._by_memory, sram=self._sram))
+        unchanged = 0
+        for k in range(ROUNDS * len(arguments)):
             before = windows
-            for work in self._works:
-                windows = self._by_work(windows, work, period_s)
-                if windows.empty:
-                    return windows
-            if self._sram is not None:
-                windows = self._by_memory(windows, self._sram)
-            if windows.empty or (
-                np.array_equal(windows.low, before.low)
-                and np.array_equal(windows.high, before.high)
-            ):
+            windows = arguments[k % len(arguments)](windows)
+            if windows.empty:
+                break
+            same = all(map(np.array_equal, windows, before))
+            unchanged = unchanged + 1 if same else 0
+            if unchanged == len(arguments):
                 break
         return windows
 
-    def _by_work(self, windows: ChipWindows, work: _Work, period_s: float) -> ChipWindows:
+    def _by_work(self, windows: ChipWindows, *, work: _Work, period_s: float) -> ChipWindows:
         last = self._speed.size - 1
         capacity = self._speed * (period_s * (1.0 + SLACK))
         if work.runs is not None:
             capacity = capacity + work.runs.excess_s(windows, self._speed.size, self._sram)
         low, load = lowest_by_work(
-            self._start, windows.low, work.seconds, work.light_from_start, capacity, work.sizes
+            self._start, windows, work.seconds, work.light_from_start, capacity, work.sizes
         )
-        turned = (last - windows.high).astype(np.int32)
+        narrowed = ChipWindows(low, windows.high)
+        if narrowed.empty:
+            return narrowed
         from_end, load_from_end = lowest_by_work(
-            self._end, turned, work.seconds, work.light_from_end, capacity[::-1].copy(), work.sizes
+            self._end,
+            _turned(narrowed, last),
+            work.seconds,
+            work.light_from_end,
+            capacity[::-1].copy(),
+            work.sizes,
         )
         high = (last - from_end).astype(np.int32)
         # A node with one chip left has there what both ends say of it.
@@ -147,10 +174,13 @@ class PackedWindows:
         full = (low == high) & (both > capacity[np.clip(low, 0, last)] * (1.0 + SLACK))
         return ChipWindows(low, np.where(full, low - 1, high).astype(np.int32))
 
-    def _by_memory(self, windows: ChipWindows, sram: Longs) -> ChipWindows:
+    def _by_memory(self, windows: ChipWindows, *, sram: Longs) -> ChipWindows:
         last = self._speed.size - 1
-        low = lowest_by_memory(self._start, windows.low, self._weights, sram)
-        turned = (last - windows.high).astype(np.int32)
+        low = lowest_by_memory(self._start, windows, self._weights, sram)
+        narrowed = ChipWindows(low, windows.high)
+        if narrowed.empty:
+            return narrowed
+        turned = _turned(narrowed, last)
         from_end = lowest_by_memory(self._end, turned, self._weights, sram[::-1].copy())
         return ChipWindows(low, (last - from_end).astype(np.int32))
 
@@ -174,17 +204,17 @@ def packing_bound(
         return nothing
     packed = PackedWindows(problem, graph)
     low, high = least_s * (1.0 + GRAIN), most_s
-    windows = packed.at(low)
+    windows, wider = packed.at(low), None
     if not windows.empty:
         return nothing
     while high - low > GRAIN * high:
         # Optima tend to lie near what is known.
         middle = low + 0.6 * (high - low)
-        found = packed.at(middle)
+        found = packed.at(middle, wider)
         if found.empty:
             low, windows = middle, found
         else:
-            high = middle
+            high, wider = middle, found
     node = int(np.argmax(windows.low - windows.high))
     return LowerBound(
         low,
@@ -193,6 +223,22 @@ def packing_bound(
         f"{count_text(graph.num_nodes, 'unit')} that are not divided",
         PROOF,
     )
+
+
+def _turned(windows: ChipWindows, last: int) -> ChipWindows:
+    """Windows as they are seen from the last chip."""
+    low, high = (last - windows.high).astype(np.int32), (last - windows.low).astype(np.int32)
+    return ChipWindows(low, high)
+
+
+def _joins(before_ptr: Longs, before_nodes: Ints, before: Words) -> Bools:
+    """`[n]`, as in `Side`: a node with k others before a predecessor has more than k + 1 itself."""
+    count = np.bitwise_count(before).sum(axis=1)
+    degree = np.diff(before_ptr)
+    node = np.repeat(np.arange(degree.size), degree)
+    joins = degree > 0
+    joins[node[count[before_nodes] + 1 == count[node]]] = False
+    return joins
 
 
 def _pivots(ancestors: Words, descendants: Words, own_s: Floats, heavy: Ints) -> Ints:

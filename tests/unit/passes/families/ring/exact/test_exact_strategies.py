@@ -14,7 +14,7 @@ from mcm_passes.families.ring.exact.flow_bound import OF_LINKS, OF_WINDOWS, flow
 from mcm_passes.families.ring.exact.ideals import Ideals
 from mcm_passes.families.ring.loads.chip_demands import chip_demands
 from mcm_passes.families.ring.order_encoding.chip_windows import chip_windows
-from mcm_passes.families.ring.order_encoding.cpsat_model import CpSatModel
+from mcm_passes.families.ring.order_encoding.cpsat_model import CpSatModel, SearchResult
 from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
 from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.bounds.work_around import work_around
@@ -115,6 +115,26 @@ def test_a_link_that_must_carry_too_much_bounds_the_period():
     assert verify_bound(problem, bound)
     assert not verify_bound(problem, LowerBound(20.1e-6, "", OF_LINKS))
     assert flow_bound(problem, graph, around, None, 9e-6, 1e-3).proof == OF_WINDOWS
+
+
+@pytest.mark.parametrize("routing", ["relay", "strict"])
+@pytest.mark.parametrize(("units", "searched"), [(60, True), (330, False)])
+def test_cpsat_is_asked_only_for_models_that_it_gets_to_search(
+    monkeypatch, routing, units, searched
+):
+    """330 units that 20 chips each can hold are 6,270 Booleans, which presolve takes 5 s for."""
+    asked = []
+
+    def search(self, limits, *_):
+        asked.append(limits.effort_s)
+        return SearchResult("unknown", None, 0.0, limits.effort_s)
+
+    monkeypatch.setattr(CpSatModel, "search", search)
+    work = np.random.default_rng(0).uniform(3.0, 4.0, units).tolist()
+    problem = make_problem(work, [], chips=20, routing=routing)
+    outcome = solve(CpSat(ideals=0, tolerance=1e-9), problem, effort_s=5.0)
+    assert outcome.chip_of is not None
+    assert bool(asked) is searched
 
 
 @pytest.mark.parametrize("strategy", [Ideals(), CpSat(), CpSat(ideals=0)])
