@@ -7,19 +7,24 @@ are found through the same entry points as a third-party plug-in, and loaded onl
 from __future__ import annotations
 
 import difflib
-import functools
-import importlib.metadata
-import importlib.util
-import sys
-import traceback
-import zlib
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler import plugin_files
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.diagnostics.notices import notice
+from mcm_compiler.plugin_files import twice
+from mcm_compiler.plugin_kinds import (
+    KINDS,
+    Entry,
+    Kind,
+    installed_entries,
+    note_old,
+    old_decorator,
+)
 from mcm_compiler.processes.foreign_code import (
     fault_text,
     has_let_through,
@@ -35,16 +40,6 @@ T = TypeVar("T")
 _ANYTHING = object()
 
 
-def installed_entries(group: str) -> Iterable[importlib.metadata.EntryPoint]:
-    """Entry points of a group; all groups are read from the installation together, once."""
-    return _all_entries(tuple(sys.path)).select(group=group)
-
-
-@functools.lru_cache(maxsize=1)
-def _all_entries(_path: tuple[str, ...]) -> importlib.metadata.EntryPoints:
-    return cast("Any", importlib.metadata.entry_points())
-
-
 @dataclass(frozen=True)
 class Registration(Generic[T]):
     """One named component.
@@ -54,27 +49,31 @@ class Registration(Generic[T]):
         origin: the distribution or file it comes from.
         load: imports and returns it.
         module: that an entry point names; empty for what registers itself.
+        made: the component, where it has registered itself.
     """
 
     name: str
     origin: str
     load: Callable[[], T]
     module: str = ""
+    made: T | None = None
 
 
 class Registry(Generic[T]):
     """Components of one kind by name.
 
+    Attributes:
+        changes: grows with each component that is added or removed.
+
     Args:
-        group: the entry-point group, such as `mcm_compiler.passes`.
-        kind: the word for messages, such as `pass`.
-        collections: another group, whose entry points name functions without arguments that give
-            registrations, for components that are found out at run time; empty for none.
+        kind: of the components.
+        collections: another kind, of functions without arguments that give registrations, for
+            components that are found out at run time; None for no such functions.
     """
 
-    def __init__(self, group: str, kind: str, collections: str = "") -> None:
-        self.group = group
+    def __init__(self, kind: Kind, collections: Kind | None = None) -> None:
         self.kind = kind
+        self.changes = 0
         self._collections = collections
         self._registered: dict[str, Registration[T]] = {}
         self._scanned = False
@@ -89,17 +88,20 @@ class Registry(Generic[T]):
         """
         _check_name(name)
         self._scan()
-        if _loading is not None:
-            _loading.take(self, name)
-        self._insert(Registration(name, origin, lambda: component))
-        if _loading is not None:
-            _loading.added.append((self, name))
+        plugin_files.take(self.kind, name)
+        self._insert(Registration(name, origin, lambda: component, made=component))
+        plugin_files.to_undo(partial(self.remove, name))
 
-    def is_entry_of(self, name: str, module: str) -> bool:
-        """Whether an entry point names a component of this module so."""
+    def register(self, name: str, component: T) -> T:
+        """Registers a component for its plug-in file or module, as a decorator does; as `add`."""
         self._scan()
-        found = self._registered.get(name)
-        return found is not None and found.module == module
+        module = str(getattr(component, "__module__", "this process"))
+        known = self._registered.get(name)
+        # A file may be installed and have its decorators: the entry point has led here, then. And
+        # it may have decorators of this and of earlier releases.
+        if known is None or not (known.module == module or known.made is component):
+            self.add(name, component, plugin_files.current() or module)
+        return component
 
     def __contains__(self, name: str) -> bool:
         """Whether a component has this name; nothing is imported."""
@@ -109,6 +111,7 @@ class Registry(Generic[T]):
     def remove(self, name: str) -> None:
         """Takes a component out again; a name that is not registered is ignored."""
         self._registered.pop(name, None)
+        self.changes += 1
 
     def registrations(self) -> list[Registration[T]]:
         """All registrations, sorted by name; nothing is imported."""
@@ -123,9 +126,9 @@ class Registry(Generic[T]):
                 and its names as soon as that has been typed; they cost an import.
         """
         names = set(self._registered)
-        names |= {entry.name for entry in installed_entries(self.group)}
+        names |= {entry.name for entry in installed_entries(self.kind.name)}
         if self._collections:
-            for entry in installed_entries(self._collections):
+            for entry in installed_entries(self._collections.name):
                 prefix = f"{entry.name}."
                 if begun.startswith(prefix):
                     names |= {registration.name for registration in self._given_by(entry)}
@@ -149,15 +152,45 @@ class Registry(Generic[T]):
             raise CompileError(
                 Diagnostic(
                     "MCM-U003",
-                    f"unknown {self.kind} '{name}'; known: {known}",
-                    at=f"{self.kind} '{name}'",
+                    f"unknown {self.kind.words} '{name}'; known: {known}",
+                    at=f"{self.kind.words} '{name}'",
                     hint=hint
                     or f"take a known one; if '{name}' is in a plug-in, install that, or give its "
                     "file with --plugin",
                 )
             )
-        with _import(f"{self.kind} '{name}'", registration.origin):
-            return registration.load()
+        with _import(f"{self.kind.words} '{name}'", registration.origin):
+            component = registration.load()
+        if self.kind.form == "class" and not isinstance(component, type):
+            raise CompileError(_misfit(self.kind, name, component, registration.origin))
+        return component
+
+    def held(
+        self,
+        fits: Callable[[object], bool],
+        refuse: Callable[[str, object, str], Diagnostic] | None = None,
+    ) -> dict[str, tuple[Any, str]]:
+        """All components with their origins, where an entry may hold a mapping of several.
+
+        Args:
+            fits: whether an object is a component of the kind.
+            refuse: from entry, object and origin, what is wrong; MCM-X008 by default.
+
+        Raises:
+            CompileError: MCM-X001 for a name that two origins give, and for what does not fit.
+        """
+        found: dict[str, tuple[Any, str]] = {}
+        for entry in self.registrations():
+            held: Any = self.get(entry.name)
+            parts = held if isinstance(held, Mapping) else {entry.name: held}
+            for name, component in cast("Mapping[Any, Any]", parts).items():
+                if not isinstance(name, str) or not fits(component):
+                    fault = refuse or partial(_misfit, self.kind)
+                    raise CompileError(fault(entry.name, component, entry.origin))
+                if name in found:
+                    raise twice(self.kind, name, found[name][1], entry.origin)
+                found[name] = component, entry.origin
+        return found
 
     def made(self, spec: Spec) -> Any:
         """An instance of the component that a text names, with its options.
@@ -184,7 +217,7 @@ class Registry(Generic[T]):
         Args:
             name: as it is registered.
             made: where others' code runs in the block, too, the object that the component has
-                made for it: what none of its methods has let through is not told here.
+                made for it: an error that none of its methods has let through passes.
 
         Raises:
             CompileError: MCM-X007 for what is raised and is no diagnostic. Signals and files that
@@ -200,19 +233,18 @@ class Registry(Generic[T]):
             raise CompileError(
                 Diagnostic(
                     "MCM-X007",
-                    f"{self.kind} '{name}' failed: {fault_text(error)}",
+                    f"{self.kind.words} '{name}' failed: {fault_text(error)}",
                     at=self.origin_of(name),
-                    hint=f"this is a fault of the {self.kind}; report it to whoever provides it",
+                    hint=f"fix the {self.kind.words}, or report it to its author",
                 )
             ) from error
 
     def _scan(self) -> None:
         if self._scanned:
             return
-        for entry in installed_entries(self.group):
-            origin = _origin(entry.dist) if entry.dist else entry.value
-            load = cast("Callable[[], T]", entry.load)
-            self._insert(Registration(entry.name, origin, load, entry.module))
+        for entry in installed_entries(self.kind.name):
+            load = cast("Callable[[], T]", partial(self._load, entry))
+            self._insert(Registration(entry.name, entry.origin, load, entry.point.module))
         for registration in self._collected():
             self._insert(registration)
         # Only now: a name that is taken twice is a fault of every look, not of the first alone.
@@ -225,13 +257,17 @@ class Registry(Generic[T]):
             CompileError: MCM-X003 for one that fails, or gives something else.
         """
         if self._collections:
-            for entry in installed_entries(self._collections):
+            for entry in installed_entries(self._collections.name):
                 yield from self._given_by(entry)
 
-    def _given_by(self, entry: importlib.metadata.EntryPoint) -> list[Registration[T]]:
-        origin = _origin(entry.dist) if entry.dist else entry.value
-        with _import(f"the {self.kind} collection '{entry.name}'", origin):
-            give = cast("Callable[[], Iterable[Registration[T]]]", entry.load())
+    def _load(self, entry: Entry, kind: Kind | None = None) -> Any:
+        if entry.old:
+            note_old(kind or self.kind, entry)
+        return entry.point.load()
+
+    def _given_by(self, entry: Entry) -> list[Registration[T]]:
+        with _import(f"the {self.kind.words} collection '{entry.name}'", entry.origin):
+            give: Callable[[], Iterable[Registration[T]]] = self._load(entry, self._collections)
             given = list(give())
             for one in given:
                 if not isinstance(one, Registration):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -245,34 +281,40 @@ class Registry(Generic[T]):
         if other is not None and other.origin != registration.origin:
             raise twice(self.kind, registration.name, other.origin, registration.origin)
         self._registered[registration.name] = registration
+        self.changes += 1
 
 
-PASSES: Registry[Any] = Registry(
-    "mcm_compiler.passes", "pass", collections="mcm_compiler.pass_collections"
-)
-TARGETS: Registry[Any] = Registry("mcm_compiler.targets", "target")
-TARGET_FAMILIES: Registry[Any] = Registry("mcm_compiler.target_families", "target family")
-STRATEGIES: Registry[Any] = Registry("mcm_compiler.partition_strategies", "partition strategy")
-COST_MODELS: Registry[Any] = Registry("mcm_compiler.cost_models", "cost model")
-MAPPINGS: Registry[Any] = Registry("mcm_compiler.mappings", "mapping of a family")
-LEVELS: Registry[Any] = Registry("mcm_compiler.levels", "level")
-PLACEMENT_COSTS: Registry[Any] = Registry("mcm_compiler.placement_costs", "placement cost")
-PLACERS: Registry[Any] = Registry("mcm_compiler.placers", "placer")
-STEP_BOUNDS: Registry[Any] = Registry("mcm_compiler.step_bounds", "bound of steps")
-PLACER_LEVELS: Registry[Any] = Registry("mcm_compiler.placer_levels", "level of placing")
-GRADIENT_RULES: Registry[Any] = Registry("mcm_compiler.gradient_rules", "gradient rule")
-CHIP_KINDS: Registry[Any] = Registry("mcm_compiler.chip_kinds", "chip kind")
-MAPPERS: Registry[Any] = Registry("mcm_compiler.mappers", "mapper")
-MAPPING_MODELS: Registry[Any] = Registry("mcm_compiler.mapping_models", "mapping model")
-TRAINERS: Registry[Any] = Registry("mcm_compiler.trainers", "trainer")
-PLANNERS: Registry[Any] = Registry("mcm_compiler.planners", "planner")
-SHARDING_RULES: Registry[Any] = Registry("mcm_compiler.sharding_rules", "sharding rule")
-PROOF_CHECKERS: Registry[Any] = Registry("mcm_compiler.proof_checkers", "proof checker")
-OBJECTIVE_PROOFS: Registry[Any] = Registry(
-    "mcm_compiler.objective_proofs", "checker of bounds on objectives"
-)
-PROBLEM_MODELS: Registry[Any] = Registry("mcm_compiler.problem_models", "problem model")
-ZOO: Registry[Any] = Registry("mcm_compiler.zoo", "zoo model")
+REGISTRIES: dict[str, Registry[Any]] = {
+    kind.name: Registry(kind, KINDS["pass-collection"] if kind.name == "pass" else None)
+    for kind in KINDS.values()
+    if kind.form != "entry"
+}
+"""The registry of each kind."""
+
+CHIP_KINDS = REGISTRIES["chip-kind"]
+COST_MODELS = REGISTRIES["cost-model"]
+FUSION_RULES = REGISTRIES["fusion-rule"]
+GRADIENT_RULES = REGISTRIES["gradient-rule"]
+LEVELS = REGISTRIES["level"]
+MAPPERS = REGISTRIES["mapper"]
+MAPPINGS = REGISTRIES["mapping"]
+MAPPING_MODELS = REGISTRIES["mapping-model"]
+OBJECTIVE_PROOFS = REGISTRIES["objective-proof"]
+OP_COSTS = REGISTRIES["op-cost"]
+PASSES = REGISTRIES["pass"]
+PLACEMENT_COSTS = REGISTRIES["placement-cost"]
+PLACERS = REGISTRIES["placer"]
+PLACER_LEVELS = REGISTRIES["placer-level"]
+PLANNERS = REGISTRIES["planner"]
+PROBLEM_MODELS = REGISTRIES["problem-model"]
+PROOF_CHECKERS = REGISTRIES["proof-checker"]
+SHARDING_RULES = REGISTRIES["sharding-rule"]
+STEP_BOUNDS = REGISTRIES["step-bound"]
+STRATEGIES = REGISTRIES["strategy"]
+TARGETS = REGISTRIES["target"]
+TARGET_FAMILIES = REGISTRIES["target-family"]
+TRAINERS = REGISTRIES["trainer"]
+ZOO = REGISTRIES["zoo"]
 
 
 def _check_name(name: object) -> None:
@@ -306,218 +348,68 @@ def _import(what: str, origin: str) -> Generator[None]:
         ) from error
 
 
-_origins: dict[Any, str] = {}
-
-
-def _origin(distribution: importlib.metadata.Distribution) -> str:
-    """Name and version; a distribution's metadata are long and are parsed once."""
-    place = getattr(distribution, "_path", distribution)
-    if place not in _origins:
-        _origins[place] = f"{distribution.name} {distribution.version}"
-    return _origins[place]
-
-
-_current_plugin: str | None = None
-
-
-class _Loading:
-    """The plug-in file that is being run.
-
-    Attributes:
-        added: what it has registered.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.added: list[tuple[Registry[Any], str]] = []
-        self._path = str(path)
-        self._places: dict[tuple[str, str], str] = {}
-
-    def take(self, registry: Registry[Any], name: str) -> None:
-        """Notes the line that registers a name.
-
-        Raises:
-            CompileError: MCM-X001 if another line has.
-        """
-        lines = [f.lineno for f in traceback.extract_stack() if f.filename == self._path]
-        place = f"{self._path}:{lines[-1]}" if lines else self._path
-        other = self._places.setdefault((registry.group, name), place)
-        if other != place:
-            raise twice(registry.kind, name, other, place)
-
-
-_loading: _Loading | None = None
-
-
-def twice(kind: str, name: str, origin: str, other: str) -> CompileError:
-    """MCM-X001 for a name that two origins register."""
-    return CompileError(
-        Diagnostic(
-            "MCM-X001",
-            f"two {kind} registrations are named '{name}'",
-            at=f"{origin} and {other}",
-            hint="rename one of them or uninstall its distribution",
-        )
+def _misfit(kind: Kind, name: str, component: object, origin: str) -> Diagnostic:
+    module, _, contract = kind.contract.partition(":")
+    return Diagnostic(
+        "MCM-X008",
+        f"{kind.words} {quote(name)} is of type {type(component).__name__}, "
+        f"not a {kind.form} as {contract} describes",
+        at=origin,
+        hint=f"register what fits {module}.{contract}",
     )
 
 
-def register_pass(cls: type[T]) -> type[T]:
-    """Class decorator that registers a pass of this process, for one-file plug-ins."""
-    return _by_its_name(PASSES, cls)
+def register(kind: str, name: str | None = None) -> Callable[[T], T]:
+    """Decorator that registers a component of this process, for one-file plug-ins.
 
+    What is no function or class is registered by a call: `register("level")(Level(...))`.
 
-def register_cost_model(cls: type[T]) -> type[T]:
-    """Class decorator that registers a cost model of this process, for one-file plug-ins."""
-    return _by_its_name(COST_MODELS, cls)
-
-
-def register_strategy(cls: type[T]) -> type[T]:
-    """The same for a `PartitionStrategy`."""
-    return _by_its_name(STRATEGIES, cls)
-
-
-def register_level(level: T) -> T:
-    """Registers a `Level` under its name; called with the level, which it returns."""
-    return _by_name(LEVELS, cast("Any", level).name)(level)
-
-
-def register_planner(cls: type[T]) -> type[T]:
-    """The same for a `Planner`."""
-    return _by_its_name(PLANNERS, cls)
-
-
-def register_trainer(cls: type[T]) -> type[T]:
-    """The same for a `Trainer`."""
-    return _by_its_name(TRAINERS, cls)
-
-
-def register_placement_cost(cls: type[T]) -> type[T]:
-    """The same for a `PlacementCost`."""
-    return _by_its_name(PLACEMENT_COSTS, cls)
-
-
-def register_placer(cls: type[T]) -> type[T]:
-    """The same for a `Placer`."""
-    return _by_its_name(PLACERS, cls)
-
-
-def register_chip_kind(cls: type[T]) -> type[T]:
-    """The same for a `ChipKind`, which a description names as `chip.kind`."""
-    return _by_its_name(CHIP_KINDS, cls)
-
-
-def register_mapper(cls: type[T]) -> type[T]:
-    """The same for a `Mapper`."""
-    return _by_its_name(MAPPERS, cls)
-
-
-def register_mapping_model(cls: type[T]) -> type[T]:
-    """The same for a `MappingModel`."""
-    return _by_its_name(MAPPING_MODELS, cls)
-
-
-def register_zoo(cls: type[T]) -> type[T]:
-    """The same for a `ModelBuilder`."""
-    return _by_its_name(ZOO, cls)
-
-
-def register_target(name: str) -> Callable[[T], T]:
-    """Decorator that registers a function without arguments that gives a target or cluster."""
-    return _by_name(TARGETS, name)
-
-
-def register_target_family(name: str) -> Callable[[T], T]:
-    """Decorator that registers a `TargetFamily`: `(name, text)` to a target or cluster."""
-    return _by_name(TARGET_FAMILIES, name)
-
-
-def register_mapping(name: str) -> Callable[[T], T]:
-    """Registers the `FamilyMapping` of a family of machines; called with the mapping."""
-    return _by_name(MAPPINGS, name)
-
-
-def register_sharding_rule(name: str) -> Callable[[T], T]:
-    """Registers the rule of an op such as `com.acme::Blend`: a function, or a text.
-
-    For a text the decorator is called: `register_sharding_rule("com.acme::Blend")("n c -> n c")`.
-    """
-    return _by_name(SHARDING_RULES, name)
-
-
-def register_placer_level(level: T) -> T:
-    """Registers a `PlacerLevel` under its name; called with the level, which it returns."""
-    return _by_name(PLACER_LEVELS, cast("Any", level).name)(level)
-
-
-def register_step_bound(name: str) -> Callable[[T], T]:
-    """Registers a `mcm_compiler.contracts.boxes.bounds.BoundStep`: a function."""
-    return _by_name(STEP_BOUNDS, name)
-
-
-def register_gradient_rule(name: str) -> Callable[[T], T]:
-    """Registers the `GradientRule` of an op such as `com.acme::Blend`."""
-    return _by_name(GRADIENT_RULES, name)
-
-
-def register_objective_proof(name: str) -> Callable[[T], T]:
-    """Registers an `ObjectiveChecker` by the name of its kind of proof; called with the checker."""
-    return _by_name(OBJECTIVE_PROOFS, name)
-
-
-def register_proof_checker(name: str) -> Callable[[T], T]:
-    """Registers a `ProofChecker` by the name of its kind of proof; called with the checker."""
-    return _by_name(PROOF_CHECKERS, name)
-
-
-def register_problem_model(name: str) -> Callable[[T], T]:
-    """Registers a `ProblemModel`; called with the model."""
-    return _by_name(PROBLEM_MODELS, name)
-
-
-def _by_its_name(registry: Registry[Any], cls: type[T]) -> type[T]:
-    return _by_name(registry, cast("Any", cls).name)(cls)
-
-
-def _by_name(registry: Registry[Any], name: str) -> Callable[[T], T]:
-    def register(component: T) -> T:
-        module = str(getattr(component, "__module__", "this process"))
-        # A file may be installed and have its decorators: the entry point has led here, then.
-        if not registry.is_entry_of(name, module):
-            registry.add(name, component, _current_plugin or module)
-        return component
-
-    return register
-
-
-def load_plugin(path: Path) -> None:
-    """Runs a one-file plug-in, whose decorators register its components; once per process.
+    Args:
+        kind: a name of `mcm_compiler.plugin_kinds.KINDS`, such as `strategy`.
+        name: of the component; by default that of its attribute `name`.
 
     Raises:
-        CompileError: MCM-X004 if the file is missing or fails while it is imported, MCM-X001 for
-            a name that is taken. Nothing of it stays registered then.
+        CompileError: MCM-X014 for a kind that does not exist or is not for files.
     """
-    global _current_plugin, _loading
-    # Two files of one name are two modules; type hints are resolved in theirs.
-    name = f"mcm_plugin_{path.stem}_{zlib.crc32(str(path.resolve()).encode()):08x}"
-    if name in sys.modules:
-        return
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None or not path.is_file():
+    if kind not in REGISTRIES:
+        near = difflib.get_close_matches(str(kind), REGISTRIES, n=3)
         raise CompileError(
-            Diagnostic("MCM-X004", "the plug-in file does not exist or is not Python", at=str(path))
+            Diagnostic(
+                "MCM-X014",
+                f"{quote(str(kind))} is no kind of component; known: {', '.join(REGISTRIES)}",
+                at=plugin_files.current(),
+                hint=f"did you mean {', '.join(near)}?" if near else 'write @register("KIND")',
+            )
         )
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    _current_plugin, _loading = str(path), _Loading(path)
-    try:
-        spec.loader.exec_module(module)
-    except BaseException as error:
-        del sys.modules[name]
-        for registry, added in _loading.added:
-            registry.remove(added)
-        if is_no_fault(error):
-            raise
-        raise CompileError(
-            Diagnostic("MCM-X004", f"the plug-in fails: {fault_text(error)}", at=str(path))
-        ) from error
-    finally:
-        _current_plugin = _loading = None
+
+    def register_one(component: T) -> T:
+        own = name if name is not None else getattr(component, "name", None)
+        if own is None:
+            raise TypeError(f'it has no attribute name: write register("{kind}", "NAME")')
+        return REGISTRIES[kind].register(own, component)
+
+    return register_one
+
+
+def __getattr__(name: str) -> Any:
+    """A decorator of earlier releases, such as `register_pass`."""
+    kind = old_decorator(name)
+    if kind is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def register_as_before(first: Any) -> Any:
+        given = f', "{first}"' if isinstance(first, str) else ""
+        notice(
+            Diagnostic(
+                "MCM-X015",
+                f"the decorator {name} goes with the next release",
+                at=plugin_files.current() or getattr(first, "__module__", None),
+                hint=f'write register("{kind.name}"{given}), which mcm_compiler has',
+                severity=Severity.NOTE,
+            )
+        )
+        if isinstance(first, str):
+            return register(kind.name, first)
+        return register(kind.name)(first)
+
+    return register_as_before

@@ -24,8 +24,8 @@ INTRODUCTION = """\
 
 `differentiate` goes back from the loss op by op, and each operator needs a rule that gives the
 gradients of its inputs. Rules are written for static shapes and for opset 18 or newer, which older
-models are taken up to, and emit operators of ONNX alone. A plug-in adds its own under the entry
-point `mcm_compiler.gradient_rules`. This page is written by
+models are taken up to, and emit operators of ONNX alone. A plug-in adds its own with an
+entry point `gradient-rule.OPERATOR`. This page is written by
 `python tools/render_gradient_rules.py`.
 """
 

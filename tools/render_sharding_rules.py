@@ -84,13 +84,13 @@ add) is told by `mcm_passes.parallelism.rules.shard_forms`.
 ## Rules of other operators
 
 An operator without a rule runs whole on every device, and a note says so (MCM-S010). A plug-in adds
-a rule with an entry point of the group `mcm_compiler.sharding_rules`, named by the operator with
+a rule with an entry point of the kind `sharding-rule`, named by the operator with
 its domain:
 
 ```toml
-[project.entry-points."mcm_compiler.sharding_rules"]
-"com.acme::Blend" = "acme_passes.sharding:BLEND"
-"com.acme::Fade" = "acme_passes.sharding:fade"
+[project.entry-points."mcm_compiler.plugins"]
+"sharding-rule.com.acme::Blend" = "acme_passes.sharding:BLEND"
+"sharding-rule.com.acme::Fade" = "acme_passes.sharding:fade"
 ```
 
 A rule is a text, which may be a template, or a function that makes one of what it may depend on:

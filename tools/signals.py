@@ -55,10 +55,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from mcm_compiler.pipeline.passes import Pass
-from mcm_compiler.registry import register_pass
+from mcm_compiler.registry import register
 
 
-@register_pass
+@register("pass")
 @dataclass(frozen=True)
 class Stuck(Pass):
     name: ClassVar[str] = "stuck"
@@ -68,7 +68,7 @@ class Stuck(Pass):
         ctypes.PyDLL(None).sleep(600)
 
 
-@register_pass
+@register("pass")
 @dataclass(frozen=True)
 class Pipe(Pass):
     name: ClassVar[str] = "pipe"
@@ -84,7 +84,7 @@ class Pipe(Pass):
         open_session(pipe)
 
 
-@register_pass
+@register("pass")
 @dataclass(frozen=True)
 class Kernel(Pass):
     name: ClassVar[str] = "kernel"

@@ -12,6 +12,7 @@ from typing import Any, Literal
 import click
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
+from mcm_compiler.diagnostics.notices import take_notices
 from mcm_compiler.diagnostics.refusals import refusal_of_the_system
 from mcm_compiler.processes.foreign_code import fault_text, is_no_fault
 from mcm_compiler.processes.interruption import ends_the_command
@@ -38,6 +39,8 @@ class Verb(click.Command):
             if _is_clicks_own(error) or ends_the_command(error):
                 raise
             ctx.exit(report_failure(error, _format_of(ctx)))
+        finally:
+            show_diagnostics(take_notices())
 
 
 def _format_of(ctx: click.Context) -> Format:

@@ -128,7 +128,7 @@ def plugin_files(kind: PluginKind, name: str) -> dict[str, str]:
         "camel": "".join(part.capitalize() for part in package.split("_")),
         "code": f"{package.replace('_', '-').upper()}-001",
         "kind": kind.words,
-        "group": kind.known.group,
+        "key": kind.known.kind.name,
         "module": kind.module,
     }
     values["component"] = Template(kind.component).substitute(values)

@@ -228,7 +228,7 @@ def load_plugins(paths: tuple[Path, ...]) -> None:
     Raises:
         CompileError: as `load_plugin`.
     """
-    from mcm_compiler.registry import load_plugin
+    from mcm_compiler.plugin_files import load_plugin
 
     for path in paths:
         load_plugin(path)

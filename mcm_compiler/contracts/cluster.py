@@ -58,7 +58,7 @@ class ClusterTarget(Described, Protocol):
 class ClusterFamily(Protocol):
     """Code that turns a description file of one family into a `ClusterTarget`.
 
-    Registered under `mcm_compiler.target_families` like
+    Registered as kind `target-family` like
     `mcm_compiler.contracts.target.TargetFamily`.
     """
 

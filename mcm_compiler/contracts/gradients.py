@@ -77,7 +77,7 @@ class GradientRequest:
 GradientRule = Callable[[GradientRequest], Sequence[ir.Value | None]]
 """For each input its gradient, None where it is not wanted or is zero everywhere. Raises
 `NotDifferentiable` for an op whose attributes ask for what the rule has no gradient of. Registered
-under `mcm_compiler.gradient_rules` by the operator's name, with its domain in front where it is not
+as kind `gradient-rule` by the operator's name, with its domain in front where it is not
 ONNX's own: `com.acme::Blend`."""
 
 

@@ -1,7 +1,7 @@
 """Levels of effort: which strategy searches, and how much it may spend, as data.
 
-`-O2` names a level, `-O ./long.toml` a file that describes one. Levels are registered under
-`mcm_compiler.levels`, those of the compiler as well as those of plug-ins.
+`-O2` names a level, `-O ./long.toml` a file that describes one. Levels of the compiler and
+of plug-ins are registered as kind `level`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The contract between passes and a family of machines that models are placed on.
 
-Mappings of families are found by name under `mcm_compiler.mappings`. A family without one uses the
+Mappings of families are registered by name as kind `mapping`. A family without one uses the
 general mapping of the built-in passes, which knows only devices, channels and routes.
 """
 

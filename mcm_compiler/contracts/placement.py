@@ -133,7 +133,7 @@ class Placement:
 class PlacementCost(Named, Protocol):
     """Cost of a placement, and the search for a cheap one.
 
-    Registered under `mcm_compiler.placement_costs`. A cost of latency has the class attribute
+    Registered as kind `placement-cost`. A cost of latency has the class attribute
     `objective` (see `Objective` and `objective_of`); without one it is about the period.
     """
 

@@ -105,7 +105,7 @@ class PlanResult:
 class Planner(Named, Protocol):
     """Makes plans: a frozen dataclass whose fields are its options.
 
-    Found by name through the entry points of `mcm_compiler.planners`.
+    Registered by name as kind `planner`.
     """
 
     def prepare(self, model: ir.Model) -> None:

@@ -25,7 +25,7 @@ DEFAULT_PROBLEM_MODEL = "pipeline"
 class ProofChecker(Protocol):
     """Re-runs one kind of proof, without code of the search that found it.
 
-    Found through the entry points of `mcm_compiler.proof_checkers`, by the name in
+    Registered as kind `proof-checker`, by the name in
     `LowerBound.proof`.
     """
 
@@ -59,7 +59,7 @@ class ProofChecker(Protocol):
 class ObjectiveChecker(Protocol):
     """Re-runs a proof about an objective other than the plain period.
 
-    Found through the entry points of `mcm_compiler.objective_proofs`, by the name in
+    Registered as kind `objective-proof`, by the name in
     `ShareBound.proof`. For the objectives `period` within a latency and `chips`, a bound on the
     period is valid as well, which a `ProofChecker` proves.
     """
@@ -91,7 +91,7 @@ class ObjectiveChecker(Protocol):
 class ProblemModel(Protocol):
     """Derivation of a placement problem from a graph, and costs of a placement.
 
-    Found through the entry points of `mcm_compiler.problem_models`.
+    Registered as kind `problem-model`.
     """
 
     def problem(

@@ -285,7 +285,7 @@ class NamesResources(Protocol):
 class TargetFamily(Protocol):
     """Constructor of a `Target` from a description file of one family.
 
-    Registered under `mcm_compiler.target_families` by the `family` key of the file.
+    Registered as kind `target-family` by the `family` key of the file.
     """
 
     def __call__(self, name: str, text: str) -> Target:

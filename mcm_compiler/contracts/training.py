@@ -125,7 +125,7 @@ def _in_form(found: object) -> TrainingResult:
 class Trainer(Named, Protocol):
     """Trains what the compiler learns: a frozen dataclass whose fields are its options.
 
-    Found by name through the entry points of `mcm_compiler.trainers`.
+    Registered by name as kind `trainer`.
     """
 
     def train(

@@ -1,6 +1,6 @@
 """The contract of a zoo model: a named builder that makes an ONNX model from its options.
 
-A builder is a frozen dataclass registered under the entry-point group `mcm_compiler.zoo`.
+A builder is a frozen dataclass registered as kind `zoo`.
 Its fields are its options, so `zoo:bert{layers=48}` on the command line sets them the way
 `fuse{max_group=8}` sets those of a pass.
 """

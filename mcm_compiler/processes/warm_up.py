@@ -6,7 +6,7 @@ with that, on one core. `WarmUp` around the work has both cores used: the first 
 really compiled in this process, rather than read from the cache, starts a second process, which
 compiles kernels that will be needed later. This process then finds them on disk.
 
-Components name such kernels through entry points of the group `mcm_compiler.warm_ups`: functions
+Components name such kernels through entry points of the kind `warm-up`: functions
 without arguments that compile the kernels of one component, the last needed first.
 
 Nothing depends on the second process but time: it writes nothing but the cache, its failures are
@@ -21,14 +21,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from types import FrameType, TracebackType
 from typing import Any, cast
 
+from mcm_compiler.plugin_kinds import installed_entries
 from mcm_compiler.processes.lazy_libraries import load_lazily
 from mcm_compiler.processes.parent_death_signal import end_with_parent
-
-GROUP = "mcm_compiler.warm_ups"
 
 _PATIENCE_S = 2.0
 """Time that the second process gets to leave no half-written file behind."""
@@ -115,9 +113,9 @@ def main(parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent(parent)
     load_lazily()
-    for entry in entry_points(group=GROUP):
+    for entry in installed_entries("warm-up"):
         with contextlib.suppress(Exception):
-            cast(Callable[[], Any], entry.load())()
+            cast(Callable[[], Any], entry.point.load())()
 
 
 if __name__ == "__main__":

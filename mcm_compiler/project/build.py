@@ -15,6 +15,7 @@ from mcm_compiler.ci.comparison import Comparison
 from mcm_compiler.ci.processes import work_on_all
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.page.folder_page import page_path
+from mcm_compiler.plugin_files import load_plugin
 from mcm_compiler.processes.whole_files import write_changed
 from mcm_compiler.project.cache import BuildCache, CacheEntry, TamperedError, tampered
 from mcm_compiler.project.cell_work import (
@@ -31,7 +32,6 @@ from mcm_compiler.project.content import Content, file_digest
 from mcm_compiler.project.environment import environment_digest
 from mcm_compiler.project.records import ProjectFile
 from mcm_compiler.project.verdicts import CellOutcome, judged
-from mcm_compiler.registry import load_plugin
 from mcm_compiler.text.bounded_json import UnreadableError
 
 DEFAULT_REGRESSION = 0.03

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mcm_compiler.registry import TARGETS, load_plugin
+from mcm_compiler.plugin_files import load_plugin
+from mcm_compiler.registry import TARGETS
 
 
 class TargetNames:

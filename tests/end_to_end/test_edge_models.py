@@ -277,10 +277,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from mcm_compiler.pipeline.passes import Pass
-from mcm_compiler.registry import register_pass
+from mcm_compiler.registry import register
 
 
-@register_pass
+@register("pass")
 @dataclass(frozen=True)
 class Wait(Pass):
     name: ClassVar[str] = "wait"

@@ -24,10 +24,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from mcm_compiler.pipeline.passes import Pass
-from mcm_compiler.registry import register_pass
+from mcm_compiler.registry import register
 
 
-@register_pass
+@register("pass")
 @dataclass(frozen=True)
 class Crash(Pass):
     name: ClassVar[str] = "crash"

@@ -14,7 +14,8 @@ from click.testing import CliRunner
 from mcm_compiler.cli.main import cli
 from mcm_compiler.cli.new_plugin import KINDS
 from mcm_compiler.cli.verbs.new import KINDS as WORDS
-from mcm_compiler.registry import COST_MODELS, PASSES, STRATEGIES, load_plugin
+from mcm_compiler.plugin_files import load_plugin
+from mcm_compiler.registry import COST_MODELS, PASSES, STRATEGIES
 
 
 def _write(word: str, folder: Path, name: str) -> None:

@@ -296,7 +296,7 @@ def test_a_file_that_is_installed_as_well_is_told_with_both_origins(
 
 
 FAMILY = """
-from mcm_compiler import register_target, register_target_family
+from mcm_compiler import register
 from mcm_compiler.registry import TARGET_FAMILIES, TARGETS
 
 
@@ -309,10 +309,10 @@ class MyRing:
         return getattr(self._ring, name)
 
 
-register_target_family("my_packages")(MyRing)
+register("target-family", "my_packages")(MyRing)
 
 
-@register_target("my_mcm4")
+@register("target", "my_mcm4")
 def my_mcm4():
     return MyRing("my_mcm4", TARGETS.get("mcm4")().source_text.replace('"ring"', '"my_packages"'))
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from mcm_compiler import register_target_family
+from mcm_compiler import register
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.machines.machine_builder import MachineBuilder
 from mcm_hardware.chip.chip_spec import PackageSpec
@@ -86,4 +86,4 @@ def _chips(ring_text: str) -> int:
     return int(line.partition("=")[2])
 
 
-register_target_family("line")(LinePackage.from_text)
+register("target-family", "line")(LinePackage.from_text)

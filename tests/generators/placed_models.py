@@ -19,7 +19,7 @@ from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.placed_model import PlacedModel
-from mcm_compiler.registry import register_placer
+from mcm_compiler.registry import register
 
 
 def small_model() -> ir.Model:
@@ -44,7 +44,7 @@ def imported_model() -> ir.Model:
     return import_model(small_model(), "small", {}, {}, None)[0]
 
 
-@register_placer
+@register("placer")
 @dataclass(frozen=True)
 class Told:
     """Devices by the last letter of an op's name: `gpu:0` for those of `second`, else `cpu:0`."""

@@ -79,9 +79,9 @@ def measure(settings: Settings) -> list[Bar]:
 
     from mcm_compiler.api import import_named
     from mcm_compiler.placed.measured_times.profiles import profiled_seconds
-    from mcm_compiler.registry import register_placer
+    from mcm_compiler.registry import register
 
-    register_placer(Drawn)
+    register("placer")(Drawn)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         model, _ = import_named(MODEL, {}, {})

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler import Diagnostic, Pass, PassContext, register_pass
+from mcm_compiler import Diagnostic, Pass, PassContext, register
 from mcm_compiler.diagnostics import Severity
 
 
-@register_pass
+@register("pass")
 @dataclass(frozen=True)
 class CountOps(Pass):
     """Tells which ops are most frequent; changes nothing."""

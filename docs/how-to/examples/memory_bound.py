@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler import CostBasis, CostModelMaker, register_cost_model
+from mcm_compiler import CostBasis, CostModelMaker, register
 from mcm_compiler.contracts.cost import NodeCost, OpCosts
 
 
@@ -33,7 +33,7 @@ class MemoryBoundTimes:
         return replace(cost, seconds=seconds, bound_by="memory")
 
 
-@register_cost_model
+@register("cost-model")
 @dataclass(frozen=True)
 class MemoryBound(CostModelMaker):
     """Bytes at one rate, and a launch for each kernel."""

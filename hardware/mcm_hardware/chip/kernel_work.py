@@ -12,7 +12,7 @@ from mcm_compiler.graph.attribute_data import attribute_data
 from mcm_compiler.graph.constants import is_deterministic
 from mcm_compiler.graph.leaving_values import leaves
 from mcm_hardware.op_costs.elementwise import BY_SHAPES_ALONE
-from mcm_hardware.op_costs.formula_table import FORMULA_TABLE
+from mcm_hardware.op_costs.formula_table import op_formulas
 from mcm_hardware.op_costs.node_shapes import NodeShapes
 from mcm_hardware.op_costs.work import MOVES_ONLY, Gemm, Work
 from mcm_hardware.tensors.storage_widths import StorageWidths, value_dtype
@@ -68,7 +68,7 @@ class KernelWork:
 
 def formula_work(node: ir.Node) -> Work | None:
     """What the formula of `node` says, or None where it has none."""
-    formula = FORMULA_TABLE.get((node.domain, node.op_type))
+    formula = op_formulas().get((node.domain, node.op_type))
     return None if formula is None else formula(NodeShapes(node))
 
 

@@ -1,7 +1,7 @@
 """Chips of other kinds than one array: what a family of packages needs to know to hold them.
 
-A description says `chip.kind = "fabric"`, and the kind is found by this name under
-`mcm_compiler.chip_kinds`. The family reads its own keys and connects the chips; the kind reads the
+A description says `chip.kind = "fabric"`, and the kind is found by this name among components
+of the kind `chip-kind`. The family reads its own keys and connects the chips; the kind reads the
 keys of the chip, and makes the target. Neither imports the other.
 """
 

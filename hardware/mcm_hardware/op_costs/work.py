@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, get_args
 
 from mcm_hardware.op_costs.node_shapes import NodeShapes
 
@@ -61,6 +61,23 @@ class Work:
     reads: tuple[tuple[int, int], ...] = ()
     data_share: float = 1.0
     execution: Execution = "kernel"
+
+
+MAX_COUNT = 2**62
+"""Of operations and elements."""
+
+
+def work_fault(work: Any) -> str | None:
+    """How an object of others is no `Work`, such as a negative count; None if it is."""
+    if not isinstance(work, Work):
+        return f"it gives {work!r:.80}, not a Work"
+    sizes = [size for g in work.gemms for size in (g.count, g.m, g.n, g.k, g.rounds)]
+    counts = [work.lane_ops, *sizes, *(n for index, size in work.reads for n in (index, size))]
+    if not all(type(count) is int and 0 <= count <= MAX_COUNT for count in counts):
+        return f"a count in {work!r:.200} is not an integer from 0 to 2**62"
+    if not 0 <= work.data_share <= 1 or work.execution not in get_args(Execution):
+        return f"data_share or execution of {work!r:.200} is out of range"
+    return None
 
 
 Formula = Callable[[NodeShapes], Work]

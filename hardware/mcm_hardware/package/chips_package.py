@@ -24,7 +24,7 @@ connects the chips (`package_machine`). Costs, lowering and simulation follow:
         def connected(self) -> Machine:
             ...
 
-`MeshPackage.from_text` is what is registered under `mcm_compiler.target_families`.
+`MeshPackage.from_text` is registered as kind `target-family`.
 """
 
 from __future__ import annotations

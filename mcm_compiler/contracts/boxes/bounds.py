@@ -36,7 +36,7 @@ class StepBound:
 
 
 BoundStep = Callable[[StepProblem, Box], StepBound]
-"""Bounds a step in a box from below. Registered under `mcm_compiler.step_bounds`.
+"""Bounds a step in a box from below. Registered as kind `step-bound`.
 
 Raises `CompileError` MCM-D012 where it proves that no placement fits into the memories."""
 

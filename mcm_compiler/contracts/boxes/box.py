@@ -95,7 +95,7 @@ class BoxTarget(Described, Protocol):
 class BoxFamily(Protocol):
     """Code that turns a description file of one family into a `BoxTarget`.
 
-    Registered under `mcm_compiler.target_families` like
+    Registered as kind `target-family` like
     `mcm_compiler.contracts.target.TargetFamily`.
     """
 

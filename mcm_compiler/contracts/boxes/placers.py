@@ -63,7 +63,7 @@ class PlacerAnswer:
 class Placer(Named, Protocol):
     """Places ops: a frozen dataclass whose fields are its options.
 
-    Found by name through the entry points of `mcm_compiler.placers`. One with the class attribute
+    Registered by name as kind `placer`. One with the class attribute
     `searches` set to True looks for the shortest step: where all placements are simulated and one
     is faster than its answer, that one is taken. Others follow a rule, and their answer stands.
     """

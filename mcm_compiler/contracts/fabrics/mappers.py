@@ -58,7 +58,7 @@ class MapperAnswer:
 class Mapper(Named, Protocol):
     """Lays problems out on fabrics: a frozen dataclass whose fields are its options.
 
-    Found by name through the entry points of `mcm_compiler.mappers`.
+    Registered by name as kind `mapper`.
     """
 
     def map(

@@ -31,7 +31,7 @@ class PreparedMappingModel(Protocol):
 class MappingModel(Named, Protocol):
     """Guesses the periods of mappings: a frozen dataclass whose fields are its options.
 
-    Found by name through the entry points of `mcm_compiler.mapping_models`.
+    Registered by name as kind `mapping-model`.
     """
 
     def prepared(self, problem: MappingProblem, fabric: Fabric) -> PreparedMappingModel:

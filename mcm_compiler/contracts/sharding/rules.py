@@ -126,5 +126,5 @@ class OpFacts:
 
 
 RuleMaker = Callable[[OpFacts], ShardingRule]
-"""The rule of one op; pure. Registered under `mcm_compiler.sharding_rules` by the operator's name,
+"""The rule of one op; pure. Registered as kind `sharding-rule` by the operator's name,
 with its domain in front where it is not ONNX's own: `com.acme::Blend`."""

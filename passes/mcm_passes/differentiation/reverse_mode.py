@@ -214,8 +214,7 @@ class _Faults:
     _BY_CODE: Mapping[str, Callable[[str, str], tuple[str, str]]] = {
         "MCM-D030": lambda kind, _: (
             f"no gradient rule for {kind}, on the way from a variable to the loss",
-            "register a rule under mcm_compiler.gradient_rules, or leave the variables before it "
-            "out with variables=PATTERN",
+            "register a gradient-rule, or leave the variables before it out with variables=PATTERN",
         ),
         "MCM-D031": lambda kind, reason: (
             f"{kind} has no gradient as it stands: {reason}",

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, cast
 
 import onnx_ir as ir
 
 from mcm_compiler.contracts.gradients import GradientRule
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.registry import GRADIENT_RULES, twice
+from mcm_compiler.diagnostics import Diagnostic, quote
+from mcm_compiler.registry import GRADIENT_RULES
 
 
 @dataclass(frozen=True)
@@ -38,34 +37,22 @@ def operator_of(node: ir.Node) -> str:
 
 @lru_cache(maxsize=1)
 def installed_gradients() -> Mapping[str, RegisteredGradient]:
-    """The rules of all entry points of `mcm_compiler.gradient_rules`, and those of this process.
+    """The rules of all entry points `gradient-rule.NAME`, and those of this process.
 
     Raises:
         CompileError: MCM-X001 if two distributions have a rule for one operator, MCM-D037 for an
             entry point that holds no rules.
     """
-    rules: dict[str, RegisteredGradient] = {}
-    for registration in GRADIENT_RULES.registrations():
-        component: Any = GRADIENT_RULES.get(registration.name)
-        held = component if isinstance(component, Mapping) else {registration.name: component}
-        for operator, rule in cast("dict[Any, Any]", held).items():
-            if not isinstance(operator, str) or not callable(rule):
-                raise _no_rule(registration.name, rule, registration.origin)
-            other = rules.get(operator)
-            if other is not None:
-                raise twice("gradient rule", operator, other.origin, registration.origin)
-            rules[operator] = RegisteredGradient(
-                operator, cast("GradientRule", rule), registration.origin
-            )
-    return rules
+    return {
+        operator: RegisteredGradient(operator, rule, origin)
+        for operator, (rule, origin) in GRADIENT_RULES.held(callable, _no_rule).items()
+    }
 
 
-def _no_rule(name: str, held: object, origin: str) -> CompileError:
-    return CompileError(
-        Diagnostic(
-            "MCM-D037",
-            f"entry point {quote(name)} holds {type(held).__name__} where a gradient rule is due",
-            at=origin,
-            hint="register a function from GradientRequest to gradients, or a mapping of them",
-        )
+def _no_rule(name: str, held: object, origin: str) -> Diagnostic:
+    return Diagnostic(
+        "MCM-D037",
+        f"entry point {quote(name)} holds {type(held).__name__} where a gradient rule is due",
+        at=origin,
+        hint="register a function from GradientRequest to gradients, or a mapping of them",
     )

@@ -61,7 +61,7 @@ class AnnotateCost(Pass):
                     "MCM-P010",
                     f"'{cost_model.name}' has no formula for {op}: {count} costed by bytes moved",
                     at=f"node {quote(nodes[0].name or '')}",
-                    hint="the partition treats these ops as if they only copied memory",
+                    hint="they count as copies of memory; a plug-in can register an op-cost",
                     severity=Severity.WARNING,
                 )
             )

@@ -12,13 +12,14 @@ from mcm_compiler.components.op_support import host_ops
 from mcm_compiler.contracts.fusion import FUSION_PLAN, HOST_GROUP, FusionGroup, FusionPlan
 from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
+from mcm_compiler.registry import FUSION_RULES
 from mcm_compiler.text.option_ranges import at_least, checked
-from mcm_passes.rewriting.fusion_rules import RULES
+from mcm_passes.rewriting.fusion_rules import fusion_rules
 from mcm_passes.rewriting.fusion_rules.fusion_graph import FusionGraph
 from mcm_passes.rewriting.fusion_rules.grouping import Grouping
 from mcm_passes.rewriting.fusion_rules.host_groups import host_groups
 
-_RULE_NAMES = tuple(rule.name for rule in RULES)
+_ALL = ("all",)
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,7 @@ class Fuse(Pass):
 
     Attributes:
         max_group: most ops of a group; 1 makes no groups.
-        rules: names of the rules to apply; their order is fixed.
+        rules: names of the rules to apply; their order is fixed. `all` by default.
 
     Raises:
         ValueError: if `max_group` is below 1, or a rule is unknown.
@@ -39,12 +40,13 @@ class Fuse(Pass):
     provides: ClassVar[tuple[AnyKey, ...]] = (FUSION_PLAN,)
 
     max_group: int = 64
-    rules: tuple[str, ...] = _RULE_NAMES
+    rules: tuple[str, ...] = _ALL
 
     def __post_init__(self) -> None:
-        unknown = [name for name in self.rules if name not in _RULE_NAMES]
+        known = () if self.rules == _ALL else fusion_rules()
+        unknown = [name for name in self.rules if known and name not in known]
         if unknown:
-            raise ValueError(f"unknown rule '{unknown[0]}'; known: {', '.join(_RULE_NAMES)}")
+            raise ValueError(f"unknown rule '{unknown[0]}'; known: {', '.join(known)}")
 
     def run(self, model: ir.Model, context: PassContext) -> bool:
         """See the class.
@@ -72,7 +74,7 @@ class Fuse(Pass):
 def plan_fusion(
     graph: ir.Graph,
     max_group: int = 64,
-    rules: tuple[str, ...] = _RULE_NAMES,
+    rules: tuple[str, ...] = _ALL,
     hosted: Sequence[Sequence[ir.Node]] = (),
 ) -> FusionPlan:
     """Finds the groups of `graph`.
@@ -88,9 +90,10 @@ def plan_fusion(
     """
     fusion_graph = FusionGraph(graph, {node for nodes in hosted for node in nodes})
     grouping = Grouping(fusion_graph, max_group)
-    for rule in RULES:
-        if rule.name in rules:
-            rule.apply(grouping)
+    for name, rule in fusion_rules().items():
+        if rules == _ALL or name in rules:
+            with FUSION_RULES.at_work(name):
+                rule.apply(grouping)
     names = [node.name or "" for node in fusion_graph.nodes]
     fused = tuple(
         FusionGroup(names[group.exit], group.kind, tuple(names[i] for i in sorted(group.members)))

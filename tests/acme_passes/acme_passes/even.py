@@ -11,11 +11,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler import register_strategy
+from mcm_compiler import register
 from mcm_compiler.contracts.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
 
 
-@register_strategy
+@register("strategy")
 @dataclass(frozen=True)
 class Even:
     """Cuts the topological order into runs of equal length; tries every number of chips.

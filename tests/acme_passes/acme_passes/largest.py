@@ -11,14 +11,14 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler import CompileError, Diagnostic, register_planner
+from mcm_compiler import CompileError, Diagnostic, register
 from mcm_compiler.contracts.cluster import ClusterTarget
 from mcm_compiler.contracts.planning import Planner, PlanOptions, PlanResult, planner_of
 from mcm_compiler.contracts.sharding.parallel_plan import Degrees, ParallelPlan, model_digest
 from mcm_compiler.contracts.target import Target
 
 
-@register_planner
+@register("planner")
 @dataclass(frozen=True)
 class Largest:
     """Divides the largest matrices along one dimension, over as many devices as are asked for.

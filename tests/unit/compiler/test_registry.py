@@ -3,53 +3,40 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import importlib.metadata
 import typing
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import mcm_compiler
 from mcm_compiler import registry as registry_module
-from mcm_compiler.contracts.boxes.placers import PlacerLevel
 from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.plugin_files import load_plugin
+from mcm_compiler.plugin_kinds import KINDS, Entry, Kind
 from mcm_compiler.registry import (
-    CHIP_KINDS,
     COST_MODELS,
-    GRADIENT_RULES,
-    LEVELS,
-    MAPPERS,
-    MAPPING_MODELS,
-    MAPPINGS,
-    OBJECTIVE_PROOFS,
     PASSES,
-    PLACEMENT_COSTS,
-    PLACER_LEVELS,
-    PLACERS,
-    PLANNERS,
-    PROBLEM_MODELS,
-    PROOF_CHECKERS,
-    SHARDING_RULES,
-    STEP_BOUNDS,
+    REGISTRIES,
     STRATEGIES,
     TARGET_FAMILIES,
     TARGETS,
-    TRAINERS,
     ZOO,
     Registry,
-    load_plugin,
-    register_placer_level,
+    register,
 )
+
+THING = Kind("thing", "thing", "object", "things:Thing", "tests")
 
 PLUGIN = """
 from dataclasses import dataclass
 from typing import ClassVar
 from mcm_compiler.pipeline.passes import Pass
-from mcm_compiler.registry import register_pass
+from mcm_compiler.registry import register
 
-@register_pass
+@register("pass")
 @dataclass(frozen=True)
 class Shout(Pass):
     name: ClassVar[str] = "shout_{tag}"
@@ -65,15 +52,19 @@ def _code(error: pytest.ExceptionInfo[CompileError]) -> str:
     return found.code
 
 
+def _entry(name: str, value: str, origin: str | None = None) -> Entry:
+    return Entry(name, origin or value, importlib.metadata.EntryPoint(name, value, "g"))
+
+
 @pytest.fixture
 def registry(monkeypatch: pytest.MonkeyPatch) -> Registry[Any]:
     entries = [
-        importlib.metadata.EntryPoint("upper", "string:ascii_uppercase", "g"),
-        importlib.metadata.EntryPoint("missing", "no_such_module:x", "g"),
-        importlib.metadata.EntryPoint("renamed", "string:no_such_name", "g"),
+        _entry("upper", "string:ascii_uppercase"),
+        _entry("missing", "no_such_module:x"),
+        _entry("renamed", "string:no_such_name"),
     ]
-    monkeypatch.setattr(registry_module, "installed_entries", lambda group: entries)
-    return Registry("g", "thing")
+    monkeypatch.setattr(registry_module, "installed_entries", lambda kind: entries)
+    return Registry(THING)
 
 
 @pytest.fixture
@@ -230,16 +221,16 @@ def numbers() -> list[int]:
 def test_a_collection_that_fails_or_gives_no_registrations(
     monkeypatch: pytest.MonkeyPatch, given: str
 ) -> None:
-    entry = importlib.metadata.EntryPoint("odd", f"{__name__}:{given}", "many")
+    entry = _entry("odd", f"{__name__}:{given}")
     monkeypatch.setattr(
-        registry_module, "installed_entries", lambda group: [entry] if group == "many" else []
+        registry_module, "installed_entries", lambda kind: [entry] if kind == "many" else []
     )
-    registry = Registry[Any]("g", "thing", collections="many")
+    registry = Registry[Any](THING, Kind("many", "many", "entry", "", ""))
     for look in (registry.registrations, lambda: registry.names_at_hand("odd.")):
         with pytest.raises(CompileError) as caught:
             look()
         (found,) = caught.value.diagnostics
-        assert (found.code, found.at) == ("MCM-X003", entry.value)
+        assert (found.code, found.at) == ("MCM-X003", entry.origin)
         assert "the thing collection 'odd' cannot be imported" in found.message
 
 
@@ -248,10 +239,10 @@ def test_a_module_that_leaves_as_it_is_imported(
 ) -> None:
     (tmp_path / "acme_leaves.py").write_text("raise SystemExit(0)")
     monkeypatch.syspath_prepend(tmp_path)
-    entries = [importlib.metadata.EntryPoint("leaves", "acme_leaves:Thing", "g")]
-    monkeypatch.setattr(registry_module, "installed_entries", lambda group: entries)
+    entries = [_entry("leaves", "acme_leaves:Thing")]
+    monkeypatch.setattr(registry_module, "installed_entries", lambda kind: entries)
     with pytest.raises(CompileError) as caught:
-        Registry[Any]("g", "thing").get("leaves")
+        Registry[Any](THING).get("leaves")
     assert _code(caught) == "MCM-X003"
     assert "thing 'leaves' cannot be imported: SystemExit: 0" in str(caught.value)
 
@@ -278,11 +269,11 @@ def test_removed_components_are_unknown(registry: Registry[Any]) -> None:
 
 def test_two_distributions_with_one_name(monkeypatch: pytest.MonkeyPatch) -> None:
     entries = [
-        importlib.metadata.EntryPoint("same", "string:digits", "g"),
-        importlib.metadata.EntryPoint("same", "string:hexdigits", "g"),
+        _entry("same", "string:digits"),
+        _entry("same", "string:hexdigits"),
     ]
-    monkeypatch.setattr(registry_module, "installed_entries", lambda group: entries)
-    registry = Registry[Any]("g", "thing")
+    monkeypatch.setattr(registry_module, "installed_entries", lambda kind: entries)
+    registry = Registry[Any](THING)
     for _ in range(2):  # every look finds it, not the first alone
         with pytest.raises(CompileError) as caught:
             registry.registrations()
@@ -349,68 +340,30 @@ def test_a_plugin_that_fails(tmp_path: Path, name: str, text: str | None, part: 
         assert part in str(caught.value)
 
 
-BY_THEIR_NAMES = {
-    "register_pass": PASSES,
-    "register_placement_cost": PLACEMENT_COSTS,
-    "register_placer": PLACERS,
-    "register_chip_kind": CHIP_KINDS,
-    "register_mapper": MAPPERS,
-    "register_mapping_model": MAPPING_MODELS,
-    "register_planner": PLANNERS,
-    "register_strategy": STRATEGIES,
-    "register_trainer": TRAINERS,
-    "register_zoo": ZOO,
-}
-BY_GIVEN_NAMES = {
-    "register_gradient_rule": GRADIENT_RULES,
-    "register_problem_model": PROBLEM_MODELS,
-    "register_objective_proof": OBJECTIVE_PROOFS,
-    "register_proof_checker": PROOF_CHECKERS,
-    "register_sharding_rule": SHARDING_RULES,
-    "register_step_bound": STEP_BOUNDS,
-    "register_target": TARGETS,
-    "register_target_family": TARGET_FAMILIES,
-    "register_mapping": MAPPINGS,
-}
-REGISTERS = BY_THEIR_NAMES | BY_GIVEN_NAMES
+def _plugin_of(kind: str, name: str, definition: str) -> str:
+    imported = "from mcm_compiler import register\n"
+    if KINDS[kind].form == "class":
+        return f"{imported}@register({kind!r})\nclass {definition}:\n    name = {name!r}\n"
+    return f"{imported}@register({kind!r}, {name!r})\ndef {definition}():\n    return 1\n"
 
 
-def test_every_registry_is_open_to_a_plugin_of_one_file() -> None:
-    registries = [r for r in vars(registry_module).values() if isinstance(r, Registry)]
-    # Of levels and cost models the tests are elsewhere.
-    open_ones = [*REGISTERS.values(), COST_MODELS, LEVELS, PLACER_LEVELS]
-    assert {r.group for r in registries} <= {r.group for r in open_ones}
-
-
-def _plugin_of(register: str, name: str, definition: str) -> str:
-    imported = f"from mcm_compiler import {register}\n"
-    if register in BY_THEIR_NAMES:
-        return f"{imported}@{register}\nclass {definition}:\n    name = {name!r}\n"
-    return f"{imported}@{register}({name!r})\ndef {definition}():\n    return 1\n"
-
-
-@pytest.mark.parametrize("register", sorted(REGISTERS))
-def test_a_plugin_of_one_file_registers_anything(tmp_path: Path, register: str) -> None:
+@pytest.mark.parametrize("kind", sorted(REGISTRIES))
+def test_a_plugin_of_one_file_registers_anything(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "acme.py"
-    path.write_text(_plugin_of(register, "acme_it", "it"))
-    registry_of_kind: Registry[Any] = REGISTERS[register]
+    path.write_text(_plugin_of(kind, "acme_it", "it"))
     try:
         load_plugin(path)
-        assert registry_of_kind.get("acme_it").__name__ == "it"
-        origins = {r.name: r.origin for r in registry_of_kind.registrations()}
-        assert origins["acme_it"] == str(path)
+        assert REGISTRIES[kind].get("acme_it").__name__ == "it"
+        assert REGISTRIES[kind].origin_of("acme_it") == str(path)
     finally:
-        registry_of_kind.remove("acme_it")
-    assert getattr(mcm_compiler, register) is getattr(registry_module, register)
+        REGISTRIES[kind].remove("acme_it")
 
 
-@pytest.mark.parametrize("register", sorted(REGISTERS))
-def test_a_plugin_that_registers_a_name_twice_is_told_both_lines(
-    tmp_path: Path, register: str
-) -> None:
+@pytest.mark.parametrize("kind", sorted(REGISTRIES))
+def test_a_plugin_that_registers_a_name_twice_gets_both_lines(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "twice.py"
-    first = _plugin_of(register, "acme_twice", "first")
-    path.write_text(first + _plugin_of(register, "acme_twice", "second"))
+    first = _plugin_of(kind, "acme_twice", "first")
+    path.write_text(first + _plugin_of(kind, "acme_twice", "second"))
     with pytest.raises(CompileError) as caught:
         load_plugin(path)
     (found,) = caught.value.diagnostics
@@ -419,7 +372,46 @@ def test_a_plugin_that_registers_a_name_twice_is_told_both_lines(
     # Of a decorated definition Python names the line of the decorator or of the definition.
     assert found.at in {f"{path}:{line} and {path}:{line + lines}" for line in (2, 3)}, found.at
     # Neither stays: which of them would run is left to nobody.
-    assert "acme_twice" not in {r.name for r in REGISTERS[register].registrations()}
+    assert "acme_twice" not in REGISTRIES[kind]
+
+
+@pytest.mark.parametrize("kind", sorted(REGISTRIES))
+def test_contracts_exist_and_the_compilers_own_components_have_the_form(kind: str) -> None:
+    module, _, name = KINDS[kind].contract.partition(":")
+    assert hasattr(importlib.import_module(module), name)
+    own = [r for r in REGISTRIES[kind].registrations() if r.origin.startswith("mcm-compiler ")]
+    form = {"class": type, "function": (Callable, Mapping), "object": object}[KINDS[kind].form]
+    assert own
+    assert all(isinstance(REGISTRIES[kind].get(r.name), form) for r in own)
+
+
+def test_what_has_a_name_is_registered_by_it() -> None:
+    try:
+        assert register("placer-level")(THING) is THING
+        assert REGISTRIES["placer-level"].get("thing") is THING
+        with pytest.raises(TypeError, match=r'register\("target", "NAME"\)'):
+            register("target")(leave)
+    finally:
+        REGISTRIES["placer-level"].remove("thing")
+
+
+@pytest.mark.parametrize(
+    ("kind", "hint"),
+    [("stratgy", "did you mean strategy"), ("warm-up", "no kind"), (Own, "@register")],
+)
+def test_a_kind_that_does_not_exist(kind: Any, hint: str) -> None:
+    with pytest.raises(CompileError, match=hint) as caught:
+        register(kind)
+    assert _code(caught) == "MCM-X014"
+
+
+@pytest.mark.parametrize("kind", ["strategy", "zoo", "cost-model"])
+def test_what_is_no_class_where_one_is_due(kind: str) -> None:
+    registry = Registry[Any](KINDS[kind])
+    registry.add("acme_function", leave, "a.py")
+    with pytest.raises(CompileError, match="is of type function, not a class") as caught:
+        registry.get("acme_function")
+    assert _code(caught) == "MCM-X008"
 
 
 def test_a_plugin_that_fails_leaves_nothing_registered(tmp_path: Path) -> None:
@@ -450,10 +442,10 @@ def test_a_module_may_be_an_entry_point_and_have_its_decorator(
     text = PLUGIN.replace("{tag}", "both")
     (tmp_path / "acme_both.py").write_text(text)
     monkeypatch.syspath_prepend(tmp_path)
-    entries = [importlib.metadata.EntryPoint("shout_both", "acme_both:Shout", "g")]
-    monkeypatch.setattr(registry_module, "installed_entries", lambda group: entries)
-    passes = Registry[Any]("g", "pass")
-    monkeypatch.setattr(registry_module, "PASSES", passes)
+    entries = [_entry("shout_both", "acme_both:Shout")]
+    monkeypatch.setattr(registry_module, "installed_entries", lambda kind: entries)
+    passes = Registry[Any](KINDS["pass"])
+    monkeypatch.setitem(REGISTRIES, "pass", passes)
     assert passes.get("shout_both").summary == "does nothing, loudly"
     assert [r.origin for r in passes.registrations()] == ["acme_both:Shout"]
     # The file itself is another origin.
@@ -461,25 +453,3 @@ def test_a_module_may_be_an_entry_point_and_have_its_decorator(
         load_plugin(tmp_path / "acme_both.py")
     assert _code(caught) == "MCM-X001"
     assert f"acme_both:Shout and {tmp_path / 'acme_both.py'}" in str(caught.value)
-
-
-def test_a_level_of_placing_is_known_by_its_name() -> None:
-    level = PlacerLevel("acme-long", "ours", "local_search", 9000, 10**6)
-    try:
-        assert register_placer_level(level) is level
-        assert PLACER_LEVELS.get("acme-long") is level
-    finally:
-        PLACER_LEVELS.remove("acme-long")
-
-
-def test_the_installation_is_read_once_for_all_groups(monkeypatch: pytest.MonkeyPatch):
-    read: list[object] = []
-    plain = importlib.metadata.entry_points
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda: read.append(1) or plain())
-    monkeypatch.syspath_prepend("/nowhere")  # so that nothing is known of these paths yet
-    for registry in (
-        Registry("mcm_compiler.passes", "pass"),
-        Registry("mcm_compiler.zoo", "model"),
-    ):
-        assert registry.registrations()
-    assert len(read) == 1

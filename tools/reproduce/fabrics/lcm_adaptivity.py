@@ -38,7 +38,7 @@ from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.whole_files import write_whole
-from mcm_compiler.registry import register_target
+from mcm_compiler.registry import register
 from mcm_hardware.families.fabric.description.builtin_fabrics import fabric_12
 from mcm_hardware.families.fabric.fabric_package import FabricPackage
 from mcm_hardware.families.fabric.layout.rules import RULES, LayoutRules, lowering_hash
@@ -130,7 +130,7 @@ def refusal() -> str:
 
 def retrained(work: Path, graphs: int) -> dict[str, Any]:
     """Measures and learns as `mcmc train mapping-model` does; no CPU-seconds where it goes on."""
-    register_target(TARGET)(changed_fabric)
+    register("target", TARGET)(changed_fabric)
     begin, goes_on = time.process_time(), work.exists()
     request = TrainingRequest(work, resume=goes_on)
     result = MappingTrainer(target=TARGET, graphs=graphs, **SIZES).train(request, _tell)

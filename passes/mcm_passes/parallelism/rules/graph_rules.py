@@ -84,7 +84,7 @@ def missing_rules(model: ir.Model, table: RuleTable | None = None) -> list[Diagn
         Diagnostic(
             "MCM-S010",
             f"operator {quote(name)} has no sharding rule; {count} of them stay whole",
-            hint="install a plug-in that registers one under mcm_compiler.sharding_rules",
+            hint="install a plug-in that registers a sharding-rule",
             severity=Severity.NOTE,
         )
         for name, count in missing

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 from mcm_compiler.contracts.sharding.notation import factor_problem, read_template
 from mcm_compiler.contracts.sharding.rules import OpFacts, RuleMaker, ShardingRule
@@ -130,49 +129,34 @@ def _misfit(rule: ShardingRule, facts: OpFacts) -> str | None:
 
 @lru_cache(maxsize=1)
 def installed_rules() -> RuleTable:
-    """The rules of all entry points of `mcm_compiler.sharding_rules`, and those of this process.
+    """The rules of all entry points `sharding-rule.NAME`, and those of this process.
 
     Raises:
         CompileError: MCM-X001 if two distributions have a rule for one operator, MCM-S009 for an
             entry point that holds no rules, MCM-S001 to MCM-S007 for a text that is no rule.
     """
-    rules: dict[str, RegisteredRule] = {}
-    for registration in SHARDING_RULES.registrations():
-        component = SHARDING_RULES.get(registration.name)
-        for operator, maker in _makers(registration.name, component, registration.origin):
-            other = rules.get(operator)
-            if other is not None:
-                raise CompileError(
-                    Diagnostic(
-                        "MCM-X001",
-                        f"two sharding rules are registered for '{operator}'",
-                        at=f"{other.origin} and {registration.origin}",
-                        hint="take one of them out or uninstall its distribution",
-                    )
-                )
-            rules[operator] = RegisteredRule(operator, maker, registration.origin)
-    return RuleTable(rules)
+    return RuleTable(
+        {
+            operator: RegisteredRule(operator, _maker(held, origin), origin)
+            for operator, (held, origin) in SHARDING_RULES.held(_is_rule, _no_rule).items()
+        }
+    )
 
 
-def _makers(name: str, component: Any, origin: str) -> list[tuple[str, RuleMaker]]:
-    found: dict[Any, Any] = dict(component) if isinstance(component, Mapping) else {name: component}
-    return [
-        (operator, _of_text(maker, origin) if isinstance(maker, str) else maker)
-        for operator, maker in found.items()
-        if _is_rule(name, operator, maker, origin)
-    ]
+def _maker(held: str | RuleMaker, origin: str) -> RuleMaker:
+    return _of_text(held, origin) if isinstance(held, str) else held
 
 
-def _is_rule(name: str, operator: Any, maker: Any, origin: str) -> bool:
-    if isinstance(operator, str) and (isinstance(maker, str) or callable(maker)):
-        return True
-    raise CompileError(
-        Diagnostic(
-            "MCM-S009",
-            f"entry point '{name}' holds {type(maker).__name__} where a rule is due",
-            at=origin,
-            hint="register a rule text, a function from OpFacts to ShardingRule, or a mapping",
-        )
+def _is_rule(held: object) -> bool:
+    return isinstance(held, str) or callable(held)
+
+
+def _no_rule(name: str, held: object, origin: str) -> Diagnostic:
+    return Diagnostic(
+        "MCM-S009",
+        f"entry point '{name}' holds {type(held).__name__} where a rule is due",
+        at=origin,
+        hint="register a rule text, a function from OpFacts to ShardingRule, or a mapping",
     )
 
 

@@ -51,6 +51,7 @@ class Grouping:
         self.graph = graph
         self.max_group = max_group
         self._group_of: dict[int, Group] = {}
+        self._positions = frozenset(range(len(graph.nodes)))
 
     def group_of(self, position: int) -> Group | None:
         """The group of an op, or None."""
@@ -70,8 +71,13 @@ class Grouping:
         Returns:
             Whether the group was made. Not so if it has fewer than two members or more than
             `max_group`, an op that cannot be fused, part of another group, or several exits.
+
+        Raises:
+            IndexError: for a position that no op has.
         """
         members = frozenset(positions)
+        if strange := members - self._positions:
+            raise IndexError(f"no op has position {next(iter(strange))!r}")
         if not 2 <= len(members) <= self.max_group:
             return False
         for position in members:

@@ -21,12 +21,14 @@ class FusionRule:
             None. It looks at a bounded neighbourhood, so that a rule is linear in the graph;
             whether the members make a valid group is checked by `Grouping.add`.
         extends: the group keeps the kind of the group that it extends.
+        before: a rule of ONNX that is tried after this one of a plug-in; the first by default.
     """
 
     name: str
     anchors: frozenset[str]
     match: Matcher
     extends: bool = False
+    before: str = ""
 
     def apply(self, grouping: Grouping) -> None:
         """Tries the rule at all anchors that are free, in graph order."""

@@ -91,8 +91,9 @@ def test_every_file_is_what_its_name_says(word: str, name: str) -> None:
         if place.endswith(".py"):
             ast.parse(text)
     project = tomllib.loads(files["pyproject.toml"])["project"]
-    assert project["entry-points"][kind.known.group].keys() == {name}
-    target = project["entry-points"][kind.known.group][name]
+    (entries,) = project["entry-points"].values()
+    assert entries.keys() == {f"{word}.{name}"}
+    target = entries[f"{word}.{name}"]
     module, component = target.split(":")
     tree = ast.parse(files[f"{module.replace('.', '/')}.py"])
     defined = {n.name for n in tree.body if isinstance(n, (ast.ClassDef, ast.FunctionDef))}

@@ -31,7 +31,7 @@ from mcm_compiler.components.target_loading import load_cluster, target_from_tex
 from mcm_compiler.contracts.cost import CostModel, KnowsViews, NodeCost
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.registry import COST_MODELS, register_cost_model
+from mcm_compiler.registry import COST_MODELS, register
 from mcm_hardware.families.ring.ring_target import RingTarget
 from mcm_hardware.measured_times.times_file import read_times
 
@@ -79,7 +79,7 @@ class FlatCosts(CostModelMaker):
 
 @pytest.fixture(autouse=True)
 def flat() -> Generator[None]:
-    register_cost_model(FlatCosts)
+    register("cost-model")(FlatCosts)
     COST_MODELS.add("no_maker", Flat, __name__)
     yield
     COST_MODELS.remove("flat")

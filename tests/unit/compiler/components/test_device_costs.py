@@ -27,7 +27,7 @@ from mcm_compiler.components.target_loading import load_box, package_from_text
 from mcm_compiler.contracts.cost import NodeCost
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.placed.place_options import PlaceOptions
-from mcm_compiler.registry import COST_MODELS, register_cost_model
+from mcm_compiler.registry import COST_MODELS, register
 from mcm_hardware.families.box.box_package import BoxPackage
 from tests.generators.placed_models import imported_model, small_model
 
@@ -69,7 +69,7 @@ class FlatDevice(CostModelMaker):
 
 @pytest.fixture(autouse=True)
 def flat() -> Generator[None]:
-    register_cost_model(FlatDevice)
+    register("cost-model")(FlatDevice)
     FlatDevice.seen.clear()
     yield
     COST_MODELS.remove("flat-device")

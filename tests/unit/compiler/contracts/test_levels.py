@@ -17,10 +17,10 @@ from mcm_compiler.options import DEFAULT_LEVEL, CompileOptions
 from mcm_compiler.registry import LEVELS
 
 PLUGIN = """
-from mcm_compiler import register_level
+from mcm_compiler import register
 from mcm_compiler.contracts.levels import Level
 
-register_level(
+register("level")(
     Level(
         name="acme-quick",
         summary="greedy, and no more than three looks",

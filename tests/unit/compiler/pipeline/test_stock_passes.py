@@ -17,7 +17,7 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pipeline_text import parse_pipeline, print_pipeline
 from mcm_compiler.pipeline.stock_passes import PREFIX, adapted, stock_registrations
-from mcm_compiler.registry import PASSES, register_pass
+from mcm_compiler.registry import PASSES, register
 
 STOCK = [registration.name for registration in stock_registrations()]
 BEFORE_PARTITION = (
@@ -136,7 +136,7 @@ class Demanding(onnx_ir.passes.InPlacePass):
 
 
 def test_functional_passes_and_those_of_strangers_go_through_the_same_adapter(path: Path) -> None:
-    register_pass(adapted(Doubling, "test_doubling"))
+    register("pass")(adapted(Doubling, "test_doubling"))
     try:
         model, _, _ = run_passes(path, "mcm4", CompileOptions(passes="test_doubling,fuse"))
     finally:
@@ -145,7 +145,7 @@ def test_functional_passes_and_those_of_strangers_go_through_the_same_adapter(pa
 
 
 def test_a_pass_that_refuses_the_model_says_why(path: Path) -> None:
-    register_pass(adapted(Refusing, "test_refusing"))
+    register("pass")(adapted(Refusing, "test_refusing"))
     try:
         with pytest.raises(CompileError) as caught:
             run_passes(path, "mcm4", CompileOptions(passes="test_refusing"))

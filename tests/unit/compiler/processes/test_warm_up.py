@@ -110,6 +110,7 @@ def test_the_second_process_says_nothing_and_fails_for_no_component(
     class Entry:
         def __init__(self, name: str) -> None:
             self.name = name
+            self.point = self
 
         def load(self) -> Callable[[], None]:
             return self.warm
@@ -119,14 +120,14 @@ def test_the_second_process_says_nothing_and_fails_for_no_component(
             if self.name == "broken":
                 raise RuntimeError(self.name)
 
-    def entries(group: str) -> list[Entry]:
-        assert group == warm_up.GROUP
+    def entries(kind: str) -> list[Entry]:
+        assert kind == "warm-up"
         return [Entry("broken"), Entry("whole")]
 
     def nothing(*_: object) -> None:
         pass
 
-    monkeypatch.setattr(warm_up, "entry_points", entries)
+    monkeypatch.setattr(warm_up, "installed_entries", entries)
     monkeypatch.setattr(warm_up.signal, "signal", nothing)
     monkeypatch.setattr(warm_up, "end_with_parent", nothing)
     warm_up.main(0)

@@ -51,9 +51,9 @@ def test_a_record_that_is_none_is_not_read(tmp_path):
 
 
 PLUG_IN = '''
-from mcm_compiler.registry import register_gradient_rule
+from mcm_compiler.registry import register
 
-@register_gradient_rule("com.acme::Blend")
+@register("gradient-rule", "com.acme::Blend")
 def blend(request):
     """y = (a + b) / 2."""
     (gradient,) = request.gradients
@@ -81,7 +81,7 @@ def blended(tmp_path):
 
 
 def test_the_rule_of_a_plug_in(tmp_path, blended):
-    from mcm_compiler.registry import load_plugin
+    from mcm_compiler.plugin_files import load_plugin
 
     with pytest.raises(CompileError, match="no gradient rule for 'com"):
         run(str(blended), "differentiate")

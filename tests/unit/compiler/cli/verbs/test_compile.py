@@ -28,9 +28,9 @@ PLUGIN = """
 from dataclasses import dataclass
 from typing import ClassVar
 from mcm_compiler.pipeline.passes import Pass
-from mcm_compiler.registry import register_pass
+from mcm_compiler.registry import register
 
-@register_pass
+@register("pass")
 @dataclass(frozen=True)
 class Mine(Pass):
     name: ClassVar[str] = "test_cli_mine"

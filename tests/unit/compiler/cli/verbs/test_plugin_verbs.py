@@ -26,12 +26,12 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler import register_placement_cost, register_trainer, register_zoo
+from mcm_compiler import register
 from mcm_compiler.contracts.placement import Placement
 from mcm_compiler.contracts.training import TrainingResult
 
 
-@register_zoo
+@register("zoo")
 @dataclass(frozen=True)
 class Lone:
     name: ClassVar[str] = "test_lone"
@@ -49,7 +49,7 @@ class Lone:
         return ir.Model(graph, ir_version=10)
 
 
-@register_trainer
+@register("trainer")
 @dataclass(frozen=True)
 class Counter:
     name: ClassVar[str] = "test_counter"
@@ -64,7 +64,7 @@ class Counter:
         return TrainingResult(path, self.samples, {"count": float(self.samples)})
 
 
-@register_placement_cost
+@register("placement-cost")
 class Same:
     name = "test_same"
     summary = "everything on the first device"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,13 +12,14 @@ from mcm_compiler.contracts.boxes.bounds import StepBound, bound_step, refuse_re
 from mcm_compiler.contracts.boxes.box import Box
 from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.plugin_kinds import KINDS
 from mcm_compiler.registry import Registry
 from tests.generators.step_problems import random_box, random_step
 
 
 @pytest.fixture
 def registry(monkeypatch: pytest.MonkeyPatch) -> Registry[object]:
-    empty: Registry[object] = Registry("mcm_compiler.no_bounds", "bound of steps")
+    empty: Registry[object] = Registry(replace(KINDS["step-bound"], name="no-bounds"))
     monkeypatch.setattr(bounds, "STEP_BOUNDS", empty)
     return empty
 

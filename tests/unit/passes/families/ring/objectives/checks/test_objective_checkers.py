@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from importlib.metadata import entry_points
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from mcm_compiler.contracts.objectives import Objective
+from mcm_compiler.plugin_kinds import installed_entries
 from mcm_passes.families.ring.objectives import (
     energy_search,
     frontier,
@@ -47,7 +47,7 @@ CLAIMED = {
 
 
 def test_every_kind_of_proof_has_a_check_and_is_documented():
-    installed = {entry.name for entry in entry_points(group="mcm_compiler.objective_proofs")}
+    installed = {entry.name for entry in installed_entries("objective-proof")}
     assert installed == CLAIMED
     assert set(re.findall(r"^\| `(\w+)` \|", DOCUMENT.read_text("utf-8"), re.MULTILINE)) == CLAIMED
 

@@ -1,0 +1,194 @@
+"""Kinds of components that have names, and the entry points that name them.
+
+`KINDS` is the one table of kinds: registries, decorators, templates and documents follow from it.
+An entry point of the group `mcm_compiler.plugins` is named `KIND.NAME`, such as `strategy.dp`.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import sys
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from mcm_compiler.diagnostics import Diagnostic, Severity
+from mcm_compiler.diagnostics.notices import notice
+
+GROUP = "mcm_compiler.plugins"
+"""The entry-point group of all components."""
+
+Form = Literal["class", "function", "object", "entry"]
+"""Of components: classes whose instances do the work, functions, and objects. An `entry` is a
+function that an entry point alone can name."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of component.
+
+    Attributes:
+        name: as entry points and `register` spell it.
+        words: for messages.
+        form: of its components.
+        contract: of its components, as `module:name`.
+        used_by: options, verbs or files that take its names, as Markdown.
+        old_group: entry-point group of earlier releases behind `mcm_compiler.`; empty for none.
+    """
+
+    name: str
+    words: str
+    form: Form
+    contract: str
+    used_by: str
+    old_group: str = ""
+
+
+_CONTRACTS = "mcm_compiler.contracts"
+
+KINDS: dict[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind("pass", "pass", "class", "mcm_compiler.pipeline.passes:Pass", "`--passes`", "passes"),
+        Kind("pass-collection", "pass collection", "entry", "mcm_compiler.registry:Registration",
+             "`--passes`", "pass_collections"),
+        Kind("fusion-rule", "fusion rule", "object",
+             "mcm_passes.rewriting.fusion_rules.rule:FusionRule", "the pass `fuse`"),
+        Kind("gradient-rule", "gradient rule", "function", f"{_CONTRACTS}.gradients:GradientRule",
+             "the pass `differentiate`", "gradient_rules"),
+        Kind("sharding-rule", "sharding rule", "function", f"{_CONTRACTS}.sharding.rules:RuleMaker",
+             "whatever divides ops", "sharding_rules"),
+        Kind("op-cost", "op cost", "function", "mcm_hardware.op_costs.work:Formula",
+             "cost models of chips"),
+        Kind("cost-model", "cost model", "class",
+             "mcm_compiler.components.cost_choice:CostModelMaker", "`--cost-model`", "cost_models"),
+        Kind("target", "target", "function", f"{_CONTRACTS}.target:Target", "`--target`",
+             "targets"),
+        Kind("target-family", "target family", "function", f"{_CONTRACTS}.target:TargetFamily",
+             "`family` in a description", "target_families"),
+        Kind("chip-kind", "chip kind", "class", "mcm_hardware.descriptions.chip_kinds:ChipKind",
+             "`chip.kind` in a description of a ring", "chip_kinds"),
+        Kind("strategy", "partition strategy", "class", f"{_CONTRACTS}.partition:PartitionStrategy",
+             "`--partitioner`, members of a portfolio", "partition_strategies"),
+        Kind("mapping", "mapping of a family", "object", f"{_CONTRACTS}.mapping:FamilyMapping",
+             "targets of that family", "mappings"),
+        Kind("level", "level", "object", f"{_CONTRACTS}.levels:Level", "`-O`", "levels"),
+        Kind("mapper", "mapper", "class", f"{_CONTRACTS}.fabrics.mappers:Mapper",
+             "`--mapper`, where chips are fabrics", "mappers"),
+        Kind("mapping-model", "mapping model", "class", f"{_CONTRACTS}.fabrics.models:MappingModel",
+             "`--mapping-model`", "mapping_models"),
+        Kind("placer", "placer", "class", f"{_CONTRACTS}.boxes.placers:Placer",
+             "`mcmc place --placer`", "placers"),
+        Kind("placer-level", "level of placing", "object",
+             f"{_CONTRACTS}.boxes.placers:PlacerLevel", "`mcmc place -O`", "placer_levels"),
+        Kind("placement-cost", "placement cost", "class", f"{_CONTRACTS}.placement:PlacementCost",
+             "`mcmc partition --cost`", "placement_costs"),
+        Kind("planner", "planner", "class", f"{_CONTRACTS}.planning:Planner", "`--planner`",
+             "planners"),
+        Kind("step-bound", "bound of steps", "function", f"{_CONTRACTS}.boxes.bounds:BoundStep",
+             "`mcmc place`, `mcmc check`", "step_bounds"),
+        Kind("objective-proof", "checker of bounds on objectives", "object",
+             f"{_CONTRACTS}.proofs:ObjectiveChecker", "`mcmc check`", "objective_proofs"),
+        Kind("proof-checker", "proof checker", "object", f"{_CONTRACTS}.proofs:ProofChecker",
+             "`mcmc check`", "proof_checkers"),
+        Kind("problem-model", "problem model", "object", f"{_CONTRACTS}.proofs:ProblemModel",
+             "`mcmc check`", "problem_models"),
+        Kind("trainer", "trainer", "class", f"{_CONTRACTS}.training:Trainer", "`mcmc train NAME`",
+             "trainers"),
+        Kind("warm-up", "warm-up", "entry", "collections.abc:Callable",
+             "kernels that are compiled ahead", "warm_ups"),
+        Kind("zoo", "zoo model", "class", f"{_CONTRACTS}.zoo:ModelBuilder", "`zoo:NAME`", "zoo"),
+    )
+}  # fmt: skip
+"""All kinds by their names."""
+
+
+def old_decorator(name: str) -> Kind | None:
+    """The kind that a decorator of earlier releases registered, such as `register_cost_model`."""
+    kind = KINDS.get(name.removeprefix("register_").replace("_", "-"))
+    if kind is None or not name.startswith("register_") or kind.form == "entry":
+        return None
+    return kind if kind.old_group else None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An entry point of one kind.
+
+    Attributes:
+        name: of the component.
+        origin: its distribution and version; the entry point's value where there is none.
+        point: the entry point.
+        old: whether it is in a group of earlier releases.
+    """
+
+    name: str
+    origin: str
+    point: importlib.metadata.EntryPoint
+    old: bool = False
+
+
+def installed_entries(kind: str) -> list[Entry]:
+    """Entry points of a kind; the installation is read once for all kinds, and nothing imported.
+
+    Where a distribution has a name in `GROUP` and in an old group, that in `GROUP` counts.
+    """
+    return _entries_by_kind(tuple(sys.path)).get(kind, [])
+
+
+@functools.lru_cache(maxsize=1)
+def _entries_by_kind(_path: tuple[str, ...]) -> dict[str, list[Entry]]:
+    kind_of = {f"mcm_compiler.{k.old_group}": k.name for k in KINDS.values() if k.old_group}
+    found: dict[str, list[Entry]] = {}
+    points: Any = importlib.metadata.entry_points()
+    for point in points.select(group=GROUP):
+        kind, _, name = point.name.partition(".")
+        if kind in KINDS and name:
+            found.setdefault(kind, []).append(Entry(name, _origin(point), point))
+        else:
+            notice(_unknown(point))
+    for group in sorted(points.groups & kind_of.keys()):
+        entries = found.setdefault(kind_of[group], [])
+        known = {(entry.name, entry.origin) for entry in entries}
+        old = [Entry(p.name, _origin(p), p, old=True) for p in points.select(group=group)]
+        entries += [entry for entry in old if (entry.name, entry.origin) not in known]
+    return found
+
+
+def _unknown(point: importlib.metadata.EntryPoint) -> Diagnostic:
+    return Diagnostic(
+        "MCM-X014",
+        f"entry point '{point.name}' of the group {GROUP} names no kind of component",
+        at=_origin(point),
+        hint=f"its name is KIND.NAME, and KIND one of {', '.join(sorted(KINDS))}",
+        severity=Severity.WARNING,
+    )
+
+
+def note_old(kind: Kind, entry: Entry) -> None:
+    """Notes, once for a distribution, that it uses an entry-point group of earlier releases."""
+    notice(
+        Diagnostic(
+            "MCM-X015",
+            f"entry-point group mcm_compiler.{kind.old_group} is not read by the next release",
+            at=entry.origin,
+            hint=f'in its pyproject.toml write "{kind.name}.{entry.name}" under '
+            f'[project.entry-points."{GROUP}"], and its other names likewise',
+            severity=Severity.NOTE,
+        ),
+        once_for=entry.origin,
+    )
+
+
+_origins: dict[Any, str] = {}
+
+
+def _origin(point: importlib.metadata.EntryPoint) -> str:
+    """Name and version; a distribution's metadata are long and are parsed once."""
+    distribution = point.dist
+    if distribution is None:
+        return point.value
+    place = getattr(distribution, "_path", distribution)
+    if place not in _origins:
+        _origins[place] = f"{distribution.name} {distribution.version}"
+    return _origins[place]
