@@ -532,23 +532,11 @@ def _with_trip_counts(model: ir.Model, options: CompileOptions) -> list[Diagnost
 
 def _finish(stage: StagingFolder, result: CompileResult) -> Report:
     """Writes what describes the whole folder, and returns the report."""
-    chips, program = result.chips or (), result.program
-    if program is not None and program.sequences:
-        chips = tuple(replace(chip, sequences=program.sequences) for chip in chips)
     if (certificate := result.certificate) is not None:
         write_certificate(stage.path, certificate)
     report = build_report(result)
     json_text.write(stage.path / layout.REPORT, report)
     text = render_markdown(report)
     (stage.path / layout.REPORT_TEXT).write_bytes(text.encode("utf-8", "backslashreplace"))
-    finish_folder(
-        stage.path,
-        result.source,
-        chips,
-        result.wires or (),
-        result.target,
-        result.options,
-        result.pipeline,
-        REPLICATION.find(result.model),
-    )
+    finish_folder(stage.path, result.manifest)
     return report

@@ -7,7 +7,7 @@ Numbers, flags and names of `report.json`, `certificate.json`, `certificate.safe
 `program.json` and `manifest.json` are changed one at a time; `report.md` is rendered anew from a
 changed report, and the hashes of the manifest follow. A change that says the same (a number that is
 written otherwise) is none. Fields that a folder cannot tell are left out: `NOT_DERIVED` in
-`mcm_compiler/checking/derived_report.py` and `LABELS` here.
+`mcm_compiler/report/derived_report.py` and `LABELS` here.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import sha256_file
 from mcm_compiler.checking.check import check_folder
-from mcm_compiler.checking.derived_report import NOT_DERIVED
 from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.report.derived_report import NOT_DERIVED
 from mcm_compiler.report.markdown import render_markdown
 from mcm_compiler.report.versions import versions
 from mcm_compiler.text import json_text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import onnx_ir as ir
@@ -60,8 +61,7 @@ def write_chips(
         json_text.write(folder / layout.PROGRAM, program.to_dict())
 
 
-def finish_folder(
-    folder: Path,
+def folder_manifest(
     source: SourceModel,
     chips: tuple[ChipModel, ...],
     wires: tuple[Wire, ...],
@@ -69,12 +69,9 @@ def finish_folder(
     options: CompileOptions,
     pipeline: str,
     replication: Replication | None = None,
-) -> None:
-    """Writes the manifest with the hashes of all files that are in `folder` by now."""
-    names = sorted(path.name for path in folder.iterdir())
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        hashes = list(pool.map(sha256_file, [folder / name for name in names]))
-    manifest = Manifest(
+) -> Manifest:
+    """The manifest of a folder that is being made, without its files."""
+    return Manifest(
         model=Path(source.name).name if source.path is not None else source.name,
         model_sha256=source.sha256,
         target=target.name,
@@ -86,7 +83,7 @@ def finish_folder(
         outputs=tuple(map(tensor_entry, source.original.graph.outputs)),
         wires=wires,
         chips=tuple(chip_entry(chip, wires) for chip in chips),
-        files=dict(zip(names, hashes, strict=True)),
+        files={},
         replicas=replication.replicas if replication else 1,
         chips_each=replication.chips_each if replication else target.limits.num_chips,
         pipeline=pipeline,
@@ -96,7 +93,14 @@ def finish_folder(
         counted=Counted(stated_counts(source.original.graph), options.inferences),
         states=_folder_states(chips, options),
     )
-    write_manifest(manifest, folder)
+
+
+def finish_folder(folder: Path, manifest: Manifest) -> None:
+    """Writes the manifest with the hashes of all files that are in `folder` by now."""
+    names = sorted(path.name for path in folder.iterdir())
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        hashes = list(pool.map(sha256_file, [folder / name for name in names]))
+    write_manifest(replace(manifest, files=dict(zip(names, hashes, strict=True))), folder)
 
 
 def _folder_states(chips: tuple[ChipModel, ...], options: CompileOptions) -> FolderStates:

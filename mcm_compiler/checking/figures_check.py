@@ -9,7 +9,6 @@ from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import Manifest
 from mcm_compiler.checking.comparison.equality import NOT_ON_RANDOM_INPUTS
 from mcm_compiler.checking.comparison.json_leaves import leaf_differences, shown
-from mcm_compiler.checking.derived_report import NOT_DERIVED, Sources, derive_report
 from mcm_compiler.checking.entry.gate import OpenedFolder
 from mcm_compiler.checking.sharded_operators import sharded_faults
 from mcm_compiler.contracts.simulation import SimulationResult
@@ -18,6 +17,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.execution.runner import SESSION_OPTIONS
 from mcm_compiler.graph.dimension_formulas import formula_of
 from mcm_compiler.report.cost_section import COST_SECTION
+from mcm_compiler.report.derived_report import NOT_DERIVED, Sources, derive_report
 from mcm_compiler.report.hardware.energy_section import ENERGY_SECTION
 from mcm_compiler.report.host_section import HOST_SECTION
 from mcm_compiler.report.markdown import render_markdown

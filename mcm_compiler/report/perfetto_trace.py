@@ -19,9 +19,8 @@ import numpy.typing as npt
 from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.contracts.simulation import Timeline
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.report.memory_counter import memory_counter
 from mcm_compiler.report.timeline_flows import FlowEnds, flows_of
-from mcm_compiler.report.timeline_tracks import Track, end_name, tracks_of
+from mcm_compiler.report.timeline_tracks import Track, end_name, memory_counter, tracks_of
 from mcm_compiler.text.printable import printable
 
 if TYPE_CHECKING:

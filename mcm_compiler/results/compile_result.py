@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import onnx_ir as ir
 
+from mcm_compiler.artifact.emit import folder_manifest
+from mcm_compiler.artifact.manifest import Manifest
 from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.certificate.writing import certificate_of
 from mcm_compiler.contracts.partition import LEGALIZATION, Legalization, Partition, PartitionProblem
@@ -69,10 +72,26 @@ class CompileResult:
     sensitivities: tuple[SensitivityRow, ...] | None = None
     report: Mapping[str, Any] | None = None
 
+    @cached_property
+    def manifest(self) -> Manifest:
+        """The table of contents of the output folder, without its files."""
+        chips, program = self.chips or (), self.program
+        if program is not None and program.sequences:
+            chips = tuple(replace(chip, sequences=program.sequences) for chip in chips)
+        return folder_manifest(
+            self.source,
+            chips,
+            self.wires or (),
+            self.target,
+            self.options,
+            self.pipeline,
+            self.replication,
+        )
+
     @property
     def certificate(self) -> Certificate | None:
         """What the compile can certify; None where nothing was placed."""
-        if self.problem is None or self.partition is None or self.chips is None:
+        if self.problem is None or self.partition is None:
             return None
         replication = self.replication or Replication(1, self.problem.num_chips)
         devices = self.options.chips or self.target.limits.num_chips

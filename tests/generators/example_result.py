@@ -23,6 +23,7 @@ from mcm_compiler.machines.machine import Machine
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.report.report_data import build_report
 from mcm_hardware.families.ring.ring_target import RingTarget
+from tests.generators.partition_problems import make_problem
 
 MIB = 1 << 20
 
@@ -169,7 +170,7 @@ def example_result(folder: Path | None = None) -> CompileResult:
         options=CompileOptions(),
         pipeline="simplify,partition",
         model=model,
-        problem=None,
+        problem=make_problem([60, 121, 90], [(0, 1), (1, 2)]),
         partition=Partition(
             chip_of=np.array([0, 1, 2], np.int32),
             period_s=121e-6,
@@ -201,6 +202,7 @@ def bare_result() -> CompileResult:
         example_result(),
         model=example_model(),
         pipeline="simplify",
+        problem=None,
         partition=None,
         chips=None,
         wires=None,

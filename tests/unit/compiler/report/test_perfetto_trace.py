@@ -13,9 +13,8 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
 from mcm_compiler.contracts.simulation import Hop, Timeline
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.report import perfetto_trace
-from mcm_compiler.report.memory_counter import LASTING, memory_counter, taken_bytes
 from mcm_compiler.report.perfetto_trace import MAX_SLICES, refuse_large_trace
-from mcm_compiler.report.timeline_tracks import tracks_of
+from mcm_compiler.report.timeline_tracks import LASTING, memory_counter, taken_bytes, tracks_of
 from tests.generators.example_timeline import example_program, example_timeline
 from tests.oracles.trace_reading import flow_slices, read, written
 

@@ -14,8 +14,8 @@ import pytest
 
 from mcm_compiler.api import compile_model
 from mcm_compiler.checking.check import check_folder
-from mcm_compiler.checking.derived_report import NOT_DERIVED
 from mcm_compiler.options import CompileOptions
+from mcm_compiler.report.derived_report import NOT_DERIVED
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.text import json_text
 from tests.generators.example_result import example_result
@@ -171,3 +171,14 @@ def test_every_field_of_a_report_is_derived_or_listed(compiled: Path) -> None:
         for key in name.split("."):
             assert key in at, name
             at = at[key]
+
+
+@pytest.mark.parametrize("name", ["a/b", "a\\b", "..", "zoo:net"])
+def test_a_model_without_a_file_has_one_name_in_report_and_manifest(
+    name: str, tmp_path: Path
+) -> None:
+    text = '<ir_version: 8, opset_import: ["" : 17]> m (float[4] x) => (float[4] y) { y = Neg (x) }'
+    model = ir.from_proto(onnx.parser.parse_model(text))
+    model.graph.name = name
+    compile_model(model, "mcm4", output=tmp_path / "out")
+    assert check_folder(tmp_path / "out").holds

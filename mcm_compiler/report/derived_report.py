@@ -1,0 +1,345 @@
+"""Figures of a report, from manifest, certificate, program and models.
+
+A compile writes its report by this derivation, and a check repeats it from the folder. Fields of
+`NOT_DERIVED` do not follow from a folder: what was asked for, which strategy searched, and the
+diagnostics of the compile. Everything else has to be as it is stored.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import onnx_ir as ir
+
+from mcm_compiler.artifact.layout import REPORT_SCHEMA_VERSION
+from mcm_compiler.artifact.manifest import Manifest
+from mcm_compiler.certificate.claims import Certificate
+from mcm_compiler.contracts.fabrics.target import MappedChip
+from mcm_compiler.contracts.program import LoweredProgram
+from mcm_compiler.contracts.replication import PipelineCount, Replication, chip_roles
+from mcm_compiler.contracts.simulation import SimulationResult
+from mcm_compiler.contracts.target import Target, machine_of, other_machine_of
+from mcm_compiler.graph.constants import (
+    attribute_weights,
+    constants_and_placeable,
+    consumed_values,
+    placeable_nodes,
+)
+from mcm_compiler.graph.trip_counts import stated_counts
+from mcm_compiler.report.activity import chip_rows, link_rows
+from mcm_compiler.report.bottleneck import find_bottleneck
+from mcm_compiler.report.cost_section import COST_SECTION, cost_choice_facts, coverage_facts
+from mcm_compiler.report.fabric_section import FABRIC_SECTION, fabric_facts
+from mcm_compiler.report.hardware.energy_section import ENERGY_SECTION, energy_facts
+from mcm_compiler.report.hardware.figures import finite, gap
+from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_SECTION
+from mcm_compiler.report.host_section import HOST_SECTION, host_facts
+from mcm_compiler.report.objective_section import OBJECTIVE_SECTION, objective_facts
+from mcm_compiler.report.records.report import (
+    CountFacts,
+    CoverageFacts,
+    GraphFacts,
+    ReplicationFacts,
+    TargetFacts,
+    TensorFacts,
+)
+from mcm_compiler.report.records.states import StateFacts
+from mcm_compiler.report.state_section import STATE_SECTION, state_facts
+from mcm_compiler.report.storage_section import STORAGE_SECTION, stored_widths
+from mcm_compiler.report.verdict.assumed_trips import assumptions_of, withdraw_claims
+
+NOT_DERIVED: Mapping[str, str] = {
+    "strategy": "who searched leaves no trace in what was found",
+    "found_by": "likewise",
+    "options": "what was asked for; seed, routing, dims, shapes, inferences, chips and pins are "
+    "compared",
+    "model.dims": "names of dimensions that were given a size; the sizes are of inputs",
+    "verification": "runs are repeated, not replayed; what they must agree in is compared",
+    "diagnostics": "what was said on the way",
+    "sensitivities": "compiles for other targets, of which nothing was written",
+    "versions": "of the programs that compiled",
+}
+"""Fields of a report that do not follow from its folder, and why."""
+
+Derived = dict[str, Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Sources:
+    """Sources of figures; one that is None leaves out the fields that need it.
+
+    Attributes:
+        manifest: of the folder.
+        target: the package.
+        certificate: None where nothing was placed.
+        program: None where nothing was lowered.
+        simulation: of the program, with the inferences of the report; None where none was played.
+        graphs: the chips' models by chip, or None to do without.
+        source: the annotated source model, or None to do without.
+        mapped: how chips are laid out that are fabrics.
+    """
+
+    manifest: Manifest
+    target: Target
+    certificate: Certificate | None
+    program: LoweredProgram | None
+    simulation: SimulationResult | None
+    graphs: Mapping[int, ir.Graph] | None
+    source: ir.Model | None
+    mapped: Sequence[MappedChip] = ()
+
+
+def derive_report(sources: Sources, stated: Mapping[str, Any] | None = None) -> Derived:
+    """All fields that follow from `sources`, in the order and form of the report.
+
+    Args:
+        sources: a folder, or a compile that is about to write one.
+        stated: fields of `NOT_DERIVED` and `sharded_operators`, which a compile knows; a folder
+            leaves them out. `dims` are those of the model.
+    """
+    stated = stated or {}
+    manifest, simulation = sources.manifest, sources.simulation
+    certificate, replicas = sources.certificate, sources.manifest.replicas
+    package = certificate.claim("package") if certificate else None
+    period_s = simulation.period_s / replicas if simulation else None
+    analytic_s = certificate.period_s / replicas if certificate else None
+    bound_s = package.seconds if package else None
+    inside = _in_models(sources, sources.graphs) if sources.graphs is not None else {}
+
+    def as_stated(*names: str) -> Derived:
+        return {name: stated[name] for name in names if name in stated}
+
+    found: Derived = {
+        "schema_version": REPORT_SCHEMA_VERSION,
+        "model": _model(sources, as_stated("dims")),
+        "target": target_facts(sources.target),
+        **as_stated("strategy", "found_by"),
+        "routing": manifest.routing,
+        "seed": manifest.seed,
+        "pipeline": manifest.pipeline,
+        "options": stated["options"] if "options" in stated else _options(sources),
+        "throughput_per_s": 1.0 / period_s if period_s else None,
+        "period_s": finite(period_s),
+        "latency_s": finite(simulation.latency_s) if simulation else None,
+        "period_model": simulation.simulator if simulation else None,
+        "inferences": simulation.inferences if simulation else None,
+        "analytic_period_s": finite(analytic_s),
+        "cost_model": certificate.cost_model if certificate else None,
+        "lower_bound_s": finite(bound_s),
+        "bound_argument": package.argument if package else None,
+        "bound_proof": (package.proof or None) if package else None,
+        "gap": gap(period_s, bound_s),
+        "analytic_gap": gap(analytic_s, bound_s),
+        "learned_gain": certificate.learned.share if certificate and certificate.learned else None,
+        "steady_from": simulation.steady_from if simulation else None,
+        **_taken(inside, "bottleneck"),
+        "chips_used": replicas * len(_used(sources)),
+        "replication": _replication(sources),
+        **_taken(inside, "chips"),
+        "links": link_rows(simulation) if simulation else None,
+        "clones": _rows(("node", "clone", "chip"), certificate.copies) if certificate else None,
+        "relays": _rows(("tensor", "relay", "chip"), certificate.forwards) if certificate else None,
+        **as_stated("sharded_operators", "verification", "diagnostics", "versions"),
+    }
+    if sources.source is not None:
+        found[STORAGE_SECTION] = stored_widths(sources.source.graph, sources.target)
+    if (chosen := cost_choice_facts(sources.target)) is not None:
+        found[COST_SECTION] = {**chosen, **_taken(inside, "coverage")}
+    found |= _taken(inside, HOST_SECTION, ENERGY_SECTION)
+    found |= as_stated(SENSITIVITY_SECTION)
+    if (states := _states(sources)) is not None:
+        found[STATE_SECTION] = states
+    if (fabrics := fabric_facts(sources.target, sources.mapped)) is not None:
+        found[FABRIC_SECTION] = fabrics
+    figures = certificate.figures if certificate else None
+    pipeline_s = certificate.period_s if certificate else None
+    if (facts := objective_facts(figures, pipeline_s, simulation, replicas)) is not None:
+        found[OBJECTIVE_SECTION] = facts
+    if sources.graphs is not None:
+        withdraw_claims(found, assumptions_of(sources.graphs.values()))
+    return found
+
+
+def _taken(fields: Derived, *names: str) -> Derived:
+    return {name: fields[name] for name in names if name in fields}
+
+
+def _in_models(sources: Sources, graphs: Mapping[int, ir.Graph]) -> Derived:
+    """Fields that need the chips' models; sections are missing where there is nothing to say."""
+    target, simulation, replicas = sources.target, sources.simulation, sources.manifest.replicas
+    ops_of = {chip: len(placeable_nodes(graph)) for chip, graph in graphs.items()}
+    found: Derived = {
+        "chips": chip_rows(simulation, sources.program, ops_of, target.limits.sram_bytes),
+        "bottleneck": _bottleneck(sources, graphs),
+        "coverage": _coverage(sources, graphs) if graphs else None,
+    }
+    if (hosted := host_facts(target, graphs, simulation, replicas)) is not None:
+        found[HOST_SECTION] = hosted
+    if (energy := energy_facts(target, graphs, simulation, replicas)) is not None:
+        found[ENERGY_SECTION] = energy
+    return found
+
+
+def _used(sources: Sources) -> tuple[int, ...]:
+    """Chips of one pipeline with an op, ascending; those of the placement where none was split."""
+    if sources.manifest.chips or sources.certificate is None:
+        return tuple(sorted(chip.chip for chip in sources.manifest.chips))
+    return tuple(range(int(sources.certificate.placement.max()) + 1))
+
+
+def _replication(sources: Sources) -> ReplicationFacts:
+    """Facts of all replicas; chips and links of the report are those of the first."""
+    manifest, simulation = sources.manifest, sources.simulation
+    certificate = sources.certificate
+    pipeline = certificate.claim("pipeline") if certificate else None
+    roles = chip_roles(manifest.replicas, manifest.chips_each, _used(sources))
+    return {
+        "replicas": manifest.replicas,
+        "chips_each": manifest.chips_each,
+        "pipeline_period_s": finite(simulation.period_s) if simulation else None,
+        "pipeline_bound_s": finite(pipeline.seconds) if pipeline else None,
+        "considered": [count_facts(one) for one in certificate.considered] if certificate else [],
+        "chips": [
+            {"chip": role.chip, "pipeline": role.pipeline, "runs": role.runs} for role in roles
+        ],
+    }
+
+
+def count_facts(one: PipelineCount) -> CountFacts:
+    """Facts of a number of replicas that was considered."""
+    return {
+        "replicas": one.replicas,
+        "chips_each": one.chips_each,
+        "analytic_period_s": finite(one.analytic_s),
+        "simulated_period_s": finite(one.simulated_s),
+        "lower_bound_s": finite(one.bound_s),
+        "bound_proof": (one.bound.proof or None) if one.bound else None,
+        "ruled_out": one.ruled_out or None,
+    }
+
+
+def _states(sources: Sources) -> StateFacts | None:
+    manifest = sources.manifest
+    if sources.program is None:
+        return None
+    return state_facts(
+        manifest.states.held,
+        (manifest.inputs, manifest.outputs),
+        sources.program,
+        sources.simulation,
+        sources.target,
+        Replication(manifest.replicas, manifest.chips_each),
+    )
+
+
+def _coverage(sources: Sources, graphs: Mapping[int, ir.Graph]) -> CoverageFacts | None:
+    certificate = sources.certificate
+    rows = (*certificate.copies, *certificate.forwards) if certificate else ()
+    in_order = [graphs[chip] for chip in sorted(graphs)]
+    return coverage_facts(sources.target, in_order, {added for _, added, _ in rows})
+
+
+def _model(sources: Sources, dims: Derived) -> Derived:
+    manifest = sources.manifest
+    return {
+        "name": manifest.model,
+        "sha256": manifest.model_sha256,
+        **(graph_facts(sources.source.graph) if sources.source is not None else {}),
+        **dims,
+        "shape_only": manifest.shape_only,
+    }
+
+
+def graph_facts(graph: ir.Graph) -> GraphFacts:
+    """Facts of the source model's graph."""
+    constants, nodes = constants_and_placeable(graph)
+    weights = {v: None for node in nodes for v in consumed_values(node) if v in constants}
+    weights |= {v: None for node in nodes for v in attribute_weights(node)}
+    defaults = set(graph.initializers.values())
+    return {
+        "ops": len(nodes),
+        "weight_bytes": sum(map(_value_bytes, weights)),
+        "inputs": [_tensor_facts(v) for v in graph.inputs if v not in defaults],
+        "outputs": [_tensor_facts(v) for v in graph.outputs],
+        "trip_counts": stated_counts(graph),
+    }
+
+
+def _tensor_facts(value: ir.Value) -> TensorFacts:
+    shape = value.shape
+    return {
+        "name": value.name,
+        "type": value.dtype.name.lower() if value.dtype is not None else None,
+        "shape": [d if isinstance(d, int) else d.value for d in shape]
+        if shape is not None
+        else None,
+    }
+
+
+def _value_bytes(value: ir.Value) -> int:
+    """Bytes of a constant in the file's own type; 0 where its size is not known."""
+    if value.const_value is not None:
+        return value.const_value.nbytes
+    if value.dtype in (None, ir.DataType.UNDEFINED, ir.DataType.STRING) or value.shape is None:
+        return 0
+    if any(not isinstance(dim, int) for dim in value.shape):
+        return 0
+    return math.ceil(math.prod(value.shape.numpy()) * value.dtype.itemsize)
+
+
+def target_facts(target: Target) -> TargetFacts:
+    """Facts of the package; `family` is missing where it is a ring."""
+    machine = other_machine_of(target)
+    facts: TargetFacts = {
+        "name": target.name,
+        "family": machine.family if machine is not None else "",
+        "sha256": hashlib.sha256(target.source_text.encode()).hexdigest(),
+        "chips": target.limits.num_chips,
+        "sram_bytes": list(target.limits.sram_bytes),
+    }
+    if machine is None:
+        del facts["family"]
+    return facts
+
+
+def _options(sources: Sources) -> Derived:
+    """Options that follow from the folder."""
+    manifest = sources.manifest
+    options: Derived = {
+        "seed": manifest.seed,
+        "routing": manifest.routing,
+        "dims": dict(manifest.dims),
+        "shapes": {name: list(shape) for name, shape in manifest.shapes.items()},
+    }
+    if manifest.counted.inferences:
+        options["inferences"] = manifest.counted.inferences
+    if sources.certificate is not None:
+        options["pins"] = [list(pin) for pin in sources.certificate.pins]
+        if (figures := sources.certificate.figures) is not None:
+            options["objective"] = figures.objective.kind
+            if (limit_s := figures.objective.max_latency_s) is not None:
+                options["max_latency_s"] = limit_s
+            if (rate := figures.objective.throughput_per_s) is not None:
+                options["throughput"] = rate
+    return options
+
+
+def _bottleneck(sources: Sources, graphs: Mapping[int, ir.Graph]) -> Any:
+    if sources.simulation is None:
+        return None
+    limits = sources.target.limits
+    if sources.manifest.chips_each:
+        limits = limits.first(sources.manifest.chips_each)
+    machine = machine_of(sources.target)
+    certificate = None if assumptions_of(graphs.values()) else sources.certificate
+    return find_bottleneck(
+        sources.simulation, sources.program, limits, graphs, machine, certificate
+    )
+
+
+def _rows(keys: tuple[str, str, str], rows: tuple[tuple[str, str, int], ...]) -> list[Derived]:
+    return [dict(zip(keys, row, strict=True)) for row in rows]
