@@ -29,75 +29,72 @@ class Kind:
 
     Attributes:
         name: as entry points and `register` spell it.
-        words: for messages.
         form: of its components.
         contract: of its components, as `module:name`.
         used_by: options, verbs or files that take its names, as Markdown.
-        old_group: entry-point group of earlier releases behind `mcm_compiler.`; empty for none.
+        words: for messages; the name with spaces by default.
+        old_group: entry-point group of earlier releases behind `mcm_compiler.`, the plural of the
+            name by default; empty for none.
     """
 
     name: str
-    words: str
     form: Form
     contract: str
     used_by: str
-    old_group: str = ""
+    words: str = ""
+    old_group: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "words", self.words or self.name.replace("-", " "))
+        if self.old_group is None:
+            object.__setattr__(self, "old_group", f"{self.name.replace('-', '_')}s")
 
 
-_CONTRACTS = "mcm_compiler.contracts"
+_CORE, _HW = "mcm_compiler.contracts", "mcm_hardware"
+_RULE = "mcm_passes.rewriting.fusion_rules.rule"
 
 KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
-        Kind("pass", "pass", "class", "mcm_compiler.pipeline.passes:Pass", "`--passes`", "passes"),
-        Kind("pass-collection", "pass collection", "entry", "mcm_compiler.registry:Registration",
-             "`--passes`", "pass_collections"),
-        Kind("fusion-rule", "fusion rule", "object",
-             "mcm_passes.rewriting.fusion_rules.rule:FusionRule", "the pass `fuse`"),
-        Kind("gradient-rule", "gradient rule", "function", f"{_CONTRACTS}.gradients:GradientRule",
-             "the pass `differentiate`", "gradient_rules"),
-        Kind("sharding-rule", "sharding rule", "function", f"{_CONTRACTS}.sharding.rules:RuleMaker",
-             "whatever divides ops", "sharding_rules"),
-        Kind("op-cost", "op cost", "function", "mcm_hardware.op_costs.work:Formula",
-             "cost models of chips"),
-        Kind("cost-model", "cost model", "class",
-             "mcm_compiler.components.cost_choice:CostModelMaker", "`--cost-model`", "cost_models"),
-        Kind("target", "target", "function", f"{_CONTRACTS}.target:Target", "`--target`",
-             "targets"),
-        Kind("target-family", "target family", "function", f"{_CONTRACTS}.target:TargetFamily",
-             "`family` in a description", "target_families"),
-        Kind("chip-kind", "chip kind", "class", "mcm_hardware.descriptions.chip_kinds:ChipKind",
-             "`chip.kind` in a description of a ring", "chip_kinds"),
-        Kind("strategy", "partition strategy", "class", f"{_CONTRACTS}.partition:PartitionStrategy",
-             "`--partitioner`, members of a portfolio", "partition_strategies"),
-        Kind("mapping", "mapping of a family", "object", f"{_CONTRACTS}.mapping:FamilyMapping",
-             "targets of that family", "mappings"),
-        Kind("level", "level", "object", f"{_CONTRACTS}.levels:Level", "`-O`", "levels"),
-        Kind("mapper", "mapper", "class", f"{_CONTRACTS}.fabrics.mappers:Mapper",
-             "`--mapper`, where chips are fabrics", "mappers"),
-        Kind("mapping-model", "mapping model", "class", f"{_CONTRACTS}.fabrics.models:MappingModel",
-             "`--mapping-model`", "mapping_models"),
-        Kind("placer", "placer", "class", f"{_CONTRACTS}.boxes.placers:Placer",
-             "`mcmc place --placer`", "placers"),
-        Kind("placer-level", "level of placing", "object",
-             f"{_CONTRACTS}.boxes.placers:PlacerLevel", "`mcmc place -O`", "placer_levels"),
-        Kind("placement-cost", "placement cost", "class", f"{_CONTRACTS}.placement:PlacementCost",
-             "`mcmc partition --cost`", "placement_costs"),
-        Kind("planner", "planner", "class", f"{_CONTRACTS}.planning:Planner", "`--planner`",
-             "planners"),
-        Kind("step-bound", "bound of steps", "function", f"{_CONTRACTS}.boxes.bounds:BoundStep",
-             "`mcmc place`, `mcmc check`", "step_bounds"),
-        Kind("objective-proof", "checker of bounds on objectives", "object",
-             f"{_CONTRACTS}.proofs:ObjectiveChecker", "`mcmc check`", "objective_proofs"),
-        Kind("proof-checker", "proof checker", "object", f"{_CONTRACTS}.proofs:ProofChecker",
-             "`mcmc check`", "proof_checkers"),
-        Kind("problem-model", "problem model", "object", f"{_CONTRACTS}.proofs:ProblemModel",
-             "`mcmc check`", "problem_models"),
-        Kind("trainer", "trainer", "class", f"{_CONTRACTS}.training:Trainer", "`mcmc train NAME`",
-             "trainers"),
-        Kind("warm-up", "warm-up", "entry", "collections.abc:Callable",
-             "kernels that are compiled ahead", "warm_ups"),
-        Kind("zoo", "zoo model", "class", f"{_CONTRACTS}.zoo:ModelBuilder", "`zoo:NAME`", "zoo"),
+        Kind("pass", "class", "mcm_compiler.pipeline.passes:Pass", "`--passes`", "", "passes"),
+        Kind("pass-collection", "entry", "mcm_compiler.registry:Registration", "`--passes`"),
+        Kind("fusion-rule", "object", f"{_RULE}:FusionRule", "the pass `fuse`", "", ""),
+        Kind("gradient-rule", "function", f"{_CORE}.gradients:GradientRule",
+             "the pass `differentiate`"),
+        Kind("sharding-rule", "function", f"{_CORE}.sharding.rules:RuleMaker",
+             "whatever divides ops"),
+        Kind("op-cost", "function", f"{_HW}.op_costs.work:Formula", "cost models of chips", "", ""),
+        Kind("cost-model", "class", "mcm_compiler.components.cost_choice:CostModelMaker",
+             "`--cost-model`"),
+        Kind("target", "function", f"{_CORE}.target:Target", "`--target`"),
+        Kind("target-family", "function", f"{_CORE}.target:TargetFamily",
+             "`family` in a description", "", "target_families"),
+        Kind("chip-kind", "class", f"{_HW}.descriptions.chip_kinds:ChipKind",
+             "`chip.kind` in a description of a ring"),
+        Kind("strategy", "class", f"{_CORE}.partition:PartitionStrategy",
+             "`--partitioner`, members of a portfolio", "partition strategy",
+             "partition_strategies"),
+        Kind("mapping", "object", f"{_CORE}.mapping:FamilyMapping", "targets of that family",
+             "mapping of a family"),
+        Kind("level", "object", f"{_CORE}.levels:Level", "`-O`"),
+        Kind("mapper", "class", f"{_CORE}.fabrics.mappers:Mapper",
+             "`--mapper`, where chips are fabrics"),
+        Kind("mapping-model", "class", f"{_CORE}.fabrics.models:MappingModel", "`--mapping-model`"),
+        Kind("placer", "class", f"{_CORE}.boxes.placers:Placer", "`mcmc place --placer`"),
+        Kind("placer-level", "object", f"{_CORE}.boxes.placers:PlacerLevel", "`mcmc place -O`",
+             "level of placing"),
+        Kind("placement-cost", "class", f"{_CORE}.placement:PlacementCost",
+             "`mcmc partition --cost`"),
+        Kind("planner", "class", f"{_CORE}.planning:Planner", "`--planner`"),
+        Kind("step-bound", "function", f"{_CORE}.boxes.bounds:BoundStep",
+             "`mcmc place`, `mcmc check`", "bound of steps"),
+        Kind("objective-proof", "object", f"{_CORE}.proofs:ObjectiveChecker", "`mcmc check`",
+             "checker of bounds on objectives"),
+        Kind("proof-checker", "object", f"{_CORE}.proofs:ProofChecker", "`mcmc check`"),
+        Kind("problem-model", "object", f"{_CORE}.proofs:ProblemModel", "`mcmc check`"),
+        Kind("trainer", "class", f"{_CORE}.training:Trainer", "`mcmc train NAME`"),
+        Kind("warm-up", "entry", "collections.abc:Callable", "kernels that are compiled ahead"),
+        Kind("zoo", "class", f"{_CORE}.zoo:ModelBuilder", "`zoo:NAME`", "zoo model", "zoo"),
     )
 }  # fmt: skip
 """All kinds by their names."""

@@ -28,7 +28,7 @@ from mcm_compiler.registry import (
     register,
 )
 
-THING = Kind("thing", "thing", "object", "things:Thing", "tests")
+THING = Kind("thing", "object", "things:Thing", "tests")
 
 PLUGIN = """
 from dataclasses import dataclass
@@ -225,7 +225,7 @@ def test_a_collection_that_fails_or_gives_no_registrations(
     monkeypatch.setattr(
         registry_module, "installed_entries", lambda kind: [entry] if kind == "many" else []
     )
-    registry = Registry[Any](THING, Kind("many", "many", "entry", "", ""))
+    registry = Registry[Any](THING, Kind("many", "entry", "", ""))
     for look in (registry.registrations, lambda: registry.names_at_hand("odd.")):
         with pytest.raises(CompileError) as caught:
             look()
