@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import onnx_ir as ir
@@ -19,8 +19,6 @@ from mcm_passes.rewriting.fusion_rules.fusion_graph import FusionGraph
 from mcm_passes.rewriting.fusion_rules.grouping import Grouping
 from mcm_passes.rewriting.fusion_rules.host_groups import host_groups
 
-_ALL = ("all",)
-
 
 @dataclass(frozen=True)
 @checked(max_group=at_least(1))
@@ -29,7 +27,7 @@ class Fuse(Pass):
 
     Attributes:
         max_group: most ops of a group; 1 makes no groups.
-        rules: names of the rules to apply; their order is fixed. `all` by default.
+        rules: names of the rules to apply; their order is fixed.
 
     Raises:
         ValueError: if `max_group` is below 1, or a rule is unknown.
@@ -40,11 +38,11 @@ class Fuse(Pass):
     provides: ClassVar[tuple[AnyKey, ...]] = (FUSION_PLAN,)
 
     max_group: int = 64
-    rules: tuple[str, ...] = _ALL
+    rules: tuple[str, ...] = field(default_factory=lambda: tuple(fusion_rules()))
 
     def __post_init__(self) -> None:
-        known = () if self.rules == _ALL else fusion_rules()
-        unknown = [name for name in self.rules if known and name not in known]
+        known = fusion_rules()
+        unknown = [name for name in self.rules if name not in known]
         if unknown:
             raise ValueError(f"unknown rule '{unknown[0]}'; known: {', '.join(known)}")
 
@@ -74,7 +72,7 @@ class Fuse(Pass):
 def plan_fusion(
     graph: ir.Graph,
     max_group: int = 64,
-    rules: tuple[str, ...] = _ALL,
+    rules: Sequence[str] | None = None,
     hosted: Sequence[Sequence[ir.Node]] = (),
 ) -> FusionPlan:
     """Finds the groups of `graph`.
@@ -85,13 +83,13 @@ def plan_fusion(
     Args:
         graph: every node named, in topological order; left unchanged.
         max_group: most ops of a group.
-        rules: names of the rules to apply.
+        rules: names of the rules to apply; None for all.
         hosted: ops that the host runs, group by group, which join no other group.
     """
     fusion_graph = FusionGraph(graph, {node for nodes in hosted for node in nodes})
     grouping = Grouping(fusion_graph, max_group)
     for name, rule in fusion_rules().items():
-        if rules == _ALL or name in rules:
+        if rules is None or name in rules:
             with FUSION_RULES.at_work(name):
                 rule.apply(grouping)
     names = [node.name or "" for node in fusion_graph.nodes]

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from mcm_compiler.cli.main import cli
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.diagnostics.notices import take_notices
 from mcm_compiler.plugin_files import load_plugin
@@ -146,3 +148,25 @@ def test_the_page_on_plug_ins_has_the_table_of_kinds() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert [row for row in rows if row not in page] == []
     assert len(re.findall(r"^\| `[a-z-]+` \| (?:class|function|object) ", page, re.M)) == len(rows)
+
+
+@pytest.mark.parametrize("output_format", ["text", "json"])
+def test_the_command_line_shows_notes_on_stderr_once(tmp_path: Path, output_format: str) -> None:
+    path = tmp_path / f"noted_{output_format}.py"
+    path.write_text(
+        "from mcm_compiler import register_cost_model\n"
+        f"class Noted:\n    name, summary = 'acme_noted_{output_format}', 'noted'\n"
+        "register_cost_model(Noted)\nregister_cost_model(Noted)\n"
+    )
+    take_notices()
+    try:
+        with pytest.warns(DeprecationWarning):
+            shown = CliRunner().invoke(
+                cli, ["costs", "--plugin", str(path), "--format", output_format]
+            )
+        assert shown.exit_code == 0
+        assert shown.stderr.count("note[MCM-X015]") == 1
+        assert "MCM-X015" not in shown.stdout
+        assert f"acme_noted_{output_format}" in shown.stdout
+    finally:
+        REGISTRIES["cost-model"].remove(f"acme_noted_{output_format}")
