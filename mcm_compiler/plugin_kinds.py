@@ -93,7 +93,6 @@ KINDS: dict[str, Kind] = {
         Kind("proof-checker", "object", f"{_CORE}.proofs:ProofChecker", "`mcmc check`"),
         Kind("problem-model", "object", f"{_CORE}.proofs:ProblemModel", "`mcmc check`"),
         Kind("trainer", "class", f"{_CORE}.training:Trainer", "`mcmc train NAME`"),
-        Kind("warm-up", "entry", "collections.abc:Callable", "kernels that are compiled ahead"),
         Kind("zoo", "class", f"{_CORE}.zoo:ModelBuilder", "`zoo:NAME`", "zoo model", "zoo"),
     )
 }  # fmt: skip

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from mcm_compiler.processes.warm_up import usable_cores
-
 _T = TypeVar("_T")
 _R = TypeVar("_R")
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def side_by_side(function: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:

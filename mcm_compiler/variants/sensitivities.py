@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mcm_compiler.contracts.replication import Placement
 from mcm_compiler.contracts.target import NamesResources, Resource, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.processes.warm_up import usable_cores
+from mcm_compiler.processes.side_by_side import usable_cores
 from mcm_compiler.results.points import PlacedPoint, SensitivityRow, without_placement
 from mcm_compiler.variants.changed_targets import Value, changed_target, value_of
 from mcm_compiler.variants.points import Prepared, failed_point, points_of

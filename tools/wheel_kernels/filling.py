@@ -108,8 +108,6 @@ def fill(packages: Path, at_once: bool = False) -> None:
     def run_track(track: list[tuple[str, ...]]) -> None:
         run(str(COMMANDS), json.dumps(track))
 
-    # What the components name first: it needs no model.
-    run("-m", "mcm_compiler.processes.warm_up", str(os.getpid()))
     run_track(first_commands())
     found = tracks()
     with ThreadPoolExecutor(len(found) if at_once else 1) as pool:

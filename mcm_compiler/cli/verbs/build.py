@@ -65,7 +65,7 @@ def command(
     """
     from mcm_compiler.cli.output_files import refuse_same_file
     from mcm_compiler.cli.project_build import BuildReports, run_build, show_folders
-    from mcm_compiler.processes.warm_up import usable_cores
+    from mcm_compiler.processes.side_by_side import usable_cores
     from mcm_compiler.project.build import BuildOptions
     from mcm_compiler.project.cells import cells_of
     from mcm_compiler.project.cells import only as only_those

@@ -176,7 +176,6 @@ def _compile_one(
     from mcm_compiler.page.folder_page import write_page_beside
     from mcm_compiler.placements.assignment_file import chip_of_op
     from mcm_compiler.processes.interruption import expect_one_output
-    from mcm_compiler.processes.warm_up import WarmUp
 
     # The new output may replace the baseline.
     before = guard.before(None)
@@ -185,7 +184,7 @@ def _compile_one(
     # What is left then takes moments: a signal that comes later comes too late.
     expect_one_output()
     try:
-        with WarmUp(), progress_line(quiet=after_pass is not None) as progress:
+        with progress_line(quiet=after_pass is not None) as progress:
             result = compile_model(
                 model,
                 settings.target,

@@ -89,7 +89,6 @@ def command(
     from mcm_compiler.exploration.explore import Request, explore
     from mcm_compiler.exploration.journal import journal_path
     from mcm_compiler.exploration.sweeps import parse_sweep
-    from mcm_compiler.processes.warm_up import WarmUp
 
     if resume and json_file is None:
         raise click.UsageError("--resume needs --json")
@@ -105,7 +104,7 @@ def command(
     if journal is not None and force and not resume:
         refuse_existing(journal, force=True)
         journal.unlink(missing_ok=True)
-    with WarmUp(), progress_line() as progress:
+    with progress_line() as progress:
         found, kept = explore(
             request, at_once=jobs, journal=journal, resume=resume, progress=progress
         )

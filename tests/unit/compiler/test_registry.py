@@ -397,7 +397,7 @@ def test_what_has_a_name_is_registered_by_it() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "hint"),
-    [("stratgy", "did you mean strategy"), ("warm-up", "no kind"), (Own, "@register")],
+    [("stratgy", "did you mean strategy"), ("pass-collection", "no kind"), (Own, "@register")],
 )
 def test_a_kind_that_does_not_exist(kind: Any, hint: str) -> None:
     with pytest.raises(CompileError, match=hint) as caught:
