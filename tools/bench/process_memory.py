@@ -27,8 +27,15 @@ MODEL = "zoo:plain-cnn{image_size=16,stages=1,blocks=1,width=16}"
 
 OTHERS = ("zoo:bert-tiny", "zoo:stacked-rnn", "zoo:plain-cnn{image_size=32}")
 
-KINDS = {"ring": "mcm4", "fabric": "fabric-12", "checked": "mcm4", "mixed": "mcm4"}
-"""What is measured, and on which target."""
+KINDS = {
+    "ring": "mcm4",
+    "level_2": "mcm4",
+    "fabric": "fabric-12",
+    "placed": "box-2gpu",
+    "checked": "mcm4",
+    "mixed": "mcm4",
+}
+"""Targets of what is measured."""
 
 WARM, MEASURED = 200, 800
 QUICK_WARM, QUICK_MEASURED = 20, 40
@@ -83,12 +90,15 @@ def anonymous_mib() -> float:
 
 
 def compile_one(kind: str, model: str, folder: Path) -> None:
-    """A compile, and for `checked` a check of it against the model."""
-    from mcm_compiler.api import compile_model
+    """A compile, or for `placed` a placement; for `checked` a check against the model as well."""
+    from mcm_compiler.api import compile_model, place_model
     from mcm_compiler.checking.check import check_folder
     from mcm_compiler.options import CompileOptions
 
-    options = CompileOptions(level=0)
+    if kind == "placed":
+        place_model(model, KINDS[kind], output=folder / "out", force=True)
+        return
+    options = CompileOptions(level=2 if kind == "level_2" else 0)
     compile_model(model, KINDS[kind], options, output=folder / "out", force=True)
     if kind == "checked":
         check_folder(folder / "out", model=model)
