@@ -62,14 +62,16 @@ def test_strategies_return_valid_partitions_that_no_bound_contradicts(problem):
 def test_dp_asks_for_few_partitions(problem):
     """Bisections end; where chips share channels, periods of windows and of partitions differ.
 
-    Partitions that are all tried, as the host reaches only the ends, are counted apart.
+    Partitions that are all tried, as the host reaches only the ends, are counted apart. Windows of
+    each share of weights that is streamed, and of each limit on their size, are bisected apart.
     """
     problem = dataclasses.replace(problem, routing="strict")
     for total in (0.0, 2e8):
         limits = dataclasses.replace(problem.limits, host_total_bytes_per_s=total)
         shared = dataclasses.replace(problem, limits=limits)
         outcome = ContiguousDp().solve(shared, FastPeriods(shared), RNG, Budget())
-        assert outcome.evaluations - len(tried_partitions(shared)) < 150
+        most = 600 if shared.streams else 150
+        assert outcome.evaluations - len(tried_partitions(shared)) < most
 
 
 @given(problems(max_units=7, chain=True))

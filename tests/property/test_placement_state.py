@@ -23,9 +23,14 @@ from mcm_passes.families.ring.moves.placement_rules import LAST_USED, LONG, brea
 from mcm_passes.families.ring.moves.placement_state import (
     ARRIVED,
     empty_state,
+    empty_undo,
     fill_state,
     place_unit,
+    take_back,
+    take_back_readers,
 )
+from mcm_passes.families.ring.moves.walking import Walker
+from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.mapping.loads.live_peaks import live_peaks
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 from tests.generators.partition_problems import connected_problems
@@ -65,8 +70,60 @@ def period_of(placed, state):
 
 
 @entry_njit
-def place(placed, state, unit, to):
-    place_unit(placed, state, unit, to)
+def place(placed, state, unit, to, undo):
+    place_unit(placed, state, unit, to, undo)
+
+
+@entry_njit
+def take_all_back(placed, state, units, chips, undo):
+    for k in range(units.size - 1, -1, -1):
+        take_back(placed, state, units[k], chips[k])
+    take_back_readers(state, undo)
+
+
+PLACES = ("copies", "pairs", "size", "last", "at_last", "chip")
+"""Arrays of a state that follow from chips alone."""
+
+
+@given(connected_problems(), st.randoms(use_true_random=False))
+@settings(max_examples=60)
+def test_moves_that_are_taken_back_leave_the_state_as_it_was(problem, random):
+    placed = placed_problem(problem)
+    state, undo = empty_state(placed), empty_undo(placed)
+    chips = [random.randrange(problem.num_chips) for _ in range(problem.num_units)]
+    fill_state(placed, state, np.array(chips, np.int32))
+    before = {name: getattr(state, name).copy() for name in PLACES}
+    units = rule_graph(problem).units.tolist()
+    for _ in range(3):
+        moved = np.array(random.sample(units, random.randint(1, len(units))), np.int32)
+        old = state.chip[moved].copy()
+        for unit in moved.tolist():
+            place(placed, state, unit, random.randrange(problem.num_chips), undo)
+        take_all_back(placed, state, moved, old, undo)
+        for name, array in before.items():
+            assert np.array_equal(getattr(state, name), array), name
+        for c in range(problem.num_chips):
+            row = state.members[c, : state.size[c]]
+            assert sorted(row.tolist()) == [u for u in units if state.chip[u] == c]
+            assert state.place[row].tolist() == list(range(row.size))
+
+
+@given(connected_problems(), st.randoms(use_true_random=False))
+@settings(max_examples=40)
+def test_a_walk_knows_its_loads_after_steps_that_it_rejects(problem, random):
+    """Everything fits, so that walks begin anywhere; few of their steps are accepted."""
+    limits = dataclasses.replace(problem.limits, sram_bytes=(10**9,) * problem.num_chips)
+    problem = dataclasses.replace(problem, limits=limits, routing="relay")
+    chips = np.sort([random.randrange(problem.num_chips) for _ in range(problem.num_units)])
+    chip_of = np.unique(chips, return_inverse=True)[1].astype(np.int32)
+    walker = Walker(problem, 5e-6)
+    walk = walker.walk(chip_of, streams(np.random.default_rng(0), 1))
+    for _ in range(4):
+        walker.advance(walk, 10, random.choice([0.0, 1e-3]))
+        again = empty_state(walker.placed)
+        fill_state(walker.placed, again, walk.state.chip)
+        assert np.array_equal(walk.state.totals[:ARRIVED], again.totals[:ARRIVED])
+        assert np.allclose(walk.state.busy_s, again.busy_s, rtol=0, atol=1e-15)
 
 
 @given(connected_problems(), st.randoms(use_true_random=False))
@@ -93,12 +150,12 @@ def test_after_any_moves_the_period_is_that_of_the_fast_model(problem, random):
             found = period_of(placed, state)
             assert found == expected or abs(found - expected) <= 1e-9 * expected
         unit = int(random.choice(graph.units.tolist()))
-        place(placed, state, unit, random.randrange(problem.num_chips))
-    # What was counted piece by piece is what a new count comes to.
+        place(placed, state, unit, random.randrange(problem.num_chips), empty_undo(placed))
+    # The counts of single moves add up to a new count.
     again = empty_state(placed)
     fill_state(placed, again, state.chip)
     assert np.array_equal(state.totals[:ARRIVED], again.totals[:ARRIVED])
-    for name in ("copies", "pairs", "size", "last", "at_last", "chip"):
+    for name in PLACES:
         assert np.array_equal(getattr(state, name), getattr(again, name)), name
     for k in (LAST_USED, LONG):
         assert state.counts[k] == again.counts[k]

@@ -65,6 +65,28 @@ class PlacementState(NamedTuple):
     stamp: Longs
 
 
+class Undo(NamedTuple):
+    """The last readers of tensors as they were, one entry for each time that a move recounts one.
+
+    Attributes:
+        tensor: `[R]`, with room for all that units read.
+        last: `[R]`, as in `PlacementState`.
+        at_last: `[R]`, likewise.
+        size: `[1]`, entries.
+    """
+
+    tensor: Ints
+    last: Ints
+    at_last: Ints
+    size: Longs
+
+
+def empty_undo(p: PlacedProblem) -> Undo:
+    """Room for moves of distinct units."""
+    entries = [np.zeros(p.read.entries.size, np.int32) for _ in range(3)]
+    return Undo(*entries, size=np.zeros(1, np.int64))
+
+
 def empty_state(p: PlacedProblem) -> PlacementState:
     """Room for the state of a partition; `fill_state` gives it one."""
     n, chips = p.fixed.size, p.ring.room.size
@@ -98,7 +120,7 @@ def fill_state(p: PlacedProblem, s: PlacementState, chip_of: Ints) -> None:
     for u in range(chip_of.size):
         s.chip[u] = chip_of[u] if p.fixed[u] else 0
         if p.fixed[u]:
-            _count_unit(p, s, u, 1)
+            _count_unit(p, s, u, 1, True)
             s.counts[LAST_USED] = max(s.counts[LAST_USED], s.chip[u])
     for u in range(chip_of.size if p.ring.strict else 0):
         count_edges(p.graph, s.chip, u, s.chip[u], 1, False, s.pairs, s.counts)
@@ -108,17 +130,39 @@ def fill_state(p: PlacedProblem, s: PlacementState, chip_of: Ints) -> None:
 
 
 @inlined_njit
-def place_unit(p: PlacedProblem, s: PlacementState, u: int, to: int) -> None:
+def place_unit(p: PlacedProblem, s: PlacementState, u: int, to: int, undo: Undo) -> None:
     """Moves a unit with a place to a chip in range, whether or not the rules allow it."""
     old = int(s.chip[u])
     made = p.demands.nodes.made
     for e in range(made.ptr[u], made.ptr[u + 1]):
         for sign in (-1, 1):
             _count_tensor(p, s, made.entries[e], old if sign < 0 else to, sign)
+    _move_unit(p, s, u, to, True)
+    _recount_read(p, s, u, old, to, undo)
+
+
+@inlined_njit
+def take_back(p: PlacedProblem, s: PlacementState, u: int, old: int) -> None:
+    """Moves a unit back, the last that moved first; `busy_s` and `totals` are the caller's."""
+    _move_unit(p, s, u, old, False)
+
+
+@inlined_njit
+def take_back_readers(s: PlacementState, undo: Undo) -> None:
+    """Sets the last readers of all tensors back."""
+    for k in range(undo.size[0] - 1, -1, -1):
+        t = undo.tensor[k]
+        s.last[t], s.at_last[t] = undo.last[k], undo.at_last[k]
+    undo.size[0] = 0
+
+
+@inlined_njit
+def _move_unit(p: PlacedProblem, s: PlacementState, u: int, to: int, loads: bool) -> None:
+    """Moves a unit and its edges; with `loads` what it and its items take on chips, too."""
+    old = int(s.chip[u])
     for sign in (-1, 1):
         s.chip[u] = old if sign < 0 else to
-        _count_unit(p, s, u, sign)
-    _recount_read(p, s, u, old, to)
+        _count_unit(p, s, u, sign, loads)
     if p.ring.strict:
         for sign in (-1, 1):
             c = old if sign < 0 else to
@@ -130,11 +174,16 @@ def place_unit(p: PlacedProblem, s: PlacementState, u: int, to: int) -> None:
 
 
 @inlined_njit
-def _recount_read(p: PlacedProblem, s: PlacementState, u: int, old: int, to: int) -> None:
-    """Counts anew what a unit reads that goes from one chip to another."""
+def _recount_read(
+    p: PlacedProblem, s: PlacementState, u: int, old: int, to: int, undo: Undo
+) -> None:
+    """Recounts what a unit reads that goes from one chip to another."""
     for e in range(p.read.ptr[u], p.read.ptr[u + 1]):
         t = p.read.entries[e]
         last = s.last[t]
+        k = undo.size[0]
+        undo.tensor[k], undo.last[k], undo.at_last[k] = t, last, s.at_last[t]
+        undo.size[0] = k + 1
         forwarded = p.demands.tensors.kind[t] & FORWARDED != 0
         if forwarded and to <= last and (old < last or s.at_last[t] > 1):
             # The way is the same.
@@ -148,8 +197,8 @@ def _recount_read(p: PlacedProblem, s: PlacementState, u: int, old: int, to: int
 
 
 @inlined_njit
-def _count_unit(p: PlacedProblem, s: PlacementState, u: int, sign: int) -> None:
-    """Counts a unit and its items on its chip, or takes them off."""
+def _count_unit(p: PlacedProblem, s: PlacementState, u: int, sign: int, loads: bool) -> None:
+    """Counts a unit and its items on its chip, or takes them off; with `loads` what they take."""
     c, nodes, items = s.chip[u], p.demands.nodes, p.demands.items
     if sign > 0:
         s.place[u] = s.size[c]
@@ -159,11 +208,12 @@ def _count_unit(p: PlacedProblem, s: PlacementState, u: int, sign: int) -> None:
         other = s.members[c, s.size[c]]
         s.members[c, s.place[u]] = other
         s.place[other] = s.place[u]
-    s.busy_s[c] += sign * nodes.work_s[u]
+    if loads:
+        s.busy_s[c] += sign * nodes.work_s[u]
     for e in range(nodes.items.ptr[u], nodes.items.ptr[u + 1]):
         i = nodes.items.entries[e]
         s.copies[i, c] += sign
-        if s.copies[i, c] == max(sign, 0):
+        if loads and s.copies[i, c] == max(sign, 0):
             s.busy_s[c] += sign * items.busy_s[i]
             s.totals[HOST_IN, c] += sign * items.in_bytes[i]
             s.totals[HELD, c] += sign * items.held[i]

@@ -21,8 +21,12 @@ from mcm_passes.families.ring.moves.placement_rules import LAST_USED, breaks_tri
 from mcm_passes.families.ring.moves.placement_state import (
     ARRIVED,
     PlacementState,
+    Undo,
+    empty_undo,
     fill_state,
     place_unit,
+    take_back,
+    take_back_readers,
 )
 from mcm_passes.families.ring.moves.proposals import (
     Proposal,
@@ -54,7 +58,7 @@ class ChipLoads(NamedTuple):
         root: `[2]`, seconds of the busiest channel that all chips share, and what such channels
             add to the score.
         busy_s: `[C]`, room for `PlacementState.busy_s` as it was.
-        arrived: `[C]`, room for a row of `PlacementState.totals` as it was.
+        totals: `[7, C]`, room for `PlacementState.totals` as they were.
     """
 
     busiest_s: Floats
@@ -64,7 +68,7 @@ class ChipLoads(NamedTuple):
     streamed: Longs
     root: Floats
     busy_s: Floats
-    arrived: Longs
+    totals: Longs
 
 
 class Walk(NamedTuple):
@@ -74,6 +78,7 @@ class Walk(NamedTuple):
         state: where it is.
         loads: what that comes to.
         before: room for the loads before a step.
+        undo: room for the moves of a step.
         room: for proposals.
         scratch: for counting.
         reaches: `[C, C]`, likewise.
@@ -92,6 +97,7 @@ class Walk(NamedTuple):
     state: PlacementState
     loads: ChipLoads
     before: ChipLoads
+    undo: Undo
     room: Proposal
     scratch: LivePeaks
     reaches: Bools
@@ -116,7 +122,7 @@ def _empty_loads(chips: int) -> ChipLoads:
         np.zeros(chips, np.int64),
         np.zeros(2),
         np.zeros(chips),
-        np.zeros(chips, np.int64),
+        np.zeros((7, chips), np.int64),
     )
 
 
@@ -134,6 +140,7 @@ def empty_walk(p: PlacedProblem, state: PlacementState, memory: int, stream: Wor
         state=state,
         loads=_empty_loads(chips),
         before=_empty_loads(chips),
+        undo=empty_undo(p),
         room=empty_proposal(n),
         scratch=live_peaks(n, chips),
         reaches=np.zeros((chips, chips), np.bool_),
@@ -222,23 +229,17 @@ def _step(
             # Where what goes to the host leaves depends on whether the first chip makes it.
             first, last = 0, loads.peak.size - 1
         _keep(s, loads, before, first, last)
-        # Forwards, and unless that is accepted, backwards; one loop, so that moves are in the
-        # compiled code once.
-        accepted, forwards, k = False, True, 0
-        while 0 <= k < count:
-            place_unit(p, s, room.units[k], room.new[k] if forwards else room.old[k])
-            if forwards and k == count - 1:
-                cooled = heat * (1.0 - step / steps)
-                accepted = _accepts(p, walk, first, last, reference_s, cooled, slot)
-                if accepted:
-                    break
-                forwards = False
-                continue
-            k += 1 if forwards else -1
-        if accepted:
+        walk.undo.size[0] = 0
+        for k in range(count):
+            place_unit(p, s, room.units[k], room.new[k], walk.undo)
+        cooled = heat * (1.0 - step / steps)
+        if count and _accepts(p, walk, first, last, reference_s, cooled, slot):
             _note(walk, count)
             hot = _busiest(loads)
-        else:
+        elif count:
+            for k in range(count - 1, -1, -1):
+                take_back(p, s, room.units[k], room.old[k])
+            take_back_readers(s, walk.undo)
             _restore(s, loads, before, first, last)
         walk.history[slot] = walk.score[0]
 
@@ -262,7 +263,7 @@ def _accepts(
         return False
     score = walk.score[0]
     for c in range(first, last + 1):
-        grown = s.totals[ARRIVED, c] - before.arrived[c]
+        grown = s.totals[ARRIVED, c] - before.totals[ARRIVED, c]
         loads.peak[c] += int(np.ceil(grown * p.ring.packing))
         _weigh(p, walk, c, reference_s)
         if loads.busiest_s[c] == np.inf and loads.needed[c] > before.needed[c]:
@@ -365,12 +366,14 @@ def _keep(s: PlacementState, loads: ChipLoads, before: ChipLoads, first: int, la
         before.peak[c] = loads.peak[c]
         before.streamed[c] = loads.streamed[c]
         before.busy_s[c] = s.busy_s[c]
-        before.arrived[c] = s.totals[ARRIVED, c]
+    for k in range(s.totals.shape[0]):
+        for c in range(first, last + 1):
+            before.totals[k, c] = s.totals[k, c]
 
 
 @inlined_njit
 def _restore(s: PlacementState, loads: ChipLoads, before: ChipLoads, first: int, last: int) -> None:
-    """As it was to the last bit."""
+    """As it was, bit-identical."""
     loads.root[0], loads.root[1] = before.root[0], before.root[1]
     for c in range(first, last + 1):
         loads.busiest_s[c] = before.busiest_s[c]
@@ -379,3 +382,6 @@ def _restore(s: PlacementState, loads: ChipLoads, before: ChipLoads, first: int,
         loads.peak[c] = before.peak[c]
         loads.streamed[c] = before.streamed[c]
         s.busy_s[c] = before.busy_s[c]
+    for k in range(s.totals.shape[0]):
+        for c in range(first, last + 1):
+            s.totals[k, c] = before.totals[k, c]

@@ -24,11 +24,14 @@ class Walker:
         problem: the problem.
         reference_s: the period that scores are relative to.
         memory: steps that late acceptance looks back; 1 for the last one alone.
+
+    Attributes:
+        placed: the problem as moves see it.
     """
 
     def __init__(self, problem: PartitionProblem, reference_s: float, memory: int = 1) -> None:
         self._problem = problem
-        self._placed = placed_problem(problem)
+        self.placed = placed_problem(problem)
         self._reference_s = reference_s
         self._memory = memory
 
@@ -39,7 +42,7 @@ class Walker:
             chip_of: `[N]`, the partition.
             stream: `[1]`, state of the walk's random stream.
         """
-        made = empty_walk(self._placed, empty_state(self._placed), self._memory, stream)
+        made = empty_walk(self.placed, empty_state(self.placed), self._memory, stream)
         self.begin(made, chip_of)
         return made
 
@@ -51,8 +54,8 @@ class Walker:
             # Moves count memory as an estimate does; what is needed at the start is known better.
             block = problem.limits.buffer_alignment_bytes
             needed = evaluate(problem, chip_of).memory_bytes // block
-        begin_walk(self._placed, walk, np.asarray(chip_of, np.int32), needed, self._reference_s)
+        begin_walk(self.placed, walk, np.asarray(chip_of, np.int32), needed, self._reference_s)
 
     def advance(self, walk: Walk, steps: int, heat: float = 0.0) -> None:
         """Makes steps, annealed from `heat` down to 0; see `take_steps`."""
-        take_steps(self._placed, walk, self._reference_s, steps, heat)
+        take_steps(self.placed, walk, self._reference_s, steps, heat)
