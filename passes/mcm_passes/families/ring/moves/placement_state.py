@@ -69,7 +69,7 @@ class Undo(NamedTuple):
     """The last readers of tensors as they were, one entry for each time that a move recounts one.
 
     Attributes:
-        tensor: `[R]`, with room for all that units read.
+        tensor: `[R]`, as long as all that units read.
         last: `[R]`, as in `PlacementState`.
         at_last: `[R]`, likewise.
         size: `[1]`, entries.
@@ -82,7 +82,7 @@ class Undo(NamedTuple):
 
 
 def empty_undo(p: PlacedProblem) -> Undo:
-    """Room for moves of distinct units."""
+    """An empty record for moves of distinct units."""
     entries = [np.zeros(p.read.entries.size, np.int32) for _ in range(3)]
     return Undo(*entries, size=np.zeros(1, np.int64))
 

@@ -47,7 +47,7 @@ MOST_LOOKS = 8
 
 
 class ChipLoads(NamedTuple):
-    """What a partition comes to on each chip.
+    """Loads and memory of each chip.
 
     Attributes:
         busiest_s: `[C]`, seconds of its busiest resource; infinite where its memory overflows.
@@ -57,8 +57,8 @@ class ChipLoads(NamedTuple):
         streamed: `[C]`, blocks of weights that it streams.
         root: `[2]`, seconds of the busiest channel that all chips share, and what such channels
             add to the score.
-        busy_s: `[C]`, room for `PlacementState.busy_s` as it was.
-        totals: `[7, C]`, room for `PlacementState.totals` as they were.
+        busy_s: `[C]`, `PlacementState.busy_s` as it was.
+        totals: `[7, C]`, `PlacementState.totals` as they were.
     """
 
     busiest_s: Floats
@@ -78,7 +78,7 @@ class Walk(NamedTuple):
         state: where it is.
         loads: what that comes to.
         before: room for the loads before a step.
-        undo: room for the moves of a step.
+        undo: how to take the moves of a step back.
         room: for proposals.
         scratch: for counting.
         reaches: `[C, C]`, likewise.
