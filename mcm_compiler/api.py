@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
-
-import numpy as np
 
 from mcm_compiler.processes.lazy_libraries import loading_lazily
 
@@ -24,9 +22,9 @@ from mcm_compiler.arguments import (
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.emit import finish_folder
 from mcm_compiler.certificate.files import write_certificate
+from mcm_compiler.components.asked_target import described
 from mcm_compiler.components.cost_choice import TakesCostModel, choice_of
-from mcm_compiler.components.target_loading import given_box, given_target, load_target
-from mcm_compiler.contracts import zoo
+from mcm_compiler.components.target_loading import given_target, load_target
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
 from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS
 from mcm_compiler.contracts.levels import load_level
@@ -37,20 +35,11 @@ from mcm_compiler.contracts.simulation import SIMULATION
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.contracts.verification import EMITTED, VERIFICATION
 from mcm_compiler.contracts.zoo import build_zoo_model
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
-from mcm_compiler.execution.npz_inputs import GivenInputs, read_npz
+from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.graph.source import SOURCE
-from mcm_compiler.graph.states import STATES, States, find_states, recorded_states
-from mcm_compiler.graph.trip_counts import (
-    assumed_trips,
-    assumption_warning,
-    sequence_counts,
-    state_trip_counts,
-)
-from mcm_compiler.ir.reading.importer import import_model, import_onnx
-from mcm_compiler.ir.shapes.counted_trips import counted_trips
+from mcm_compiler.model_import import doing_name, import_any, import_named, set_states
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.pipeline.pass_manager import PassManager
+from mcm_compiler.pipeline.pass_manager import PassManager, Stopwatch, silent
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.pipeline.pipeline_text import parse_pipeline, print_pipeline
 from mcm_compiler.processes.crash_journal import doing
@@ -58,18 +47,15 @@ from mcm_compiler.processes.garbage import give_back, reclaim
 from mcm_compiler.processes.staging import StagingFolder, staging
 from mcm_compiler.report.hardware.figures import package_figures
 from mcm_compiler.report.markdown import render_markdown
-from mcm_compiler.report.records.report import Report
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.results.compile_result import CompileResult
 from mcm_compiler.text import json_text
-from mcm_compiler.variants.points import Prepared, described, placement_of
-from mcm_compiler.variants.prepared_model import Keeper, split_pipeline
-from mcm_compiler.variants.sensitivities import Sensitivities
 
 if TYPE_CHECKING:
-    from mcm_compiler.contracts.boxes.box import BoxTarget
-    from mcm_compiler.placed.place_options import PlaceOptions
-    from mcm_compiler.placed.placed_model import PlacedModel
+    from mcm_compiler.placed.placing import place_model
+    from mcm_compiler.report.records.report import Report
+    from mcm_compiler.variants.points import Prepared
+    from mcm_compiler.variants.prepared_model import Keeper
 
 RESULT_FACTS: tuple[AnyKey, ...] = (
     PARTITION_PROBLEM,
@@ -96,6 +82,14 @@ __all__ = [
     "prepare_model",
     "run_passes",
 ]
+
+
+def __getattr__(name: str) -> object:
+    if name == "place_model":  # of a product of its own, loaded when asked for
+        from mcm_compiler.placed.placing import place_model
+
+        return place_model
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def compile_model(
@@ -140,6 +134,8 @@ def compile_model(
     pipeline = parse_pipeline(options.passes)
     keeper = None
     if sensitivities:
+        from mcm_compiler.variants.prepared_model import Keeper, split_pipeline
+
         keeper = Keeper(split_pipeline(pipeline, options.passes, "--sensitivities"), after_pass)
     manager = PassManager(pipeline, after_pass if keeper is None else keeper.after)
     facts = manager.check()
@@ -152,14 +148,17 @@ def compile_model(
                 hint="end the pipeline with split,lower,simulate,emit,verify",
             )
         )
-    with staging(output, force) as stage, doing(_named(model)):
+    with staging(output, force) as stage, doing(doing_name(model)):
         compiled, found, timings, package = _run(
             model, package, options, manager, stage, progress, _Extra(RESULT_FACTS, keeper)
         )
         rows = None
         if keeper is not None:
-            (progress or _silent)("sensitivities")
-            clock = _Stopwatch()
+            from mcm_compiler.variants.points import Prepared, placement_of
+            from mcm_compiler.variants.sensitivities import Sensitivities
+
+            (progress or silent)("sensitivities")
+            clock = Stopwatch()
             base, asked = loaded, options
             if (choice := choice_of(package)) is not None:
                 # With its factor: what the rows say of this target holds for the changed ones.
@@ -217,8 +216,11 @@ def prepare_model(
     Raises:
         CompileError: as `compile_model`, and MCM-U060 for a pipeline that simulates nothing.
     """
+    from mcm_compiler.variants.points import Prepared
+    from mcm_compiler.variants.prepared_model import split_pipeline
+
     split = split_pipeline(parse_pipeline(options.passes), options.passes, "a comparison")
-    with staging(None) as stage, doing(_named(model)):
+    with staging(None) as stage, doing(doing_name(model)):
         manager = PassManager(split.shared)
         prepared, *_ = _run(model, target, options, manager, stage, None)
     return Prepared(prepared, split.own, options)
@@ -245,167 +247,9 @@ def run_passes(
     package = described(given_target(target), options)
     manager = PassManager(parse_pipeline(options.passes), after_pass)
     manager.check()
-    with staging(None) as stage, doing(_named(model)):
+    with staging(None) as stage, doing(doing_name(model)):
         compiled, found, timings, _ = _run(model, package, options, manager, stage, progress)
     return compiled, tuple(found), tuple(timings)
-
-
-def place_model(
-    model: str | Path | ir.Model,
-    target: str | Path | BoxTarget,
-    options: PlaceOptions | None = None,
-    *,
-    output: str | Path | None = None,
-    force: bool = False,
-    progress: Callable[[str], None] | None = None,
-) -> PlacedModel:
-    """Places the ops of a model, or of a training step of it, on the devices of a box.
-
-    Args:
-        model: as `compile_model`.
-        target: name or path of a box, or a box.
-        options: see `PlaceOptions`.
-        output: the folder to write, whole or not at all; None writes nothing.
-        force: replace `output` if it is an output folder already.
-        progress: called with what happens next.
-
-    Raises:
-        CompileError: MCM-D002 for a target that is no box, MCM-D010 to MCM-D012 for steps that the
-            box cannot run, MCM-D030 to MCM-D036 for models without a training step. MCM-D070 to
-            MCM-D078 from constraints, profiles and search, MCM-C### from cost models of devices.
-            MCM-U002 for a kind with a profile and a cost model, MCM-U004 for arguments of other
-            types. Nothing is left behind.
-    """
-    from mcm_compiler.components.cost_files import user_files
-    from mcm_compiler.components.device_costs import (
-        calibrated_devices,
-        option_place,
-        with_device_costs,
-    )
-    from mcm_compiler.contracts.boxes.bounds import bound_step, claimed_bound, refuse_refuted
-    from mcm_compiler.contracts.boxes.evaluation import StepConditions
-    from mcm_compiler.placed.constraints import constrained
-    from mcm_compiler.placed.folder_writing import write_folder
-    from mcm_compiler.placed.measured_times.coverage import measured_notes
-    from mcm_compiler.placed.measured_times.profile_tables import (
-        refuse_contradictions,
-        with_profiles,
-    )
-    from mcm_compiler.placed.one_device import alone_note
-    from mcm_compiler.placed.place_options import PlaceOptions
-    from mcm_compiler.placed.placed_model import PlacedModel, runs_of
-    from mcm_compiler.placed.segments import best_segments
-    from mcm_compiler.placed.step_placing import placer_text, search
-
-    reclaim()
-    model, output = model_argument(model), folder_argument(output)
-    options = options_argument(options, PlaceOptions)
-    refuse_uncallable(progress=progress)
-    box = given_box(target)
-    show = progress or _silent
-    # What is unknown or contradicts itself is told before the model is read.
-    placer_text(options)
-    refuse_contradictions(box, options.times, options.cost_models)
-    asked_at = option_place("--cost-model")
-    box = with_device_costs(box, options.cost_models, user_files(Path()), asked_at)
-    clock = _Stopwatch()
-    with staging(output, force) as stage, doing(_named(model)):
-        show("import")
-        step, found = _step(model, box, options, stage, show)
-        source = SOURCE.get(step)
-        clock.lap("import")
-        states = STATES.find(step)
-        pairs = states.pairs if states is not None else ()
-        show("describe")
-        box = calibrated_devices(with_profiles(box, options.times, step.graph), step.graph)
-        problem = constrained(box.step_problem(step, pairs), box.box, options)
-        found += measured_notes(box, problem, step, options.times)
-        bound = bound_step(problem, box.box)
-        clock.lap("describe")
-        answer, results, evaluator, every = search(problem, box, options, show)
-        least_s = float(results.seconds[0])
-        if every is not None:
-            least_s = min(least_s, every.seconds)
-        refuse_refuted(problem, box.box, bound, least_s)
-        bound = claimed_bound(bound if every is None else every.bound(bound), step.graph)
-        trace = evaluator.trace(answer.device_of.astype(np.int32))
-        clock.lap("search")
-        show("segments")
-        segments = None
-        if options.segments != "none":
-            segments = best_segments(
-                box,
-                problem,
-                trace,
-                runs_of(problem),
-                options.segments,
-                options.dispatch_s,
-                StepConditions(order=options.order),
-            )
-            found += alone_note(problem, box.box, evaluator, segments, options.dispatch_s)
-        placed = PlacedModel(
-            source, step, pairs, box, options, problem, answer, results, trace, bound, segments,
-            tuple(found), folder=output,
-        )  # fmt: skip
-        clock.lap("segments")
-        if output is not None:
-            show("write")
-            write_folder(stage.path, placed)
-            clock.lap("write")
-    return replace(placed, timings=tuple(clock.laps))
-
-
-def step_of_model(model: str, target: BoxTarget, options: PlaceOptions) -> ir.Model:
-    """The step of a model as a placement begins with it, with its source and states.
-
-    Args:
-        model: a path, or `zoo:NAME`.
-        target: a box.
-        options: with sizes, states and what makes a training step.
-
-    Raises:
-        CompileError: as the importer and the pass.
-    """
-    with staging(None) as stage, doing(_named(model)):
-        return _step(model, target, options, stage, _silent)[0]
-
-
-def import_named(
-    model: str, dims: Mapping[str, int], shapes: Mapping[str, tuple[int, ...]]
-) -> tuple[ir.Model, list[Diagnostic]]:
-    """The model of a path or of `zoo:NAME`, as a compile begins with it, and what was noticed.
-
-    Raises:
-        CompileError: as the importer, and MCM-U001 to MCM-U003 for a name of the zoo.
-    """
-    return _import(model, CompileOptions(dims=dims, shapes=shapes))
-
-
-def _step(
-    model: str | Path | ir.Model,
-    box: BoxTarget,
-    options: PlaceOptions,
-    stage: StagingFolder,
-    show: Callable[[str], None],
-) -> tuple[ir.Model, list[Diagnostic]]:
-    """The graph whose ops are placed, and its diagnostics."""
-    asked = CompileOptions(
-        dims=options.dims,
-        shapes=options.shapes,
-        trip_counts=options.trip_counts,
-        state=options.state,
-    )
-    step, found = _import(model, asked)
-    if options.training is None:
-        found += _with_states(step, asked)
-    else:
-        manager = PassManager(parse_pipeline(options.training))
-        # Passes that look at chips find none; what makes training steps does not.
-        context = PassContext(cast("Target", box), asked, stage, found.append, show)
-        manager.run(step, context, (STATES,))
-    if assumed := assumed_trips(step.graph):
-        found.append(assumption_warning(assumed))
-    return step, found
 
 
 class _Extra(NamedTuple):
@@ -428,12 +272,12 @@ def _run(
     progress: Callable[[str], None] | None,
     extra: _Extra = _NO_EXTRA,
 ) -> tuple[ir.Model, list[Diagnostic], list[tuple[str, float]], Target]:
-    show = progress or _silent
+    show = progress or silent
     start = time.perf_counter()
     show("import")
     with doing("import"):
-        compiled, found = _import(model, options)
-        found += _with_states(compiled, options)
+        compiled, found = import_any(model, options)
+        found += set_states(compiled, options)
     imported = ("import", time.perf_counter() - start)
     context = PassContext(target, options, stage, found.append, show, extra.known)
     if extra.keeper is not None:
@@ -445,89 +289,6 @@ def _run(
         # What was noticed on the way often tells why.
         raise CompileError([*error.diagnostics, *found]) from error.__cause__
     return compiled, found, [imported, *manager.timings], context.target
-
-
-def _with_states(model: ir.Model, options: CompileOptions) -> list[Diagnostic]:
-    """Sets `STATES` where the model has any; returns notes, and MCM-P059 where none is asked for.
-
-    Raises:
-        CompileError: MCM-P050 and MCM-P051 for states of the user that cannot be.
-    """
-    asked = options.state if options.state is not None else recorded_states(model)
-    pairs, told = find_states(model.graph, asked)
-    if any(one.severity is Severity.ERROR for one in told):
-        raise CompileError(told)
-    if pairs:
-        STATES.set(model, States(pairs, options.sequences or 1))
-    elif options.sequences is not None:
-        message = (
-            f"room for {options.sequences} sequences is asked for, and the model has no states"
-        )
-        hint = "name states with --state, or leave --sequences out"
-        told.append(
-            Diagnostic("MCM-P059", message, "option sequences", hint, severity=Severity.WARNING)
-        )
-    return told
-
-
-def _named(model: str | Path | ir.Model) -> str:
-    name = model.graph.name or "" if isinstance(model, ir.Model) else model
-    return f"model {quote(str(name))}"
-
-
-class _Stopwatch:
-    """Wall time of stages, one after another."""
-
-    def __init__(self) -> None:
-        self.laps: list[tuple[str, float]] = []
-        self._start = time.perf_counter()
-
-    def lap(self, name: str) -> None:
-        """Ends a stage."""
-        now = time.perf_counter()
-        self.laps.append((name, now - self._start))
-        self._start = now
-
-
-def _silent(_line: str) -> None:
-    """Takes progress that nobody wants to see."""
-
-
-def _import(
-    model: str | Path | ir.Model, options: CompileOptions
-) -> tuple[ir.Model, list[Diagnostic]]:
-    given = None
-    if options.input is not None:
-        given = GivenInputs(options.input, read_npz(Path(options.input)))
-    if isinstance(model, ir.Model):
-        name = str(model.graph.name or "model")
-        imported, found = import_model(model, name, options.dims, options.shapes, given)
-    elif isinstance(model, str) and model.startswith(zoo.PREFIX):
-        built = build_zoo_model(model.removeprefix(zoo.PREFIX))
-        imported, found = import_model(built, model, options.dims, options.shapes, given)
-    else:
-        imported, found = import_onnx(Path(model), options.dims, options.shapes, given)
-    return imported, [*found, *_with_trip_counts(imported, options)]
-
-
-def _with_trip_counts(model: ir.Model, options: CompileOptions) -> list[Diagnostic]:
-    """States trip counts of loops: those of the options, then those of a run with the given data.
-
-    Raises:
-        CompileError: MCM-I056 for a count of no loop, or one that the graph contradicts.
-    """
-    source, notes = SOURCE.get(model), list[Diagnostic]()
-    graphs = (source.original.graph, model.graph)
-    known = sequence_counts(source.original.graph)
-    state_trip_counts(graphs, known | dict(options.trip_counts))
-    if source.given:
-        try:
-            counted = counted_trips(source.original, source.given)
-        except CompileError as error:
-            notes += [replace(one, severity=Severity.WARNING) for one in error.diagnostics]
-        else:
-            state_trip_counts(graphs, counted | known | dict(options.trip_counts))
-    return notes
 
 
 def _finish(stage: StagingFolder, result: CompileResult) -> Report:

@@ -25,12 +25,12 @@ sys.path.insert(0, str(Path(__file__).parent))
 from folder_mutations.mutants import seeded
 from folder_mutations.placed_mutants import mutated_placement
 
-from mcm_compiler.api import place_model, step_of_model
 from mcm_compiler.contracts.zoo import build_zoo_model
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.ir.rewriting.writer import write_model
 from mcm_compiler.placed.folder_check import check_placement_folder
 from mcm_compiler.placed.place_options import PlaceOptions
+from mcm_compiler.placed.placing import place_model, step_of_model
 from mcm_compiler.report.versions import versions
 
 RECORD = Path(__file__).parent / "data" / "placement_mutations.json"

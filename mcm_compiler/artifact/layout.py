@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from mcm_compiler.processes import staging
 
 MANIFEST = staging.MANIFEST
@@ -40,3 +42,11 @@ def mapping_file(chip: int) -> str:
 def is_mapping_file(name: str) -> bool:
     """Whether a file of a folder is one of `MAPPING_FILES`."""
     return name.startswith("mapping_") and name.endswith(".json")
+
+
+def page_path(folder: Path) -> Path:
+    """The page next to an output folder: `model.mcm36.html` for `model.mcm36`.
+
+    A folder holds the files of its manifest and nothing else.
+    """
+    return folder.with_name(f"{folder.name}.html")

@@ -257,6 +257,17 @@ def read_json(path: Path) -> Mapping[str, Any]:
         raise damaged(path, str(error)) from error
 
 
+def is_placement(path: Path) -> bool:
+    """Return whether the manifest of a folder says that it holds a placement."""
+    manifest = path / layout.MANIFEST
+    if manifest.is_symlink() or not manifest.is_file():
+        return False
+    try:
+        return read_json(manifest).get("kind") == PLACEMENT_KIND
+    except CompileError:
+        return False
+
+
 def folder_record(path: Path, data: Mapping[str, Any], kind: type[T]) -> T:
     """The record that the JSON of a file stands for.
 

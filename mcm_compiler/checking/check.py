@@ -18,7 +18,6 @@ from msgspec import Meta
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import folder_record, read_manifest
 from mcm_compiler.certificate.bound_check import check_bound, not_re_proved
-from mcm_compiler.certificate.objective_check import check_objective
 from mcm_compiler.checking.certificate_check import check_certificate, refuse_unproven
 from mcm_compiler.checking.changed_ops import changed_op
 from mcm_compiler.checking.comparison.equality import (
@@ -39,7 +38,6 @@ from mcm_compiler.checking.entry.run_folder import runtime_inputs
 from mcm_compiler.checking.entry.structure_check import check_structure
 from mcm_compiler.checking.figures_check import check_figures
 from mcm_compiler.checking.groups_check import fusion_unknown
-from mcm_compiler.checking.mapping_check import check_mappings
 from mcm_compiler.checking.memory_check import check_memory
 from mcm_compiler.checking.shapes_check import check_shapes
 from mcm_compiler.checking.structure_step import (
@@ -49,7 +47,6 @@ from mcm_compiler.checking.structure_step import (
     recorded_points,
     structure_faults,
 )
-from mcm_compiler.checking.user_model import read_user_model
 from mcm_compiler.contracts import zoo
 from mcm_compiler.contracts.verification import StructureProof, Verification
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
@@ -267,6 +264,8 @@ class _Run:
         return found
 
     def _mappings(self) -> str:
+        from mcm_compiler.checking.mapping_check import check_mappings
+
         opened = self.opened
         return check_mappings(opened.mapping_files, opened.chips, opened.target)
 
@@ -284,6 +283,8 @@ class _Run:
         if missing is None and (unknown := fusion_unknown(self.opened.manifest.pipeline)):
             missing = not_re_proved(unknown)
         if found.figures is not None:
+            from mcm_compiler.certificate.objective_check import check_objective
+
             of_objective, unshown = check_objective(found, found.figures, self.opened.target.limits)
             detail, missing = f"{detail}; {of_objective}", missing or unshown
         if missing is not None:
@@ -294,6 +295,8 @@ class _Run:
         manifest = self.opened.manifest
         user_model = None
         if self.model is not None:
+            from mcm_compiler.checking.user_model import read_user_model
+
             given = None
             with suppress(CompileError):  # unfit data are a fault of the comparison
                 given = next((GivenInputs(d.name, d.inputs) for d in self._own_data()), None)

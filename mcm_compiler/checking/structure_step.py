@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import onnx
 import onnx_ir as ir
@@ -11,14 +12,10 @@ import onnx_ir as ir
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.emit import tensor_entry
 from mcm_compiler.artifact.manifest import Manifest, folder_record
-from mcm_compiler.checking.entry.gate import OpenedFolder
-from mcm_compiler.checking.user_model import UserModel, raw_model, read_raw_proto
 from mcm_compiler.contracts.chips import PLANNED_PROPERTY
 from mcm_compiler.contracts.target import HOST
 from mcm_compiler.contracts.verification import StructureProof
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
-from mcm_compiler.equivalence.same_model import model_differences
-from mcm_compiler.equivalence.same_spelling import spelt_alike
 from mcm_compiler.equivalence.structure_proof import prove_chips
 from mcm_compiler.equivalence.values.followed_passes import constant_bytes
 from mcm_compiler.equivalence.values.weight_contents import WeightContents
@@ -26,6 +23,10 @@ from mcm_compiler.graph.dimensions import free_inputs
 from mcm_compiler.graph.map_types import load_model, model_in_folder
 from mcm_compiler.graph.source import SourceModel
 from mcm_compiler.text.units import count_text
+
+if TYPE_CHECKING:
+    from mcm_compiler.checking.entry.gate import OpenedFolder
+    from mcm_compiler.checking.user_model import UserModel
 
 MAX_NAMED = 5
 """Ops that are named one by one."""
@@ -80,6 +81,8 @@ def original_faults(
         facts: the model as it was imported from the file.
         contents: of weights, where they were looked at before.
     """
+    from mcm_compiler.equivalence.same_model import model_differences
+
     return [
         Diagnostic(
             "MCM-V062",
@@ -111,6 +114,9 @@ def emitted_model(folder: Path, source: SourceModel) -> tuple[ir.Model, list[Dia
     path = folder / layout.ANNOTATED
     if source.path is None:
         return load_model(path), []
+    from mcm_compiler.checking.user_model import raw_model, read_raw_proto
+    from mcm_compiler.equivalence.same_spelling import spelt_alike
+
     raw = read_raw_proto(source.path)
     text = onnx.load(path, load_external_data=False)
     alike = spelt_alike(raw, source.path.absolute().parent, text, folder)

@@ -9,10 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mcm_compiler.ci.baseline import missing
-from mcm_compiler.ci.comparison import Comparison, compare
 from mcm_compiler.ci.figures import Figures, OpTime, figures_of, program_op_times
-from mcm_compiler.ci.processes import run_in_processes
 from mcm_compiler.diagnostics import Diagnostic, Severity
 from mcm_compiler.processes.crash_journal import CrashJournal, is_heard
 from mcm_compiler.processes.garbage import reclaim
@@ -20,6 +17,7 @@ from mcm_compiler.results.strictness import UNPROVEN_CODE, UNPROVEN_EXIT, only_u
 
 if TYPE_CHECKING:
     from mcm_compiler.api import CompileResult
+    from mcm_compiler.ci.comparison import Comparison
     from mcm_compiler.options import CompileOptions
 
 
@@ -115,6 +113,8 @@ def compile_all(
     Yields:
         The outcomes in the order of `jobs`, each as soon as those before it are there.
     """
+    from mcm_compiler.ci.processes import run_in_processes
+
     if is_heard() or (processes > 1 and len(jobs) > 1):
         work = partial(compile_one, settings)
         at_once = min(processes, len(jobs))
@@ -223,6 +223,9 @@ def with_baseline(
     """
     if outcome.report is None or not all(code == UNPROVEN_CODE for code in outcome.error_codes):
         return outcome
+    from mcm_compiler.ci.baseline import missing
+    from mcm_compiler.ci.comparison import compare
+
     if before is None:
         before = missing(outcome.model, path)
     if isinstance(before, Diagnostic):

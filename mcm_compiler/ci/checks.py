@@ -11,13 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from mcm_compiler.artifact import layout
+from mcm_compiler.artifact.manifest import is_placement
 from mcm_compiler.checking import check
 from mcm_compiler.checking.check import CheckReport
-from mcm_compiler.ci.batch import lost_process
-from mcm_compiler.ci.processes import work_on_all
 from mcm_compiler.diagnostics import Diagnostic
-from mcm_compiler.placed.folder_check import check_placement_folder
-from mcm_compiler.placed.folder_reading import is_placement
 from mcm_compiler.processes.crash_journal import CrashJournal
 from mcm_compiler.report.report_data import structure_data, verification_data
 from mcm_compiler.results.strictness import UNPROVEN_EXIT
@@ -125,6 +122,8 @@ def check_all(
     Yields:
         The outcomes in the order of `folders`, each as soon as those before it are there.
     """
+    from mcm_compiler.ci.processes import work_on_all
+
     work = partial(check_one, settings)
     yield from work_on_all(folders, work, lost, prepare, processes, progress)
 
@@ -151,7 +150,8 @@ def check_of(folder: str, model: str | None) -> Callable[..., CheckReport]:
     path = Path(folder)
     if not is_placement(path):
         return partial(check.check_folder, path, model=model)
-    from mcm_compiler.api import step_of_model
+    from mcm_compiler.placed.folder_check import check_placement_folder
+    from mcm_compiler.placed.placing import step_of_model
 
     step = None if model is None else partial(step_of_model, model)
     return partial(check_placement_folder, path, step_of=step)
@@ -214,6 +214,8 @@ def exit_code(outcomes: Sequence[CheckOutcome]) -> int:
 
 def lost(folder: str, exit_code: int | None, journal: CrashJournal) -> CheckOutcome:
     """The outcome of a folder whose process died under it."""
+    from mcm_compiler.ci.batch import lost_process
+
     return failure(folder, (lost_process("checked the folder", folder, exit_code, journal),), 0.0)
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from mcm_compiler.artifact import layout
+from mcm_compiler.artifact.layout import page_path
 from mcm_compiler.contracts import zoo
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.page.folder_page import page_path
 
 SUFFIX = ".onnx"
 

@@ -6,18 +6,19 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 import click
 
 from mcm_compiler.ci.annotations import wanted, workflow_commands
-from mcm_compiler.ci.baseline import read_baseline, report_path
-from mcm_compiler.ci.batch import CompileOutcome, Settings, with_baseline
-from mcm_compiler.ci.figures import Figures
-from mcm_compiler.ci.junit import junit_xml
 from mcm_compiler.cli.failures import show_diagnostics
 from mcm_compiler.cli.output_files import write_with_parents
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.processes.whole_files import refuse_irregular
+
+if TYPE_CHECKING:
+    from mcm_compiler.ci.batch import CompileOutcome, Settings
+    from mcm_compiler.ci.figures import Figures
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,8 @@ class Guard:
             refuse_irregular(self.junit)
         if self.baseline is None:
             return None
+        from mcm_compiler.ci.baseline import read_baseline, report_path
+
         path = report_path(self.baseline, folder)
         try:
             return read_baseline(path, lambda note: show_diagnostics([note]))
@@ -60,6 +63,9 @@ class Guard:
         """`outcome` with a comparison, where there is a baseline."""
         if self.baseline is None:
             return outcome
+        from mcm_compiler.ci.baseline import report_path
+        from mcm_compiler.ci.batch import with_baseline
+
         return with_baseline(outcome, before, report_path(self.baseline, folder), self.allowed)
 
     def reports(self) -> bool:
@@ -77,4 +83,6 @@ class Guard:
                 for line in workflow_commands(outcome.model, outcome.diagnostics, os.environ):
                     click.echo(line, err=True)
         if self.junit is not None:
+            from mcm_compiler.ci.junit import junit_xml
+
             write_with_parents(self.junit, junit_xml(outcomes, settings.target))

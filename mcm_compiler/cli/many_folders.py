@@ -12,10 +12,8 @@ import click
 
 from mcm_compiler.ci.annotations import wanted, workflow_commands
 from mcm_compiler.ci.checks import CheckOutcome, CheckSettings, check_all, exit_code
-from mcm_compiler.ci.junit import Case, cases_xml
 from mcm_compiler.cli.compile_options import progress_line
 from mcm_compiler.cli.failures import show_diagnostics
-from mcm_compiler.cli.many_models import NAME_WIDTH, prepare_process
 from mcm_compiler.cli.output_files import refuse_inside_output, write_with_parents
 from mcm_compiler.cli.show import show_json
 from mcm_compiler.processes.whole_files import refuse_irregular
@@ -39,6 +37,8 @@ def check_many(
         CompileError: MCM-A002 or MCM-U050 for a JUnit file that cannot be written, MCM-U054 for
             one in an output folder.
     """
+    from mcm_compiler.cli.many_models import NAME_WIDTH, prepare_process
+
     if junit is not None:
         refuse_inside_output(junit)
         refuse_irregular(junit)
@@ -92,6 +92,8 @@ def report(outcomes: Sequence[CheckOutcome], junit: Path | None) -> None:
             for line in workflow_commands(outcome.folder, outcome.diagnostics, os.environ):
                 click.echo(line, err=True)
     if junit is not None:
+        from mcm_compiler.ci.junit import Case, cases_xml
+
         cases = [
             Case(o.folder, o.seconds, o.diagnostics, printable(o.line), o.failed) for o in outcomes
         ]

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from mcm_compiler.artifact.layout import page_path
 from mcm_compiler.ci.batch import CompileOutcome, Job, Settings, compile_all, exit_code
 from mcm_compiler.ci.comparison import change_text
 from mcm_compiler.ci.model_list import list_models
@@ -24,7 +25,6 @@ from mcm_compiler.cli.output_files import (
 )
 from mcm_compiler.cli.parameters import load_plugins
 from mcm_compiler.cli.show import show_json, terminal_width
-from mcm_compiler.page.folder_page import page_path
 from mcm_compiler.processes.empty_folders import no_empty_folders
 from mcm_compiler.report.state_section import throughput_text
 from mcm_compiler.report.verdict.words import VERDICT, gap_text

@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from mcm_compiler.artifact.layout import page_path
 from mcm_compiler.ci.annotations import command_of, path_in_repository, wanted
 from mcm_compiler.ci.batch import CompileOutcome
 from mcm_compiler.ci.junit import junit_suites
@@ -29,7 +30,6 @@ from mcm_compiler.cli.output_files import (
 from mcm_compiler.cli.show import show_json
 from mcm_compiler.contracts import zoo
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.page.folder_page import page_path
 from mcm_compiler.processes.whole_files import appended_file, refuse_irregular
 from mcm_compiler.project.build import BuildOptions, build
 from mcm_compiler.project.cell_record import to_data

@@ -43,6 +43,9 @@ ROOM = 1e-6
 
 _ENGINES = get_args(Engine)
 
+SAY_THEIR_PLACE = ("MCM-C004", "MCM-C005", "MCM-C008")
+"""Faults of cost models that name the file themselves."""
+
 STORED = "cost_model"
 """What names of a cost model's files in an output folder begin with."""
 

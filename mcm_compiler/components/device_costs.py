@@ -8,15 +8,18 @@ from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 import onnx_ir as ir
 
-from mcm_compiler.components.cost_choice import STORED, CostChoice, ReadFile, choose_cost_model
+from mcm_compiler.components.cost_choice import (
+    SAY_THEIR_PLACE,
+    STORED,
+    CostChoice,
+    ReadFile,
+    choose_cost_model,
+)
 from mcm_compiler.contracts.boxes.box import Box, BoxTarget
 from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 
 T = TypeVar("T")
-
-SAY_THEIR_PLACE = ("MCM-C004", "MCM-C005", "MCM-C008")
-"""Faults of cost models that say themselves in which file they are."""
 
 
 @runtime_checkable

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeGuard, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard, TypeVar, cast
 
-from mcm_compiler.components.cost_choice import ReadFile, TakesCostModel, with_cost_model
+from mcm_compiler.components.cost_choice import (
+    SAY_THEIR_PLACE,
+    ReadFile,
+    TakesCostModel,
+    with_cost_model,
+)
 from mcm_compiler.components.cost_files import (
     COST_KEY,
     COST_TABLE,
@@ -16,14 +21,7 @@ from mcm_compiler.components.cost_files import (
     cost_model_texts,
     user_files,
 )
-from mcm_compiler.components.device_costs import (
-    SAY_THEIR_PLACE,
-    TakesDeviceCosts,
-    with_device_costs,
-)
-from mcm_compiler.contracts.boxes.box import BoxFamily, BoxTarget
-from mcm_compiler.contracts.cluster import ClusterFamily, ClusterTarget
-from mcm_compiler.contracts.target import ShrinkableTarget, Target, TargetFamily, machine_of
+from mcm_compiler.contracts.target import Target, TargetFamily, machine_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.machines.machine import MachineError
 from mcm_compiler.machines.machine_refusal import refusal
@@ -35,11 +33,45 @@ from mcm_compiler.text.toml_description import (
 )
 from mcm_compiler.text.typed_options import refuse_argument
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
+    from mcm_compiler.components.device_costs import TakesDeviceCosts
+    from mcm_compiler.contracts.boxes.box import BoxFamily, BoxTarget
+    from mcm_compiler.contracts.cluster import ClusterFamily, ClusterTarget
+
 T = TypeVar("T")
 P = TypeVar("P", bound="Package")
 
-Package = Target | ClusterTarget | BoxTarget
+Package: TypeAlias = "Target | ClusterTarget | BoxTarget"
 """Whatever has a name among the targets: a package of chips, a cluster, or a box."""
+
+
+def _is_box(package: object) -> TypeIs[BoxTarget]:
+    """Return whether a target is a host with accelerators; others do not load its contract."""
+    if not hasattr(package, "box"):
+        return False
+    from mcm_compiler.contracts.boxes.box import BoxTarget
+
+    return isinstance(package, BoxTarget)
+
+
+def _is_cluster(package: object) -> TypeIs[ClusterTarget]:
+    """Return whether a target is a cluster, likewise."""
+    if not hasattr(package, "cluster"):
+        return False
+    from mcm_compiler.contracts.cluster import ClusterTarget
+
+    return isinstance(package, ClusterTarget)
+
+
+def _takes_device_costs(package: object) -> TypeGuard[TakesDeviceCosts]:
+    """Return whether a target takes a cost model for each kind of device, likewise."""
+    if not hasattr(package, "cost_choices"):
+        return False
+    from mcm_compiler.components.device_costs import TakesDeviceCosts
+
+    return isinstance(package, TakesDeviceCosts)
 
 
 def load_package(name_or_path: str | os.PathLike[str]) -> Package:
@@ -74,7 +106,7 @@ def _checked(make: Callable[[], Package], name: str) -> Package:
         package = make()
         if not isinstance(getattr(package, "name", None), str):
             raise TypeError(f"it gave a {type(package).__name__}, not a target")
-        if not isinstance(package, ClusterTarget | BoxTarget):
+        if not _is_cluster(package) and not _is_box(package):
             # Whoever makes it on demand finds what is wrong with it here.
             machine_of(package)
     except MachineError as error:
@@ -139,12 +171,12 @@ def load_cluster(name_or_path: str) -> ClusterTarget:
         CompileError: as `load_package`, and MCM-S041 for a package of chips or a box.
     """
     package = load_package(name_or_path)
-    if isinstance(package, ClusterTarget):
+    if _is_cluster(package):
         return package
     clusters = ", ".join(
         name for name in ("config-a", "config-b", "config-c") if name in _registered(TARGETS)
     )
-    what = "a box" if isinstance(package, BoxTarget) else "a package of chips"
+    what = "a box" if _is_box(package) else "a package of chips"
     raise CompileError(
         Diagnostic(
             "MCM-S041",
@@ -166,10 +198,10 @@ def load_box(name_or_path: str | os.PathLike[str]) -> BoxTarget:
 
 
 def _box_only(package: Package, place: str) -> BoxTarget:
-    if isinstance(package, BoxTarget):
+    if _is_box(package):
         return package
     boxes = ", ".join(name for name in _registered(TARGETS) if name.startswith("box-"))
-    verb = "parallelize" if isinstance(package, ClusterTarget) else "compile"
+    verb = "parallelize" if _is_cluster(package) else "compile"
     raise CompileError(
         Diagnostic(
             "MCM-D002",
@@ -202,7 +234,7 @@ def load_plannable(name_or_path: str) -> Target | ClusterTarget:
 
 
 def _no_box(package: Package, place: str, what: str) -> Target | ClusterTarget:
-    if not isinstance(package, BoxTarget):
+    if not _is_box(package):
         return package
     raise CompileError(
         Diagnostic(
@@ -218,7 +250,7 @@ def _no_box(package: Package, place: str, what: str) -> Target | ClusterTarget:
 
 def _chips_only(package: Package, place: str) -> Target:
     package = _no_box(package, place, "compiled")
-    if not isinstance(package, ClusterTarget):
+    if not _is_cluster(package):
         return package
     raise CompileError(
         Diagnostic(
@@ -281,7 +313,7 @@ def package_from_text(
         raise CompileError(
             [replace(d, at=_named(d.at, name, place)) for d in error.diagnostics]
         ) from error
-    if isinstance(package, TakesDeviceCosts):
+    if _takes_device_costs(package):
         return _with_described_device_costs(package, description, read or user_files(None))
     model = cost_model_text(description)
     if model is None:
@@ -299,6 +331,8 @@ def _with_described_device_costs(
     package: TakesDeviceCosts, description: TomlDescription, read: ReadFile
 ) -> Any:
     """The box with the cost models that its description names for kinds of devices."""
+    from mcm_compiler.components.device_costs import with_device_costs
+
     known = package.cost_choices
     texts = {
         kind: text for kind, text in cost_model_texts(description).items() if kind not in known
@@ -316,7 +350,7 @@ def with_described_costs(package: T) -> T:
     Raises:
         CompileError: as `with_cost_model`; such a cost model may name no files.
     """
-    if isinstance(package, TakesDeviceCosts):
+    if _takes_device_costs(package):
         described = parse_description(package.name, package.source_text)
         return cast("T", _with_described_device_costs(package, described, user_files(None)))
     if not isinstance(package, TakesCostModel) or package.cost_choice is not None:
@@ -331,43 +365,3 @@ def with_described_costs(package: T) -> T:
 def _named(at: str | None, name: str, place: str) -> str | None:
     """The place of a diagnostic with the file instead of the target's name in front."""
     return place + at.removeprefix(name) if at is not None and at.startswith(name) else at
-
-
-def without_chips(target: Target, places: Sequence[int]) -> Target:
-    """The target with some chips switched off, as in a description that says so.
-
-    Args:
-        target: the target.
-        places: places in the package, counted with those that are off already.
-
-    Raises:
-        CompileError: MCM-F020 if there is no chip at a place, none is left, or the target cannot
-            be made smaller.
-    """
-    if not places:
-        return target
-    shown = ", ".join(map(str, places))
-    if not isinstance(target, ShrinkableTarget):
-        raise CompileError(
-            Diagnostic(
-                "MCM-F020",
-                f"target {quote(target.name)} has no way to switch chips off",
-                at="option --forbid-chip",
-                hint="leave the option out, or write a description without these chips",
-            )
-        )
-    try:
-        return target.without_chips(places)
-    except CompileError as error:
-        raise CompileError(
-            [
-                Diagnostic(
-                    "MCM-F020",
-                    f"chips {shown} of {quote(target.name)} cannot be switched off: {d.message}",
-                    at="option --forbid-chip",
-                    hint=f"`mcmc targets show {target.name}` shows the package; what is "
-                    "overridden in a description is switched off there",
-                )
-                for d in error.diagnostics
-            ]
-        ) from error

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from mcm_compiler.artifact.manifest import is_placement
 from mcm_compiler.ci.comparison import compare
 from mcm_compiler.ci.figures import OpTime
 from mcm_compiler.difference.op_matching import OpMatch, match_ops
@@ -21,7 +22,6 @@ from mcm_compiler.difference.records import (
     SideFacts,
 )
 from mcm_compiler.difference.sides import Load, Side, not_comparable, read_package
-from mcm_compiler.placed.folder_reading import is_placement
 
 NOTICEABLE = 1e-9
 """Share by which times differ that are told apart."""

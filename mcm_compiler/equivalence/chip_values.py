@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
 from mcm_compiler.contracts.chips import ORIGIN_PROPERTY, chips_in_dataflow_order
 from mcm_compiler.contracts.target import HOST, ChipModel, Wire
 from mcm_compiler.contracts.verification import UnprovenOp
-from mcm_compiler.equivalence.differences import difference
-from mcm_compiler.equivalence.parts.host_joins import join_models
-from mcm_compiler.equivalence.parts.planned_parts import PlannedParts
 from mcm_compiler.equivalence.values.constant_values import evaluate_pending
 from mcm_compiler.equivalence.values.graph_walk import GraphWalk, Numbers
 from mcm_compiler.equivalence.values.own_identities import OwnIdentities
 from mcm_compiler.equivalence.values.source_values import SourceValues, input_numbers
 from mcm_compiler.equivalence.values.value_numbers import ValueNumbers
+
+if TYPE_CHECKING:
+    from mcm_compiler.equivalence.parts.planned_parts import PlannedParts
 
 MAX_ROUNDS = 4
 """Walks over the chips, while ops on constants that only they have turn out to be computable."""
@@ -68,7 +69,11 @@ def number_chips(
     divided = planned or any(wire.part is not None for wire in wires) or _joins(source, chips)
 
     def walked(assumed: frozenset[Place], *, in_parts: bool = divided) -> _Chain:
-        parts = PlannedParts(numbers, source, sums=planned) if in_parts else None
+        parts = None
+        if in_parts:
+            from mcm_compiler.equivalence.parts.planned_parts import PlannedParts
+
+            parts = PlannedParts(numbers, source, sums=planned)
         chain = _Chain(numbers, source, wires, identities, placeholders, assumed, parts)
         chain.run(chips)
         return chain
@@ -153,6 +158,8 @@ class _Chain:
 
     def _join(self, parts: PlannedParts) -> None:
         """Puts together at the host what leaves in pieces."""
+        from mcm_compiler.equivalence.parts.host_joins import join_models
+
         for model in join_models(self._wires, self._source.model.opset_imports):
             arrived = [self._arrived.get((HOST, v.name or "")) for v in model.graph.inputs]
             known: Numbers = {
@@ -209,6 +216,8 @@ class _Chain:
         if place not in self._assumed:
             self._open[place] = (node, outputs, "")
             return
+        from mcm_compiler.equivalence.differences import difference
+
         self._open[place] = (node, outputs, difference(node, known, self._numbers, self._source))
         origin = self._source.nodes.get(node.metadata_props.get(ORIGIN_PROPERTY, ""))
         # What a plan made of an op is only part of it, if it has no name of the model.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mcm_compiler.components.asked_target import described
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.exploration.sweeps import Settings, Sweep, settings_of
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.variants.changed_targets import changed_target
-from mcm_compiler.variants.points import described
 
 UNKNOWN_KEY = "MCM-T002"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mcm_compiler.contracts.fabrics.target import FABRIC_SECTION
 from mcm_compiler.page.contents import Section, Table, View
 from mcm_compiler.page.sources import Compiled
-from mcm_compiler.report.fabric_section import FABRIC_SECTION
 from mcm_compiler.text.printable import printable
 from mcm_compiler.text.units import percent_text, seconds_text
 

@@ -4,22 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from mcm_compiler.artifact.layout import page_path
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.page.html import page_bytes
 from mcm_compiler.processes.whole_files import write_whole
 
-SUFFIX = ".html"
-
 MALFORMED = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
 """What making a page raises where a stored report is not of the published schema."""
-
-
-def page_path(folder: Path) -> Path:
-    """The page beside an output folder: `model.mcm36.html` for `model.mcm36`.
-
-    Beside it, because a folder holds what its manifest lists and nothing else.
-    """
-    return folder.with_name(folder.name + SUFFIX)
 
 
 def write_page_beside(folder: Path) -> Path:
@@ -39,12 +30,12 @@ def written_folder_page(folder: Path) -> bytes:
     Raises:
         CompileError: MCM-A004, MCM-A005 if it cannot be read.
     """
-    from mcm_compiler.artifact.manifest import read_manifest
+    from mcm_compiler.artifact.manifest import is_placement, read_manifest
     from mcm_compiler.checking.entry.gate import OpenedFolder
     from mcm_compiler.page.compiled_page import compiled_page
     from mcm_compiler.page.placed_page import placed_page
     from mcm_compiler.page.sources import Compiled
-    from mcm_compiler.placed.folder_reading import is_placement, read_placement_folder
+    from mcm_compiler.placed.folder_reading import read_placement_folder
     from mcm_compiler.placed.placement_checks import ReadPlacement
 
     if is_placement(folder):
@@ -63,13 +54,13 @@ def checked_folder_page(folder: Path) -> tuple[bytes, Diagnostic | None]:
         CompileError: as `open_folder` and `check_stored_figures`, or as the checks of placements.
     """
     from mcm_compiler.artifact import layout
-    from mcm_compiler.artifact.manifest import damaged
+    from mcm_compiler.artifact.manifest import damaged, is_placement
     from mcm_compiler.checking.entry.gate import open_folder
     from mcm_compiler.checking.figures_check import check_stored_figures
     from mcm_compiler.page.compiled_page import compiled_page
     from mcm_compiler.page.placed_page import placed_page
     from mcm_compiler.page.sources import Compiled
-    from mcm_compiler.placed.folder_reading import is_placement, open_placement
+    from mcm_compiler.placed.folder_reading import open_placement
     from mcm_compiler.placed.placement_checks import ReadPlacement, check_placement, check_step
 
     if is_placement(folder):

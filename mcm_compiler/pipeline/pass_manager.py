@@ -47,6 +47,24 @@ What passes make mostly lives on, so that a look finds little, and each takes ti
 """
 
 
+class Stopwatch:
+    """Wall time of stages, one after another."""
+
+    def __init__(self) -> None:
+        self.laps: list[tuple[str, float]] = []
+        self._start = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        """Ends a stage."""
+        now = time.perf_counter()
+        self.laps.append((name, now - self._start))
+        self._start = now
+
+
+def silent(_line: str) -> None:
+    """Takes progress that nobody wants to see."""
+
+
 @dataclass
 class PassManager:
     """Runs passes in order, and those again whose facts fell before a later pass needs them.

@@ -11,7 +11,6 @@ import onnx_ir as ir
 
 from mcm_compiler.artifact.manifest import (
     MAX_JSON_BYTES,
-    PLACEMENT_KIND,
     damaged,
     folder_record,
     read_json,
@@ -124,17 +123,6 @@ class OpenedPlacement:
         return tuple(
             ChipModel(e.segment, load_part(self.path, e.file), e.inputs, e.outputs) for e in entries
         )
-
-
-def is_placement(path: Path) -> bool:
-    """Whether a folder says that it holds a placement."""
-    manifest = path / file_names.MANIFEST
-    if manifest.is_symlink() or not manifest.is_file():
-        return False
-    try:
-        return read_json(manifest).get("kind") == PLACEMENT_KIND
-    except CompileError:
-        return False
 
 
 def read_placement_folder(path: Path) -> OpenedPlacement:

@@ -12,7 +12,6 @@ import signal
 import sys
 from collections.abc import Callable
 
-from mcm_compiler.processes.child_server import answer_of_server
 from mcm_compiler.processes.forked_child import ChildDiedError, read_all, serve
 
 THREADED_LIBRARIES = ("jaxlib", "distributed", "torch", "tensorflow")
@@ -42,6 +41,8 @@ def answer_of_child(
         ChildDiedError: if there is no answer.
     """
     if not may_fork():
+        from mcm_compiler.processes.child_server import answer_of_server
+
         number, answer = answer_of_server(work, growth_bytes, cpu_s)
     else:
         number, answer = _answer_of_fork(work, growth_bytes, cpu_s)

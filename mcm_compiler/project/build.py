@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 
+from mcm_compiler.artifact.layout import page_path
 from mcm_compiler.ci import accepted
 from mcm_compiler.ci.accepting import AcceptedBaseline
 from mcm_compiler.ci.baseline import UNUSABLE_CODE, report_path
 from mcm_compiler.ci.comparison import Comparison
 from mcm_compiler.ci.processes import work_on_all
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
-from mcm_compiler.page.folder_page import page_path
 from mcm_compiler.plugin_files import load_plugin
 from mcm_compiler.processes.whole_files import write_changed
 from mcm_compiler.project.cache import BuildCache, CacheEntry, TamperedError, tampered

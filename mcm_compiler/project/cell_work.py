@@ -214,7 +214,8 @@ def _paged(diagnose: Diagnose, job: CellJob, kept: bool) -> tuple[Diagnostic, ..
     Returns:
         Why it could not be written.
     """
-    from mcm_compiler.page.folder_page import page_path, written_folder_page
+    from mcm_compiler.artifact.layout import page_path
+    from mcm_compiler.page.folder_page import written_folder_page
 
     try:
         content = written_folder_page(job.folder)

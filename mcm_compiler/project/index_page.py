@@ -13,10 +13,10 @@ from pathlib import Path, PurePosixPath
 from urllib.parse import quote
 
 from mcm_compiler.artifact import layout
+from mcm_compiler.artifact.layout import page_path
 from mcm_compiler.checking.entry.gate import read_report
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.page.contents import NOT_MEASURED, Answer, Page, Section, Table, linked
-from mcm_compiler.page.folder_page import page_path
 from mcm_compiler.page.html import page_bytes
 from mcm_compiler.project.cell_record import CellFigures
 from mcm_compiler.project.cells import Cell

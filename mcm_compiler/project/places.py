@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from mcm_compiler.artifact.layout import page_path
 from mcm_compiler.diagnostics import Diagnostic, quote
-from mcm_compiler.page.folder_page import page_path
 from mcm_compiler.project.records import ProjectFile
 from mcm_compiler.project.table_reader import TableReader
 

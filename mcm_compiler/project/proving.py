@@ -118,11 +118,11 @@ def _refuse_foreign(
     Raises:
         UnprovenError: names what differs.
     """
+    from mcm_compiler.components.asked_target import described
     from mcm_compiler.components.target_loading import load_target
     from mcm_compiler.pipeline.pipeline_text import parse_pipeline, print_pipeline
     from mcm_compiler.report.report_data import options_facts
     from mcm_compiler.report.versions import versions
-    from mcm_compiler.variants.points import described
 
     target = described(load_target(cell.target), options)
     asked = json.loads(json.dumps(options_facts(options, options.shapes)))

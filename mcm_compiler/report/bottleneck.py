@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import islice
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import onnx_ir as ir
 
-from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.contracts.program import ChipProgram, LoweredProgram
 from mcm_compiler.contracts.simulation import ChipActivity, LinkActivity, SimulationResult
 from mcm_compiler.contracts.target import PackageLimits
@@ -17,7 +16,6 @@ from mcm_compiler.machines.machine import HOST, OFF_PACKAGE, OFF_PACKAGE_ROOT, M
 from mcm_compiler.report.activity import heaviest_ops, heaviest_tensors, share
 from mcm_compiler.report.advice.move_figures import move_row, pinned_row
 from mcm_compiler.report.advice.moves import Moves, find_moves, pin_of
-from mcm_compiler.report.records.activity import Bottleneck, MoveRow, OpRow, PinnedMoveRow
 from mcm_compiler.report.sentences import resource_name
 from mcm_compiler.report.shared_channels import (
     is_shared,
@@ -26,6 +24,10 @@ from mcm_compiler.report.shared_channels import (
     shared_tensors,
 )
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
+
+if TYPE_CHECKING:
+    from mcm_compiler.certificate.claims import Certificate
+    from mcm_compiler.report.records.activity import Bottleneck, MoveRow, OpRow, PinnedMoveRow
 
 LISTED = 3
 """Ops or tensors that the bottleneck names."""

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import onnx_ir as ir
 
 from mcm_compiler.components.cost_choice import choice_of
 from mcm_compiler.components.cost_coverage import coverage, kernels_of_graphs, measured_costs
 from mcm_compiler.contracts.target import Target
-from mcm_compiler.report.records.report import CostChoice, CoverageFacts
 from mcm_compiler.text.units import count_text, percent_text
+
+if TYPE_CHECKING:
+    from mcm_compiler.report.records.report import CostChoice, CoverageFacts
 
 COST_SECTION: Final = "chosen_cost_model"
 """Name of the field; reports of compiles with the target's own model lack it."""

@@ -11,14 +11,14 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
 
 from mcm_compiler.artifact.layout import REPORT_SCHEMA_VERSION
 from mcm_compiler.artifact.manifest import Manifest
 from mcm_compiler.certificate.claims import Certificate
-from mcm_compiler.contracts.fabrics.target import MappedChip
+from mcm_compiler.contracts.fabrics.target import FABRIC_SECTION, MappedChip
 from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.contracts.replication import PipelineCount, Replication, chip_roles
 from mcm_compiler.contracts.simulation import SimulationResult
@@ -33,24 +33,25 @@ from mcm_compiler.graph.trip_counts import stated_counts
 from mcm_compiler.report.activity import chip_rows, link_rows
 from mcm_compiler.report.bottleneck import find_bottleneck
 from mcm_compiler.report.cost_section import COST_SECTION, cost_choice_facts, coverage_facts
-from mcm_compiler.report.fabric_section import FABRIC_SECTION, fabric_facts
 from mcm_compiler.report.hardware.energy_section import ENERGY_SECTION, energy_facts
 from mcm_compiler.report.hardware.figures import finite, gap
 from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_SECTION
 from mcm_compiler.report.host_section import HOST_SECTION, host_facts
 from mcm_compiler.report.objective_section import OBJECTIVE_SECTION, objective_facts
-from mcm_compiler.report.records.report import (
-    CountFacts,
-    CoverageFacts,
-    GraphFacts,
-    ReplicationFacts,
-    TargetFacts,
-    TensorFacts,
-)
-from mcm_compiler.report.records.states import StateFacts
 from mcm_compiler.report.state_section import STATE_SECTION, state_facts
 from mcm_compiler.report.storage_section import STORAGE_SECTION, stored_widths
 from mcm_compiler.report.verdict.assumed_trips import assumptions_of, withdraw_claims
+
+if TYPE_CHECKING:
+    from mcm_compiler.report.records.report import (
+        CountFacts,
+        CoverageFacts,
+        GraphFacts,
+        ReplicationFacts,
+        TargetFacts,
+        TensorFacts,
+    )
+    from mcm_compiler.report.records.states import StateFacts
 
 NOT_DERIVED: Mapping[str, str] = {
     "strategy": "who searched leaves no trace in what was found",
@@ -153,8 +154,11 @@ def derive_report(sources: Sources, stated: Mapping[str, Any] | None = None) -> 
     found |= as_stated(SENSITIVITY_SECTION)
     if (states := _states(sources)) is not None:
         found[STATE_SECTION] = states
-    if (fabrics := fabric_facts(sources.target, sources.mapped)) is not None:
-        found[FABRIC_SECTION] = fabrics
+    if sources.mapped:
+        from mcm_compiler.report.fabric_section import fabric_facts
+
+        if (fabrics := fabric_facts(sources.target, sources.mapped)) is not None:
+            found[FABRIC_SECTION] = fabrics
     figures = certificate.figures if certificate else None
     pipeline_s = certificate.period_s if certificate else None
     if (facts := objective_facts(figures, pipeline_s, simulation, replicas)) is not None:

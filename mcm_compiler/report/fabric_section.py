@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
 from mcm_compiler.arrays.types import Ints
 from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, MEMORY, Fabric
 from mcm_compiler.contracts.fabrics.routes import link_loads
-from mcm_compiler.contracts.fabrics.target import MappedChip, MapsChips
+from mcm_compiler.contracts.fabrics.target import FABRIC_SECTION, MappedChip, MapsChips
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.report.floor_plan import floor_plan_lines
 from mcm_compiler.report.records.fabrics import FabricFacts, FabricRow, FloorPlan, UnitCounts
 from mcm_compiler.text.markdown_escapes import escaped
 from mcm_compiler.text.units import percent_text, seconds_text
-
-FABRIC_SECTION: Final = "fabrics"
-"""Name of the field; reports lack it where chips are no fabrics."""
 
 DRAWN = 12
 """Floor plans in `report.md`; `report.json` has all."""
@@ -43,9 +40,7 @@ def fabric_lines(report: Mapping[str, Any]) -> list[str]:
     Args:
         report: as from `build_report`, made printable; names in it may be hostile.
     """
-    facts = report.get(FABRIC_SECTION)
-    if facts is None:
-        return []
+    facts = report[FABRIC_SECTION]
     lines = ["", "## Fabrics", ""]
     heads = ("chip", "period", "bound", "above", "latency", "busy", "units", "stages", "found by")
     lines += ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mcm_compiler.contracts.fabrics.target import FABRIC_SECTION
 from mcm_compiler.report.advice.replica_limit import limit_sentence
 from mcm_compiler.report.cost_section import cost_model_phrase
-from mcm_compiler.report.fabric_section import fabric_lines
 from mcm_compiler.report.hardware.energy_section import (
     ENERGY_HEADS,
     area_sentence,
@@ -88,7 +88,10 @@ def render_markdown(report: Mapping[str, Any]) -> str:
             for link in report["links"]
         ]
         lines += _table(("from", "to", "busy", "time", "per inference", "queueing"), rows)
-    lines += fabric_lines(report)
+    if report.get(FABRIC_SECTION) is not None:
+        from mcm_compiler.report.fabric_section import fabric_lines
+
+        lines += fabric_lines(report)
     if hosted := host_sentences(report):
         lines += ["", "## On the host", "", *(f"- {escaped(part)}" for part in hosted), ""]
         cells = [tuple(escaped(cell) for cell in row) for row in host_table(report)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import onnx_ir as ir
 
@@ -24,17 +24,19 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.report.derived_report import Sources, derive_report
 from mcm_compiler.report.hardware.figures import finite
 from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_SECTION
-from mcm_compiler.report.records.report import (
-    DiagnosticRow,
-    OptionsFacts,
-    Report,
-    ShardedRow,
-)
-from mcm_compiler.report.records.verification import StructureFacts, VerificationFacts
 from mcm_compiler.report.verdict.claims import verdict_of
 from mcm_compiler.report.verdict.words import VERDICT
 from mcm_compiler.report.versions import versions
-from mcm_compiler.results.compile_result import CompileResult
+
+if TYPE_CHECKING:
+    from mcm_compiler.report.records.report import (
+        DiagnosticRow,
+        OptionsFacts,
+        Report,
+        ShardedRow,
+    )
+    from mcm_compiler.report.records.verification import StructureFacts, VerificationFacts
+    from mcm_compiler.results.compile_result import CompileResult
 
 
 def build_report(result: CompileResult) -> Report:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from mcm_compiler.report.records.states import ChipStateRow, StateFacts
 from mcm_compiler.text.units import bytes_text, count_text, number_text, rate_text, seconds_text
 
 if TYPE_CHECKING:
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from mcm_compiler.contracts.replication import Replication
     from mcm_compiler.contracts.simulation import SimulationResult
     from mcm_compiler.contracts.target import ChipState, Target
+    from mcm_compiler.report.records.states import ChipStateRow, StateFacts
 
 STATE_SECTION = "states"
 """Key of the report; missing where no state stays on a chip."""

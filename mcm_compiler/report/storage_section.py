@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import onnx_ir as ir
 
 from mcm_compiler.contracts.target import Target
-from mcm_compiler.report.records.verdict import StoredWidth
+
+if TYPE_CHECKING:
+    from mcm_compiler.report.records.verdict import StoredWidth
 
 STORAGE_SECTION: Final = "stored_widths"
 """Name of the field; reports of earlier releases lack it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mcm_compiler.report.advice.replica_limit import limit_sentence
 from mcm_compiler.report.chip_bars import (
@@ -23,7 +23,6 @@ from mcm_compiler.report.hardware.sensitivity_section import (
 )
 from mcm_compiler.report.host_section import host_sentences
 from mcm_compiler.report.objective_section import objective_rows
-from mcm_compiler.report.records.verdict import VerdictLine
 from mcm_compiler.report.sentences import (
     bound_sentence,
     changes_sentence,
@@ -41,6 +40,9 @@ from mcm_compiler.text.printable import printable_data
 from mcm_compiler.text.styled import Group, Labelled, Text, View, plain_lines
 from mcm_compiler.text.units import count_text, rate_text, seconds_text
 from mcm_compiler.text.wrapping import wrapped
+
+if TYPE_CHECKING:
+    from mcm_compiler.report.records.verdict import VerdictLine
 
 PLAIN_WIDTH = 100
 """Columns where the output is not a terminal."""

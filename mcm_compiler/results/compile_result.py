@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
 
@@ -24,8 +24,10 @@ from mcm_compiler.contracts.verification import Verification
 from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.graph.source import SourceModel
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.results.points import SensitivityRow
 from mcm_compiler.results.strictness import reasons_of_claims, reasons_of_verification, unproven
+
+if TYPE_CHECKING:
+    from mcm_compiler.results.points import SensitivityRow
 
 
 @dataclass(frozen=True, eq=False)

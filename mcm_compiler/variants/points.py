@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
 import msgspec
 import onnx_ir as ir
 
-from mcm_compiler.components.cost_choice import with_cost_model
-from mcm_compiler.components.cost_files import user_files
-from mcm_compiler.components.target_loading import with_described_costs, without_chips
+from mcm_compiler.components.asked_target import described
 from mcm_compiler.contracts.chips import CHIP_MODELS
 from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS
 from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM
@@ -51,19 +48,6 @@ class Prepared:
     model: ir.Model
     passes: tuple[Pass, ...]
     options: CompileOptions
-
-
-def described(target: Target, options: CompileOptions) -> Target:
-    """The target as a compile takes it: with the cost model asked for, without forbidden chips.
-
-    Raises:
-        CompileError: as the cost model's and MCM-F020.
-    """
-    if options.cost_model is None:
-        package = with_described_costs(target)
-    else:
-        package = with_cost_model(target, options.cost_model, user_files(Path()))
-    return without_chips(package, options.forbidden_chips)
 
 
 def point_of(prepared: Prepared, target: Target, known: tuple[Placement, ...] = ()) -> PlacedPoint:

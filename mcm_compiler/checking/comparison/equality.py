@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,6 @@ import onnx_ir as ir
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.chain import ChipFiles, run_chain
 from mcm_compiler.checking.comparison.output_coverage import REDRAWS, rescaled, weak_outputs
-from mcm_compiler.checking.comparison.reproducibility import unwritten_outputs
-from mcm_compiler.checking.comparison.stock_options import StockComparison, compare_stock
-from mcm_compiler.checking.comparison.sum_rounding import sum_tolerance
 from mcm_compiler.checking.comparison.user_data import RunData, compare_expected
 from mcm_compiler.contracts.chips import PLANNED_PROPERTY, with_state_wires
 from mcm_compiler.contracts.target import ChipState, Wire
@@ -31,7 +28,6 @@ from mcm_compiler.execution.runner import (
     same_bits,
 )
 from mcm_compiler.execution.runtime_values import is_exotic
-from mcm_compiler.execution.steps import run_steps
 from mcm_compiler.graph.constants import constant_values
 from mcm_compiler.graph.random_ops import random_outputs
 
@@ -151,6 +147,8 @@ def verify_folder(
     actual = chain(single, outputs, batches)
     steps = _steps_of(reference, batches[0], used, states)
     if steps:
+        from mcm_compiler.execution.steps import run_steps
+
         stepped = run_steps(folder / layout.ANNOTATED, steps, states)
         expected += [{name: made[name] for name in outputs} for made in stepped]
         actual += chain(wires, outputs, steps, states=states)
@@ -162,15 +160,12 @@ def verify_folder(
         if name not in random
     )
     if unequal := [comparison.output for comparison in compared if not comparison.holds]:
+        from mcm_compiler.checking.comparison.reproducibility import unwritten_outputs
+
         unwritten = unwritten_outputs(folder / layout.ANNOTATED, batches, unequal)
         if len(unwritten) == len(unequal):
             raise CompileError(unwritten)
-    under_stock = (
-        compare_stock(stock, folder, partial(chain, single), batches[0], seen)
-        if stock is not None
-        else StockComparison()
-    )
-    return Verification(
+    found = Verification(
         tuple(used),
         compared,
         constant_outputs=tuple(
@@ -188,10 +183,18 @@ def verify_folder(
         random_outputs=tuple(random),
         weak=weak_outputs(_computed(reference, seen), expected),
         redraws=redraws,
+        steps=len(steps),
+    )
+    if stock is None:
+        return found
+    from mcm_compiler.checking.comparison.stock_options import compare_stock
+
+    under_stock = compare_stock(stock, folder, partial(chain, single), batches[0], seen)
+    return replace(
+        found,
         stock=under_stock.outputs,
         stock_skipped=under_stock.skipped,
         stock_died=under_stock.died,
-        steps=len(steps),
     )
 
 
@@ -339,6 +342,8 @@ def _relative_tolerance(reference: ir.Model, num_chips: int) -> float:
     if num_chips > 1 and any(v.dtype in half for node in graph for v in node.outputs):
         return HALF_TOLERANCE
     if reference.metadata_props.get(PLANNED_PROPERTY):
+        from mcm_compiler.checking.comparison.sum_rounding import sum_tolerance
+
         # Partial sums are added in another order; whole numbers still give equal bits.
         return sum_tolerance(reference)
     overridable = any(value.is_graph_input() for value in graph.initializers.values())

@@ -74,6 +74,8 @@ class OpenedFolder:
     @cached_property
     def mapping_files(self) -> tuple[MappingFile, ...]:
         """The mappings of chips that are fabrics; see `read_mappings`."""
+        if not any(map(layout.is_mapping_file, self.manifest.files)):
+            return ()
         from mcm_compiler.artifact.mapping_files import read_mappings
 
         return read_mappings(self.path, self.manifest)
@@ -81,6 +83,8 @@ class OpenedFolder:
     @cached_property
     def mapped(self) -> tuple[MappedChip, ...]:
         """What the mapping files say of each chip; empty where chips are no fabrics."""
+        if not self.mapping_files:
+            return ()
         from mcm_compiler.artifact.mapping_files import mapped_of
 
         stored = mapped_of(self.mapping_files)

@@ -111,6 +111,7 @@ def command(
     Several models, or a folder with *.onnx files at any depth, are compiled one by one into
     folders below OUTPUT, with a line each. One that fails does not stop the others.
     """
+    from mcm_compiler.artifact.layout import page_path
     from mcm_compiler.ci.batch import Settings
     from mcm_compiler.cli.failures import diagnosed
     from mcm_compiler.cli.guard import Guard
@@ -119,7 +120,6 @@ def command(
         refuse_inside_output,
         refuse_same_file,
     )
-    from mcm_compiler.page.folder_page import page_path
     from mcm_compiler.variants.prepared_model import gives_figures
 
     if max_regression is not None and baseline is None:
@@ -171,10 +171,7 @@ def _compile_one(
 ) -> int:
     from mcm_compiler.api import compile_model
     from mcm_compiler.ci.batch import Job, exit_code, failure, success
-    from mcm_compiler.ci.comparison import change_text
     from mcm_compiler.cli.output_files import write_assignment
-    from mcm_compiler.page.folder_page import write_page_beside
-    from mcm_compiler.placements.assignment_file import chip_of_op
     from mcm_compiler.processes.interruption import expect_one_output
 
     # The new output may replace the baseline.
@@ -209,13 +206,19 @@ def _compile_one(
         show_timings(result.timings)
     click.echo(f"wrote {printable(str(folder))}", err=True)
     if settings.html:
+        from mcm_compiler.page.folder_page import write_page_beside
+
         click.echo(f"wrote {printable(str(write_page_beside(folder)))}", err=True)
     if assignment_out is not None and result.problem is not None and result.partition is not None:
+        from mcm_compiler.placements.assignment_file import chip_of_op
+
         write_assignment(assignment_out, chip_of_op(result.problem, result.partition), "chip")
         click.echo(f"wrote {printable(str(assignment_out))}", err=True)
     outcome = guard.compared(compiled, before, None)
     show_diagnostics(outcome.diagnostics[len(compiled.diagnostics) :])
     if outcome.comparison is not None:
+        from mcm_compiler.ci.comparison import change_text
+
         change = change_text(outcome.comparison)
         click.echo(f"throughput {change} against the baseline", err=True)
     guard.report([outcome], settings)

@@ -286,8 +286,9 @@ def _place(
     output_format: str,
 ) -> None:
     from mcm_compiler.api import place_model
+    from mcm_compiler.artifact.layout import page_path
     from mcm_compiler.cli.output_files import refuse_existing
-    from mcm_compiler.page.folder_page import page_path, write_page_beside
+    from mcm_compiler.page.folder_page import write_page_beside
     from mcm_compiler.processes.interruption import expect_one_output
 
     if output is not None:

@@ -37,10 +37,9 @@ def command(
 ) -> None:
     """Show the report of FOLDER, whose hashes and figures are checked, or of a report.json file."""
     from mcm_compiler.artifact import layout
-    from mcm_compiler.artifact.manifest import damaged
+    from mcm_compiler.artifact.manifest import damaged, is_placement
     from mcm_compiler.cli.output_files import refuse_existing
     from mcm_compiler.page.folder_page import MALFORMED
-    from mcm_compiler.placed.folder_reading import is_placement
     from mcm_compiler.report.markdown import render_markdown
 
     load_plugins(plugin)

@@ -43,11 +43,11 @@ def command(
     The files are compared with the hashes of the manifest before anything is simulated. Of a folder
     of mcmc place it is one step that is simulated, and the chain of ops that its time is made of.
     """
+    from mcm_compiler.artifact.manifest import is_placement
     from mcm_compiler.checking.entry.simulate_folder import read_compiled
     from mcm_compiler.cli.output_files import refuse_existing
     from mcm_compiler.components.capabilities import simulator_of
     from mcm_compiler.contracts.target import machine_of
-    from mcm_compiler.placed.folder_reading import is_placement
     from mcm_compiler.placements.side_by_side import play_together, side_by_side, simulate_pipelines
     from mcm_compiler.processes.whole_files import whole_file
     from mcm_compiler.report.perfetto_trace import refuse_large_trace, write_trace

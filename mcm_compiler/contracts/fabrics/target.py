@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
-import onnx_ir as ir
-
-from mcm_compiler.contracts.fabrics.fabric import Fabric
-from mcm_compiler.contracts.fabrics.measurement import MappingJudge
-from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
-from mcm_compiler.contracts.program import LoweredProgram
-from mcm_compiler.contracts.target import ChipModel, Wire
 from mcm_compiler.graph.annotations import AnnotationKey
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from mcm_compiler.contracts.fabrics.fabric import Fabric
+    from mcm_compiler.contracts.fabrics.measurement import MappingJudge
+    from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
+    from mcm_compiler.contracts.program import LoweredProgram
+    from mcm_compiler.contracts.target import ChipModel, Wire
+
+FABRIC_SECTION: Final = "fabrics"
+"""Field of reports with how chips are laid out; absent where chips are no fabrics."""
 
 
 @dataclass(frozen=True)

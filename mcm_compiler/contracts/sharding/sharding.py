@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from mcm_compiler.contracts.sharding.parallel_plan import ParallelPlan
 from mcm_compiler.graph.annotations import AnnotationKey
+
+if TYPE_CHECKING:
+    from mcm_compiler.contracts.sharding.parallel_plan import ParallelPlan
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
-from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.contracts.program import Buffer, ChipProgram, LoweredProgram
 from mcm_compiler.contracts.simulation import SimulationResult
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.graph.constants import consumed_values
 from mcm_compiler.report.advice.moves import Move, pin_of
-from mcm_compiler.report.records.activity import MoveRow, PinnedMoveRow
+
+if TYPE_CHECKING:
+    from mcm_compiler.certificate.claims import Certificate
+    from mcm_compiler.report.records.activity import MoveRow, PinnedMoveRow
 
 _SLOT = re.compile(r"\[\d+\]$")
 

@@ -11,17 +11,19 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import numpy as np
 
 from mcm_compiler.arrays.rows import Rows, distinct_rows, starts
 from mcm_compiler.arrays.types import Bools, Ints, Longs
-from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.contracts.partition import PartitionProblem
-from mcm_compiler.contracts.proofs import ProblemModel
 from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_compiler.registry import PROBLEM_MODELS
+
+if TYPE_CHECKING:
+    from mcm_compiler.certificate.claims import Certificate
+    from mcm_compiler.contracts.proofs import ProblemModel
 
 EVALUATED = 256
 """Moves that are evaluated; where there are more, those that load both chips least."""

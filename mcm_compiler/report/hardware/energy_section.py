@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import onnx_ir as ir
 
@@ -19,8 +19,10 @@ from mcm_compiler.contracts.simulation import LinkActivity, SimulationResult
 from mcm_compiler.contracts.target import HOST, OFF_PACKAGE, Target
 from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.machines.energy import ChipWork, Joules, area_of, energy_of
-from mcm_compiler.report.records.energy import ChipJoules, EnergyFacts, JouleFacts
 from mcm_compiler.text.units import energy_text, percent_text
+
+if TYPE_CHECKING:
+    from mcm_compiler.report.records.energy import ChipJoules, EnergyFacts, JouleFacts
 
 ENERGY_SECTION: Final = "energy"
 """Name of the field; reports lack it where the target says nothing of energy."""

@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from mcm_compiler.report.cost_section import COST_SECTION
-from mcm_compiler.report.records.verdict import (
-    FitClaim,
-    RateClaim,
-    Tone,
-    Verdict,
-    VerdictLine,
-)
 from mcm_compiler.report.state_section import state_sentences, throughput_text
 from mcm_compiler.report.storage_section import STORAGE_SECTION, width_phrase
 from mcm_compiler.report.verdict.bottleneck_line import idle_line, limit_line, limit_of, next_line
@@ -20,6 +13,15 @@ from mcm_compiler.report.verdict.optimality import optimality_of
 from mcm_compiler.report.verdict.verification_line import verified_line, verified_of
 from mcm_compiler.report.verdict.words import optimality_line
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
+
+if TYPE_CHECKING:
+    from mcm_compiler.report.records.verdict import (
+        FitClaim,
+        RateClaim,
+        Tone,
+        Verdict,
+        VerdictLine,
+    )
 
 EMPTY_PACKAGE: Final = "one inference, empty package"
 """The load of every latency: the simulator's first inference never waits for a later one."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mcm_compiler.report.fabric_section import FABRIC_SECTION
+from mcm_compiler.contracts.fabrics.target import FABRIC_SECTION
 from mcm_compiler.report.hardware.figures import gap
 from mcm_compiler.report.objective_section import OBJECTIVE_SECTION
-from mcm_compiler.report.records.verdict import OptimalityClaim
 from mcm_compiler.report.verdict.assumed_trips import assumption_sentence
 from mcm_compiler.text.units import count_text, rate_text, seconds_text
+
+if TYPE_CHECKING:
+    from mcm_compiler.report.records.verdict import OptimalityClaim
 
 FLIT_SIMULATOR = "flit simulator"
 

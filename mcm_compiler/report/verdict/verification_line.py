@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mcm_compiler.report.records.verdict import StoredWidth, VerdictLine, VerifiedClaim
 from mcm_compiler.report.storage_section import width_phrase
 from mcm_compiler.text.units import count_text
+
+if TYPE_CHECKING:
+    from mcm_compiler.report.records.verdict import StoredWidth, VerdictLine, VerifiedClaim
 
 
 def verified_of(verification: Mapping[str, Any] | None) -> VerifiedClaim:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from mcm_compiler.report.records.verdict import OptimalityClaim, VerdictLine
 from mcm_compiler.text.units import percent_text
+
+if TYPE_CHECKING:
+    from mcm_compiler.report.records.verdict import OptimalityClaim, VerdictLine
 
 VERDICT: Final = "verdict"
 """Name of the field of a report; those of earlier releases lack it."""

@@ -9,7 +9,6 @@ from mcm_compiler.contracts.partition import Evaluate, Ints, PartitionProblem
 from mcm_compiler.contracts.target import RING
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.registry import MAPPINGS
-from mcm_passes.mapping.machine.any_machine import ANY_MACHINE
 
 
 def mapping_for(machine: Machine | None) -> FamilyMapping:
@@ -23,6 +22,8 @@ def mapping_for(machine: Machine | None) -> FamilyMapping:
             cannot be imported.
     """
     if machine is not None and machine.family not in MAPPINGS:
+        from mcm_passes.mapping.machine.any_machine import ANY_MACHINE
+
         return ANY_MACHINE
     return cast("FamilyMapping", MAPPINGS.get(RING if machine is None else machine.family))
 

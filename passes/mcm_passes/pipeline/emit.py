@@ -9,7 +9,6 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from mcm_compiler.artifact.emit import write_chips
-from mcm_compiler.artifact.mapping_files import write_mappings
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
 from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS, MapsChips
 from mcm_compiler.contracts.partition import CHIP
@@ -52,6 +51,8 @@ class Emit(Pass):
             PROGRAM.find(model),
         )
         if isinstance(context.target, MapsChips):
+            from mcm_compiler.artifact.mapping_files import write_mappings
+
             write_mappings(folder, MAPPED_CHIPS.find(model) or (), context.target)
         EMITTED.set(model, tuple(sorted(path.name for path in folder.iterdir())))
         return False

@@ -2,39 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from dataclasses import dataclass
+from typing import ClassVar
 
-import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.components.chip_problems import chip_problem, is_nothing
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
-from mcm_compiler.contracts.fabrics.fabric import Fabric
-from mcm_compiler.contracts.fabrics.legality import faults_of_mapping, faults_of_problem
-from mcm_compiler.contracts.fabrics.mappers import Mapper, MapperAnswer, MapperRequest
-from mcm_compiler.contracts.fabrics.models import (
-    ChoosingMappingModel,
-    LearnedMappingModel,
-    MappingModel,
-)
-from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings, same_problem
-from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS, MappedChip, MapsChips, UnitChoice
-from mcm_compiler.contracts.levels import load_level
-from mcm_compiler.contracts.target import ChipModel
+from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS, MapsChips
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
-from mcm_compiler.processes.side_by_side import side_by_side
-from mcm_compiler.registry import MAPPERS, MAPPING_MODELS
-from mcm_compiler.text import spec_text
-from mcm_passes.pipeline.remembering_judge import RememberingJudge
-
-_NO_PERIODS = ("MCM-M040", "MCM-M041")
-
-PLAYED = 100
-"""Samples that are played to measure a mapping, about, where no state comes back."""
 
 
 @dataclass(frozen=True)
@@ -64,188 +41,11 @@ class MapChips(Pass):
                 raise CompileError(_no_fabrics(target.name, options))
             MAPPED_CHIPS.set(model, ())
             return False
-        search = _Search(target, options, context)
+        from mcm_passes.pipeline.chip_mappings import MappingSearch
+
+        search = MappingSearch(target, options, context)
         MAPPED_CHIPS.set(model, search.mapped(CHIP_MODELS.get(model)))
         return False
-
-
-class _Search:
-    """One search for the mappings of all chips.
-
-    Args:
-        target: whose chips are fabrics.
-        options: of the user.
-        context: for progress.
-
-    Raises:
-        CompileError: MCM-U001 to MCM-U003 for names of components and levels.
-    """
-
-    def __init__(self, target: MapsChips, options: CompileOptions, context: PassContext) -> None:
-        level = load_level(options.level)
-        # An empty text is a fault, and no choice of the level's.
-        mapper = spec_text.parse_one(level.mapper if options.mapper is None else options.mapper)
-        asked = options.mapping_model
-        model = spec_text.parse_one(level.mapping_model if asked is None else asked)
-        self._target, self._context = target, context
-        self._names = (mapper.name, model.name)
-        self._mapper: Mapper = MAPPERS.made(mapper)
-        self._model: MappingModel = MAPPING_MODELS.made(model)
-        self._judge = RememberingJudge(target.mapping_judge())
-        kind = (target.fabric, target.lowering_hash, self._judge.physics)
-        with MAPPING_MODELS.at_work(model.name):
-            if isinstance(self._model, ChoosingMappingModel):
-                self._model = self._model.chosen_for(*kind)
-            if isinstance(self._model, LearnedMappingModel):
-                self._model.check_learned_of(*kind)
-            self._method = f"{mapper.name} by {self._model.name}"
-        self._hops = level.measured_hops
-        self._request = MapperRequest(
-            evaluations=options.samples or level.mappings,
-            measurements=level.measured_mappings,
-            seed=options.seed,
-            budget_s=options.budget_s,
-        )
-
-    def mapped(self, chips: Sequence[ChipModel]) -> tuple[MappedChip, ...]:
-        """The mapping of each chip, ascending."""
-        problems = self._problems(chips)
-        first: list[int] = []
-        for k, problem in enumerate(problems):
-            others = (i for i in range(k) if first[i] == i and same_problem(problems[i], problem))
-            first.append(next(others, k))
-        distinct = [k for k in range(len(chips)) if first[k] == k]
-
-        def mapped(k: int) -> MappedChip:
-            self._context.progress(f"map_chips: chip {chips[k].chip}")
-            return self._mapped(chips[k].chip, problems[k])
-
-        found = dict(zip(distinct, side_by_side(mapped, distinct), strict=True))
-        return tuple(
-            replace(
-                found[i],
-                chip=chips[k].chip,
-                problem=problems[k],
-                like=-1 if i == k else chips[i].chip,
-            )
-            for k, i in enumerate(first)
-        )
-
-    def _problems(self, chips: Sequence[ChipModel]) -> list[MappingProblem]:
-        """Of all chips before the first is mapped: what does not fit is told at once.
-
-        Raises:
-            CompileError: MCM-M001 to MCM-M005, MCM-M023; MCM-M004 where no chip has anything to do.
-        """
-        problems: list[MappingProblem] = []
-        faults: list[Diagnostic] = []
-        idle: list[Diagnostic] = []
-        for chip in chips:
-            try:
-                problem = self._target.mapping_problem(chip.model, UnitChoice())
-            except CompileError as error:
-                found = [_of_chip(fault, chip.chip) for fault in error.diagnostics]
-                if not is_nothing(error):
-                    faults += found
-                    continue
-                idle += found
-                problem = chip_problem(self._target, chip.model)
-            if wrong := faults_of_problem(problem, self._target.fabric):
-                faults.append(_impossible(chip.chip, wrong))
-            problems.append(problem)
-        if faults or len(idle) == len(chips) > 0:
-            raise CompileError(faults or idle)
-        return problems
-
-    def _mapped(self, chip: int, problem: MappingProblem) -> MappedChip:
-        fabric, judge = self._target.fabric, self._judge
-        request = self._request
-        affordable = int(self._hops / _hops_of_a_play(problem, fabric))
-        request = replace(request, measurements=int(np.clip(affordable, 1, request.measurements)))
-        answer = self._answer(problem, request)
-        _check_answer(answer, problem, self._target, self._names[0])
-        # What a mapper says of its mapping is not taken for granted, what the judge said is.
-        measured = judge.measure(problem, fabric, answer.mapping)
-        figures = (measured.period_cycles[0], measured.latency_cycles[0])
-        if not np.isfinite(figures).all():
-            raise CompileError(_never_seen(chip, problem))
-        return MappedChip(
-            chip=chip,
-            problem=problem,
-            mapping=answer.mapping,
-            period_cycles=float(measured.period_cycles[0]),
-            latency_cycles=float(measured.latency_cycles[0]),
-            bound_cycles=judge.bound_cycles(problem, fabric),
-            error=float(measured.error[0]),
-            method=self._method,
-        )
-
-    def _answer(self, problem: MappingProblem, request: MapperRequest) -> MapperAnswer:
-        """What the mapper answers.
-
-        Raises:
-            CompileError: MCM-X007 where it fails or the model does, and what these raise.
-        """
-        fabric, (mapper, model) = self._target.fabric, self._names
-        with MAPPING_MODELS.at_work(model):
-            prepared = self._model.prepared(problem, fabric)
-        try:
-            with MAPPERS.at_work(mapper), MAPPING_MODELS.at_work(model, prepared):
-                return self._mapper.map(
-                    problem, fabric, prepared, self._judge, request, self._context.progress
-                )
-        except CompileError as error:
-            # Who asks a model knows the object alone.
-            place = f"mapping model {quote(model)} of {MAPPING_MODELS.origin_of(model)}"
-            raise CompileError(
-                [
-                    replace(found, at=place) if found.code in _NO_PERIODS else found
-                    for found in error.diagnostics
-                ]
-            ) from error.__cause__
-
-
-def _hops_of_a_play(problem: MappingProblem, fabric: Fabric) -> float:
-    """About how many hops of flits are played to measure a mapping.
-
-    Flits go to each of their destinations, as far as two sites are apart on average, in each of
-    `PLAYED` samples.
-    """
-    flits = int(np.repeat(problem.flits, np.diff(problem.leaf_ptr)).sum())
-    return PLAYED * max(flits, 1) * ((fabric.rows + fabric.cols) / 3 + 1)
-
-
-def _check_answer(answer: object, problem: MappingProblem, target: MapsChips, mapper: str) -> None:
-    """Whether a mapper gave one legal mapping; a plug-in's may give anything.
-
-    Raises:
-        CompileError: MCM-M022.
-    """
-    faults = _faults_of_answer(answer, problem, target.fabric)
-    if faults:
-        raise CompileError(
-            Diagnostic(
-                "MCM-M022",
-                f"mapper {quote(mapper)} broke its contract: {faults[0]}",
-                at=f"mapper {quote(mapper)} of {MAPPERS.origin_of(mapper)}",
-                hint="this is a fault of the mapper; take another one with --mapper",
-            )
-        )
-
-
-def _faults_of_answer(answer: object, problem: MappingProblem, fabric: Fabric) -> list[str]:
-    """Why an answer is not one legal mapping: one sentence each."""
-    if not isinstance(answer, MapperAnswer):
-        return [f"it gives {type(answer).__name__} instead of a MapperAnswer"]
-    mapping = cast("Any", answer).mapping
-    if not isinstance(mapping, Mappings):
-        return [f"it gives {type(mapping).__name__} instead of Mappings"]
-    for name, array in (("sites", mapping.site), ("turns", mapping.turn)):
-        if not isinstance(cast("Any", array), np.ndarray):
-            return [f"{name} are {type(array).__name__}, no array"]
-    if mapping.site.ndim != 2 or len(mapping) != 1:
-        return [f"sites have the shape {mapping.site.shape}, and one mapping is one row"]
-    return faults_of_mapping(problem, fabric, mapping)
 
 
 def _no_fabrics(target: str, options: CompileOptions) -> Diagnostic:
@@ -256,33 +56,4 @@ def _no_fabrics(target: str, options: CompileOptions) -> Diagnostic:
         f"{named} is given, and the chips of {quote(target)} are no fabrics",
         at=f"target {quote(target)}",
         hint="leave it out, or take a target whose chips are, such as fabric-16 or mcm36-fabric",
-    )
-
-
-def _never_seen(chip: int, problem: MappingProblem) -> Diagnostic:
-    largest = int(np.argmax(problem.flits))
-    reader = int(problem.leaf[problem.leaf_ptr[largest]])
-    stage = problem.stages[int(problem.stage[reader])]
-    return Diagnostic(
-        "MCM-M029",
-        "no inference leaves the chip as long as flits are played, so that nothing is known of its "
-        f"period; the largest stream, into {quote(stage)}, has {problem.flits[largest]:,} flits "
-        "per inference",
-        at=f"chip {chip}",
-        hint="split the model over more chips, or make its largest tensors, or the trips of its "
-        "loops, smaller",
-    )
-
-
-def _of_chip(fault: Diagnostic, chip: int) -> Diagnostic:
-    place = f"chip {chip}" if not fault.at else f"chip {chip}: {fault.at}"
-    return replace(fault, at=place)
-
-
-def _impossible(chip: int, wrong: Sequence[str]) -> Diagnostic:
-    return Diagnostic(
-        "MCM-M023",
-        f"what was laid out could come to a standstill: {wrong[0]}",
-        at=f"chip {chip}",
-        hint="this is a fault of the target's lowering; please report it with the model",
     )

@@ -58,7 +58,6 @@ from mcm_passes.parallelism.replicas.replica_search import (
     solved,
 )
 from mcm_passes.parallelism.replicas.share_evaluator import share_evaluator
-from mcm_passes.pipeline.objective_run import ObjectiveRun
 
 
 @dataclass(frozen=True)
@@ -217,6 +216,8 @@ class PartitionPass(Pass):
             )
 
         if not options.goal.plain:
+            from mcm_passes.pipeline.objective_run import ObjectiveRun
+
             goal = ObjectiveRun(strategy, text, cost_model, given=given is not None, alone=alone)
             problem = goal.prepared(problem, model, context, plan)
             return goal.found(problem, context, level, evaluator)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import onnx_ir as ir
 
@@ -13,16 +13,16 @@ from mcm_compiler.contracts.partition import PartitionProblem, PartitionStrategy
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.placements.assignment_file import AssignedName, read_assignment
 from mcm_compiler.text.units import count_text
-from mcm_passes.mapping.placement_constraints.assignments import assign, refuse_invalid
 from mcm_passes.mapping.placement_constraints.name_matching import KnownNames
 from mcm_passes.mapping.placement_constraints.pins import (
     known_names,
     match_pins,
     refuse_contradictions,
 )
-from mcm_passes.mapping.search.manual import Manual
+
+if TYPE_CHECKING:
+    from mcm_compiler.placements.assignment_file import AssignedName
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +44,8 @@ class RequestedPlacement:
         """Reads what `options` request; MCM-F010 to MCM-F012."""
         rows = None
         if options.assignment is not None:
+            from mcm_compiler.placements.assignment_file import read_assignment
+
             rows = read_assignment(Path(options.assignment))
         if rows is None and not options.pins:
             return cls({}, None, KnownNames(()))
@@ -62,6 +64,9 @@ class RequestedPlacement:
             refuse_contradictions(problem, self.pins)
         if self.rows is None:
             return None, []
+        from mcm_passes.mapping.placement_constraints.assignments import assign, refuse_invalid
+        from mcm_passes.mapping.search.manual import Manual
+
         source = SOURCE.find(model)
         gone = [] if source is None else [node.name or "" for node in source.original.graph]
         assigned = assign(problem, self.rows, self.names, gone)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
@@ -24,14 +25,9 @@ from mcm_passes.parallelism.oversized.output_pieces import (
     output_behind,
 )
 from mcm_passes.parallelism.oversized.weight_cuts import piece_bounds
-from mcm_passes.parallelism.row_tiles.row_regions import (
-    RowRegion,
-    RowRegions,
-    least_rows,
-)
-from mcm_passes.parallelism.row_tiles.tile_rewriting import tile_region
-from mcm_passes.parallelism.rules.graph_rules import GraphRules
-from mcm_passes.parallelism.rules.rule_table import installed_rules
+
+if TYPE_CHECKING:
+    from mcm_passes.parallelism.row_tiles.row_regions import RowRegion
 
 SMALL = 0.125
 """Share of a chip's SRAM up to which a value may be taken apart or put together on the way."""
@@ -207,6 +203,11 @@ class RowTiler:
 
     def _tile(self, node: ir.Node, need: int, kept: list[ir.Node]) -> TiledRows | list[str]:
         """Divides a region that begins with an op, or says why none is divided."""
+        # Most models have no such op: they load no rules.
+        from mcm_passes.parallelism.row_tiles.row_regions import RowRegions
+        from mcm_passes.parallelism.rules.graph_rules import GraphRules
+        from mcm_passes.parallelism.rules.rule_table import installed_rules
+
         small = 0.0 if self._tile_rows else SMALL * self._sram
         rules = GraphRules(self._model, installed_rules())
         regions = RowRegions(rules, self._constants, self._new, self._size, small)
@@ -235,6 +236,8 @@ class RowTiler:
 
     def _fit(self, region: RowRegion, *, relays: bool) -> list[tuple[int, int]] | str:
         """As few tiles as fit, or why none do."""
+        from mcm_passes.parallelism.row_tiles.row_regions import least_rows
+
         rows = region.rows
         kernels = self._kernels(region)
         least = {node: least_rows(node, op) for node, op in region.ops.items()}
@@ -323,6 +326,8 @@ class RowTiler:
         bounds: Sequence[tuple[int, int]],
         kept: list[ir.Node],
     ) -> TiledRows:
+        from mcm_passes.parallelism.row_tiles.tile_rewriting import tile_region
+
         name, ops = node.name or "", tuple(n.name or "" for n in region.ops)
         made = tile_region(self._graph, region, bounds, self._constants)
         self._plan = plan_of_tiles(self._plan, made.tiles)

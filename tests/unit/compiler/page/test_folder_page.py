@@ -1,7 +1,8 @@
 import pytest
 
+from mcm_compiler.artifact.layout import page_path
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.page.folder_page import page_path, write_page_beside, written_folder_page
+from mcm_compiler.page.folder_page import write_page_beside, written_folder_page
 
 
 def test_the_page_stands_beside_the_folder(tmp_path):

@@ -15,17 +15,17 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.api import place_model, step_of_model
 from mcm_compiler.artifact.chain import run_chain
-from mcm_compiler.artifact.manifest import read_manifest, sha256_file
+from mcm_compiler.artifact.manifest import is_placement, read_manifest, sha256_file
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.execution.runner import run_model, same_bits
 from mcm_compiler.ir.reading import importer
 from mcm_compiler.ir.rewriting.writer import write_model
 from mcm_compiler.placed.folder_check import check_placement_folder
-from mcm_compiler.placed.folder_reading import is_placement, open_placement
+from mcm_compiler.placed.folder_reading import open_placement
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.placement_checks import StepOfModel
+from mcm_compiler.placed.placing import place_model, step_of_model
 from tests.generators.placed_models import place_small, small_model
 
 DEVICE_COPIES = ("device_bandwidth_gb_per_s = 6", "device_bandwidth_gb_per_s = 7")

@@ -1,0 +1,230 @@
+"""Placing the ops of a model, or of a training step of it, on the devices of a host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import onnx_ir as ir
+
+from mcm_compiler.arguments import (
+    folder_argument,
+    model_argument,
+    options_argument,
+    refuse_uncallable,
+)
+from mcm_compiler.arrays.types import Bools
+from mcm_compiler.components.cost_files import user_files
+from mcm_compiler.components.device_costs import (
+    calibrated_devices,
+    option_place,
+    with_device_costs,
+)
+from mcm_compiler.components.target_loading import given_box
+from mcm_compiler.contracts.boxes.bounds import bound_step, claimed_bound, refuse_refuted
+from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator
+from mcm_compiler.contracts.boxes.step import INPUT, StepProblem
+from mcm_compiler.diagnostics import Diagnostic, Severity, quote
+from mcm_compiler.graph.source import SOURCE
+from mcm_compiler.graph.states import STATES
+from mcm_compiler.graph.trip_counts import assumed_trips, assumption_warning
+from mcm_compiler.model_import import doing_name, import_any, set_states
+from mcm_compiler.options import CompileOptions
+from mcm_compiler.pipeline.pass_manager import PassManager, Stopwatch, silent
+from mcm_compiler.pipeline.passes import PassContext
+from mcm_compiler.pipeline.pipeline_text import parse_pipeline
+from mcm_compiler.placed.constraints import constrained
+from mcm_compiler.placed.folder_writing import write_folder
+from mcm_compiler.placed.measured_times.coverage import measured_notes
+from mcm_compiler.placed.measured_times.profile_tables import (
+    refuse_contradictions,
+    with_profiles,
+)
+from mcm_compiler.placed.place_options import PlaceOptions
+from mcm_compiler.placed.placed_model import PlacedModel, runs_of
+from mcm_compiler.placed.segments import Segments, best_segments
+from mcm_compiler.placed.step_placing import placer_text, search
+from mcm_compiler.processes.crash_journal import doing
+from mcm_compiler.processes.garbage import reclaim
+from mcm_compiler.processes.staging import StagingFolder, staging
+from mcm_compiler.text.units import count_text, seconds_text
+
+if TYPE_CHECKING:
+    from mcm_compiler.contracts.boxes.box import BoxTarget
+    from mcm_compiler.contracts.target import Target
+
+
+def alone_note(
+    problem: StepProblem,
+    box: Box,
+    evaluator: StepEvaluator,
+    segments: Segments,
+    dispatch_s: float,
+) -> list[Diagnostic]:
+    """MCM-D076 where one device alone, in one segment, beats the placement in segments.
+
+    Args:
+        problem: what was placed.
+        box: the devices.
+        evaluator: of the problem.
+        segments: of the placement, with the time of their step.
+        dispatch_s: time that the start of a segment takes.
+    """
+    given = np.array([kind == INPUT for kind in problem.op_types], np.bool_)
+    devices = [d for d in range(box.num_devices) if _runs_all(problem, given, d)]
+    if not devices or segments.seconds is None:
+        return []
+    first = problem.allowed.argmax(axis=1)
+    placements = np.stack([np.where(given, first, d) for d in devices]).astype(np.int32)
+    results = evaluator.evaluate(placements)
+    alone = np.where(results.fits, results.seconds + dispatch_s, np.inf)
+    best = int(np.argmin(alone))
+    if alone[best] >= segments.seconds:
+        return []
+    device = box.devices[devices[best]]
+    return [
+        Diagnostic(
+            "MCM-D076",
+            f"in {count_text(segments.count, 'segment')} the step takes "
+            f"{seconds_text(segments.seconds)}, all of it on {quote(device)} in one segment "
+            f"{seconds_text(float(alone[best]))}",
+            at=f"device {quote(device)}",
+            hint="the placement pays where a runtime starts ops on several devices by itself, or "
+            "dispatches in less; for segments take --placer single, or give --dispatch",
+            severity=Severity.NOTE,
+        )
+    ]
+
+
+def _runs_all(problem: StepProblem, given: Bools, device: int) -> bool:
+    return bool(problem.allowed[~given, device].all())
+
+
+def place_model(
+    model: str | Path | ir.Model,
+    target: str | Path | BoxTarget,
+    options: PlaceOptions | None = None,
+    *,
+    output: str | Path | None = None,
+    force: bool = False,
+    progress: Callable[[str], None] | None = None,
+) -> PlacedModel:
+    """Places the ops of a model, or of a training step of it, on the devices of a box.
+
+    Args:
+        model: as `compile_model`.
+        target: name or path of a box, or a box.
+        options: see `PlaceOptions`.
+        output: the folder to write, whole or not at all; None writes nothing.
+        force: replace `output` if it is an output folder already.
+        progress: called with what happens next.
+
+    Raises:
+        CompileError: MCM-D002 for a target that is no box, MCM-D010 to MCM-D012 for steps that the
+            box cannot run, MCM-D030 to MCM-D036 for models without a training step. MCM-D070 to
+            MCM-D078 from constraints, profiles and search, MCM-C### from cost models of devices.
+            MCM-U002 for a kind with a profile and a cost model, MCM-U004 for arguments of other
+            types. Nothing is left behind.
+    """
+    reclaim()
+    model, output = model_argument(model), folder_argument(output)
+    options = options_argument(options, PlaceOptions)
+    refuse_uncallable(progress=progress)
+    box = given_box(target)
+    show = progress or silent
+    # What is unknown or contradicts itself is told before the model is read.
+    placer_text(options)
+    refuse_contradictions(box, options.times, options.cost_models)
+    asked_at = option_place("--cost-model")
+    box = with_device_costs(box, options.cost_models, user_files(Path()), asked_at)
+    clock = Stopwatch()
+    with staging(output, force) as stage, doing(doing_name(model)):
+        show("import")
+        step, found = _step(model, box, options, stage, show)
+        source = SOURCE.get(step)
+        clock.lap("import")
+        states = STATES.find(step)
+        pairs = states.pairs if states is not None else ()
+        show("describe")
+        box = calibrated_devices(with_profiles(box, options.times, step.graph), step.graph)
+        problem = constrained(box.step_problem(step, pairs), box.box, options)
+        found += measured_notes(box, problem, step, options.times)
+        bound = bound_step(problem, box.box)
+        clock.lap("describe")
+        answer, results, evaluator, every = search(problem, box, options, show)
+        least_s = float(results.seconds[0])
+        if every is not None:
+            least_s = min(least_s, every.seconds)
+        refuse_refuted(problem, box.box, bound, least_s)
+        bound = claimed_bound(bound if every is None else every.bound(bound), step.graph)
+        trace = evaluator.trace(answer.device_of.astype(np.int32))
+        clock.lap("search")
+        show("segments")
+        segments = None
+        if options.segments != "none":
+            segments = best_segments(
+                box,
+                problem,
+                trace,
+                runs_of(problem),
+                options.segments,
+                options.dispatch_s,
+                StepConditions(order=options.order),
+            )
+            found += alone_note(problem, box.box, evaluator, segments, options.dispatch_s)
+        placed = PlacedModel(
+            source, step, pairs, box, options, problem, answer, results, trace, bound, segments,
+            tuple(found), folder=output,
+        )  # fmt: skip
+        clock.lap("segments")
+        if output is not None:
+            show("write")
+            write_folder(stage.path, placed)
+            clock.lap("write")
+    return replace(placed, timings=tuple(clock.laps))
+
+
+def step_of_model(model: str, target: BoxTarget, options: PlaceOptions) -> ir.Model:
+    """The step of a model as a placement begins with it, with its source and states.
+
+    Args:
+        model: a path, or `zoo:NAME`.
+        target: a box.
+        options: with sizes, states and what makes a training step.
+
+    Raises:
+        CompileError: as the importer and the pass.
+    """
+    with staging(None) as stage, doing(doing_name(model)):
+        return _step(model, target, options, stage, silent)[0]
+
+
+def _step(
+    model: str | Path | ir.Model,
+    box: BoxTarget,
+    options: PlaceOptions,
+    stage: StagingFolder,
+    show: Callable[[str], None],
+) -> tuple[ir.Model, list[Diagnostic]]:
+    """The graph whose ops are placed, and its diagnostics."""
+    asked = CompileOptions(
+        dims=options.dims,
+        shapes=options.shapes,
+        trip_counts=options.trip_counts,
+        state=options.state,
+    )
+    step, found = import_any(model, asked)
+    if options.training is None:
+        found += set_states(step, asked)
+    else:
+        manager = PassManager(parse_pipeline(options.training))
+        # Passes that look at chips find none; what makes training steps does not.
+        context = PassContext(cast("Target", box), asked, stage, found.append, show)
+        manager.run(step, context, (STATES,))
+    if assumed := assumed_trips(step.graph):
+        found.append(assumption_warning(assumed))
+    return step, found
