@@ -1,24 +1,32 @@
-"""Cards in the headers of safetensors files: what a checkpoint says of itself.
+"""Checkpoints: weights as safetensors, with a card in the header that describes them.
 
-A checkpoint may come from anywhere, so that its header is read by hand as data: the library of the
-format gives the metadata of files on disk only, and these are bytes whose size was looked at.
+A checkpoint may come from anywhere, so it is read as data only: safetensors holds no code, and
+every name, type, shape and number is checked against the card before anything is computed. The
+header is parsed here, because the library of the format gives the metadata of files on disk only,
+and these are bytes whose size was checked.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.whole_files import write_whole
 from mcm_compiler.text.bounded_json import UnreadableError, parse_json
 from mcm_compiler.text.json_records import record_of
 
 T = TypeVar("T")
+
+Weights = dict[str, npt.NDArray[np.float32]]
 
 CARD_KEY = "mcm.card"
 """Key of the safetensors metadata under which the card is stored, as JSON."""
@@ -46,25 +54,62 @@ def card_of(data: bytes, kind: type[T]) -> T:
     return record_of(parse_json(header.metadata.card), kind)
 
 
-def save_with_card(path: Path, weights: Mapping[str, npt.NDArray[Any]], card: str) -> None:
-    """Writes a checkpoint at once: whoever reads it sees the old one or the new one.
+def save_with_card(
+    path: Path, arrays: Mapping[str, npt.NDArray[Any]], card: str, *, lasting: bool = False
+) -> None:
+    """Writes a checkpoint at once: a reader sees the old one or the new one.
 
     Args:
         path: the file.
-        weights: arrays by name.
+        arrays: by name.
         card: as JSON.
+        lasting: whether it is on disk when this returns, as the state of a training has to be.
     """
     from safetensors.numpy import save
 
-    data = save(
-        {name: np.ascontiguousarray(array) for name, array in sorted(weights.items())},
-        metadata={CARD_KEY: card},
-    )
-    write_whole(path, data)
+    # Not `ascontiguousarray`, which makes a row of a scalar.
+    ordered = {name: np.array(arrays[name], order="C") for name in sorted(arrays)}
+    write_whole(path, save(ordered, metadata={CARD_KEY: card}), lasting=lasting)
 
 
-def checkpoint_bytes(path: Path, most: int) -> bytes:
-    """A checkpoint as it lies on disk.
+def arrays_of(data: bytes) -> dict[str, npt.NDArray[Any]]:
+    """The arrays of a checkpoint.
+
+    Raises:
+        ValueError: if it is damaged or none.
+    """
+    from safetensors import SafetensorError
+    from safetensors.numpy import load
+
+    try:
+        return load(data)
+    except SafetensorError as error:
+        raise ValueError(str(error)) from error
+
+
+def read_with_card(
+    path: Path, kind: type[T], most: int | None = None
+) -> tuple[T, dict[str, npt.NDArray[Any]]]:
+    """The card of a file, and its arrays.
+
+    Args:
+        path: the file.
+        kind: of the card.
+        most: bytes that are read; None for any number.
+
+    Raises:
+        OSError: if it cannot be read.
+        ValueError: if it is damaged, none, or too large.
+    """
+    data = checkpoint_bytes(path, most)
+    try:
+        return card_of(data, kind), arrays_of(data)
+    except UnreadableError as error:
+        raise ValueError(str(error)) from error
+
+
+def checkpoint_bytes(path: Path, most: int | None) -> bytes:
+    """A checkpoint as it is on disk.
 
     Raises:
         OSError: if it cannot be read.
@@ -72,6 +117,117 @@ def checkpoint_bytes(path: Path, most: int) -> bytes:
     """
     if not path.is_file():
         raise ValueError("it is not a regular file")
-    if path.stat().st_size > most:
+    if most is not None and path.stat().st_size > most:
         raise ValueError(f"it has more than {most} bytes")
     return path.read_bytes()
+
+
+class Layout(Protocol):
+    """Hyperparameters that decide which weights there are."""
+
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """Name and shape of every weight."""
+        ...
+
+
+@dataclass(frozen=True)
+class CheckpointCard:
+    """Card of a checkpoint; each kind has fields of its own."""
+
+    @property
+    def network(self) -> Layout:
+        """Of the weights."""
+        raise NotImplementedError
+
+    @property
+    def features(self) -> int:
+        """Version of the features that the network reads."""
+        raise NotImplementedError
+
+    def to_json(self) -> str:
+        """As text with sorted keys."""
+        return json.dumps(dataclasses.asdict(self), sort_keys=True, indent=2) + "\n"
+
+
+C = TypeVar("C", bound=CheckpointCard)
+
+
+@dataclass(frozen=True)
+class CheckpointKind(Generic[C]):
+    """How checkpoints of one kind are read, and refused.
+
+    Attributes:
+        name: for messages, such as `mapping model`.
+        card: class of the cards.
+        features: version of the features that this compiler computes.
+        most_bytes: size of the largest file that is read.
+        codes: of diagnostics about a file that is damaged or no checkpoint, about other features,
+            and about weights that do not fit the card.
+        remedy: hint of these.
+    """
+
+    name: str
+    card: type[C]
+    features: int
+    most_bytes: int
+    codes: tuple[str, str, str]
+    remedy: str
+
+    def load(self, path: Path) -> tuple[Weights, C]:
+        """Reads and checks a checkpoint.
+
+        Raises:
+            CompileError: one of `codes`.
+        """
+        try:
+            data = checkpoint_bytes(path, self.most_bytes)
+        except (OSError, ValueError) as error:
+            raise self._refusal(0, f"cannot be read: {quote(str(error))}", str(path)) from error
+        return self.parse(data, str(path))
+
+    def parse(self, data: bytes, place: str) -> tuple[Weights, C]:
+        """As `load`, from the bytes of a file; `place` names it in diagnostics."""
+        try:
+            card, weights = self._card_of(data), cast("Weights", arrays_of(data))
+        except (UnreadableError, ValueError, KeyError, TypeError) as error:
+            reason = f"is damaged or no checkpoint: {quote(str(error))}"
+            raise self._refusal(0, reason, place) from error
+        if card.features != self.features:
+            reason = (
+                f"was trained on features of version {card.features}, and this compiler computes "
+                f"version {self.features}"
+            )
+            raise self._refusal(1, reason, place)
+        if fault := _fault(weights, card.network.shapes()):
+            raise self._refusal(2, f"has weights that do not fit its card: {fault}", place)
+        return weights, card
+
+    def _card_of(self, data: bytes) -> C:
+        stored = card_of(data, dict[str, Any])
+        card = record_of(stored, self.card)
+        for name, part in [("the card", card), *vars(card).items()]:
+            if dataclasses.is_dataclass(part):
+                known = {field.name for field in dataclasses.fields(part)}
+                keys = stored if part is card else stored.get(name, {})
+                if unknown := sorted(keys.keys() - known):
+                    raise ValueError(f"{name} has the unknown key {quote(unknown[0])}")
+        return card
+
+    def _refusal(self, code: int, reason: str, place: str) -> CompileError:
+        text = f"the {self.name} {reason}"
+        return CompileError(Diagnostic(self.codes[code], text, at=quote(place), hint=self.remedy))
+
+
+def _fault(weights: Weights, shapes: Mapping[str, tuple[int, ...]]) -> str | None:
+    """The first weight by name that is missing, unknown, or of another type, shape or range."""
+    for name in sorted(shapes.keys() | weights.keys()):
+        if name not in weights:
+            return f"{quote(name)} is missing"
+        if name not in shapes:
+            return f"{quote(name)} is unknown"
+        array, shape = weights[name], shapes[name]
+        if array.shape != shape or array.dtype != np.float32:
+            return f"{quote(name)} is {array.dtype} {list(array.shape)}, not float32 {list(shape)}"
+        if not np.isfinite(array).all():
+            return f"{quote(name)} has numbers that are not finite"
+    return None

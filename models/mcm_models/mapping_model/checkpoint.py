@@ -7,7 +7,6 @@ the card has a hash of each.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
@@ -15,13 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from msgspec import Struct
-
 from mcm_compiler.contracts.fabrics.fabric import Fabric
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.text.bounded_json import UnreadableError
-from mcm_models.cards import card_of, checkpoint_bytes, save_with_card
+from mcm_models.cards import CheckpointCard, CheckpointKind, save_with_card
 from mcm_models.mapping_model.layout import FEATURES_VERSION, MappingLayout, Weights
 
 MAX_BYTES = 1 << 20
@@ -61,8 +56,8 @@ class Learned:
 
 
 @dataclass(frozen=True)
-class MappingCard:
-    """What a checkpoint is.
+class MappingCard(CheckpointCard):
+    """Card of a mapping model.
 
     Attributes:
         layout: shape of the network.
@@ -74,17 +69,26 @@ class MappingCard:
     learned: Learned
     trained_on: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
-    def to_json(self) -> str:
-        """As text with sorted keys."""
-        return json.dumps(dataclasses.asdict(self), sort_keys=True, indent=2) + "\n"
+    @property
+    def network(self) -> MappingLayout:
+        """Of the weights."""
+        return self.layout
+
+    @property
+    def features(self) -> int:
+        """Version of the features that the model reads."""
+        return self.layout.features_version
 
 
-class _CardFile(Struct, frozen=True):
-    """A card as it is stored; the layout checks its own numbers."""
-
-    layout: dict[str, int]
-    learned: dict[str, str]
-    trained_on: dict[str, Any] = {}
+MAPPING_MODELS = CheckpointKind(
+    "mapping model",
+    MappingCard,
+    FEATURES_VERSION,
+    MAX_BYTES,
+    ("MCM-M050", "MCM-M051", "MCM-M052"),
+    "train one with `mcmc train mapping-model`, or use an analytic model such as "
+    "--mapping-model round-trips",
+)
 
 
 def make_of(fabric: Fabric) -> str:
@@ -98,7 +102,7 @@ def make_of(fabric: Fabric) -> str:
 
 
 def save_mapping_model(path: Path, weights: Weights, card: MappingCard) -> None:
-    """Writes a checkpoint at once: whoever reads it sees the old one or the new one."""
+    """Writes a checkpoint at once: a reader sees the old one or the new one."""
     save_with_card(path, weights, card.to_json())
 
 
@@ -109,30 +113,7 @@ def load_mapping_model(path: Path = SHIPPED_MAPPING_MODEL) -> tuple[Weights, Map
         CompileError: MCM-M050 if the file cannot be read or is no such checkpoint, MCM-M051 if it
             was made for other features, MCM-M052 if weights do not fit its card.
     """
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
-    try:
-        data = checkpoint_bytes(path, MAX_BYTES)
-        found = card_of(data, _CardFile)
-        layout = MappingLayout(**found.layout)
-        card = MappingCard(layout, Learned(**found.learned), found.trained_on)
-        weights = load(data)
-    except (OSError, SafetensorError, UnreadableError, ValueError, KeyError, TypeError) as error:
-        text = f"the mapping model is damaged or none: {quote(str(error))}"
-        raise _error("MCM-M050", text, path) from error
-    if layout.features_version != FEATURES_VERSION:
-        raise _error(
-            "MCM-M051",
-            f"the mapping model was trained on features of version {layout.features_version}, and "
-            f"this compiler computes version {FEATURES_VERSION}",
-            path,
-        )
-    faults = _faults(weights, layout)
-    if faults:
-        text = f"the mapping model's weights do not fit its card: {faults[0]}"
-        raise _error("MCM-M052", text, path)
-    return weights, card
+    return MAPPING_MODELS.load(path)
 
 
 def check_learned(card: MappingCard, wanted: Learned, place: str) -> None:
@@ -161,31 +142,6 @@ def check_learned(card: MappingCard, wanted: Learned, place: str) -> None:
                 "MCM-M053",
                 f"the mapping model has learned of {quote('; of '.join(differs))}",
                 at=quote(place),
-                hint="train one for this target with `mcmc train mapping-model`, or use an "
-                "analytic model such as --mapping-model round-trips",
+                hint=MAPPING_MODELS.remedy,
             )
         )
-
-
-def _faults(weights: Weights, layout: MappingLayout) -> list[str]:
-    shapes = layout.shapes()
-    faults = [f"{quote(name)} is missing" for name in shapes if name not in weights]
-    faults += [f"{quote(name)} is unknown" for name in weights if name not in shapes]
-    for name in shapes.keys() & weights.keys():
-        array = weights[name]
-        if array.shape != shapes[name] or array.dtype != np.float32:
-            faults.append(
-                f"{quote(name)} is {array.dtype} {list(array.shape)}, not float32 "
-                f"{list(shapes[name])}"
-            )
-        elif not np.isfinite(array).all():
-            faults.append(f"{quote(name)} has numbers that are not finite")
-    return sorted(faults)
-
-
-def _error(code: str, message: str, path: Path) -> CompileError:
-    hint = (
-        "train one with `mcmc train mapping-model`, or use an analytic model such as "
-        "--mapping-model round-trips"
-    )
-    return CompileError(Diagnostic(code, message, at=quote(str(path)), hint=hint))

@@ -1,4 +1,4 @@
-"""The state of a training on disk, from which a later process goes on as if nothing had been."""
+"""State of a training on disk, from which a later process continues to the same result."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.processes.whole_files import write_whole
-from mcm_compiler.text.bounded_json import UnreadableError
-from mcm_models.cards import CARD_KEY, card_of, checkpoint_bytes
+from mcm_models.cards import read_with_card, save_with_card
 from mcm_models.mapping_model.training import LearningState
 
 MAX_BYTES = 1 << 23
@@ -25,17 +23,10 @@ class _Numbers(Struct, frozen=True):
 
 def save_learning(path: Path, state: LearningState) -> None:
     """Writes all of it at once: a reader sees the state before or this one."""
-    from safetensors.numpy import save
-
     arrays = {f"weights/{name}": array for name, array in state.weights.items()}
     leaves = jax.tree.leaves(state.optimizer)
     arrays |= {f"optimizer/{n:03}": np.asarray(leaf) for n, leaf in enumerate(leaves)}
-    # Not `ascontiguousarray`, which makes a row of the optimizer's scalar.
-    data = save(
-        {name: np.array(arrays[name], order="C") for name in sorted(arrays)},
-        metadata={CARD_KEY: json.dumps({"epoch": state.epoch})},
-    )
-    write_whole(path, data, lasting=True)
+    save_with_card(path, arrays, json.dumps({"epoch": state.epoch}), lasting=True)
 
 
 def load_learning(path: Path, fresh: LearningState) -> LearningState:
@@ -48,21 +39,16 @@ def load_learning(path: Path, fresh: LearningState) -> LearningState:
     Raises:
         CompileError: MCM-M059 if the file is damaged or of another network.
     """
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
     leaves, shape = jax.tree.flatten(fresh.optimizer)
     try:
-        data = checkpoint_bytes(path, MAX_BYTES)
-        epoch = card_of(data, _Numbers).epoch
-        arrays = load(data)
+        numbers, arrays = read_with_card(path, _Numbers, MAX_BYTES)
         weights = {name: arrays[f"weights/{name}"] for name in fresh.weights}
         found = [arrays[f"optimizer/{n:03}"] for n in range(len(leaves))]
         shapes = [array.shape for array in fresh.weights.values()]
         shapes += [np.shape(leaf) for leaf in leaves]
         if [array.shape for array in (*weights.values(), *found)] != shapes:
             raise ValueError("its weights have other shapes")
-    except (SafetensorError, UnreadableError, OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError) as error:
         raise CompileError(
             Diagnostic(
                 "MCM-M059",
@@ -72,4 +58,4 @@ def load_learning(path: Path, fresh: LearningState) -> LearningState:
             )
         ) from error
     optimizer = jax.tree.unflatten(shape, [jax.numpy.asarray(leaf) for leaf in found])
-    return LearningState(weights, optimizer, epoch)
+    return LearningState(weights, optimizer, numbers.epoch)

@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 
 from mcm_compiler.arrays.randomness import generator_words, set_generator
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.processes.whole_files import write_whole
-from mcm_compiler.text.bounded_json import UnreadableError
-from mcm_models.cards import CARD_KEY, card_of, checkpoint_bytes
+from mcm_models.cards import read_with_card, save_with_card
 from mcm_models.dqn.layout import Singles
 from mcm_models.dqn.numpy_learner import NumpyLearner
 
@@ -45,8 +43,6 @@ def save_state(
         cases: what cases are drawn with.
         best: weights of the best checkpoint, their score, and gradient steps until it.
     """
-    from safetensors.numpy import save
-
     weights, score, iterations = best
     arrays: dict[str, NDArray[Any]] = {
         **{f"{LEARNER}{name}": array for name, array in learner.arrays().items()},
@@ -55,11 +51,7 @@ def save_state(
     }
     # JSON has no infinity.
     card = {"score": score if np.isfinite(score) else None, "iterations": iterations}
-    data = save(
-        {name: np.ascontiguousarray(arrays[name]) for name in sorted(arrays)},
-        metadata={CARD_KEY: json.dumps(card, sort_keys=True)},
-    )
-    write_whole(path, data, lasting=True)
+    save_with_card(path, arrays, json.dumps(card, sort_keys=True), lasting=True)
 
 
 def load_state(
@@ -70,13 +62,8 @@ def load_state(
     Raises:
         CompileError: MCM-L009 if the file is damaged.
     """
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
-
     try:
-        data = checkpoint_bytes(path, MAX_BYTES)
-        card = card_of(data, _Best)
-        arrays = load(data)
+        card, arrays = read_with_card(path, _Best, MAX_BYTES)
         weights = {name: arrays[f"{BEST}{name}"] for name in learner.weights}
         for name, known in learner.weights.items():
             array = weights[name]
@@ -91,7 +78,7 @@ def load_state(
         learner.take(
             {name[len(LEARNER) :]: a for name, a in arrays.items() if name.startswith(LEARNER)}
         )
-    except (SafetensorError, UnreadableError, OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError) as error:
         raise CompileError(
             Diagnostic(
                 "MCM-L009",

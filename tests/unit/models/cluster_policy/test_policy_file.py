@@ -46,10 +46,10 @@ def test_the_shipped_policy_can_be_used():
     ("change", "words"),
     [
         (lambda w, c: (w, c.replace('"features_version": 1', '"features_version": 99')), "99"),
-        (lambda w, c: (w, c.replace('"width": 3', '"width": 4')), "is not finite float32"),
-        (lambda w, c: ({**w, "score": w["score"] * np.nan}, c), "is not finite float32"),
-        (lambda w, c: ({k: v for k, v in w.items() if k != "score"}, c), "other names"),
-        (lambda w, c: (w, "{"), "cannot be used"),
+        (lambda w, c: (w, c.replace('"width": 3', '"width": 4')), "not float32"),
+        (lambda w, c: ({**w, "score": w["score"] * np.nan}, c), "not finite"),
+        (lambda w, c: ({k: v for k, v in w.items() if k != "score"}, c), "is missing"),
+        (lambda w, c: (w, "{"), "no checkpoint"),
     ],
     ids=["features", "width", "nan", "missing", "card"],
 )

@@ -189,7 +189,8 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path):
 def test_a_huge_file_is_not_read(tmp_path, monkeypatch):
     path = tmp_path / "policy.safetensors"
     save_checkpoint(path, initial_weights(LAYOUT, 0), CARD)
-    monkeypatch.setattr(checkpoint, "MAX_BYTES", 100)
+    small = dataclasses.replace(checkpoint.POLICIES, most_bytes=100)
+    monkeypatch.setattr(checkpoint, "POLICIES", small)
     with pytest.raises(CompileError) as caught:
         load_checkpoint(path)
     assert caught.value.diagnostics[0].code == "MCM-L001"

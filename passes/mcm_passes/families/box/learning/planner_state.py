@@ -1,4 +1,4 @@
-"""What a planner leaves on disk, from which a later process goes on as if nothing had been."""
+"""State of a planner on disk, from which a later process continues to the same result."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ from mcm_compiler.contracts.boxes.box import Box
 from mcm_compiler.contracts.boxes.evaluation import QueueOrder
 from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.processes.whole_files import write_whole
-from mcm_compiler.text.bounded_json import UnreadableError
-from mcm_models.cards import CARD_KEY, card_of
+from mcm_models.cards import read_with_card, save_with_card
 from mcm_passes.families.box.learning.judged import Judged
 from mcm_passes.families.box.learning.planning import Plan, Progress, begin
 
@@ -83,10 +81,9 @@ class StateFolder:
             CompileError: MCM-A003 and others where it cannot be written.
         """
         import jax
-        from safetensors.numpy import save
 
         leaves = jax.tree.leaves((progress.params, progress.optimizer))
-        arrays = {f"learned/{n:03}": np.array(leaf, order="C") for n, leaf in enumerate(leaves)}
+        arrays = {f"learned/{n:03}": np.asarray(leaf) for n, leaf in enumerate(leaves)}
         arrays["best"] = judged.best
         arrays["curve"] = np.array(progress.curve, np.float64).reshape(-1, 5)
         numbers = {
@@ -98,9 +95,8 @@ class StateFolder:
             "history": judged.history,
             "any_fits": judged.any_fits,
         }
-        card = {CARD_KEY: json.dumps(numbers, sort_keys=True)}
         self.path.mkdir(parents=True, exist_ok=True)
-        write_whole(self.file, save(arrays, metadata=card), lasting=True)
+        save_with_card(self.file, arrays, json.dumps(numbers, sort_keys=True), lasting=True)
 
     def load(self, plan: Plan, judged: Judged) -> Progress | None:
         """What an earlier process left, or None where there is nothing yet.
@@ -110,18 +106,14 @@ class StateFolder:
                 damaged one.
         """
         import jax
-        from safetensors import SafetensorError
-        from safetensors.numpy import load
 
         if not self.file.exists():
             return None
         fresh = begin(plan)
         leaves, shape = jax.tree.flatten((fresh.params, fresh.optimizer))
         try:
-            data = self.file.read_bytes()
-            numbers = card_of(data, _Numbers)
+            numbers, arrays = read_with_card(self.file, _Numbers)
             self._check(plan, numbers)
-            arrays = load(data)
             found = [arrays[f"learned/{n:03}"] for n in range(len(leaves))]
             if any(one.shape != other.shape for one, other in zip(found, leaves, strict=True)):
                 raise ValueError("its arrays have other shapes")
@@ -129,7 +121,7 @@ class StateFolder:
             if best.shape != (len(plan.units.of_op),) or best.dtype.kind != "i":
                 raise ValueError("its best placement is none of this model")
             curve = [tuple(row) for row in arrays["curve"].tolist()]
-        except (SafetensorError, UnreadableError, OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError) as error:
             raise CompileError(
                 Diagnostic(
                     "MCM-D064",

@@ -1,4 +1,4 @@
-"""What a training leaves on disk, from which a later process goes on as if nothing had been."""
+"""State of a training on disk, from which a later process continues to the same result."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.processes.whole_files import write_whole
-from mcm_compiler.text.bounded_json import UnreadableError
-from mcm_models.cards import CARD_KEY, card_of
+from mcm_models.cards import read_with_card, save_with_card
 from mcm_models.cluster_policy.layout import Weights
 
 STATE_NAME = "training.safetensors"
@@ -52,7 +50,6 @@ class TrainingState:
 def save_state(path: Path, asked: dict[str, Any], state: TrainingState) -> None:
     """Writes all of it at once: a reader sees the state before or this one."""
     import jax
-    from safetensors.numpy import save
 
     arrays = {f"weights/{name}": array for name, array in state.weights.items()}
     arrays |= {f"best/{name}": array for name, array in state.best.items()}
@@ -65,12 +62,7 @@ def save_state(path: Path, asked: dict[str, Any], state: TrainingState) -> None:
         "best_ratio": state.best_ratio if np.isfinite(state.best_ratio) else None,
         "best_iteration": state.best_iteration,
     }
-    # Not `ascontiguousarray`, which makes a row of the optimizer's scalar.
-    data = save(
-        {name: np.array(arrays[name], order="C") for name in sorted(arrays)},
-        metadata={CARD_KEY: json.dumps(numbers, sort_keys=True)},
-    )
-    write_whole(path, data, lasting=True)
+    save_with_card(path, arrays, json.dumps(numbers, sort_keys=True), lasting=True)
 
 
 def load_state(path: Path, asked: dict[str, Any], fresh: TrainingState) -> TrainingState:
@@ -85,16 +77,12 @@ def load_state(path: Path, asked: dict[str, Any], fresh: TrainingState) -> Train
         CompileError: MCM-D067 if the file is damaged or of another training.
     """
     import jax
-    from safetensors import SafetensorError
-    from safetensors.numpy import load
 
     leaves, shape = jax.tree.flatten(fresh.optimizer)
     try:
-        data = path.read_bytes()
-        numbers = card_of(data, _Numbers)
+        numbers, arrays = read_with_card(path, _Numbers)
         if numbers.asked != asked:
             raise ValueError("it is of a training with other options or another seed")
-        arrays = load(data)
         weights = {name: arrays[f"weights/{name}"] for name in fresh.weights}
         best = {name: arrays[f"best/{name}"] for name in fresh.weights}
         found = [arrays[f"optimizer/{n:02}"] for n in range(len(leaves))]
@@ -108,7 +96,7 @@ def load_state(path: Path, asked: dict[str, Any], fresh: TrainingState) -> Train
             raise ValueError("its optimizer has other shapes")
         if numbers.iteration < 0:
             raise ValueError(f"it is of iteration {numbers.iteration}")
-    except (SafetensorError, UnreadableError, OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError) as error:
         raise cannot_go_on(quote(str(error)), path) from error
     optimizer = jax.tree.unflatten(shape, [jax.numpy.asarray(leaf) for leaf in found])
     ratio = np.inf if numbers.best_ratio is None else numbers.best_ratio
