@@ -54,7 +54,7 @@ def faults_of_parts(
         if wire.destinations != (HOST,) or wire.source == HOST:
             yield wire.tensor, "gets a piece of an output that no chip sends there alone"
         if part.depth > MAX_DEPTH:
-            yield wire.tensor, f"is told a place {part.depth} joins deep"
+            yield wire.tensor, f"has a place {part.depth} joins deep"
             return
         value = sent.get(wire.source, {}).get(wire.tensor)
         held = None if value is None else static_shape(value)
@@ -78,7 +78,7 @@ def _faults_of_join(
     at = 0
     for tensor, part in join.pieces:
         if (part.axis, part.shape, part.within) != (first.axis, first.shape, first.within):
-            yield tensor, "is told another axis or shape than for the pieces beside it"
+            yield tensor, "has another axis or shape than the pieces next to it"
         elif part.start != at or part.stop <= part.start:
             yield tensor, f"puts it from {part.start:,} to {part.stop:,}, where {at:,} is next"
         at = part.stop

@@ -100,7 +100,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     ),
     click.option(
         "--chips", type=click.IntRange(1), default=None,
-        help="Use only the first so many chips of the target.",
+        help="Use only the first N chips of the target.",
     ),
     click.option(
         "--replicas", type=click.IntRange(1), default=None,

@@ -425,7 +425,7 @@ def no_time(name: str, node: ir.Node, seconds: float) -> CompileError:
             "MCM-C002",
             f"cost model {quote(name)} gives {seconds!r} s, which is no time",
             at=_place(node),
-            hint="a time is a finite number of seconds and not negative; mend the cost model",
+            hint="a time is a finite number of seconds and not negative; fix the cost model",
         )
     )
 

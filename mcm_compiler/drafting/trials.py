@@ -64,7 +64,7 @@ def guessed(opened: OpenModel, solution: Solution) -> dict[str, Found]:
         size = usual_size(symbol.name, symbol.axis, symbol.rank)
         least = solution.least_of(first)
         if least is not None and least.size > size:
-            sizes[key] = Found(least.size, f"at least so many are {least.reason}", guessed=True)
+            sizes[key] = Found(least.size, f"at least this many are {least.reason}", guessed=True)
         else:
             sizes[key] = Found(size, "a guess", guessed=True)
     return following(opened, sizes)

@@ -243,7 +243,7 @@ def _changed(name: str) -> Diagnostic:
         "MCM-U063",
         "the model is not the one that the journal's points are of",
         at=name,
-        hint="begin anew with --force",
+        hint="start again with --force",
     )
 
 

@@ -76,7 +76,7 @@ class Journal(AbstractContextManager["Journal"]):
             raise _refused(
                 path,
                 "an exploration that was interrupted has left its journal here",
-                "go on with --resume, or begin anew with --force",
+                "go on with --resume, or start again with --force",
             )
         try:
             self._stream: BinaryIO = path.open("r+b" if resume else "xb")
@@ -99,14 +99,14 @@ class Journal(AbstractContextManager["Journal"]):
         except OSError as error:
             raise cannot_write(error, self._path) from error
         if len(data) > MAX_BYTES:
-            raise _refused(self._path, f"it has more than {MAX_BYTES:,} bytes", "begin anew")
+            raise _refused(self._path, f"it has more than {MAX_BYTES:,} bytes", "start again")
         if head.startswith(data):
             return head  # killed before it found anything
         if not data.startswith(head):
             raise _refused(
                 self._path,
                 "the journal is of other models, sweeps, options, or versions",
-                "ask for the same as before, or begin anew with --force",
+                "ask for the same as before, or start again with --force",
             )
         whole = len(head)
         for line in data[whole:].splitlines(keepends=True):
@@ -116,7 +116,7 @@ class Journal(AbstractContextManager["Journal"]):
                 one = msgspec.json.decode(line, type=_Line)
             except msgspec.DecodeError as error:
                 raise _refused(
-                    self._path, f"a line of the journal is damaged: {error}", "begin anew"
+                    self._path, f"a line of the journal is damaged: {error}", "start again"
                 ) from None
             self.found[one.model, one.point] = (one.sha256, one.facts)
             whole += len(line)

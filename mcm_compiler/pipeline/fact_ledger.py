@@ -37,7 +37,7 @@ class Fall:
     def __str__(self) -> str:
         if self.source == GRAPH.name:
             return f"pass '{self.culprit}' changed the graph"
-        return f"pass '{self.culprit}' set '{self.source}' anew"
+        return f"pass '{self.culprit}' replaced '{self.source}'"
 
 
 class FactLedger:

@@ -57,7 +57,7 @@ def check_pipeline(passes: Sequence[Pass], available: Sequence[AnnotationKey[Any
         for name in falling_with(sorted(provided), kept):
             if name in have and name not in given:
                 dropped.add(name)
-                reason[name] = f"falls with what pass '{step.name}' sets anew"
+                reason[name] = f"becomes invalid where pass '{step.name}' replaces its source"
         have = (have - dropped) | provided
         given = (given - dropped) | provided
     if faults:

@@ -71,7 +71,7 @@ class StockPass(Pass):
                     "MCM-X012",
                     f"'{self.name}' refuses the model: {' '.join(str(reason).split())[:500]}",
                     at=f"pass '{self.name}'",
-                    hint="leave the pass out, or mend what it names",
+                    hint="leave the pass out, or fix what it names",
                 )
             ) from error
         modified = bool(result.modified)

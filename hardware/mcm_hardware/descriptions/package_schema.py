@@ -56,7 +56,7 @@ PACKAGE_KEYS: Mapping[str, Key] = {
     "package.spill": Key(
         Choice(("none", "stream")),
         "what becomes of weights that do not fit: an error, or they stay in off-package memory "
-        "and are read anew for every inference",
+        "and are read again for every inference",
         default="none",
     ),
 }

@@ -20,8 +20,8 @@ from mcm_compiler.cli.show import show_json, show_table
 @click.option("-o", "--output", type=FILE, default=None, help="The .npz file for the outputs.")
 @click.option(
     "--steps", type=click.IntRange(1, 4096), default=1, show_default=True,
-    help="Steps of one sequence, each on the states that the one before left on the chips; an "
-    "array with an axis of so many in front has an entry for each.",
+    help="Number of decode steps of one sequence, each on the states of the step before; an "
+    "array with a leading axis of this length has one entry per step.",
 )  # fmt: skip
 @force_option
 @format_option()

@@ -293,5 +293,5 @@ def _graph_of(
 
 
 def _error(code: str, message: str, path: Path) -> CompileError:
-    hint = "collect it anew with `mcmc train mapping-model`"
+    hint = "collect it again with `mcmc train mapping-model`"
     return CompileError(Diagnostic(code, message, at=quote(str(path)), hint=hint))

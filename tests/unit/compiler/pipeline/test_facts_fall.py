@@ -277,7 +277,7 @@ def test_a_fact_that_falls_for_certain_is_missing_before_anything_runs(model: ir
         _run(model, "falls_grow,falls_count_ops,falls_read")
     (fault,) = caught.value.diagnostics
     assert fault.code == "MCM-X002"
-    assert "falls with what pass 'falls_count_ops' sets anew" in fault.message
+    assert "becomes invalid where pass 'falls_count_ops' replaces its source" in fault.message
     assert TIMES == {}
 
 

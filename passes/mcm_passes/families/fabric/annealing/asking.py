@@ -42,7 +42,7 @@ def _checked(model: PreparedMappingModel, method: str, answer: object, count: in
                 f"{method} was asked about {count} mappings and answered {found}",
                 at=f"mapping model {name}",
                 hint="A mapping model answers with one number per mapping, shape "
-                f"({count},); mend the model, or choose another one.",
+                f"({count},); fix the model, or choose another one.",
             )
         )
     wrong = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
@@ -53,7 +53,7 @@ def _checked(model: PreparedMappingModel, method: str, answer: object, count: in
                 f"{method} answered {values[wrong[0]]} for mapping {wrong[0]}; {len(wrong)} of "
                 f"{count} answers are no finite numbers above 0",
                 at=f"mapping model {name}",
-                hint="A mapping model expects finite cycles above 0; mend the model, or choose "
+                hint="A mapping model expects finite cycles above 0; fix the model, or choose "
                 "another one.",
             )
         )

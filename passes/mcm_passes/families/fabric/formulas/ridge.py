@@ -94,7 +94,7 @@ def _same(what: str, found: object, known: object, fabric: str) -> None:
                 "MCM-M043",
                 f"ridge was fitted to another {what}: {known}, and here it is {found}",
                 at=f"mapping model ridge on {fabric}",
-                hint="Choose --mapping-model round-trips, which needs no fit, or fit anew with "
+                hint="Choose --mapping-model round-trips, which needs no fit, or fit it again with "
                 "`python tools/reproduce/fabrics/lcm_ridge.py`.",
             )
         )

@@ -233,7 +233,7 @@ def measured(
                 "MCM-M056",
                 f"nothing can be learned from what the judge measured: {faults[0]}",
                 at=quote(problem.name),
-                hint="mend the judge of the target",
+                hint="fix the simulator of the target",
             )
         )
     return graph

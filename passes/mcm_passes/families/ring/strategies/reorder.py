@@ -56,7 +56,7 @@ class Reorder:
     """
 
     name: ClassVar[str] = "reorder"
-    summary: ClassVar[str] = "random orders near the best partition's, cut anew and refined"
+    summary: ClassVar[str] = "random orders near the best partition's, cut again and refined"
 
     start: str = "local_search"
     tolerance: float = 0.02
