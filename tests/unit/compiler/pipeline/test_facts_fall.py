@@ -232,9 +232,9 @@ def test_a_fallen_fact_is_made_again_with_a_note_that_names_who_changed_the_grap
     assert TIMES == {"falls_count_ops": 2, "falls_double_it": 2}
 
 
-def test_a_fact_set_anew_takes_what_was_derived_from_it(model: ir.Model) -> None:
+def test_a_replaced_fact_invalidates_what_was_derived_from_it(model: ir.Model) -> None:
     found = _run(model, "falls_count_ops,falls_double_it,falls_set_silently,falls_read")
-    assert "pass 'falls_set_silently' set 'falls_count' anew" in found[0].message
+    assert "pass 'falls_set_silently' replaced 'falls_count'" in found[0].message
     assert found[1].message == "10000"
     assert TIMES == {"falls_count_ops": 1, "falls_double_it": 2}
 
