@@ -63,7 +63,7 @@ def _work_around(problem: PartitionProblem, graph: RuleGraph) -> WorkAround:
     own_room = np.zeros(graph.num_nodes) if problem.streams else room[graph.units]
     ancestors, descendants = closure(graph)
     values = np.stack([own_s, own_room, np.ones(graph.num_nodes)], axis=1)
-    before, after = _sums(ancestors, values), _sums(descendants, values)
+    before, after = sums_over(ancestors, values), sums_over(descendants, values)
     return WorkAround(
         before[:, 0].copy(),
         after[:, 0].copy(),
@@ -77,7 +77,7 @@ def _work_around(problem: PartitionProblem, graph: RuleGraph) -> WorkAround:
 
 
 @entry_njit
-def _sums(bits: Words, values: Floats) -> Floats:
+def sums_over(bits: Words, values: Floats) -> Floats:
     """`[n, k]`, sums of the rows of `values[n, k]` over each set of nodes.
 
     Each byte of a set is looked up in the sums of all 256 sets of eight nodes.

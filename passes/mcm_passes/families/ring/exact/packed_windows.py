@@ -10,6 +10,7 @@ from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, inner_njit, le
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
 from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
 from mcm_passes.families.ring.solver.node_bits import has
+from mcm_passes.mapping.bounds.work_around import sums_over
 from mcm_passes.mapping.problem.rule_graph import Words
 
 SLACK = 1e-9
@@ -116,31 +117,15 @@ def _poured(
     return chips, 0.0
 
 
-@entry_njit
 def light_work(side: Side, work: Floats) -> Floats:
     """`[P + 1, n]`, seconds of all that is not heavy and comes before each node.
 
     Row 0 is of all that comes before; row j + 1 of what comes between pivot j and the node.
     """
-    n = work.size
-    light = work.copy()
+    light = work[:, None].copy()
     light[side.heavy] = 0.0
-    total = np.zeros((side.pivots.size + 1, n))
-    for v in range(n):
-        for j in range(-1, side.pivots.size):
-            if j >= 0 and not has(side.before[v], side.pivots[j]):
-                continue
-            for k in range(side.before.shape[1]):
-                word = side.before[v, k]
-                if j >= 0:
-                    word &= side.after[side.pivots[j], k]
-                u = k << 6
-                while word:
-                    if word & np.uint64(1):
-                        total[j + 1, v] += light[u]
-                    word >>= np.uint64(1)
-                    u += 1
-    return total
+    sets = (side.before, *(side.before & side.after[pivot] for pivot in side.pivots.tolist()))
+    return np.concatenate([sums_over(each, light).T for each in sets])
 
 
 @inlined_njit
