@@ -16,8 +16,9 @@ from mcm_passes.families.ring.loads.window_costs import (
     PackingRatio,
     Window,
     WindowCost,
-    window_cost,
+    window_loads,
     window_scratch,
+    with_activations,
 )
 
 SLACK = 1e-9
@@ -155,14 +156,15 @@ def best_chain(
                 for w in range(words):
                     inside[w] = cuts.members[j, w] & ~cuts.members[i, w]
                 window = Window(i, j, inside)
-                cost = window_cost(d, cuts, window, scratch, windows, package.packing)
+                cost = window_loads(d, cuts, window, scratch, windows)
                 if cost.seconds > ceiling.most_s or cost.weight_room > package.most_room:
                     # Both only grow with the window.
                     continue
-                if _is_below(cost, ceiling, package) and keeps_rule(
-                    d.tensors, cuts, triangles, window
-                ):
-                    _extend(chains, ceiling, package, pinned, next_chips, window, cost)
+                # Most windows improve nothing, however little memory what stays in them takes.
+                if _extends(chains, ceiling, package, pinned, next_chips, window, cost, False):
+                    cost = with_activations(d, cuts, window, scratch, package.packing, cost)
+                    if keeps_rule(d.tensors, cuts, triangles, window):
+                        _extends(chains, ceiling, package, pinned, next_chips, window, cost, True)
             tail = _queue_larger(covers, ceiling, seen, queue, tail, i, j)
     return chains.period_s, chains.came_from, windows
 
@@ -224,17 +226,7 @@ def _may_improve(
 
 
 @lean_inner_njit
-def _is_below(cost: WindowCost, ceiling: Ceiling, package: ChipLimits) -> bool:
-    """Whether the fastest and the largest chip, and a link, may hold a window below the ceiling."""
-    return (
-        cost.seconds + cost.relay_s <= ceiling.most_s
-        and cost.room <= package.most_room
-        and cost.link_bytes <= ceiling.most_crossing
-    )
-
-
-@lean_inner_njit
-def _extend(
+def _extends(
     chains: Chains,
     ceiling: Ceiling,
     package: ChipLimits,
@@ -242,9 +234,19 @@ def _extend(
     next_chips: Longs,
     window: Window,
     cost: WindowCost,
-) -> None:
-    """Goes on with a window from the chains up to its start, where that beats what is known."""
+    keep: bool,
+) -> bool:
+    """Whether a window goes on from some chain up to its start and beats what is known.
+
+    With `keep` all such chains are kept.
+    """
     i, j, chips = window.start, window.end, package.speed.size
+    if (
+        cost.seconds + cost.relay_s > ceiling.most_s
+        or cost.room > package.most_room
+        or cost.link_bytes > ceiling.most_crossing
+    ):
+        return False
     for k in next_chips:
         # All that is pinned in the window is pinned to this chip.
         own = pinned[j, k] - pinned[i, k]
@@ -252,9 +254,12 @@ def _extend(
             continue
         period_s = max(chains.period_s[i, k], window_period(package, cost, k))
         if period_s < _to_beat(chains, ceiling, package, j, k + 1):
+            if not keep:
+                return True
             chains.period_s[j, k + 1] = period_s
             chains.came_from[j, k + 1] = i
             chains.fewest[j] = min(chains.fewest[j], k + 1)
+    return False
 
 
 @lean_inner_njit

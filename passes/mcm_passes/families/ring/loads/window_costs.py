@@ -216,7 +216,16 @@ def window_cost(
     mark: int,
     packing: PackingRatio,
 ) -> WindowCost:
-    """What a window costs.
+    """The cost of a window: `window_loads` and `with_activations`."""
+    loads = window_loads(d, cuts, window, scratch, mark)
+    return with_activations(d, cuts, window, scratch, packing, loads)
+
+
+@lean_njit
+def window_loads(
+    d: ChipDemands, cuts: IdealCrossings, window: Window, scratch: WindowScratch, mark: int
+) -> WindowCost:
+    """The cost of a window without memory for what stays in it.
 
     Args:
         d: the demands of n nodes, I items and T tensors.
@@ -224,13 +233,11 @@ def window_cost(
         window: between two of them.
         scratch: for these demands.
         mark: another one for each window, at least 1.
-        packing: memory for activations per peak of live bytes.
     """
-    nodes = scratch.nodes[: _list_nodes(window.inside, scratch.nodes)]
     # Units, and once for all of them what they share.
     seconds = 0.0
     in_bytes, out_bytes, room, weight_room, largest = 0, 0, 0, 0, 0
-    for v in nodes:
+    for v in scratch.nodes[: _list_nodes(window.inside, scratch.nodes)]:
         seconds += d.nodes.work_s[v]
         out_bytes += d.nodes.out_bytes[v]
         room += d.nodes.out_room[v]
@@ -243,15 +250,8 @@ def window_cost(
                 room += d.items.held[item] + d.items.weight[item]
                 weight_room += d.items.weight[item]
                 largest = max(largest, d.items.weight[item])
-    # Tensors that stay.
-    if d.held.need:
-        peak = _held_peak(d, cuts, window, nodes, scratch.peaks.ends_at)
-    else:
-        peak = _live_peak(d, cuts, window, nodes, scratch.peaks)
-    live = -(-peak * packing.numerator // packing.denominator)
     # Tensors that arrive or leave.
     lasting = room + _count_ways(d, cuts, window, scratch)
-    room += live + scratch.totals[HELD, HERE]
     # The casts are for the type checker; compiled code has them as they are.
     return WindowCost(
         seconds=float(seconds),
@@ -259,9 +259,48 @@ def window_cost(
         in_bytes=int(in_bytes),
         out_bytes=int(out_bytes),
         link_bytes=int(scratch.totals[LINK, HERE]),
-        room=int(room),
-        live=int(live),
+        room=int(room + scratch.totals[HELD, HERE]),
+        live=0,
         lasting=int(lasting),
         weight_room=int(weight_room),
         largest_weight=int(largest),
+    )
+
+
+@lean_njit
+def with_activations(
+    d: ChipDemands,
+    cuts: IdealCrossings,
+    window: Window,
+    scratch: WindowScratch,
+    packing: PackingRatio,
+    loads: WindowCost,
+) -> WindowCost:
+    """The cost of a window, from `window_loads` of it.
+
+    Args:
+        d: the demands.
+        cuts: what crosses the ideals.
+        window: between two of them.
+        scratch: as `window_loads` left it.
+        packing: memory for activations per peak of live bytes.
+        loads: of the window.
+    """
+    nodes = scratch.nodes[: _list_nodes(window.inside, scratch.nodes)]
+    if d.held.need:
+        peak = _held_peak(d, cuts, window, nodes, scratch.peaks.ends_at)
+    else:
+        peak = _live_peak(d, cuts, window, nodes, scratch.peaks)
+    live = int(-(-peak * packing.numerator // packing.denominator))
+    return WindowCost(
+        loads.seconds,
+        loads.relay_s,
+        loads.in_bytes,
+        loads.out_bytes,
+        loads.link_bytes,
+        loads.room + live,
+        live,
+        loads.lasting,
+        loads.weight_room,
+        loads.largest_weight,
     )
