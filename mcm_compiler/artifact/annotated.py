@@ -97,10 +97,14 @@ def _annotate(model: ir.Model, compiled: ir.Model, num_chips: int, text: onnx.Mo
         host = _add_configuration(text, HOST_CONFIGURATION, [RUNS_ON_HOST])
     placeable = {node.name for node in placeable_nodes(model.graph)}
     specs = _sharding_specs(model, divided_tensors(compiled), placements, replication)
+    places: dict[frozenset[int], str] = {}
     for node, op in zip(model.graph, text.graph.node, strict=True):
         placement = placements.get(node.name or "", _NOWHERE)
         if placement.chips:
-            _note(op, _known_of(placement, replication))
+            chips = frozenset(placement.chips)
+            if chips not in places:
+                places[chips] = ",".join(map(str, replication.places(chips)))
+            _note(op, _known_of(placement, places[chips]))
         else:
             _note(op, {REMOVED_PROPERTY: "true"} if node.name in placeable else {})
         stage = min(placement.chips, default=None)
@@ -120,9 +124,9 @@ def _annotate(model: ir.Model, compiled: ir.Model, num_chips: int, text: onnx.Mo
     _note(text, noted)
 
 
-def _known_of(placement: _Placement, replication: Replication) -> dict[str, str]:
+def _known_of(placement: _Placement, places: str) -> dict[str, str]:
     """What the properties of an op that is placed say."""
-    known = {CHIP_PROPERTY: ",".join(map(str, replication.places(placement.chips)))}
+    known = {CHIP_PROPERTY: places}
     if placement.group is not None:
         known[GROUP_PROPERTY] = placement.group
     if placement.seconds is not None:

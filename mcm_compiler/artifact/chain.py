@@ -11,6 +11,7 @@ from mcm_compiler.artifact.host_joins import put_together
 from mcm_compiler.contracts.chips import dataflow_order
 from mcm_compiler.contracts.target import HOST, ChipState, Wire
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.execution.piecewise import open_large, run_large
 from mcm_compiler.execution.runner import run_batches
 from mcm_compiler.execution.steps import run_steps
 
@@ -62,8 +63,10 @@ def run_chain(
         own = [state for state in states if state.chip == chip]
         if own:
             made = run_steps(folder / name, received, own, stock=stock)
+        elif stock:
+            made = run_batches(folder / name, received, stock=True)
         else:
-            made = run_batches(folder / name, received, stock=stock)
+            made = run_large(open_large(folder / name, once=True), received, place=name)
         for inbox, tensors in zip(inboxes, made, strict=True):
             _deliver(chip, tensors, wires, inbox)
             inbox[HOST].update((state.present, tensors[state.present]) for state in own)

@@ -13,6 +13,7 @@ import onnx
 import onnx_ir as ir
 
 from mcm_compiler.equivalence.values.weight_contents import WeightContents
+from mcm_compiler.execution.stored_bytes import StoredBytes
 
 _PLAIN = frozenset(
     {
@@ -27,8 +28,8 @@ _PLAIN = frozenset(
 )
 """Kinds of attributes that say all in the node itself."""
 
-_MEANINGLESS = ("name", "doc_string", "metadata_props", "device_configurations")
-"""What a node may say without computing anything else."""
+_COPIED_BYTES = 1 << 20
+"""Weights up to this size are copied to be compared."""
 
 
 def spelt_alike(
@@ -81,23 +82,25 @@ def _type(proto: onnx.TypeProto) -> bytes:
 
 def _same_nodes(left: onnx.GraphProto, right: onnx.GraphProto) -> bool:
     return all(
-        (text := _text(a)) is not None and text == _text(b)
+        a.op_type == b.op_type
+        and a.domain == b.domain
+        and a.overload == b.overload
+        and a.input == b.input
+        and a.output == b.output
+        and _same_attributes(a, b)
         for a, b in zip(left.node, right.node, strict=True)
     )
 
 
-def _text(node: onnx.NodeProto) -> bytes | None:
-    """What an op computes and from what, to the bit; None where that does not stand in it alone."""
-    for attribute in node.attribute:
-        if attribute.type not in _PLAIN or attribute.ref_attr_name:
-            return None
-        if attribute.HasField("t") and attribute.t.data_location == onnx.TensorProto.EXTERNAL:
-            return None
-    bare = onnx.NodeProto()
-    bare.CopyFrom(node)
-    for field in _MEANINGLESS:
-        bare.ClearField(field)
-    return bare.SerializeToString(deterministic=True)
+def _same_attributes(left: onnx.NodeProto, right: onnx.NodeProto) -> bool:
+    """Whether attributes have the same bits; False where their values are not in them alone."""
+    return len(left.attribute) == len(right.attribute) and all(
+        a.type in _PLAIN
+        and not a.ref_attr_name
+        and a.t.data_location != onnx.TensorProto.EXTERNAL
+        and a.SerializeToString(deterministic=True) == b.SerializeToString(deterministic=True)
+        for a, b in zip(left.attribute, right.attribute, strict=True)
+    )
 
 
 def _same_weights(
@@ -107,6 +110,7 @@ def _same_weights(
     form_folder: Path,
 ) -> bool:
     contents = WeightContents()
+    bytes_left, bytes_right = StoredBytes(folder), StoredBytes(form_folder)
     held = {tensor.name: tensor for tensor in right.initializer}
     if not len(left.initializer) == len(right.initializer) == len(held):
         return False
@@ -114,6 +118,14 @@ def _same_weights(
         other = held.pop(tensor.name, None)
         if other is None:
             return False
+        data = bytes_left.of(tensor, _COPIED_BYTES)
+        if (
+            data is not None
+            and tensor.data_type == other.data_type
+            and tensor.dims == other.dims
+            and data == bytes_right.of(other, _COPIED_BYTES)
+        ):
+            continue
         # What is remembered is the mapped one; inline weights of the original are not held on to.
         content = contents.content(ir.serde.deserialize_tensor(other, form_folder))
         if content != contents.content_of_new(ir.serde.deserialize_tensor(tensor, folder)):

@@ -84,6 +84,11 @@ def consumed_values(node: ir.Node) -> list[ir.Value]:
     return list(seen)
 
 
+def leaves(value: ir.Value, members: Container[ir.Node]) -> bool:
+    """Whether a value that one of `members` makes is read by other ops, or a graph output."""
+    return value.is_graph_output() or any(use.node not in members for use in value.uses())
+
+
 def attribute_weights(node: ir.Node) -> list[ir.Value]:
     """Weights in the attributes of `node`: its data, and what its bodies store at any depth.
 

@@ -6,40 +6,17 @@ inside are taken out of the protobuf before `onnx_ir` reads it and put back afte
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
 
 import onnx
 import onnx_ir as ir
 
-from mcm_compiler.graph.annotations import facts_of
 from mcm_compiler.graph.constants import graphs_of
 from mcm_compiler.graph.device_configurations import with_device_configurations
+from mcm_compiler.graph.quick_serde import reading, writing
 
 _DATA_TYPES = {int(dtype): dtype for dtype in ir.DataType}
-
-_serde = cast("Any", ir.serde)
-_write_quantization = _serde._maybe_add_quantization_annotation
-
-
-def _write_known_quantization(graph: onnx.GraphProto, value: ir.Value) -> None:
-    if facts_of(value):
-        _write_quantization(graph, value)
-
-
-@contextmanager
-def _asking_few_values() -> Generator[None]:
-    """Has onnx_ir ask only values with facts for quantization: others would get a store by it.
-
-    A store takes half a kilobyte. Outside the block onnx_ir is as it was.
-    """
-    _serde._maybe_add_quantization_annotation = _write_known_quantization
-    try:
-        yield
-    finally:
-        _serde._maybe_add_quantization_annotation = _write_quantization
 
 
 class MapType(ir.TypeProtocol):
@@ -86,7 +63,8 @@ def model_from_proto(proto: onnx.ModelProto) -> ir.Model:
             copy.CopyFrom(kind)
             kept.append((info, copy))
             info.ClearField("type")
-        model = with_device_configurations(proto, ir.from_proto)
+        with reading():
+            model = with_device_configurations(proto, ir.from_proto)
     finally:
         for info, kind in kept:
             info.type.CopyFrom(kind)
@@ -124,7 +102,7 @@ def model_to_proto(model: ir.Model) -> onnx.ModelProto:
     try:
         for value, _ in taken:
             value.type = None
-        with _asking_few_values():
+        with writing():
             proto = ir.to_proto(model)
     finally:
         for value, kind in taken:

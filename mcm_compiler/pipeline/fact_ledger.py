@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from operator import is_
+from operator import is_, itemgetter
 from typing import Any
 
 import onnx_ir as ir
@@ -146,14 +146,22 @@ def _are_same(before: Mapping[ir.Node, Any], now: Mapping[ir.Node, Any]) -> bool
 
 def _facts_of(model: ir.Model) -> _Held:
     """All facts that are there."""
-    stores = [(node, facts_of(node)) for node in model.graph]
+    nodes = list(model.graph)
+    stores = list(map(facts_of, nodes))
     facts: _Held = {}
-    there = set[str]().union(*(store for _, store in stores))
+    there = set[str]().union(*stores)
     for key in known_keys():
         if key.on == "model":
             if key.present(model):
                 facts[key.name] = key.get(model)
             continue
         if (name := key.name) in there:
-            facts[name] = _OfNodes((node, store[name]) for node, store in stores if name in store)
+            try:  # most facts are those of all nodes
+                facts[name] = _OfNodes(zip(nodes, map(itemgetter(name), stores), strict=True))
+            except KeyError:
+                facts[name] = _OfNodes(
+                    (node, store[name])
+                    for node, store in zip(nodes, stores, strict=True)
+                    if name in store
+                )
     return facts

@@ -30,8 +30,7 @@ from mcm_compiler.contracts.cost import (
     NodeCost,
 )
 from mcm_compiler.diagnostics import Diagnostic
-from mcm_compiler.graph.constants import consumed_values, subgraphs
-from mcm_compiler.graph.leaving_values import leaves
+from mcm_compiler.graph.constants import consumed_values, leaves, subgraphs
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, Machine
 from mcm_hardware.chip.chip_spec import ChipSpec, MacArray, VectorUnit
 from mcm_hardware.chip.kernel_work import KernelWork, is_constant

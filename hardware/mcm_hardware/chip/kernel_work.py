@@ -9,10 +9,9 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from mcm_compiler.graph.attribute_data import attribute_data
-from mcm_compiler.graph.constants import is_deterministic
-from mcm_compiler.graph.leaving_values import leaves
-from mcm_hardware.op_costs.elementwise import BY_SHAPES_ALONE
-from mcm_hardware.op_costs.formula_table import op_formulas
+from mcm_compiler.graph.constants import is_deterministic, leaves
+from mcm_hardware.op_costs.data_movement import view
+from mcm_hardware.op_costs.formula_table import FORMULA_TABLE, op_formulas
 from mcm_hardware.op_costs.node_shapes import NodeShapes
 from mcm_hardware.op_costs.work import MOVES_ONLY, Gemm, Work
 from mcm_hardware.tensors.storage_widths import StorageWidths, value_dtype
@@ -74,10 +73,13 @@ def formula_work(node: ir.Node) -> Work | None:
 
 def is_view(node: ir.Node) -> bool:
     """Whether the first output of `node` is its first input under another shape."""
-    if (node.domain, node.op_type) in BY_SHAPES_ALONE:
-        return False  # computes every element; most ops of large graphs are of this kind
-    work = formula_work(node)
-    return work is not None and work.execution == "view" and bool(node.inputs and node.inputs[0])
+    kind = (node.domain, node.op_type)
+    formula = op_formulas().get(kind)
+    if formula is None or not node.inputs or node.inputs[0] is None:
+        return False
+    if formula is FORMULA_TABLE.get(kind):
+        return formula is view  # asked of every op of large graphs, several times
+    return formula(NodeShapes(node)).execution == "view"
 
 
 def kernel_work(nodes: Sequence[ir.Node], storage: StorageWidths) -> KernelWork:
@@ -103,8 +105,7 @@ def kernel_work(nodes: Sequence[ir.Node], storage: StorageWidths) -> KernelWork:
     runs, modelled = False, True
     for node in nodes:
         work = formula_work(node)
-        if work is not None and work.execution == "view" and node.inputs and node.inputs[0]:
-            source = node.inputs[0]
+        if is_view(node) and (source := node.inputs[0]) is not None:
             behind[node.outputs[0]] = behind.get(source, source)
         else:
             produced.update(node.outputs)
@@ -218,18 +219,19 @@ def is_constant(value: ir.Value) -> bool:
     The search gives up after `CONSTANT_SEARCH` producers and answers False; the whole-graph
     answer is `mcm_compiler.graph.constants.constant_values`.
     """
-    pending = [value]
+    pending: list[ir.Value | None] = [value]
     producers: list[ir.Node] = []
     while pending:
         current = pending.pop()
+        if current is None or current.const_value is not None:
+            continue
         producer = current.producer()
-        if producer is None:
-            if not current.is_initializer() and current.const_value is None:
-                return False
-        elif current.const_value is None:
+        if producer is not None:
             if len(producers) == CONSTANT_SEARCH:
                 return False
             producers.append(producer)
-            pending.extend(v for v in producer.inputs if v is not None)
+            pending += producer.inputs
+        elif not current.is_initializer():
+            return False
     # Asked last, as it takes longest: what most values lead to is an input of the graph.
     return all(map(is_deterministic, producers))

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from mcm_compiler.graph.leaving_values import leaves
+from mcm_compiler.graph.constants import leaves
 from mcm_compiler.graph.static_shapes import static_dims
 from mcm_hardware.chip.kernel_work import is_constant
 from mcm_hardware.op_costs.elementwise import BY_SHAPES_ALONE
@@ -45,27 +45,29 @@ def likeness(nodes: Sequence[ir.Node]) -> Likeness | None:
     parts: list[object] = []
     places: dict[ir.Value, int] = {}
     for node in nodes:
-        kind = (node.domain, node.op_type)
-        parts += (*kind, len(node.inputs))
+        kind, inputs = (node.domain, node.op_type), node.inputs
+        parts.append(kind)
+        parts.append(len(inputs))
         if by_more := kind not in BY_SHAPES_ALONE:
             if kind not in FORMULA_TABLE or (fields := _attributes(node)) is None:
                 return None
             parts.append(fields)
-        for value in node.inputs:
+        for value in inputs:
             if value is None or value in places:
                 parts.append(None if value is None else places[value])
                 continue
             places[value] = len(places)
             if (known := _static(value)) is None:
                 return None
-            parts += (*known, is_constant(value))
+            parts.append(known)
+            parts.append(is_constant(value))
             if by_more and value.const_value is not None:
                 parts.append(constant_scalar(value))
         for value in node.outputs:
             places[value] = len(places)
             if (known := _static(value)) is None:
                 return None
-            parts += known
+            parts.append(known)
     if len(nodes) > 1:
         members = set(nodes)
         parts += [leaves(value, members) for node in nodes for value in node.outputs]
@@ -74,8 +76,11 @@ def likeness(nodes: Sequence[ir.Node]) -> Likeness | None:
 
 def _attributes(node: ir.Node) -> tuple[object, ...] | None:
     """Attributes by name, or None where some are not compared."""
+    attributes = node.attributes.data
+    if not attributes:
+        return ()
     found: list[object] = []
-    for name, attribute in node.attributes.data.items():
+    for name, attribute in attributes.items():
         if attribute.is_ref() or attribute.type not in _COMPARED:
             return None
         value = attribute.value

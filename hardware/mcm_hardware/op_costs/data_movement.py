@@ -11,7 +11,7 @@ from mcm_hardware.op_costs.node_shapes import NodeShapes
 from mcm_hardware.op_costs.work import Formula, Work, moves_only
 
 
-def _view(_node: NodeShapes) -> Work:
+def view(_node: NodeShapes) -> Work:
     """The output is the input's memory under another shape; the shape operand is not read."""
     return Work(execution="view")
 
@@ -46,7 +46,7 @@ _XORSHIFT = 6
 """Lane operations of one random number (Marsaglia 2003)."""
 
 FORMULAS: dict[str, Formula] = {
-    **dict.fromkeys(("Reshape", "Squeeze", "Unsqueeze", "Flatten"), _view),
+    **dict.fromkeys(("Reshape", "Squeeze", "Unsqueeze", "Flatten"), view),
     "Constant": _constant,
     **dict.fromkeys(("Shape", "Size"), _reads_shape),
     **dict.fromkeys(("Gather", "GatherElements", "GatherND"), _gathers),
@@ -87,7 +87,7 @@ FORMULAS: dict[str, Formula] = {
 
 MICROSOFT_FORMULAS: dict[str, Formula] = {
     "BifurcationDetector": moves_only,
-    "ExpandDims": _view,
+    "ExpandDims": view,
     "GatherND": _gathers,
     "Pad": _reads_results,
     "QLinearConcat": moves_only,

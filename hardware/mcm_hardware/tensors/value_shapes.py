@@ -7,6 +7,7 @@ import math
 import onnx_ir as ir
 
 from mcm_compiler.graph.estimated_dims import dim_size
+from mcm_compiler.graph.static_shapes import static_dims
 
 MAX_ELEMENTS = 2**62
 """Where element counts saturate; a file may declare tensors of any size."""
@@ -21,11 +22,8 @@ def value_dims(value: ir.Value | None) -> tuple[int, ...] | None:
         if value.const_value is None:
             return None
         return tuple(value.const_value.shape.numpy())
-    dims = shape.dims
-    # Almost always: asked of every operand of every op, several times.
-    if all(type(dim) is int for dim in dims):
-        return dims  # pyright: ignore[reportReturnType]
-    return tuple(map(dim_size, dims))
+    known = static_dims(shape)
+    return tuple(map(dim_size, shape.dims)) if known is None else known
 
 
 def element_count(value: ir.Value | None) -> int:

@@ -15,6 +15,8 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
+from mcm_compiler.graph.quick_serde import HeldTensor
+
 SAMPLES = 64
 """Blocks of a large tensor that its sample is made of, first and last among them."""
 
@@ -22,6 +24,9 @@ SAMPLE_BYTES = 16
 
 WHOLE_UP_TO_BYTES = SAMPLES * SAMPLE_BYTES
 """Tensors up to this size are their own key."""
+
+COPIED_BYTES = 1 << 16
+"""Tensors up to this size are copied to be hashed and compared."""
 
 _CHUNK_BYTES = 1 << 24
 
@@ -91,7 +96,9 @@ class WeightContents:
         data = self._bytes(tensor)
         if data.size <= WHOLE_UP_TO_BYTES:
             return self._first_of((*kind, data.tobytes()), tensor)
-        found = self._same(tensor, data, (*kind, data.size, _sample(data)))
+        # Of a tensor that is copied in no time, a hash of all of it is the sample.
+        sample = hash(data.tobytes()) if data.size <= COPIED_BYTES else _sample(data)
+        found = self._same(tensor, data, (*kind, data.size, sample))
         if place is not None:
             self._by_place[*kind, place] = found
         return found
@@ -126,6 +133,8 @@ class WeightContents:
         return len(self._contents) - 1
 
     def _equal(self, left: Bytes, right: Bytes) -> bool:
+        if left.size <= COPIED_BYTES:
+            return left.tobytes() == right.tobytes()
         return all(
             np.array_equal(left[at : at + _CHUNK_BYTES], right[at : at + _CHUNK_BYTES])
             for at in range(0, left.size, _CHUNK_BYTES)
@@ -140,6 +149,8 @@ class WeightContents:
                 self._files[path] = np.memmap(path, np.uint8, mode="r").view(np.ndarray)
             offset = tensor.offset or 0
             return self._files[path][offset : offset + tensor.nbytes]
+        if isinstance(tensor, HeldTensor):
+            return tensor.stored
         return np.frombuffer(tensor.tobytes(), np.uint8)
 
 

@@ -84,8 +84,8 @@ def import_onnx(
     proto = parse_file(path)
     data_files = external_files(proto)
     model, notes = _model_of(proto, path)
-    digest = _hash_files(path, data_files)
     del proto
+    digest = _hash_files(path, data_files)
     model, more = _prepare(
         model, str(path), path, digest, dims=dims or {}, shapes=shapes or {}, given=given
     )

@@ -8,6 +8,7 @@ import onnx_ir as ir
 
 from mcm_compiler.graph.annotations import facts_of
 from mcm_compiler.graph.constants import subgraphs
+from mcm_compiler.graph.static_shapes import shape_for_copy
 
 
 def copy_node(node: ir.Node, value_of: Mapping[ir.Value, ir.Value], name: str) -> ir.Node:
@@ -46,7 +47,7 @@ def copy_node(node: ir.Node, value_of: Mapping[ir.Value, ir.Value], name: str) -
     for old, new in zip(node.outputs, copy.outputs, strict=True):
         new.name, new.doc_string = old.name, old.doc_string
         new.type = old.type
-        new.shape = old.shape.copy() if old.shape is not None else None
+        new.shape = shape_for_copy(old.shape)
     return copy
 
 

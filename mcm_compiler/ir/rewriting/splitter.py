@@ -14,6 +14,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.annotations import AnnotationKey
 from mcm_compiler.graph.constants import constant_values, consumed_values
 from mcm_compiler.graph.states import StatePair, States
+from mcm_compiler.graph.static_shapes import shape_for_copy
 from mcm_compiler.ir.rewriting.node_copying import copy_node
 
 
@@ -238,6 +239,6 @@ def _fresh(value: ir.Value, *, keep_tensor: bool = False) -> ir.Value:
         doc_string=value.doc_string,
         metadata_props=dict(value.metadata_props),
         type=value.type,
-        shape=value.shape.copy() if value.shape is not None else None,
+        shape=shape_for_copy(value.shape),
         const_value=value.const_value if keep_tensor else None,
     )

@@ -16,6 +16,7 @@ import onnx_ir as ir
 
 from mcm_compiler.graph.constants import graphs_of
 from mcm_compiler.graph.map_types import model_to_proto
+from mcm_compiler.graph.static_shapes import shape_of_tensor
 from mcm_compiler.processes.private_folders import private_folder
 from mcm_compiler.processes.whole_files import refuse_irregular
 
@@ -176,7 +177,7 @@ def proto_with_references(
                 place.offset,
                 place.length,
                 tensor.dtype,
-                shape=ir.Shape(tensor.shape.numpy()),
+                shape=shape_of_tensor(tensor),
                 name=value.name or "",
             )
         return model_to_proto(model)

@@ -15,7 +15,7 @@ import onnx_ir as ir
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.graph.estimated_dims import is_estimated
 from mcm_compiler.graph.limits import check_value_sizes
-from mcm_compiler.graph.static_shapes import static_dims
+from mcm_compiler.graph.static_shapes import shape_of_tensor, static_dims
 from mcm_compiler.graph.structure import all_nodes
 from mcm_compiler.ir.rewriting.writer import DataLocation, proto_with_references
 from mcm_compiler.ir.shapes.claims import claims_note, restore_claims, take_claims
@@ -91,7 +91,7 @@ class _Inference:
     ) -> None:
         for value in model.graph.initializers.values():
             if value.const_value is not None:
-                value.shape = ir.Shape(value.const_value.shape.numpy())
+                value.shape = shape_of_tensor(value.const_value)
                 value.dtype = value.const_value.dtype
         forget_mapped_bodies(model)
         self._model = model

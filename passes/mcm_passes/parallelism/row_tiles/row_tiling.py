@@ -14,8 +14,7 @@ from mcm_compiler.contracts.fusion import FusionGroup, FusionPlan
 from mcm_compiler.contracts.sharding.output_parts import OutputPart
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.diagnostics import quote
-from mcm_compiler.graph.constants import constant_values, consumed_values, placeable_nodes
-from mcm_compiler.graph.leaving_values import leaves
+from mcm_compiler.graph.constants import constant_values, consumed_values, leaves, placeable_nodes
 from mcm_compiler.text.units import bytes_text
 from mcm_passes.parallelism.oversized.output_pieces import (
     VIEWS,

@@ -4,6 +4,7 @@ import numpy as np
 import onnx
 import pytest
 
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.execution import piecewise
 from mcm_compiler.execution.piecewise import PiecewiseSession, open_large, pieces_of, run_large
 from mcm_compiler.execution.runner import run_model, same_bits
@@ -57,21 +58,50 @@ def written(folder, text: str, *, external: bool = False):
 
 @pytest.mark.parametrize("text", [BRANCHES, SKIPS])
 @pytest.mark.parametrize("external", [False, True])
-@pytest.mark.parametrize("ops", [1, 2, 3])
-def test_pieces_compute_what_the_model_computes(tmp_path, monkeypatch, text, external, ops):
+@pytest.mark.parametrize(("ops", "kept"), [(1, 9), (1, 0), (2, 0), (3, 9)])
+def test_pieces_compute_what_the_model_computes(tmp_path, monkeypatch, text, external, ops, kept):
     path = written(tmp_path, text, external=external)
     monkeypatch.setattr(piecewise, "LEAST_OPS", 1)
     monkeypatch.setattr(piecewise, "PIECE_OPS", ops)
+    monkeypatch.setattr(piecewise, "KEPT_OPS", kept)
     session = open_large(path)
     assert isinstance(session, PiecewiseSession)
-    for seed in range(2):
-        x = np.random.default_rng(seed).standard_normal((4, 8)).astype(np.float32)
-        feeds = {"x": x, "c": np.array(seed == 0)}
-        whole, found = run_model(path, feeds), run_large(session, feeds)
+    batches = [
+        {
+            "x": np.random.default_rng(seed).standard_normal((4, 8)).astype(np.float32),
+            "c": np.array(seed == 0),
+        }
+        for seed in range(2)
+    ]
+    for feeds, found in zip(batches, run_large(session, batches), strict=True):
+        whole = run_model(path, feeds)
         assert whole.keys() == found.keys()
         assert all(same_bits(whole[name], found[name]) for name in whole)
         last = list(whole)[:1]
-        assert list(run_large(session, feeds, last)) == last
+        assert list(run_large(session, [feeds], last)[0]) == last
+
+
+@pytest.mark.parametrize("kept", [0, 9])
+@pytest.mark.parametrize("what", ["inner", "output", "kernel"])
+def test_what_onnxruntime_refuses_as_a_whole_it_refuses_in_pieces(
+    tmp_path, monkeypatch, what, kept
+):
+    path = written(tmp_path, BRANCHES)
+    model = onnx.load(path)
+    if what == "kernel":
+        model.graph.node[1].op_type = "Nothing"
+    else:
+        info = model.graph.output[0] if what == "output" else model.graph.value_info[0]
+        info.type.tensor_type.elem_type = onnx.TensorProto.INT32
+    onnx.save(model, path)
+    feeds = {"x": np.ones((4, 8), np.float32), "c": np.array(True)}
+    with pytest.raises(CompileError, match="MCM-V001"):
+        run_model(path, feeds)
+    monkeypatch.setattr(piecewise, "LEAST_OPS", 1)
+    monkeypatch.setattr(piecewise, "PIECE_OPS", 2)
+    monkeypatch.setattr(piecewise, "KEPT_OPS", kept)
+    with pytest.raises(CompileError, match="MCM-V001"):
+        run_large(open_large(path), [feeds])
 
 
 def test_pieces_are_small_and_hold_only_weights_that_they_read(tmp_path):

@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from mcm_compiler.components.op_support import runs_on_host
 from mcm_compiler.contracts.cost import CostModel
-from mcm_compiler.graph.leaving_values import leaves
+from mcm_compiler.graph.constants import leaves
 from mcm_compiler.ir.rewriting.node_copying import copy_node
 
 MAX_OPTIONS = 10
