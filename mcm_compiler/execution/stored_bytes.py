@@ -47,7 +47,8 @@ class StoredBytes:
             self._files[name] = None
             path = self._folder / name
             # Whatever is not a plain file of the folder is left to readers that check locations.
-            if Path(name).name == name and path.is_file() and not path.is_symlink():
+            plain = Path(name).name == name and path.is_file() and not path.is_symlink()
+            if plain and path.stat().st_size:
                 with path.open("rb") as file:
                     self._files[name] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         return self._files[name]

@@ -85,7 +85,7 @@ def consumed_values(node: ir.Node) -> list[ir.Value]:
 
 
 def leaves(value: ir.Value, members: Container[ir.Node]) -> bool:
-    """Whether a value that one of `members` makes is read by other ops, or a graph output."""
+    """True for a value of `members` that other ops read, or that is a graph output."""
     return value.is_graph_output() or any(use.node not in members for use in value.uses())
 
 

@@ -39,7 +39,7 @@ _PLAIN = {
 _Shapes = dict[tuple[int, ...], ir.Shape]
 
 
-class HeldTensor(ir.Tensor):
+class HeldTensor(ir.Tensor[np.ndarray]):
     """A tensor in an array that has each of its elements whole, and their bytes as ONNX has."""
 
     @property

@@ -5,7 +5,7 @@ import onnx
 import pytest
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.execution import piecewise
+from mcm_compiler.execution import piecewise, runner
 from mcm_compiler.execution.piecewise import PiecewiseSession, open_large, pieces_of, run_large
 from mcm_compiler.execution.runner import run_model, same_bits
 
@@ -102,6 +102,25 @@ def test_what_onnxruntime_refuses_as_a_whole_it_refuses_in_pieces(
     monkeypatch.setattr(piecewise, "KEPT_OPS", kept)
     with pytest.raises(CompileError, match="MCM-V001"):
         run_large(open_large(path), [feeds])
+
+
+@pytest.mark.parametrize("once", [False, True])
+def test_a_piece_is_opened_once_for_all_inputs_of_a_run(tmp_path, monkeypatch, once):
+    monkeypatch.setattr(piecewise, "LEAST_OPS", 1)
+    monkeypatch.setattr(piecewise, "PIECE_OPS", 2)
+    opened: list[object] = []
+
+    def opening(*args, **options):
+        opened.append(args)
+        return runner.open_session(*args, **options)
+
+    monkeypatch.setattr(piecewise, "open_session", opening)
+    session = open_large(written(tmp_path, BRANCHES, external=True), once=once)
+    assert len(opened) == (0 if once else 3)
+    feeds = {"x": np.ones((4, 8), np.float32), "c": np.array(True)}
+    first, second = run_large(session, [feeds, feeds])
+    assert len(opened) == 3
+    assert all(same_bits(first[name], second[name]) for name in first)
 
 
 def test_pieces_are_small_and_hold_only_weights_that_they_read(tmp_path):

@@ -5,7 +5,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from mcm_hardware.chip.kernel_work import formula_work
+from mcm_hardware.chip.kernel_work import formula_work, is_view
 from mcm_hardware.op_costs.control_flow import CONTROL_FLOW
 from mcm_hardware.op_costs.formula_table import FORMULA_TABLE
 from mcm_hardware.op_costs.lane_ops import POWER
@@ -29,6 +29,17 @@ def test_every_standard_op_is_modelled_and_costs_without_shapes(roofline, domain
     assert cost.modelled
     assert 0 <= cost.flops < 1e4
     assert 0 <= cost.seconds < 1e-6
+
+
+def test_views_are_those_whose_formula_says_so():
+    views: list[tuple[str, str]] = []
+    for domain, op_type in FORMULA_TABLE:
+        node = ir.Node(domain, op_type, [ir.Value(name=f"x{i}") for i in range(6)], num_outputs=3)
+        assert is_view(node) == (formula_work(node).execution == "view")
+        if is_view(node):
+            views.append((domain, op_type))
+    assert ("", "Reshape") in views
+    assert ("", "Transpose") not in views
 
 
 ODD_SHAPES = [(), (0,), (3,), (2, 3), (2, 3, 4), (2, 3, 4, 5), (1,) * 7]
