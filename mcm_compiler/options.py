@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import cast
+from dataclasses import dataclass
 
-from mcm_compiler.contracts.objectives import Objective, ObjectiveKind, objective_faults
-from mcm_compiler.contracts.target import Fallback, Routing
+from mcm_compiler.contracts.objectives import KINDS, Objective, ObjectiveKind, objective_faults
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.graph.states import MOST_SEQUENCES
+from mcm_compiler.machines.choices import MOST_SEQUENCES, Fallback, Routing
+from mcm_compiler.text.option_fields import asked, range_faults
 from mcm_compiler.text.typed_options import take_types
 
 DEFAULT_PIPELINE = (
@@ -17,9 +16,6 @@ DEFAULT_PIPELINE = (
     "verify"
 )
 """The pass pipeline of `mcmc compile` where `--passes` does not give another."""
-
-MOST_CHIPS = 2**31
-"""Places of chips are below."""
 
 AUTO = "auto"
 """The partition strategy that follows from the level."""
@@ -83,35 +79,122 @@ class CompileOptions:
         CompileError: MCM-U004 with one diagnostic per value of another type, or else out of range.
     """
 
-    passes: str = DEFAULT_PIPELINE
-    level: int | str = DEFAULT_LEVEL
-    partitioner: str = AUTO
-    mapper: str | None = None
-    mapping_model: str | None = None
-    cost_model: str | None = None
-    routing: Routing = "relay"
-    chips: int | None = None
-    replicas: int | None = None
-    forbidden_chips: tuple[int, ...] = ()
-    pins: tuple[tuple[str, int], ...] = ()
-    assignment: str | None = None
-    repair_assignment: bool = False
-    seed: int = 0
-    dims: Mapping[str, int] = field(default_factory=dict[str, int])
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
-    trip_counts: Mapping[str, int] = field(default_factory=dict[str, int])
-    samples: int | None = None
-    budget_s: float | None = None
-    inferences: int = 64
-    verify_seeds: int = 1
-    input: str | None = None
-    test_data: bool = True
-    fallback: Fallback | None = None
-    state: tuple[tuple[str, str], ...] | None = None
-    sequences: int | None = None
-    objective: ObjectiveKind = "period"
-    max_latency_s: float | None = None
-    throughput: float | None = None
+    # fmt: off
+    passes: str = asked(
+        "text", "Search", "Pipeline, such as 'simplify,fuse{...},...'.", DEFAULT_PIPELINE,
+        names="PIPELINE", reported="elsewhere",
+    )
+    level: int | str = asked(
+        "level", "Search", "Effort of the search: 0 greedy, 1 dp, 2 portfolio, 3 long, "
+        "with simulator; or a name of mcmc strategies, or a TOML file.", DEFAULT_LEVEL,
+        flag="-O", key=None, metavar="LEVEL", names="LEVELS", low=0,
+    )
+    partitioner: str = asked(
+        "text", "Search", "Strategy, as listed by mcmc strategies; overrides that of the level.",
+        AUTO, names="STRATEGIES",
+    )
+    mapper: str | None = asked(
+        "text", "Search",
+        "Mapper for chips that are fabrics, such as annealing (as the level says).",
+        metavar="NAME{...}", names="MAPPERS", reported="given",
+    )
+    mapping_model: str | None = asked(
+        "text", "Search", "Cost model that the mapper uses, such as round-trips (as the level "
+        "says, which is auto).", metavar="NAME{...}", names="MAPPING_MODELS", reported="given",
+    )
+    cost_model: str | None = asked(
+        "text", "Target", "Where times of ops come from, as listed by mcmc costs; overrides the "
+        "target's.", metavar="NAME{...}", names="COST_MODELS", reported="elsewhere",
+    )
+    routing: Routing = asked(
+        "choice", "Target", "Rule for long dependencies: relay them, or the strict "
+        "triangle rule.", "relay", choices=("relay", "strict"),
+    )
+    chips: int | None = asked(
+        "whole", "Target", "Use only the first N chips of the target.", low=1
+    )
+    replicas: int | None = asked(
+        "whole", "Search", "Pipelines side by side on equal shares of the chips (as many as are "
+        "fastest).", low=1,
+    )
+    forbidden_chips: tuple[int, ...] = asked(
+        "places", "Target", "Leave out the chip at this place of the package. Repeatable.", (),
+        flag="--forbid-chip", metavar="PLACE", each="forbidden chip",
+    )
+    pins: tuple[tuple[str, int], ...] = asked(
+        "pins", "Search", "Chip of an op or a group; NAME may have * and ?. Repeatable.", (),
+        flag="--pin", metavar="NAME=CHIP",
+    )
+    assignment: str | None = asked(
+        "file", "Search", "Take the chip of every op from a CSV or JSON file instead of searching."
+    )
+    repair_assignment: bool = asked(
+        "flag", "Search", "Take the nearest valid assignment where that of the file breaks a rule.",
+        default=False,
+    )
+    seed: int = asked(
+        "whole", "Search", "Seed of everything random.", 0, low=0, high=2**63 - 1
+    )
+    dims: Mapping[str, int] = asked(
+        "sizes", "Input", "Size of a symbolic dimension. Repeatable.", {},
+        flag="--dim", key=None, metavar="NAME=N", each="dim",
+    )
+    shapes: Mapping[str, tuple[int, ...]] = asked(
+        "shapes", "Input", "Shape of an input; wins over --dim. Repeatable.", {},
+        flag="--shape", key=None, metavar="INPUT=N,N",
+    )
+    trip_counts: Mapping[str, int] = asked(
+        "sizes", "Input", "Iterations of a loop whose count depends on data. Repeatable.", {},
+        flag="--trip-count", metavar="LOOP=N", each="trip count of",
+    )
+    samples: int | None = asked(
+        "whole", "Search", "Most partitions that a strategy evaluates (as the level says).", low=1
+    )
+    budget_s: float | None = asked(
+        "duration", "Search", "Time limit of the search, such as 60s; results need not be "
+        "reproducible.", flag="--budget", key="budget", low=0,
+    )
+    inferences: int = asked(
+        "whole", "Verification", "Inferences that are simulated.", 64, low=1, high=100_000
+    )
+    verify_seeds: int = asked(
+        "whole", "Verification", "Random inputs that are compared.", 1, low=1
+    )
+    input: str | None = asked(
+        "file", "Input", "An .npz file with an array per model input, for shapes that depend on "
+        "values, and to be compared as well.", key=None,
+    )
+    test_data: bool = asked(
+        "switch", "Verification", "Compare test_data_set_N folders next to the model, too, or "
+        "not.", default=True,
+    )
+    fallback: Fallback | None = asked(
+        "choice", "Target", "Ops that chips cannot run: the host runs them, or the model is "
+        "refused (as the target says, or host).", choices=("host", "error"), reported="given",
+    )
+    state: tuple[tuple[str, str], ...] | None = asked(
+        "pairs", "Input", "An input and the output that the next inference of its sequence takes "
+        "for it; they stay on the chip (by the customary names of caches). Repeatable; none for "
+        "none.", key=None, metavar="PAST=PRESENT",
+    )
+    sequences: int | None = asked(
+        "whole", "Input", "Sequences whose states the chips must have room for (as many as are "
+        "needed and fit).", low=1, high=MOST_SEQUENCES,
+    )
+    objective: ObjectiveKind = asked(
+        "choice", "Search", "Minimise: period (time per inference of a full package), "
+        "latency (one inference in an empty one), chips for --throughput, or energy of an "
+        "inference.", "period", choices=KINDS,
+    )
+    max_latency_s: float | None = asked(
+        "duration", "Search", "Maximise throughput of placements that answer one inference within "
+        "this time, such as 5ms.", flag="--max-latency", key="latency_limit", reported="given",
+    )
+    throughput: float | None = asked(
+        "rate", "Search", "Inferences per second that --objective chips is to reach.",
+        metavar="N", reported="given",
+    )
+    # fmt: on
 
     @property
     def goal(self) -> Objective:
@@ -120,44 +203,9 @@ class CompileOptions:
 
     def __post_init__(self) -> None:
         take_types(self)
-        faults = [
-            f"{name} is {value}, not at least 1"
-            for name in ("samples", "replicas", "inferences", "verify_seeds", "sequences")
-            if (value := cast("int | None", getattr(self, name))) is not None and value < 1
-        ]
-        if isinstance(self.level, int) and self.level < 0:
-            faults.append(f"level is {self.level}, not at least 0")
-        if not 0 <= self.seed < 2**63:
-            faults.append(f"seed is {self.seed}, not between 0 and 2^63 - 1")
-        faults += [
-            f"forbidden chip {chip} is negative" for chip in self.forbidden_chips if chip < 0
-        ]
-        faults += [
-            f"pin of '{name}' is chip {chip}, not between 0 and {MOST_CHIPS - 1}"
-            for name, chip in self.pins
-            if not 0 <= chip < MOST_CHIPS
-        ]
+        faults = range_faults(self)
         if self.repair_assignment and self.assignment is None:
             faults.append("repair_assignment is given, and no assignment")
-        if self.chips is not None and self.chips < 1:
-            faults.append(f"chips is {self.chips}, not at least 1")
-        if self.inferences > 100_000:
-            faults.append(f"inferences is {self.inferences}, more than 100000")
-        if self.budget_s is not None and not 0 < self.budget_s < float("inf"):
-            faults.append(f"budget_s is {self.budget_s}, not a positive number of seconds")
-        if self.sequences is not None and self.sequences > MOST_SEQUENCES:
-            faults.append(f"sequences is {self.sequences}, more than {MOST_SEQUENCES}")
-        faults += [
-            f"trip count of '{k}' is {v}, not at least 0"
-            for k, v in self.trip_counts.items()
-            if v < 0
-        ]
-        faults += [f"dim '{k}' is {v}, not at least 0" for k, v in self.dims.items() if v < 0]
-        faults += [
-            f"shape of '{name}' is {','.join(map(str, shape))}; each dim must be at least 0"
-            for name, shape in self.shapes.items()
-            if any(dim < 0 for dim in shape)
-        ]
         faults += objective_faults(self.objective, self.max_latency_s, self.throughput)
         if not self.goal.plain and self.assignment is not None:
             faults.append("an assignment is given, which leaves nothing to an objective")

@@ -1,7 +1,8 @@
-"""Writes docs/reference/commands.md: every verb of the command line with its options.
+"""Writes docs/reference/commands.md, and the table of options in docs/reference/project-file.md.
 
 Run it after a change of the command line: `python tools/render_commands.py`. With `--check` nothing
-is written, and a page that is out of date fails.
+is written, and a page that is out of date fails. The pages have every verb with its options, and
+every key of a project file that is an option.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ from pathlib import Path
 import click
 
 from mcm_compiler.cli.main import cli
+from mcm_compiler.options import CompileOptions
+from mcm_compiler.project.keys import option_keys
 
 PATH = Path(__file__).resolve().parents[1] / "docs" / "reference" / "commands.md"
+PROJECT = PATH.with_name("project-file.md")
 WIDTH = 90
 HEAD = """\
 # Commands
@@ -48,17 +52,27 @@ def _commands(
                 yield from _commands((*words, name), verb)
 
 
+def with_keys(page: str, record: type = CompileOptions) -> str:
+    """The page of project files with the table of the options of a record."""
+    rows = [f"| `{key.name}` | {key.rule.words} | {key.summary} |" for key in option_keys(record)]
+    head = "| key | value | option |\n|---|---|---|\n"
+    before, _, rest = page.partition(head)
+    return f"{before}{head}{chr(10).join(rows)}\n\n{rest.partition(chr(10) * 2)[2]}"
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Writes the page, or says that it is out of date."""
     parser = argparse.ArgumentParser(description="Writes the page of commands.")
     parser.add_argument("--check", action="store_true", help="write nothing")
-    if not parser.parse_args(arguments).check:
-        PATH.write_text(render(), encoding="utf-8")
-        return 0
-    if PATH.read_text(encoding="utf-8") == render():
-        return 0
-    print("docs/reference/commands.md is out of date: run python tools/render_commands.py")
-    return 1
+    check = parser.parse_args(arguments).check
+    stale = 0
+    for path, text in ((PATH, render()), (PROJECT, with_keys(PROJECT.read_text(encoding="utf-8")))):
+        if not check:
+            path.write_text(text, encoding="utf-8")
+        elif path.read_text(encoding="utf-8") != text:
+            print(f"{path.name} is out of date: run python tools/render_commands.py")
+            stale = 1
+    return stale
 
 
 if __name__ == "__main__":

@@ -15,7 +15,8 @@ from mcm_compiler.contracts.chips import with_state_wires
 from mcm_compiler.contracts.replication import ChipRole, chip_roles
 from mcm_compiler.contracts.target import ChipState, Routing, Wire
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.graph.states import MOST_SEQUENCES, StatePair
+from mcm_compiler.graph.states import StatePair
+from mcm_compiler.machines.choices import MOST_SEQUENCES
 from mcm_compiler.text import json_text
 from mcm_compiler.text.bounded_json import UnreadableError, parse_json, read_bounded
 from mcm_compiler.text.bounded_numbers import Count, Index, Place, Seed, Size

@@ -32,6 +32,17 @@ _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "c
 class Verb(click.Command):
     """A command whose failures are diagnosed in the format that the user asked for."""
 
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Options in the sections that they name; all others are about the output."""
+        params = [p for p in self.get_params(ctx) if isinstance(p, click.Option)]
+        rest = "Output" if any(getattr(param, "group", "") for param in params) else "Options"
+        for group in ("Input", "Target", "Search", "Verification", rest):
+            of_group = [p for p in params if (getattr(p, "group", "") or rest) == group]
+            rows = [row for p in of_group if (row := p.get_help_record(ctx)) is not None]
+            if rows:
+                with formatter.section(group):
+                    formatter.write_dl(rows)
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from mcm_compiler.cli.completed_names import names_of
+if TYPE_CHECKING:
+    from mcm_compiler.diagnostics import Diagnostic
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -22,14 +23,6 @@ MAX_SEED = 2**63 - 1
 
 SEED = click.IntRange(0, MAX_SEED)
 FILE = click.Path(path_type=Path)
-
-COST_MODEL = click.option(
-    "--cost-model",
-    default=None,
-    metavar="NAME{...}",
-    shell_complete=names_of("COST_MODELS"),
-    help="Where times of ops come from, as listed by mcmc costs; overrides the target's.",
-)
 
 
 def parse_dimension(text: str) -> tuple[str, int]:
@@ -232,6 +225,24 @@ def load_plugins(paths: tuple[Path, ...]) -> None:
 
     for path in paths:
         load_plugin(path)
+
+
+def old_spelling(flag: str, instead: str) -> Diagnostic:
+    """MCM-U007, a note.
+
+    Args:
+        flag: the option as it was written.
+        instead: what to write from now on.
+    """
+    from mcm_compiler.diagnostics import Diagnostic, Severity
+
+    return Diagnostic(
+        "MCM-U007",
+        f"{flag} is the old spelling of an option, and goes with the next release",
+        at=f"option {flag}",
+        hint=f"write {instead}",
+        severity=Severity.NOTE,
+    )
 
 
 def force_option(function: F) -> F:

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from mcm_compiler.graph.annotations import AnnotationKey
-from mcm_compiler.graph.states import MOST_SEQUENCES
+from mcm_compiler.machines.choices import MOST_SEQUENCES
 from mcm_compiler.text.bounded_numbers import MAX_INDEX, Endpoint, Place, Size, Whole
 
 MAX_SECONDS = 1e6

@@ -21,13 +21,13 @@ from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.contracts.sharding.output_parts import OutputPart
 from mcm_compiler.contracts.simulation import Simulator
 from mcm_compiler.graph.states import StatePair
+from mcm_compiler.machines.choices import Fallback, Routing
 from mcm_compiler.machines.machine import HOST, OFF_PACKAGE, Machine
 from mcm_compiler.machines.package_limits import (
     RING,
     Forwarding,
     HostIo,
     PackageLimits,
-    Routing,
     machine_limits,
     ring_limits,
 )
@@ -72,10 +72,6 @@ class Wire:
     source: Place
     destinations: tuple[Place, ...]
     part: OutputPart | None = None
-
-
-Fallback = Literal["host", "error"]
-"""Handling of ops that chips cannot run: the host runs them, or the model is refused."""
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,6 @@ import onnx_ir as ir
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
 from mcm_compiler.graph.annotations import AnnotationKey
 
-MOST_SEQUENCES = 1024
-"""Sequences in flight that a program may hold the states of."""
-
 
 @dataclass(frozen=True)
 class StatePair:

@@ -25,10 +25,6 @@ Forwarding = Literal["engine", "router"]
 """Who passes a tensor on that a chip does not want itself: its compute engine, with a copy (a
 relay), or its router, which takes no time of the chip and has buffers of its own."""
 
-Routing = Literal["strict", "relay"]
-"""How long dependencies are ruled: `strict` is the paper's chip-triangle rule on the graph as it
-is after cloning (MCM, Eq. 4); `relay` passes a tensor on from neighbour to neighbour."""
-
 
 @dataclass(frozen=True)
 class PackageLimits:

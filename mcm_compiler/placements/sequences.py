@@ -14,7 +14,7 @@ from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.contracts.replication import Replication
 from mcm_compiler.contracts.simulation import SimulationResult
 from mcm_compiler.contracts.target import Simulates, Target
-from mcm_compiler.graph.states import MOST_SEQUENCES
+from mcm_compiler.machines.choices import MOST_SEQUENCES
 from mcm_compiler.placements.side_by_side import simulate_pipelines
 
 SLACK = 1e-9

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from mcm_compiler.options import CompileOptions
 from mcm_compiler.project import values
 from mcm_compiler.project.values import Rule
+from mcm_compiler.text.option_fields import Option, options_of
 
 MAX_WHOLE = 2**63 - 1
 
@@ -52,35 +54,39 @@ _COMMON = (
     Key("max_regression", values.share(1.0), "fall of throughput that is allowed (`3%`)"),
 )
 
-_COUNT = values.whole(1, MAX_WHOLE)
+_RULES: dict[str, Rule] = {
+    "text": values.text(),
+    "file": values.text(),
+    "flag": values.flag(),
+    "switch": values.flag(),
+    "duration": values.duration(),
+    "rate": values.rate(),
+    "places": values.chips(),
+    "pins": values.pins(),
+    "sizes": values.sizes(),
+}
+"""By the form of an option."""
+
+
+def option_keys(record: type) -> tuple[Key, ...]:
+    """The keys of the fields of a record of options."""
+    return tuple(
+        Key(option.key, _rule(option), f"as `{option.flag}`", option.name)
+        for option in options_of(record)
+        if option.key is not None
+    )
+
+
+def _rule(option: Option) -> Rule:
+    if option.form == "choice":
+        return values.one_of(option.choices)
+    if option.form == "whole":
+        return values.whole(option.low or 0, option.high or MAX_WHOLE)
+    return _RULES[option.form]
+
 
 _OPTIONS = (
-    Key("passes", values.text(), "pipeline, as `--passes`", "passes"),
-    Key("partitioner", values.text(), "strategy, as `--partitioner`", "partitioner"),
-    Key("mapper", values.text(), "of fabrics, as `--mapper`", "mapper"),
-    Key("mapping_model", values.text(), "as `--mapping-model`", "mapping_model"),
-    Key("cost_model", values.text(), "as `--cost-model`", "cost_model"),
-    Key("fallback", values.one_of(values.FALLBACKS), "as `--fallback`", "fallback"),
-    Key("routing", values.one_of(values.ROUTINGS), "as `--routing`", "routing"),
-    Key("chips", _COUNT, "as `--chips`", "chips"),
-    Key("replicas", _COUNT, "as `--replicas`", "replicas"),
-    Key("forbidden_chips", values.chips(), "as `--forbid-chip`", "forbidden_chips"),
-    Key("pins", values.pins(), "as `--pin`", "pins"),
-    Key("assignment", values.text(), "file, as `--assignment`", "assignment"),
-    Key("repair_assignment", values.flag(), "as `--repair-assignment`", "repair_assignment"),
-    Key("seed", values.whole(0, MAX_WHOLE), "as `--seed`", "seed"),
-    Key("objective", values.one_of(values.OBJECTIVES), "as `--objective`", "objective"),
-    Key(
-        "latency_limit", values.duration(), "as `--max-latency`: placed to keep it", "max_latency_s"
-    ),
-    Key("throughput", values.rate(), "as `--throughput`", "throughput"),
-    Key("trip_counts", values.sizes(), "iterations of loops, as `--trip-count`", "trip_counts"),
-    Key("samples", _COUNT, "as `--samples`", "samples"),
-    Key("budget", values.duration(), "time limit, as `--budget`", "budget_s"),
-    Key("inferences", values.whole(1, 100_000), "as `--inferences`", "inferences"),
-    Key("verify_seeds", _COUNT, "as `--verify-seeds`", "verify_seeds"),
-    Key("sequences", _COUNT, "of sequences whose states have room", "sequences"),
-    Key("test_data", values.flag(), "as `--test-data`", "test_data"),
+    *option_keys(CompileOptions),
     Key("sensitivities", values.flag(), "as `--sensitivities`", "sensitivities"),
 )
 

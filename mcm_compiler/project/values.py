@@ -16,11 +16,6 @@ MAX_SIZE = 2**62
 MAX_LISTED = 10_000
 """Elements of a list or table."""
 
-ROUTINGS = ("relay", "strict")
-FALLBACKS = ("host", "error")
-OBJECTIVES = ("period", "latency", "chips", "energy")
-"""As `mcm_compiler.machines.package_limits.Routing`, whose module takes long to import."""
-
 _AMOUNT = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([A-Za-z%]*)\s*")
 _SECONDS_OF = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _BYTES_OF = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}

@@ -9,7 +9,7 @@ fields that the schema asks for.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import onnx_ir as ir
@@ -27,6 +27,7 @@ from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_SECTION
 from mcm_compiler.report.verdict.claims import verdict_of
 from mcm_compiler.report.verdict.words import VERDICT
 from mcm_compiler.report.versions import versions
+from mcm_compiler.text.option_fields import plain_options
 
 if TYPE_CHECKING:
     from mcm_compiler.report.records.report import (
@@ -137,20 +138,10 @@ def options_facts(options: CompileOptions, shapes: Mapping[str, tuple[int, ...]]
 
     The normal forms of passes and cost model are elsewhere in the report.
     """
-    told = ("passes", "cost_model")
-    data = {f.name: getattr(options, f.name) for f in fields(options) if f.name not in told}
-    for name in ("fallback", "mapper", "mapping_model", "max_latency_s", "throughput"):
-        if data[name] is None:
-            del data[name]
+    data = plain_options(replace(options, shapes=shapes))
     if options.goal.plain:
         del data["objective"]
-    data["forbidden_chips"] = list(options.forbidden_chips)
-    data["pins"] = [list(pin) for pin in options.pins]
-    data["state"] = None if options.state is None else [list(pair) for pair in options.state]
-    data["dims"] = dict(sorted(options.dims.items()))
-    data["trip_counts"] = dict(sorted(options.trip_counts.items()))
-    data["shapes"] = {name: list(shape) for name, shape in sorted(shapes.items())}
-    return cast("OptionsFacts", data)
+    return data
 
 
 def _sharded(compiled: ir.Model) -> list[ShardedRow] | None:

@@ -29,7 +29,15 @@ if TYPE_CHECKING:
 DEFAULT_REGRESSION = "3%"
 
 
-@click.command(cls=Verb)
+EXAMPLES = """\b
+Examples:
+  mcmc compile zoo:resnet50 --target mcm36 --html
+  mcmc compile model.onnx --dim batch=1 -O3 --budget 60s -o out
+  mcmc compile models/ --baseline accepted --junit build.xml
+"""
+
+
+@click.command(cls=Verb, epilog=EXAMPLES)
 @click.argument(
     "models", metavar="MODEL...", nargs=-1, required=True, shell_complete=complete_models
 )

@@ -11,16 +11,14 @@ import click
 
 from mcm_compiler.cli.completed_names import complete_models, names_of
 from mcm_compiler.cli.failures import Verb, show_diagnostics
-from mcm_compiler.cli.old_spellings import old_spelling
+from mcm_compiler.cli.field_options import field_option
 from mcm_compiler.cli.parameters import (
-    COST_MODEL,
     FILE,
     SEED,
     force_option,
     format_option,
     load_plugins,
-    parse_dimension,
-    parse_shape,
+    old_spelling,
     plugin_option,
 )
 from mcm_compiler.cli.show import show_json, show_table
@@ -100,23 +98,9 @@ LISTED = 40
     help="Write the model with ONNX's sharding specs and pipeline stages.",
 )
 @click.option("--sharded", type=FILE, default=None, help="Write the model with one op per shard.")
-@click.option(
-    "--dim",
-    "dims",
-    type=parse_dimension,
-    multiple=True,
-    metavar="NAME=N",
-    help="Size of a symbolic dimension. Repeatable.",
-)
-@click.option(
-    "--shape",
-    "shapes",
-    type=parse_shape,
-    multiple=True,
-    metavar="INPUT=N,N",
-    help="Shape of an input; wins over --dim. Repeatable.",
-)
-@COST_MODEL
+@field_option("dims")
+@field_option("shapes")
+@field_option("cost_model")
 @click.option(
     "--fallback",
     type=click.Choice(["host", "error"]),

@@ -10,6 +10,7 @@ import click
 from mcm_compiler.cli.compile_options import progress_line, show_timings
 from mcm_compiler.cli.completed_names import complete_models, names_of
 from mcm_compiler.cli.failures import Verb, show_diagnostics
+from mcm_compiler.cli.field_options import field_option
 from mcm_compiler.cli.parameters import (
     FILE,
     SEED,
@@ -18,12 +19,10 @@ from mcm_compiler.cli.parameters import (
     load_plugins,
     once_each,
     parse_device_costs,
-    parse_dimension,
     parse_duration,
     parse_level,
     parse_named_pin,
     parse_profile,
-    parse_shape,
     parse_states,
     plugin_option,
 )
@@ -154,30 +153,9 @@ TRAINING = "differentiate"
     metavar="DURATION",
     help="Time that the start of a segment takes.",
 )
-@click.option(
-    "--dim",
-    "dims",
-    type=parse_dimension,
-    multiple=True,
-    metavar="NAME=N",
-    help="Size of a symbolic dimension. Repeatable.",
-)
-@click.option(
-    "--shape",
-    "shapes",
-    type=parse_shape,
-    multiple=True,
-    metavar="INPUT=N,N",
-    help="Shape of an input; wins over --dim. Repeatable.",
-)
-@click.option(
-    "--trip-count",
-    "trip_counts",
-    type=parse_dimension,
-    multiple=True,
-    metavar="LOOP=N",
-    help="Iterations of a loop whose count depends on data. Repeatable.",
-)
+@field_option("dims")
+@field_option("shapes")
+@field_option("trip_counts")
 @click.option(
     "--state",
     multiple=True,

@@ -10,12 +10,12 @@ import click
 
 from mcm_compiler.cli.completed_names import names_of
 from mcm_compiler.cli.failures import Verb, show_diagnostics
-from mcm_compiler.cli.old_spellings import old_spelling
 from mcm_compiler.cli.parameters import (
     FILE,
     SEED,
     format_option,
     load_plugins,
+    old_spelling,
     parse_setting,
     plugin_option,
 )

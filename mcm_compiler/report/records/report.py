@@ -7,22 +7,23 @@ Keys that need not be there are those that reports of earlier releases lack.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
-from mcm_compiler.contracts.objectives import ObjectiveKind
-from mcm_compiler.machines.package_limits import Routing
+from mcm_compiler.machines.choices import Routing
+from mcm_compiler.options import CompileOptions
 from mcm_compiler.report.records.activity import Bottleneck, ChipRow, LinkRow
 from mcm_compiler.report.records.energy import EnergyFacts
 from mcm_compiler.report.records.fabrics import FabricFacts
 from mcm_compiler.report.records.host import HostFacts
 from mcm_compiler.report.records.objective import ObjectiveFacts
+from mcm_compiler.report.records.options import options_record
 from mcm_compiler.report.records.states import StateFacts
 from mcm_compiler.report.records.verdict import StoredWidth, Verdict
 from mcm_compiler.report.records.verification import VerificationFacts
 from mcm_compiler.results.points import SensitivityRow
-from mcm_compiler.text.bounded_numbers import Amount, Count, Extent, Index, Seed, Size
+from mcm_compiler.text.bounded_numbers import Amount, Count, Index, Seed, Size
 
 Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
@@ -90,71 +91,10 @@ Attributes:
     sram_bytes: SRAM of each chip.
 """
 
-OptionsFacts = TypedDict(
-    "OptionsFacts",
-    {
-        "level": Index | str,
-        "partitioner": str,
-        "mapper": str,
-        "mapping_model": str,
-        "routing": str,
-        "chips": Extent | None,
-        "forbidden_chips": list[Index],
-        "pins": list[tuple[str, Index]],
-        "assignment": str | None,
-        "repair_assignment": bool,
-        "seed": Seed,
-        "dims": dict[str, int],
-        "trip_counts": dict[str, Size],
-        "shapes": dict[str, list[int]],
-        "samples": Extent | None,
-        "budget_s": float | None,
-        "inferences": Extent,
-        "verify_seeds": Extent,
-        "input": str | None,
-        "test_data": bool,
-        "replicas": Extent | None,
-        "fallback": Literal["host", "error"],
-        "state": list[tuple[str, str]] | None,
-        "sequences": Extent | None,
-        "objective": ObjectiveKind,
-        "max_latency_s": Amount,
-        "throughput": Amount,
-    },
-    total=False,
-)
-"""What was asked for; a report of an earlier release may lack any of it.
-
-Attributes:
-    level: effort of the search that was asked for: a number, or the name or file of a level.
-    partitioner: partition strategy that was asked for; auto for that of the level.
-    mapper: mapper of fabrics that was asked for.
-    mapping_model: mapping model that was asked for.
-    routing: rule for long dependencies.
-    chips: chips of the package that may be used; null for all of them.
-    forbidden_chips: places in the package whose chips are not used.
-    pins: names or patterns of ops, and the chip of each.
-    assignment: file with the chip of every op; null where they were searched.
-    repair_assignment: whether the nearest valid assignment was to be taken.
-    seed: seed of everything random.
-    dims: sizes of symbolic dimensions, as given.
-    trip_counts: trip counts of loops, as given.
-    shapes: shapes of inputs, as given; those of `input` included.
-    samples: most partitions that the strategy may evaluate; null for what the level allows.
-    budget_s: wall-time limit of the strategy in seconds, or null.
-    inferences: inferences that were asked to be simulated.
-    verify_seeds: random inputs that were asked to be compared.
-    input: file with the user's own input arrays, or null.
-    test_data: whether test_data_set_N folders beside the model were to be compared.
-    replicas: pipelines side by side that were asked for; null for as many as are fastest.
-    fallback: what was to become of ops that chips cannot run; missing where nothing was said.
-    state: inputs and the outputs that the next inference of a sequence takes for them, as given;
-        null to go by their names.
-    sequences: whose states the chips must have room for; null for as many as are needed and fit.
-    objective: what was to be small; missing where that is the plain period.
-    max_latency_s: the latest that one inference may be answered; missing where nothing was said.
-    throughput: inferences per second that had to be reached; missing likewise.
-"""
+if TYPE_CHECKING:
+    OptionsFacts = dict[str, Any]
+else:
+    OptionsFacts = options_record("OptionsFacts", CompileOptions)
 
 CountFacts = TypedDict(
     "CountFacts",

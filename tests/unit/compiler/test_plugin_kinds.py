@@ -160,7 +160,7 @@ def test_the_command_line_shows_notes_on_stderr_once(tmp_path: Path, output_form
     )
     take_notices()
     try:
-        with pytest.warns(DeprecationWarning):
+        with pytest.warns(DeprecationWarning, match="register_cost_model"):
             shown = CliRunner().invoke(
                 cli, ["costs", "--plugin", str(path), "--format", output_format]
             )

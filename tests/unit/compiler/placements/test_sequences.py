@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcm_compiler.contracts.program import ChipProgram, LoweredProgram
-from mcm_compiler.graph.states import MOST_SEQUENCES
+from mcm_compiler.machines.choices import MOST_SEQUENCES
 from mcm_compiler.placements.sequences import fitting_sequences, needed_sequences
 from mcm_hardware.families.ring.builtin_targets import mcm36
 

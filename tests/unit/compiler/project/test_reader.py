@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import typing
 from pathlib import Path
 
 import pytest
 
-from mcm_compiler.contracts.target import Fallback
+from mcm_compiler.contracts.objectives import ObjectiveKind
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.machines.package_limits import Routing
+from mcm_compiler.machines.choices import Fallback, Routing
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.project.keys import DEFAULT_KEYS, FAILURE_KEYS, MODEL_KEYS, PROFILE_KEYS
 from mcm_compiler.project.reader import parse_project, read_project
-from mcm_compiler.project.values import FALLBACKS, ROUTINGS
 
 ROOT = Path(__file__).parents[4]
 MINIMAL = '[[models]]\nfiles = "a.onnx"\n'
@@ -190,8 +190,11 @@ def test_keys_are_those_of_the_options_and_of_the_reference() -> None:
     said_otherwise = {"level", "dims", "shapes", "input", "state"}
     settable.remove("sensitivities")  # of what is told beside a compile
     assert settable | said_otherwise == CompileOptions.__dataclass_fields__.keys()
-    assert set(ROUTINGS) == set(typing.get_args(Routing))
-    assert set(FALLBACKS) == set(typing.get_args(Fallback))
+    choices = {
+        key.name: key.rule.words for key in MODEL_KEYS.values() if '" or "' in key.rule.words
+    }
+    for name, kind in (("routing", Routing), ("fallback", Fallback), ("objective", ObjectiveKind)):
+        assert set(re.findall(r'"(\w+)"', choices[name])) == set(typing.get_args(kind))
 
 
 def test_the_example_of_the_reference_is_a_project_file() -> None:

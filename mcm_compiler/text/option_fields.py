@@ -1,0 +1,146 @@
+"""Options as data: a field of a record of options says its flag, key, range and help.
+
+Options of the command line, keys of project files, checks, reports, completion and documents follow
+from what `asked` notes of a field.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+Form = Literal[
+    "text", "file", "level", "choice", "whole", "duration", "rate", "flag", "switch", "places",
+    "pins", "sizes", "shapes", "pairs",
+]  # fmt: skip
+"""Of values. A `flag` is on or not given, a `switch` on, off or not given."""
+
+Group = Literal["", "Input", "Target", "Search", "Verification"]
+"""Sections of the help; empty for the last one."""
+
+MOST_CHIPS = 2**31
+"""Places of chips are below."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option.
+
+    Attributes:
+        name: of the field.
+        form: of its values.
+        group: section of the help.
+        help: text for the command line and for the report's schema.
+        default: where it is not given.
+        flag: on the command line.
+        key: in a project file; None where that has no key of its own.
+        metavar: of its value in the help.
+        names: registry whose names a shell completes, such as `STRATEGIES`; `PIPELINE` for passes.
+        choices: of a `choice`.
+        low: least value.
+        high: largest value.
+        each: word for one of several values in messages.
+        reported: in the report: always, where it is `given`, or `elsewhere`.
+    """
+
+    name: str
+    form: Form
+    group: Group
+    help: str
+    default: Any
+    flag: str
+    key: str | None
+    metavar: str | None = None
+    names: str = ""
+    choices: tuple[str, ...] = ()
+    low: int | None = None
+    high: int | None = None
+    each: str = ""
+    reported: Literal["always", "given", "elsewhere"] = "always"
+
+    def faults(self, value: Any) -> list[str]:
+        """How a value, of the type of its field, is out of range."""
+        if self.form == "shapes":
+            return [
+                f"shape of '{name}' is {','.join(map(str, shape))}; each dim must be at least 0"
+                for name, shape in value.items()
+                if any(dim < 0 for dim in shape)
+            ]
+        if self.form == "pins":
+            return [
+                f"pin of '{name}' is chip {chip}, not between 0 and {MOST_CHIPS - 1}"
+                for name, chip in value
+                if not 0 <= chip < MOST_CHIPS
+            ]
+        if self.form == "places":
+            return [f"{self.each} {place} is negative" for place in value if place < 0]
+        if self.form == "sizes":
+            return [f"{self.each} '{k}' is {v}, not at least 0" for k, v in value.items() if v < 0]
+        if self.form == "choice" and value is not None and value not in self.choices:
+            return [f"{self.name} is '{value}', not {' or '.join(self.choices)}"]
+        if self.low is None or value is None or isinstance(value, str):
+            return []
+        if self.form == "duration":
+            fits = self.low < value < float("inf")
+            return [] if fits else [f"{self.name} is {value}, not a positive number of seconds"]
+        if value < self.low:
+            return [f"{self.name} is {value}, not at least {self.low}"]
+        if self.high is not None and value > self.high:
+            most = "2^63 - 1" if self.high == 2**63 - 1 else self.high
+            return [f"{self.name} is {value}, more than {most}"]
+        return []
+
+
+def asked(form: Form, group: Group, help: str, default: Any = None, **facts: Any) -> Any:
+    """A field of a frozen dataclass of options.
+
+    Args:
+        form: of its values.
+        group: section of the help.
+        help: text for the command line and for the report's schema.
+        default: its value where it is not given.
+        facts: further attributes of its `Option`.
+    """
+    noted: dict[str, Any] = {"form": form, "group": group, "help": help, **facts}
+    if isinstance(default, dict):
+        return dataclasses.field(default_factory=dict[str, Any], metadata=noted)
+    return dataclasses.field(default=default, metadata=noted)
+
+
+def options_of(record: type) -> list[Option]:
+    """The options of a record, in the order of its fields."""
+    found: list[Option] = []
+    for field in dataclasses.fields(cast("Any", record)):
+        flag = f"--{field.name.replace('_', '-')}"
+        facts: dict[str, Any] = {"flag": flag, "key": field.name, **field.metadata}
+        default = field.default if field.default is not dataclasses.MISSING else {}
+        found.append(Option(field.name, default=default, **facts))
+    return found
+
+
+def range_faults(record: object) -> list[str]:
+    """How values of a record are out of the ranges of their fields."""
+    return [
+        fault
+        for option in options_of(type(record))
+        for fault in option.faults(getattr(record, option.name))
+    ]
+
+
+def plain_options(record: object) -> dict[str, Any]:
+    """The values of a record for its report: lists for tuples, names in order."""
+    found: dict[str, Any] = {}
+    for option in options_of(type(record)):
+        value = getattr(record, option.name)
+        if option.reported == "always" or (option.reported == "given" and value is not None):
+            found[option.name] = _plain(value)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        named = cast("Mapping[str, Any]", value)
+        return {name: _plain(named[name]) for name in sorted(named)}
+    return [_plain(part) for part in value] if isinstance(value, tuple) else value

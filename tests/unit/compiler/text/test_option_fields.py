@@ -1,0 +1,142 @@
+"""An option is a field: command line, project file, checks, report, completion and documents."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import pytest
+from click.shell_completion import ShellComplete
+from click.testing import CliRunner
+
+from mcm_compiler.cli.compile_options import compile_options
+from mcm_compiler.cli.failures import Verb
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.options import CompileOptions
+from mcm_compiler.project.keys import option_keys
+from mcm_compiler.project.values import UnfitError
+from mcm_compiler.report.records.options import options_record
+from mcm_compiler.text.option_fields import asked, options_of, plain_options
+
+ROOT = Path(__file__).parents[4]
+
+
+@dataclass(frozen=True)
+class More(CompileOptions):
+    """The options of a compile, and one of each of three forms."""
+
+    acme_rounds: int = asked("whole", "Search", "Rounds of the search.", 3, low=1, high=9)
+    acme_style: str = asked(
+        "choice", "Target", "Style of it.", "plain", choices=("plain", "round"), names=""
+    )
+    acme_limit_s: float | None = asked(
+        "duration", "Verification", "Limit of it.", flag="--acme-limit", key="acme_limit", low=0
+    )
+
+
+@pytest.fixture
+def verb() -> click.Command:
+    seen: list[More] = []
+
+    def run(options: More, **_: Any) -> None:
+        seen.append(options)
+        click.echo(f"{options.acme_rounds} {options.acme_style} {options.acme_limit_s}")
+
+    return click.command(cls=Verb)(compile_options(run, More))
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ((), "3 plain None"),
+        (("--acme-rounds", "9", "--acme-style", "round"), "9 round None"),
+        (("--acme-limit", "500ms", "-O1"), "3 plain 0.5"),
+    ],
+)
+def test_the_command_line_has_it(verb: click.Command, words: tuple[str, ...], shown: str) -> None:
+    result = CliRunner().invoke(verb, list(words))
+    assert (result.exit_code, result.stdout.strip()) == (0, shown)
+
+
+@pytest.mark.parametrize(
+    "words", [("--acme-rounds", "10"), ("--acme-style", "odd"), ("--acme-limit", "0s")]
+)
+def test_the_command_line_refuses_what_is_out_of_range(
+    verb: click.Command, words: tuple[str, ...]
+) -> None:
+    assert CliRunner().invoke(verb, list(words)).exit_code == 2
+
+
+def test_the_help_has_it_in_its_section(verb: click.Command) -> None:
+    text = CliRunner().invoke(verb, ["--help"]).stdout
+    sections = dict(re.findall(r"^(\w+):\n((?: .*\n|\n(?= ))+)", text, flags=re.MULTILINE))
+    assert "--acme-rounds" in sections["Search"]
+    assert "[default: 3; 1<=x<=9]" in " ".join(sections["Search"].split())
+    assert "[plain|round]" in sections["Target"]
+    assert "--acme-limit DURATION" in sections["Verification"]
+
+
+def test_a_shell_completes_it(verb: click.Command) -> None:
+    complete = ShellComplete(verb, {}, "mcmc", "_MCMC_COMPLETE").get_completions
+    assert {"--acme-rounds", "--acme-style", "--acme-limit"} <= {
+        item.value for item in complete([], "--acme")
+    }
+    assert [item.value for item in complete(["--acme-style"], "r")] == ["round"]
+
+
+def test_a_project_file_has_it() -> None:
+    keys = {key.name: key for key in option_keys(More)}
+    assert keys["acme_rounds"].rule.read(9) == 9
+    assert keys["acme_style"].rule.read("round") == "round"
+    assert keys["acme_limit"].rule.read("500 ms") == pytest.approx(0.5)
+    assert keys["acme_limit"].option == "acme_limit_s"
+    for name, value in (("acme_rounds", 10), ("acme_style", "odd"), ("acme_limit", 3)):
+        with pytest.raises(UnfitError):
+            keys[name].rule.read(value)
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        ({"acme_rounds": 10}, "acme_rounds is 10, more than 9"),
+        ({"acme_rounds": 0}, "acme_rounds is 0, not at least 1"),
+        ({"acme_rounds": "x"}, "acme_rounds is 'x', not a whole number"),
+        ({"acme_limit_s": -1.0}, "acme_limit_s is -1.0, not a positive number"),
+        ({"acme_style": "odd"}, "acme_style is 'odd', not plain or round"),
+    ],
+)
+def test_its_range_is_checked(change: dict[str, Any], part: str) -> None:
+    with pytest.raises(CompileError) as caught:
+        More(**change)
+    (found,) = caught.value.diagnostics
+    assert found.code == "MCM-U004"
+    assert part in found.message
+
+
+def test_the_report_has_it_and_its_schema_its_range() -> None:
+    facts = plain_options(More(acme_rounds=4, level=1))
+    assert (facts["acme_rounds"], facts["acme_style"], facts["acme_limit_s"]) == (4, "plain", None)
+    record = options_record("MoreFacts", More)
+    assert msgspec.convert(facts, record) == facts
+    for wrong in ({"acme_style": "odd"}, {"acme_limit_s": "x"}, {"acme_rounds": 0}):
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.convert(facts | wrong, record)
+    assert "acme_rounds: Rounds of the search." in record.__doc__
+
+
+def test_the_documents_have_it() -> None:
+    script = runpy.run_path(str(ROOT / "tools" / "render_commands.py"))
+    page = script["PROJECT"].read_text(encoding="utf-8")
+    assert script["with_keys"](page) == page
+    assert "| `acme_limit` | a text such as" in script["with_keys"](page, More)
+
+
+def test_every_field_is_an_option_with_a_help() -> None:
+    options = options_of(CompileOptions)
+    assert [one.name for one in options] == [field.name for field in fields(CompileOptions)]
+    assert all(one.help.endswith(".") for one in options)
