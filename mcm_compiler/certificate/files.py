@@ -6,6 +6,7 @@ anything is read, types and ranges before anything is made of it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,13 +16,7 @@ import numpy as np
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import read_json
-from mcm_compiler.certificate.channels import channel_arrays
 from mcm_compiler.certificate.claims import Certificate, Claim, ClaimScope
-from mcm_compiler.certificate.objective_rows import (
-    ObjectiveRow,
-    objective_figures,
-    objective_row,
-)
 from mcm_compiler.certificate.other_placements import (
     ConsideredRow,
     LearnedRow,
@@ -39,12 +34,148 @@ from mcm_compiler.certificate.stored_problem import (
     texts,
     vector,
 )
+from mcm_compiler.contracts.objectives import (
+    Objective,
+    ObjectiveFigures,
+    ObjectiveKind,
+    ShareBound,
+    objective_faults,
+)
+from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import Routing
 from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
 from mcm_compiler.text import json_text
 from mcm_compiler.text.bounded_json import UnreadableError
-from mcm_compiler.text.bounded_numbers import Amount, Index
+from mcm_compiler.text.bounded_numbers import Amount, Count, Index
 from mcm_compiler.text.json_records import record_of
+
+
+@dataclass(frozen=True)
+class ProvenRow:
+    """What is proven of one number of pipelines.
+
+    Attributes:
+        pipelines: equal pipelines side by side.
+        devices_each: devices that each of them may use.
+        value: of one of them no placement comes to less; null where none is said to be valid.
+        proof: kind of argument; empty where there is none.
+        argument: the argument in words.
+    """
+
+    pipelines: Count
+    devices_each: Count
+    value: Amount | None
+    proof: str
+    argument: str
+
+
+@dataclass(frozen=True)
+class ObjectiveRow:
+    """What was asked for, what the placement comes to, and what is claimed of all others.
+
+    Attributes:
+        kind: what was to be small.
+        max_latency_s: the latest that one inference may be answered, or null.
+        throughput_per_s: inferences per second that had to be reached, or null.
+        value: what the placement comes to: seconds or chips of the package, joules of an inference.
+        bound: no placement comes to less.
+        latency_s: when one inference is answered by an empty package; null where nothing tells it.
+        proven: of each number of pipelines that could be chosen.
+    """
+
+    kind: ObjectiveKind
+    max_latency_s: Amount | None
+    throughput_per_s: Amount | None
+    value: Amount
+    bound: Amount
+    latency_s: Amount | None
+    proven: tuple[ProvenRow, ...]
+
+
+def objective_row(figures: ObjectiveFigures | None) -> ObjectiveRow | None:
+    """The figures as a row of the head; None where there are none."""
+    if figures is None:
+        return None
+    objective = figures.objective
+    return ObjectiveRow(
+        objective.kind,
+        objective.max_latency_s,
+        objective.throughput_per_s,
+        figures.value,
+        figures.bound,
+        figures.latency_s,
+        tuple(
+            ProvenRow(
+                one.replicas,
+                one.chips_each,
+                one.value if math.isfinite(one.value) else None,
+                one.proof,
+                one.argument,
+            )
+            for one in figures.proven
+        ),
+    )
+
+
+def objective_figures(row: ObjectiveRow | None) -> ObjectiveFigures | None:
+    """What `objective_row` stored.
+
+    Raises:
+        MalformedError: where it is no objective, or the plain period.
+    """
+    if row is None:
+        return None
+    objective = Objective(row.kind, row.max_latency_s, row.throughput_per_s)
+    faults = objective_faults(row.kind, row.max_latency_s, row.throughput_per_s)
+    if faults or objective.plain:
+        raise MalformedError(f"the objective is none: {faults[0] if faults else 'the period'}")
+    proven = tuple(
+        ShareBound(
+            one.pipelines,
+            one.devices_each,
+            math.inf if one.value is None else one.value,
+            one.proof,
+            one.argument,
+        )
+        for one in row.proven
+    )
+    return ObjectiveFigures(objective, row.value, row.bound, row.latency_s, proven)
+
+
+def channel_arrays(problem: PartitionProblem) -> dict[str, Array]:
+    """`[K]` each: source and destination of every channel, its rate, and its delay.
+
+    The host is -1, memory outside the package -2; further places as in
+    `mcm_compiler.machines.machine`.
+    """
+    if (machine := problem.machine) is not None:
+        return {
+            "channel.source": np.ascontiguousarray(machine.channel_ends[:, 0], np.int32),
+            "channel.destination": np.ascontiguousarray(machine.channel_ends[:, 1], np.int32),
+            "channel.bytes_per_s": machine.channel_bytes_per_s,
+            "channel.latency_s": machine.channel_latency_s,
+        }
+    limits = problem.limits
+    chips, last, delays = limits.num_chips, limits.last_chip, limits.latencies_s
+    rows = [(c, c + 1, limits.link_bytes_per_s, delay) for c, delay in enumerate(delays)]
+    for device in sorted({0, last}) if limits.at_ends else range(chips):
+        rows.append((HOST, device, limits.host_bytes_per_s, limits.host_latency_s))
+        rows.append((device, HOST, limits.host_bytes_per_s, limits.host_latency_s))
+    if limits.stream_bytes_per_s > 0.0:
+        rows += [(OFF_PACKAGE, c, limits.stream_bytes_per_s, 0.0) for c in range(chips)]
+    if total := limits.host_total_bytes_per_s:
+        rows += [(HOST_ROOT, HOST, total, 0.0), (HOST, HOST_ROOT, total, 0.0)]
+    if total := limits.stream_total_bytes_per_s:
+        rows.append((OFF_PACKAGE_ROOT, OFF_PACKAGE, total, 0.0))
+    source, destination, rate, latency = zip(*rows, strict=True) if rows else ((), (), (), ())
+    return {
+        "channel.source": np.array(source, np.int32),
+        "channel.destination": np.array(destination, np.int32),
+        "channel.bytes_per_s": np.array(rate, np.float64),
+        "channel.latency_s": np.array(latency, np.float64),
+    }
+
 
 SCHEMA_VERSION: Final = 1
 

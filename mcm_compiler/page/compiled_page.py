@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from mcm_compiler.artifact.manifest import ChipEntry
+from mcm_compiler.contracts.fabrics.target import FABRIC_SECTION
 from mcm_compiler.page.answers import answers_of
 from mcm_compiler.page.bound_view import bottleneck_section, bound_section
-from mcm_compiler.page.contents import Page, Section, linked
-from mcm_compiler.page.fabric_view import fabric_section
-from mcm_compiler.page.files_view import diagnostics_section, files_section
+from mcm_compiler.page.contents import Page, Section, Table, View, linked
 from mcm_compiler.page.further_views import (
     additions_section,
     host_section,
@@ -24,6 +25,117 @@ from mcm_compiler.page.sources import Compiled
 from mcm_compiler.page.timeline_view import timeline_section
 from mcm_compiler.report.sentences import model_phrase, search_phrase
 from mcm_compiler.report.verdict.claims import verdict_of
+from mcm_compiler.text.printable import printable
+from mcm_compiler.text.units import bytes_text, percent_text, seconds_text
+
+PLACES = 12
+"""Chips that are listed in a cell."""
+
+
+def files_section(compiled: Compiled) -> Section | None:
+    """Which file runs where; None without a folder."""
+    if compiled.folder is None or not compiled.folder.manifest.chips:
+        return None
+    manifest = compiled.folder.manifest
+    places: dict[int, list[int]] = {}
+    for chip, _, runs in compiled.roles:
+        places.setdefault(runs, []).append(chip)
+    held = {row["chip"]: row["weight_bytes"] for row in compiled.report["chips"] or ()}
+    rows = tuple(
+        _row(entry, places.get(entry.chip, [entry.chip]), held.get(entry.chip))
+        for entry in manifest.chips
+    )
+    heads = ("file", "runs on chip", "inputs", "outputs", "weights", "of them on the chip", "ops")
+    lead = (
+        "Run the files in their order in any onnxruntime: feed each what manifest.json lists under "
+        "receives, and hand on what it lists under sends. Weights lie in the .data file beside "
+        "each model; on the chip they may have narrower types than there, or stay outside of its "
+        "SRAM.",
+    )
+    return Section(
+        "files", "Files to deploy", lead, None,
+        (Table(heads, rows, frozenset(range(2, 7)), "One model per chip"),),
+    )  # fmt: skip
+
+
+def _row(entry: ChipEntry, places: list[int], held: int | None) -> tuple[str, ...]:
+    shown = ", ".join(map(str, places[:PLACES]))
+    if len(places) > PLACES:
+        shown += f", ... {places[-1]}"
+    return (
+        entry.file,
+        shown,
+        f"{len(entry.inputs):,}",
+        f"{len(entry.outputs):,}",
+        bytes_text(sum(weight.bytes for weight in entry.weights)),
+        "-" if held is None else bytes_text(held),
+        f"{len(entry.order):,}",
+    )
+
+
+def diagnostics_section(compiled: Compiled) -> Section | None:
+    """Warnings and notes of the compile."""
+    rows = tuple(
+        (d["severity"], d["code"], d["message"], d["at"] or "-", d["hint"] or "-")
+        for d in compiled.report["diagnostics"]
+    )
+    if not rows:
+        return None
+    heads = ("", "code", "what", "where", "what to do")
+    return Section(
+        "diagnostics", "Diagnostics", (), None, (Table(heads, rows, words=frozenset({0, 1})),)
+    )
+
+
+def fabric_section(compiled: Compiled) -> Section | None:
+    """The floor plan of each chip that has one of its own; None where chips are no fabrics."""
+    facts = compiled.report.get(FABRIC_SECTION)
+    if facts is None:
+        return None
+    plans = [_plan(row, facts["chips"]) for row in facts["chips"] if row["plan"] is not None]
+    lead = (
+        "Each chip is a grid of units. Squares compute, rings hold, diamonds are input and output; "
+        "a colour is a stage of the chip's own pipeline, and a link is the wider the more it "
+        "carries.",
+    )
+    view = View("floor", {"plans": plans}, "Floor plans of the chips")
+    return Section("fabrics", "Floor plans", lead, view, (_table(facts),), folded=True)
+
+
+def _plan(row: Mapping[str, Any], rows: list[Mapping[str, Any]]) -> dict[str, Any]:
+    alike = [other["chip"] for other in rows if other["like"] == row["chip"]]
+    plan = row["plan"]
+    return {
+        "name": f"chip {', '.join(map(str, [row['chip'], *alike]))}",
+        "rows": plan["rows"],
+        "cols": plan["cols"],
+        "stages": [printable(stage) for stage in plan["stages"]],
+        "units": plan["units"],
+        "links": plan["links"],
+    }
+
+
+def _table(facts: Mapping[str, Any]) -> Table:
+    sites = facts["sites"]
+    rows = tuple(
+        (
+            str(row["chip"]),
+            seconds_text(row["period_s"]),
+            seconds_text(row["bound_s"]),
+            percent_text(row["period_s"] / row["bound_s"] - 1 if row["bound_s"] else None),
+            seconds_text(row["latency_s"]),
+            percent_text(row["utilisation"]),
+            *(f"{row['units'][kind]} of {sites[kind]}" for kind in ("compute", "memory", "io")),
+            row["method"] if row["like"] is None else f"as chip {row['like']}",
+        )
+        for row in facts["chips"]
+    )
+    heads = (
+        "chip", "period", "bound", "above", "latency", "busy", "compute", "memory", "input, output",
+        "found by",
+    )  # fmt: skip
+    return Table(heads, rows, frozenset(range(9)), "Chips as fabrics")
+
 
 SECTIONS: tuple[Callable[[Compiled], Section | None], ...] = (
     bottleneck_section,

@@ -17,6 +17,7 @@ from mcm_compiler.arguments import (
     refuse_uncallable,
 )
 from mcm_compiler.arrays.types import Bools
+from mcm_compiler.artifact.manifest import PLACEMENT_KIND, sha256_file
 from mcm_compiler.components.cost_files import user_files
 from mcm_compiler.components.device_costs import (
     calibrated_devices,
@@ -37,8 +38,8 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pass_manager import PassManager, Stopwatch, silent
 from mcm_compiler.pipeline.passes import PassContext
 from mcm_compiler.pipeline.pipeline_text import parse_pipeline
+from mcm_compiler.placed import file_names
 from mcm_compiler.placed.constraints import constrained
-from mcm_compiler.placed.folder_writing import write_folder
 from mcm_compiler.placed.measured_times.coverage import measured_notes
 from mcm_compiler.placed.measured_times.profile_tables import (
     refuse_contradictions,
@@ -46,16 +47,44 @@ from mcm_compiler.placed.measured_times.profile_tables import (
 )
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.placed_model import PlacedModel, runs_of
+from mcm_compiler.placed.placement_figures import placement_record, report_text, source_files
+from mcm_compiler.placed.records import PlacementManifest
+from mcm_compiler.placed.runtime_wishes import runtime_files
+from mcm_compiler.placed.segment_models import write_models
 from mcm_compiler.placed.segments import Segments, best_segments
 from mcm_compiler.placed.step_placing import placer_text, search
 from mcm_compiler.processes.crash_journal import doing
 from mcm_compiler.processes.garbage import reclaim
 from mcm_compiler.processes.staging import StagingFolder, staging
+from mcm_compiler.text import json_text
 from mcm_compiler.text.units import count_text, seconds_text
 
 if TYPE_CHECKING:
     from mcm_compiler.contracts.boxes.box import BoxTarget
     from mcm_compiler.contracts.target import Target
+
+
+def write_folder(folder: Path, placed: PlacedModel) -> None:
+    """Writes all files of a placement into an empty folder.
+
+    Raises:
+        CompileError: as `write_models`.
+    """
+    schedule = write_models(folder, placed)
+    record = placement_record(placed)
+    json_text.write(folder / file_names.PLACEMENT, record.to_dict())
+    if schedule is not None:
+        json_text.write(folder / file_names.SCHEDULE, schedule.to_dict())
+    for name, data in runtime_files(placed.target.box, placed.device_of_node).items():
+        json_text.write(folder / name, data)
+    for name, content in source_files(placed.target).items():
+        (folder / name).write_bytes(content)
+    text = report_text(record, schedule)
+    (folder / file_names.REPORT_TEXT).write_bytes(text)
+    names = sorted(path.name for path in folder.iterdir())
+    hashes = {name: sha256_file(folder / name) for name in names}
+    manifest = PlacementManifest(PLACEMENT_KIND, hashes)
+    json_text.write(folder / file_names.MANIFEST, manifest.to_dict())
 
 
 def alone_note(

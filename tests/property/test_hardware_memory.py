@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcm_compiler.checking.buffer_overlap import overlapping_buffers
+from mcm_compiler.checking.memory_check import overlapping_buffers
 from mcm_compiler.contracts.program import Buffer
 from mcm_hardware.memory.offset_assignment import plan_offsets
 from mcm_hardware.memory.sweep_allocation import sweep_offsets

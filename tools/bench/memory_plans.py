@@ -24,7 +24,7 @@ from harness.bars import Bar, median_bar
 from harness.command_line import Settings, run_script
 
 from mcm_compiler.api import run_passes
-from mcm_compiler.checking.buffer_overlap import overlapping_buffers
+from mcm_compiler.checking.memory_check import overlapping_buffers
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
 from mcm_compiler.contracts.program import PROGRAM, Buffer
 from mcm_compiler.options import CompileOptions

@@ -25,8 +25,12 @@ from pipeline_rows import DATA, ROWS, Row, build, cluster, passes, settings_of, 
 
 from mcm_models.pipelines.problem import Pipeline  # noqa: E402
 from mcm_passes.parallelism.pipelines.baselines import balanced, descended, random_search  # noqa: E402
-from mcm_passes.parallelism.pipelines.candidates import candidate_cuts  # noqa: E402
-from mcm_passes.parallelism.pipelines.online import ITERATIONS, learn_online, without_learning  # noqa: E402
+from mcm_passes.parallelism.pipelines.online import (  # noqa: E402
+    ITERATIONS,
+    candidate_cuts,
+    learn_online,
+    without_learning,
+)
 from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline, least_memory  # noqa: E402
 from mcm_passes.parallelism.pipelines.pipeline_problem import ModelPipelining, prepare  # noqa: E402
 

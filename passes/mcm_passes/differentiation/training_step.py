@@ -7,21 +7,25 @@ output, so that a runtime that knows nothing of training can train.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.constants import consumed_values
 from mcm_compiler.graph.states import STATES_PROPERTY, StatePair
+from mcm_compiler.ir.rewriting.functions import inline_functions
+from mcm_compiler.ir.shapes.decided_branches import fold_decided_branches
+from mcm_compiler.ir.shapes.inference import infer_shapes, open_values
 from mcm_compiler.text.option_ranges import above, at_least, checked, one_of
 from mcm_passes.differentiation.added_losses import LOSSES, add_loss
 from mcm_passes.differentiation.bookkeeping import read_once, with_bookkeeping
 from mcm_passes.differentiation.emission import Emitter
 from mcm_passes.differentiation.floats import FLOATS
-from mcm_passes.differentiation.gradient_graph import emit_gradients, made_ready
 from mcm_passes.differentiation.late_ops import delay_early_ops
+from mcm_passes.differentiation.opset_raising import raise_opset
 from mcm_passes.differentiation.optimisers import (
     AdamSettings,
     Trained,
@@ -31,7 +35,7 @@ from mcm_passes.differentiation.optimisers import (
     named_presents,
     sgd,
 )
-from mcm_passes.differentiation.reverse_mode import needed_for, reached_from
+from mcm_passes.differentiation.reverse_mode import Rules, gradients_of, needed_for, reached_from
 from mcm_passes.differentiation.rule_table import installed_gradients
 from mcm_passes.differentiation.variables import (
     chosen_variables,
@@ -39,6 +43,83 @@ from mcm_passes.differentiation.variables import (
     make_constant,
     make_inputs,
 )
+
+
+def made_ready(model: ir.Model) -> int:
+    """Brings a model to the form that rules are written for, in place.
+
+    Functions and branches that are surely taken are inlined, shapes that are open are inferred, and
+    the opset is raised.
+
+    Returns:
+        The opset version of ONNX's own domain.
+
+    Raises:
+        CompileError: MCM-D036 for an op that cannot be raised, and as `infer_shapes`.
+    """
+    inline_functions(model)
+    inlined = 0
+    while found := fold_decided_branches(model):  # a branch may hold others
+        inlined += found
+    if inlined or open_values(model):
+        infer_shapes(model)
+    return raise_opset(model)
+
+
+def emit_gradients(
+    graph: ir.Graph,
+    loss: ir.Value,
+    sources: Sequence[ir.Value],
+    ops: Emitter,
+    rules: Rules | None = None,
+) -> list[ir.Value | None]:
+    """Emits the gradients of a loss by sources; see `gradients_of`.
+
+    Args:
+        graph: `made_ready`.
+        loss: a value of the graph; of one with several elements the sum is differentiated.
+        sources: inputs or weights of floating point.
+        ops: of the graph.
+        rules: by operator; None for those that are installed.
+    """
+    ops.enter(f"grad/{loss.name}")
+    kind = ops.operand(loss)
+    seed = ops.constant(np.ones(kind.shape, kind.dtype.numpy()))
+    return gradients_of(list(graph), {loss: seed}, sources, ops, rules or installed_gradients())
+
+
+def append_gradients(model: ir.Model, loss: str, sources: Sequence[str]) -> list[ir.Value | None]:
+    """Makes gradients of an output by inputs outputs of a model, in place.
+
+    Args:
+        model: nodes have distinct names.
+        loss: name of an output.
+        sources: names of inputs of floating point.
+
+    Returns:
+        For each source the output that is its gradient, named `grad/<source>`, or None where the
+        loss does not depend on it.
+
+    Raises:
+        CompileError: MCM-D030 to MCM-D036.
+        KeyError: for a name that the model has not.
+    """
+    version = made_ready(model)
+    graph = model.graph
+    ops = Emitter(graph, version)
+    outputs = {value.name: value for value in graph.outputs}
+    inputs = {value.name: value for value in graph.inputs}
+    found = emit_gradients(graph, outputs[loss], [inputs[name] for name in sources], ops)
+    made: list[ir.Value | None] = []
+    for name, gradient in zip(sources, found, strict=True):
+        ops.enter(f"grad/{name}")
+        made.append(None if gradient is None else ops.op("Identity", gradient))
+        if gradient is not None:
+            made[-1].name = ops.name(f"grad/{name}")  # pyright: ignore[reportOptionalMemberAccess]
+    ops.finish()
+    graph.outputs.extend(value for value in made if value is not None)
+    return made
+
 
 OPTIMISERS = ("sgd", "adam")
 

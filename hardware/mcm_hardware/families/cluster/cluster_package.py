@@ -2,20 +2,104 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mcm_compiler.contracts.cluster import Cluster
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.text.toml_description import parse_description
 from mcm_hardware.chip.chosen_costs import CostPair
 from mcm_hardware.descriptions.description_reader import DescriptionReader
-from mcm_hardware.families.cluster.cluster_file import ClusterSpec, parse_cluster
+from mcm_hardware.descriptions.support_keys import read_support
 from mcm_hardware.families.cluster.cluster_schema import CLUSTER_FORM, CLUSTER_KEYS
 from mcm_hardware.package.described_target import DescribedTarget
 
 if TYPE_CHECKING:
     from mcm_hardware.chip.op_support import OpSupport
+
+
+HOST_GB_PER_S = 16.0
+"""PCI Express 3.0 with 16 lanes, about."""
+
+HOST_LATENCY_US = 5.0
+"""Of a small copy between host and device."""
+
+
+@dataclass(frozen=True)
+class ClusterSpec:
+    """What a description says.
+
+    Attributes:
+        summary: one line.
+        cluster: the numbers that plans are made with.
+        launch_s: cost of starting one kernel on a device.
+        support: what devices can run; None where they run everything.
+        host_bytes_per_s: rate between the host and each device, each way.
+        host_latency_s: delay of one way.
+    """
+
+    summary: str
+    cluster: Cluster
+    launch_s: float
+    support: OpSupport | None = None
+    host_bytes_per_s: float = HOST_GB_PER_S * 1e9
+    host_latency_s: float = HOST_LATENCY_US * 1e-6
+
+
+def parse_cluster(name: str, text: str) -> ClusterSpec:
+    """The cluster that a TOML text describes.
+
+    Args:
+        name: the file or target, for the place in diagnostics.
+        text: the description; its keys are those of `cluster_schema`.
+
+    Raises:
+        CompileError: with one diagnostic per fault: MCM-T001 not TOML, MCM-T002 unknown key,
+            MCM-T003 missing key, MCM-T004 wrong type, MCM-T005 value out of range, MCM-T007 more
+            faults than are listed, MCM-T008 contradiction, MCM-T006 and MCM-T016 for names of
+            types and ops that there are not.
+    """
+    description = parse_description(name, text)
+    reader = DescriptionReader(description, CLUSTER_FORM)
+    values = reader.read(description.data, CLUSTER_KEYS)
+    memory = values.get("device.memory_mib")
+    reserved = values.get("device.reserved_memory_mib", 0.0)
+    if memory is not None and reserved >= memory:
+        reader.fault(
+            "MCM-T008",
+            f"all memory of a device is reserved: {reserved:g} of {memory:g} MiB",
+            ("device", "reserved_memory_mib"),
+            "reserve less than device.memory_mib",
+        )
+    more = ("bandwidth_gb_per_s", "latency_us")
+    support = read_support(reader, values, "device", more)
+    if faults := reader.faults:
+        raise CompileError(faults)
+
+    def number(path: str, unit: float) -> float:
+        return float(values[path]) * unit
+
+    cluster = Cluster(
+        servers=values["cluster.num_servers"],
+        devices_per_server=values["cluster.devices_per_server"],
+        flops_per_s=number("device.peak_tflop_per_s", 1e12),
+        memory_bytes_per_s=number("device.memory_bandwidth_gb_per_s", 1e9),
+        memory_bytes=math.floor((values["device.memory_mib"] - reserved) * 2**20),
+        intra_bytes_per_s=number("intra_server.bandwidth_gb_per_s", 1e9),
+        inter_bytes_per_s=number("inter_server.bandwidth_gbit_per_s", 1e9 / 8),
+        intra_latency_s=number("intra_server.latency_us", 1e-6),
+        inter_latency_s=number("inter_server.latency_us", 1e-6),
+    )
+    return ClusterSpec(
+        values["summary"],
+        cluster,
+        number("device.launch_overhead_us", 1e-6),
+        support,
+        float(values.get("host.bandwidth_gb_per_s", HOST_GB_PER_S)) * 1e9,
+        float(values.get("host.latency_us", HOST_LATENCY_US)) * 1e-6,
+    )
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mcm_compiler.exploration.front import known_measures, on_front
+from mcm_compiler.exploration.explore import known_measures, on_front
 
 
 def _point(throughput: float, latency: float, chips: int, sram: int, **more: Any) -> dict[str, Any]:

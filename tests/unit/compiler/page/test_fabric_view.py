@@ -1,4 +1,4 @@
-from mcm_compiler.page.fabric_view import fabric_section
+from mcm_compiler.page.compiled_page import fabric_section
 from mcm_compiler.page.sources import Compiled
 from mcm_compiler.report.report_data import build_report
 from tests.generators.example_result import example_result

@@ -1,4 +1,4 @@
-from mcm_compiler.page.files_view import diagnostics_section, files_section
+from mcm_compiler.page.compiled_page import diagnostics_section, files_section
 from mcm_compiler.page.sources import Compiled
 from mcm_compiler.text.units import bytes_text
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from mcm_compiler.page.graph_layout import NODE_HEIGHT, NODE_WIDTH, drawing_of
+from mcm_compiler.page.graph_view import NODE_HEIGHT, NODE_WIDTH, drawing_of
 
 
 def random_graph(seed, nodes):

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.checking.buffer_overlap import overlapping_buffers
+from mcm_compiler.checking.memory_check import overlapping_buffers
 from mcm_compiler.contracts.program import ChipProgram, LoweredProgram
 from mcm_compiler.contracts.target import HOST, OFF_PACKAGE, ChipModel, Wire
 from mcm_hardware.families.ring.builtin_targets import mcm36

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from mcm_compiler.api import run_passes
-from mcm_compiler.checking.buffer_overlap import overlapping_buffers
+from mcm_compiler.checking.memory_check import overlapping_buffers
 from mcm_compiler.contracts.program import PROGRAM, Buffer, LoweredProgram
 from mcm_compiler.options import CompileOptions
 from mcm_hardware.families.ring.builtin_targets import mcm36

@@ -5,7 +5,7 @@ from dataclasses import replace
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.checking.buffer_overlap import overlapping_buffers
+from mcm_compiler.checking.memory_check import overlapping_buffers
 from mcm_compiler.contracts.chips import GROUP_PROPERTY
 from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.contracts.target import HOST, ChipModel, Wire

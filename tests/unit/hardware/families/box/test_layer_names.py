@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcm_hardware.families.box.layer_names import layers_of
+from mcm_hardware.families.box.step_builder import layers_of
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@ import onnx_ir as ir
 import pytest
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_passes.differentiation.gradient_graph import append_gradients
 from mcm_passes.differentiation.rules.refused import REASONS
+from mcm_passes.differentiation.training_step import append_gradients
 
 TEXT = """<ir_version: 8, opset_import: ["" : 18]>
 g (float[2,2] x) => (float loss) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcm_passes.parallelism.classes.normalised_axes import normalised_axes
+from mcm_passes.parallelism.classes.dimension_classes import normalised_axes
 
 HEAD = "g (float[4,6] x, float[6] w) => (float[4,6] y) <int64[1] last = {-1}, float two = {2.0}, "
 HEAD += "float eps = {0.001}, float one = {1.0}, float half = {-0.5}> "

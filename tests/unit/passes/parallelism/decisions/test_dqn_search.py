@@ -10,10 +10,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcm_models.dqn.settings import PUBLISHED
-from mcm_passes.parallelism.decisions.decision_baselines import largest_first, random_search
 from mcm_passes.parallelism.decisions.decision_items import decision_items, gap
 from mcm_passes.parallelism.decisions.decision_objective import DecisionObjective, count_objective
-from mcm_passes.parallelism.decisions.dqn_search import RECIPES, DecisionRecipe, search_decision
+from mcm_passes.parallelism.decisions.dqn_search import (
+    RECIPES,
+    DecisionRecipe,
+    largest_first,
+    random_search,
+    search_decision,
+)
 
 FEW = settings(max_examples=8, suppress_health_check=[HealthCheck.function_scoped_fixture])
 

@@ -17,9 +17,9 @@ from mcm_compiler.contracts.fabrics.target import UnitChoice
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_hardware.families.fabric.description.builtin_fabrics import fabric_12, fabric_16, fabric_20
-from mcm_hardware.families.fabric.fabric_chip import chip_of
-from mcm_hardware.families.fabric.fabric_costs import fabric_costs
+from mcm_hardware.families.fabric.fabric_package import fabric_costs
 from mcm_hardware.families.fabric.layout.subgraph_layout import mapping_problem
+from mcm_hardware.families.fabric.lone_fabric import chip_of
 from mcm_hardware.tensors.storage_widths import StorageWidths
 from mcm_models.blocks.families import ffn_block, mlp_block
 from mcm_models.blocks.random_blocks import FAMILIES, random_block

@@ -15,8 +15,7 @@ from mcm_compiler.contracts.boxes.evaluation import StepConditions
 from mcm_compiler.contracts.boxes.step import INPUT, StepProblem
 from mcm_compiler.diagnostics import CompileError
 from mcm_hardware.families.box.step_simulator import StepSimulator
-from mcm_passes.families.box.bounds.box_bound import bound_step_in_box
-from mcm_passes.families.box.bounds.memory_need import check_memory
+from mcm_passes.families.box.bounds.box_bound import bound_step_in_box, check_memory
 from tests.generators.step_problems import random_box, random_placements, random_step
 from tests.generators.step_recurrent import recurrent_step
 

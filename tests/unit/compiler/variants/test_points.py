@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from mcm_compiler.variants.forked_pool import answers_of_children
+from mcm_compiler.variants.points import answers_of_children
 
 pytestmark = pytest.mark.forks
 
