@@ -34,7 +34,7 @@ ROUNDS = 8
 """Runs of CP-SAT, each below the best partition of the one before."""
 
 LITERALS_PER_S = 6000
-"""Booleans of windows for each second of effort up to which a first partition is looked for."""
+"""Booleans of windows that a second of effort can make use of."""
 
 LITERALS = 2_700
 """Booleans of windows, times the root of the effort in seconds, up to which a better partition is
@@ -186,9 +186,8 @@ class _Rounds:
         return self._settle(result, bound) if self._roomy else self._learn(result, bound)
 
     def _most_literals(self) -> float:
-        if self._known.chip_of is None:
-            return LITERALS_PER_S * self._effort_s
-        return LITERALS * self._effort_s**0.5
+        most = LITERALS_PER_S * self._effort_s
+        return most if self._known.chip_of is None else min(most, LITERALS * self._effort_s**0.5)
 
     def _count_memory_as(self, problem: PartitionProblem) -> None:
         """From here on memory is counted as `problem` has it."""
