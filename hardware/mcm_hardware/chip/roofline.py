@@ -14,92 +14,12 @@ from dataclasses import dataclass, field, replace
 import onnx_ir as ir
 
 from mcm_compiler.contracts.cost import Engine, NodeCost
-from mcm_compiler.graph.leaving_values import leaves
-from mcm_compiler.graph.static_shapes import static_dims
 from mcm_hardware.chip.chip_spec import ChipSpec
 from mcm_hardware.chip.engine_choice import runs_on_vector_unit
-from mcm_hardware.chip.kernel_work import KernelWork, is_constant, is_view, kernel_work
+from mcm_hardware.chip.kernel_work import KernelWork, is_view, kernel_work
+from mcm_hardware.chip.op_likeness import Likeness, likeness
 from mcm_hardware.chip.tile_cycles import streaming_cycles
 from mcm_hardware.op_costs.control_flow import CONTROL_FLOW, bodies_of
-from mcm_hardware.op_costs.elementwise import BY_SHAPES_ALONE
-from mcm_hardware.op_costs.formula_table import FORMULA_TABLE
-from mcm_hardware.op_costs.node_shapes import constant_scalar
-
-Likeness = tuple[object, ...]
-"""Kernels with equal ones cost the same on one chip."""
-
-_COMPARED = frozenset(
-    {
-        ir.AttributeType.INT,
-        ir.AttributeType.INTS,
-        ir.AttributeType.FLOAT,
-        ir.AttributeType.STRING,
-    }
-)
-"""Types of attributes that are compared by value."""
-
-
-def likeness(nodes: Sequence[ir.Node]) -> Likeness | None:
-    """All that the cost of a kernel follows from, as `kernel_work` reads it.
-
-    Args:
-        nodes: the ops in topological order.
-
-    Returns:
-        The ops and how they are wired, element types and static shapes of what they read and
-        write, which of that is constant and, of several ops, what leaves the kernel; of ops whose
-        formula sees more than shapes, attributes and small constants as well. None where the cost
-        may follow from anything else: data and graphs in attributes, open dimensions.
-    """
-    parts: list[object] = []
-    places: dict[ir.Value, int] = {}
-    for node in nodes:
-        kind = (node.domain, node.op_type)
-        parts += (*kind, len(node.inputs))
-        if by_more := kind not in BY_SHAPES_ALONE:
-            if kind not in FORMULA_TABLE or (fields := _attributes(node)) is None:
-                return None
-            parts.append(fields)
-        for value in node.inputs:
-            if value is None or value in places:
-                parts.append(None if value is None else places[value])
-                continue
-            places[value] = len(places)
-            if (known := _static(value)) is None:
-                return None
-            parts += (*known, is_constant(value))
-            if by_more and value.const_value is not None:
-                parts.append(constant_scalar(value))
-        for value in node.outputs:
-            places[value] = len(places)
-            if (known := _static(value)) is None:
-                return None
-            parts += known
-    if len(nodes) > 1:
-        members = set(nodes)
-        parts += [leaves(value, members) for node in nodes for value in node.outputs]
-    return tuple(parts)
-
-
-def _attributes(node: ir.Node) -> tuple[object, ...] | None:
-    """Attributes by name, or None where some are not compared."""
-    found: list[object] = []
-    for name, attribute in node.attributes.data.items():
-        if attribute.is_ref() or attribute.type not in _COMPARED:
-            return None
-        value = attribute.value
-        if attribute.type is ir.AttributeType.INTS:
-            value = tuple(value)
-        found.append((name, attribute.type, value))
-    return tuple(found)
-
-
-def _static(value: ir.Value) -> tuple[ir.DataType, tuple[int, ...]] | None:
-    kind = value.type
-    if type(kind) is not ir.TensorType or (dims := static_dims(value.shape)) is None:
-        return None
-    return kind.dtype, dims
-
 
 MAX_KNOWN = 10_000
 """Kinds of ops whose costs one model keeps."""
