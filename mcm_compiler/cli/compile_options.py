@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import click
 
 from mcm_compiler.cli.completed_names import complete_files, names_of
-from mcm_compiler.cli.field_options import click_option, grouped_option, value_of
+from mcm_compiler.cli.field_options import click_option, grouped_option, options_given
 from mcm_compiler.cli.parameters import load_plugins, plugin_option
 
 if TYPE_CHECKING:
@@ -71,8 +71,7 @@ def compile_options(function: F, record: type[CompileOptions] | None = None) -> 
         from mcm_compiler.options import DEFAULT_PIPELINE
         from mcm_compiler.text import spec_text
 
-        asked = {one.name: value_of(one, given.pop(one.name)) for one in options}
-        asked = {name: value for name, value in asked.items() if value is not None}
+        asked = options_given(options, given)
         if "repair_assignment" in asked and "assignment" not in asked:
             raise click.UsageError("--repair-assignment needs --assignment")
         if "assignment" in asked and "partitioner" in asked:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +11,13 @@ import click
 from mcm_compiler.cli.completed_names import complete_files, complete_pipeline, names_of
 from mcm_compiler.cli.parameters import (
     once_each,
+    parse_device_costs,
     parse_dimension,
     parse_duration,
     parse_level,
+    parse_named_pin,
     parse_pin,
+    parse_profile,
     parse_rate,
     parse_shape,
     parse_states,
@@ -23,7 +26,8 @@ from mcm_compiler.cli.parameters import (
 if TYPE_CHECKING:
     from mcm_compiler.text.option_fields import Option
 
-_MULTIPLE = ("places", "pins", "sizes", "shapes", "pairs")
+_NAMED = ("sizes", "shapes", "costs by kind")
+_MULTIPLE = ("places", "pins", "pairs", "patterns", "named pins", "profiles", *_NAMED)
 _FORMS: dict[str, dict[str, Any]] = {
     "file": {"metavar": "FILE", "shell_complete": complete_files},
     "level": {"type": parse_level},
@@ -34,6 +38,9 @@ _FORMS: dict[str, dict[str, Any]] = {
     "pins": {"type": parse_pin},
     "sizes": {"type": parse_dimension},
     "shapes": {"type": parse_shape},
+    "named pins": {"type": parse_named_pin},
+    "costs by kind": {"type": parse_device_costs},
+    "profiles": {"type": parse_profile},
 }
 """Arguments of `click.option` by the form of the values."""
 
@@ -63,6 +70,18 @@ def field_option(name: str) -> Callable[[Any], Any]:
     return click_option(replace(found, group=""))
 
 
+def field_options(record: type) -> Callable[[Any], Any]:
+    """All options of a record, in the order of its fields."""
+    from mcm_compiler.text.option_fields import options_of
+
+    def decorate(command: Any) -> Any:
+        for option in reversed(options_of(record)):
+            command = click_option(option)(command)
+        return command
+
+    return decorate
+
+
 def grouped_option(
     group: str, *flags: str, shown: str | None = None, **facts: Any
 ) -> Callable[[Any], Any]:
@@ -87,14 +106,24 @@ def click_option(option: Option) -> Callable[[Any], Any]:
     if option.names == "PIPELINE":
         facts["shell_complete"] = complete_pipeline
     elif option.names:
-        facts["shell_complete"] = names_of(option.names, files=option.form == "level")
+        facts["shell_complete"] = names_of(option.names, files=option.names == "LEVELS")
     flag = option.flag
     if option.form == "switch":
         flag = f"{flag}/--no-{flag.removeprefix('--')}"
-    shown = None
-    if option.form in ("level", "choice", "whole", "switch") and option.default is not None:
+    shown = option.shown
+    if (
+        shown is None
+        and option.form in ("level", "choice", "whole", "switch")
+        and option.default is not None
+    ):
         shown = "on" if option.form == "switch" and option.default else str(option.default)
     return grouped_option(option.group, flag, option.name, shown=shown, **facts)
+
+
+def options_given(options: Sequence[Option], given: dict[str, Any]) -> dict[str, Any]:
+    """Takes the values of fields out of those of a verb; those that are given."""
+    values = {one.name: value_of(one, given.pop(one.name)) for one in options}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def value_of(option: Option, given: Any) -> Any:
@@ -109,4 +138,4 @@ def value_of(option: Option, given: Any) -> Any:
         return None
     if option.form == "places":
         return tuple(sorted(set(given)))
-    return once_each(option.flag, given) if option.form in ("sizes", "shapes") else given
+    return once_each(option.flag, given) if option.form in _NAMED else given

@@ -1,4 +1,4 @@
-"""What a training tells: a bar with rates on a terminal, or lines; curves for TensorBoard."""
+"""Progress of a training: a bar with rates on a terminal, or lines; curves for TensorBoard."""
 
 from __future__ import annotations
 

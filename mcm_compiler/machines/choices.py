@@ -11,5 +11,8 @@ after cloning (MCM, Eq. 4); `relay` passes a tensor on from neighbour to neighbo
 Fallback = Literal["host", "error"]
 """Handling of ops that chips cannot run: the host runs them, or the model is refused."""
 
+QueueOrder = Literal["fifo", "critical_path"]
+"""Which ready op a free device starts."""
+
 MOST_SEQUENCES = 1024
 """Sequences in flight that a program may hold the states of."""

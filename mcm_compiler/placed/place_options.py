@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Literal, get_args
 
-from mcm_compiler.contracts.boxes.evaluation import QueueOrder
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.placed.segments import DISPATCH_S, SegmentChoice
+from mcm_compiler.machines.choices import QueueOrder
+from mcm_compiler.options import CompileOptions
+from mcm_compiler.text.option_fields import asked, range_faults, same_as
 from mcm_compiler.text.typed_options import take_types
 
 DEFAULT_LEVEL = 2
+
+SegmentChoice = Literal["fastest", "fewest", "none"]
+"""How segments are cut: for the shortest step, for the fewest dispatches, or not at all."""
+
+DISPATCH_S = 50e-6
+"""Time that the start of a segment takes where the user gives none. An assumption: the run of an
+onnxruntime session of one op on a CPU takes 4 to 7 us, and where devices hand over, a process waits
+for one and starts the other."""
 
 
 @dataclass(frozen=True)
@@ -46,36 +56,67 @@ class PlaceOptions:
         CompileError: MCM-U004 with one diagnostic per value of another type, or else out of range.
     """
 
-    placer: str | None = None
-    level: int | str = DEFAULT_LEVEL
+    # fmt: off
+    placer: str | None = asked(
+        "text", "Search", "Placer, as listed by mcmc placers, with its options, such as "
+        "'local_search{parts=4}' (as the level says).", metavar="NAME{...}", names="PLACERS",
+    )
+    level: int | str = asked(
+        "level", "Search", "Effort of the search: 0 first look, 1 short, 2 about a minute, 3 some "
+        "minutes.", DEFAULT_LEVEL, flag="-O", metavar="LEVEL", names="PLACER_LEVELS", low=0,
+    )
     training: str | None = None
-    pins: tuple[tuple[str, str], ...] = ()
-    kinds: tuple[tuple[str, str], ...] = ()
-    together: tuple[str, ...] = ()
-    evaluations: int | None = None
-    seed: int = 0
-    budget_s: float | None = None
-    order: QueueOrder = "fifo"
-    times: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
-    cost_models: Mapping[str, str] = field(default_factory=dict[str, str])
-    dims: Mapping[str, int] = field(default_factory=dict[str, int])
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
-    trip_counts: Mapping[str, int] = field(default_factory=dict[str, int])
-    state: tuple[tuple[str, str], ...] | None = None
-    segments: SegmentChoice = "fastest"
-    dispatch_s: float = DISPATCH_S
+    pins: tuple[tuple[str, str], ...] = asked(
+        "named pins", "Search", "Device of the ops whose names fit; PATTERN may have * and ?. "
+        "Repeatable.", (), flag="--pin", metavar="PATTERN=DEVICE",
+    )
+    kinds: tuple[tuple[str, str], ...] = asked(
+        "named pins", "Search", "Kind of device of these ops. Repeatable.", (),
+        flag="--kind", metavar="PATTERN=KIND",
+    )
+    together: tuple[str, ...] = asked(
+        "patterns", "Search", "These ops run on one device, whichever it is. Repeatable.", (),
+        metavar="PATTERN",
+    )
+    evaluations: int | None = asked(
+        "whole", "Search", "Placements that may be simulated (as the level says).",
+        low=1, high=10**9,
+    )
+    seed: int = same_as(CompileOptions, "seed")
+    budget_s: float | None = same_as(CompileOptions, "budget_s")
+    order: QueueOrder = asked(
+        "choice", "Target", "Which ready op a free device starts.", "fifo",
+        choices=get_args(QueueOrder),
+    )
+    times: Mapping[str, Mapping[str, float]] = asked(
+        "profiles", "Target", "Times of ops on devices of a kind: a profile that onnxruntime "
+        "wrote. Repeatable.", {}, flag="--profile", metavar="KIND=FILE",
+    )
+    cost_models: Mapping[str, str] = asked(
+        "costs by kind", "Target", "Where times of ops on devices of a kind come from, as listed "
+        "by mcmc costs, such as 'k40=table{file=times.csv}'. Repeatable.", {},
+        flag="--cost-model", metavar="KIND=MODEL",
+    )
+    dims: Mapping[str, int] = same_as(CompileOptions, "dims")
+    shapes: Mapping[str, tuple[int, ...]] = same_as(CompileOptions, "shapes")
+    trip_counts: Mapping[str, int] = same_as(CompileOptions, "trip_counts")
+    state: tuple[tuple[str, str], ...] | None = asked(
+        "pairs", "Input", "An input and the output that the next step takes for it, such as a "
+        "cache. Repeatable; none for none.", metavar="PAST=PRESENT",
+    )
+    segments: SegmentChoice = asked(
+        "choice", "Search", "How the step is cut into models of one device each.", "fastest",
+        choices=get_args(SegmentChoice),
+    )
+    dispatch_s: float = asked(
+        "duration", "Target", "Time that the start of a segment takes.", DISPATCH_S,
+        flag="--dispatch", shown="0.05ms",
+    )
+    # fmt: on
 
     def __post_init__(self) -> None:
         take_types(self)
-        faults: list[str] = []
-        if isinstance(self.level, int) and self.level < 0:
-            faults.append(f"level is {self.level}, not at least 0")
-        if self.evaluations is not None and self.evaluations < 1:
-            faults.append(f"evaluations is {self.evaluations}, not at least 1")
-        if not 0 <= self.seed < 2**63:
-            faults.append(f"seed is {self.seed}, not between 0 and 2^63 - 1")
-        if self.budget_s is not None and not 0 < self.budget_s < float("inf"):
-            faults.append(f"budget_s is {self.budget_s}, not a positive number of seconds")
+        faults = range_faults(self)
         if not 0 <= self.dispatch_s < float("inf"):
             faults.append(f"dispatch_s is {self.dispatch_s}, not a number of seconds from 0 on")
         if faults:

@@ -10,7 +10,6 @@ numbers of windows that the step is cut into first, and the fastest is taken (ou
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -18,15 +17,8 @@ from mcm_compiler.arrays.types import Bools, Ints
 from mcm_compiler.contracts.boxes.box import Box, BoxTarget
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepTrace
 from mcm_compiler.contracts.boxes.step import StepProblem
+from mcm_compiler.placed.place_options import SegmentChoice
 from mcm_compiler.placed.segment_kernels import cut_windows
-
-SegmentChoice = Literal["fastest", "fewest", "none"]
-"""How segments are cut: for the shortest step, for the fewest dispatches, or not at all."""
-
-DISPATCH_S = 50e-6
-"""Time that the start of a segment takes where the user gives none. An assumption: the run of an
-onnxruntime session of one op on a CPU takes 4 to 7 us, and where devices hand over, a process waits
-for one and starts the other."""
 
 WINDOWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024)
 """Numbers of windows that are tried."""

@@ -13,7 +13,7 @@ from typing import Any, Literal, cast
 
 Form = Literal[
     "text", "file", "level", "choice", "whole", "duration", "rate", "flag", "switch", "places",
-    "pins", "sizes", "shapes", "pairs",
+    "pins", "sizes", "shapes", "pairs", "patterns", "named pins", "costs by kind", "profiles",
 ]  # fmt: skip
 """Of values. A `flag` is on or not given, a `switch` on, off or not given."""
 
@@ -39,6 +39,7 @@ class Option:
         metavar: of its value in the help.
         names: registry whose names a shell completes, such as `STRATEGIES`; `PIPELINE` for passes.
         choices: of a `choice`.
+        shown: default in the help; by default that of the field where it is a word or number.
         low: least value.
         high: largest value.
         each: word for one of several values in messages.
@@ -55,6 +56,7 @@ class Option:
     metavar: str | None = None
     names: str = ""
     choices: tuple[str, ...] = ()
+    shown: str | None = None
     low: int | None = None
     high: int | None = None
     each: str = ""
@@ -109,10 +111,20 @@ def asked(form: Form, group: Group, help: str, default: Any = None, **facts: Any
     return dataclasses.field(default=default, metadata=noted)
 
 
+def same_as(record: type, name: str) -> Any:
+    """A field that is the same option as a field of another record."""
+    (field,) = (one for one in dataclasses.fields(cast("Any", record)) if one.name == name)
+    if field.default is dataclasses.MISSING:
+        return dataclasses.field(default_factory=dict[str, Any], metadata=field.metadata)
+    return dataclasses.field(default=field.default, metadata=field.metadata)
+
+
 def options_of(record: type) -> list[Option]:
     """The options of a record, in the order of its fields."""
     found: list[Option] = []
     for field in dataclasses.fields(cast("Any", record)):
+        if not field.metadata:
+            continue
         flag = f"--{field.name.replace('_', '-')}"
         facts: dict[str, Any] = {"flag": flag, "key": field.name, **field.metadata}
         default = field.default if field.default is not dataclasses.MISSING else {}

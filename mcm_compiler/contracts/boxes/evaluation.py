@@ -27,14 +27,12 @@ Definition of a step, so that two evaluators agree to the last digit:
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
-
-QueueOrder = Literal["fifo", "critical_path"]
-"""Which ready op a free device starts."""
+from mcm_compiler.machines.choices import QueueOrder
 
 OVERFLOW_PENALTY = 10.0
 """Penalty of a step's score, as a multiple of its time, per share of a device's memory that is

@@ -15,8 +15,8 @@ from mcm_compiler.placed.place_options import PlaceOptions
     [
         ({"level": -1}, "level is -1, not at least 0"),
         ({"evaluations": 0}, "evaluations is 0, not at least 1"),
-        ({"seed": -1}, "seed is -1, not between 0 and 2^63 - 1"),
-        ({"seed": 2**63}, "seed is 9223372036854775808, not between 0 and 2^63 - 1"),
+        ({"seed": -1}, "seed is -1, not at least 0"),
+        ({"seed": 2**63}, "seed is 9223372036854775808, more than 2^63 - 1"),
         ({"budget_s": 0.0}, "budget_s is 0.0, not a positive number of seconds"),
         ({"budget_s": float("nan")}, "budget_s is nan, not a positive number of seconds"),
         ({"dispatch_s": -1.0}, "dispatch_s is -1.0, not a number of seconds from 0 on"),

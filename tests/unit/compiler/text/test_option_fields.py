@@ -18,6 +18,7 @@ from mcm_compiler.cli.compile_options import compile_options
 from mcm_compiler.cli.failures import Verb
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
+from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.project.keys import option_keys
 from mcm_compiler.project.values import UnfitError
 from mcm_compiler.report.records.options import options_record
@@ -136,7 +137,17 @@ def test_the_documents_have_it() -> None:
     assert "| `acme_limit` | a text such as" in script["with_keys"](page, More)
 
 
-def test_every_field_is_an_option_with_a_help() -> None:
-    options = options_of(CompileOptions)
-    assert [one.name for one in options] == [field.name for field in fields(CompileOptions)]
+@pytest.mark.parametrize(("record", "without"), [(CompileOptions, ""), (PlaceOptions, "training")])
+def test_every_field_is_an_option_with_a_help(record: type, without: str) -> None:
+    options = options_of(record)
+    names = [field.name for field in fields(record)]
+    assert [one.name for one in options] == [name for name in names if name != without]
     assert all(one.help.endswith(".") for one in options)
+
+
+def test_an_option_of_two_records_is_stated_once() -> None:
+    by_name = {one.name: one for one in options_of(CompileOptions)}
+    same = ("seed", "budget_s", "dims", "shapes", "trip_counts")
+    shared = [one for one in options_of(PlaceOptions) if one.name in same]
+    assert shared == [by_name[one.name] for one in shared]
+    assert len(shared) == len(same)
