@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import Any, cast
 
 import onnx_ir as ir
@@ -11,12 +12,13 @@ from mcm_compiler.graph.constants import graphs_of
 
 
 def clone(model: ir.Model) -> ir.Model:
-    """A copy that shares weights with `model`.
+    """A copy that shares weights, and shapes that cannot be changed, with `model`.
 
     `onnx_ir` gives each op and value of the original an empty store for facts while it copies them,
     which takes as much memory as a third of the graph. They are removed.
     """
-    copy = model.clone()
+    with _sharing_shapes():
+        copy = model.clone()
     for one in (model, copy):
         for owner in _owners(one):
             store = cast("Any", owner)
@@ -25,6 +27,18 @@ def clone(model: ir.Model) -> ir.Model:
             if not store._metadata_props:
                 store._metadata_props = None
     return copy
+
+
+@contextmanager
+def _sharing_shapes() -> Generator[None]:
+    """Has onnx_ir copy only shapes that can be changed; outside the block it is as it was."""
+    shapes = cast("Any", ir.Shape)
+    copied = shapes.copy
+    shapes.copy = lambda shape, frozen=False: shape if shape.frozen else copied(shape, frozen)
+    try:
+        yield
+    finally:
+        shapes.copy = copied
 
 
 def _owners(model: ir.Model) -> Iterator[ir.Node | ir.Value]:

@@ -142,10 +142,9 @@ def constants_and_placeable(graph: ir.Graph) -> tuple[set[ir.Value], list[ir.Nod
         made = node.outputs
         if _follows(node, constants):
             constants.update(made)
-            sent = [value for value in made if value in ends]
-        else:
-            sent = made
-        if not made or any(map(_exists, sent)):
+            if not made or any(_exists(value) for value in made if value in ends):
+                placeable.append(node)
+        elif not made or made[0].name or any(map(_exists, made)):
             placeable.append(node)
     return _given(constants), placeable
 

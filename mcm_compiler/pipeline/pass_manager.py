@@ -112,14 +112,28 @@ class PassManager:
         present = [k for k in _all_keys(self.passes) if k.present(model)]
         self.check(present)
         check_target(self.passes, context.target)
-        with _graph_out_of_collections():
-            _Run(self, model, context).run(wanted)
+        with _graph_out_of_collections() as put_out:
+            _Run(self, model, context, put_out).run(wanted)
 
 
 class _Run:
-    """One run of a pipeline."""
+    """One run of a pipeline.
 
-    def __init__(self, manager: PassManager, model: ir.Model, context: PassContext) -> None:
+    Args:
+        manager: of its passes.
+        model: changed in place.
+        context: of all passes.
+        put_out: takes what a pass has made out of collections.
+    """
+
+    def __init__(
+        self,
+        manager: PassManager,
+        model: ir.Model,
+        context: PassContext,
+        put_out: Callable[[], None],
+    ) -> None:
+        self._put_out = put_out
         self._manager = manager
         self._passes = manager.passes
         self._model = model
@@ -168,6 +182,7 @@ class _Run:
         )
         _check_result(step, self._model, self._context.staging)
         give_back()
+        self._put_out()
         self._manager.timings.append((step.name, time.perf_counter() - start))
         if self._manager.after is not None:
             self._manager.after(step, self._model)
@@ -284,12 +299,15 @@ def _misplaced(folder: Path) -> list[str]:
 
 
 @contextmanager
-def _graph_out_of_collections() -> Generator[None]:
+def _graph_out_of_collections() -> Generator[Callable[[], None]]:
     """Keeps Python's cyclic collector from walking through the imported graph again and again.
 
     A graph of 100,000 ops is millions of objects that all live on, and looking at them at every
     full collection took two thirds of the time of passes that build as many. What passes make is
     collected, if less often than elsewhere.
+
+    Yields:
+        Takes all that lives by then out of collections, until the end of the block.
     """
     thresholds = gc.get_threshold()
     # Somebody else's freeze is left alone; there would be no telling theirs from ours afterwards.
@@ -299,7 +317,7 @@ def _graph_out_of_collections() -> Generator[None]:
     if thresholds[0]:  # 0 is off
         gc.set_threshold(max(COLLECT_AFTER, thresholds[0]), *thresholds[1:])
     try:
-        yield
+        yield (lambda: None) if frozen else gc.freeze
     finally:
         gc.set_threshold(*thresholds)
         if not frozen:
