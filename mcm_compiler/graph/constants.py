@@ -75,13 +75,12 @@ def consumed_values(node: ir.Node) -> list[ir.Value]:
     """Distinct values that `node` reads, in order: its inputs, then what its subgraphs capture."""
     inputs = node.inputs
     bodies = subgraphs(node) if node.attributes.data else ()
-    if len(inputs) == 1 and inputs[0] is not None and not bodies:
-        return [inputs[0]]  # what most ops of a deep graph read
-    seen: dict[ir.Value, None] = {v: None for v in inputs if v is not None}
+    seen: dict[ir.Value | None, None] = dict.fromkeys(inputs)
+    seen.pop(None, None)
     for graph in bodies:
         for value in _captured(graph):
             seen.setdefault(value)
-    return list(seen)
+    return cast("list[ir.Value]", list(seen))
 
 
 def leaves(value: ir.Value, members: Container[ir.Node]) -> bool:

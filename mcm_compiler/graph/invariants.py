@@ -86,10 +86,20 @@ def _is_writable(name: Any) -> bool:
 
 def _no_texts(model: ir.Model) -> list[str]:
     """Properties of nodes whose names or values are no text."""
-    return [
-        f"node '{node.name}' has the property {name!a}, which is no text of a text"
-        for node in model.graph
-        if node.metadata_props
-        for name, value in node.metadata_props.items()
-        if _unwritable((name, value))
-    ]
+    texts: list[Any] = []
+    for node in model.graph:
+        if properties := node.metadata_props:
+            texts += properties
+            texts += properties.values()
+    # All at once, as almost always all are.
+    return (
+        []
+        if not _unwritable(texts)
+        else [
+            f"node '{node.name}' has the property {name!a}, which is no text of a text"
+            for node in model.graph
+            if node.metadata_props
+            for name, value in node.metadata_props.items()
+            if _unwritable((name, value))
+        ]
+    )
