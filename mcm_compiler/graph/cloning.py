@@ -34,7 +34,11 @@ def _sharing_shapes() -> Generator[None]:
     """Has onnx_ir copy only shapes that can be changed; outside the block it is as it was."""
     shapes = cast("Any", ir.Shape)
     copied = shapes.copy
-    shapes.copy = lambda shape, frozen=False: shape if shape.frozen else copied(shape, frozen)
+
+    def copy(shape: ir.Shape, frozen: bool = False) -> ir.Shape:
+        return shape if shape.frozen else copied(shape, frozen)
+
+    shapes.copy = copy
     try:
         yield
     finally:
