@@ -10,7 +10,10 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_compiler.pipeline.passes import PassContext
 from mcm_compiler.pipeline.pipeline_text import parse_pipeline
+from mcm_compiler.registry import FUSION_RULES
 from mcm_passes.pipeline.fuse import Fuse, plan_fusion
+from mcm_passes.rewriting.fusion_rules import ONNX_RULES, fusion_rules
+from mcm_passes.rewriting.fusion_rules.rule import FusionRule
 from tools.update_goldens import parse_filled
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17]>\n'
@@ -233,3 +236,24 @@ def test_the_pass_sets_the_plan_and_takes_options() -> None:
 def test_bad_options_are_refused(text: str) -> None:
     with pytest.raises(CompileError, match="MCM-U002"):
         parse_pipeline(text)
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [("", ["a_rule", "z_rule", "softmax"]), ("gelu", ["rms_norm", "a_rule", "z_rule", "gelu"]),
+     ("view", ["elementwise", "a_rule", "z_rule", "view"])],
+)  # fmt: skip
+def test_rules_of_plug_ins_are_tried_before_the_one_they_name(before, expected):
+    try:
+        for name in ("z_rule", "a_rule"):
+            rule = FusionRule(name, frozenset(), lambda _grouping, _anchor: None, before=before)
+            FUSION_RULES.add(name, rule, f"{name}.py")
+        names = list(fusion_rules())
+        begin = names.index(expected[0])
+        assert names[begin : begin + len(expected)] == expected
+        assert Fuse().rules == tuple(names)
+        assert [name for name in names if not name.endswith("_rule")] == list(ONNX_RULES)
+    finally:
+        for name in ("z_rule", "a_rule"):
+            FUSION_RULES.remove(name)
+    assert Fuse().rules == tuple(ONNX_RULES)
