@@ -144,7 +144,14 @@ def _write_data(tensors: list[ir.TensorProtocol], path: Path) -> dict[int, DataL
             if tensor.nbytes >= ALIGN_FROM_BYTES:
                 file.write(b"\0" * (-file.tell() % ALIGNMENT))
             offset = file.tell()
-            tensor.tofile(file)  # pyright: ignore[reportAttributeAccessIssue]
+            try:
+                tensor.tofile(file)  # pyright: ignore[reportAttributeAccessIssue]
+            except OSError as error:
+                if error.errno is None:
+                    # numpy says how much it wrote; another write raises why that was not all.
+                    file.write(tensor.tobytes())
+                    file.flush()
+                raise
             places[id(tensor)] = DataLocation(path.name, offset, file.tell() - offset)
             release(tensor)
     return places

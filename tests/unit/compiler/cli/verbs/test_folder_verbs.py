@@ -276,7 +276,8 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> _Simulator:
         result = example_result()
         assert result.program is not None
         graphs = {chip.chip: chip.model.graph for chip in result.chips or ()}
-        return CompiledFolder(Target(), result.program, graphs, 1, Target().limits)
+        limits = Target().limits
+        return CompiledFolder(Target(), result.program, graphs, 1, limits, result.certificate)
 
     monkeypatch.setattr(simulate_module, "read_compiled", read_compiled)
     return simulator
