@@ -53,6 +53,7 @@ lint: $(READY)
 	pyright
 	lint-imports
 	python tools/check_limits.py
+	python tools/count_lines.py --check
 	python tools/check_tests_mirror.py
 	python tools/render_rooms.py --check
 	python tools/check_prose.py

@@ -11,8 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mcm_compiler.placements.ring_rules import dependency_edges
+from mcm_passes.mapping.bound_checks.bound_checks import units_do_not_pack
 from mcm_passes.mapping.bound_checks.chain_check import chain_does_not_fit
-from mcm_passes.mapping.bound_checks.dual_feasible_check import units_do_not_pack
 from mcm_passes.mapping.bounds import articulation, bounds
 from mcm_passes.mapping.bounds.articulation import articulation_units_by_sweep
 from mcm_passes.mapping.bounds.indivisible_work import indivisible_work

@@ -52,10 +52,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _row(name: str, budget_s: float | None) -> dict[str, Any]:
     from mcm_compiler.contracts.placement import PlacementRequest
     from mcm_compiler.placements.placement_file import read_placement
-    from mcm_passes.mapping.latency_placement.latency_placement import DeviceLatency
+    from mcm_passes.mapping.latency_placement.latency_placement import (
+        DeviceLatency,
+        topological_fill,
+    )
     from mcm_passes.mapping.latency_placement.latency_problem import latency_arrays
     from mcm_passes.mapping.latency_placement.latency_referee import latency_outcome
-    from mcm_passes.mapping.latency_placement.topological_fill import topological_fill
 
     problem = read_placement(INPUTS / f"{name}.json")
     p = latency_arrays(problem)

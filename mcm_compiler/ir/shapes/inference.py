@@ -6,6 +6,7 @@ where the one before leaves values open, and none with the shapes that a file cl
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -16,10 +17,9 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.graph.estimated_dims import is_estimated
 from mcm_compiler.graph.limits import check_value_sizes
 from mcm_compiler.graph.static_shapes import shape_of_tensor, static_dims
-from mcm_compiler.graph.structure import all_nodes
+from mcm_compiler.graph.structure import MAX_FAULTS, all_nodes
 from mcm_compiler.ir.rewriting.writer import DataLocation, proto_with_references
 from mcm_compiler.ir.shapes.claims import claims_note, restore_claims, take_claims
-from mcm_compiler.ir.shapes.contradictions import contradictions
 from mcm_compiler.ir.shapes.decided_branches import fold_decided_branches
 from mcm_compiler.ir.shapes.doubtful_shapes import contradicted_by_run, forget_mapped_bodies
 from mcm_compiler.ir.shapes.fixed_shapes import doubtful_values, fixed_shapes, open_ranks
@@ -28,6 +28,40 @@ from mcm_compiler.ir.shapes.isolated_inference import infer_in_child
 from mcm_compiler.ir.shapes.open_sizes import leave_open
 from mcm_compiler.ir.shapes.shapes_by_run import FileRuns, bound_shapes, learn_from_run
 from mcm_compiler.ir.shapes.symbolic_inference import infer_symbolically
+
+_CONTRADICTION = re.compile(
+    r"\(op_type:(?P<op>[^,()]*)(?:, node name: (?P<name>.*?))?\): \[\w+Error\] "
+    r"Inferred elem type differs[^:]*: "
+    r"\((?P<inferred>[^)]*)\) vs \((?P<declared>[^)]*)\)",
+    re.DOTALL,
+)
+
+
+def contradictions(inference_error: str) -> list[Diagnostic]:
+    """What onnx's strict inference says against the declared element types.
+
+    Args:
+        inference_error: text of `onnx.shape_inference.InferenceError`.
+
+    Returns:
+        MCM-I032, one for each op whose result is declared with another element type, which
+        onnxruntime refuses; other errors are not ours.
+    """
+    faults = [
+        Diagnostic(
+            "MCM-I032",
+            f"the op makes element type {found['inferred']}, the model declares "
+            f"{found['declared']}",
+            at=f"node {quote(found['name'])} ({found['op']})"
+            if found["name"]
+            else f"a {found['op']} node",
+            hint="correct or remove the value_info or the type of the graph output, or run "
+            "onnx.shape_inference again",
+        )
+        for found in _CONTRADICTION.finditer(inference_error)
+    ]
+    return list(dict.fromkeys(faults))[:MAX_FAULTS]
+
 
 MAX_PROPAGATED_BYTES = 1024
 """Weights up to this size take part in onnx's inference with their values."""

@@ -13,8 +13,7 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import STRATEGIES
 from mcm_passes.families.ring.analytic.fast_model import period
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
-from mcm_passes.families.ring.strategies.graph_baselines import Kahip, Metis
-from mcm_passes.families.ring.strategies.weighted_graph import CLIQUE, weighted_graph
+from mcm_passes.families.ring.strategies.graph_baselines import CLIQUE, Kahip, Metis, weighted_graph
 
 BOTH = [Metis(), Kahip()]
 NAMES = [strategy.name for strategy in BOTH]
