@@ -59,7 +59,7 @@ def test_export_compiles_and_checks_equal(name, compile_to, workspace):
         dims=entry["dims"],
         shapes={name: tuple(shape) for name, shape in entry["shapes"].items()},
     )
-    report = check_folder(workspace / "out", seeds=(0, 1))
+    report = check_folder(workspace / "out", seeds=(0, 1), proven_seeds=None)
     assert report.holds, report.diagnostics
     outputs = report.verification.outputs
     assert len(outputs) == len(onnx.load(FOLDER / entry["file"]).graph.output)
