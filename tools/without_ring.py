@@ -59,7 +59,7 @@ for registry in (MAPPINGS, STRATEGIES, TARGET_FAMILIES, TARGETS):
     names = [found.name for found in registry.registrations()]
     for found in registry.registrations():
         found.load()
-    print(f"{registry.group}: {', '.join(names) or 'none'}")
+    print(f"{registry.kind.name}: {', '.join(names) or 'none'}")
 assert "acme_mesh" in names or any(name.startswith("acme-mesh") for name in names), names
 print(f"{count} modules")
 """
