@@ -82,9 +82,9 @@ def set_states(model: ir.Model, options: CompileOptions) -> list[Diagnostic]:
         CompileError: MCM-P050 and MCM-P051 for states of the user that cannot be.
     """
     asked = options.state if options.state is not None else recorded_states(model)
-    pairs, told = find_states(model.graph, asked)
-    if any(one.severity is Severity.ERROR for one in told):
-        raise CompileError(told)
+    pairs, notes = find_states(model.graph, asked)
+    if any(one.severity is Severity.ERROR for one in notes):
+        raise CompileError(notes)
     if pairs:
         STATES.set(model, States(pairs, options.sequences or 1))
     elif options.sequences is not None:
@@ -92,10 +92,10 @@ def set_states(model: ir.Model, options: CompileOptions) -> list[Diagnostic]:
             f"room for {options.sequences} sequences is asked for, and the model has no states"
         )
         hint = "name states with --state, or leave --sequences out"
-        told.append(
+        notes.append(
             Diagnostic("MCM-P059", message, "option sequences", hint, severity=Severity.WARNING)
         )
-    return told
+    return notes
 
 
 def doing_name(model: str | Path | ir.Model) -> str:

@@ -80,7 +80,7 @@ class ObjectiveRow:
         throughput_per_s: inferences per second that had to be reached, or null.
         value: what the placement comes to: seconds or chips of the package, joules of an inference.
         bound: no placement comes to less.
-        latency_s: when one inference is answered by an empty package; null where nothing tells it.
+        latency_s: when one inference is answered by an empty package; null if unknown.
         proven: of each number of pipelines that could be chosen.
     """
 

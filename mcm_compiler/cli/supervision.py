@@ -1,4 +1,4 @@
-"""A light parent process, which tells the user when native code ends the process that works.
+"""A light parent process, which reports to the user when native code ends the working process.
 
 Kernels of a library can divide by zero, read out of bounds, or run out of memory in a thread of
 their own; the system can kill what takes too much. The parent is forked off before anything heavy

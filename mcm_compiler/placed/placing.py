@@ -165,7 +165,7 @@ def place_model(
     refuse_uncallable(progress=progress)
     box = given_box(target)
     show = progress or silent
-    # What is unknown or contradicts itself is told before the model is read.
+    # Unknown and contradictory options are refused before the model is read.
     placer_text(options)
     refuse_contradictions(box, options.times, options.cost_models)
     asked_at = option_place("--cost-model")

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,8 @@ from mcm_compiler.text.json_records import record_of
 T = TypeVar("T")
 
 Weights = dict[str, npt.NDArray[np.float32]]
+
+Shapes = Mapping[str, tuple[int, ...]]
 
 CARD_KEY = "mcm.card"
 """Key of the safetensors metadata under which the card is stored, as JSON."""
@@ -122,27 +124,9 @@ def checkpoint_bytes(path: Path, most: int | None) -> bytes:
     return path.read_bytes()
 
 
-class Layout(Protocol):
-    """Hyperparameters that decide which weights there are."""
-
-    def shapes(self) -> Mapping[str, tuple[int, ...]]:
-        """Name and shape of every weight."""
-        ...
-
-
 @dataclass(frozen=True)
 class CheckpointCard:
-    """Card of a checkpoint; each kind has fields of its own."""
-
-    @property
-    def network(self) -> Layout:
-        """Of the weights."""
-        raise NotImplementedError
-
-    @property
-    def features(self) -> int:
-        """Version of the features that the network reads."""
-        raise NotImplementedError
+    """Card of a checkpoint; each kind has fields of its own, all of them JSON data."""
 
     def to_json(self) -> str:
         """As text with sorted keys."""
@@ -159,7 +143,9 @@ class CheckpointKind(Generic[C]):
     Attributes:
         name: for messages, such as `mapping model`.
         card: class of the cards.
-        features: version of the features that this compiler computes.
+        shapes_of: name and shape of every weight, from a card.
+        features_of: version of the features that the network reads, from a card.
+        features: version of those that this compiler computes.
         most_bytes: size of the largest file that is read.
         codes: of diagnostics about a file that is damaged or no checkpoint, about other features,
             and about weights that do not fit the card.
@@ -168,6 +154,8 @@ class CheckpointKind(Generic[C]):
 
     name: str
     card: type[C]
+    shapes_of: Callable[[C], Shapes]
+    features_of: Callable[[C], int]
     features: int
     most_bytes: int
     codes: tuple[str, str, str]
@@ -192,13 +180,13 @@ class CheckpointKind(Generic[C]):
         except (UnreadableError, ValueError, KeyError, TypeError) as error:
             reason = f"is damaged or no checkpoint: {quote(str(error))}"
             raise self._refusal(0, reason, place) from error
-        if card.features != self.features:
+        if (version := self.features_of(card)) != self.features:
             reason = (
-                f"was trained on features of version {card.features}, and this compiler computes "
+                f"was trained on features of version {version}, and this compiler computes "
                 f"version {self.features}"
             )
             raise self._refusal(1, reason, place)
-        if fault := _fault(weights, card.network.shapes()):
+        if fault := _fault(weights, self.shapes_of(card)):
             raise self._refusal(2, f"has weights that do not fit its card: {fault}", place)
         return weights, card
 
@@ -218,7 +206,7 @@ class CheckpointKind(Generic[C]):
         return CompileError(Diagnostic(self.codes[code], text, at=quote(place), hint=self.remedy))
 
 
-def _fault(weights: Weights, shapes: Mapping[str, tuple[int, ...]]) -> str | None:
+def _fault(weights: Weights, shapes: Shapes) -> str | None:
     """The first weight by name that is missing, unknown, or of another type, shape or range."""
     for name in sorted(shapes.keys() | weights.keys()):
         if name not in weights:

@@ -35,20 +35,12 @@ class PlacementPolicyCard(CheckpointCard):
     layout: ClusterLayout
     trained_on: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
-    @property
-    def network(self) -> ClusterLayout:
-        """Of the weights."""
-        return self.layout
-
-    @property
-    def features(self) -> int:
-        """Version of the features that the policy reads."""
-        return self.layout.features_version
-
 
 PLACEMENT_POLICIES = CheckpointKind(
     "placement policy",
     PlacementPolicyCard,
+    lambda card: card.layout.shapes(),
+    lambda card: card.layout.features_version,
     FEATURES_VERSION,
     MAX_BYTES,
     ("MCM-D065", "MCM-D065", "MCM-D065"),

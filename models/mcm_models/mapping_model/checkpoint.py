@@ -69,20 +69,12 @@ class MappingCard(CheckpointCard):
     learned: Learned
     trained_on: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
-    @property
-    def network(self) -> MappingLayout:
-        """Of the weights."""
-        return self.layout
-
-    @property
-    def features(self) -> int:
-        """Version of the features that the model reads."""
-        return self.layout.features_version
-
 
 MAPPING_MODELS = CheckpointKind(
     "mapping model",
     MappingCard,
+    lambda card: card.layout.shapes(),
+    lambda card: card.layout.features_version,
     FEATURES_VERSION,
     MAX_BYTES,
     ("MCM-M050", "MCM-M051", "MCM-M052"),

@@ -61,20 +61,12 @@ class PipelinePolicyCard(CheckpointCard):
             return dataclasses.replace(FLAT_LAYOUT, hidden=self.hidden)
         return QLayout(FEATURES, CONTEXT, NUM_CANDIDATES, self.hidden)
 
-    @property
-    def network(self) -> QLayout:
-        """Of the weights."""
-        return self.layout
-
-    @property
-    def features(self) -> int:
-        """Version of the features that the policy reads."""
-        return self.features_version
-
 
 PIPELINE_POLICIES = CheckpointKind(
     "pipeline policy",
     PipelinePolicyCard,
+    lambda card: card.layout.shapes(),
+    lambda card: card.features_version,
     FEATURES_VERSION,
     MAX_BYTES,
     ("MCM-S044", "MCM-S044", "MCM-S044"),

@@ -36,20 +36,12 @@ class PolicyCard(CheckpointCard):
     sampler: str = "staircase"
     trained_on: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
-    @property
-    def network(self) -> PolicyLayout:
-        """Of the weights."""
-        return self.layout
-
-    @property
-    def features(self) -> int:
-        """Version of the features that the policy reads."""
-        return self.layout.features_version
-
 
 POLICIES = CheckpointKind(
     "policy",
     PolicyCard,
+    lambda card: card.layout.shapes(),
+    lambda card: card.layout.features_version,
     FEATURES_VERSION,
     MAX_BYTES,
     ("MCM-L001", "MCM-L002", "MCM-L003"),
