@@ -54,7 +54,6 @@ lint: $(READY)
 	lint-imports
 	python tools/check_limits.py
 	python tools/count_lines.py --check
-	python tools/check_tests_mirror.py
 	python tools/render_rooms.py --check
 	python tools/check_prose.py
 
