@@ -19,30 +19,41 @@ from mcm_hardware.descriptions.target_schema import (
     Choice,
     Flag,
     Key,
+    Listed,
     Names,
     Number,
     Rule,
     Text,
     unit_of,
 )
+from mcm_hardware.families.package.package_target import PACKAGE
 from mcm_hardware.families.ring.ring_schema import RING
 
 PATH = Path(__file__).resolve().parents[1] / "docs" / "reference" / "target-keys.md"
 BEGIN, END = "<!-- keys:begin -->\n", "<!-- keys:end -->\n"
 
 
+HEAD = ("| key | unit | values | default | meaning |", "|---|---|---|---|---|")
+
+
 def render() -> str:
-    """The table: a row per key with its unit, values, default and meaning."""
+    """The tables: a row per key with its unit, values, default and meaning."""
     keys = {
         **RING.keys,
         **{f"{OVERRIDE_TABLE}.{name}": key for name, key in OVERRIDE_KEYS.items()},
     }
+    others = {path: key for path, key in PACKAGE.keys.items() if RING.keys.get(path) != key}
     rows = [
-        "| key | unit | values | default | meaning |",
-        "|---|---|---|---|---|",
+        *HEAD,
         *(_row(path, key) for path, key in keys.items()),
         f"| `{STORAGE_TABLE}.TYPE` | bits | {', '.join(map(str, STORAGE_BITS))} | as in ONNX | "
         "what one element of an ONNX type takes in SRAM and on links |",
+        "",
+        "The family `package` has no chips that are `off`, and these keys instead of",
+        "`package.num_chips`, `package.host_io`, `link.forwarding` and the total rates:",
+        "",
+        *HEAD,
+        *(_row(path, key) for path, key in others.items()),
     ]
     return "\n".join(rows) + "\n"
 
@@ -83,6 +94,8 @@ def _values(rule: Rule) -> str:
         return "`true`, `false`"
     if isinstance(rule, Names):
         return f"list of {rule.of}"
+    if isinstance(rule, Listed):
+        return f"list of {rule.least} to {rule.most}, each {_values(rule.each)}"
     return "any text" if isinstance(rule, Text) else "list of places"
 
 

@@ -208,6 +208,8 @@ def machine_to_arrays(machine: Machine, arrays: dict[str, Array], numbers: dict[
     arrays["machine.channel_to"] = np.ascontiguousarray(ends[:, 1])
     for name, part in zip(Routes._fields, machine.routes, strict=True):
         arrays[f"machine.route_{name}"] = np.ascontiguousarray(part, np.int32)
+    if machine.route_lanes is not None:
+        arrays["machine.route_lanes"] = np.ascontiguousarray(machine.route_lanes, np.int32)
     numbers["family"] = machine.family
     if machine.router_buffers:
         numbers["router_buffers"] = True
@@ -235,6 +237,8 @@ def machine_from_arrays(arrays: Mapping[str, Array], numbers: Mapping[str, Any])
     }
     if "router_buffers" in numbers:
         values["router_buffers"] = _get(arrays, numbers, "router_buffers", "bool")
+    if "machine.route_lanes" in arrays:
+        values["route_lanes"] = vector(arrays, "machine.route_lanes", np.int32)
     values |= {
         name: vector(arrays, f"machine.{name}", dtype) for name, dtype in _MACHINE_ARRAYS.items()
     }

@@ -75,9 +75,11 @@ class Machine:
         router_buffers: whether routers between channels hold `channel_slots` tensors of a transfer
             for a device that is not ready for them. Elsewhere a tensor that goes to a device has a
             receive buffer there before it leaves.
+        route_lanes: `[len(routes.channels)]`, the virtual channel of each channel that a route
+            takes, from 0; all share the channel's rate. None where each channel has one.
 
     Raises:
-        MachineError: for `machine_faults`.
+        MachineError: for `machine_faults`, and for `route_circle`.
     """
 
     family: str
@@ -93,6 +95,7 @@ class Machine:
     stream_buffers: int = 2
     activation_packing: float = 1.25
     router_buffers: bool = False
+    route_lanes: Ints | None = None
 
     def __post_init__(self) -> None:
         if faults := machine_faults(self):
@@ -227,6 +230,10 @@ def machine_faults(machine: Machine) -> list[str]:
         int(routes.end.max()) > used.size
     ):
         faults.append("a route begins or ends beside the channels of all routes")
+    if (lanes := machine.route_lanes) is not None and (
+        lanes.shape != used.shape or bool(((lanes < 0) | (lanes >= MOST_LANES)).any())
+    ):
+        faults.append(f"virtual channels of routes are not one of 0 to {MOST_LANES - 1} each")
     if faults:
         return faults
     return _broken_routes(machine)
@@ -261,6 +268,9 @@ def _at(place: Ints, wanted: Ints) -> Bools:
     return same
 
 
+MOST_LANES = 64
+"""Virtual channels of one channel."""
+
 MOST_FAULTS = 5
 """Routes that messages spell out."""
 
@@ -271,7 +281,7 @@ def place_text(place: int, device: str = "device") -> str:
 
 
 def route_circle(machine: Machine) -> str:
-    """A circle of channels of which each waits for the next on some route between devices.
+    """A circle of virtual channels of which each waits for the next on some route between devices.
 
     Tensors on such routes can block each other for good (Dally and Seitz 1987, *Deadlock-Free
     Message Routing in Multiprocessor Interconnection Networks*).
@@ -284,9 +294,12 @@ def route_circle(machine: Machine) -> str:
     """
     between = machine.num_devices**2
     begin, end, channels = machine.routes
+    count = machine.num_channels
+    if machine.route_lanes is not None:
+        channels, count = channels + count * machine.route_lanes, count * MOST_LANES
     pairs = followed_pairs(Routes(begin[:between], end[:between], channels))
-    waiting = np.bincount(pairs[:, 1], minlength=machine.num_channels)
-    after: list[list[int]] = [[] for _ in range(machine.num_channels)]
+    waiting = np.bincount(pairs[:, 1], minlength=count)
+    after: list[list[int]] = [[] for _ in range(count)]
     for a, b in pairs.tolist():
         after[a].append(b)
     free = np.flatnonzero(waiting == 0).tolist()
@@ -296,10 +309,11 @@ def route_circle(machine: Machine) -> str:
             left[b] -= 1
             if not left[b]:
                 free.append(b)
-    stuck = {c for c in range(machine.num_channels) if left[c]}
+    stuck = {c for c in range(count) if left[c]}
     if not stuck:
         return ""
-    ends = machine.channel_ends[_circle_among(stuck, pairs)]
+    circle = np.array(_circle_among(stuck, pairs))
+    ends = machine.channel_ends[circle % machine.num_channels]
     way = " -> ".join(f"{a} to {b}" for a, b in ends.tolist())
     return f"routes wait for each other in a circle over the channels {way}"
 

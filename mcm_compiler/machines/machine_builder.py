@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mcm_compiler.arrays.types import Ints
 from mcm_compiler.machines.machine import Machine, row_of_places
 from mcm_compiler.machines.routes import routes_of
 
@@ -27,7 +28,8 @@ class MachineBuilder:
         self._rates: list[float] = []
         self._latencies: list[float] = []
         self._cuts: list[bool] = []
-        self._routes: list[tuple[int, ...]] = [()] * (num_devices * (num_devices + 3))
+        self._routes: list[Sequence[int]] = [()] * (num_devices * (num_devices + 3))
+        self._lanes: dict[int, Sequence[int]] = {}
 
     def channel(
         self,
@@ -49,13 +51,28 @@ class MachineBuilder:
         self._cuts.append(cuts)
         return len(self._ends) - 1
 
-    def route(self, source: int, destination: int, channels: Sequence[int]) -> None:
+    def route(
+        self,
+        source: int,
+        destination: int,
+        channels: Sequence[int],
+        lanes: Sequence[int] | None = None,
+    ) -> None:
         """Says over which channels, in order, a tensor goes from one place to another.
+
+        Args:
+            source: a device, `HOST` or `OFF_PACKAGE`.
+            destination: a device or `HOST`.
+            channels: in the order of travel.
+            lanes: the virtual channel of each; 0 where they are left out.
 
         Raises:
             ValueError: if there is no such pair of places.
         """
-        self._routes[row_of_places(source, destination, self.num_devices)] = tuple(channels)
+        row = row_of_places(source, destination, self.num_devices)
+        self._routes[row] = channels
+        if lanes is not None:
+            self._lanes[row] = lanes
 
     def routed(self, source: int, destination: int) -> bool:
         """Whether there is a route from one place to another yet."""
@@ -84,5 +101,12 @@ class MachineBuilder:
             channel_ends=np.array(self._ends, np.int32).reshape(len(self._ends), 2),
             channel_cuts=np.array(self._cuts, np.bool_),
             routes=routes_of(self._routes),
+            route_lanes=self._route_lanes(),
             **numbers,
         )
+
+    def _route_lanes(self) -> Ints | None:
+        if not any(map(any, self._lanes.values())):
+            return None
+        rows = (self._lanes.get(r, [0] * len(row)) for r, row in enumerate(self._routes))
+        return np.array([lane for row in rows for lane in row], np.int32)

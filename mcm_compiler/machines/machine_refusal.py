@@ -19,8 +19,8 @@ def refusal(error: MachineError, target: str) -> CompileError:
     if error.circular:
         code = "MCM-T014"
         hint = (
-            "let routes take channels in one order, such as first along rows and then along "
-            "columns, or give those that close the circle channels of their own"
+            "set virtual_channels = 2 in the table [topology], or let routes take channels in one "
+            "order, such as first along rows and then along columns"
         )
     else:
         code = "MCM-T015"

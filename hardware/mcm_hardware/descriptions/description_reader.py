@@ -18,6 +18,7 @@ from mcm_hardware.descriptions.target_schema import (
     DescriptionForm,
     Flag,
     Key,
+    Listed,
     Number,
     Rule,
     Text,
@@ -143,6 +144,8 @@ class DescriptionReader:
             return self._number_holds(path, value, rule)
         if isinstance(rule, Flag):
             return isinstance(value, bool) or self.wrong_type(path, value, "true or false")
+        if isinstance(rule, Listed):
+            return self._list_holds(path, value, rule)
         if not isinstance(rule, (Choice, Text)):
             return isinstance(value, list) or self.wrong_type(path, value, "a list")
         if not isinstance(value, str):
@@ -158,6 +161,17 @@ class DescriptionReader:
         found = next((word for kind, word in _TYPE_WORDS if isinstance(value, kind)), "a date")
         self.fault("MCM-T004", f"expected {expected}, found {found}", path)
         return False
+
+    def _list_holds(self, path: KeyPath, value: object, rule: Listed) -> bool:
+        if not isinstance(value, list):
+            return self.wrong_type(path, value, "a list")
+        entries = cast("list[Any]", value)
+        if not rule.least <= len(entries) <= rule.most:
+            wanted = f"{rule.least} to {rule.most}" if rule.least < rule.most else f"{rule.least}"
+            self.fault("MCM-T005", f"the list has {len(entries)} entries, not {wanted}", path)
+            return False
+        held = [self.holds((*path, i), entry, rule.each) for i, entry in enumerate(entries)]
+        return all(held)
 
     def _number_holds(self, path: KeyPath, value: object, rule: Number) -> bool:
         kinds = (int,) if rule.whole else (int, float)

@@ -118,6 +118,7 @@ class PackageFile:
         kind: of the chips; None for arrays.
 
     Attributes:
+        data: the file.
         values: by dotted path, defaults filled in; what is at fault is missing.
         reader: of the description.
 
@@ -128,10 +129,10 @@ class PackageFile:
     def __init__(
         self, name: str, text: str, form: PackageForm, kind: ChipKind | None = None
     ) -> None:
-        self._data = parse_description(name, text)
-        self.reader = DescriptionReader(self._data, form.form)
-        self.values = self.reader.read(self._data.data, form.keys)
-        self._storage = self.reader.read_storage(self._data.data)
+        self.data = parse_description(name, text)
+        self.reader = DescriptionReader(self.data, form.form)
+        self.values = self.reader.read(self.data.data, form.keys)
+        self._storage = self.reader.read_storage(self.data.data)
         self._kind = kind
         if kind is not None:
             kind.check(self.reader, self.values)
@@ -157,7 +158,7 @@ class PackageFile:
                 MCM-T016 unknown op.
             ValueError: if `num_chips` is None, and nothing is at fault.
         """
-        listed = self._data.data.get(OVERRIDE_TABLE, [])
+        listed = self.data.data.get(OVERRIDE_TABLE, [])
         overrides = read_overrides(self.reader, listed, num_chips)
         if all_on:
             self._check_all_on(listed)
@@ -239,7 +240,7 @@ class PackageFile:
                 self.reader.fault("MCM-T008", message, (OVERRIDE_TABLE, index, key), "leave it out")
 
     def _check_energy(self) -> None:
-        if ENERGY_TABLE not in self._data.data or STREAM_TABLE not in self._data.data:
+        if ENERGY_TABLE not in self.data.data or STREAM_TABLE not in self.data.data:
             return
         if "energy.memory_byte_pj" not in self.values:
             message = "reads from off-package memory have no energy"
@@ -249,7 +250,7 @@ class PackageFile:
     def _check_spill(self) -> None:
         if self._kind is not None:
             return  # neither is a key then
-        spill, has_memory = self.values.get("package.spill"), STREAM_TABLE in self._data.data
+        spill, has_memory = self.values.get("package.spill"), STREAM_TABLE in self.data.data
         if spill == "stream" and not has_memory:
             hint = f"add the table [{STREAM_TABLE}] with bandwidth_gb_per_s and latency_us"
             message = "there is no off-package memory to stream from"

@@ -35,7 +35,7 @@ def package_details(
     for path, value in values.items():
         table, _, key = path.rpartition(".")
         if table:
-            shown = ", ".join(value) if isinstance(value, list) else value
+            shown = ", ".join(map(str, value)) if isinstance(value, list) else value
             sections.setdefault(table, {})[key] = shown
     kinds: dict[tuple[int, float], list[int]] = {}
     for place, chip in zip(spec.physical, spec.chips, strict=True):

@@ -56,7 +56,22 @@ class Names:
     of: str
 
 
-Rule = Number | Choice | Text | Flag | Places | Names
+@dataclass(frozen=True)
+class Listed:
+    """A list of values that keep one rule.
+
+    Attributes:
+        each: the rule of each value.
+        least: the smallest length.
+        most: the largest length.
+    """
+
+    each: Rule
+    least: int
+    most: int
+
+
+Rule = Number | Choice | Text | Flag | Places | Names | Listed
 
 
 @dataclass(frozen=True)

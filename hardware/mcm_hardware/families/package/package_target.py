@@ -1,0 +1,221 @@
+"""The family `package`: chips on a line, a ring, a mesh, a torus, or any list of links."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from mcm_compiler.machines.machine import MOST_LANES, Machine
+from mcm_compiler.machines.machine_builder import MachineBuilder
+from mcm_hardware.chip.chip_spec import PackageSpec
+from mcm_hardware.descriptions.package_file import PackageFile
+from mcm_hardware.descriptions.package_schema import (
+    BANDWIDTH,
+    LATENCY_US,
+    PackageForm,
+    package_form,
+)
+from mcm_hardware.descriptions.target_schema import Choice, Flag, Key, Listed, Number
+from mcm_hardware.families.package.topologies import Grid, LinkList, Topology
+from mcm_hardware.package.chips_package import ChipsPackage
+from mcm_hardware.package.package_machine import package_machine
+
+MOST_CHIPS = 512
+"""Chips of a package: routes between all pairs of them are stored."""
+
+DIMENSIONS = {"line": 1, "ring": 1, "mesh": 2, "torus": 2}
+"""Dimensions of the topologies that are grids."""
+
+_PLACE = Number(0, MOST_CHIPS - 1, whole=True)
+
+_KEYS: Mapping[str, Key] = {
+    "topology.kind": Key(
+        Choice((*DIMENSIONS, "links")), "how the chips are connected; `links` lists each link"
+    ),
+    "topology.size": Key(
+        Listed(Number(1, MOST_CHIPS, whole=True), 1, 2),
+        "chips along each dimension: `[36]` for a line or a ring, rows and columns for a mesh or a "
+        "torus",
+        otherwise="for `links` alone",
+    ),
+    "topology.links": Key(
+        Listed(Listed(_PLACE, 2, 2), 1, 8 * MOST_CHIPS),
+        "the two chips that each link leads from and to",
+        otherwise="for the other topologies",
+    ),
+    "topology.two_way": Key(
+        Flag(), "whether links of a line or a ring lead both ways; others always do", default=True
+    ),
+    "topology.routing": Key(
+        Choice(("xy", "yx")),
+        "whether a tensor on a mesh or a torus goes along its row first, or along its column; "
+        "elsewhere it takes a shortest route",
+        default="xy",
+    ),
+    "topology.virtual_channels": Key(
+        Number(1, MOST_LANES, whole=True),
+        "virtual channels of each link, which share its rate; a tensor takes the next one where "
+        "it passes the end of a circle",
+        default=1,
+    ),
+    "link.bandwidth_gb_per_s": Key(BANDWIDTH, "rate of one link, one way"),
+    "link.hop_latency_us": Key(LATENCY_US, "delay of one hop"),
+    "link.switching": Key(
+        Choice(("store_and_forward", "cut_through")),
+        "whether a tensor that crosses several links has to arrive whole before it goes on",
+        default="store_and_forward",
+    ),
+}
+
+PACKAGE = package_form("package", "a package", _KEYS)
+"""The form of a description of a package."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopologySpec(PackageSpec):
+    """A package of chips with their links.
+
+    Attributes:
+        topology: chips and links.
+        kind: its name in the description.
+        lanes: virtual channels of each link.
+        link_bytes_per_s: rate of each link.
+        hop_latency_s: delay of each link.
+        cuts: whether a tensor goes on over the next link as soon as its head has arrived.
+    """
+
+    topology: Topology
+    kind: str
+    lanes: int
+    link_bytes_per_s: float
+    hop_latency_s: float
+    cuts: bool
+
+
+@dataclass(frozen=True)
+class TopologyPackage(ChipsPackage):
+    """A package of chips, each of which the host reaches.
+
+    Attributes:
+        spec: its numbers.
+    """
+
+    spec: TopologySpec
+    form: ClassVar[PackageForm] = PACKAGE
+
+    @classmethod
+    def from_text(cls, name: str, text: str) -> TopologyPackage:
+        """Makes the package from a description.
+
+        Raises:
+            CompileError: MCM-T001 to MCM-T008, as `PackageFile`.
+        """
+        file = PackageFile(name, text, PACKAGE)
+        topology = _topology(file)
+        spec = TopologySpec(
+            **file.common(None if topology is None else topology.chips, all_on=True),
+            topology=topology or LinkList(()),
+            kind=file.values["topology.kind"],
+            lanes=file.values["topology.virtual_channels"],
+            link_bytes_per_s=file.number("link.bandwidth_gb_per_s", 1e9),
+            hop_latency_s=file.number("link.hop_latency_us", 1e-6),
+            cuts=file.values["link.switching"] == "cut_through",
+        )
+        return cls(name, spec, text)
+
+    @property
+    def summary(self) -> str:
+        """One line for `mcmc targets`."""
+        return self.spec.summary or f"{self.spec.num_chips} chips, {self.spec.kind}"
+
+    def connected(self) -> Machine:
+        """A channel for each link; those to the host and to off-package memory are the base's."""
+        spec = self.spec
+        links = MachineBuilder(spec.num_chips)
+        for a, b in spec.topology.ends.tolist():
+            links.channel(a, b, spec.link_bytes_per_s, spec.hop_latency_s, cuts=spec.cuts)
+        for source, ways in enumerate(spec.topology.ways()):
+            ptr, way, lanes = (part.tolist() for part in ways)
+            for chip in range(spec.num_chips):
+                row = slice(ptr[chip], ptr[chip + 1])
+                taken = [min(lane, spec.lanes - 1) for lane in lanes[row]]
+                links.route(source, chip, way[row], taken)
+        return package_machine("package", spec, links)
+
+
+def _topology(file: PackageFile) -> Topology | None:
+    """The topology that a description has; None where it has faults, which are noted."""
+    values = file.values
+    kind = values.get("topology.kind")
+    if kind is None:
+        return None
+    wanted, other = ("links", "size") if kind == "links" else ("size", "links")
+    if f"topology.{other}" in values:
+        message = f"the topology '{kind}' has no {other}"
+        file.reader.fault("MCM-T008", message, ("topology", other), f"give {wanted} instead")
+        return None
+    found = values.get(f"topology.{wanted}")
+    if found is None:
+        if wanted not in file.data.data.get("topology", {}):
+            example = "[[0, 1], [1, 2]]" if kind == "links" else str([6] * DIMENSIONS[kind])
+            message = f"the topology '{kind}' needs {wanted}"
+            hint = f"add {wanted} = {example} to the table [topology]"
+            file.reader.fault("MCM-T003", message, ("topology", wanted), hint)
+        return None
+    return _link_list(file, found) if kind == "links" else _grid(file, kind, found)
+
+
+def _grid(file: PackageFile, kind: str, size: list[int]) -> Grid | None:
+    at = ("topology", "size")
+    if len(size) != DIMENSIONS[kind]:
+        wanted = "1 dimension" if DIMENSIONS[kind] == 1 else f"{DIMENSIONS[kind]} dimensions"
+        message = f"a {kind} has {wanted}, not {len(size)}"
+        file.reader.fault("MCM-T008", message, at, f"such as {[6] * DIMENSIONS[kind]}")
+        return None
+    two_way = file.values.get("topology.two_way", True)
+    if len(size) > 1 and not two_way:
+        message = f"links of a {kind} lead both ways"
+        file.reader.fault("MCM-T008", message, ("topology", "two_way"), "leave it out")
+        return None
+    order = tuple(range(len(size)))
+    if file.values.get("topology.routing") == "xy":
+        order = order[::-1]
+    grid = Grid(tuple(size), kind in ("ring", "torus"), two_way, order)
+    if grid.chips > MOST_CHIPS:
+        message = f"{grid.chips} chips are more than {MOST_CHIPS}"
+        file.reader.fault("MCM-T005", message, at)
+        return None
+    return grid
+
+
+def _link_list(file: PackageFile, pairs: list[list[int]]) -> LinkList | None:
+    seen: set[tuple[int, int]] = set()
+    for index, (a, b) in enumerate(pairs):
+        if a == b or (a, b) in seen:
+            message = f"a link from chip {a} to itself" if a == b else f"chip {a} to {b} twice"
+            file.reader.fault("MCM-T008", message, ("topology", "links", index), "leave it out")
+        seen.add((a, b))
+    missing = sorted(set(range(1 + max(map(max, pairs)))) - {c for pair in pairs for c in pair})
+    if missing:
+        message = f"no link names chip {missing[0]}"
+        hint = "number the chips from 0 without gaps"
+        file.reader.fault("MCM-T008", message, ("topology", "links"), hint)
+    elif apart := _apart(seen):
+        message = f"no links connect chip {apart} with chip 0"
+        file.reader.fault("MCM-T008", message, ("topology", "links"), "connect it, or leave it out")
+    return LinkList(tuple((a, b) for a, b in pairs))
+
+
+def _apart(links: set[tuple[int, int]]) -> int:
+    """The first chip that no links connect with chip 0, in any direction; 0 where there is none."""
+    beside: dict[int, set[int]] = {}
+    for a, b in links:
+        beside.setdefault(a, set()).add(b)
+        beside.setdefault(b, set()).add(a)
+    reached, todo = {0}, [0]
+    while todo:
+        new = beside[todo.pop()] - reached
+        reached |= new
+        todo += new
+    return min(beside.keys() - reached, default=0)
