@@ -22,7 +22,7 @@ DEGREE = 16
 """Devices of Config A."""
 
 VARIANTS = (
-    Variant("dqn", "adp", fresh=True),
+    Variant("dqn", "adp"),
     Variant("no-linkage", "adp", linkage=False),
     Variant("published", "published-adp"),
     Variant("no-updates", "adp", updates=False),

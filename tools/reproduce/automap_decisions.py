@@ -27,7 +27,7 @@ from mcm_passes.parallelism.decisions.dqn_search import (
     search_decision,
 )
 
-VERSIONS = ("mcm-compiler", "jax", "numpy", "optax", "ortools")
+VERSIONS = ("mcm-compiler", "numpy", "ortools")
 SEEDS = 5
 NO_UPDATES = 1e-12
 """A learning rate of steps that are lost in the rounding of weights, so that nothing is learned."""
@@ -65,7 +65,6 @@ class Variant:
         name: for the record.
         recipe: one of `RECIPES`.
         linkage: whether linkage groups are decided at once.
-        fresh: whether each search compiles its program anew, as a user's would.
         updates: whether weights are updated; without, all else is the same with the learning rate
             `NO_UPDATES`, as a control.
     """
@@ -73,7 +72,6 @@ class Variant:
     name: str
     recipe: str
     linkage: bool = True
-    fresh: bool = False
     updates: bool = True
 
     @property
@@ -93,8 +91,6 @@ def searched(row: Row, variant: Variant, seeds: Iterable[int]) -> dict[str, Any]
     load = os.getloadavg()[0]
     found: LearnedDecision | None = None
     for seed in seeds:
-        if variant.fresh:
-            _forget_programs(variant.recipe)
         began, busy = time.perf_counter(), time.process_time()
         found = search_decision(
             row.problem,
@@ -184,8 +180,7 @@ def reproduce(
     arguments = parser.parse_args()
     wanted = arguments.variants.split(",")
     records: list[dict[str, Any]] = []
-    # Models first: importing forks, which JAX does not like once it runs.
-    for row in [row_of(model) for model in arguments.models.split(",")]:
+    for row in map(row_of, arguments.models.split(",")):
         for variant in variants:
             if variant.name in wanted:
                 records.append(searched(row, variant, range(arguments.seeds)))
@@ -212,10 +207,3 @@ def _key(record: dict[str, Any]) -> tuple[int, str, str]:
 
 def _records_in(path: Path) -> list[dict[str, Any]]:
     return json.loads(path.read_text(encoding="utf-8"))["records"] if path.exists() else []
-
-
-def _forget_programs(recipe: str) -> None:
-    if RECIPES[recipe].backend == "jit":
-        import jax
-
-        jax.clear_caches()

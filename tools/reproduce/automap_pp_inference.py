@@ -38,8 +38,7 @@ from pipeline_rows import (  # noqa: E402
     write,
 )
 
-from mcm_models.dqn.inference import QNetwork  # noqa: E402
-from mcm_models.dqn.layout import initial_weights  # noqa: E402
+from mcm_models.dqn.network import QNetwork, initial_weights  # noqa: E402
 from mcm_models.pipelines.kernels import length_s  # noqa: E402
 from mcm_models.pipelines.planning_environment import best_places  # noqa: E402
 from mcm_models.pipelines.policy_checkpoint import (  # noqa: E402

@@ -9,48 +9,76 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
 
-from mcm_models.dqn.decision_arrays import (
-    CONTEXT,
-    PARTITION,
-    REPLICATE,
-    DecisionArrays,
-    ItemAtHand,
-    item_context,
-)
-from mcm_models.dqn.environment import Observation
+from mcm_models.dqn.learner import Observation
+from mcm_models.dqn.network import QLayout, Singles
 
-Array = jax.Array
+REPLICATE, PARTITION = 0, 1
+"""Actions, and decisions about a class; -1 is undecided."""
+
+CONTEXT = 13
+"""Numbers that are seen of the item at hand."""
 
 
-class DecisionState(NamedTuple):
-    """Where an episode is.
+class DecisionArrays(NamedTuple):
+    """An instance; N items, K classes, T terms.
+
+    Items of class -1 are padding: they pass without a decision.
 
     Attributes:
-        decision: `[K]` int8: 1 partitioned, 0 replicated, -1 undecided.
-        against: `[K]` float32, partitioned classes that a class conflicts with.
-        paid: `[T]` float32, 1 for terms that have a partitioned class.
-        margin: `[K]` float32, what partitioning the class would add to the score now.
-        place: next item.
-        value: score of the partitioned classes.
+        item_class: `[N]` int32.
+        partition_reward: `[N]` float32, for partitioning the item.
+        replicate_reward: `[N]` float32, for replicating it.
+        blocked: `[K]` bool, cannot be partitioned.
+        conflicts: `[K, K]` float32, 1 for classes that cannot both be partitioned.
+        gain: `[K]` float32, what partitioning the class adds to the score.
+        term_class: `[T, K]` float32, 1 for the classes of a term.
+        term_gain: `[T]` float32, what the term adds once any of its classes is partitioned.
+        term_reward: float32 scalar, reward for each unit that terms add.
+        start: `[K]` int8, decisions that are made already: 1, or 0; else -1.
     """
 
-    decision: Array
-    against: Array
-    paid: Array
-    margin: Array
-    place: Array
-    value: Array
+    item_class: NDArray[np.int32]
+    partition_reward: Singles
+    replicate_reward: Singles
+    blocked: NDArray[np.bool_]
+    conflicts: Singles
+    gain: Singles
+    term_class: Singles
+    term_gain: Singles
+    term_reward: np.float32
+    start: NDArray[np.int8]
 
 
-@dataclass(frozen=True)
-class DecisionEnvironment:
-    """Partition or replicate, item by item.
+@dataclass(eq=False)
+class DecisionState:
+    """Where the lanes are; E lanes, K classes, T terms.
 
     Attributes:
-        items: N.
+        decision: `[E, K]` int8.
+        against: `[E, K]` float32.
+        paid: `[E, T]` float32.
+        margin: `[E, K]` float32.
+        place: next item, the same in all lanes.
+        value: `[E]` float32.
+    """
+
+    decision: NDArray[np.int8]
+    against: Singles
+    paid: Singles
+    margin: Singles
+    place: int
+    value: Singles
+
+
+@dataclass(frozen=True, eq=False)
+class DecisionEnvironment:
+    """Partition or replicate, item by item; implements `mcm_models.dqn.learner.Environment`.
+
+    Attributes:
+        arrays: the instance.
         masked: partitioning what cannot be is not allowed (ours); otherwise, as published, it is,
             and ends the episode with a reward of `conflict_reward`.
         flat: what is seen is the decision of every item's class and the place, as published;
@@ -58,139 +86,118 @@ class DecisionEnvironment:
         conflict_reward: reward of a conflict.
     """
 
-    items: int
+    arrays: DecisionArrays
     masked: bool = True
     flat: bool = False
     conflict_reward: float = -1.0
 
     @property
-    def num_actions(self) -> int:
-        """Replicate or partition."""
-        return 2
-
-    @property
     def horizon(self) -> int:
         """One step per item."""
-        return self.items
+        return len(self.arrays.item_class)
 
-    @property
-    def features(self) -> int:
-        """F of the observation."""
-        return 0 if self.flat else 2
-
-    @property
-    def context(self) -> int:
-        """G of the observation."""
-        return 2 * self.items if self.flat else CONTEXT
-
-    def reset(self, key: Array, params: DecisionArrays) -> DecisionState:
-        """Nothing decided but what `params.start` says."""
-        del key
-        chosen = (params.start == PARTITION).astype(jnp.float32)
-        paid = jnp.minimum(params.term_class @ chosen, 1.0)
-        left = params.term_gain * (1.0 - paid)
-        return DecisionState(
-            decision=params.start,
-            against=params.conflicts @ chosen,
-            paid=paid,
-            margin=params.gain + left @ params.term_class,
-            place=jnp.int32(0),
-            value=chosen @ params.gain + paid @ params.term_gain,
-        )
-
-    def observe(self, state: DecisionState, params: DecisionArrays) -> Observation:
-        """The item at hand; see `flat`."""
-        place = jnp.minimum(state.place, self.items - 1)
-        number, item = _item_at(params, place)
-        here = _class_at(state, params, item)
-        real = (number >= 0) & (state.place < self.items)
-        divided = here.decision == PARTITION
-        fits = (here.blocked + here.against == 0) & (here.decision != REPLICATE) | divided
-        can = divided | (here.decision < 0) & (fits | (not self.masked))
-        mask = jnp.stack([~(real & divided), real & can])
+    def layout(self, hidden: tuple[int, ...]) -> QLayout:
+        """Of a network with these hidden layers."""
         if self.flat:
-            known = jnp.where(params.item_class >= 0, state.decision[params.item_class], 0)
-            same = (params.item_class == item) & real
-            context = jnp.concatenate([known, same]).astype(jnp.float32)
-            return Observation(jnp.zeros((2, 0), jnp.float32), context, mask)
-        open_gain = jnp.where(
-            (state.decision < 0) & ~params.blocked & (state.against == 0),
-            jnp.maximum(state.margin, 0.0),
-            0.0,
+            return QLayout(0, 2 * self.horizon, 2, hidden)
+        return QLayout(2, CONTEXT, 2, hidden)
+
+    def reset(self, lanes: int) -> DecisionState:
+        """Nothing decided but what `arrays.start` says."""
+        arrays = self.arrays
+        chosen = (arrays.start == PARTITION).astype(np.float32)
+        paid = np.minimum(arrays.term_class @ chosen, np.float32(1.0))
+        left = arrays.term_gain * (1.0 - paid)
+        value = chosen @ arrays.gain + paid @ arrays.term_gain
+        return DecisionState(
+            decision=np.tile(arrays.start, (lanes, 1)),
+            against=np.tile(arrays.conflicts @ chosen, (lanes, 1)),
+            paid=np.tile(paid, (lanes, 1)),
+            margin=np.tile(arrays.gain + left @ arrays.term_class, (lanes, 1)),
+            place=0,
+            value=np.full(lanes, value, np.float32),
         )
-        context = item_context(
-            jnp,
-            ItemAtHand(
-                margin=here.margin,
-                gain=here.gain,
-                conflicts=params.conflicts[item],
-                fits=fits,
-                decision=here.decision,
-                against=here.against,
-                blocked=here.blocked,
-                progress=state.place / self.items,
-            ),
-            open_gain=open_gain,
-            top=jnp.maximum(jnp.max(jnp.abs(params.gain)), 1e-9),
+
+    def observe(self, state: DecisionState) -> Observation:
+        """The item at hand; see `flat`."""
+        arrays = self.arrays
+        place = min(state.place, self.horizon - 1)
+        item = max(int(arrays.item_class[place]), 0)
+        real = arrays.item_class[place] >= 0 and state.place < self.horizon
+        lanes = len(state.value)
+        decision, against = state.decision[:, item], state.against[:, item]
+        divided = decision == PARTITION
+        fits = divided | ((not arrays.blocked[item]) & (against == 0) & (decision != REPLICATE))
+        mask = np.ones((lanes, 2), bool)
+        mask[:, REPLICATE] = ~(real & divided)
+        mask[:, PARTITION] = real & (divided | (decision < 0) & (fits | (not self.masked)))
+        if self.flat:
+            known = np.where(arrays.item_class >= 0, state.decision[:, arrays.item_class], 0)
+            here = np.tile((arrays.item_class == item) & real, (lanes, 1))
+            context = np.concatenate([known, here], axis=1, dtype=np.float32)
+            return Observation(np.zeros((lanes, 2, 0), np.float32), context, mask)
+        can = (state.decision < 0) & ~arrays.blocked & (state.against == 0)
+        margin, gain = state.margin[:, item], arrays.gain[item]
+        # In gains of the largest class.
+        top = max(float(np.abs(arrays.gain).max()), 1e-9)
+        open_gain = np.where(can, np.maximum(state.margin, 0.0), 0.0)
+        lost = arrays.conflicts[item] * open_gain / top
+        lost_sum = lost.sum(axis=-1)
+        columns = (
+            margin / top,
+            gain / top,
+            lost_sum,
+            lost.max(axis=-1),
+            (lost > 0).sum(axis=-1) / 4.0,
+            margin / top - lost_sum,
+            fits,
+            divided,
+            decision == REPLICATE,
+            against > 0,
+            arrays.blocked[item],
+            state.place / self.horizon,
+            open_gain.sum(axis=-1) / top / 16.0,
         )
-        return Observation(jnp.eye(2, dtype=jnp.float32), context, mask)
+        context = np.empty((lanes, CONTEXT), np.float32)
+        for number, column in enumerate(columns):
+            context[:, number] = column
+        candidates = np.tile(np.eye(2, dtype=np.float32), (lanes, 1, 1))
+        return Observation(candidates, context, mask)
 
     def step(
-        self, state: DecisionState, action: Array, params: DecisionArrays
-    ) -> tuple[DecisionState, Array, Array]:
-        """Decides about the item at hand and propagates it to its class.
-
-        A conflict is to partition what is blocked or conflicts with what is partitioned. What
-        has been decided with a linked item is not decided otherwise.
-        """
-        number, item = _item_at(params, state.place)
-        here = _class_at(state, params, item)
-        real = number >= 0
+        self, state: DecisionState, action: NDArray[np.int64], alive: NDArray[np.bool_]
+    ) -> tuple[Singles, NDArray[np.bool_]]:
+        """Decides in the lanes that are alive, in place; rewards and where it is over."""
+        arrays = self.arrays
+        place = state.place
+        item = max(int(arrays.item_class[place]), 0)
+        real = alive & bool(arrays.item_class[place] >= 0)
+        before = state.decision[:, item].copy()
         wants = real & (action == PARTITION)
-        conflict = wants & (here.blocked + here.against > 0)
-        open_still = real & ~conflict & (here.decision < 0)
-        add = (wants & open_still).astype(jnp.float32)
-        newly = add * params.term_class[:, item] * (1.0 - state.paid)
-        rewards = jnp.stack([params.replicate_reward, params.partition_reward], axis=-1)
-        reward = rewards[state.place, action]
-        reward += add * params.term_reward * (here.margin - here.gain)
-        reward = jnp.where(real, jnp.where(conflict, self.conflict_reward, reward), 0.0)
-        # A comparison with all classes compiles to less code than a write to one place.
-        decides = (jnp.arange(state.decision.shape[0]) == item) & open_still
-        moved = DecisionState(
-            decision=jnp.where(decides, action.astype(jnp.int8), state.decision),
-            against=state.against + add * params.conflicts[item],
-            paid=state.paid + newly,
-            margin=state.margin - (newly * params.term_gain) @ params.term_class,
-            place=state.place + 1,
-            value=state.value + add * here.margin,
+        conflict = wants & (arrays.blocked[item] | (state.against[:, item] > 0))
+        open_still = real & ~conflict & (before < 0)
+        new = wants & open_still
+        by_terms = state.margin[:, item] - arrays.gain[item]
+        gained = np.where(new, state.margin[:, item], np.float32(0.0))
+        reward = np.where(
+            wants,
+            arrays.partition_reward[place] + new * arrays.term_reward * by_terms,
+            arrays.replicate_reward[place],
         )
-        return moved, reward, conflict | (moved.place >= self.items)
+        reward = np.where(real, np.where(conflict, self.conflict_reward, reward), 0.0)
+        state.decision[:, item] = np.where(open_still, action, before)
+        state.against[new] += arrays.conflicts[item]
+        newly = new[:, None] * arrays.term_class[:, item] * (1.0 - state.paid)
+        state.paid += newly
+        state.margin -= (newly * arrays.term_gain) @ arrays.term_class
+        state.value += gained
+        state.place += 1
+        return reward.astype(np.float32), conflict | (state.place >= self.horizon)
 
-    def score(self, state: DecisionState, params: DecisionArrays) -> Array:
-        """What the partitioned classes are worth, the others replicated; always feasible."""
-        del params
+    def answer(self, state: DecisionState, lane: int) -> NDArray[np.int8]:
+        """`[K]`, decisions in a lane."""
+        return state.decision[lane].copy()
+
+    def score(self, state: DecisionState) -> Singles:
+        """`[E]`, what the partitioned classes are worth."""
         return state.value
-
-
-class _Class(NamedTuple):
-    """What is known of one class."""
-
-    decision: Array
-    against: Array
-    margin: Array
-    gain: Array
-    blocked: Array
-
-
-def _item_at(params: DecisionArrays, place: Array) -> tuple[Array, Array]:
-    """The class of an item as it stands there, and as an index."""
-    number = params.item_class[place]
-    return number, jnp.maximum(number, 0)
-
-
-def _class_at(state: DecisionState, params: DecisionArrays, item: Array) -> _Class:
-    """One read of a table: five reads compile to five times the code."""
-    rows = (state.decision, state.against, state.margin, params.gain, params.blocked)
-    table = jnp.stack([row.astype(jnp.float32) for row in rows])
-    return _Class(*jax.lax.dynamic_slice_in_dim(table, item, 1, axis=1)[:, 0])

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcm_compiler.arrays.kernels import entry_njit
-from mcm_models.dqn.layout import QLayout, Singles
-from mcm_models.dqn.numpy_learner import NumpyObservation
+from mcm_models.dqn.learner import Observation
+from mcm_models.dqn.network import QLayout, Singles
 from mcm_models.pipelines.kernels import (
     Ints,
     backward_s,
@@ -54,7 +54,7 @@ class PlanningState:
 
 
 class PlanningEnvironment:
-    """Implements `mcm_models.dqn.numpy_learner.NumpyEnvironment` for one problem.
+    """Implements `mcm_models.dqn.learner.Environment` for one problem.
 
     Args:
         problem: with at least two stages.
@@ -95,7 +95,7 @@ class PlanningEnvironment:
         places[:, -1] = self.problem.devices.num_devices
         return PlanningState(parts, places, 0, np.zeros(lanes))
 
-    def observe(self, state: PlanningState) -> NumpyObservation:
+    def observe(self, state: PlanningState) -> Observation:
         """What each pivot would bring."""
         lanes = len(state.parts)
         seen = np.zeros((lanes, self.num_actions, PER_PIVOT), np.float32)
@@ -113,7 +113,7 @@ class PlanningEnvironment:
                 mask[lane],
             )
         empty = np.zeros((lanes, self.num_actions, 0), np.float32)
-        return NumpyObservation(empty, seen.reshape(lanes, -1), mask)
+        return Observation(empty, seen.reshape(lanes, -1), mask)
 
     def step(
         self, state: PlanningState, action: NDArray[np.int64], alive: NDArray[np.bool_]

@@ -15,8 +15,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from mcm_models.cards import CheckpointCard, CheckpointKind, save_with_card
-from mcm_models.dqn.inference import QNetwork
-from mcm_models.dqn.layout import QLayout, Singles
+from mcm_models.dqn.network import QLayout, QNetwork, Singles
 from mcm_models.pipelines.policy_features import (
     CONTEXT,
     FEATURES,

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mcm_models.dqn.layout import QLayout, Singles, initial_weights
-from mcm_models.dqn.numpy_learner import NumpyObservation
+from mcm_models.dqn.learner import Observation
+from mcm_models.dqn.network import QLayout, Singles, initial_weights
 from mcm_models.pipelines.kernels import Ints, length_s
 from mcm_models.pipelines.policy_features import (
     CONTEXT,
@@ -105,7 +105,7 @@ class CaseState:
 
 
 class CaseEnvironment:
-    """Implements `mcm_models.dqn.numpy_learner.NumpyEnvironment`.
+    """Implements `mcm_models.dqn.learner.Environment`.
 
     Args:
         cases: to draw from, uniformly.
@@ -150,7 +150,7 @@ class CaseEnvironment:
             np.zeros(lanes, np.float32),
         )
 
-    def observe(self, state: CaseState) -> NumpyObservation:
+    def observe(self, state: CaseState) -> Observation:
         """Features of the candidates of each lane; one allowed action where it is over."""
         lanes = len(state.cases)
         rows = np.zeros((lanes, NUM_CANDIDATES, FEATURES), np.float32)
@@ -172,7 +172,7 @@ class CaseEnvironment:
                 FeatureArrays(rows[lane], context[lane], mask[lane], plan),
             )
             state.shortest[lane] = min(state.shortest[lane], length)
-        return NumpyObservation(rows, context, mask)
+        return Observation(rows, context, mask)
 
     def step(
         self, state: CaseState, action: NDArray[np.int64], alive: NDArray[np.bool_]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_models.dqn.inference import QNetwork
+from mcm_models.dqn.network import QNetwork
 from mcm_models.pipelines.balanced import descend
 from mcm_models.pipelines.kernels import Ints, length_s
 from mcm_models.pipelines.policy_environment import POLICY_LAYOUT, PreparedCase, first_weights

@@ -12,9 +12,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mcm_models.dqn.inference import QNetwork
-from mcm_models.dqn.layout import QLayout, Singles
-from mcm_models.dqn.numpy_learner import NumpyObservation
+from mcm_models.dqn.learner import Observation
+from mcm_models.dqn.network import QLayout, QNetwork, Singles
 from mcm_models.pipelines.kernels import length_s
 from mcm_models.pipelines.policy_environment import CaseEnvironment, CaseState
 from mcm_models.pipelines.problem import Pipeline
@@ -35,7 +34,7 @@ class PublishedEnvironment(CaseEnvironment):
         """Places."""
         return POSITIONS
 
-    def observe(self, state: CaseState) -> NumpyObservation:
+    def observe(self, state: CaseState) -> Observation:
         """The flat vector; one allowed action where an episode is over."""
         lanes = len(state.cases)
         context = np.zeros((lanes, FLAT), np.float32)
@@ -43,7 +42,7 @@ class PublishedEnvironment(CaseEnvironment):
         for lane, case in enumerate(state.cases):
             seen = see_flat(case.tables, state.parts[lane], state.places[lane], state.step)
             context[lane], mask[lane] = seen
-        return NumpyObservation(np.zeros((lanes, POSITIONS, 0), np.float32), context, mask)
+        return Observation(np.zeros((lanes, POSITIONS, 0), np.float32), context, mask)
 
     def step(
         self, state: CaseState, action: NDArray[np.int64], alive: NDArray[np.bool_]

@@ -11,15 +11,15 @@ import dataclasses
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mcm_compiler.arrays.randomness import seeded_generator
 from mcm_compiler.processes.one_thread import use_one_thread
-from mcm_models.dqn.decision_arrays import CONTEXT, DecisionArrays
-from mcm_models.dqn.layout import QLayout
+from mcm_compiler.text.option_ranges import at_least, checked
+from mcm_models.dqn.decisions import DecisionArrays, DecisionEnvironment
+from mcm_models.dqn.learner import Learner
 from mcm_models.dqn.settings import PUBLISHED, DqnSettings, improved
 from mcm_passes.parallelism.decisions.count_oracle import OracleDecision, best_decision
 from mcm_passes.parallelism.decisions.decision_items import DecisionItems, decision_items, gap
@@ -95,9 +95,6 @@ def random_search(
     return best, best_value
 
 
-Backend = Literal["jit", "plain"]
-"""Environment and learner as one compiled program, or in NumPy, for problems of a few items."""
-
 CHECKS = 20
 """Parts that a stage is divided into, for its curve and for progress."""
 
@@ -106,6 +103,7 @@ STAGE_2 = 0.25
 
 
 @dataclass(frozen=True)
+@checked(iterations=at_least(1))
 class DecisionRecipe:
     """How decisions are learned.
 
@@ -118,7 +116,6 @@ class DecisionRecipe:
             (ours); otherwise, as in the paper, a conflict costs a reward and ends the episode.
             Has no effect without linkage groups: they would not be known before a conflict.
         hidden: widths of the network.
-        backend: see `Backend`.
 
     Raises:
         ValueError: if a value is out of range.
@@ -129,15 +126,6 @@ class DecisionRecipe:
     published: bool = False
     masked: bool = True
     hidden: tuple[int, ...] = (32, 32)
-    backend: Backend = "jit"
-
-    def __post_init__(self) -> None:
-        if self.iterations < 1:
-            raise ValueError(f"{self.iterations} iterations, not at least 1")
-        if self.backend not in get_args(Backend):
-            raise ValueError(f"backend is {self.backend!r}, not one of {get_args(Backend)}")
-        if self.backend == "plain" and self.published:
-            raise ValueError("the published setting is there as a compiled program alone")
 
 
 RECIPES = {
@@ -149,7 +137,6 @@ RECIPES = {
         160,
         masked=False,
         hidden=(16, 16),
-        backend="plain",
     ),
     "published-opp": DecisionRecipe(
         PUBLISHED["opp"], 4000, published=True, masked=False, hidden=(128, 128)
@@ -177,8 +164,7 @@ class LearnedDecision:
         episodes: that the learner played.
         iterations: gradient steps that it took.
         first_hit: episodes after which its best was found, whole rounds.
-        seconds: wall time of the learner, compiling included.
-        compile_seconds: wall time until the first part of the first stage was done.
+        seconds: wall time of the learner.
         curve: episodes, and the best value by then, where it rose; and the last.
     """
 
@@ -193,20 +179,7 @@ class LearnedDecision:
     iterations: int
     first_hit: int
     seconds: float
-    compile_seconds: float
     curve: tuple[tuple[int, float], ...] = field(default=())
-
-
-class _Learner(Protocol):
-    """What both backends offer."""
-
-    @property
-    def best_score(self) -> float: ...
-
-    @property
-    def iterations(self) -> int: ...
-
-    def advance(self, rounds: int) -> Any: ...
 
 
 def search_decision(
@@ -267,7 +240,6 @@ def search_decision(
         iterations=stages.iterations,
         first_hit=stages.first_hit,
         seconds=seconds,
-        compile_seconds=stages.compile_seconds,
         curve=tuple(stages.curve),
     )
 
@@ -285,12 +257,10 @@ class _Stages:
         progress: Callable[[int, float], None] | None,
     ) -> None:
         self.episodes = self.iterations = self.first_hit = 0
-        self.compile_seconds = 0.0
         self.best_value = -np.inf
         self.curve: list[tuple[int, float]] = []
         self._items, self._recipe, self._seed, self._linkage = items, recipe, seed, linkage
         self._progress = progress
-        self._part = 0
         needed = recipe.settings.lanes * len(items.item_class)
         self._settings = dataclasses.replace(
             recipe.settings, replay=max(recipe.settings.replay, needed)
@@ -315,23 +285,25 @@ class _Stages:
     ) -> tuple[NDArray[np.bool_], float]:
         """The best decision of a stage, and its score."""
         seed = 2 * self._seed + stage - 1
-        learner, decision_of = self._learner(start, seed, iterations)
+        recipe = self._recipe
+        environment = DecisionEnvironment(
+            self._arrays(start), masked=self._linkage and recipe.masked, flat=recipe.published
+        )
+        use_one_thread()
+        layout = environment.layout(recipe.hidden)
+        learner = Learner(environment, layout, self._settings, seed, iterations)
         rounds = -(-iterations // self._settings.updates)
-        # Of the same size in both stages, so that they share one compilation.
-        self._part = part = self._part or max(1, rounds // CHECKS)
-        began = time.perf_counter()
+        part = max(1, rounds // CHECKS)
         for _ in range(-(-rounds // part)):
             for value in learner.advance(part).best_score.tolist():
                 self.episodes += self._settings.lanes
                 if value > self.best_value:
                     self.best_value, self.first_hit = value, self.episodes
                     self.curve.append((self.episodes, value))
-            if not self.compile_seconds:
-                self.compile_seconds = time.perf_counter() - began
             if self._progress:
                 self._progress(self.iterations + learner.iterations, float(self.best_value))
         self.iterations += learner.iterations
-        return decision_of() == 1, learner.best_score
+        return learner.best == 1, learner.best_score
 
     def _arrays(self, start: NDArray[np.int8]) -> DecisionArrays:
         """The instance; what is decided already is not asked about again."""
@@ -350,32 +322,3 @@ class _Stages:
             term_reward=np.float32(term),
             start=start,
         )
-
-    def _learner(
-        self, start: NDArray[np.int8], seed: int, iterations: int
-    ) -> tuple[_Learner, Callable[[], NDArray[np.int8]]]:
-        """A learner, and how to ask it for the best decision."""
-        recipe, arrays = self._recipe, self._arrays(start)
-        use_one_thread()
-        if recipe.backend == "plain":
-            from mcm_models.dqn.numpy_decisions import NumpyDecisions
-            from mcm_models.dqn.numpy_learner import NumpyLearner
-
-            layout = QLayout(2, CONTEXT, 2, recipe.hidden)
-            plain = NumpyDecisions(arrays, masked=self._linkage and recipe.masked)
-            of_plain = NumpyLearner(plain, layout, self._settings, seed, iterations)
-            return of_plain, lambda: of_plain.best
-        # JAX takes seconds to load, which only those pay who learn with it.
-        from mcm_models.dqn.decisions import DecisionEnvironment
-        from mcm_models.dqn.training import Learner
-
-        environment = DecisionEnvironment(
-            len(arrays.item_class),
-            masked=self._linkage and recipe.masked,
-            flat=recipe.published,
-        )
-        layout = QLayout(environment.features, environment.context, 2, recipe.hidden)
-        learner = Learner.of(
-            environment, arrays, layout, self._settings, seed, iterations, quickly=True
-        )
-        return learner, lambda: learner.best.decision

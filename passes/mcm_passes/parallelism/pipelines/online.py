@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mcm_models.dqn.numpy_learner import NumpyLearner
+from mcm_models.dqn.learner import Learner
 from mcm_models.dqn.settings import PUBLISHED, DqnSettings
 from mcm_models.pipelines.balanced import descend, shift_together
 from mcm_models.pipelines.planning_environment import PlanningEnvironment
@@ -145,7 +145,7 @@ def learn_online(
     chosen = schedule(settings or dataclasses.replace(PUBLISHED["pp"], updates=8), iterations)
     candidates = candidate_cuts(problem)
     environment = PlanningEnvironment(candidates.problem)
-    learner = NumpyLearner(environment, environment.layout, chosen, seed, iterations)
+    learner = Learner(environment, environment.layout, chosen, seed, iterations)
     episodes = 0
     last_epsilon = chosen.first_epsilon
     while not learner.finished:

@@ -22,9 +22,8 @@ from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.staging import cannot_write
 from mcm_compiler.processes.whole_files import write_whole
 from mcm_compiler.text.option_ranges import at_least, checked
-from mcm_models.dqn.inference import QNetwork
-from mcm_models.dqn.layout import Singles
-from mcm_models.dqn.numpy_learner import NumpyLearner
+from mcm_models.dqn.learner import Learner
+from mcm_models.dqn.network import QNetwork, Singles
 from mcm_models.dqn.settings import PUBLISHED, DqnSettings
 from mcm_models.pipelines.policy_checkpoint import (
     PipelinePolicyCard,
@@ -129,7 +128,7 @@ def train_pipeline_policy(
     held = [prepare_case(c) for c in random_cases(VALIDATION_CASES, VALIDATION_CASES_SEED)]
     environment = (PublishedEnvironment if published else CaseEnvironment)(cases, seed)
     layout = FLAT_LAYOUT if published else POLICY_LAYOUT
-    learner = NumpyLearner(environment, layout, settings, seed, iterations)
+    learner = Learner(environment, layout, settings, seed, iterations)
     if not published:
         learner.weights = first_weights(seed)
     per_round = settings.updates

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from mcm_compiler.arrays.randomness import generator_words, set_generator
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_models.cards import read_with_card, save_with_card
-from mcm_models.dqn.layout import Singles
-from mcm_models.dqn.numpy_learner import NumpyLearner
+from mcm_models.dqn.learner import Learner
+from mcm_models.dqn.network import Singles
 
 STATE_NAME = "state.safetensors"
 
@@ -31,7 +31,7 @@ class _Best(Struct, frozen=True):
 
 def save_state(
     path: Path,
-    learner: NumpyLearner,
+    learner: Learner,
     cases: np.random.Generator,
     best: tuple[dict[str, Singles], float, int],
 ) -> None:
@@ -55,7 +55,7 @@ def save_state(
 
 
 def load_state(
-    path: Path, learner: NumpyLearner, cases: np.random.Generator
+    path: Path, learner: Learner, cases: np.random.Generator
 ) -> tuple[dict[str, Singles], float, int]:
     """Reads a state into a learner and a generator; the best checkpoint is returned.
 

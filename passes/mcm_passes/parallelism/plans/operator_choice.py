@@ -9,7 +9,6 @@ import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
-from mcm_compiler.components.extras import require_learning
 from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.sharding.parallel_plan import REPLICATED, SearchRecord
 from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses
@@ -77,14 +76,9 @@ class OperatorChoice:
         return cls(1, dict.fromkeys(names, REPLICATED))
 
     def searched(self, options: AutoMapOptions, progress: Callable[[str], None]) -> OperatorChoice:
-        """The exact choice; with a learned search also how far that ends from it.
-
-        Raises:
-            CompileError: MCM-L012 without what learns.
-        """
+        """The exact choice; with a learned search also how far that ends from it."""
         if self.problem is None or self.objective is None or options.search != "dqn":
             return self
-        require_learning("planner 'auto-map{search=dqn}'", "option planner", "leave search out")
         from mcm_passes.parallelism.decisions.dqn_search import RECIPES, search_decision
 
         progress(f"learning what to divide over {self.degree} devices")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mcm_compiler.processes.one_thread import use_one_thread
-from mcm_models.dqn.decision_arrays import DecisionArrays
+from mcm_models.dqn.decisions import DecisionArrays
 
 use_one_thread()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcm_models.dqn.layout import QLayout
+from mcm_models.dqn.network import QLayout
 from mcm_models.dqn.settings import PUBLISHED, DqnSettings, improved
 
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_models.dqn.inference import QNetwork
-from mcm_models.dqn.layout import initial_weights
+from mcm_models.dqn.network import QNetwork, initial_weights
 from mcm_models.dqn.settings import PUBLISHED
 from mcm_models.pipelines.balanced import balanced_pipeline, ideal_part
 from mcm_models.pipelines.kernels import length_s, unchecked_length_s

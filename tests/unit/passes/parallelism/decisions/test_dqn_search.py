@@ -169,9 +169,6 @@ def test_gaps():
     assert gap(0.0, 0.0) == 0.0
 
 
-@pytest.mark.parametrize(
-    "changes", [{"iterations": 0}, {"backend": "gpu"}, {"backend": "plain", "published": True}]
-)
-def test_recipes_that_make_no_sense_are_refused(changes):
-    with pytest.raises(ValueError):
-        DecisionRecipe(PUBLISHED["opp"], **({"iterations": 10} | changes))
+def test_recipes_without_iterations_are_refused():
+    with pytest.raises(ValueError, match="iterations"):
+        DecisionRecipe(PUBLISHED["opp"], iterations=0)

@@ -8,7 +8,7 @@ import pytest
 from mcm_compiler.api import build_zoo_model
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_hardware.families.cluster.builtin_clusters import config_a, config_c
-from mcm_models.dqn.numpy_learner import NumpyLearner
+from mcm_models.dqn.learner import Learner
 from mcm_models.pipelines.planning_environment import PlanningEnvironment
 from mcm_passes.parallelism.pipelines.online import candidate_cuts, learn_online, without_learning
 from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline
@@ -113,7 +113,7 @@ def test_the_share_of_random_actions_reaches_its_end_and_the_control_learns_noth
     settings = without_learning()
     assert settings.learning_rate == 0.0
     environment = PlanningEnvironment(candidate_cuts(problem).problem)
-    learner = NumpyLearner(environment, environment.layout, settings, 0, 40)
+    learner = Learner(environment, environment.layout, settings, 0, 40)
     before = {name: array.copy() for name, array in learner.weights.items()}
     learner.advance(2)
     assert all((learner.weights[name] == array).all() for name, array in before.items())

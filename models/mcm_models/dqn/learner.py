@@ -1,8 +1,12 @@
-"""Deep Q-learning in NumPy: the same algorithm as `training`, for problems of a few steps.
+"""Deep Q-learning: episodes in all lanes, prioritised replay and gradient steps.
 
-Loading JAX and compiling takes seconds; a small problem is learned in a fraction of one. The
-formulas are shared where that is possible and compared by tests where it is not. Random numbers
-are drawn likewise, but sums differ in their last bits.
+A *round* is one episode in each lane, in step, then `updates` gradient steps. The same seed gives
+the same bytes if NumPy uses one thread (`mcm_compiler.processes.one_thread`).
+
+    learner = Learner(MyEnvironment(...), QLayout(F, G, A), PUBLISHED["pp"], 0, iterations=9_000)
+    while not learner.finished:
+        progress = learner.advance(50)
+    learner.best, learner.best_score, learner.weights
 """
 
 from __future__ import annotations
@@ -15,15 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcm_compiler.arrays.randomness import generator_words, seeded_generator, set_generator
-from mcm_models.dqn.layout import QLayout, Singles, initial_weights, q_values
-from mcm_models.dqn.numpy_gradients import Adam, gradients
+from mcm_models.dqn.network import Adam, QLayout, Singles, gradients, initial_weights, q_values
 from mcm_models.dqn.settings import DqnSettings
 
 StateT = TypeVar("StateT")
 
 
-class NumpyObservation(NamedTuple):
-    """What the network sees of E lanes.
+class Observation(NamedTuple):
+    """Input of the network from E lanes.
 
     Attributes:
         candidates: `[E, A, F]` float32.
@@ -36,18 +39,20 @@ class NumpyObservation(NamedTuple):
     mask: NDArray[np.bool_]
 
 
-class NumpyEnvironment(Protocol[StateT]):
-    """Episodes in all lanes at once, in step; see `Environment`. States change in place."""
+class Environment(Protocol[StateT]):
+    """Episodes of at most `horizon` steps in all lanes at once, in step. States change in place.
 
-    @property
-    def num_actions(self) -> int: ...
+    `observe` allows at least one action in every lane, also after its end. `step` gives rewards,
+    and marks lanes whose episode is over. `score` rates last states as answers: larger is better,
+    minus infinity is none. `answer` is kept of the best state.
+    """
 
     @property
     def horizon(self) -> int: ...
 
     def reset(self, lanes: int) -> StateT: ...
 
-    def observe(self, state: StateT) -> NumpyObservation: ...
+    def observe(self, state: StateT) -> Observation: ...
 
     def step(
         self, state: StateT, action: NDArray[np.int64], alive: NDArray[np.bool_]
@@ -59,13 +64,13 @@ class NumpyEnvironment(Protocol[StateT]):
 
 
 @dataclass(frozen=True)
-class NumpyProgress:
-    """What happened, per round; N rounds. See `Progress`.
+class Progress:
+    """Curves of N rounds.
 
     Attributes:
-        greedy_score: `[N]`.
-        best_score: `[N]`.
-        loss: `[N]`.
+        greedy_score: `[N]`, mean of the greedy lanes; of all lanes where none is greedy.
+        best_score: `[N]`, best so far.
+        loss: `[N]`, mean over the gradient steps.
     """
 
     greedy_score: NDArray[np.float64]
@@ -73,8 +78,8 @@ class NumpyProgress:
     loss: NDArray[np.float64]
 
 
-class NumpyLearner:
-    """As `training.Learner`.
+class Learner:
+    """A Q-network that learns, and the best answer that its episodes ended in.
 
     Args:
         environment: what is learned.
@@ -93,7 +98,7 @@ class NumpyLearner:
 
     def __init__(
         self,
-        environment: NumpyEnvironment[Any],
+        environment: Environment[Any],
         layout: QLayout,
         settings: DqnSettings,
         seed: int,
@@ -117,10 +122,10 @@ class NumpyLearner:
 
     @property
     def finished(self) -> bool:
-        """Whether all iterations have been taken."""
+        """True once all iterations have been taken."""
         return self.iterations >= self._most
 
-    def advance(self, rounds: int) -> NumpyProgress:
+    def advance(self, rounds: int) -> Progress:
         """Plays and learns."""
         started = time.perf_counter()
         told = np.zeros((3, rounds))
@@ -130,12 +135,12 @@ class NumpyLearner:
             losses = [self._learn(draws) for draws in self._rng.random(shape, np.float32)]
             told[:, row] = greedy, self.best_score, np.mean(losses)
         self.seconds += time.perf_counter() - started
-        return NumpyProgress(*told)
+        return Progress(*told)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """All that what comes next depends on but the environment, by name; see `take`.
+        """State that later rounds depend on, but for the environment, by name; see `take`.
 
-        `best` and its score are no part of it: they tell of what was played.
+        `best` and its score are no part of it: they follow from episodes played before.
         """
         filled = np.count_nonzero(self._weight)
         numbers = [self.iterations, self._adam.step, self._place]
@@ -184,8 +189,8 @@ class NumpyLearner:
         self._largest = largest[0]
         self.iterations, self._place = iterations, place
 
-    def _values(self, weights: dict[str, Singles], seen: NumpyObservation) -> Singles:
-        return q_values(self._layout, weights, *seen, np)
+    def _values(self, weights: dict[str, Singles], seen: Observation) -> Singles:
+        return q_values(self._layout, weights, *seen)
 
     def _play(self) -> float:
         environment, settings = self._environment, self._settings
@@ -237,7 +242,7 @@ class NumpyLearner:
         """Remembers the steps of a round."""
         settings = self._settings
         cut = explored if settings.returns == "monte-carlo" else np.ones_like(explored)
-        reward, discount, until = numpy_cut_returns(rewards, done, cut, settings.gamma)
+        reward, discount, until = cut_returns(rewards, done, cut, settings.gamma)
         wanted = living
         if settings.returns == "monte-carlo":
             wanted = wanted & (choices > 1)
@@ -299,10 +304,21 @@ class NumpyLearner:
         return float(np.mean(correction * loss))
 
 
-def numpy_cut_returns(
+def cut_returns(
     reward: Singles, done: NDArray[np.bool_], cut: NDArray[np.bool_], gamma: float
 ) -> tuple[Singles, Singles, NDArray[np.int64]]:
-    """As `targets.cut_returns`: rewards, discounts and ends, `[T, E]` each."""
+    """Returns up to the end of the episode or the next step that is marked as a cut.
+
+    Args:
+        reward: `[T, E]`, each column an episode.
+        done: `[T, E]`, steps that an episode ends with.
+        cut: `[T + 1, E]`, steps before which returns end.
+        gamma: discount.
+
+    Returns:
+        `[T, E]` each: discounted rewards up to a step; the weight of the value of the state at that
+        step, 0 at an end; and that step.
+    """
     steps = len(reward)
     total, discount = np.zeros_like(reward), np.zeros_like(reward)
     until = np.full(reward.shape, steps, np.int64)
@@ -333,13 +349,13 @@ def _checked(
     return array
 
 
-def _pack(seen: NumpyObservation) -> Singles:
+def _pack(seen: Observation) -> Singles:
     flat = seen.candidates.reshape(len(seen.mask), -1)
     return np.concatenate([flat, seen.context, seen.mask], axis=-1, dtype=np.float32)
 
 
-def _unpack(rows: Singles, layout: QLayout) -> NumpyObservation:
+def _unpack(rows: Singles, layout: QLayout) -> Observation:
     first = layout.actions * layout.features
     candidates = rows[:, :first].reshape(len(rows), layout.actions, layout.features)
     context = rows[:, first : first + layout.context]
-    return NumpyObservation(candidates, context, rows[:, first + layout.context :] > 0.5)
+    return Observation(candidates, context, rows[:, first + layout.context :] > 0.5)
