@@ -37,7 +37,6 @@ class Level:
         name: as after `-O`.
         summary: one line for `mcmc strategies`.
         strategy: text form of the strategy.
-        machine_strategy: the same for devices that are no ring, which few strategies support.
         effort_s: deterministic seconds of exact solvers.
         gap: share by which a period may exceed a bound for the search to end there.
         most_evaluations: partitions that a strategy may evaluate if there are few units.
@@ -68,7 +67,6 @@ class Level:
     unit_evaluations: int = 2 * 10**7
     further: int = 1
     judged_pipelines: bool = True
-    machine_strategy: str = "stages"
     mapper: str = "annealing"
     mapping_model: str = "auto"
     mappings: int = 100_000

@@ -192,8 +192,8 @@ class FamilyMapping(Protocol):
         """Text form of the strategy of a level."""
         ...
 
-    def serves(self, strategy: PartitionStrategy) -> bool:
-        """Return whether a strategy supports these machines."""
+    def adapted(self, text: str, strategy: PartitionStrategy) -> PartitionStrategy | None:
+        """Return the strategy in a form that supports these machines; None if there is none."""
         ...
 
 

@@ -190,13 +190,33 @@ class PartitionProblem:
         No placement needs more memory or time there, or more energy except for tensors that the
         host sends to several chips. The load of a chip then depends on its own units alone, as
         some searches and proofs require.
+
+        For a problem with a machine, the ring has links without limits, and each of its chips has
+        the most memory and the fastest clock of all. Devices of a placement depend on each other
+        in no circle, so they can be numbered along their dependencies: every placement is one on
+        this ring, and no chip or host channel has more load there.
         """
-        return self._reached if self.limits.at_ends else self
+        return self._reached if self.limits.at_ends or self.machine is not None else self
 
     @cached_property
     def _reached(self) -> PartitionProblem:
-        delays = self.limits.latencies_s[: self.num_chips - 1]
-        return replace(self, limits=replace(self.limits, host_io="any", link_latency_s=delays))
+        limits, count = self.limits, self.num_chips
+        if self.machine is None:
+            delays = limits.latencies_s[: count - 1]
+            return replace(self, limits=replace(limits, host_io="any", link_latency_s=delays))
+        # All tensors together take less on such a link than any unit takes on a chip.
+        heaviest_s = float(self.compute_s.max(initial=0.0)) or 1.0
+        rate = (float(self.tensor_bytes.sum()) + 1.0) / heaviest_s * 1e9
+        free = replace(
+            limits,
+            sram_bytes=(max(limits.sram_bytes),) * count,
+            chip_speed=(float(self.chip_speed.max()),) * count,
+            link_bytes_per_s=rate * max(float(self.chip_speed.max()), 1.0),
+            link_latency_s=(),
+            forwarding="router",
+        )
+        unpinned = np.full_like(self.pinned_chip, -1)
+        return replace(self, machine=None, routing="relay", limits=free, pinned_chip=unpinned)
 
     @property
     def relays(self) -> bool:

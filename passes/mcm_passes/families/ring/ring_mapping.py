@@ -129,10 +129,10 @@ class RingMapping:
         """The level's strategy."""
         return level.strategy
 
-    def serves(self, strategy: PartitionStrategy) -> bool:
-        """Every strategy knows rings."""
-        del strategy
-        return True
+    def adapted(self, text: str, strategy: PartitionStrategy) -> PartitionStrategy:
+        """The strategy itself: every one knows rings."""
+        del text
+        return strategy
 
     def objective_values(self, problem: PartitionProblem, objective: Objective) -> Evaluate:
         """As `values.objective_values`."""

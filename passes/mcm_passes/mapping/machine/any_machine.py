@@ -20,13 +20,17 @@ from mcm_compiler.contracts.partition import (
     PartitionStrategy,
     knows_machines,
 )
+from mcm_compiler.contracts.target import RING
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.machines.equal_shares import equal_shares
 from mcm_compiler.machines.machine import Machine
+from mcm_compiler.registry import MAPPINGS, STRATEGIES
 from mcm_passes.mapping.machine.evaluation import MachineEvaluation, machine_model
+from mcm_passes.mapping.machine.line_search import AlongDevices, ring_mapping
 from mcm_passes.mapping.machine.stages import Stages
+from mcm_passes.mapping.search.named import strategy_of
 
-QUICK = Stages(orders=1)
+QUICK = "dp"
 """Finds first placements."""
 
 QUICK_EVALUATIONS = 2_000
@@ -54,9 +58,8 @@ class AnyMachine:
         return period_s
 
     def bound(self, problem: PartitionProblem, known: LowerBound) -> LowerBound:
-        """None is better than those that hold on every machine."""
-        del problem
-        return known
+        """What windows of chips give on the ring that every placement fits."""
+        return ring_mapping().bound(problem.reached(), known) if RING in MAPPINGS else known
 
     def contradictions(self, problem: PartitionProblem) -> list[Diagnostic]:
         """None that would show: data may flow to any device, and any may stay empty."""
@@ -84,17 +87,22 @@ class AnyMachine:
         return len(equal_shares(problem.num_chips, problem.machine)) > 1
 
     def first(self, problem: PartitionProblem, budget: Budget) -> Outcome:
-        """What `stages` finds from one order."""
+        """What `dp` finds along the devices, else `stages` from one order."""
+        rng, periods = np.random.default_rng(0), self.periods(problem)
+        if QUICK in STRATEGIES:
+            along = AlongDevices(QUICK, strategy_of(QUICK), moves=False)
+            found = along.solve(problem, periods, rng, budget)
+            if found.chip_of is not None:
+                return found
         budget = replace(budget, evaluations=QUICK_EVALUATIONS)
-        return QUICK.solve(problem, self.periods(problem), np.random.default_rng(0), budget)
+        return Stages(orders=1).solve(problem, periods, rng, budget)
 
     def better(self, problem: PartitionProblem, first: Outcome) -> Ints | None:
         """What `stages` finds from several orders."""
         known = () if first.chip_of is None else (first.chip_of,)
         budget = Budget(evaluations=BETTER_EVALUATIONS, known=known)
-        search = Stages()
         rng = np.random.default_rng(0)
-        return search.solve(problem, self.periods(problem), rng, budget).chip_of
+        return Stages().solve(problem, self.periods(problem), rng, budget).chip_of
 
     def nearest(
         self, problem: PartitionProblem, chip_of: Ints, rng: np.random.Generator
@@ -104,12 +112,14 @@ class AnyMachine:
         return Nearest(None, proven=False, sought=False)
 
     def strategy(self, level: Level) -> str:
-        """The level's strategy for any machine."""
-        return level.machine_strategy
+        """The level's strategy, along the devices; `stages` where nothing knows rings."""
+        return level.strategy if RING in MAPPINGS else Stages.name
 
-    def serves(self, strategy: PartitionStrategy) -> bool:
-        """Whether the strategy says that it places on machines of any family."""
-        return knows_machines(strategy)
+    def adapted(self, text: str, strategy: PartitionStrategy) -> PartitionStrategy | None:
+        """The strategy itself where it knows machines, else one that runs it along the devices."""
+        if knows_machines(strategy):
+            return strategy
+        return AlongDevices(text, strategy) if RING in MAPPINGS else None
 
 
 ANY_MACHINE = AnyMachine()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -104,17 +105,47 @@ class Stages:
                 )
             )
         search = Search(problem, evaluate, budget)
-        run = _Run(problem)
         for known in budget.known:
             search.offer(known, evaluate(known))
         orders = topological_orders(problem, self.orders)
-        each = max(budget.evaluations // len(orders), 1)
+        starts = (_stages_along(problem, order) for order in orders)
+        return self._from_starts(starts, len(orders), search, rng, budget)
+
+    def improve(
+        self,
+        search: Search,
+        rng: np.random.Generator,
+        budget: Budget,
+        stages: Sequence[Ints],
+    ) -> Outcome:
+        """Searches from given stages instead of cuts of orders.
+
+        Args:
+            search: of the problem, with what is known of it.
+            rng: source of randomness.
+            budget: what may be spent.
+            stages: `[N]` each, the stage of each unit, which never falls along a dependency.
+                Stage k is on device k of `walk_over_devices`.
+        """
+        return self._from_starts(stages, len(stages), search, rng, budget)
+
+    def _from_starts(
+        self,
+        starts: Iterable[Ints | Longs],
+        count: int,
+        search: Search,
+        rng: np.random.Generator,
+        budget: Budget,
+    ) -> Outcome:
+        run = _Run(search.problem)
+        each = max(budget.evaluations // count, 1)
         least: tuple[float, float] | None = None
         best: Ints | None = None
-        for order in orders:
+        for stage_of in starts:
             if not search.left:
                 break
-            self._from_order(order, run, search, rng, min(each, search.left))
+            run.begin(stage_of)
+            self._from_here(run, search, rng, min(each, search.left))
             if run.period_s < float("inf") and (least is None or run.least < least):
                 least, best = run.least, run.placement
         found = search.outcome("no placement of its stages fits the memory")
@@ -123,10 +154,9 @@ class Stages:
             found = replace(found, chip_of=best)
         return found
 
-    def _from_order(
-        self, order: Order, run: _Run, search: Search, rng: np.random.Generator, evaluations: int
+    def _from_here(
+        self, run: _Run, search: Search, rng: np.random.Generator, evaluations: int
     ) -> None:
-        run.begin(order)
         tried = 0
         while True:
             best_of = run.placement
@@ -199,12 +229,10 @@ class _Run:
         """Period and cost of the best placement since `begin`."""
         return float(self._best.score[PERIOD]), float(self._best.score[COST])
 
-    def begin(self, order: Order) -> None:
-        """Stands at the best cut of an order, on devices beside each other."""
+    def begin(self, stage_of: Ints | Longs) -> None:
+        """Stands at given stages, on devices beside each other."""
         best = self._best
-        best.device_of[:] = self._devices
-        best.stage_of[:] = 0
-        best.stage_of[order.units] = _stages_along(self._problem, order)
+        best.device_of[:], best.stage_of[:] = self._devices, stage_of
         self.rounds = 0
         chip_of = self.placement
         cost, period_s, _ = self._cost(chip_of)
@@ -230,7 +258,7 @@ class _Run:
 
 
 def _stages_along(problem: PartitionProblem, order: Order) -> Longs:
-    """`[n]`, the stage of each position where the order is cut into stages as equal as can be.
+    """`[N]`, the stage of each unit where an order is cut into stages as equal as can be.
 
     A unit that is heavier than the others' share has a stage for itself. Each weight counts with
     its first user; where memory leaves nothing, it is not looked at.
@@ -259,4 +287,6 @@ def _stages_along(problem: PartitionProblem, order: Order) -> Longs:
         else:
             low = middle
     cut_order(work, memory, stages, room, high, stage_at)
-    return stage_at
+    stage_of = np.zeros(problem.num_units, np.int64)
+    stage_of[order.units] = stage_at
+    return stage_of

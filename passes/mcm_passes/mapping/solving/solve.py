@@ -53,7 +53,8 @@ def solve(
             it finds nothing, MCM-P009 if what it returns breaks a rule, MCM-P040 if it knows rings
             alone and the problem is for another machine.
     """
-    if not mapping_of(problem).serves(strategy):
+    adapted = mapping_of(problem).adapted(strategy_text, strategy)
+    if adapted is None:
         family = RING if problem.machine is None else problem.machine.family
         raise CompileError(_not_for(family, strategy_text))
     faults = impossible(problem)
@@ -61,7 +62,7 @@ def solve(
         raise CompileError(faults)
     bound = lower_bound(problem)
     budget = dataclasses.replace(budget, enough_s=max(budget.enough_s, bound.seconds))
-    outcome = answer_of(strategy_text, strategy, problem, periods_of(problem), rng, budget)
+    outcome = answer_of(strategy_text, adapted, problem, periods_of(problem), rng, budget)
     if outcome.chip_of is None:
         raise CompileError(not_found(problem, strategy_text, outcome))
     return checked_answer(

@@ -65,7 +65,7 @@ def test_without_rooms_for_rings_a_ring_is_an_unknown_mapping(
     assert "'ring'" in failure.value.diagnostics[0].message
 
 
-def test_levels_search_machines_with_what_they_say_for_machines() -> None:
+def test_levels_search_machines_of_every_family_with_the_same_strategy() -> None:
     level = load_level("2")
     assert mapping_for(None).strategy(level) == level.strategy
-    assert mapping_for(mesh16().machine).strategy(level) == level.machine_strategy
+    assert mapping_for(mesh16().machine).strategy(level) == level.strategy

@@ -58,25 +58,65 @@ class SolverArgument:
         return shown or _FEW_IDEALS.rules_out(problem, period_s)
 
 
-WINDOWS = Argument(
-    "a unit has no device left", certificates.check_of("windows"), certificates.MOST_UNITS, effort=1
+@dataclass(frozen=True)
+class OnRing:
+    """An argument about rings; for another machine, about the ring that all its placements fit.
+
+    Attributes:
+        argument: the argument.
+    """
+
+    argument: Argument | IdealArgument | SolverArgument
+
+    @property
+    def summary(self) -> str:
+        """See `ProofChecker`."""
+        return self.argument.summary
+
+    @property
+    def undecided(self) -> str:
+        """See `ProofChecker`."""
+        return self.argument.undecided
+
+    @property
+    def effort(self) -> int:
+        """See `ProofChecker`."""
+        return self.argument.effort
+
+    def rules_out(self, problem: PartitionProblem, period_s: float) -> bool | None:
+        """See `ProofChecker`."""
+        ring = problem if problem.machine is None else problem.reached()
+        return self.argument.rules_out(ring, period_s)
+
+
+WINDOWS = OnRing(
+    Argument(
+        "a unit has no device left",
+        certificates.check_of("windows"),
+        certificates.MOST_UNITS,
+        effort=1,
+    )
 )
-LINK_CUTS = Argument(
-    "a channel must carry too much",
-    certificates.check_of("link_cuts"),
-    certificates.MOST_UNITS,
-    effort=2,
+LINK_CUTS = OnRing(
+    Argument(
+        "a channel must carry too much",
+        certificates.check_of("link_cuts"),
+        certificates.MOST_UNITS,
+        effort=2,
+    )
 )
-PACKED_WINDOWS = Argument(
-    "units and weights do not pack in order",
-    certificates.check_of("packed_windows"),
-    MOST_PACKED_UNITS,
-    effort=2,
+PACKED_WINDOWS = OnRing(
+    Argument(
+        "units and weights do not pack in order",
+        certificates.check_of("packed_windows"),
+        MOST_PACKED_UNITS,
+        effort=2,
+    )
 )
-IDEALS = IdealArgument()
+IDEALS = OnRing(IdealArgument())
 _FEW_IDEALS = IdealArgument(most_windows=100_000)
 """Where nobody says that this argument holds."""
-CPSAT = SolverArgument()
+CPSAT = OnRing(SolverArgument())
 
 _QUICK_FIRST = (
     TOTAL_WORK,

@@ -1,0 +1,147 @@
+"""Strategies for rings on machines of any family: along a walk over the devices.
+
+Neighbours of a walk are close to each other, so a machine looks like a ring along it, except for
+tensors that take another way. A strategy searches that ring. What it finds is evaluated on the
+machine, and improved there by moves of units and stages. A bound comes from the ring that every
+placement on the machine fits (`PartitionProblem.reached`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import cast
+
+import numpy as np
+
+from mcm_compiler.contracts.mapping import FamilyMapping
+from mcm_compiler.contracts.partition import (
+    Budget,
+    Evaluate,
+    Longs,
+    LowerBound,
+    Outcome,
+    PartitionProblem,
+    PartitionStrategy,
+    SearchMonitor,
+)
+from mcm_compiler.contracts.target import RING
+from mcm_compiler.machines.machine import Machine
+from mcm_compiler.registry import MAPPINGS, STRATEGIES
+from mcm_passes.mapping.machine.device_order import walk_over_devices
+from mcm_passes.mapping.machine.stages import Stages
+from mcm_passes.mapping.search.named import answer_of, strategy_of
+from mcm_passes.mapping.search.search import Search
+
+EXACT = "ideals"
+"""The strategy that proves bounds."""
+
+
+@dataclass(frozen=True)
+class AlongDevices:
+    """A strategy for rings, on any machine.
+
+    Attributes:
+        text: text form of the strategy.
+        strategy: the strategy.
+        moves: whether what it finds is improved on the machine; else the search ends with it.
+    """
+
+    text: str
+    strategy: PartitionStrategy
+    moves: bool = True
+
+    @property
+    def name(self) -> str:
+        """Name of the strategy."""
+        return self.strategy.name
+
+    @property
+    def summary(self) -> str:
+        """One line about it."""
+        return self.strategy.summary
+
+    def solve(
+        self,
+        problem: PartitionProblem,
+        evaluate: Evaluate,
+        rng: np.random.Generator,
+        budget: Budget,
+    ) -> Outcome:
+        """Searches along the devices, then on the machine."""
+        assert problem.machine is not None
+        search = Search(problem, evaluate, budget)
+        for known in budget.known:
+            search.offer(known, evaluate(known))
+        line, devices = ring_along(problem, problem.machine)
+        periods = ring_mapping().periods(line)
+        part = dataclasses.replace(
+            budget,
+            known=(),
+            start=None,
+            evaluator=None,
+            monitor=SearchMonitor(None, budget.monitor),
+        )
+        found = answer_of(self.text, self.strategy, line, periods, rng, part)
+        search.spend(found.evaluations)
+        rows = [] if found.chip_of is None else [found.chip_of, *found.runners_up]
+        for row in rows:
+            placed = devices[row].astype(np.int32)
+            search.offer(placed, evaluate(placed))
+        if self.moves and rows and not search.enough:
+            share = search.share(budget.evaluations)
+            starts = sorted(rows, key=lambda row: evaluate(devices[row].astype(np.int32)))
+            on_machine = Search(problem, evaluate, share)
+            improved = Stages().improve(on_machine, rng, share, starts[:1])
+            search.spend(improved.evaluations)
+            for row in (improved.chip_of, *improved.runners_up):
+                if row is not None:
+                    search.offer(row, evaluate(row))
+        outcome = search.outcome(found.reason, exact_bound(problem, rng, search))
+        return dataclasses.replace(outcome, found_by=found.found_by)
+
+
+def exact_bound(
+    problem: PartitionProblem, rng: np.random.Generator, search: Search
+) -> LowerBound | None:
+    """The bound of all placements by order ideals; None where there is none, or none is needed."""
+    if EXACT not in STRATEGIES or search.enough:
+        return None
+    ring = problem.at_need().reached()
+    budget = Budget(evaluations=1_000)
+    found = answer_of(EXACT, strategy_of(EXACT), ring, ring_mapping().periods(ring), rng, budget)
+    return found.bound
+
+
+def ring_along(problem: PartitionProblem, machine: Machine) -> tuple[PartitionProblem, Longs]:
+    """The problem on a ring along a walk over the devices, and `[C]` the devices of its chips."""
+    devices = walk_over_devices(machine, problem.num_chips)
+    limits, rates = problem.limits, machine.channel_bytes_per_s
+    hops = [machine.route(a, b) for a, b in pairwise(devices.tolist())]
+    rate = min((float(rates[list(hop)].min()) for hop in hops if hop), default=0.0)
+    speed = problem.chip_speed
+    place = np.full(machine.num_devices, -1, np.int32)
+    place[devices] = np.arange(devices.size)
+    pinned = np.where(problem.pinned_chip >= 0, place[problem.pinned_chip], -1).astype(np.int32)
+    ring = dataclasses.replace(
+        limits,
+        sram_bytes=tuple(limits.sram_bytes[d] for d in devices.tolist()),
+        chip_speed=tuple(speed[devices].tolist()),
+        link_bytes_per_s=rate or limits.link_bytes_per_s,
+        link_latency_s=(),
+        forwarding="router",
+    )
+    found = dataclasses.replace(
+        problem, machine=None, routing="relay", limits=ring, pinned_chip=pinned
+    )
+    return found, devices
+
+
+def ring_mapping() -> FamilyMapping:
+    """The mapping of rings.
+
+    Raises:
+        CompileError: MCM-U003 where nothing knows rings.
+    """
+    return cast("FamilyMapping", MAPPINGS.get(RING))
