@@ -66,7 +66,7 @@ def run_chain(
         elif stock:
             made = run_batches(folder / name, received, stock=True)
         else:
-            made = run_large(open_large(folder / name, once=True), received, place=name)
+            made = run_large(open_large(folder / name), received, place=name)
         for inbox, tensors in zip(inboxes, made, strict=True):
             _deliver(chip, tensors, wires, inbox)
             inbox[HOST].update((state.present, tensors[state.present]) for state in own)

@@ -138,7 +138,7 @@ def chip_entry(chip: ChipModel, wires: tuple[Wire, ...]) -> ChipEntry:
                 v.name or "", v.const_value.nbytes if v.const_value is not None else known_bytes(v)
             )
             for v in (
-                *graph.initializers.values(),
+                *graph.initializers.data.values(),
                 *(weight for node in graph for weight in attribute_weights(node)),
             )
         ),

@@ -160,6 +160,13 @@ class PartitionProblem:
         """`[W]` rows: the units whose chips store each weight, likewise."""
         return placed_users(self.clone_closure, self.weight_ptr, self.weight_users)
 
+    def within(self, limits: PackageLimits) -> PartitionProblem:
+        """The same units on another package, with the rows that depend on units alone."""
+        found = replace(self, limits=limits)
+        for name in ("clone_closure", "placed_readers", "placed_weight_users"):
+            vars(found)[name] = getattr(self, name)
+        return found
+
     def at_need(self) -> PartitionProblem:
         """The same problem with the least memory that any plan needs.
 
@@ -203,7 +210,7 @@ class PartitionProblem:
         limits, count = self.limits, self.num_chips
         if self.machine is None:
             delays = limits.latencies_s[: count - 1]
-            return replace(self, limits=replace(limits, host_io="any", link_latency_s=delays))
+            return self.within(replace(limits, host_io="any", link_latency_s=delays))
         # All tensors together take less on such a link than any unit takes on a chip.
         heaviest_s = float(self.compute_s.max(initial=0.0)) or 1.0
         rate = (float(self.tensor_bytes.sum()) + 1.0) / heaviest_s * 1e9

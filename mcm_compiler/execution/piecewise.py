@@ -7,15 +7,17 @@ same bits, since graph optimisations are off.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import onnx
 
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.execution.runner import open_session, run_session
 from mcm_compiler.execution.stored_bytes import StoredBytes
-from mcm_compiler.processes.garbage import give_back
 
 PIECE_OPS = 1_000
 """Ops of a piece."""
@@ -24,10 +26,15 @@ LEAST_OPS = 5_000
 """Ops from which on a model is opened in pieces."""
 
 KEPT_OPS = 20_000
-"""Ops up to which all pieces of a model stay open between runs."""
+"""Ops of pieces that stay open, each of which takes several kilobytes."""
 
 INLINE_BYTES = 1 << 16
-"""Weights up to this size are handed over with a piece that is opened for its turn."""
+"""Weights up to this size are handed over with a piece."""
+
+_ANY_OPERANDS = frozenset(
+    {"MatMul", "Gemm", "Add", "Sub", "Mul", "Div", "LayerNormalization"}
+)  # fmt: skip
+"""Ops of the default domain whose kernels compute the same bits whether an operand is constant."""
 
 _LEAST_OP_BYTES = 16
 """A file has more bytes an op: the names of its type and of what it makes."""
@@ -56,30 +63,20 @@ _GRAPH_TYPES = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
 class PiecewiseSession:
     """Sessions that run one after another in place of one of the whole model.
 
-    Those of a model of at most `KEPT_OPS` stay open. Of a larger one each is opened for its turn,
-    as an open session takes several kilobytes an op.
+    Large models repeat their layers. Pieces that differ in names and in weights alone share a
+    session, which takes those weights as inputs.
 
     Args:
-        model: one that `pieces_of` cuts.
+        model: one that `may_be_cut`.
         folder: the folder of its external data.
-        once: whether there is one run, so that no piece has to stay open.
-
-    Raises:
-        CompileError: as `open_session`; of pieces that do not stay open, once they run.
     """
 
-    def __init__(self, model: onnx.ModelProto, folder: Path, *, once: bool = False) -> None:
+    def __init__(self, model: onnx.ModelProto, folder: Path) -> None:
+        self._pieces = Pieces(model, PIECE_OPS)
         self._stored = StoredBytes(folder)
         self._folder = folder
         self._outputs = [value.name for value in model.graph.output]
-        self._pieces: list[Any] = []
-        self._made: list[list[str]] = []
-        self._last = dict[str, int]()
-        stay = not once and len(model.graph.node) <= KEPT_OPS
-        for k, piece in enumerate(pieces_of(model, PIECE_OPS)):
-            self._pieces.append(open_session(piece, data_folder=folder) if stay else piece)
-            self._made.append([value.name for value in piece.graph.output])
-            self._last.update((value.name, k) for value in piece.graph.input)
+        self._open: dict[bytes, Any] = {}
 
     def run(
         self,
@@ -87,53 +84,57 @@ class PiecewiseSession:
         outputs: Sequence[str] | None,
         place: str | None,
     ) -> list[dict[str, Any]]:
-        """Values of outputs by name for each batch, as `run_session` gives them."""
+        """Values of outputs by name for each batch, as `run_session` gives them.
+
+        Raises:
+            CompileError: as `open_session` and `run_session`.
+        """
         names = self._outputs if outputs is None else list(outputs)
         values = [dict(feeds) for feeds in batches]
+        last = self._pieces.last_reader
         wanted = set(names)
-        for k, piece in enumerate(self._pieces):
-            session = self._opened(piece) if isinstance(piece, onnx.ModelProto) else piece
+        for k in range(len(self._pieces.chunks)):
+            session, piece = self._opened(k)
             for known in values:
-                known.update(run_session(session, known, self._made[k], place=place))
-                for name in [n for n in known if self._last.get(n, -1) <= k and n not in wanted]:
+                feeds = {own: known[name] for name, own in piece.inputs.items() if name in known}
+                feeds |= piece.weights
+                made = run_session(session, feeds, list(piece.outputs.values()), place=place)
+                known.update((name, made[own]) for name, own in piece.outputs.items())
+                for name in [n for n in known if last.get(n, -1) <= k and n not in wanted]:
                     del known[name]
-            del session
         return [{name: known[name] for name in names} for known in values]
 
-    def _opened(self, piece: onnx.ModelProto) -> Any:
-        """A session of a piece; its small weights are inline, as each other one takes a mapping."""
-        whole = onnx.ModelProto()
-        whole.CopyFrom(piece)
-        for tensor in whole.graph.initializer:
-            if tensor.data_location == onnx.TensorProto.EXTERNAL:
-                data = self._stored.of(tensor, INLINE_BYTES)
-                if data is not None:
-                    tensor.ClearField("data_location")
-                    del tensor.external_data[:]
-                    tensor.raw_data = data
-        return open_session(whole, data_folder=self._folder)
+    def _opened(self, k: int) -> tuple[Any, Piece]:
+        """A session for piece `k`, and the piece."""
+        piece = self._pieces.alike(k, self._stored)
+        form = piece.model.SerializeToString(deterministic=True)
+        key = hashlib.sha256(form).digest()
+        if key not in self._open:
+            try:
+                session = open_session(form, data_folder=self._folder)
+            except CompileError:
+                # Under its own names, by which the reason is to be given.
+                piece = self._pieces.named(k)
+                return open_session(piece.model, data_folder=self._folder), piece
+            if self._open and len(self._open) * PIECE_OPS >= KEPT_OPS:
+                del self._open[next(iter(self._open))]
+            self._open[key] = session
+        return self._open[key], piece
 
 
-def open_large(path: Path, *, once: bool = False) -> Any:
+def open_large(path: Path) -> Any:
     """A session for `run_large`: of the model of a file, or of its pieces if it is large.
 
-    Args:
-        path: the file.
-        once: whether `run_large` will be called once.
-
     Raises:
-        CompileError: as `open_session`, or else once it runs.
+        CompileError: as `open_session`; of a large model, once it runs.
     """
     if path.stat().st_size < _LEAST_OP_BYTES * LEAST_OPS:
         return open_session(path)
     model = onnx.load(path, load_external_data=False)
-    if len(model.graph.node) < LEAST_OPS or not _may_be_cut(model):
+    if len(model.graph.node) < LEAST_OPS or not may_be_cut(model):
         del model
         return open_session(path)
-    opened = PiecewiseSession(model, path.parent, once=once)
-    del model
-    give_back()
-    return opened
+    return PiecewiseSession(model, path.parent)
 
 
 def run_large(
@@ -149,52 +150,156 @@ def run_large(
     return [run_session(session, feeds, outputs, place=place) for feeds in batches]
 
 
-def pieces_of(model: onnx.ModelProto, ops: int) -> Iterator[onnx.ModelProto]:
-    """Models of `ops` consecutive ops each, which together are the model.
+@dataclass
+class Piece:
+    """Some consecutive ops of a model, as a model.
+
+    Attributes:
+        model: the ops.
+        inputs: names of its inputs, by those of the whole model.
+        outputs: likewise.
+        weights: its other inputs.
+    """
+
+    model: onnx.ModelProto
+    inputs: dict[str, str] = field(default_factory=dict[str, str])
+    outputs: dict[str, str] = field(default_factory=dict[str, str])
+    weights: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+class _Own(dict[str, str]):
+    """Names as they are."""
+
+    def __missing__(self, name: str) -> str:
+        return name
+
+
+class _Numbers(dict[str, str]):
+    """Names in the order in which they are first used; what is left out has none."""
+
+    def __missing__(self, name: str) -> str:
+        self[name] = found = name and str(len(self))
+        return found
+
+
+class Pieces:
+    """Models of consecutive ops each, which together are one model.
 
     A piece has the values that it reads from others as inputs, and those that others or the
     caller read as outputs. Its weights are those that it reads. Types and shapes of what it makes
     are declared as in the model.
 
     Args:
-        model: one that `open_large` cuts.
+        model: one that `may_be_cut`.
         ops: most ops of a piece.
     """
-    graph = model.graph
-    weights = {tensor.name: tensor for tensor in graph.initializer}
-    infos = {v.name: v for v in (*graph.value_info, *graph.output)}
-    types = {v.name: v.type.tensor_type.elem_type for v in (*graph.value_info, *graph.input)}
-    chunks = [graph.node[i : i + ops] for i in range(0, len(graph.node), ops)]
-    reads = [dict.fromkeys(_reads(chunk)) for chunk in chunks]
-    made = [dict.fromkeys(n for node in chunk for n in node.output if n) for chunk in chunks]
-    later = {value.name for value in graph.output}
-    leaving: list[list[str]] = []
-    for k in range(len(chunks) - 1, -1, -1):
-        leaving.append([n for node in chunks[k] for n in node.output if n in later])
-        later.update(reads[k])
-    for k, chunk in enumerate(chunks):
-        piece = onnx.ModelProto(
-            ir_version=model.ir_version,
-            opset_import=model.opset_import,
-            functions=model.functions,
+
+    def __init__(self, model: onnx.ModelProto, ops: int) -> None:
+        graph = model.graph
+        self._model = model
+        self._held = {tensor.name: tensor for tensor in graph.initializer}
+        self._infos = {v.name: v for v in (*graph.value_info, *graph.output)}
+        self._given = {v.name: v for v in graph.input}
+        self.chunks = [graph.node[i : i + ops] for i in range(0, len(graph.node), ops)]
+        self._reads = [dict.fromkeys(_reads(chunk)) for chunk in self.chunks]
+        self.last_reader = {name: k for k, names in enumerate(self._reads) for name in names}
+        self._ends = {value.name for value in graph.output}
+
+    def named(self, k: int) -> Piece:
+        """Piece `k` with the names of the model, and with its weights."""
+        piece = self._with_values(k, _Own(), {})
+        piece.model.graph.name = self._model.graph.name
+        piece.model.graph.node.extend(self.chunks[k])
+        return piece
+
+    def alike(self, k: int, stored: StoredBytes) -> Piece:
+        """Piece `k` with numbers for names, and with weights that may be any values as inputs.
+
+        Bodies name values of the model themselves: a piece with one is as `named`.
+        """
+        chunk = self.chunks[k]
+        if any(a.type in _GRAPH_TYPES for node in chunk for a in node.attribute):
+            return self.named(k)
+        names = _Numbers()
+        number, fixed = names.__getitem__, set[str]()
+        piece = onnx.GraphProto()
+        for node in chunk:
+            op = piece.node.add(op_type=node.op_type, domain=node.domain, overload=node.overload)
+            op.input.extend(map(number, node.input))
+            op.output.extend(map(number, node.output))
+            if node.attribute:
+                op.attribute.extend(node.attribute)
+            if node.op_type not in _ANY_OPERANDS or node.domain:
+                fixed.update(node.input)
+        given = {
+            name: data
+            for name in self._reads[k]
+            if name in self._held
+            and name not in fixed
+            and (data := stored.array(self._held[name])) is not None
+        }
+        found = self._with_values(k, names, given)
+        for tensor in found.model.graph.initializer:
+            _put_inline(tensor, stored)
+        found.model.graph.node.extend(piece.node)
+        return found
+
+    def _with_values(self, k: int, names: dict[str, str], given: Mapping[str, Any]) -> Piece:
+        """Piece `k` without its ops.
+
+        Args:
+            k: its place.
+            names: of values in it.
+            given: weights that are inputs.
+        """
+        model = self._model
+        piece = Piece(
+            onnx.ModelProto(
+                ir_version=model.ir_version,
+                opset_import=model.opset_import,
+                functions=model.functions,
+            )
         )
-        piece.graph.name = graph.name
-        piece.graph.node.extend(chunk)
-        for name in reads[k]:
-            if name in weights:
-                piece.graph.initializer.append(weights[name])
-            elif name in types and name not in made[k]:
-                piece.graph.input.append(
-                    onnx.helper.make_tensor_value_info(name, types[name], None)
+        graph, infos = piece.model.graph, self._infos
+        made = dict.fromkeys(name for node in self.chunks[k] for name in node.output if name)
+        for name in self._reads[k]:
+            if name in given:
+                own = names[name]
+                piece.weights[own] = given[name]
+                graph.input.append(
+                    onnx.helper.make_tensor_value_info(
+                        own, self._held[name].data_type, self._held[name].dims
+                    )
                 )
-        passed = dict.fromkeys(leaving[len(chunks) - 1 - k])
-        piece.graph.output.extend(infos[n] if n in infos else _named(n) for n in passed)
-        piece.graph.value_info.extend(infos[n] for n in made[k] if n in infos and n not in passed)
-        yield piece
+            elif name in self._held:
+                tensor = graph.initializer.add()
+                tensor.CopyFrom(self._held[name])
+                tensor.name = names[name]
+            elif (name in infos or name in self._given) and name not in made:
+                own = piece.inputs[name] = names[name]
+                known = (infos.get(name) or self._given[name]).type.tensor_type
+                graph.input.add(name=own).type.tensor_type.elem_type = known.elem_type
+        for name in made:
+            own = names[name]
+            if name in self._ends or self.last_reader.get(name, k) > k:
+                piece.outputs[name] = own
+                graph.output.add(name=own)
+            elif name in infos:
+                graph.value_info.add(name=own)
+            if name in infos:
+                ends = graph.output if name in piece.outputs else graph.value_info
+                ends[-1].type.CopyFrom(infos[name].type)
+        return piece
 
 
-def _named(name: str) -> onnx.ValueInfoProto:
-    return onnx.ValueInfoProto(name=name)
+def _put_inline(tensor: onnx.TensorProto, stored: StoredBytes) -> None:
+    """Has a small tensor hold its data, as each other one takes a mapping."""
+    if tensor.data_location == onnx.TensorProto.EXTERNAL:
+        data = stored.of(tensor, INLINE_BYTES)
+        if data is not None:
+            tensor.ClearField("data_location")
+            del tensor.external_data[:]
+            tensor.raw_data = data
 
 
 def _reads(nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:
@@ -208,7 +313,7 @@ def _reads(nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:
                     yield from (value.name for value in graph.output)
 
 
-def _may_be_cut(model: onnx.ModelProto) -> bool:
+def may_be_cut(model: onnx.ModelProto) -> bool:
     """Whether every value has a known type that passes between pieces as it is."""
     graph = model.graph
     if graph.sparse_initializer:

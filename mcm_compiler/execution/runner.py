@@ -32,7 +32,7 @@ _NO_KERNEL = re.compile(
 )
 
 _STORED_BYTES: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
-"""Size of the models that sessions were opened from, which decides how long a run may take."""
+"""Size of the models that sessions were opened from. With that of inputs, it bounds their time."""
 
 _ONNX_DOMAINS = frozenset({"", "ai.onnx", "ai.onnx.ml"})
 
@@ -144,10 +144,11 @@ def run_session(
     wanted = {i.name for i in session.get_inputs()}
     wanted |= {i.name for i in session.get_overridable_initializers()}
     given = {k: v for k, v in feeds.items() if k in wanted}
+    fed_bytes = sum(getattr(value, "nbytes", 0) for value in given.values())
     stopped_after: float | None = None
     doing_run = doing(f"running {place or 'the model'} in onnxruntime")
     try:
-        with doing_run, watched_run(_STORED_BYTES.get(session, 0)) as watch:
+        with doing_run, watched_run(_STORED_BYTES.get(session, 0) + fed_bytes) as watch:
             try:
                 return run_values(session, given, names, watch.options)
             finally:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import mmap
 from pathlib import Path
 
+import numpy as np
 import onnx
 
 
@@ -29,18 +31,29 @@ class StoredBytes:
         Returns:
             A copy; None for more than `most` bytes, and where they are not plain to find.
         """
+        data = self._view(tensor)
+        return None if data is None or not 0 < len(data) <= most else bytes(data)
+
+    def array(self, tensor: onnx.TensorProto) -> np.ndarray | None:
+        """A tensor of 32-bit floats that is not copied; None for others, as `of`."""
+        data = self._view(tensor)
+        if data is None or tensor.data_type != onnx.TensorProto.FLOAT:
+            return None
+        plain = len(data) == 4 * math.prod(tensor.dims)
+        return np.frombuffer(data, "<f4").reshape(tensor.dims) if plain else None
+
+    def _view(self, tensor: onnx.TensorProto) -> bytes | memoryview | None:
         if tensor.data_location != onnx.TensorProto.EXTERNAL:
-            data = tensor.raw_data
-            return data if 0 < len(data) <= most else None
+            return tensor.raw_data
         entries = {entry.key: entry.value for entry in tensor.external_data}
         try:
             start, size = int(entries.get("offset", "0")), int(entries["length"])
         except (KeyError, ValueError):
             return None
         file = self._file(entries.get("location", ""))
-        if file is None or not 0 < size <= most or not 0 <= start <= len(file) - size:
+        if file is None or not 0 < size <= len(file) - start or start < 0:
             return None
-        return file[start : start + size]
+        return memoryview(file)[start : start + size]
 
     def _file(self, name: str) -> mmap.mmap | None:
         if name not in self._files:

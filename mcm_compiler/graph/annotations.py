@@ -127,10 +127,16 @@ def facts_of(owner: _HasMeta) -> Mapping[str, Any]:
 
     An object that has none gets no store by being asked: it would be the largest part of a node.
     """
-    store = getattr(owner, "_metadata", owner)
+    store: Any = getattr(owner, "_metadata", owner)
     if store is None:
         return _NONE
-    return owner.meta.data
+    return owner.meta.data if store is owner else store.data
+
+
+def properties_of(node: ir.Node) -> Mapping[str, str]:
+    """Properties of a node, to be read; likewise."""
+    found = getattr(node, "_metadata_props", node)
+    return _NONE if found is None else node.metadata_props
 
 
 _NONE: Mapping[str, Any] = MappingProxyType({})

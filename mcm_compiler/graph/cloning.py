@@ -48,7 +48,7 @@ def _sharing_shapes() -> Generator[None]:
 def _owners(model: ir.Model) -> Iterator[ir.Node | ir.Value]:
     for graph in graphs_of(model):
         yield from graph.inputs
-        yield from graph.initializers.values()
+        yield from graph.initializers.data.values()
         for node in graph:
             yield node
             yield from node.outputs

@@ -99,7 +99,7 @@ def attribute_weights(node: ir.Node) -> list[ir.Value]:
         return []
     found: list[ir.Value] = [*attribute_data(node)]
     for graph in subgraphs(node):
-        found += graph.initializers.values()
+        found += graph.initializers.data.values()
         for inner in graph:
             if inner.op_type == "Constant" and inner.domain in ("", "ai.onnx"):
                 found += inner.outputs
@@ -117,7 +117,7 @@ def constant_values(graph: ir.Graph, without: Container[ir.Node] = ()) -> set[ir
         graph: in topological order.
         without: nodes whose outputs do not count as constant, whatever they read.
     """
-    constants: set[ir.Value | None] = {None, *graph.initializers.values()}
+    constants: set[ir.Value | None] = {None, *graph.initializers.data.values()}
     for node in graph:
         if _follows(node, constants) and node not in without:
             constants.update(node.outputs)
@@ -134,7 +134,7 @@ def placeable_nodes(graph: ir.Graph) -> list[ir.Node]:
 
 def constants_and_placeable(graph: ir.Graph) -> tuple[set[ir.Value], list[ir.Node]]:
     """What `constant_values` and `placeable_nodes` say of a graph, in one walk through it."""
-    constants: set[ir.Value | None] = {None, *graph.initializers.values()}
+    constants: set[ir.Value | None] = {None, *graph.initializers.data.values()}
     ends = set(graph.outputs)
     placeable: list[ir.Node] = []
     for node in graph:
@@ -169,7 +169,7 @@ def _exists(output: ir.Value) -> bool:
 
 
 def _captured(graph: ir.Graph) -> Iterator[ir.Value]:
-    inner: set[ir.Value] = {*graph.inputs, *graph.initializers.values()}
+    inner: set[ir.Value] = {*graph.inputs, *graph.initializers.data.values()}
     for node in graph:
         inner.update(node.outputs)
     for node in graph:

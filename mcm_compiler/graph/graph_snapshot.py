@@ -63,7 +63,7 @@ def snapshot(model: ir.Model) -> GraphSnapshot:
 def _add_graph(graph: ir.Graph, objects: list[Any], parts: list[int]) -> None:
     parts += _values(graph.inputs)
     parts.append(len(graph.initializers))
-    for value in graph.initializers.values():
+    for value in graph.initializers.data.values():
         parts.append(_value(value))
         objects.append(value.const_value)
     for node in graph:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from operator import is_
 from typing import Any
 
 import onnx_ir as ir
+
+from mcm_compiler.graph.annotations import properties_of
 
 
 def check_invariants(model: ir.Model) -> list[str]:
@@ -19,7 +22,7 @@ def check_invariants(model: ir.Model) -> list[str]:
     broken: list[str] = _no_texts(model)
     node_names: set[str] = set()
     value_names: set[str] = set()
-    given: set[ir.Value] = {*model.graph.inputs, *model.graph.initializers.values()}
+    given: set[ir.Value] = {*model.graph.inputs, *model.graph.initializers.data.values()}
     value_names.update(value.name or "" for value in given)
     # An input that is left out is there at any time.
     defined: set[ir.Value | None] = {None, *given}
@@ -52,6 +55,43 @@ def check_invariants(model: ir.Model) -> list[str]:
         if value not in defined
     ]
     return broken
+
+
+class InvariantCheck:
+    """`check_invariants` after each of many passes.
+
+    A model that consists of what it did when all of them held need not be walked through again.
+    """
+
+    def __init__(self) -> None:
+        self._sound: list[Any] = []
+
+    def broken(self, model: ir.Model) -> list[str]:
+        """As `check_invariants`."""
+        parts = _parts(model)
+        if len(parts) == len(self._sound) and all(map(is_, parts, self._sound)):
+            return _no_texts(model)
+        found = check_invariants(model)
+        self._sound = [] if found else parts
+        return found
+
+
+def _parts(model: ir.Model) -> list[Any]:
+    """All that the invariants speak of but texts: nodes, values, names and their order."""
+    graph = model.graph
+    nodes = list(graph)
+    given = [*graph.inputs, *graph.initializers.data.values()]
+    made = [value for node in nodes for value in node.outputs]
+    return [
+        *nodes,
+        *[node.name for node in nodes],
+        *[node.inputs for node in nodes],
+        *made,
+        *[value.name for value in made],
+        *given,
+        *[value.name for value in given],
+        *graph.outputs,
+    ]
 
 
 def unwritable_texts(model: ir.Model) -> list[Any]:
@@ -88,7 +128,7 @@ def _no_texts(model: ir.Model) -> list[str]:
     """Properties of nodes whose names or values are no text."""
     texts: list[Any] = []
     for node in model.graph:
-        if properties := node.metadata_props:
+        if properties := properties_of(node):
             texts += properties
             texts += properties.values()
     # All at once, as almost always all are.

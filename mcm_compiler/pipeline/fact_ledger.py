@@ -7,7 +7,7 @@ the graph or another fact that was set anew, unless the pass declares that it ke
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from operator import is_, itemgetter
 from typing import Any
@@ -18,7 +18,7 @@ from mcm_compiler.graph.annotations import GRAPH, AnnotationKey, facts_of, falli
 from mcm_compiler.graph.graph_snapshot import GraphSnapshot, snapshot
 
 _Held = dict[str, Any]
-"""By name of a key the fact, or for facts of nodes a dictionary from node to fact."""
+"""By name of a key the fact, or those of nodes."""
 
 
 @dataclass(frozen=True)
@@ -116,32 +116,32 @@ class FactLedger:
         old, new = self._facts.get(name), facts[name]
         if not isinstance(new, _OfNodes):
             return old is not new
-        before: dict[ir.Node, Any] = old if isinstance(old, _OfNodes) else {}
-        if not before:
+        if not isinstance(old, _OfNodes) or not old.nodes:
             return True
-        if _are_same(before, new):
+        if _are_same(old.nodes, new.nodes) and _are_same(old.values, new.values):
             return False
+        before = dict(zip(old.nodes, old.values, strict=True))
         return any(
             before.get(node, _ABSENT) is not value
-            for node, value in new.items()
+            for node, value in zip(new.nodes, new.values, strict=True)
             if node in self._nodes
         )
 
 
-class _OfNodes(dict[ir.Node, Any]):
+@dataclass(frozen=True)
+class _OfNodes:
     """The facts of nodes under one key."""
+
+    nodes: Sequence[ir.Node]
+    values: Sequence[Any]
 
 
 _ABSENT = object()
 
 
-def _are_same(before: Mapping[ir.Node, Any], now: Mapping[ir.Node, Any]) -> bool:
-    """Whether the same nodes have the very same facts, in the same order."""
-    return (
-        len(before) == len(now)
-        and all(map(is_, before, now))
-        and all(map(is_, before.values(), now.values()))
-    )
+def _are_same(before: Sequence[Any], now: Sequence[Any]) -> bool:
+    """Whether both have the very same objects, in the same order."""
+    return len(before) == len(now) and all(map(is_, before, now))
 
 
 def _facts_of(model: ir.Model) -> _Held:
@@ -157,11 +157,8 @@ def _facts_of(model: ir.Model) -> _Held:
             continue
         if (name := key.name) in there:
             try:  # most facts are those of all nodes
-                facts[name] = _OfNodes(zip(nodes, map(itemgetter(name), stores), strict=True))
+                facts[name] = _OfNodes(nodes, list(map(itemgetter(name), stores)))
             except KeyError:
-                facts[name] = _OfNodes(
-                    (node, store[name])
-                    for node, store in zip(nodes, stores, strict=True)
-                    if name in store
-                )
+                held = [(n, s[name]) for n, s in zip(nodes, stores, strict=True) if name in s]
+                facts[name] = _OfNodes(*zip(*held, strict=True))
     return facts

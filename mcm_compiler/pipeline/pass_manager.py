@@ -21,7 +21,7 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.target import Target, other_machine_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
-from mcm_compiler.graph.invariants import check_invariants
+from mcm_compiler.graph.invariants import InvariantCheck
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.pipeline.fact_ledger import FactLedger, Fall
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext, pass_failed
@@ -141,6 +141,7 @@ class _Run:
         self._given, self._context = context, replace(context, report=self._report)
         self._take = context.report
         self._ledger = FactLedger(model)
+        self._invariants = InvariantCheck()
         self._again: list[tuple[str, str, Fall]] = []
 
     def run(self, wanted: Sequence[AnyKey]) -> None:
@@ -180,7 +181,7 @@ class _Run:
             preserves=_names(step.preserves),
             drops=_names(step.invalidates),
         )
-        _check_result(step, self._model, self._context.staging)
+        _check_result(step, self._model, self._context.staging, self._invariants)
         give_back()
         self._put_out()
         self._manager.timings.append((step.name, time.perf_counter() - start))
@@ -265,9 +266,11 @@ def _names(keys: Sequence[AnyKey]) -> tuple[str, ...]:
     return tuple(key.name for key in keys)
 
 
-def _check_result(step: Pass, model: ir.Model, staging: StagingFolder) -> None:
+def _check_result(
+    step: Pass, model: ir.Model, staging: StagingFolder, invariants: InvariantCheck
+) -> None:
     broken = [f"did not provide '{k.name}'" for k in step.provides if not k.present(model)]
-    broken += check_invariants(model)
+    broken += invariants.broken(model)
     broken += _misplaced(staging.path)
     if broken:
         raise CompileError(

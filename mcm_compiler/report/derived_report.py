@@ -263,7 +263,7 @@ def graph_facts(graph: ir.Graph) -> GraphFacts:
     constants, nodes = constants_and_placeable(graph)
     weights = {v: None for node in nodes for v in consumed_values(node) if v in constants}
     weights |= {v: None for node in nodes for v in attribute_weights(node)}
-    defaults = set(graph.initializers.values())
+    defaults = set(graph.initializers.data.values())
     return {
         "ops": len(nodes),
         "weight_bytes": sum(map(_value_bytes, weights)),

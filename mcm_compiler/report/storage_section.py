@@ -20,7 +20,7 @@ _PROBE = 8192
 
 def stored_widths(graph: ir.Graph, target: Target) -> list[StoredWidth]:
     """Types of values of a graph that the target stores in another width than ONNX, by name."""
-    values = [*graph.inputs, *graph.initializers.values()]
+    values = [*graph.inputs, *graph.initializers.data.values()]
     values += [value for node in graph for value in node.outputs]
     types = {value.dtype for value in values if value.dtype is not None}
     costs = target.cost_model()

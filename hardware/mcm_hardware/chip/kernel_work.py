@@ -230,7 +230,8 @@ def is_constant(value: ir.Value) -> bool:
             if len(producers) == CONSTANT_SEARCH:
                 return False
             producers.append(producer)
-            pending += producer.inputs
+            # First operands first: weights are mostly second ones.
+            pending += producer.inputs[::-1]
         elif not current.is_initializer():
             return False
     # Asked last, as it takes longest: what most values lead to is an input of the graph.

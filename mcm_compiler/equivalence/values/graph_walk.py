@@ -82,7 +82,7 @@ class GraphWalk:
 
     def initializers(self, graph: ir.Graph, known: Numbers) -> None:
         """Numbers the weights of a graph; what is given to one from outside takes its place."""
-        for value in graph.initializers.values():
+        for value in graph.initializers.data.values():
             if value.const_value is not None and value not in known:
                 known[value] = self._numbers.weight(value.const_value)
 

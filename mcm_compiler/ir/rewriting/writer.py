@@ -52,7 +52,7 @@ class DataLocation:
 def initializers_of(model: ir.Model) -> Iterator[ir.Value]:
     """Initializers of the main graph and of all subgraphs, in order."""
     for graph in graphs_of(model):
-        yield from graph.initializers.values()
+        yield from graph.initializers.data.values()
 
 
 def total_tensor_bytes(model: ir.Model) -> int:
@@ -126,7 +126,7 @@ def write_with_data(
     places = {**(shared or {}), **written}
     proto = proto_with_references(model, lambda tensor: places.get(id(tensor)))
     for entry, value in zip(
-        proto.graph.initializer, model.graph.initializers.values(), strict=True
+        proto.graph.initializer, model.graph.initializers.data.values(), strict=True
     ):
         entry.name = value.name or ""
     if amend is not None:

@@ -109,8 +109,8 @@ def open_ranks(model: ir.Model) -> set[ir.Value]:
 def _fixed(model: ir.Model) -> tuple[set[ir.Value], set[ir.Value]]:
     """Values of fixed shape, and those that are fixed themselves."""
     graph = model.graph
-    shapes = {v for v in graph.inputs if _static(v)} | set(graph.initializers.values())
-    values = set(graph.initializers.values())
+    shapes = {v for v in graph.inputs if _static(v)} | set(graph.initializers.data.values())
+    values = set(graph.initializers.data.values())
     for node in graph:
         inputs = consumed_values(node)
         same_shapes = shapes.issuperset(inputs)

@@ -123,7 +123,7 @@ class _Inference:
         given: Mapping[str, Any] | None,
         declared: Mapping[str, ir.Shape] | None,
     ) -> None:
-        for value in model.graph.initializers.values():
+        for value in model.graph.initializers.data.values():
             if value.const_value is not None:
                 value.shape = shape_of_tensor(value.const_value)
                 value.dtype = value.const_value.dtype
@@ -193,7 +193,7 @@ def _confirmed(model: ir.Model, claimed: set[ir.Value]) -> bool:
 
     By induction: every claim follows from shapes before it, which are inferred or such claims.
     """
-    weights = (v.const_value for v in model.graph.initializers.values())
+    weights = (v.const_value for v in model.graph.initializers.data.values())
     small = sum(w.nbytes for w in weights if w is not None) <= CHEAP_RUN_BYTES
     if not claimed or (small and len(model.graph) <= CHEAP_RUN_OPS):
         return False

@@ -106,12 +106,13 @@ def _adjacency(
 def _heaviest_shared_weight(problem: PartitionProblem) -> Longs:
     """`[N]`, for each unit the largest of its weights that others use too, or -1."""
     best = np.full(problem.num_units, -1, dtype=np.int64)
-    size = np.zeros(problem.num_units, dtype=np.int64)
-    for w in np.flatnonzero(np.diff(problem.weight_ptr) > 1).tolist():
-        users = problem.weight_users[problem.weight_ptr[w] : problem.weight_ptr[w + 1]]
-        heavier = users[size[users] < problem.weight_bytes[w]]
-        best[heavier] = w
-        size[heavier] = problem.weight_bytes[w]
+    counts = np.diff(problem.weight_ptr)
+    weight = np.repeat(np.arange(counts.size), np.where(counts > 1, counts, 0))
+    users = problem.weight_users[np.repeat(counts > 1, counts)]
+    size = problem.weight_bytes[weight]
+    # Of a unit's weights the last one is kept: the first of its largest ones.
+    order = np.lexsort((-weight, size))[int((size == 0).sum()) :]
+    best[users[order]] = weight[order]
     return best
 
 

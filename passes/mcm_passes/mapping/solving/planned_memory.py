@@ -175,7 +175,7 @@ def solve_with_plans(
 def _ways(problem: PartitionProblem) -> list[PartitionProblem]:
     """The problem with less and less room for gaps."""
     limits = dataclasses.replace(problem.limits, activation_packing=1.0)
-    return [problem, dataclasses.replace(problem, limits=limits), problem.at_need()]
+    return [problem, problem.within(limits), problem.at_need()]
 
 
 def _within_plans(

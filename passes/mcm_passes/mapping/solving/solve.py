@@ -171,7 +171,7 @@ def with_sram_limits(problem: PartitionProblem, sram_bytes: Sequence[int]) -> Pa
     if len(sram_bytes) != problem.num_chips:
         raise ValueError(f"{len(sram_bytes)} limits for {problem.num_chips} chips")
     limits = dataclasses.replace(problem.limits, sram_bytes=tuple(sram_bytes))
-    return dataclasses.replace(problem, limits=limits)
+    return problem.within(limits)
 
 
 def with_chips(
@@ -198,7 +198,7 @@ def with_chips(
         if pipelines != 1:
             have += f" in each of {count_text(pipelines, 'pipeline')}"
     else:
-        return dataclasses.replace(problem, limits=limits.first(num_chips))
+        return problem.within(limits.first(num_chips))
     raise CompileError(
         Diagnostic(
             "MCM-P013",

@@ -119,7 +119,7 @@ def on_share(problem: PartitionProblem, chips_each: int, pipelines: int) -> Part
     """The problem of one of so many pipelines that have so many chips each."""
     if chips_each == problem.num_chips and pipelines == 1:
         return problem
-    return replace(problem, limits=problem.limits.first(chips_each, pipelines))
+    return problem.within(problem.limits.first(chips_each, pipelines))
 
 
 @dataclass

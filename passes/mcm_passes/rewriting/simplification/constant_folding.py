@@ -106,7 +106,7 @@ def fold_constants(model: ir.Model, max_bytes: int, keep_placeholders: bool) -> 
 def _foldable(graph: ir.Graph, max_bytes: int, keep_placeholders: bool) -> list[ir.Node]:
     size_of: dict[ir.Value, int] = {
         value: value.const_value.nbytes
-        for value in graph.initializers.values()
+        for value in graph.initializers.data.values()
         if value.const_value is not None
         and value.const_value.dtype in _FOLDED_TYPES
         and value.const_value.nbytes <= max_bytes

@@ -31,7 +31,7 @@ def remove_dead_code(graph: ir.Graph) -> int:
     remove_nodes(graph, dead)
     unused = [
         name
-        for name, value in graph.initializers.items()
+        for name, value in graph.initializers.data.items()
         if value not in live and not value.is_graph_input()
     ]
     for name in unused:

@@ -24,7 +24,7 @@ def merge_duplicate_weights(graph: ir.Graph, max_bytes: int) -> int:
         The number of initializers that were removed.
     """
     alike: defaultdict[Hashable, list[tuple[str, ir.Value, ir.TensorProtocol]]] = defaultdict(list)
-    for name, value in graph.initializers.items():
+    for name, value in graph.initializers.data.items():
         tensor = value.const_value
         if tensor is None or value.is_graph_input() or not is_replaceable(value, graph):
             continue

@@ -6,7 +6,7 @@ import pytest
 
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.execution import piecewise, runner
-from mcm_compiler.execution.piecewise import PiecewiseSession, open_large, pieces_of, run_large
+from mcm_compiler.execution.piecewise import Pieces, PiecewiseSession, open_large, run_large
 from mcm_compiler.execution.runner import run_model, same_bits
 
 HEADER = '<ir_version: 9, opset_import: ["" : 17]>'
@@ -104,33 +104,112 @@ def test_what_onnxruntime_refuses_as_a_whole_it_refuses_in_pieces(
         run_large(open_large(path), [feeds])
 
 
-@pytest.mark.parametrize("once", [False, True])
-def test_a_piece_is_opened_once_for_all_inputs_of_a_run(tmp_path, monkeypatch, once):
-    monkeypatch.setattr(piecewise, "LEAST_OPS", 1)
-    monkeypatch.setattr(piecewise, "PIECE_OPS", 2)
+def opened_by(monkeypatch) -> list[object]:
+    """What sessions are opened from."""
     opened: list[object] = []
 
     def opening(*args, **options):
-        opened.append(args)
+        opened.append(args[0])
         return runner.open_session(*args, **options)
 
     monkeypatch.setattr(piecewise, "open_session", opening)
-    session = open_large(written(tmp_path, BRANCHES, external=True), once=once)
-    assert len(opened) == (0 if once else 3)
+    return opened
+
+
+def test_a_piece_is_opened_once_for_all_inputs(tmp_path, monkeypatch):
+    monkeypatch.setattr(piecewise, "LEAST_OPS", 1)
+    monkeypatch.setattr(piecewise, "PIECE_OPS", 2)
+    opened = opened_by(monkeypatch)
+    session = open_large(written(tmp_path, BRANCHES, external=True))
     feeds = {"x": np.ones((4, 8), np.float32), "c": np.array(True)}
     first, second = run_large(session, [feeds, feeds])
+    again = run_large(session, [feeds])[0]
     assert len(opened) == 3
     assert all(same_bits(first[name], second[name]) for name in first)
+    assert all(same_bits(first[name], again[name]) for name in first)
+
+
+def layers(folder, op: str, *, external: bool = False, size: int = 8):
+    """Eight layers of three ops, with weights of their own."""
+    rng = np.random.default_rng(1)
+    nodes, weights = [], []
+    for k in range(8):
+        matrix = rng.standard_normal((size, size)).astype(np.float32)
+        bias = rng.standard_normal(size).astype(np.float32) + 3
+        weights += [
+            onnx.numpy_helper.from_array(matrix, f"w{k}"),
+            onnx.numpy_helper.from_array(bias, f"b{k}"),
+        ]
+        nodes += [
+            onnx.helper.make_node("MatMul", [f"x{k}", f"w{k}"], [f"m{k}"], name=f"product {k}"),
+            onnx.helper.make_node(op, [f"m{k}", f"b{k}"], [f"s{k}"]),
+            onnx.helper.make_node("Tanh", [f"s{k}"], [f"x{k + 1}"]),
+        ]
+    value = onnx.helper.make_tensor_value_info
+    kind = (onnx.TensorProto.FLOAT, [2, size])
+    made = [name for node in nodes for name in node.output]
+    graph = onnx.helper.make_graph(
+        nodes,
+        "g",
+        [value("x0", *kind)],
+        [value("x8", *kind)],
+        weights,
+        value_info=[value(name, *kind) for name in made[:-1]],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
+    model.ir_version = 9
+    path = folder / "layers.onnx"
+    onnx.save(model, path, save_as_external_data=external, size_threshold=0, location="data")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("op", "ops", "sessions"),
+    [("Add", 3, 1), ("Add", 6, 1), ("Add", 2, 3), ("Div", 3, 1), ("Pow", 3, 8)],
+)
+@pytest.mark.parametrize("external", [False, True])
+def test_layers_that_differ_in_weights_share_a_session(
+    tmp_path, monkeypatch, op, ops, sessions, external
+):
+    monkeypatch.setattr(piecewise, "LEAST_OPS", 1)
+    monkeypatch.setattr(piecewise, "PIECE_OPS", ops)
+    path = layers(tmp_path, op, external=external)
+    opened = opened_by(monkeypatch)
+    feeds = {"x0": np.random.default_rng(2).standard_normal((2, 8)).astype(np.float32) ** 2}
+    (found,) = run_large(open_large(path), [feeds])
+    assert len(opened) == sessions
+    assert same_bits(found["x8"], run_model(path, feeds)["x8"])
+
+
+def test_few_sessions_stay_open(tmp_path, monkeypatch):
+    monkeypatch.setattr(piecewise, "LEAST_OPS", 1)
+    monkeypatch.setattr(piecewise, "PIECE_OPS", 3)
+    monkeypatch.setattr(piecewise, "KEPT_OPS", 6)
+    opened = opened_by(monkeypatch)
+    session = open_large(layers(tmp_path, "Pow"))
+    feeds = {"x0": np.ones((2, 8), np.float32)}
+    run_large(session, [feeds])
+    assert len(session._open) == 2
+    run_large(session, [feeds])
+    assert len(opened) == 16
+
+
+def test_a_refused_layer_is_named(tmp_path, monkeypatch):
+    path = layers(tmp_path, "Add")
+    model = onnx.load(path)
+    model.graph.node[9].op_type = "Nothing"
+    onnx.save(model, path)
+    monkeypatch.setattr(piecewise, "LEAST_OPS", 1)
+    monkeypatch.setattr(piecewise, "PIECE_OPS", 3)
+    with pytest.raises(CompileError, match="product 3"):
+        run_large(open_large(path), [{"x0": np.ones((2, 8), np.float32)}])
 
 
 def test_pieces_are_small_and_hold_only_weights_that_they_read(tmp_path):
-    pieces = list(pieces_of(onnx.load(written(tmp_path, SKIPS)), 2))
-    assert [len(piece.graph.node) for piece in pieces] == [2, 2, 2]
-    assert [[t.name for t in piece.graph.initializer] for piece in pieces] == [
-        ["w", "parts"],
-        [],
-        [],
-    ]
+    pieces = Pieces(onnx.load(written(tmp_path, SKIPS)), 2)
+    named = [pieces.named(k).model.graph for k in range(len(pieces.chunks))]
+    assert [len(graph.node) for graph in named] == [2, 2, 2]
+    assert [[t.name for t in graph.initializer] for graph in named] == [["w", "parts"], [], []]
 
 
 @pytest.mark.parametrize(

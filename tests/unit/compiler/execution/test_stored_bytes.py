@@ -52,3 +52,18 @@ def test_what_is_not_plain_to_find_is_left_to_others(tmp_path, entries):
     (folder / "none").write_bytes(b"")
     (folder / "link").symlink_to(tmp_path / "secret")
     assert StoredBytes(folder).of(external(**entries), 64) is None
+
+
+def test_floats_are_read_in_place(tmp_path):
+    (tmp_path / "data").write_bytes(DATA)
+    stored = StoredBytes(tmp_path)
+    entries = {"location": "data", "offset": "8", "length": "8"}
+    for dims, same in (([2], True), ([1, 2], True), ([3], False)):
+        tensor = external(**entries)
+        tensor.data_type, tensor.dims[:] = onnx.TensorProto.FLOAT, dims
+        found = stored.array(tensor)
+        assert (found is not None) == same
+        if found is not None:
+            assert found.shape == tuple(dims)
+            assert found.tobytes() == DATA[8:16]
+    assert stored.array(external(**entries)) is None
