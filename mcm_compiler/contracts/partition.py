@@ -200,7 +200,7 @@ class PartitionProblem:
 
         For a problem with a machine, the ring has links without limits, and each of its chips has
         the most memory and the fastest clock of all. Devices of a placement depend on each other
-        in no circle, so they can be numbered along their dependencies: every placement is one on
+        in no circle, so they can be numbered along their dependencies. Every placement is one on
         this ring, and no chip or host channel has more load there.
         """
         return self._reached if self.limits.at_ends or self.machine is not None else self

@@ -6,9 +6,9 @@ the shorter way round where a dimension is closed to a circle. On a list of link
 shortest route.
 
 Tensors that go round a circle could block each other permanently. Links therefore have virtual
-channels, which share the rate of the link: a tensor that passes the end of a circle (the dateline)
-changes to the next one (Dally and Seitz 1987, *Deadlock-Free Message Routing in Multiprocessor
-Interconnection Networks*, IEEE Transactions on Computers C-36(5)).
+channels, which share the rate of the link. A tensor that passes the end of a circle (the dateline)
+changes to the next one: Dally and Seitz 1987, *Deadlock-Free Message Routing in Multiprocessor
+Interconnection Networks*.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class Grid:
         return Ways(ptr, links, lanes)
 
     def _circle(self, length: int) -> bool:
-        """Whether a dimension of this length is closed; two chips have one link each way."""
+        """Return whether a dimension is closed; two chips have one link each way."""
         return self.closed and length > (2 if self.two_way else 1)
 
     def _steps(self, source: int, target: Ints, length: int) -> Ints:
