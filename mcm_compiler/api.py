@@ -29,9 +29,8 @@ from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
 from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS
 from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.partition import LEGALIZATION, PARTITION, PARTITION_PROBLEM
-from mcm_compiler.contracts.program import PROGRAM
+from mcm_compiler.contracts.program import PROGRAM, SIMULATION
 from mcm_compiler.contracts.replication import REPLICATION, Placement
-from mcm_compiler.contracts.simulation import SIMULATION
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.contracts.verification import EMITTED, VERIFICATION
 from mcm_compiler.contracts.zoo import build_zoo_model

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from mcm_compiler.diagnostics import Diagnostic, Severity
-from mcm_compiler.diagnostics.notices import notice
+from mcm_compiler.diagnostics.refusals import notice
 
 GROUP = "mcm_compiler.plugins"
 """The entry-point group of all components."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from mcm_compiler import plugin_files
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
-from mcm_compiler.diagnostics.notices import notice
+from mcm_compiler.diagnostics.refusals import notice
 from mcm_compiler.plugin_files import twice
 from mcm_compiler.plugin_kinds import (
     KINDS,

@@ -24,8 +24,8 @@ from wheel_kernels.filling import fill
 from wheel_kernels.harvest import harvested, made_here
 from wheel_kernels.repacking import platform_tag, repacked, unpacked
 
-from mcm_compiler.processes.kernels.archive import FunctionKernels, archive_bytes
-from mcm_compiler.processes.kernels.installation import PACKAGES
+from mcm_compiler.processes.kernel_archive import FunctionKernels, archive_bytes
+from mcm_compiler.processes.kernel_folders import PACKAGES
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from build_wheel import with_kernels
 from wheel_kernels.repacking import platform_tag
 
-from mcm_compiler.processes.kernels.installation import PACKAGES, PREFIX
+from mcm_compiler.processes.kernel_folders import PACKAGES, PREFIX
 
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPTS = "Scripts" if os.name == "nt" else "bin"

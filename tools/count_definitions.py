@@ -66,7 +66,7 @@ RULES: dict[str, tuple[str, ...]] = {
 
 PLACE: tuple[str, ...] = (
     f"{PASSES}/mapping/loads/demand_table.py",
-    "mcm_compiler/placements/ring_routes.py",
+    "mcm_compiler/placements/ring_rules.py",
     f"{PASSES}/families/ring/loads/ring_kernels.py",
     f"{PASSES}/families/ring/loads/shared_items.py",
     f"{PASSES}/families/ring/loads/chip_memory.py",
@@ -76,7 +76,7 @@ PLACE: tuple[str, ...] = (
     f"{PASSES}/families/ring/loads/window_costs.py",
     f"{PASSES}/mapping/loads/live_peaks.py",
     f"{PASSES}/mapping/problem/cut_reach.py",
-    "mcm_compiler/placements/compiled_routes.py",
+    "mcm_compiler/placements/compiled_rules.py",
     "mcm_compiler/arrays/clone_closure.py",
 )
 

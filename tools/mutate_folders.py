@@ -31,7 +31,7 @@ from folder_mutations.verdicts import is_equivalent, refusal, whole_check
 
 from mcm_compiler.api import build_zoo_model, compile_model
 from mcm_compiler.artifact.manifest import read_manifest
-from mcm_compiler.checking.user_model import read_user_model
+from mcm_compiler.checking.structure_step import read_user_model
 from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.ir.rewriting.writer import write_model
 from mcm_compiler.options import CompileOptions

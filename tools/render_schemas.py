@@ -25,7 +25,7 @@ import msgspec
 from mcm_compiler.certificate.files import CertificateHead
 from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.contracts.sharding.parallel_plan import PlanFile
-from mcm_compiler.exploration import records as exploration
+from mcm_compiler.exploration import journal as exploration
 from mcm_compiler.report.records import (
     activity,
     energy,

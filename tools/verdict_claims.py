@@ -26,8 +26,7 @@ from xml.etree import ElementTree
 
 from mcm_compiler.api import compile_model, place_model
 from mcm_compiler.ci.batch import CompileOutcome
-from mcm_compiler.ci.junit import junit_xml
-from mcm_compiler.ci.sarif import sarif_log
+from mcm_compiler.ci.junit import junit_xml, sarif_log
 from mcm_compiler.cli.many_models import outcome_line
 from mcm_compiler.cli.show import show_placement
 from mcm_compiler.difference.compared import difference, read_side

@@ -26,8 +26,8 @@ from numba.core.runtime.nrt import rtsys
 
 from mcm_compiler.arrays.kept_code import machine_code
 from mcm_compiler.arrays.kernel_content import KernelContents, fields_told
-from mcm_compiler.processes.kernels.archive import place_of, shipped_archive
-from mcm_compiler.processes.kernels.folders import KernelLocator
+from mcm_compiler.processes.kernel_archive import place_of, shipped_archive
+from mcm_compiler.processes.kernel_folders import KernelLocator
 
 _DIGITS = 16
 

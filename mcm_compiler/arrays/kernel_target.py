@@ -30,7 +30,7 @@ from numba.core.typing.context import Context
 from numba.core.utils import threadsafe_cached_property
 
 from mcm_compiler.arrays.kernel_cache import KernelCache
-from mcm_compiler.processes.kernels.processor import common_level
+from mcm_compiler.processes.kernel_archive import common_level
 
 TARGET = "mcmc"
 

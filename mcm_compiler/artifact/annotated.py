@@ -29,8 +29,12 @@ from mcm_compiler.contracts.chips import (
 from mcm_compiler.contracts.cost import NODE_COST
 from mcm_compiler.contracts.partition import CHIP
 from mcm_compiler.contracts.replication import REPLICATION, Replication
-from mcm_compiler.contracts.sharding.sharding import APPLIED_PLAN, SHARDING_PLAN, DividedTensor
-from mcm_compiler.contracts.sharding.specs import sharded_dim
+from mcm_compiler.contracts.sharding.sharding import (
+    APPLIED_PLAN,
+    SHARDING_PLAN,
+    DividedTensor,
+    sharded_dim,
+)
 from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.graph.source import SourceModel
 from mcm_compiler.ir.rewriting.device_stages import (

@@ -11,16 +11,26 @@ from typing import Annotated, Any, TypeVar
 from msgspec import Meta, to_builtins
 
 from mcm_compiler.artifact import layout
+from mcm_compiler.components.cost_files import stored_files
+from mcm_compiler.components.target_loading import target_from_text
 from mcm_compiler.contracts.chips import with_state_wires
 from mcm_compiler.contracts.replication import ChipRole, chip_roles
-from mcm_compiler.contracts.target import ChipState, Routing, Wire
+from mcm_compiler.contracts.target import ChipState, Routing, Target, Wire
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.states import StatePair
 from mcm_compiler.machines.choices import MOST_SEQUENCES
 from mcm_compiler.text import json_text
-from mcm_compiler.text.bounded_json import UnreadableError, parse_json, read_bounded
-from mcm_compiler.text.bounded_numbers import Count, Index, Place, Seed, Size
-from mcm_compiler.text.json_records import record_of
+from mcm_compiler.text.json_text import (
+    Count,
+    Index,
+    Place,
+    Seed,
+    Size,
+    UnreadableError,
+    parse_json,
+    read_bounded,
+    record_of,
+)
 
 T = TypeVar("T")
 
@@ -294,3 +304,28 @@ def sha256_file(path: Path) -> str:
     """Hex digest of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def folder_target(folder: Path) -> Target:
+    """The package that a folder was compiled for, from its `target.toml`.
+
+    Raises:
+        CompileError: MCM-A004 if `folder` is not an output folder, MCM-A005 if the file is
+            missing, MCM-T### if it is faulty, MCM-C### if its cost model cannot be used.
+    """
+    return target_of(folder, read_manifest(folder))
+
+
+def target_of(folder: Path, manifest: Manifest) -> Target:
+    """The same where the manifest is known."""
+    name = manifest.target
+    path = folder / layout.TARGET
+    try:
+        if path.stat().st_size > MAX_JSON_BYTES or not path.is_file():
+            raise damaged(path, "it is no description of a target")
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise damaged(path, error.strerror or str(error)) from error
+    except UnicodeDecodeError as error:
+        raise damaged(path, "it is not UTF-8 text") from error
+    return target_from_text(name, text, str(path), stored_files(folder, manifest.files))

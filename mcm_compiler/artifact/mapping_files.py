@@ -15,11 +15,11 @@ from msgspec import Meta
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import Manifest, damaged, folder_record, read_json
-from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
+from mcm_compiler.contracts.fabrics.fabric import MappingProblem, Mappings
 from mcm_compiler.contracts.fabrics.target import MappedChip, MapsChips
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.text import json_text
-from mcm_compiler.text.bounded_numbers import Amount, Index, Size
+from mcm_compiler.text.json_text import Amount, Index, Size
 
 SCHEMA_VERSION = 1
 

@@ -46,9 +46,7 @@ from mcm_compiler.contracts.target import Routing
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
 from mcm_compiler.text import json_text
-from mcm_compiler.text.bounded_json import UnreadableError
-from mcm_compiler.text.bounded_numbers import Amount, Count, Index
-from mcm_compiler.text.json_records import record_of
+from mcm_compiler.text.json_text import Amount, Count, Index, UnreadableError, record_of
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 
-from mcm_compiler.certificate.bound_check import MARGIN
-from mcm_compiler.certificate.checkers import objective_checker, proof_checker
+from mcm_compiler.certificate.bound_check import MARGIN, objective_checker, proof_checker
 from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.contracts.objectives import LIMIT_SLACK, ObjectiveFigures, ShareBound
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.proofs import KnowsValues
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
-from mcm_compiler.machines.equal_shares import equal_shares
+from mcm_compiler.machines.machine_builder import equal_shares
 from mcm_compiler.registry import PROBLEM_MODELS
 from mcm_compiler.text.units import count_text
 

@@ -16,7 +16,7 @@ from msgspec import Meta
 from mcm_compiler.certificate.stored_problem import Array, MalformedError, vector
 from mcm_compiler.contracts.partition import Ints, LearnedGain, LowerBound
 from mcm_compiler.contracts.replication import PipelineCount
-from mcm_compiler.text.bounded_numbers import Count, Number
+from mcm_compiler.text.json_text import Count, Number
 
 MAX_ROWS = 64
 """Placements of one number of pipelines."""

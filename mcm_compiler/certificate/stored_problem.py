@@ -20,9 +20,7 @@ from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.machines.energy import UnitEnergies
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.machines.routes import Routes
-from mcm_compiler.text.bounded_json import UnreadableError
-from mcm_compiler.text.bounded_numbers import Amount, Size
-from mcm_compiler.text.json_records import record_of
+from mcm_compiler.text.json_text import Amount, Size, UnreadableError, record_of
 
 Array = npt.NDArray[Any]
 

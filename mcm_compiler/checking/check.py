@@ -19,7 +19,6 @@ from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import folder_record, read_manifest
 from mcm_compiler.certificate.bound_check import check_bound, not_re_proved
 from mcm_compiler.checking.certificate_check import check_certificate, refuse_unproven
-from mcm_compiler.checking.changed_ops import changed_op
 from mcm_compiler.checking.comparison.equality import (
     ReadFolder,
     differences,
@@ -30,20 +29,19 @@ from mcm_compiler.checking.comparison.output_coverage import weakness_warnings
 from mcm_compiler.checking.comparison.stock_options import died_warning
 from mcm_compiler.checking.comparison.user_data import RunData, read_data_sets
 from mcm_compiler.checking.entry.constraint_check import check_constraints
-from mcm_compiler.checking.entry.files_check import check_files
-from mcm_compiler.checking.entry.gate import OpenedFolder
-from mcm_compiler.checking.entry.host_marks import check_host_marks
-from mcm_compiler.checking.entry.placement_marks import check_placement_marks
+from mcm_compiler.checking.entry.gate import OpenedFolder, check_files
+from mcm_compiler.checking.entry.placement_marks import check_host_marks, check_placement_marks
 from mcm_compiler.checking.entry.run_folder import runtime_inputs
 from mcm_compiler.checking.entry.structure_check import check_structure
 from mcm_compiler.checking.figures_check import check_figures
-from mcm_compiler.checking.groups_check import fusion_unknown
+from mcm_compiler.checking.groups_check import changed_op, fusion_unknown
 from mcm_compiler.checking.memory_check import check_memory
 from mcm_compiler.checking.shapes_check import check_shapes
 from mcm_compiler.checking.structure_step import (
     describe_structure,
     left_to_runs,
     prove_folder,
+    read_user_model,
     recorded_points,
     structure_faults,
 )
@@ -56,7 +54,7 @@ from mcm_compiler.processes.garbage import reclaim
 from mcm_compiler.report.report_data import verification_data
 from mcm_compiler.report.verdict.verification_line import verification_sentence
 from mcm_compiler.results.strictness import reasons_of_verification, unproven
-from mcm_compiler.text.bounded_numbers import Number
+from mcm_compiler.text.json_text import Number
 from mcm_compiler.text.units import seconds_text
 
 MAX_INFERENCES = 1_000_000
@@ -295,8 +293,6 @@ class _Run:
         manifest = self.opened.manifest
         user_model = None
         if self.model is not None:
-            from mcm_compiler.checking.user_model import read_user_model
-
             given = None
             with suppress(CompileError):  # unfit data are a fault of the comparison
                 given = next((GivenInputs(d.name, d.inputs) for d in self._own_data()), None)

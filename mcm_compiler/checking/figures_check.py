@@ -11,7 +11,7 @@ from mcm_compiler.checking.comparison.equality import NOT_ON_RANDOM_INPUTS
 from mcm_compiler.checking.comparison.json_leaves import leaf_differences, shown
 from mcm_compiler.checking.entry.gate import OpenedFolder
 from mcm_compiler.checking.sharded_operators import sharded_faults
-from mcm_compiler.contracts.simulation import SimulationResult
+from mcm_compiler.contracts.program import SimulationResult
 from mcm_compiler.contracts.verification import StructureProof, Verification
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.execution.runner import SESSION_OPTIONS

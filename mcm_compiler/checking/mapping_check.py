@@ -8,9 +8,9 @@ import numpy as np
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.mapping_files import MappingFile
-from mcm_compiler.components.chip_problems import chip_problem
+from mcm_compiler.components.capabilities import chip_problem
+from mcm_compiler.contracts.fabrics.fabric import MappingProblem
 from mcm_compiler.contracts.fabrics.legality import faults_of_mapping, faults_of_problem
-from mcm_compiler.contracts.fabrics.problem import MappingProblem
 from mcm_compiler.contracts.fabrics.target import MapsChips
 from mcm_compiler.contracts.target import ChipModel, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote

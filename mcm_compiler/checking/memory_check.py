@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any, cast
 
 from mcm_compiler.artifact import layout
-from mcm_compiler.components.lowered_chips import lowered
+from mcm_compiler.components.capabilities import lowered
 from mcm_compiler.contracts.fabrics.target import MappedChip
 from mcm_compiler.contracts.program import Buffer, LoweredProgram
 from mcm_compiler.contracts.target import ChipModel, Target, Wire

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mcm_compiler.contracts import zoo
 from mcm_compiler.diagnostics import Diagnostic, Severity
-from mcm_compiler.text.printable import printable
+from mcm_compiler.text.units import printable
 
 _COMMANDS = {Severity.ERROR: "error", Severity.WARNING: "warning"}
 

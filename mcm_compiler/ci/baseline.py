@@ -10,7 +10,7 @@ from mcm_compiler.artifact import layout
 from mcm_compiler.ci import accepted
 from mcm_compiler.ci.figures import Figures, figures_of, stored_op_times
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
-from mcm_compiler.text.bounded_json import UnreadableError
+from mcm_compiler.text.json_text import UnreadableError
 
 UNUSABLE_CODE = "MCM-U030"
 

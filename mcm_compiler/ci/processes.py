@@ -21,7 +21,7 @@ from typing import Any, NoReturn, TypeVar
 
 from mcm_compiler.processes.crash_journal import CrashJournal, hand_on, is_heard, tell_to
 from mcm_compiler.processes.interruption import deaf_children
-from mcm_compiler.processes.parent_death_signal import end_with_parent
+from mcm_compiler.processes.orphans import end_with_parent
 from mcm_compiler.processes.private_folders import clean_up
 
 J = TypeVar("J")

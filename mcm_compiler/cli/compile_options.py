@@ -145,7 +145,7 @@ def printer_after(
 
 def printable_lines(text: str) -> str:
     """`text` with everything but line ends escaped that does not print."""
-    from mcm_compiler.text.printable import printable
+    from mcm_compiler.text.units import printable
 
     return "\n".join(map(printable, text.split("\n")))
 

@@ -12,11 +12,10 @@ from typing import Any, Literal
 import click
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
-from mcm_compiler.diagnostics.notices import take_notices
-from mcm_compiler.diagnostics.refusals import refusal_of_the_system
+from mcm_compiler.diagnostics.refusals import refusal_of_the_system, take_notices
 from mcm_compiler.processes.foreign_code import fault_text, is_no_fault
 from mcm_compiler.processes.interruption import ends_the_command
-from mcm_compiler.text.printable import printable
+from mcm_compiler.text.units import printable
 
 Format = Literal["text", "json"]
 

@@ -14,7 +14,7 @@ from mcm_compiler.ci.annotations import wanted, workflow_commands
 from mcm_compiler.cli.failures import show_diagnostics
 from mcm_compiler.cli.output_files import write_with_parents
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.processes.whole_files import refuse_irregular
+from mcm_compiler.processes.staging import refuse_irregular
 
 if TYPE_CHECKING:
     from mcm_compiler.ci.batch import CompileOutcome, Settings

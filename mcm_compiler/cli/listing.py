@@ -14,7 +14,7 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.processes.foreign_code import fault_text, is_no_fault
 from mcm_compiler.processes.interruption import ends_the_command
 from mcm_compiler.registry import Registry
-from mcm_compiler.text.printable import printable
+from mcm_compiler.text.units import printable
 from mcm_compiler.text.wrapping import wrapped
 
 Row = dict[str, Any]

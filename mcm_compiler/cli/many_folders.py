@@ -16,9 +16,8 @@ from mcm_compiler.cli.compile_options import progress_line
 from mcm_compiler.cli.failures import show_diagnostics
 from mcm_compiler.cli.output_files import refuse_inside_output, write_with_parents
 from mcm_compiler.cli.show import show_json
-from mcm_compiler.processes.whole_files import refuse_irregular
-from mcm_compiler.text.printable import printable
-from mcm_compiler.text.units import count_text
+from mcm_compiler.processes.staging import refuse_irregular
+from mcm_compiler.text.units import count_text, printable
 
 SUITE = "mcmc check"
 

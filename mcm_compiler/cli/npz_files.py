@@ -12,7 +12,7 @@ import numpy as np
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution.npz_inputs import read_npz
 from mcm_compiler.execution.runtime_values import is_exotic
-from mcm_compiler.processes.whole_files import whole_file
+from mcm_compiler.processes.staging import whole_file
 
 __all__ = ["read_npz", "write_npz"]
 

@@ -11,9 +11,13 @@ from typing import Literal
 import click
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.processes.empty_folders import no_empty_folders
-from mcm_compiler.processes.staging import cannot_write, is_output_folder
-from mcm_compiler.processes.whole_files import refuse_irregular, write_whole
+from mcm_compiler.processes.staging import (
+    cannot_write,
+    is_output_folder,
+    no_empty_folders,
+    refuse_irregular,
+    write_whole,
+)
 
 
 def refuse_existing(path: Path, force: bool) -> None:

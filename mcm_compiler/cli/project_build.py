@@ -17,8 +17,7 @@ import click
 from mcm_compiler.artifact.layout import page_path
 from mcm_compiler.ci.annotations import command_of, path_in_repository, wanted
 from mcm_compiler.ci.batch import CompileOutcome
-from mcm_compiler.ci.junit import junit_suites
-from mcm_compiler.ci.sarif import Finding, place_in_file, sarif_log
+from mcm_compiler.ci.junit import Finding, junit_suites, place_in_file, sarif_log
 from mcm_compiler.cli.compile_options import progress_line
 from mcm_compiler.cli.failures import diagnosed, show_diagnostics
 from mcm_compiler.cli.many_models import NAME_WIDTH, outcome_line, prepare_process
@@ -30,7 +29,7 @@ from mcm_compiler.cli.output_files import (
 from mcm_compiler.cli.show import show_json
 from mcm_compiler.contracts import zoo
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.processes.whole_files import appended_file, refuse_irregular
+from mcm_compiler.processes.staging import appended_file, refuse_irregular
 from mcm_compiler.project.build import BuildOptions, build
 from mcm_compiler.project.cell_record import to_data
 from mcm_compiler.project.cells import Cell
@@ -41,7 +40,7 @@ from mcm_compiler.project.unused_sizes import unused_sizes
 from mcm_compiler.project.verdicts import CellOutcome, exit_code
 from mcm_compiler.report.versions import versions
 from mcm_compiler.text import json_text
-from mcm_compiler.text.printable import printable
+from mcm_compiler.text.units import printable
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 """Environment variable with the file that a step of GitHub Actions appends its summary to."""

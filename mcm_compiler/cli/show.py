@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcm_compiler.text.printable import printable
+from mcm_compiler.text.units import printable, printable_data
 from mcm_compiler.text.wrapping import LEAST_TEXT, LEAST_WIDTH, fitted, wrapped
 
 if TYPE_CHECKING:
@@ -51,7 +51,6 @@ def show_placement(record: PlacementRecord, segments: SegmentTimes | None) -> No
     from mcm_compiler.placed.placed_verdict import basis_of, placed_lines
     from mcm_compiler.placed.placement_report import device_rows, step_rows
     from mcm_compiler.report.terminal import headline_view
-    from mcm_compiler.text.printable import printable_data
 
     kind = " (training step)" if record.model.training else ""
     ends = printable(record.model.name) + kind, printable(record.target), basis_of(record)

@@ -27,8 +27,7 @@ from mcm_compiler.cli.failures import FAILURE_EXIT, show_diagnostics
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.processes.crash_journal import CrashJournal, tell_to
 from mcm_compiler.processes.interruption import ENDING, end_by_raising, heeded, line_of, say
-from mcm_compiler.processes.orphans import adopt_orphans, end_orphans
-from mcm_compiler.processes.parent_death_signal import end_with_parent
+from mcm_compiler.processes.orphans import adopt_orphans, end_orphans, end_with_parent
 
 SUPERVISED_VERBS = frozenset(
     {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.text.printable import printable
+from mcm_compiler.text.units import printable
 
 if TYPE_CHECKING:
     from mcm_compiler.contracts.training import TrainingProgress

@@ -7,15 +7,28 @@ is missing, a diagnostic says which targets have it and what works without.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from mcm_compiler.contracts.fabrics.target import MapsChips
-from mcm_compiler.contracts.simulation import Simulator
-from mcm_compiler.contracts.target import EvaluatesBatches, Lowers, Simulates, Target
+import onnx_ir as ir
+
+from mcm_compiler.contracts.fabrics.target import MappedChip, MapsChips, UnitChoice
+from mcm_compiler.contracts.program import LoweredProgram, Simulator
+from mcm_compiler.contracts.target import (
+    ChipModel,
+    EvaluatesBatches,
+    Lowers,
+    Simulates,
+    Target,
+    Wire,
+)
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.processes.interruption import ends_the_command
 from mcm_compiler.registry import TARGETS
+
+if TYPE_CHECKING:
+    from mcm_compiler.contracts.fabrics.fabric import MappingProblem
 
 Capability = Literal["lowers", "simulates", "evaluates_batches"]
 """What can be needed of a target: the protocol of that name."""
@@ -138,3 +151,77 @@ def targets_with(capability: Capability) -> list[str]:
         if isinstance(target, _LACKS[capability].protocol):
             found.append(registration.name)
     return found
+
+
+def lowered(
+    target: Target,
+    chips: Sequence[ChipModel],
+    wires: Sequence[Wire],
+    mapped: Sequence[MappedChip] | None,
+) -> LoweredProgram:
+    """The program of the chips.
+
+    Args:
+        target: the package.
+        chips: one model per used chip, ascending.
+        wires: tensors between chips and the host.
+        mapped: the mapping of each chip, where chips are fabrics.
+
+    Raises:
+        CompileError: MCM-T020 where the target does not lower, MCM-M021 for a fabric without a
+            mapping.
+    """
+    if not isinstance(target, MapsChips):
+        return lowering_of(target).lower(chips, wires)
+    known = {one.chip for one in mapped or ()}
+    if missing := [chip.chip for chip in chips if chip.chip not in known]:
+        raise CompileError(
+            Diagnostic(
+                "MCM-M021",
+                f"the chips of {quote(target.name)} are fabrics, and chip {missing[0]} is not "
+                "mapped",
+                at=f"chip {missing[0]}",
+                hint="put map_chips between split and lower in the pipeline",
+            )
+        )
+    return target.lower_mapped(chips, wires, mapped or ())
+
+
+NOTHING = "MCM-M004"
+"""Code of subgraphs of which nothing depends on their inputs."""
+
+
+def chip_problem(target: MapsChips, model: ir.Model) -> MappingProblem:
+    """The units and streams of a chip of a package.
+
+    A chip may have been given only ops whose results are known before the first inference, or of
+    which nothing comes. It takes part in each inference by passing one element on.
+
+    Args:
+        target: the package.
+        model: of the chip.
+
+    Raises:
+        CompileError: as `MapsChips.mapping_problem`, but for MCM-M004.
+    """
+    try:
+        return target.mapping_problem(model, UnitChoice())
+    except CompileError as error:
+        if not is_nothing(error):
+            raise
+    return target.mapping_problem(_passing_on(model.graph.name), UnitChoice())
+
+
+def is_nothing(error: CompileError) -> bool:
+    """Whether all that is wrong with a chip is that there is nothing to lay out."""
+    return [fault.code for fault in error.diagnostics] == [NOTHING]
+
+
+def _passing_on(name: str | None) -> ir.Model:
+    element, shape = ir.TensorType(ir.DataType.FLOAT), ir.Shape([1])
+    taken = ir.Value(name="in", type=element, shape=shape)
+    passed = ir.Node("", "Identity", [taken], name="pass on")
+    made = passed.outputs[0]
+    made.name, made.type, made.shape = "out", element, shape
+    graph = ir.Graph([taken], [made], nodes=[passed], name=name, opset_imports={"": 18})
+    return ir.Model(graph, ir_version=10)

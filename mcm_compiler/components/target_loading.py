@@ -23,8 +23,7 @@ from mcm_compiler.components.cost_files import (
 )
 from mcm_compiler.contracts.target import Target, TargetFamily, machine_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.machines.machine import MachineError
-from mcm_compiler.machines.machine_refusal import refusal
+from mcm_compiler.machines.machine import MachineError, refusal
 from mcm_compiler.registry import TARGET_FAMILIES, TARGETS, Registry
 from mcm_compiler.text.toml_description import (
     TomlDescription,

@@ -11,7 +11,7 @@ from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import Ints, LowerBound, PartitionProblem
 from mcm_compiler.graph.annotations import GRAPH, AnnotationKey
-from mcm_compiler.text.bounded_numbers import Index, Whole
+from mcm_compiler.text.json_text import Index, Whole
 from mcm_compiler.text.units import count_text
 
 

@@ -17,9 +17,8 @@ import onnx_ir as ir
 from mcm_compiler.contracts.described import Described
 from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.partition import PartitionProblem
-from mcm_compiler.contracts.program import LoweredProgram
-from mcm_compiler.contracts.sharding.output_parts import OutputPart
-from mcm_compiler.contracts.simulation import Simulator
+from mcm_compiler.contracts.program import LoweredProgram, Simulator
+from mcm_compiler.contracts.sharding.sharding import OutputPart
 from mcm_compiler.graph.states import StatePair
 from mcm_compiler.machines.choices import Fallback, Routing
 from mcm_compiler.machines.machine import HOST, OFF_PACKAGE, Machine
@@ -31,7 +30,7 @@ from mcm_compiler.machines.package_limits import (
     machine_limits,
     ring_limits,
 )
-from mcm_compiler.text.bounded_numbers import Index, Place
+from mcm_compiler.text.json_text import Index, Place
 
 
 @dataclass(frozen=True)

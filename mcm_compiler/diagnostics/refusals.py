@@ -1,11 +1,16 @@
-"""Refusals of the operating system: diagnostics instead of internal errors."""
+"""Refusals of the operating system, failures that may pass, and notices of plug-ins.
+
+They are no results of a compile: reports and folders do not hold them. The command line shows
+them on stderr; for Python code a note is a `DeprecationWarning`, too.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
+import warnings
 
-from mcm_compiler.diagnostics import Diagnostic, quote
+from mcm_compiler.diagnostics import Diagnostic, Severity, quote
 
 _PERMISSION = "see that you may enter its folder, and read or write there, or name another place"
 _ROOM = "free some space, or name a place on another disk"
@@ -52,3 +57,37 @@ def refusal_of_the_system(error: OSError) -> Diagnostic | None:
         at=quote(os.fsdecode(error.filename)),
         hint=_HINTS[error.errno],
     )
+
+
+_BEGINNINGS = ("MCM-A", "MCM-U037", "MCM-U040", "MCM-U053", "MCM-U099", "MCM-X")
+"""Of codes: of folders and files, of processes that died, were stopped or crashed."""
+
+
+def is_of_the_moment(code: str) -> bool:
+    """Return whether a failure with this code is not worth keeping."""
+    return code.startswith(_BEGINNINGS)
+
+
+_known: set[str] = set()
+_new: list[Diagnostic] = []
+
+
+def notice(diagnostic: Diagnostic, once_for: str | None = None) -> None:
+    """Keeps a diagnostic for `take_notices`.
+
+    Args:
+        diagnostic: a note or a warning.
+        once_for: text for which there is one of its code; the diagnostic itself by default.
+    """
+    key = f"{diagnostic.code} {once_for or diagnostic}"
+    if key not in _known:
+        _known.add(key)
+        _new.append(diagnostic)
+        if diagnostic.severity is Severity.NOTE:
+            warnings.warn(str(diagnostic), DeprecationWarning, stacklevel=3)
+
+
+def take_notices() -> list[Diagnostic]:
+    """Notices since the last call."""
+    taken, _new[:] = list(_new), []
+    return taken

@@ -21,7 +21,7 @@ from mcm_compiler.difference.records import (
     Setting,
     SideFacts,
 )
-from mcm_compiler.difference.sides import Load, Side, not_comparable, read_package
+from mcm_compiler.difference.sides import Load, Side, not_comparable, read_box, read_package
 
 NOTICEABLE = 1e-9
 """Share by which times differ that are told apart."""
@@ -36,8 +36,6 @@ def read_side(path: Path) -> Side:
         CompileError: as `read_package` and `read_box`.
     """
     if is_placement(path):
-        from mcm_compiler.difference.box_side import read_box
-
         return read_box(path)
     return read_package(path)
 

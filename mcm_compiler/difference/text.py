@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from mcm_compiler.difference.records import Difference, LoadRow, SideFacts
 from mcm_compiler.report.advice.replica_limit import shares_text
-from mcm_compiler.text.printable import printable
 from mcm_compiler.text.styled import Group, Labelled, Text, View
 from mcm_compiler.text.units import (
     UNKNOWN,
@@ -14,6 +13,7 @@ from mcm_compiler.text.units import (
     count_text,
     number_text,
     percent_text,
+    printable,
     seconds_text,
 )
 from mcm_compiler.text.wrapping import fitted

@@ -14,8 +14,7 @@ from mcm_compiler.ci.model_list import SUFFIX
 from mcm_compiler.ci.processes import work_on_all
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.drafting.model_draft import ModelDraft, draft_model
-from mcm_compiler.drafting.sections import sections_of, with_own_names
-from mcm_compiler.drafting.toml_text import project_text
+from mcm_compiler.drafting.toml_text import project_text, sections_of, with_own_names
 from mcm_compiler.processes.crash_journal import CrashJournal
 from mcm_compiler.project.cells import names_in_the_way
 from mcm_compiler.project.reader import parse_project

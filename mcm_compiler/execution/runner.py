@@ -17,8 +17,7 @@ import onnx
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution.runtime_values import is_exotic, run_values
 from mcm_compiler.processes.crash_journal import doing
-from mcm_compiler.processes.hermetic import quiet_onnxruntime
-from mcm_compiler.processes.run_limits import watched_run
+from mcm_compiler.processes.run_limits import quiet_onnxruntime, watched_run
 
 MAX_THREADS = 2
 """Threads of one session. Fixed, because the number of threads changes how sums are split."""

@@ -15,7 +15,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from mcm_compiler.processes.hermetic import quiet_onnxruntime
+from mcm_compiler.processes.run_limits import quiet_onnxruntime
 
 UNCONVERTED_TYPES = {
     "bfloat16": ir.DataType.BFLOAT16,

@@ -16,16 +16,16 @@ from mcm_compiler.contracts import zoo
 from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.target import NamesResources, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.diagnostics.of_the_moment import is_of_the_moment
-from mcm_compiler.exploration.journal import Journal, request_digest
-from mcm_compiler.exploration.records import (
+from mcm_compiler.diagnostics.refusals import is_of_the_moment
+from mcm_compiler.exploration.journal import (
     Exploration,
     ExploredModel,
     ExploredPoint,
+    Journal,
     Measure,
+    request_digest,
 )
-from mcm_compiler.exploration.sweeps import Settings, Sweep
-from mcm_compiler.exploration.variants import Variant, variants_of
+from mcm_compiler.exploration.sweeps import Settings, Sweep, Variant, variants_of
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pipeline_text import parse_pipeline, print_pipeline

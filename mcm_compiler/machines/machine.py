@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.machines.routes import Routes, followed_pairs, rows_with_circles, rows_with_gaps
 
 HOST = -1
@@ -340,3 +341,27 @@ def same_machine(one: Machine, other: Machine) -> bool:
         if not same:
             return False
     return True
+
+
+def refusal(error: MachineError, target: str) -> CompileError:
+    """The refusal of a target whose machine cannot be.
+
+    Args:
+        error: what is wrong.
+        target: its name.
+
+    Returns:
+        MCM-T014 where routes wait for each other in a circle, MCM-T015 for each other fault.
+    """
+    if error.circular:
+        code = "MCM-T014"
+        hint = (
+            "set virtual_channels = 2 in the table [topology], or let routes take channels in one "
+            "order, such as first along rows and then along columns"
+        )
+    else:
+        code = "MCM-T015"
+        hint = "ask whoever wrote the family of the target; its machine is at fault"
+    return CompileError(
+        [Diagnostic(code, fault, at=f"target {quote(target)}", hint=hint) for fault in error.faults]
+    )

@@ -25,8 +25,7 @@ from mcm_compiler.page.sources import Compiled
 from mcm_compiler.page.timeline_view import timeline_section
 from mcm_compiler.report.sentences import model_phrase, search_phrase
 from mcm_compiler.report.verdict.claims import verdict_of
-from mcm_compiler.text.printable import printable
-from mcm_compiler.text.units import bytes_text, percent_text, seconds_text
+from mcm_compiler.text.units import bytes_text, percent_text, printable, seconds_text
 
 PLACES = 12
 """Chips that are listed in a cell."""

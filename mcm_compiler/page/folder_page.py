@@ -7,7 +7,7 @@ from pathlib import Path
 from mcm_compiler.artifact.layout import page_path
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.page.html import page_bytes
-from mcm_compiler.processes.whole_files import write_whole
+from mcm_compiler.processes.staging import write_whole
 
 MALFORMED = (AttributeError, IndexError, KeyError, RecursionError, TypeError, ValueError)
 """What making a page raises where a stored report is not of the published schema."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcm_compiler.page.contents import Page
-from mcm_compiler.text.printable import printable
+from mcm_compiler.text.units import printable
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -15,7 +15,7 @@ from typing import Any, TypedDict
 import numpy as np
 import numpy.typing as npt
 
-from mcm_compiler.text.printable import printable
+from mcm_compiler.text.units import printable
 
 
 class Packed(TypedDict):

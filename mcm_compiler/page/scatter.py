@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from mcm_compiler.text.printable import printable
+from mcm_compiler.text.units import printable
 
 WIDTH, HEIGHT = 760, 380
 _LEFT, _RIGHT, _TOP, _BOTTOM = 92, 20, 20, 56

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mcm_compiler.arrays.types import Floats, Longs
-from mcm_compiler.contracts.simulation import SimulationResult, Timeline
+from mcm_compiler.contracts.program import SimulationResult, Timeline
 from mcm_compiler.contracts.target import Simulates
 from mcm_compiler.page.answers import STALLS
 from mcm_compiler.page.contents import Section, Table, View

@@ -11,8 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from mcm_compiler.arrays.types import Bools, Ints
-from mcm_compiler.contracts.boxes.box import Box
-from mcm_compiler.contracts.boxes.step import INPUT, StepProblem
+from mcm_compiler.contracts.boxes.box import INPUT, Box, StepProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.text.units import count_text

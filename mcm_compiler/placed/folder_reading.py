@@ -15,7 +15,7 @@ from mcm_compiler.artifact.manifest import (
     folder_record,
     read_json,
 )
-from mcm_compiler.checking.entry.files_check import file_faults, unlisted
+from mcm_compiler.checking.entry.gate import file_faults, unlisted
 from mcm_compiler.checking.entry.structure_check import load_part
 from mcm_compiler.components.cost_files import stored_files
 from mcm_compiler.components.target_loading import package_from_text

@@ -10,10 +10,9 @@ import onnx_ir as ir
 
 from mcm_compiler.arrays.types import Bools, Ints
 from mcm_compiler.contracts.boxes.bounds import StepBound
-from mcm_compiler.contracts.boxes.box import BoxTarget
+from mcm_compiler.contracts.boxes.box import INPUT, VARIABLE, BoxTarget, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepResults, StepTrace
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer
-from mcm_compiler.contracts.boxes.step import INPUT, VARIABLE, StepProblem
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.graph.source import SourceModel
 from mcm_compiler.graph.states import StatePair

@@ -23,14 +23,16 @@ from mcm_compiler.arrays.types import Ints
 from mcm_compiler.artifact.manifest import read_json
 from mcm_compiler.checking.comparison.json_leaves import leaf_differences
 from mcm_compiler.checking.shapes_check import check_shapes
-from mcm_compiler.checking.structure_step import original_faults
-from mcm_compiler.checking.user_model import read_raw
-from mcm_compiler.contracts.boxes.bounds import bound_step, claimed_bound, refuse_refuted
-from mcm_compiler.contracts.boxes.box import BoxTarget
+from mcm_compiler.checking.structure_step import original_faults, read_raw
+from mcm_compiler.contracts.boxes.bounds import (
+    bound_step,
+    claimed_bound,
+    every_placement,
+    refuse_refuted,
+)
+from mcm_compiler.contracts.boxes.box import BoxTarget, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator, StepTrace
-from mcm_compiler.contracts.boxes.every_placement import every_placement
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer
-from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.contracts.target import HOST, ChipModel, Wire
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.equivalence.structure_proof import prove_chips

@@ -10,9 +10,8 @@ import numpy as np
 
 from mcm_compiler.arrays.types import Ints
 from mcm_compiler.components.device_costs import device_choices
-from mcm_compiler.contracts.boxes.box import Box, BoxTarget
+from mcm_compiler.contracts.boxes.box import Box, BoxTarget, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepResults
-from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.graph.trip_counts import stated_counts
 from mcm_compiler.placed import file_names
 from mcm_compiler.placed.placed_model import PlacedModel, runs_of

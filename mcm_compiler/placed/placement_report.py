@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from mcm_compiler.placed.placed_verdict import basis_of, placed_lines, times_of
 from mcm_compiler.placed.records import PlacementRecord, Schedule
 from mcm_compiler.report.verdict.words import line_text
-from mcm_compiler.text.printable import printable
-from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
+from mcm_compiler.text.units import bytes_text, count_text, percent_text, printable, seconds_text
 
 Rows = list[list[str]]
 

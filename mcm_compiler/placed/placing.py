@@ -26,9 +26,8 @@ from mcm_compiler.components.device_costs import (
 )
 from mcm_compiler.components.target_loading import given_box
 from mcm_compiler.contracts.boxes.bounds import bound_step, claimed_bound, refuse_refuted
-from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.box import INPUT, Box, BoxTarget, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator
-from mcm_compiler.contracts.boxes.step import INPUT, StepProblem
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.graph.states import STATES
@@ -60,7 +59,6 @@ from mcm_compiler.text import json_text
 from mcm_compiler.text.units import count_text, seconds_text
 
 if TYPE_CHECKING:
-    from mcm_compiler.contracts.boxes.box import BoxTarget
     from mcm_compiler.contracts.target import Target
 
 

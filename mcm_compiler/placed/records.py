@@ -13,7 +13,7 @@ from mcm_compiler.artifact.manifest import TensorEntry
 from mcm_compiler.contracts.target import Wire
 from mcm_compiler.graph.states import StatePair
 from mcm_compiler.placed.file_names import SCHEMA_VERSION
-from mcm_compiler.text.bounded_numbers import Amount, Index, Seed, Size
+from mcm_compiler.text.json_text import Amount, Index, Seed, Size
 
 
 @dataclass(frozen=True)

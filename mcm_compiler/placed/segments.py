@@ -14,9 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mcm_compiler.arrays.types import Bools, Ints
-from mcm_compiler.contracts.boxes.box import Box, BoxTarget
+from mcm_compiler.contracts.boxes.box import Box, BoxTarget, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepTrace
-from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.placed.place_options import SegmentChoice
 from mcm_compiler.placed.segment_kernels import cut_windows
 

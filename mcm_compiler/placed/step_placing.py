@@ -7,12 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from mcm_compiler.contracts.boxes.asked_placers import placer_answer, placer_of
-from mcm_compiler.contracts.boxes.box import Box, BoxTarget
+from mcm_compiler.contracts.boxes.bounds import EveryPlacement, every_placement
+from mcm_compiler.contracts.boxes.box import Box, BoxTarget, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator, StepResults
-from mcm_compiler.contracts.boxes.every_placement import EveryPlacement, every_placement
-from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerLevel, PlacerRequest
-from mcm_compiler.contracts.boxes.step import StepProblem
+from mcm_compiler.contracts.boxes.placers import (
+    PlacerAnswer,
+    PlacerLevel,
+    PlacerRequest,
+    placer_answer,
+    placer_of,
+)
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.registry import PLACER_LEVELS

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepTrace
-from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.text.units import seconds_text
 
 MOST_OPS = 12

@@ -10,13 +10,11 @@ from typing import IO
 
 import numpy as np
 
-from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepTrace
-from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.report.perfetto_trace import MAX_SECONDS, MAX_SLICES, MAX_TEXT, SEQUENCE
-from mcm_compiler.text.printable import printable
-from mcm_compiler.text.units import bytes_text
+from mcm_compiler.text.units import bytes_text, printable
 
 _ROOT = 1
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.text import json_text
-from mcm_compiler.text.bounded_json import UnreadableError, parse_json, read_bounded
+from mcm_compiler.text.json_text import UnreadableError, parse_json, read_bounded
 
 if TYPE_CHECKING:
     from mcm_compiler.contracts.partition import Partition, PartitionProblem

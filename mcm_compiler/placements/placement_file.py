@@ -13,9 +13,15 @@ from msgspec import Meta, Struct
 from mcm_compiler.contracts.partition import Ints
 from mcm_compiler.contracts.placement import PlacementProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.text.bounded_json import UnreadableError, parse_json, read_bounded
-from mcm_compiler.text.bounded_numbers import Amount, Whole
-from mcm_compiler.text.json_records import OutOfRangeError, record_of
+from mcm_compiler.text.json_text import (
+    Amount,
+    OutOfRangeError,
+    UnreadableError,
+    Whole,
+    parse_json,
+    read_bounded,
+    record_of,
+)
 
 MAX_FILE_BYTES = 1 << 26
 """A graph of 200,000 operators."""

@@ -18,9 +18,9 @@ import sys
 import threading
 from collections.abc import Callable
 
-from mcm_compiler.processes.forked_child import ChildDiedError, read_all, serve
+from mcm_compiler.processes.bounded_child import ChildDiedError, read_all, serve
 from mcm_compiler.processes.lazy_libraries import load_lazily
-from mcm_compiler.processes.parent_death_signal import end_with_parent
+from mcm_compiler.processes.orphans import end_with_parent
 
 _LENGTH = struct.Struct("<Q")
 _CODE = struct.Struct("<i")

@@ -1,4 +1,4 @@
-"""Memory of earlier work, given back before more of it is taken.
+"""Garbage collection: paused while lasting objects are made; memory of earlier work given back.
 
 Graphs are full of cycles, and Python looks for those by the number of objects, whatever arrays hang
 on them; the allocator keeps what was freed between things that live on. A process that compiles
@@ -11,7 +11,8 @@ import ctypes
 import functools
 import gc
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 GROWTH_BYTES = 32 << 20
@@ -73,3 +74,23 @@ def _trim() -> Callable[[int], object]:
     """The allocator's function that gives free memory back, where it has one."""
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     return trim if trim is not None else lambda _: None
+
+
+@contextmanager
+def collector_paused() -> Generator[None]:
+    """No collection within the block, whose objects then count as old.
+
+    A collector that runs while a graph grows looks at all of it again and again. What a block has
+    frozen by itself is left alone.
+    """
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if gc.get_freeze_count() == 0:
+            # Moves all objects to the oldest generation without looking at any of them.
+            gc.freeze()
+            gc.unfreeze()
+        if running:
+            gc.enable()

@@ -1,4 +1,4 @@
-"""Processes whose parent has died: found and ended by the one that started it all; Linux only."""
+"""Processes end with the one that started them: parent-death signal, orphans; Linux only."""
 
 from __future__ import annotations
 
@@ -64,3 +64,21 @@ def _children() -> list[int]:
                 if int(file.read().rpartition(")")[2].split()[1]) == own:
                     found.append(int(name))
     return found
+
+
+_PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent(parent: int) -> None:
+    """Has the system end this process when `parent` dies, as if by SIGTERM; only Linux can."""
+    if sys.platform != "linux":
+        return
+    # NumPy imports it anyway.
+    import ctypes
+
+    try:
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0)
+    except (OSError, AttributeError):
+        return
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGTERM)

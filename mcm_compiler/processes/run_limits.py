@@ -2,11 +2,15 @@
 
 Sizes and trip counts can come out of a model's own arithmetic, so that no look at the file tells
 that a `Tile` makes a terabyte or that a `Loop` never ends. The runtime itself is held back here.
+
+It queues events, among them names of graphs, in a database below the home folder and sends them to
+a host, unless an environment variable forbids it before the library is loaded.
 """
 
 from __future__ import annotations
 
 import math
+import os
 import sys
 import threading
 import time
@@ -15,8 +19,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-from mcm_compiler.processes.hermetic import quiet_onnxruntime
 
 MAX_RUN_GROWTH_BYTES = 6 << 30
 """Memory that one run may add to what the process holds."""
@@ -149,3 +151,25 @@ def _numbers(path: Path) -> dict[str, int]:
     """Lines of a name and a number, and perhaps a unit."""
     lines = [line.split() for line in path.read_text("ascii").splitlines()]
     return {words[0]: int(words[1]) for words in lines if len(words) > 1}
+
+
+TELEMETRY_VARIABLE = "ORT_DISABLE_TELEMETRY"
+"""Read by onnxruntime when it is loaded; a user's setting stays."""
+
+
+def quiet_onnxruntime() -> Any:
+    """The module, with telemetry off unless a user has set otherwise; the environment is kept."""
+    if "onnxruntime" in sys.modules or TELEMETRY_VARIABLE in os.environ:
+        import onnxruntime
+
+        return onnxruntime
+    os.environ[TELEMETRY_VARIABLE] = "1"
+    try:
+        import onnxruntime
+
+        # It was off while the library was loaded; the call keeps it off.
+        if hasattr(onnxruntime, "disable_telemetry_events"):
+            onnxruntime.disable_telemetry_events()
+        return onnxruntime
+    finally:
+        del os.environ[TELEMETRY_VARIABLE]

@@ -10,13 +10,13 @@ from pathlib import Path, PurePosixPath
 
 from mcm_compiler.artifact.layout import page_path
 from mcm_compiler.ci import accepted
-from mcm_compiler.ci.accepting import AcceptedBaseline
+from mcm_compiler.ci.accepted import AcceptedBaseline
 from mcm_compiler.ci.baseline import UNUSABLE_CODE, report_path
 from mcm_compiler.ci.comparison import Comparison
 from mcm_compiler.ci.processes import work_on_all
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.plugin_files import load_plugin
-from mcm_compiler.processes.whole_files import write_changed
+from mcm_compiler.processes.staging import write_changed
 from mcm_compiler.project.cache import BuildCache, CacheEntry, TamperedError, tampered
 from mcm_compiler.project.cell_work import (
     CellJob,
@@ -32,7 +32,7 @@ from mcm_compiler.project.content import Content, file_digest
 from mcm_compiler.project.environment import environment_digest
 from mcm_compiler.project.records import ProjectFile
 from mcm_compiler.project.verdicts import CellOutcome, judged
-from mcm_compiler.text.bounded_json import UnreadableError
+from mcm_compiler.text.json_text import UnreadableError
 
 DEFAULT_REGRESSION = 0.03
 """Share by which the throughput may fall where nothing is said."""

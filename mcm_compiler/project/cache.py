@@ -29,8 +29,7 @@ from mcm_compiler.processes.private_folders import private_folder, remove_stale
 from mcm_compiler.processes.staging import staging
 from mcm_compiler.project.cell_record import CellRecord, EntryRecord, StoredFile, to_data
 from mcm_compiler.project.content import file_digest
-from mcm_compiler.text.bounded_json import UnreadableError, parse_json, read_bounded
-from mcm_compiler.text.json_records import record_of
+from mcm_compiler.text.json_text import UnreadableError, parse_json, read_bounded, record_of
 
 ENTRY = "entry.json"
 OUTPUT = "output"

@@ -30,10 +30,10 @@ from mcm_compiler.ci.comparison import REGRESSION_CODE, RISE_CODE, Comparison
 from mcm_compiler.ci.figures import Figures
 from mcm_compiler.contracts import zoo
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
-from mcm_compiler.diagnostics.of_the_moment import is_of_the_moment
+from mcm_compiler.diagnostics.refusals import is_of_the_moment
 from mcm_compiler.graph.dimension_formulas import names_in
 from mcm_compiler.processes.crash_journal import CrashJournal
-from mcm_compiler.processes.whole_files import write_whole
+from mcm_compiler.processes.staging import write_whole
 from mcm_compiler.project.cache import BuildCache, CacheEntry, TamperedError
 from mcm_compiler.project.cell_record import (
     CellFigures,

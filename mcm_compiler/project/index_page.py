@@ -31,8 +31,7 @@ from mcm_compiler.project.summary import (
 from mcm_compiler.project.verdicts import CellOutcome
 from mcm_compiler.report.verdict.words import line_text, optimality_line
 from mcm_compiler.report.versions import versions
-from mcm_compiler.text.bounded_json import UnreadableError
-from mcm_compiler.text.json_records import record_of
+from mcm_compiler.text.json_text import UnreadableError, record_of
 from mcm_compiler.text.units import UNKNOWN, count_text
 
 NAME = INDEX

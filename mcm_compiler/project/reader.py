@@ -28,8 +28,7 @@ from mcm_compiler.project.records import (
     Thresholds,
 )
 from mcm_compiler.project.table_reader import TableReader
-from mcm_compiler.text.toml_description import parse_description, read_description
-from mcm_compiler.text.toml_key_lines import KeyPath
+from mcm_compiler.text.toml_description import KeyPath, parse_description, read_description
 
 _REFERENCE = "docs/reference/project-file.md has the form"
 _SECTIONS = ("defaults", "models")

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mcm_compiler.text.toml_description import TomlDescription
-from mcm_compiler.text.toml_key_lines import KeyPath
+from mcm_compiler.text.toml_description import KeyPath, TomlDescription
 
 FILE_NAME = "mcmc.toml"
 """The project file's name where none is given."""

@@ -9,9 +9,7 @@ from mcm_compiler.diagnostics import Diagnostic, Severity
 from mcm_compiler.project.cell_record import CellFigures
 from mcm_compiler.project.verdicts import CellOutcome
 from mcm_compiler.report.verdict.words import gap_text
-from mcm_compiler.text.markdown_escapes import escaped
-from mcm_compiler.text.printable import printable
-from mcm_compiler.text.units import UNKNOWN, count_text, rate_text, seconds_text
+from mcm_compiler.text.units import UNKNOWN, count_text, escaped, printable, rate_text, seconds_text
 
 MAX_BYTES = 900_000
 """GitHub takes a mebibyte from all commands of a step together."""

@@ -9,8 +9,7 @@ from typing import Any, cast
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.project.keys import Key
 from mcm_compiler.project.values import UnfitError
-from mcm_compiler.text.toml_description import TomlDescription
-from mcm_compiler.text.toml_key_lines import KeyPath
+from mcm_compiler.text.toml_description import KeyPath, TomlDescription
 
 MAX_FAULTS = 50
 """Faults that are told; a hostile file can have very many."""

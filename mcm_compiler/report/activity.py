@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from mcm_compiler.contracts.program import ChipProgram, Kernel, LoweredProgram, Transfer
-from mcm_compiler.contracts.simulation import ChipActivity, SimulationResult
+from mcm_compiler.contracts.program import (
+    ChipActivity,
+    ChipProgram,
+    Kernel,
+    LoweredProgram,
+    SimulationResult,
+    Transfer,
+)
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.report.hardware.figures import without_dust
 

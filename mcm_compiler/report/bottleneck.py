@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING, Literal
 
 import onnx_ir as ir
 
-from mcm_compiler.contracts.program import ChipProgram, LoweredProgram
-from mcm_compiler.contracts.simulation import ChipActivity, LinkActivity, SimulationResult
+from mcm_compiler.contracts.program import (
+    ChipActivity,
+    ChipProgram,
+    LinkActivity,
+    LoweredProgram,
+    SimulationResult,
+)
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.machines.machine import HOST, OFF_PACKAGE, OFF_PACKAGE_ROOT, Machine

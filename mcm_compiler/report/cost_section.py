@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import onnx_ir as ir
 
 from mcm_compiler.components.cost_choice import choice_of
-from mcm_compiler.components.cost_coverage import coverage, kernels_of_graphs, measured_costs
+from mcm_compiler.components.cost_files import coverage, kernels_of_graphs, measured_costs
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.text.units import count_text, percent_text
 

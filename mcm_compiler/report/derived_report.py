@@ -19,9 +19,8 @@ from mcm_compiler.artifact.layout import REPORT_SCHEMA_VERSION
 from mcm_compiler.artifact.manifest import Manifest
 from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.contracts.fabrics.target import FABRIC_SECTION, MappedChip
-from mcm_compiler.contracts.program import LoweredProgram
+from mcm_compiler.contracts.program import LoweredProgram, SimulationResult
 from mcm_compiler.contracts.replication import PipelineCount, Replication, chip_roles
-from mcm_compiler.contracts.simulation import SimulationResult
 from mcm_compiler.contracts.target import Target, machine_of, other_machine_of
 from mcm_compiler.graph.constants import (
     attribute_weights,

@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 
 from mcm_compiler.arrays.types import Ints
-from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, MEMORY, Fabric
-from mcm_compiler.contracts.fabrics.routes import link_loads
+from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, MEMORY, Fabric, link_loads
 from mcm_compiler.contracts.fabrics.target import FABRIC_SECTION, MappedChip, MapsChips
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.report.floor_plan import floor_plan_lines
 from mcm_compiler.report.records.fabrics import FabricFacts, FabricRow, FloorPlan, UnitCounts
-from mcm_compiler.text.markdown_escapes import escaped
-from mcm_compiler.text.units import percent_text, seconds_text
+from mcm_compiler.text.units import escaped, percent_text, seconds_text
 
 DRAWN = 12
 """Floor plans in `report.md`; `report.json` has all."""

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from mcm_compiler.components.op_support import runs_on_host, unsupported_ops
 from mcm_compiler.contracts.chips import kernels_of
 from mcm_compiler.contracts.cost import KnowsHostOps, NodeCost
-from mcm_compiler.contracts.simulation import SimulationResult
+from mcm_compiler.contracts.program import SimulationResult
 from mcm_compiler.contracts.target import HOST, Target, machine_of
 from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text

@@ -31,13 +31,13 @@ from mcm_compiler.report.sentences import (
 )
 from mcm_compiler.report.state_section import state_rows
 from mcm_compiler.report.verdict.claims import verdict_of
-from mcm_compiler.text.markdown_escapes import escaped
-from mcm_compiler.text.printable import printable_data
 from mcm_compiler.text.units import (
     UNKNOWN,
     bytes_text,
     count_text,
+    escaped,
     percent_text,
+    printable_data,
     seconds_text,
 )
 

@@ -16,11 +16,10 @@ from typing import IO, TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from mcm_compiler.contracts.program import LoweredProgram
-from mcm_compiler.contracts.simulation import Timeline
+from mcm_compiler.contracts.program import LoweredProgram, Timeline
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.report.timeline_tracks import Track, end_name, memory_counter, tracks_of
-from mcm_compiler.text.printable import printable
+from mcm_compiler.text.units import printable
 
 if TYPE_CHECKING:
     from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (

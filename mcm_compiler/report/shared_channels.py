@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from mcm_compiler.contracts.program import LoweredProgram, Transfer
-from mcm_compiler.contracts.simulation import LinkActivity
+from mcm_compiler.contracts.program import LinkActivity, LoweredProgram, Transfer
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
 from mcm_compiler.text.units import bytes_text, count_text, percent_text

@@ -8,8 +8,7 @@ from typing import Any
 import onnx_ir as ir
 
 from mcm_compiler.certificate.claims import Certificate
-from mcm_compiler.contracts.program import LoweredProgram
-from mcm_compiler.contracts.simulation import SimulationResult
+from mcm_compiler.contracts.program import LoweredProgram, SimulationResult
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.machines.machine import Machine

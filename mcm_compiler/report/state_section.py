@@ -9,9 +9,8 @@ from mcm_compiler.text.units import bytes_text, count_text, number_text, rate_te
 
 if TYPE_CHECKING:
     from mcm_compiler.artifact.manifest import TensorEntry
-    from mcm_compiler.contracts.program import LoweredProgram
+    from mcm_compiler.contracts.program import LoweredProgram, SimulationResult
     from mcm_compiler.contracts.replication import Replication
-    from mcm_compiler.contracts.simulation import SimulationResult
     from mcm_compiler.contracts.target import ChipState, Target
     from mcm_compiler.report.records.states import ChipStateRow, StateFacts
 
@@ -40,7 +39,7 @@ def state_facts(
     if not held:
         return None
     # A build that has all in its cache shows figures without any library of models.
-    from mcm_compiler.placements.sequences import (
+    from mcm_compiler.placements.side_by_side import (
         fitting_sequences,
         independent,
         needed_sequences,

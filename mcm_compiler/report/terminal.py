@@ -36,9 +36,8 @@ from mcm_compiler.report.sentences import (
 )
 from mcm_compiler.report.verdict.claims import EMPTY_PACKAGE, verdict_of
 from mcm_compiler.report.verdict.words import line_text
-from mcm_compiler.text.printable import printable_data
 from mcm_compiler.text.styled import Group, Labelled, Text, View, plain_lines
-from mcm_compiler.text.units import count_text, rate_text, seconds_text
+from mcm_compiler.text.units import count_text, printable_data, rate_text, seconds_text
 from mcm_compiler.text.wrapping import wrapped
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mcm_compiler.contracts.program import ChipProgram
-from mcm_compiler.contracts.simulation import Timeline
+from mcm_compiler.contracts.program import ChipProgram, Timeline
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
 from mcm_compiler.report.shared_channels import is_shared
 

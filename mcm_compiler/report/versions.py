@@ -6,7 +6,7 @@ import functools
 import importlib.metadata
 import platform
 
-from mcm_compiler.processes.kernels.shipped import kernel_state
+from mcm_compiler.processes.kernel_archive import kernel_state
 
 DISTRIBUTIONS = ("mcm-compiler", "onnx", "onnx-ir", "onnxruntime", "numpy", "numba")
 """Distributions whose code decides what the compiler writes."""

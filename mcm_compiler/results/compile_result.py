@@ -13,12 +13,10 @@ import onnx_ir as ir
 
 from mcm_compiler.artifact.emit import folder_manifest
 from mcm_compiler.artifact.manifest import Manifest
-from mcm_compiler.certificate.claims import Certificate
-from mcm_compiler.certificate.writing import certificate_of
+from mcm_compiler.certificate.claims import Certificate, certificate_of
 from mcm_compiler.contracts.partition import LEGALIZATION, Legalization, Partition, PartitionProblem
-from mcm_compiler.contracts.program import LoweredProgram
+from mcm_compiler.contracts.program import LoweredProgram, SimulationResult
 from mcm_compiler.contracts.replication import Replication
-from mcm_compiler.contracts.simulation import SimulationResult
 from mcm_compiler.contracts.target import ChipModel, Target, Wire
 from mcm_compiler.contracts.verification import Verification
 from mcm_compiler.diagnostics import Diagnostic, quote

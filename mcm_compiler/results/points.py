@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import NotRequired, TypedDict
 
 from mcm_compiler.contracts.replication import Placement
-from mcm_compiler.text.bounded_numbers import Amount, Size
+from mcm_compiler.text.json_text import Amount, Size
 
 FaultRow = TypedDict("FaultRow", {"code": str, "message": str, "hint": str | None})
 """Why there is no compile.

@@ -1,8 +1,10 @@
-"""Numbers for people: three significant digits, a unit that fits, and `-` for what is unknown."""
+"""Text for people: numbers with units, and names made safe to print."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from typing import Any, cast
 
 UNKNOWN = "-"
 """Stands where the pipeline computed nothing."""
@@ -75,3 +77,32 @@ def _three_digits(number: float) -> str:
     if size >= 9.995:
         return f"{number:.1f}"
     return f"{number:.2f}" if size >= 0.01 or size == 0 else f"{number:.3g}"
+
+
+def printable(text: str) -> str:
+    """`text` with control characters, bidirectional marks and lone surrogates escaped."""
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text
+    )
+
+
+def printable_data(data: Any) -> Any:
+    """A copy of JSON-able `data` in which every string, keys included, is `printable`."""
+    if isinstance(data, str):
+        return printable(data)
+    if isinstance(data, dict):
+        pairs = cast("dict[str, Any]", data).items()
+        return {printable(str(key)): printable_data(value) for key, value in pairs}
+    if isinstance(data, list):
+        return [printable_data(item) for item in cast("list[Any]", data)]
+    return data
+
+
+_ACTIVE = re.compile(r"([\\`*_{}\[\]<>|#&~!])")
+
+
+def escaped(text: str) -> str:
+    """`text` with everything that Markdown or HTML would act on escaped."""
+    return _ACTIVE.sub(r"\\\1", text)

@@ -12,8 +12,7 @@ from mcm_compiler.components.cost_files import COST_KEY
 from mcm_compiler.components.target_loading import target_from_text
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.text.toml_description import parse_description
-from mcm_compiler.text.toml_writing import to_toml
+from mcm_compiler.text.toml_description import parse_description, to_toml
 
 Value = bool | int | float | str
 """What a key can be set to."""

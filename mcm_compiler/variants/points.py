@@ -18,17 +18,15 @@ from mcm_compiler.components.asked_target import described
 from mcm_compiler.contracts.chips import CHIP_MODELS
 from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS
 from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM
-from mcm_compiler.contracts.program import PROGRAM
+from mcm_compiler.contracts.program import PROGRAM, SIMULATION
 from mcm_compiler.contracts.replication import REPLICATION, Placement
-from mcm_compiler.contracts.simulation import SIMULATION
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.machines.energy import area_of
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pass_manager import PassManager
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
-from mcm_compiler.processes.bounded_child import can_fork, may_fork
-from mcm_compiler.processes.forked_child import serve
+from mcm_compiler.processes.bounded_child import can_fork, may_fork, serve
 from mcm_compiler.processes.staging import staging
 from mcm_compiler.report.hardware.energy_section import energy_facts
 from mcm_compiler.report.hardware.figures import gap, package_figures

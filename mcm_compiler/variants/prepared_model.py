@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from mcm_compiler.contracts.simulation import SIMULATION
+from mcm_compiler.contracts.program import SIMULATION
 from mcm_compiler.contracts.verification import EMITTED
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.graph.annotations import known_keys

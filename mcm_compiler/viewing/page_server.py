@@ -5,24 +5,33 @@ that `mcmc report --html` writes, with its policy; a frame around it, which load
 has changed; and what the frame asks for that. No path is looked up in a file system. A request has
 to name this machine as its host, so that no page of another site can reach the server under a name
 of its own (DNS rebinding), and other sites can neither embed nor read what it answers.
+
+The page's own policy allows no script but its own and no requests, and stays as it is. The script
+that asks the server stands in a document around it, with a policy of its own.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import sys
+import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.resources import files
+from pathlib import Path
 from socketserver import TCPServer
 from typing import Any, cast
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.page.html import SCRIPT, STYLE, asset, content_security_policy
-from mcm_compiler.text.printable import printable
-from mcm_compiler.viewing.frame import frame_bytes, frame_policy
-from mcm_compiler.viewing.watched_page import ShownPage, WatchedPage
+from mcm_compiler.page.folder_page import checked_folder_page
+from mcm_compiler.page.html import SCRIPT, STYLE, asset, content_security_policy, source_hash
+from mcm_compiler.processes.staging import MANIFEST
+from mcm_compiler.text.units import printable
 
 HOST = "127.0.0.1"
 FRAME, PAGE, STATE = "/", "/report.html", "/state"
@@ -159,3 +168,103 @@ class _Answer(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Says nothing: the terminal is for what the user asked for."""
+
+
+FRAME_SCRIPT, FRAME_STYLE, FRAME_MARKUP = "frame.js", "frame.css", "frame.html"
+"""Files of the folder `assets`; the last has places for the first two."""
+
+
+@cache
+def frame_bytes() -> bytes:
+    """The document."""
+    text = _asset(FRAME_MARKUP)
+    for place, name in (("{style}", FRAME_STYLE), ("{script}", FRAME_SCRIPT)):
+        text = text.replace(place, _asset(name))
+    return text.encode()
+
+
+def frame_policy() -> str:
+    """What the document may do: run this script, ask this server, show its page, and no more."""
+    return (
+        f"default-src 'none'; script-src '{source_hash(_asset(FRAME_SCRIPT))}'; "
+        f"style-src '{source_hash(_asset(FRAME_STYLE))}'; connect-src 'self'; frame-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+
+
+@cache
+def _asset(name: str) -> str:
+    return (files("mcm_compiler.viewing") / "assets" / name).read_text(encoding="utf-8")
+
+
+Stamp = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ShownPage:
+    """What is to be seen of a folder.
+
+    Attributes:
+        content: the page, as `mcmc report --html` writes it.
+        version: another one for another content.
+        problem: why the folder cannot be read by now, or None; the content is the last one then.
+        note: what was not checked, or None.
+    """
+
+    content: bytes
+    version: str
+    problem: str | None = None
+    note: Diagnostic | None = None
+
+
+class WatchedPage:
+    """The page of a folder that others may replace at any time. May be used by many threads.
+
+    A compile writes a folder aside and renames it, so that a new manifest tells of a new folder.
+
+    Args:
+        folder: an output folder.
+
+    Raises:
+        CompileError: as `checked_folder_page`, if it is none at first.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._stamp = _stamp_of(folder)
+        self._shown = _made(folder)
+
+    def look(self) -> ShownPage:
+        """The page as it is now; makes it anew where the folder is another one."""
+        with self._lock:
+            stamp = _stamp_of(self._folder)
+            if stamp != self._stamp:
+                self._look_again(stamp)
+            return self._shown
+
+    def _look_again(self, stamp: Stamp | None) -> None:
+        try:
+            shown = _made(self._folder)
+        except CompileError as error:
+            if _stamp_of(self._folder) != stamp:
+                return  # it was replaced amid reading: the next look finds it whole
+            found = error.diagnostics[0]
+            before = self._shown
+            problem = f"{found.code}: {found.message}"
+            shown = ShownPage(before.content, before.version, problem, before.note)
+        self._stamp, self._shown = stamp, shown
+
+
+def _made(folder: Path) -> ShownPage:
+    content, note = checked_folder_page(folder)
+    return ShownPage(content, hashlib.sha256(content).hexdigest(), None, note)
+
+
+def _stamp_of(folder: Path) -> Stamp | None:
+    """What tells one manifest from the next, copied ones with their times too; None without."""
+    try:
+        told = (folder / MANIFEST).stat()
+    except OSError:
+        return None
+    return told.st_dev, told.st_ino, told.st_size, told.st_mtime_ns, told.st_ctime_ns

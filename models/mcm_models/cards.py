@@ -20,9 +20,8 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.processes.whole_files import write_whole
-from mcm_compiler.text.bounded_json import UnreadableError, parse_json
-from mcm_compiler.text.json_records import record_of
+from mcm_compiler.processes.staging import write_whole
+from mcm_compiler.text.json_text import UnreadableError, parse_json, record_of
 
 T = TypeVar("T")
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.private_folders import PREFIX, remove_stale
-from mcm_compiler.processes.whole_files import write_whole
+from mcm_compiler.processes.staging import write_whole
 
 RUN_NAME = "run.json"
 

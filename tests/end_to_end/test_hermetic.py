@@ -125,7 +125,7 @@ def test_the_trace_would_show_telemetry(work):
 
 ONE_KERNEL = """
 import numpy as np
-from mcm_compiler.placements.compiled_routes import copies_of
+from mcm_compiler.placements.compiled_rules import copies_of
 units, users = np.zeros(1, np.int32), np.zeros(2, np.int64)
 copies_of(units, users, users, units, 1)
 """

@@ -18,8 +18,7 @@ from mcm_compiler.api import compile_model
 from mcm_compiler.artifact.emit import finish_folder
 from mcm_compiler.artifact.manifest import read_manifest, sha256_file
 from mcm_compiler.checking.check import check_folder
-from mcm_compiler.checking.entry.run_folder import run_folder
-from mcm_compiler.checking.entry.simulate_folder import read_compiled
+from mcm_compiler.checking.entry.run_folder import read_compiled, run_folder
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.execution.inputs import random_inputs
 from mcm_compiler.execution.runner import run_model, same_bits

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from onnx import TensorProto, helper, numpy_helper
 
 from mcm_compiler import CompileOptions, compile_model
-from mcm_compiler.checking.comparison import sibling_data
+from mcm_compiler.checking.comparison import user_data
 from mcm_compiler.cli.main import cli
 from mcm_compiler.diagnostics import CompileError
 
@@ -130,12 +130,12 @@ def test_data_beside_several_models_belong_to_none(model):
 def test_many_and_large_data_are_cut(model, monkeypatch):
     for number in range(4):
         put(model.parent, number)
-    monkeypatch.setattr(sibling_data, "MAX_SETS", 3)
+    monkeypatch.setattr(user_data, "MAX_SETS", 3)
     result = compiled(model)
     assert len(result.verification.data_sets) == 3
     assert left_out(result).startswith("1 data set beside the model not compared")
     size = (model.parent / "test_data_set_0" / "input_0.pb").stat().st_size
-    monkeypatch.setattr(sibling_data, "MAX_BYTES", 4 * size)
+    monkeypatch.setattr(user_data, "MAX_BYTES", 4 * size)
     report = compile_model(model, "mcm4")
     assert len(report.verification.data_sets) in (1, 2)
     assert "data sets beside the model not compared" in left_out(report)

@@ -15,9 +15,8 @@ from mcm_compiler.checking.check import check_folder
 from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM, Outcome
-from mcm_compiler.contracts.program import PROGRAM
+from mcm_compiler.contracts.program import PROGRAM, SIMULATION
 from mcm_compiler.contracts.replication import REPLICATION
-from mcm_compiler.contracts.simulation import SIMULATION
 from mcm_compiler.diagnostics import CompileError
 from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.strategies.portfolio import Portfolio

@@ -24,7 +24,7 @@ from collections.abc import Generator
 from pathlib import Path
 from typing import NoReturn
 
-from mcm_compiler.processes.parent_death_signal import end_with_parent
+from mcm_compiler.processes.orphans import end_with_parent
 
 LENGTH = struct.Struct("<Q")
 CODE = struct.Struct("<i")

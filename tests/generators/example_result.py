@@ -12,9 +12,17 @@ import onnx_ir as ir
 from mcm_compiler.api import CompileResult
 from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.contracts.partition import LEGALIZATION, Legalization, LowerBound, Partition
-from mcm_compiler.contracts.program import Buffer, ChipProgram, Kernel, LoweredProgram, Transfer
+from mcm_compiler.contracts.program import (
+    Buffer,
+    ChipActivity,
+    ChipProgram,
+    Kernel,
+    LinkActivity,
+    LoweredProgram,
+    SimulationResult,
+    Transfer,
+)
 from mcm_compiler.contracts.sharding.sharding import SHARDING_PLAN, OperatorSharding, ShardingPlan
-from mcm_compiler.contracts.simulation import ChipActivity, LinkActivity, SimulationResult
 from mcm_compiler.contracts.target import ChipModel, PackageLimits
 from mcm_compiler.contracts.verification import OutputComparison, Verification
 from mcm_compiler.diagnostics import Diagnostic, Severity

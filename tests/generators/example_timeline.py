@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.contracts.program import Buffer, ChipProgram, Kernel, LoweredProgram, Transfer
-from mcm_compiler.contracts.simulation import Hop, Timeline
+from mcm_compiler.contracts.program import (
+    Buffer,
+    ChipProgram,
+    Hop,
+    Kernel,
+    LoweredProgram,
+    Timeline,
+    Transfer,
+)
 
 PERIOD_S = 40e-6
 

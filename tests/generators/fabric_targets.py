@@ -9,8 +9,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from mcm_compiler.contracts.fabrics.fabric import Fabric
-from mcm_compiler.contracts.fabrics.problem import MappingProblem
+from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem
 from mcm_compiler.contracts.fabrics.target import MappedChip, UnitChoice
 from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.contracts.target import ChipModel, Wire

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from mcm_compiler.arrays.types import Floats
-from mcm_compiler.contracts.fabrics.fabric import Fabric
+from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings
 from mcm_compiler.contracts.fabrics.measurement import Measurements
 from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
-from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
 
 
 @dataclass(eq=False)

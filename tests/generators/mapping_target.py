@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.contracts.fabrics.fabric import Fabric
+from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings
 from mcm_compiler.contracts.fabrics.measurement import Measurements
-from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
 from mcm_compiler.contracts.fabrics.target import UnitChoice
 from mcm_passes.families.fabric.formulas.facts import bound_of
 from tests.generators.random_fabrics import drawn_problem

@@ -12,10 +12,9 @@ import onnx
 import onnx_ir as ir
 
 from mcm_compiler.api import place_model
-from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
-from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.placed_model import PlacedModel

@@ -6,8 +6,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, MEMORY, Fabric
-from mcm_compiler.contracts.fabrics.problem import OP_KINDS, MappingProblem
+from mcm_compiler.contracts.fabrics.fabric import (
+    COMPUTE,
+    IO,
+    MEMORY,
+    OP_KINDS,
+    Fabric,
+    MappingProblem,
+)
 from tests.generators.small_fabric import small_fabric
 
 

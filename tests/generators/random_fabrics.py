@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, MEMORY
-from mcm_compiler.contracts.fabrics.problem import OP_KINDS, MappingProblem
+from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, MEMORY, OP_KINDS, MappingProblem
 
 
 def drawn_problem(seed: int, stages: int = 3, widest: int = 4) -> MappingProblem:

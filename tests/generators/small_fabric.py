@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, MEMORY, Fabric
-from mcm_compiler.contracts.fabrics.problem import OP_KINDS, MappingProblem, Mappings
+from mcm_compiler.contracts.fabrics.fabric import (
+    COMPUTE,
+    IO,
+    MEMORY,
+    OP_KINDS,
+    Fabric,
+    MappingProblem,
+    Mappings,
+)
 
 
 def small_fabric(rows: int = 3, cols: int = 4) -> Fabric:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mcm_compiler.contracts.program import ChipProgram, Kernel, LoweredProgram, Transfer
-from mcm_compiler.contracts.simulation import SimulationResult
+from mcm_compiler.contracts.program import (
+    ChipProgram,
+    Kernel,
+    LoweredProgram,
+    SimulationResult,
+    Transfer,
+)
 from mcm_compiler.contracts.target import HOST
 from mcm_hardware.families.ring.builtin_targets import mcm36
 from mcm_hardware.families.ring.machine.ring_simulator import ring_simulator

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.contracts.boxes.box import Box
-from mcm_compiler.contracts.boxes.step import INPUT, VARIABLE, StepProblem
+from mcm_compiler.contracts.boxes.box import INPUT, VARIABLE, Box, StepProblem
 
 
 def random_box(rng: np.random.Generator, gpus: int = 2) -> Box:

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mcm_compiler.contracts.boxes.box import Box
-from mcm_compiler.contracts.boxes.step import INPUT, VARIABLE, StepProblem
+from mcm_compiler.contracts.boxes.box import INPUT, VARIABLE, Box, StepProblem
 
 RATES = {"cpu": (3.0e11, 4.0e10, 2e-6), "gpu": (2.6e12, 1.87e11, 8e-6)}
 """FLOP/s, bytes/s and seconds per launch of a kind of device."""

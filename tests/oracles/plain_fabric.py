@@ -14,8 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, MEMORY, Fabric
-from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
+from mcm_compiler.contracts.fabrics.fabric import (
+    COMPUTE,
+    IO,
+    MEMORY,
+    Fabric,
+    MappingProblem,
+    Mappings,
+)
 
 Way = tuple[str, int]
 """What a flit leaves a switch by: `("link", number)` or `("site", number)`."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from mcm_compiler.contracts.partition import Floats, Ints, Longs, PartitionProblem
-from mcm_compiler.placements.ring_routes import CLONED, FROM_HOST, HOST, Route, route
+from mcm_compiler.placements.ring_rules import CLONED, FROM_HOST, HOST, Route, route
 from mcm_passes.mapping.loads.demand_table import SHARED, DemandTable, Resource, Subject, Trigger
 from mcm_passes.mapping.problem.resident_sizes import needed_sizes
 

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions
-from mcm_compiler.contracts.boxes.step import StepProblem
 
 Block = tuple[int, int]
 """The value that a block was taken for, and the device."""

@@ -16,7 +16,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
     TrackEvent,
 )
 
-from mcm_compiler.contracts.simulation import Timeline
+from mcm_compiler.contracts.program import Timeline
 from mcm_compiler.report.perfetto_trace import write_trace
 
 

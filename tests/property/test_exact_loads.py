@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from ortools.sat.python import cp_model
 
-from mcm_compiler.placements.ring_routes import COLLECTED
+from mcm_compiler.placements.ring_rules import COLLECTED
 from mcm_passes.families.ring.loads.chip_demands import chip_demands
 from mcm_passes.families.ring.loads.crossings import cuts_of
 from mcm_passes.families.ring.loads.window_costs import (

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mcm_compiler.contracts.program import ChipProgram, Kernel, LoweredProgram, Transfer
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
 from mcm_compiler.placements.side_by_side import side_by_side
-from mcm_compiler.text.json_records import record_of
+from mcm_compiler.text.json_text import record_of
 from mcm_hardware.event_graph.channel_arrays import channel_arrays
 from mcm_hardware.event_graph.graph import EventGraph, event_graph
 from mcm_hardware.event_graph.performance import performance

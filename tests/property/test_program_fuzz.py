@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from mcm_compiler.contracts.program import ChipProgram, Kernel, LoweredProgram, Transfer
 from mcm_compiler.contracts.target import HOST, OFF_PACKAGE
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.text.bounded_json import UnreadableError
-from mcm_compiler.text.json_records import record_of
+from mcm_compiler.text.json_text import UnreadableError, record_of
 from mcm_hardware.families.ring.builtin_targets import mcm36
 from mcm_hardware.families.ring.machine.ring_simulator import ring_simulator
 

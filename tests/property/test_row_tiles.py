@@ -7,9 +7,9 @@ import onnx_ir as ir
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcm_compiler.artifact.host_joins import put_together
+from mcm_compiler.artifact.chain import put_together
 from mcm_compiler.contracts.fusion import FusionPlan
-from mcm_compiler.contracts.sharding.output_parts import OutputPart
+from mcm_compiler.contracts.sharding.sharding import OutputPart
 from mcm_compiler.contracts.target import HOST, ChipModel, PackageLimits, Wire
 from mcm_compiler.equivalence.structure_proof import prove_chips
 from mcm_compiler.execution.runner import run_model, same_bits

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcm_compiler.text.toml_key_lines import KeyPath, key_lines
+from mcm_compiler.text.toml_description import KeyPath, key_lines
 
 keys = st.sampled_from(["plain", '"quo.ted"', "'lit#eral'", '"a\\tb"', "a-b", "7"])
 

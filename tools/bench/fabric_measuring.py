@@ -21,7 +21,7 @@ from harness.bars import Bar, median_bar
 from harness.command_line import Settings, run_script
 
 if TYPE_CHECKING:
-    from mcm_compiler.contracts.fabrics.problem import MappingProblem
+    from mcm_compiler.contracts.fabrics.fabric import MappingProblem
 
 # Generators and the plain simulator are those of the tests.
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))

@@ -98,7 +98,7 @@ def _row(model: str, package: str, *, every: bool) -> dict[str, Any]:
 def _numbers(package: str) -> Iterator[int]:
     from mcm_compiler.components.target_loading import load_target
     from mcm_compiler.contracts.target import other_machine_of
-    from mcm_compiler.machines.equal_shares import equal_shares
+    from mcm_compiler.machines.machine_builder import equal_shares
 
     target = load_target(package)
     for count, _ in equal_shares(target.limits.num_chips, other_machine_of(target)):
@@ -108,8 +108,8 @@ def _numbers(package: str) -> Iterator[int]:
 def _compiled(model: str, package: str, count: int | None) -> tuple[int | None, float | None]:
     """Replicas and simulated throughput; None where the compile is refused."""
     from mcm_compiler.api import run_passes
+    from mcm_compiler.contracts.program import SIMULATION
     from mcm_compiler.contracts.replication import REPLICATION
-    from mcm_compiler.contracts.simulation import SIMULATION
     from mcm_compiler.diagnostics import CompileError
     from mcm_compiler.options import CompileOptions
 

@@ -12,8 +12,7 @@ from mcm_compiler.artifact.manifest import read_manifest
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.checking.entry.gate import open_folder
 from mcm_compiler.checking.entry.structure_check import check_structure
-from mcm_compiler.checking.structure_step import prove_folder, structure_faults
-from mcm_compiler.checking.user_model import UserModel
+from mcm_compiler.checking.structure_step import UserModel, prove_folder, structure_faults
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.execution.inputs import random_inputs
 from mcm_compiler.execution.runner import run_batches, same_bits

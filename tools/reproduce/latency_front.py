@@ -23,8 +23,8 @@ from typing import Any
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
 from mcm_compiler.contracts.partition import PARTITION
+from mcm_compiler.contracts.program import SIMULATION
 from mcm_compiler.contracts.replication import REPLICATION
-from mcm_compiler.contracts.simulation import SIMULATION
 from mcm_compiler.text.units import count_text, percent_text, seconds_text
 
 ROOT = Path(__file__).resolve().parents[2]

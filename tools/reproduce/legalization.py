@@ -28,8 +28,7 @@ from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.contracts.evaluation import ResultKind
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import LEGALIZATION, PARTITION, PARTITION_PROBLEM, Ints
-from mcm_compiler.contracts.program import PROGRAM
-from mcm_compiler.contracts.simulation import SIMULATION
+from mcm_compiler.contracts.program import PROGRAM, SIMULATION
 from mcm_compiler.contracts.target import Routing
 from mcm_compiler.contracts.verification import VERIFICATION
 from mcm_compiler.pipeline.passes import Pass

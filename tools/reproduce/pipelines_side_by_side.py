@@ -25,8 +25,8 @@ from typing import Any
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
 from mcm_compiler.components.target_loading import load_target
+from mcm_compiler.contracts.program import SIMULATION
 from mcm_compiler.contracts.replication import REPLICATION
-from mcm_compiler.contracts.simulation import SIMULATION
 from mcm_compiler.diagnostics import CompileError
 
 DATA = Path(__file__).with_name("data") / "pipelines_side_by_side.json"

@@ -26,8 +26,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
+from mcm_compiler.contracts.program import SIMULATION, SimulationResult
 from mcm_compiler.contracts.replication import REPLICATION
-from mcm_compiler.contracts.simulation import SIMULATION, SimulationResult
 from mcm_compiler.machines.machine import HOST, HOST_ROOT
 
 DATA = Path(__file__).with_name("data") / "shared_host.json"

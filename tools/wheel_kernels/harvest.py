@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mcm_compiler.processes.kernels.archive import FunctionKernels
-from mcm_compiler.processes.kernels.processor import common_level
+from mcm_compiler.processes.kernel_archive import FunctionKernels, common_level
 
 SUFFIX = f".py{sys.version_info[0]}{sys.version_info[1]}{getattr(sys, 'abiflags', '')}.nbi"
 """Of numba's index files of this Python."""

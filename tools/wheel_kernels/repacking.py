@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from mcm_compiler.processes.kernels.shipped import ARCHIVE
+from mcm_compiler.processes.kernel_archive import ARCHIVE
 
 PLAIN_TAG = "py3-none-any"
 

@@ -19,7 +19,7 @@ from typing import cast
 
 import onnx_ir as ir
 
-from mcm_compiler.components.cost_coverage import measured_costs
+from mcm_compiler.components.cost_files import measured_costs
 from mcm_compiler.contracts.cost import (
     CalibratesCosts,
     CostModel,

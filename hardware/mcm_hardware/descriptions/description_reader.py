@@ -9,8 +9,7 @@ from typing import Any, cast
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import Diagnostic, quote
-from mcm_compiler.text.toml_description import TomlDescription
-from mcm_compiler.text.toml_key_lines import KeyPath
+from mcm_compiler.text.toml_description import KeyPath, TomlDescription
 from mcm_hardware.descriptions.key_suggestions import nearest_key
 from mcm_hardware.descriptions.package_schema import STORAGE_BITS, STORAGE_TABLE
 from mcm_hardware.descriptions.target_schema import (

@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.text.toml_description import parse_description
-from mcm_compiler.text.toml_key_lines import KeyPath
+from mcm_compiler.text.toml_description import KeyPath, parse_description
 from mcm_hardware.chip.chip_spec import ChipSpec, MacArray, VectorUnit
 from mcm_hardware.descriptions.chip_kinds import ARRAY, KIND_KEY, ChipKind
 from mcm_hardware.descriptions.description_reader import DescriptionReader

@@ -14,7 +14,7 @@ Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 INPUT, LINK, BUFFER = range(3)
-"""Columns of the stall times; see `mcm_compiler.contracts.simulation.ChipActivity`."""
+"""Columns of the stall times; see `mcm_compiler.contracts.program.ChipActivity`."""
 
 
 @entry_njit

@@ -36,8 +36,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
-from mcm_compiler.contracts.program import LoweredProgram
-from mcm_compiler.contracts.simulation import Simulator
+from mcm_compiler.contracts.program import LoweredProgram, Simulator
 from mcm_compiler.contracts.target import (
     ChipModel,
     PackageLimits,

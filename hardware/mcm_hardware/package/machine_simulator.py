@@ -9,11 +9,12 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from mcm_compiler.contracts.program import ChipProgram, LoweredProgram
-from mcm_compiler.contracts.simulation import (
+from mcm_compiler.contracts.program import (
     ChipActivity,
+    ChipProgram,
     Hop,
     LinkActivity,
+    LoweredProgram,
     SimulationResult,
     Timeline,
 )
@@ -39,7 +40,7 @@ _MOST_STEPS = 50_000_000
 
 @dataclass(frozen=True)
 class MachineSimulator:
-    """Implements `mcm_compiler.contracts.simulation.Simulator` for programs of any machine.
+    """Implements `mcm_compiler.contracts.program.Simulator` for programs of any machine.
 
     One compute engine per device in program order; transfers overlap compute; channels serve one
     transfer at a time; send and receive buffers are bounded and hold the sender back. The host

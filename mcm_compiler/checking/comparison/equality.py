@@ -160,7 +160,7 @@ def verify_folder(
         if name not in random
     )
     if unequal := [comparison.output for comparison in compared if not comparison.holds]:
-        from mcm_compiler.checking.comparison.reproducibility import unwritten_outputs
+        from mcm_compiler.checking.comparison.stock_options import unwritten_outputs
 
         unwritten = unwritten_outputs(folder / layout.ANNOTATED, batches, unequal)
         if len(unwritten) == len(unequal):
@@ -349,7 +349,7 @@ def _relative_tolerance(reference: ir.Model, num_chips: int) -> float:
     if num_chips > 1 and any(v.dtype in half for node in graph for v in node.outputs):
         return HALF_TOLERANCE
     if reference.metadata_props.get(PLANNED_PROPERTY):
-        from mcm_compiler.checking.comparison.sum_rounding import sum_tolerance
+        from mcm_compiler.checking.comparison.stock_options import sum_tolerance
 
         # Partial sums are added in another order; whole numbers still give equal bits.
         return sum_tolerance(reference)

@@ -13,7 +13,7 @@ from mcm_compiler.contracts.chips import is_relay
 from mcm_compiler.contracts.partition import Ints
 from mcm_compiler.contracts.target import HOST, ChipModel, Target, Wire, other_machine_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.machines.equal_shares import shares_alike
+from mcm_compiler.machines.machine_builder import shares_alike
 from mcm_compiler.placements.machine_rules import find_machine_violations, unreached_by_host
 from mcm_compiler.placements.ring_rules import find_violations
 

@@ -13,8 +13,8 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
 from mcm_compiler.artifact import layout
+from mcm_compiler.artifact.chain import faults_of_parts, in_pieces
 from mcm_compiler.artifact.emit import chip_entry, tensor_entry
-from mcm_compiler.artifact.host_joins import faults_of_parts, in_pieces
 from mcm_compiler.artifact.manifest import ChipEntry, FolderStates, Manifest, damaged
 from mcm_compiler.contracts.target import HOST, ChipModel
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote

@@ -20,7 +20,7 @@ from mcm_compiler.cli.parameters import (
     plugin_option,
 )
 from mcm_compiler.cli.show import beside, show_json
-from mcm_compiler.text.printable import printable
+from mcm_compiler.text.units import printable
 
 if TYPE_CHECKING:
     from mcm_compiler.ci.checks import CheckSettings
@@ -120,7 +120,7 @@ def _check_one(
     from mcm_compiler.cli.many_folders import report
     from mcm_compiler.cli.npz_files import read_npz
     from mcm_compiler.cli.output_files import refuse_inside_output
-    from mcm_compiler.processes.whole_files import refuse_irregular
+    from mcm_compiler.processes.staging import refuse_irregular
 
     if junit is not None:
         refuse_inside_output(junit)

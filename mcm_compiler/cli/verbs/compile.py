@@ -19,7 +19,7 @@ from mcm_compiler.cli.completed_names import complete_models, names_of
 from mcm_compiler.cli.failures import Verb, show_diagnostics
 from mcm_compiler.cli.parameters import FILE, force_option, format_option, parse_percentage
 from mcm_compiler.cli.show import show_json, show_report
-from mcm_compiler.text.printable import printable
+from mcm_compiler.text.units import printable
 
 if TYPE_CHECKING:
     from mcm_compiler.ci.batch import Settings

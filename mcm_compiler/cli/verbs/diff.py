@@ -17,7 +17,7 @@ from mcm_compiler.cli.parameters import (
     plugin_option,
 )
 from mcm_compiler.cli.show import show_json, show_view, view_width
-from mcm_compiler.text.printable import printable
+from mcm_compiler.text.units import printable
 
 if TYPE_CHECKING:
     from mcm_compiler.difference.records import Difference
@@ -82,7 +82,7 @@ def command(
 def _write_page(path: Path, found: Difference) -> None:
     from mcm_compiler.difference.page import difference_page
     from mcm_compiler.page.html import page_bytes
-    from mcm_compiler.processes.whole_files import write_whole
+    from mcm_compiler.processes.staging import write_whole
 
     write_whole(path, page_bytes(difference_page(found)))
     click.echo(f"wrote {printable(str(path))}", err=True)

@@ -12,8 +12,8 @@ from mcm_compiler.cli.completed_names import complete_models
 from mcm_compiler.cli.failures import Verb, show_diagnostics
 from mcm_compiler.cli.parameters import FILE, force_option, format_option
 from mcm_compiler.cli.show import show_json, show_table
-from mcm_compiler.exploration.records import Exploration, Measure
-from mcm_compiler.text.printable import printable
+from mcm_compiler.exploration.journal import Exploration, Measure, journal_path
+from mcm_compiler.text.units import printable
 
 if TYPE_CHECKING:
     from mcm_compiler.options import CompileOptions
@@ -87,7 +87,6 @@ def command(
     from mcm_compiler.cli.output_files import refuse_existing, refuse_same_file
     from mcm_compiler.components.target_loading import load_target
     from mcm_compiler.exploration.explore import Request, explore
-    from mcm_compiler.exploration.journal import journal_path
     from mcm_compiler.exploration.sweeps import parse_sweep
 
     if resume and json_file is None:
@@ -143,7 +142,7 @@ def _write(found: Exploration, csv: Path | None, json_file: Path | None, html: P
         text = csv_text(cast("Any", found["models"]))
         write_with_parents(csv, text.encode("utf-8", "backslashreplace"))
     if html is not None:
-        from mcm_compiler.exploration.pages import exploration_page
+        from mcm_compiler.exploration.texts import exploration_page
 
         write_with_parents(html, exploration_page(found))
     if json_file is not None:

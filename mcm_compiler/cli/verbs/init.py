@@ -14,8 +14,7 @@ from mcm_compiler.cli.compile_options import progress_line
 from mcm_compiler.cli.failures import Verb, show_diagnostics
 from mcm_compiler.cli.parameters import FILE, force_option, format_option
 from mcm_compiler.cli.show import show_json
-from mcm_compiler.text.printable import printable
-from mcm_compiler.text.units import count_text
+from mcm_compiler.text.units import count_text, printable
 
 
 @click.command(cls=Verb)
@@ -38,7 +37,7 @@ def command(
     from mcm_compiler.cli.many_models import prepare_process
     from mcm_compiler.cli.output_files import refuse_existing
     from mcm_compiler.drafting.draft import draft_all, draft_text, list_folder
-    from mcm_compiler.processes.whole_files import write_whole
+    from mcm_compiler.processes.staging import write_whole
     from mcm_compiler.project.records import FILE_NAME
 
     listing = list_folder(folder)

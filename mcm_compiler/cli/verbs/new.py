@@ -9,7 +9,7 @@ import click
 from mcm_compiler.cli.failures import Verb
 from mcm_compiler.cli.parameters import FILE, format_option
 from mcm_compiler.cli.show import show_json
-from mcm_compiler.text.printable import printable
+from mcm_compiler.text.units import printable
 
 KINDS = ("pass", "strategy", "target", "cost-model")
 

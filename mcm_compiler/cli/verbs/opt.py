@@ -18,7 +18,7 @@ from mcm_compiler.cli.completed_names import complete_models, names_of
 from mcm_compiler.cli.failures import Verb, show_diagnostics
 from mcm_compiler.cli.parameters import FILE, force_option, format_option
 from mcm_compiler.cli.show import show_json
-from mcm_compiler.text.printable import printable
+from mcm_compiler.text.units import printable
 
 if TYPE_CHECKING:
     from mcm_compiler.options import CompileOptions

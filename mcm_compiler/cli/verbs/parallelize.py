@@ -267,7 +267,7 @@ def _write(
     from mcm_compiler.cli.output_files import diagnosed_writes
     from mcm_compiler.contracts.sharding.parallel_plan import plan_text
     from mcm_compiler.ir.rewriting.writer import write_model
-    from mcm_compiler.processes.whole_files import write_whole
+    from mcm_compiler.processes.staging import write_whole
 
     if output is not None:
         write_whole(output, plan_text(result.plan).encode())

@@ -19,7 +19,7 @@ from mcm_compiler.cli.parameters import (
     plugin_option,
 )
 from mcm_compiler.cli.show import show_json, show_table
-from mcm_compiler.text.printable import printable
+from mcm_compiler.text.units import bytes_text, printable
 
 if TYPE_CHECKING:
     from mcm_compiler.contracts.placement import Placement, PlacementProblem
@@ -189,7 +189,6 @@ def _show(
     for v, device in enumerate(found.device_of.tolist()):
         count[device] += 1
         size[device] += float(problem.size_bytes[v])
-    from mcm_compiler.text.units import bytes_text
 
     table = [["device", "", "load", "nodes", "memory"]]
     for device, load in enumerate(found.device_load.tolist()):

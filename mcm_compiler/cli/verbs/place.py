@@ -21,7 +21,7 @@ from mcm_compiler.cli.parameters import (
 from mcm_compiler.cli.show import show_json
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.text.option_fields import options_of
-from mcm_compiler.text.printable import printable
+from mcm_compiler.text.units import printable
 
 if TYPE_CHECKING:
     from mcm_compiler.placed.placed_model import PlacedModel

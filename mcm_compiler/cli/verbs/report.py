@@ -17,7 +17,7 @@ from mcm_compiler.cli.parameters import (
 )
 from mcm_compiler.cli.show import show_json, show_report
 from mcm_compiler.diagnostics import Diagnostic
-from mcm_compiler.text.printable import printable
+from mcm_compiler.text.units import printable
 
 if TYPE_CHECKING:
     from mcm_compiler.checking.entry.gate import OpenedFolder
@@ -76,7 +76,7 @@ def _write_page(path: Path, report: dict[str, Any], opened: OpenedFolder | None)
 
 def _write(path: Path, page: Page) -> None:
     from mcm_compiler.page.html import page_bytes
-    from mcm_compiler.processes.whole_files import write_whole
+    from mcm_compiler.processes.staging import write_whole
 
     write_whole(path, page_bytes(page))
     click.echo(f"wrote {printable(str(path))}", err=True)

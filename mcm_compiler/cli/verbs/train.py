@@ -91,7 +91,7 @@ def command(
         _list(output_format)
         return
     from mcm_compiler.contracts.training import TrainingRequest, trained_by
-    from mcm_compiler.processes.empty_folders import no_empty_folders
+    from mcm_compiler.processes.staging import no_empty_folders
     from mcm_compiler.text import spec_text
 
     given = {name: value for name, value in old.items() if value is not None}

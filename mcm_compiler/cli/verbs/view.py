@@ -13,7 +13,7 @@ from mcm_compiler.cli.failures import Verb, report_failure, show_diagnostics
 from mcm_compiler.cli.parameters import FILE, format_option, load_plugins, plugin_option
 from mcm_compiler.cli.show import show_json
 from mcm_compiler.processes.interruption import heeded
-from mcm_compiler.text.printable import printable
+from mcm_compiler.text.units import printable
 
 
 @click.command(cls=Verb)
@@ -34,8 +34,7 @@ def command(
     The address is printed; Ctrl-C ends. Hashes and figures of the folder are checked, as by `mcmc
     report`.
     """
-    from mcm_compiler.viewing.page_server import PageServer
-    from mcm_compiler.viewing.watched_page import WatchedPage
+    from mcm_compiler.viewing.page_server import PageServer, WatchedPage
 
     load_plugins(plugin)
     page = WatchedPage(folder.absolute())

@@ -1,20 +1,26 @@
-"""The contract of boxes: devices of a few kinds, and the copies between them."""
+"""The contract of boxes and steps: devices of a few kinds, the copies between them, and ops.
+
+Two things of training are ops here without an ONNX op. A *variable* is an op without inputs that
+takes no time and makes a value that stays, such as a weight or the optimizer's state of it. Readers
+on other devices get a copy in each step. Weights of inference never change: they are stored on each
+device that reads them.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
-from mcm_compiler.arrays.types import Floats, Ints, Longs
+from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
 from mcm_compiler.contracts.described import Described
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
     from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator
-    from mcm_compiler.contracts.boxes.step import StepProblem
     from mcm_compiler.graph.states import StatePair
 
 
@@ -106,3 +112,88 @@ class BoxFamily(Protocol):
             CompileError: with one diagnostic per fault of the description.
         """
         ...
+
+
+VARIABLE = "Variable"
+"""Op type of variables."""
+
+INPUT = "Input"
+"""Op type of the step's inputs: ops that take no time and that only the host may run."""
+
+
+@dataclass(frozen=True, eq=False)
+class StepProblem:
+    """N ops and V values, to be placed on the D devices of a box of K kinds. Arrays are read-only.
+
+    Ops are in a topological order.
+
+    Attributes:
+        names: `[N]`, distinct.
+        op_types: `[N]`, such as `MatMul`, `VARIABLE` or `INPUT`.
+        time_s: `[N, K]`, time of each op on a device of each kind, launch included; infinite where
+            such a device cannot run it.
+        value_names: `[V]`, distinct.
+        value_bytes: `[V]`.
+        producer: `[V]`, the op that makes the value, or -1 for a weight that is stored on every
+            device that reads it.
+        view_of: `[V]`, an input of the producing op whose memory contains this value (as a view of
+            it, or by overwriting it), or -1 for memory of its own.
+        stays: `[V]`, in memory before the step and after it: values of variables.
+        kept: `[V]`, in memory until the step ends: outputs of the model.
+        read_begin: `[N + 1]`, op n reads `reads[read_begin[n] : read_begin[n + 1]]`.
+        reads: values, distinct and ascending for each op.
+        together: `[N]`, numbers from 0 without gaps; ops of one number run on one device.
+        allowed: `[N, D]`, devices on which an op may run by its kind, by pins and constraints. The
+            same for ops that run together.
+        layer: `[N]`, the layer that the op belongs to, numbers from 0 in the order of the forward
+            pass, or -1 if its name has none; for experts' placements.
+    """
+
+    names: tuple[str, ...]
+    op_types: tuple[str, ...]
+    time_s: Floats
+    value_names: tuple[str, ...]
+    value_bytes: Longs
+    producer: Ints
+    view_of: Ints
+    stays: Bools
+    kept: Bools
+    read_begin: Longs
+    reads: Ints
+    together: Ints
+    allowed: Bools
+    layer: Ints = field(default_factory=lambda: np.empty(0, np.int32))
+
+    def __post_init__(self) -> None:
+        if len(self.layer) != len(self.names):
+            object.__setattr__(self, "layer", np.full(len(self.names), -1, np.int32))
+        for value in vars(self).values():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+
+    @property
+    def num_ops(self) -> int:
+        """N."""
+        return len(self.names)
+
+    @property
+    def num_values(self) -> int:
+        """V."""
+        return len(self.value_names)
+
+    @property
+    def num_groups(self) -> int:
+        """Sets of ops that run together."""
+        return int(self.together.max()) + 1 if len(self.together) else 0
+
+    @cached_property
+    def edges(self) -> Ints:
+        """`[E, 2]`, distinct pairs of an op and one that reads a value of it, ascending."""
+        reader = np.repeat(np.arange(self.num_ops), np.diff(self.read_begin))
+        maker = self.producer[self.reads]
+        made = maker >= 0
+        keys = np.unique(maker[made].astype(np.int64) * self.num_ops + reader[made])
+        pairs = np.stack([keys // max(self.num_ops, 1), keys % max(self.num_ops, 1)], axis=1)
+        pairs = pairs.astype(np.int32)
+        pairs.setflags(write=False)
+        return pairs

@@ -5,8 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from mcm_compiler.arrays.types import Ints, Longs
-from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, KINDS, MEMORY, Fabric
-from mcm_compiler.contracts.fabrics.problem import OP_KINDS, MappingProblem, Mappings
+from mcm_compiler.contracts.fabrics.fabric import (
+    COMPUTE,
+    IO,
+    KINDS,
+    MEMORY,
+    OP_KINDS,
+    Fabric,
+    MappingProblem,
+    Mappings,
+)
 
 
 def faults_of_mapping(problem: MappingProblem, fabric: Fabric, mappings: Mappings) -> list[str]:

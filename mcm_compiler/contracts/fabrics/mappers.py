@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mcm_compiler.contracts.described import Named
-from mcm_compiler.contracts.fabrics.fabric import Fabric
+from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings
 from mcm_compiler.contracts.fabrics.measurement import MappingJudge
 from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
-from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
 
 
 @dataclass(frozen=True)

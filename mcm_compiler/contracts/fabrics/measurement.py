@@ -53,8 +53,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from mcm_compiler.arrays.types import Floats
-from mcm_compiler.contracts.fabrics.fabric import Fabric
-from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
+from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings
 
 
 @dataclass(frozen=True, eq=False)

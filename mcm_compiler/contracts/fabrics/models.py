@@ -6,8 +6,7 @@ from typing import Protocol, runtime_checkable
 
 from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.described import Named
-from mcm_compiler.contracts.fabrics.fabric import Fabric
-from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
+from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings
 
 
 class PreparedMappingModel(Protocol):

@@ -11,9 +11,8 @@ from mcm_compiler.graph.annotations import AnnotationKey
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from mcm_compiler.contracts.fabrics.fabric import Fabric
+    from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings
     from mcm_compiler.contracts.fabrics.measurement import MappingJudge
-    from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
     from mcm_compiler.contracts.program import LoweredProgram
     from mcm_compiler.contracts.target import ChipModel, Wire
 

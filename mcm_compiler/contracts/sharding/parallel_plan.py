@@ -19,9 +19,15 @@ from msgspec import Meta
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.text import json_text
-from mcm_compiler.text.bounded_json import UnreadableError, parse_json, read_bounded
-from mcm_compiler.text.bounded_numbers import Extent, Number, Seed
-from mcm_compiler.text.json_records import record_of
+from mcm_compiler.text.json_text import (
+    Extent,
+    Number,
+    Seed,
+    UnreadableError,
+    parse_json,
+    read_bounded,
+    record_of,
+)
 
 FORMAT: Final = "mcm-parallel-plan"
 VERSION: Final = 1

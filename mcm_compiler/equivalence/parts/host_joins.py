@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.contracts.sharding.output_parts import OutputPart, host_joins
+from mcm_compiler.contracts.sharding.sharding import OutputPart, host_joins
 from mcm_compiler.contracts.target import Wire
 
 

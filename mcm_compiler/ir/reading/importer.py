@@ -49,7 +49,7 @@ from mcm_compiler.ir.rewriting.writer import (
     release,
 )
 from mcm_compiler.ir.shapes.inference import infer_shapes
-from mcm_compiler.processes.collection import collector_paused
+from mcm_compiler.processes.garbage import collector_paused
 from mcm_compiler.text.file_kinds import HEAD_BYTES, kind_of
 
 MAX_PROTO_BYTES = (1 << 31) - 1

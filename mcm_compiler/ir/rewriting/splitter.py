@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.chips import CHIP_PROPERTY, OWN_PROPERTIES
 from mcm_compiler.contracts.partition import RELAY
-from mcm_compiler.contracts.sharding.output_parts import OUTPUT_PARTS
+from mcm_compiler.contracts.sharding.sharding import OUTPUT_PARTS
 from mcm_compiler.contracts.target import HOST, ChipModel, Wire
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.annotations import AnnotationKey

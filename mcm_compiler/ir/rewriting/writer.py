@@ -18,7 +18,7 @@ from mcm_compiler.graph.constants import graphs_of
 from mcm_compiler.graph.map_types import model_to_proto
 from mcm_compiler.graph.static_shapes import shape_of_tensor
 from mcm_compiler.processes.private_folders import private_folder
-from mcm_compiler.processes.whole_files import refuse_irregular
+from mcm_compiler.processes.staging import refuse_irregular
 
 ALIGNMENT = 4096
 """Offsets of large tensors in external data: a page, so that the runtime can map them."""

@@ -8,10 +8,9 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.components.cost_choice import ChosenCosts
-from mcm_compiler.components.cost_coverage import CostCoverage, measured_costs
+from mcm_compiler.components.cost_files import CostCoverage, measured_costs
 from mcm_compiler.components.device_costs import TakesDeviceCosts
-from mcm_compiler.contracts.boxes.box import BoxTarget
-from mcm_compiler.contracts.boxes.step import StepProblem
+from mcm_compiler.contracts.boxes.box import BoxTarget, StepProblem
 from mcm_compiler.contracts.cost import CostModel, ModelNames
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.source import SOURCE

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.text.bounded_json import UnreadableError, parse_json, read_bounded
+from mcm_compiler.text.json_text import UnreadableError, parse_json, read_bounded
 
 MAX_PROFILE_BYTES = 1 << 30
 """A run of a large model leaves some hundred bytes for each op."""

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import onnx_ir as ir
 
-from mcm_compiler.contracts.program import Buffer, ChipProgram, LoweredProgram
-from mcm_compiler.contracts.simulation import SimulationResult
+from mcm_compiler.contracts.program import Buffer, ChipProgram, LoweredProgram, SimulationResult
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.graph.constants import consumed_values
 from mcm_compiler.report.advice.moves import Move, pin_of

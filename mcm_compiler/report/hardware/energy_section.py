@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.chips import kernels_of
 from mcm_compiler.contracts.cost import CostModel
-from mcm_compiler.contracts.simulation import LinkActivity, SimulationResult
+from mcm_compiler.contracts.program import LinkActivity, SimulationResult
 from mcm_compiler.contracts.target import HOST, OFF_PACKAGE, Target
 from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.machines.energy import ChipWork, Joules, area_of, energy_of

@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 
 from mcm_compiler.contracts.partition import LowerBound, Partition
+from mcm_compiler.contracts.program import SimulationResult
 from mcm_compiler.contracts.replication import Replication
-from mcm_compiler.contracts.simulation import SimulationResult
 
 
 @dataclass(frozen=True)

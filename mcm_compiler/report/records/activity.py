@@ -8,7 +8,7 @@ from typing import Annotated, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
-from mcm_compiler.text.bounded_numbers import Amount, Index, Size
+from mcm_compiler.text.json_text import Amount, Index, Size
 
 Sender = Annotated[int, Meta(ge=-4)]
 """A chip; -1 is the host, -2 off-package memory, and -3 and -4 what lies behind a channel of theirs

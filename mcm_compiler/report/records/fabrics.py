@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from mcm_compiler.text.bounded_numbers import Amount, Count, Index, Size, Whole
+from mcm_compiler.text.json_text import Amount, Count, Index, Size, Whole
 
 UnitCounts = TypedDict("UnitCounts", {"compute": Size, "memory": Size, "io": Size})
 """Units or sites of each kind.

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
-from mcm_compiler.text.bounded_numbers import Amount, Count, Index, Size
+from mcm_compiler.text.json_text import Amount, Count, Index, Size
 
 LackingRow = TypedDict(
     "LackingRow",

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Literal, NotRequired, TypedDict
 
 from mcm_compiler.contracts.objectives import ObjectiveKind
-from mcm_compiler.text.bounded_numbers import Amount, Count
+from mcm_compiler.text.json_text import Amount, Count
 
 ObjectiveUnit = Literal["s", "chips", "J"]
 

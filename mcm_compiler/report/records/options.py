@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypedDict
 
-from mcm_compiler.text.bounded_numbers import Amount, Extent, Index, Seed, Size
+from mcm_compiler.text.json_text import Amount, Extent, Index, Seed, Size
 from mcm_compiler.text.option_fields import Option, options_of
 
 _TYPES: dict[str, Any] = {

@@ -23,7 +23,7 @@ from mcm_compiler.report.records.states import StateFacts
 from mcm_compiler.report.records.verdict import StoredWidth, Verdict
 from mcm_compiler.report.records.verification import VerificationFacts
 from mcm_compiler.results.points import SensitivityRow
-from mcm_compiler.text.bounded_numbers import Amount, Count, Index, Seed, Size
+from mcm_compiler.text.json_text import Amount, Count, Index, Seed, Size
 
 Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 

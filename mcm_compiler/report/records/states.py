@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from mcm_compiler.text.bounded_numbers import Amount, Count, Index, Size
+from mcm_compiler.text.json_text import Amount, Count, Index, Size
 
 StateRow = TypedDict("StateRow", {"past": str, "present": str, "chip": Index})
 """A state that stays on a chip.

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Literal, TypedDict
 
 from mcm_compiler.report.records.objective import ObjectiveUnit
-from mcm_compiler.text.bounded_numbers import Amount, Count, Index, Size
+from mcm_compiler.text.json_text import Amount, Count, Index, Size
 
 Tone = Literal["good", "warn", "bad", "plain"]
 """How a line is meant."""

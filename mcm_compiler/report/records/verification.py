@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import NotRequired, TypedDict
 
-from mcm_compiler.text.bounded_numbers import Amount, Index, Size
+from mcm_compiler.text.json_text import Amount, Index, Size
 
 OutputRow = TypedDict(
     "OutputRow",

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mcm_compiler.arrays.types import Floats
-from mcm_compiler.contracts.boxes.box import Box
-from mcm_compiler.contracts.boxes.step import INPUT, VARIABLE, StepProblem
+from mcm_compiler.contracts.boxes.box import INPUT, VARIABLE, Box, StepProblem
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mcm_compiler.contracts.boxes.box import Box
-from mcm_compiler.contracts.boxes.step import INPUT, StepProblem
+from mcm_compiler.contracts.boxes.box import INPUT, Box, StepProblem
 from mcm_models.cluster_policy.synthetic_builder import DeviceRates, StepBuilder
 
 

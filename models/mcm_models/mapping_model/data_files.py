@@ -19,12 +19,10 @@ from typing import Any, BinaryIO, cast, get_type_hints
 import numpy as np
 from msgspec import Struct, defstruct, structs
 
-from mcm_compiler.contracts.fabrics.fabric import KINDS, Fabric
-from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
+from mcm_compiler.contracts.fabrics.fabric import KINDS, Fabric, MappingProblem, Mappings
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.processes.whole_files import write_whole
-from mcm_compiler.text.bounded_json import UnreadableError, parse_json
-from mcm_compiler.text.json_records import record_of
+from mcm_compiler.processes.staging import write_whole
+from mcm_compiler.text.json_text import UnreadableError, parse_json, record_of
 from mcm_models.cards import checkpoint_bytes
 from mcm_models.mapping_model.checkpoint import Learned
 from mcm_models.mapping_model.data_set import MappingData, MeasuredGraph, faults_of_data

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mcm_compiler.arrays.types import Floats, Ints
-from mcm_compiler.contracts.fabrics.fabric import Fabric
+from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings
 from mcm_compiler.contracts.fabrics.legality import faults_of_mapping, faults_of_problem
-from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
 from mcm_models.mapping_model.checkpoint import Learned
 
 RANDOM, FORMULA, MODEL = 0, 1, 2

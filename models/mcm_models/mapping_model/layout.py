@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from mcm_compiler.contracts.fabrics.problem import OP_KINDS
+from mcm_compiler.contracts.fabrics.fabric import OP_KINDS
 from mcm_compiler.text.option_ranges import checked, from_to
 
 Singles = npt.NDArray[np.float32]

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcm_compiler.arrays.types import Ints, Longs
-from mcm_compiler.contracts.boxes.step import StepProblem
+from mcm_compiler.contracts.boxes.box import StepProblem
 
 OUTPUTS = 5
 """Outputs of an op whose sizes are seen, as in the authors' controller; it sees their dims, and a

@@ -11,7 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.processes.private_folders import private_folder
-from mcm_compiler.processes.whole_files import refuse_irregular
+from mcm_compiler.processes.staging import refuse_irregular
 
 _TIME = (1980, 1, 1, 0, 0, 0)
 """Of every entry, so that the bytes depend on the values alone."""

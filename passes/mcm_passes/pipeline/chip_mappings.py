@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from mcm_compiler.components.chip_problems import chip_problem, is_nothing
-from mcm_compiler.contracts.fabrics.fabric import Fabric
+from mcm_compiler.components.capabilities import chip_problem, is_nothing
+from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings, same_problem
 from mcm_compiler.contracts.fabrics.legality import faults_of_mapping, faults_of_problem
 from mcm_compiler.contracts.fabrics.mappers import Mapper, MapperAnswer, MapperRequest
 from mcm_compiler.contracts.fabrics.measurement import MappingJudge, Measurements
@@ -18,7 +18,6 @@ from mcm_compiler.contracts.fabrics.models import (
     LearnedMappingModel,
     MappingModel,
 )
-from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings, same_problem
 from mcm_compiler.contracts.fabrics.target import MappedChip, MapsChips, UnitChoice
 from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.target import ChipModel

@@ -7,15 +7,14 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler.components.capabilities import Capability
-from mcm_compiler.components.lowered_chips import lowered
+from mcm_compiler.components.capabilities import Capability, lowered
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
 from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS
 from mcm_compiler.contracts.program import PROGRAM, MemoryOverflow
 from mcm_compiler.contracts.replication import REPLICATION, Replication
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
-from mcm_compiler.placements.sequences import fitting_sequences, wanted_sequences
+from mcm_compiler.placements.side_by_side import fitting_sequences, wanted_sequences
 from mcm_compiler.text.units import bytes_text, count_text
 
 

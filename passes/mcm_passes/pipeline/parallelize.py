@@ -18,10 +18,9 @@ from mcm_compiler.contracts.replication import (
     REPLICATION,
     Replication,
 )
-from mcm_compiler.contracts.sharding.output_parts import OUTPUT_PARTS
-from mcm_compiler.contracts.sharding.sharding import APPLIED_PLAN, SHARDING_PLAN
+from mcm_compiler.contracts.sharding.sharding import APPLIED_PLAN, OUTPUT_PARTS, SHARDING_PLAN
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.machines.equal_shares import shares_alike
+from mcm_compiler.machines.machine_builder import shares_alike
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_passes.mapping.placement_constraints.requested_placement import RequestedPlacement

@@ -36,7 +36,7 @@ from mcm_compiler.contracts.replication import (
 from mcm_compiler.contracts.target import Target, other_machine_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.graph.states import STATES
-from mcm_compiler.machines.equal_shares import shares_alike
+from mcm_compiler.machines.machine_builder import shares_alike
 from mcm_compiler.options import AUTO, CompileOptions
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.registry import STRATEGIES

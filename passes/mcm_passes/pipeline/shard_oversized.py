@@ -10,8 +10,13 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.cost import NODE_COST
 from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionGroup, FusionPlan
-from mcm_compiler.contracts.sharding.output_parts import OUTPUT_PARTS, OutputPart
-from mcm_compiler.contracts.sharding.sharding import SHARDING_PLAN, OperatorSharding, ShardingPlan
+from mcm_compiler.contracts.sharding.sharding import (
+    OUTPUT_PARTS,
+    SHARDING_PLAN,
+    OperatorSharding,
+    OutputPart,
+    ShardingPlan,
+)
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext

@@ -10,9 +10,8 @@ import onnx_ir as ir
 from mcm_compiler.components.capabilities import Capability
 from mcm_compiler.components.cost_choice import refuse_refuted_times
 from mcm_compiler.contracts.partition import PARTITION
-from mcm_compiler.contracts.program import PROGRAM
+from mcm_compiler.contracts.program import PROGRAM, SIMULATION
 from mcm_compiler.contracts.replication import REPLICATION, Replication
-from mcm_compiler.contracts.simulation import SIMULATION
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.placements.side_by_side import simulate_pipelines
 

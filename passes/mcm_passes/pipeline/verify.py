@@ -17,7 +17,7 @@ from mcm_compiler.checking.comparison.equality import (
     verify_folder,
 )
 from mcm_compiler.checking.comparison.output_coverage import weakness_warnings
-from mcm_compiler.checking.comparison.user_data import RunData
+from mcm_compiler.checking.comparison.user_data import RunData, sibling_data
 from mcm_compiler.checking.structure_step import emitted_model, left_to_runs, open_points
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES, states_of, with_state_wires
 from mcm_compiler.contracts.verification import EMITTED, VERIFICATION, StructureProof
@@ -160,7 +160,6 @@ def _given(source: SourceModel, context: PassContext) -> tuple[RunData, ...]:
 def _data_beside(source: SourceModel, context: PassContext) -> tuple[RunData, ...]:
     if source.path is None or not context.options.test_data:
         return ()
-    from mcm_compiler.checking.comparison.sibling_data import sibling_data
 
     try:
         found = sibling_data(source.path, source.original, input_entries(source))

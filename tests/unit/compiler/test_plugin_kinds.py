@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from mcm_compiler.cli.main import cli
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.diagnostics.notices import take_notices
+from mcm_compiler.diagnostics.refusals import take_notices
 from mcm_compiler.plugin_files import load_plugin
 from mcm_compiler.plugin_kinds import GROUP, KINDS, installed_entries
 from mcm_compiler.registry import REGISTRIES, Registry

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 if TYPE_CHECKING:
-    from mcm_compiler.contracts.boxes.box import Box
+    from mcm_compiler.contracts.boxes.box import Box, StepProblem
     from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
     from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
-    from mcm_compiler.contracts.boxes.step import StepProblem
 
 SHARES = (0.5, 0.25, 0.1, 0.75)
 """Of the runs that go to the second core."""

@@ -29,8 +29,8 @@ import numpy as np
 from mcm_compiler.api import build_zoo_model
 from mcm_compiler.arrays.types import Ints
 from mcm_compiler.contracts.boxes.bounds import bound_step
+from mcm_compiler.contracts.boxes.box import StepProblem
 from mcm_compiler.contracts.boxes.placers import PlacerRequest
-from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_hardware.families.box.box_file import BoxSpec
 from mcm_hardware.families.box.box_package import BoxPackage

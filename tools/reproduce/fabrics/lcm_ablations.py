@@ -34,7 +34,7 @@ from lcm_study.tables import between_marks, figures_table
 
 from mcm_compiler.arrays.types import Floats
 from mcm_compiler.processes.one_thread import use_one_thread
-from mcm_compiler.processes.whole_files import write_whole
+from mcm_compiler.processes.staging import write_whole
 from mcm_models.mapping_model.data_set import MappingData
 from mcm_models.mapping_model.figures import folds
 from mcm_models.mapping_model.graphs import GraphShape, MappingGraph, padded

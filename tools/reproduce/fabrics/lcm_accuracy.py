@@ -29,7 +29,7 @@ from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.fabrics.fabric import Fabric
 from mcm_compiler.contracts.fabrics.mappers import MapperRequest
 from mcm_compiler.processes.one_thread import use_one_thread
-from mcm_compiler.processes.whole_files import write_whole
+from mcm_compiler.processes.staging import write_whole
 from mcm_hardware.families.fabric.measuring.judge import ENOUGH, FlitJudge
 from mcm_models.mapping_model.data_set import (
     FORMULA,

@@ -31,13 +31,12 @@ from lcm_study.blocks import HELD_OUT, blocks
 from lcm_study.flow_table import Compared, compared
 from lcm_study.tables import between_marks
 
-from mcm_compiler.contracts.fabrics.fabric import Fabric
-from mcm_compiler.contracts.fabrics.problem import MappingProblem
+from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem
 from mcm_compiler.contracts.fabrics.target import UnitChoice
 from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.processes.one_thread import use_one_thread
-from mcm_compiler.processes.whole_files import write_whole
+from mcm_compiler.processes.staging import write_whole
 from mcm_compiler.registry import register
 from mcm_hardware.families.fabric.description.builtin_fabrics import fabric_12
 from mcm_hardware.families.fabric.fabric_package import FabricPackage

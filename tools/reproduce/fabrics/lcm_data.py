@@ -21,7 +21,7 @@ import numpy as np
 from lcm_accuracy import labels_of
 from lcm_study.graphs import read
 
-from mcm_compiler.processes.whole_files import write_whole
+from mcm_compiler.processes.staging import write_whole
 from mcm_models.mapping_model.data_files import save_data
 from mcm_models.mapping_model.data_set import ORIGINS, MappingData
 from mcm_passes.families.fabric.learning.seen_graphs import exact

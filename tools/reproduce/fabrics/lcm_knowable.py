@@ -31,9 +31,8 @@ from lcm_study.played_again import run_study
 from lcm_study.tables import between_marks, figures_table
 
 from mcm_compiler.arrays.types import Floats, Ints
-from mcm_compiler.contracts.fabrics.fabric import Fabric
-from mcm_compiler.contracts.fabrics.problem import Mappings
-from mcm_compiler.processes.whole_files import write_whole
+from mcm_compiler.contracts.fabrics.fabric import Fabric, Mappings
+from mcm_compiler.processes.staging import write_whole
 from mcm_hardware.families.fabric.description.builtin_fabrics import fabric_12
 from mcm_hardware.families.fabric.measuring.judge import ENOUGH, FlitJudge
 from mcm_models.mapping_model.data_set import FORMULA, RANDOM, MappingData, MeasuredGraph

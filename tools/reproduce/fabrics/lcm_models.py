@@ -34,7 +34,7 @@ from hier_study.page import ROOT, write_section
 
 from mcm_compiler.api import load_target, run_passes
 from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS
-from mcm_compiler.contracts.simulation import SIMULATION
+from mcm_compiler.contracts.program import SIMULATION
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions

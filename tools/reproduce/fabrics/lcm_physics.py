@@ -24,9 +24,8 @@ from lcm_study.played_again import run_study
 from lcm_study.tables import between_marks
 
 from mcm_compiler.arrays.types import Floats
-from mcm_compiler.contracts.fabrics.fabric import IO, Fabric
-from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
-from mcm_compiler.processes.whole_files import write_whole
+from mcm_compiler.contracts.fabrics.fabric import IO, Fabric, MappingProblem, Mappings
+from mcm_compiler.processes.staging import write_whole
 from mcm_hardware.families.fabric.measuring.judge import ENOUGH, FlitJudge
 from mcm_models.mapping_model.data_set import MappingData
 from mcm_models.mapping_model.figures import figures_of

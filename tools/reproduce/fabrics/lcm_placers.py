@@ -39,12 +39,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from hier_study.page import ROOT, write_section
 
 import mcm_passes.families.fabric.learning.auto as auto_module
-from mcm_compiler.contracts.fabrics.fabric import Fabric
+from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem
 from mcm_compiler.contracts.fabrics.mappers import MapperRequest
 from mcm_compiler.contracts.fabrics.models import MappingModel
-from mcm_compiler.contracts.fabrics.problem import MappingProblem
 from mcm_compiler.processes.one_thread import use_one_thread
-from mcm_compiler.processes.whole_files import write_whole
+from mcm_compiler.processes.staging import write_whole
 from mcm_compiler.registry import MAPPERS, MAPPING_MODELS
 from mcm_compiler.text import spec_text
 from mcm_hardware.families.fabric.description.builtin_fabrics import fabric_12

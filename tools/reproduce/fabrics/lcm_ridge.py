@@ -22,9 +22,8 @@ from lcm_study.blocks import TRAINING, blocks
 
 import mcm_passes.families.fabric.formulas.ridge as ridge_module
 from mcm_compiler.arrays.types import Floats
-from mcm_compiler.contracts.fabrics.fabric import Fabric
+from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings
 from mcm_compiler.contracts.fabrics.mappers import MapperRequest
-from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
 from mcm_hardware.families.fabric.description.builtin_fabrics import fabric_12
 from mcm_hardware.families.fabric.layout.rules import lowering_hash
 from mcm_hardware.families.fabric.measuring.judge import FlitJudge

@@ -7,8 +7,7 @@ import re
 import numpy as np
 
 from mcm_compiler.arrays.types import Ints
-from mcm_compiler.contracts.boxes.box import Box
-from mcm_compiler.contracts.boxes.step import StepProblem
+from mcm_compiler.contracts.boxes.box import Box, StepProblem
 
 _LAYER = re.compile(r"(?:layer|lstm)\.(\d+)")
 _ATTENTION = re.compile(r"attention|memory")

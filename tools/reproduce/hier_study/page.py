@@ -8,7 +8,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from mcm_compiler.processes.whole_files import write_whole
+from mcm_compiler.processes.staging import write_whole
 
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = ROOT / "docs" / "results" / "hierarchical-planner.md"

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 from mcm_compiler.components.cost_choice import CostBasis, CostChoice, choose_cost_model
 from mcm_compiler.components.cost_files import cost_model_texts, user_files, with_cost_model_text
-from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator
-from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.text.toml_description import parse_description
 from mcm_hardware.families.box.box_file import BoxSpec, parse_box
 

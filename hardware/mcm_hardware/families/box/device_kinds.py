@@ -10,8 +10,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.text.toml_description import parse_description
-from mcm_compiler.text.toml_key_lines import KeyPath
+from mcm_compiler.text.toml_description import KeyPath, parse_description
 from mcm_hardware.descriptions.description_reader import DescriptionReader
 from mcm_hardware.descriptions.support_keys import read_support
 from mcm_hardware.families.box.box_schema import KIND_FORM, KIND_KEYS

@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
-from mcm_compiler.contracts.boxes.box import Box
-from mcm_compiler.contracts.boxes.step import StepProblem
+from mcm_compiler.contracts.boxes.box import Box, StepProblem
 
 
 class StepArrays(NamedTuple):

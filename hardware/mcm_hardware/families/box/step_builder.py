@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.arrays.types import Bools, Floats, Ints
-from mcm_compiler.contracts.boxes.step import INPUT, StepProblem
+from mcm_compiler.contracts.boxes.box import INPUT, StepProblem
 from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.states import StatePair

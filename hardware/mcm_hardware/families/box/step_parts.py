@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
-from mcm_compiler.contracts.boxes.step import INPUT, VARIABLE
+from mcm_compiler.contracts.boxes.box import INPUT, VARIABLE
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.constants import attribute_weights, consumed_values, is_deterministic
 from mcm_compiler.graph.estimated_dims import is_estimated

@@ -7,9 +7,8 @@ from functools import cached_property
 import numpy as np
 
 from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
-from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepResults, StepTrace
-from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_hardware.families.box.step_arrays import (
     StepArrays,
     StepRecord,

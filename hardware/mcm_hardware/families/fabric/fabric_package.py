@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import onnx_ir as ir
 
 from mcm_compiler.contracts.cost import NodeCost
-from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, MEMORY, Fabric
+from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, MEMORY, Fabric, MappingProblem
 from mcm_compiler.contracts.fabrics.target import MappedChip, UnitChoice
 from mcm_compiler.contracts.target import Resource, ShrinkableTarget
 from mcm_compiler.machines.machine import Machine
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
     from mcm_compiler.contracts.fabrics.measurement import MappingJudge
-    from mcm_compiler.contracts.fabrics.problem import MappingProblem
-    from mcm_compiler.contracts.program import LoweredProgram
-    from mcm_compiler.contracts.simulation import Simulator
+    from mcm_compiler.contracts.program import LoweredProgram, Simulator
     from mcm_compiler.contracts.target import ChipModel, PackageLimits, Wire
     from mcm_compiler.machines.energy import EnergyCosts
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from mcm_compiler.contracts.fabrics.fabric import Fabric
-from mcm_compiler.contracts.fabrics.problem import OP_KINDS
+from mcm_compiler.contracts.fabrics.fabric import OP_KINDS, Fabric
 from mcm_compiler.contracts.fabrics.target import MappedChip
 from mcm_compiler.contracts.program import Buffer, ChipProgram, Kernel, LoweredProgram
 from mcm_compiler.contracts.target import ChipModel, Wire

@@ -70,8 +70,8 @@ def validate(file: Path, plugin: tuple[Path, ...], output_format: str) -> None:
     from mcm_compiler.cli.show import show_json
     from mcm_compiler.components.cost_files import user_files
     from mcm_compiler.components.target_loading import package_from_text
-    from mcm_compiler.text.printable import printable
     from mcm_compiler.text.toml_description import read_description
+    from mcm_compiler.text.units import printable
 
     load_plugins(plugin)
     place = str(file)
@@ -202,7 +202,7 @@ def _counted(number: int, noun: str) -> str:
 
 def _show_details(target: Package) -> None:
     from mcm_compiler.cli.show import beside, show_table
-    from mcm_compiler.text.printable import printable
+    from mcm_compiler.text.units import printable
 
     click.echo("\n".join(beside("", 0, printable(f"{target.name}: {target.summary}"))))
     for section, values in target.details().items():

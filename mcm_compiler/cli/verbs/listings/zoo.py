@@ -19,7 +19,7 @@ from mcm_compiler.cli.parameters import (
     plugin_option,
 )
 from mcm_compiler.cli.show import beside, show_json, show_table
-from mcm_compiler.text.printable import printable
+from mcm_compiler.text.units import printable
 
 
 @click.command(cls=Verb)

@@ -22,7 +22,7 @@ from mcm_compiler.contracts.partition import (
 )
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.machines.machine import Machine
-from mcm_compiler.placements.ring_routes import FORWARDED, route_kinds
+from mcm_compiler.placements.ring_rules import FORWARDED, route_kinds
 from mcm_passes.families.ring.analytic import fast_model
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Floats, Longs, PartitionProblem
-from mcm_compiler.placements.ring_routes import CLONED, FROM_HOST, SENT_ONCE, TO_HOST, route_kinds
+from mcm_compiler.placements.ring_rules import CLONED, FROM_HOST, SENT_ONCE, TO_HOST, route_kinds
 from mcm_passes.mapping.problem.resident_sizes import needed_sizes, tensor_sizes, weight_sizes
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from mcm_compiler.arrays.kernels import inlined_njit, inner_njit, lean_inner_njit
 from mcm_compiler.arrays.rows import Rows, distinct_rows
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
-from mcm_compiler.placements.compiled_routes import copies_of
+from mcm_compiler.placements.compiled_rules import copies_of
 from mcm_passes.mapping.loads.demand_table import Resource, Subject, Trigger, demand_table
 from mcm_passes.mapping.loads.live_peaks import end_unit, hold, live_peaks
 from mcm_passes.mapping.loads.tensor_columns import LIVE, MADE, TensorColumns, tensor_columns

@@ -22,8 +22,8 @@ from mcm_compiler.contracts.partition import (
 )
 from mcm_compiler.contracts.target import RING
 from mcm_compiler.diagnostics import Diagnostic
-from mcm_compiler.machines.equal_shares import equal_shares
 from mcm_compiler.machines.machine import Machine
+from mcm_compiler.machines.machine_builder import equal_shares
 from mcm_compiler.registry import MAPPINGS, STRATEGIES
 from mcm_passes.mapping.machine.evaluation import MachineEvaluation, machine_model
 from mcm_passes.mapping.machine.line_search import AlongDevices, ring_mapping

@@ -9,7 +9,7 @@ import numpy as np
 from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
 from mcm_compiler.machines.machine import Machine
-from mcm_compiler.placements.ring_routes import CLONED, FROM_HOST, HOST, SENT_ONCE, TO_HOST
+from mcm_compiler.placements.ring_rules import CLONED, FROM_HOST, HOST, SENT_ONCE, TO_HOST
 from mcm_passes.mapping.loads.problem_arrays import (
     ProblemArrays,
     count_copies,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from mcm_compiler.components.cost_coverage import coverage, measured_costs
+from mcm_compiler.components.cost_files import coverage, measured_costs
 from mcm_compiler.contracts.cost import CostModel, ModelNames
 from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.components.lowered_chips import lowered
+from mcm_compiler.components.capabilities import lowered
 from mcm_compiler.contracts.chips import CHIP
 from mcm_compiler.contracts.evaluation import BatchResults, ResultKind
 from mcm_compiler.contracts.fusion import FUSION_PLAN

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from mcm_compiler.contracts.sharding.output_parts import OutputPart
+from mcm_compiler.contracts.sharding.sharding import OutputPart
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
 from mcm_compiler.graph.constants import constant_values

@@ -19,8 +19,7 @@ from mcm_compiler.contracts.training import (
 )
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.one_thread import use_one_thread
-from mcm_compiler.processes.staging import cannot_write
-from mcm_compiler.processes.whole_files import write_whole
+from mcm_compiler.processes.staging import cannot_write, write_whole
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_models.dqn.learner import Learner
 from mcm_models.dqn.network import QNetwork, Singles

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from mcm_compiler.contracts.cluster import ClusterTarget
 from mcm_compiler.contracts.planning import PlanOptions, PlanResult
 from mcm_compiler.contracts.sharding.parallel_plan import REPLICATED, ParallelPlan, check_plan
-from mcm_compiler.contracts.sharding.specs import shard_value
+from mcm_compiler.contracts.sharding.sharding import shard_value
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_passes.parallelism.classes.dimension_classes import dimension_classes

@@ -11,7 +11,7 @@ from mcm_compiler.contracts.objectives import Objective, ObjectiveFigures, Share
 from mcm_compiler.contracts.partition import LowerBound, Partition, PartitionProblem
 from mcm_compiler.contracts.replication import Replication
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.machines.equal_shares import equal_shares
+from mcm_compiler.machines.machine_builder import equal_shares
 from mcm_compiler.text.units import count_text, rate_text
 from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.bounds.infeasibility import impossible

@@ -22,7 +22,7 @@ from mcm_compiler.contracts.partition import (
 )
 from mcm_compiler.contracts.replication import PipelineCount, Replication
 from mcm_compiler.diagnostics import quote
-from mcm_compiler.machines.equal_shares import equal_shares
+from mcm_compiler.machines.machine_builder import equal_shares
 from mcm_compiler.options import CompileOptions
 from mcm_passes.mapping.bounds.bounds import lower_bound, total_work
 from mcm_passes.mapping.bounds.infeasibility import impossible

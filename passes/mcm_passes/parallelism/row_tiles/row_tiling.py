@@ -11,7 +11,7 @@ import onnx_ir as ir
 from mcm_compiler.components.op_support import runs_on_host
 from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.fusion import FusionGroup, FusionPlan
-from mcm_compiler.contracts.sharding.output_parts import OutputPart
+from mcm_compiler.contracts.sharding.sharding import OutputPart
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.graph.constants import constant_values, consumed_values, leaves, placeable_nodes

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 
 from mcm_compiler.api import compile_model
-from mcm_compiler.checking.user_model import read_raw
+from mcm_compiler.checking.structure_step import read_raw
 
 
 def _saved(text: str, folder: Path) -> Path:

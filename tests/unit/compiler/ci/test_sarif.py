@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from mcm_compiler.ci.sarif import MAX_RESULTS, Finding, place_in_file, sarif_log, uri_of
+from mcm_compiler.ci.junit import MAX_RESULTS, Finding, place_in_file, sarif_log, uri_of
 from mcm_compiler.diagnostics import Diagnostic, Severity
 from mcm_compiler.report.verdict.words import verdict_lines
 from tests.generators.example_result import example_verdict

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import random
 
-from mcm_compiler.difference.op_matching import match_ops
-from mcm_compiler.difference.placed_ops import PlacedOps
+from mcm_compiler.difference.op_matching import PlacedOps, match_ops
 
 
 def chain(*ops: str) -> PlacedOps:

@@ -13,7 +13,7 @@ import pytest
 from mcm_compiler.api import build_zoo_model, compile_model
 from mcm_compiler.artifact.manifest import read_manifest
 from mcm_compiler.checking.check import check_folder
-from mcm_compiler.checking.user_model import read_user_model
+from mcm_compiler.checking.structure_step import read_user_model
 from mcm_compiler.ir.rewriting.writer import write_model
 from mcm_compiler.options import CompileOptions
 

@@ -11,8 +11,7 @@ from mcm_compiler.api import build_zoo_model, compile_model
 from mcm_compiler.artifact.chain import run_chain
 from mcm_compiler.artifact.manifest import read_manifest
 from mcm_compiler.checking.entry.gate import open_folder
-from mcm_compiler.checking.structure_step import prove_folder
-from mcm_compiler.checking.user_model import read_user_model
+from mcm_compiler.checking.structure_step import prove_folder, read_user_model
 from mcm_compiler.cli.main import cli
 from mcm_compiler.execution.inputs import random_inputs
 from mcm_compiler.execution.runner import same_bits

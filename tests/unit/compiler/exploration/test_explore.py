@@ -14,11 +14,15 @@ from mcm_compiler.components.target_loading import load_target, target_from_text
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.exploration import explore as module
 from mcm_compiler.exploration.explore import Request, explore
-from mcm_compiler.exploration.journal import journal_path
-from mcm_compiler.exploration.pages import exploration_page
-from mcm_compiler.exploration.records import Exploration
+from mcm_compiler.exploration.journal import Exploration, journal_path
 from mcm_compiler.exploration.sweeps import parse_sweep
-from mcm_compiler.exploration.texts import csv_text, fault_lines, front_rows, summary_text
+from mcm_compiler.exploration.texts import (
+    csv_text,
+    exploration_page,
+    fault_lines,
+    front_rows,
+    summary_text,
+)
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.text import json_text

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mcm_compiler.contracts.boxes.box import Box
-from mcm_compiler.contracts.boxes.step import INPUT, StepProblem
+from mcm_compiler.contracts.boxes.box import INPUT, Box, StepProblem
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.placed.constraints import constrained
 from mcm_compiler.placed.place_options import PlaceOptions

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.box import INPUT, VARIABLE, Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepTrace
-from mcm_compiler.contracts.boxes.step import INPUT, VARIABLE, StepProblem
 from mcm_compiler.placed.segments import cut_segments, segment_step
 from mcm_hardware.families.box.step_simulator import StepSimulator
 from tests.generators.step_problems import random_box, random_placements, random_step

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 
 from mcm_compiler.api import place_model
-from mcm_compiler.contracts.boxes.box import BoxTarget
+from mcm_compiler.contracts.boxes.box import BoxTarget, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions
-from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.diagnostics import CompileError, Severity
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.step_placing import level_of, placer_text

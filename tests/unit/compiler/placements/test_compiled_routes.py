@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit
-from mcm_compiler.placements.compiled_routes import copies_of, last_reader, last_used
+from mcm_compiler.placements.compiled_rules import copies_of, last_reader, last_used
 
 CLONE_ROW = np.array([0, -1, -1, 1, -1], np.int32)
 """Units 0 and 3 are clonable."""

@@ -9,7 +9,7 @@ import pytest
 
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.placements.placement_file import find_cycle, read_placement, with_devices
-from mcm_compiler.text.bounded_json import MAX_DEPTH, UnreadableError, parse_json, read_bounded
+from mcm_compiler.text.json_text import MAX_DEPTH, UnreadableError, parse_json, read_bounded
 from mcm_passes.mapping.device_placement.device_groups import device_groups
 from tests.generators.placement_examples import PUBLISHED, example, node, problem_data
 

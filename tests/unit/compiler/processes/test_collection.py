@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from mcm_compiler.processes.collection import collector_paused
+from mcm_compiler.processes.garbage import collector_paused
 
 
 @pytest.mark.parametrize("running", [True, False])

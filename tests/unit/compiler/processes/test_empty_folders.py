@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mcm_compiler.processes.empty_folders import no_empty_folders
-from mcm_compiler.processes.staging import staging
+from mcm_compiler.processes.staging import no_empty_folders, staging
 
 
 def test_what_was_made_and_stays_empty_is_removed(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ print(own(2), kernel(2), own.targetctx is kernel.targetctx, numba.njit(kernel.py
 
 LOADED = """
 import os
-from mcm_compiler.processes.hermetic import quiet_onnxruntime
+from mcm_compiler.processes.run_limits import quiet_onnxruntime
 import builtins
 seen = []
 plain = builtins.__import__

@@ -30,7 +30,7 @@ FABRICS = (
     "mcm_compiler.contracts.fabrics.fabric",
     "mcm_compiler.contracts.fabrics.legality",
     "mcm_compiler.contracts.fabrics.m",
-    "mcm_compiler.contracts.fabrics.problem",
+    "mcm_compiler.contracts.fabrics.fabric",
     "mcm_compiler.report.fabric_section",
     "mcm_hardware.families.fabric",
     "mcm_passes.families.fabric",

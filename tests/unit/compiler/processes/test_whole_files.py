@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from mcm_compiler.cli.main import cli
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.processes.whole_files import (
+from mcm_compiler.processes.staging import (
     appended_file,
     refuse_irregular,
     whole_file,

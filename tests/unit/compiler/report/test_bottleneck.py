@@ -10,8 +10,13 @@ import onnx_ir as ir
 import pytest
 
 from mcm_compiler.certificate.claims import Certificate, Claim, ClaimScope
-from mcm_compiler.contracts.program import LoweredProgram, Transfer
-from mcm_compiler.contracts.simulation import ChipActivity, LinkActivity, SimulationResult
+from mcm_compiler.contracts.program import (
+    ChipActivity,
+    LinkActivity,
+    LoweredProgram,
+    SimulationResult,
+    Transfer,
+)
 from mcm_compiler.contracts.target import OFF_PACKAGE, PackageLimits
 from mcm_compiler.report.activity import heaviest_tensors
 from mcm_compiler.report.bottleneck import find_bottleneck

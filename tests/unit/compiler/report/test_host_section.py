@@ -7,7 +7,7 @@ import onnx.parser
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.contracts.simulation import LinkActivity
+from mcm_compiler.contracts.program import LinkActivity
 from mcm_compiler.machines.machine import HOST, HOST_ROOT
 from mcm_compiler.report.host_section import (
     HOST_HEADS,

@@ -10,7 +10,7 @@ from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import (
     Trace,
 )
 
-from mcm_compiler.contracts.simulation import Hop, Timeline
+from mcm_compiler.contracts.program import Hop, Timeline
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.report import perfetto_trace
 from mcm_compiler.report.perfetto_trace import MAX_SLICES, refuse_large_trace

@@ -9,9 +9,15 @@ from typing import Any, Literal
 import pytest
 from msgspec import Struct
 
-from mcm_compiler.text.bounded_json import UnreadableError
-from mcm_compiler.text.bounded_numbers import Index, Number, Seed, Size
-from mcm_compiler.text.json_records import OutOfRangeError, record_of
+from mcm_compiler.text.json_text import (
+    Index,
+    Number,
+    OutOfRangeError,
+    Seed,
+    Size,
+    UnreadableError,
+    record_of,
+)
 
 
 class Edge(Struct, frozen=True, rename={"source": "from-id"}):

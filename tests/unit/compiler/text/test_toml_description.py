@@ -11,10 +11,10 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.text.toml_description import (
     MAX_DEPTH,
     MAX_DESCRIPTION_BYTES,
+    key_lines,
     parse_description,
     read_description,
 )
-from mcm_compiler.text.toml_key_lines import key_lines
 
 TEXT = """\
 # a comment with [brackets] and key = 1

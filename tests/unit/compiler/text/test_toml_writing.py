@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcm_compiler.text.toml_writing import to_toml
+from mcm_compiler.text.toml_description import to_toml
 
 _SCALARS = st.one_of(
     st.booleans(),

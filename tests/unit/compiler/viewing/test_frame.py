@@ -6,7 +6,7 @@ import base64
 import hashlib
 import re
 
-from mcm_compiler.viewing.frame import frame_bytes, frame_policy
+from mcm_compiler.viewing.page_server import frame_bytes, frame_policy
 
 
 def test_script_and_style_of_the_frame_are_those_that_its_policy_names() -> None:

@@ -11,8 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.viewing.page_server import PageServer
-from mcm_compiler.viewing.watched_page import WatchedPage
+from mcm_compiler.viewing.page_server import PageServer, WatchedPage
 
 
 @contextmanager

@@ -8,8 +8,8 @@ import pytest
 
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.page.folder_page import checked_folder_page
-from mcm_compiler.viewing import watched_page
-from mcm_compiler.viewing.watched_page import WatchedPage
+from mcm_compiler.viewing import page_server
+from mcm_compiler.viewing.page_server import WatchedPage
 
 
 def replace(folder, by) -> None:
@@ -21,7 +21,7 @@ def test_a_folder_that_stays_is_read_once(folder, monkeypatch) -> None:
     page = WatchedPage(folder)
     first = page.look()
     assert first.content == checked_folder_page(folder)[0]
-    monkeypatch.setattr(watched_page, "checked_folder_page", None)
+    monkeypatch.setattr(page_server, "checked_folder_page", None)
     assert page.look() is first
 
 
@@ -65,13 +65,13 @@ def test_a_folder_that_is_replaced_amid_reading_is_no_problem(
     page = WatchedPage(folder)
     first = page.look()
     replace(folder, two_compiles[1])
-    read = watched_page.checked_folder_page
+    read = page_server.checked_folder_page
 
     def replaced_meanwhile(path):
         shutil.rmtree(path)
         return read(path)
 
-    monkeypatch.setattr(watched_page, "checked_folder_page", replaced_meanwhile)
+    monkeypatch.setattr(page_server, "checked_folder_page", replaced_meanwhile)
     assert page.look() is first
     monkeypatch.undo()
     shutil.copytree(two_compiles[1], folder)

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from mcm_compiler.contracts.program import ChipProgram, Kernel, LoweredProgram, Transfer
-from mcm_compiler.contracts.simulation import SimulationResult
+from mcm_compiler.contracts.program import (
+    ChipProgram,
+    Kernel,
+    LoweredProgram,
+    SimulationResult,
+    Transfer,
+)
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.machines.machine import HOST, OFF_PACKAGE
 from mcm_hardware.package.machine_simulator import MachineSimulator

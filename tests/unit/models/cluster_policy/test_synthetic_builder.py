@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.contracts.boxes.step import INPUT, VARIABLE
+from mcm_compiler.contracts.boxes.box import INPUT, VARIABLE
 from mcm_models.cluster_policy.synthetic_builder import DeviceRates, StepBuilder
 from tests.generators.step_problems import random_box
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mcm_compiler.contracts.fabrics.problem import MappingProblem
+from mcm_compiler.contracts.fabrics.fabric import MappingProblem
 from mcm_compiler.diagnostics import CompileError
 from mcm_models.mapping_model import data_files
 from mcm_models.mapping_model.data_files import data_digest, load_data, save_data

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from mcm_compiler.components.lowered_chips import lowered
+from mcm_compiler.components.capabilities import lowered
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
 from mcm_compiler.contracts.fabrics.mappers import MapperAnswer
 from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS, MappedChip, MapsChips

@@ -12,12 +12,11 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.artifact.host_joins import put_together
+from mcm_compiler.artifact.chain import put_together
 from mcm_compiler.contracts.chips import ORIGIN_PROPERTY
 from mcm_compiler.contracts.cost import NODE_COST, NodeCost
 from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionGroup, FusionPlan
-from mcm_compiler.contracts.sharding.output_parts import OUTPUT_PARTS
-from mcm_compiler.contracts.sharding.sharding import SHARDING_PLAN, ShardingPlan
+from mcm_compiler.contracts.sharding.sharding import OUTPUT_PARTS, SHARDING_PLAN, ShardingPlan
 from mcm_compiler.contracts.target import HOST, PackageLimits, Wire
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.diagnostics.catalog import catalog

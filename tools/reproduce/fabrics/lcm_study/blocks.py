@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from mcm_compiler.contracts.fabrics.fabric import Fabric
+from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem
 from mcm_compiler.contracts.fabrics.legality import faults_of_problem
-from mcm_compiler.contracts.fabrics.problem import MappingProblem
 from mcm_compiler.contracts.fabrics.target import UnitChoice
 from mcm_compiler.diagnostics import CompileError
 from mcm_hardware.families.fabric.layout.rules import RULES, LayoutRules

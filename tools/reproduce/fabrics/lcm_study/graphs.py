@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mcm_compiler.contracts.fabrics.problem import Mappings
+from mcm_compiler.contracts.fabrics.fabric import Mappings
 from mcm_models.mapping_model.data_files import load_data
 from mcm_models.mapping_model.data_set import MappingData, MeasuredGraph
 from mcm_passes.families.fabric.learning.seen_graphs import exact

@@ -12,8 +12,7 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.types import Floats, Ints
-from mcm_compiler.contracts.fabrics.fabric import COMPUTE, Fabric
-from mcm_compiler.contracts.fabrics.problem import MappingProblem
+from mcm_compiler.contracts.fabrics.fabric import COMPUTE, Fabric, MappingProblem
 from mcm_hardware.families.fabric.measuring.laid_out import (
     MeshArrays,
     UnitArrays,

@@ -10,7 +10,7 @@ from typing import Any
 
 from lcm_study.graphs import read
 from mcm_compiler.processes.one_thread import use_one_thread
-from mcm_compiler.processes.whole_files import write_whole
+from mcm_compiler.processes.staging import write_whole
 from mcm_models.mapping_model.data_set import MappingData
 
 

@@ -7,8 +7,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, MEMORY, Fabric
-from mcm_compiler.contracts.fabrics.problem import OP_KINDS, MappingProblem
+from mcm_compiler.contracts.fabrics.fabric import (
+    COMPUTE,
+    IO,
+    MEMORY,
+    OP_KINDS,
+    Fabric,
+    MappingProblem,
+)
 from mcm_hardware.families.fabric.layout.rules import LayoutRules
 from mcm_hardware.families.fabric.layout.shares import Shares, StageShare
 from mcm_hardware.families.fabric.layout.stages import (

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from mcm_compiler.contracts.fabrics.fabric import Fabric
-from mcm_compiler.contracts.fabrics.problem import OP_KINDS
+from mcm_compiler.contracts.fabrics.fabric import OP_KINDS, Fabric
 from mcm_compiler.graph.constants import is_deterministic
 from mcm_hardware.chip.kernel_work import formula_work
 from mcm_hardware.op_costs import (

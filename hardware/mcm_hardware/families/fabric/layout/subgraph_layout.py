@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.contracts.fabrics.fabric import COMPUTE, MEMORY, Fabric
-from mcm_compiler.contracts.fabrics.problem import MappingProblem
+from mcm_compiler.contracts.fabrics.fabric import COMPUTE, MEMORY, Fabric, MappingProblem
 from mcm_compiler.contracts.fabrics.target import UnitChoice
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_hardware.families.fabric.layout.emission import Emitter

@@ -14,8 +14,7 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import inlined_njit, inner_njit
 from mcm_compiler.arrays.types import Ints, Longs, Naturals
-from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, Fabric
-from mcm_compiler.contracts.fabrics.problem import MappingProblem
+from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, Fabric, MappingProblem
 
 LINKS = 4
 """Links that leave a switch."""

@@ -8,8 +8,8 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import inlined_njit, inner_njit
 from mcm_compiler.contracts.partition import Bools, Ints, Longs
-from mcm_compiler.placements.compiled_routes import copies_of, last_reader, last_used
-from mcm_compiler.placements.ring_routes import (
+from mcm_compiler.placements.compiled_rules import copies_of, last_reader, last_used
+from mcm_compiler.placements.ring_rules import (
     CLONED,
     COLLECTED,
     FORWARDED,

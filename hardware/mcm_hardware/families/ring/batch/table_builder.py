@@ -14,8 +14,7 @@ from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.partition import Floats, Longs, PartitionProblem
 from mcm_compiler.graph.constants import attribute_weights, constant_values, consumed_values
 from mcm_compiler.graph.states import STATES, States, copies_held
-from mcm_compiler.placements.ring_routes import route_kinds
-from mcm_compiler.placements.ring_rules import dependency_edges
+from mcm_compiler.placements.ring_rules import dependency_edges, route_kinds
 from mcm_hardware.chip.chip_spec import ChipSpec
 from mcm_hardware.chip.cycle_model import copy_seconds, cycle_model
 from mcm_hardware.chip.kernel_work import is_view

@@ -8,8 +8,7 @@ import numpy as np
 
 from mcm_compiler.arrays.types import Floats, Longs
 from mcm_compiler.contracts.boxes.bounds import StepBound
-from mcm_compiler.contracts.boxes.box import Box
-from mcm_compiler.contracts.boxes.step import StepProblem
+from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.text.units import bytes_text, seconds_text
 from mcm_passes.families.box.bounds.chain_kernels import (

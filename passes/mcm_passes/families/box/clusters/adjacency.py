@@ -8,8 +8,7 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.types import Floats, Ints, Longs
-from mcm_compiler.contracts.boxes.box import Box
-from mcm_compiler.contracts.boxes.step import StepProblem
+from mcm_compiler.contracts.boxes.box import Box, StepProblem
 
 
 class Adjacency(NamedTuple):

@@ -11,7 +11,7 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.types import Floats, Ints
-from mcm_compiler.contracts.boxes.step import StepProblem
+from mcm_compiler.contracts.boxes.box import StepProblem
 
 CLASS_BOUNDS = (0.02, 0.3)
 """Between classes: slack as a share of the longest path."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
-from mcm_compiler.contracts.boxes.step import VARIABLE, StepProblem
+from mcm_compiler.contracts.boxes.box import VARIABLE, StepProblem
 from mcm_passes.families.box.clusters.adjacency import Adjacency, edge_bytes, quotient
 
 BYTES_SHARE = 0.99

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from mcm_compiler.components.extras import LEARN
-from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
-from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.text.option_ranges import at_least, checked, even
 from mcm_models.planner.layout import MAX_HIDDEN
 from mcm_models.planner.settings import OURS

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mcm_compiler.arrays.types import Bools, Ints, Longs
-from mcm_compiler.contracts.boxes.box import Box
-from mcm_compiler.contracts.boxes.step import StepProblem
+from mcm_compiler.contracts.boxes.box import Box, StepProblem
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,10 +12,9 @@ import numpy as np
 
 from mcm_compiler.arrays.types import Ints
 from mcm_compiler.components.extras import require_learning
-from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
-from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_models.planner.layout import PlannerLayout

@@ -13,9 +13,8 @@ import numpy as np
 from msgspec import Struct
 
 from mcm_compiler.arrays.types import Ints
-from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import QueueOrder
-from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_models.cards import read_with_card, save_with_card
 from mcm_passes.families.box.learning.judged import Judged

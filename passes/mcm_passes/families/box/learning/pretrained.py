@@ -10,10 +10,9 @@ from typing import ClassVar
 import numpy as np
 
 from mcm_compiler.arrays.types import Floats, Ints
-from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
-from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_models.cluster_policy.decoding import Scorer, decode, scorer_of, scores_given
 from mcm_models.cluster_policy.policy_file import SHIPPED_PLACEMENT_POLICY, load_placement_policy

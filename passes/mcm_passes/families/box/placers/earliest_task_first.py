@@ -10,10 +10,9 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit, expanded_njit
 from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
-from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
-from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_passes.families.box.clusters.adjacency import edge_bytes, fastest_times
 from mcm_passes.families.box.clusters.slack_classes import tails
 from mcm_passes.families.box.search.judge import judge_of

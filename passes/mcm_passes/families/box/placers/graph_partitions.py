@@ -12,10 +12,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mcm_compiler.arrays.types import Floats, Longs
-from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
-from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.families.box.clusters.adjacency import (

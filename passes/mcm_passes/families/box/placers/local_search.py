@@ -9,10 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from mcm_compiler.arrays.types import Ints
-from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
-from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.text.option_ranges import above, at_least, between, checked, from_to
 from mcm_passes.families.box.search.annealing import Cooling, anneal
 from mcm_passes.families.box.search.conditions import URGENT_SHARE

@@ -10,11 +10,15 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from mcm_compiler.contracts.boxes.asked_placers import placer_answer, placer_of
-from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
-from mcm_compiler.contracts.boxes.placers import Placer, PlacerAnswer, PlacerRequest
-from mcm_compiler.contracts.boxes.step import StepProblem
+from mcm_compiler.contracts.boxes.placers import (
+    Placer,
+    PlacerAnswer,
+    PlacerRequest,
+    placer_answer,
+    placer_of,
+)
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.registry import PLACERS
 from mcm_compiler.text import spec_text

@@ -11,10 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mcm_compiler.arrays.types import Ints
-from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
-from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_passes.families.box.clusters.adjacency import fastest_times, quotient
 from mcm_passes.families.box.clusters.weight_clusters import spread

@@ -20,8 +20,7 @@ import numpy as np
 from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.rows import Rows, distinct_rows
 from mcm_compiler.arrays.types import Floats, Ints, Longs
-from mcm_compiler.contracts.boxes.box import Box
-from mcm_compiler.contracts.boxes.step import VARIABLE, StepProblem
+from mcm_compiler.contracts.boxes.box import VARIABLE, Box, StepProblem
 from mcm_passes.families.box.clusters.adjacency import sums_of
 from mcm_passes.families.box.clusters.weight_clusters import in_order
 from mcm_passes.families.box.search.units import Fallbacks

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from mcm_compiler.arrays.types import Floats
+from mcm_compiler.contracts.boxes.box import StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerRequest
-from mcm_compiler.contracts.boxes.step import StepProblem
 
 SPREAD = 0.1
 """Ops' times are drawn between 1 - SPREAD and 1 + SPREAD times what the costs say."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mcm_compiler.arrays.types import Ints
-from mcm_compiler.contracts.boxes.box import Box
-from mcm_compiler.contracts.boxes.step import StepProblem
+from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_passes.families.box.clusters.adjacency import edge_bytes, fastest_times, quotient
 from mcm_passes.families.box.clusters.weight_clusters import SMALL_BYTES, spread_along

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mcm_compiler.arrays.types import Floats, Ints
-from mcm_compiler.contracts.boxes.box import Box
-from mcm_compiler.contracts.boxes.step import StepProblem
+from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_passes.families.box.clusters.adjacency import depths, fastest_times
 from mcm_passes.families.box.clusters.slack_classes import by_slack, slacks
 from mcm_passes.families.box.clusters.weight_clusters import divided, is_weight, weight_clusters

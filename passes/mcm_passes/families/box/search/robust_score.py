@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from mcm_compiler.arrays.types import Floats, Ints
-from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerRequest
-from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_passes.families.box.search.conditions import URGENT_SHARE, evaluators_under, weights_of
 from mcm_passes.families.box.search.judge import Judge, judge_of
 from mcm_passes.families.box.search.layers import has_layers, layered_placements

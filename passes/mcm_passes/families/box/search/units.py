@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
-from mcm_compiler.contracts.boxes.box import Box
-from mcm_compiler.contracts.boxes.step import StepProblem
+from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_passes.families.box.clusters.adjacency import Adjacency, edge_bytes, quotient, sums_of
 
 

@@ -10,11 +10,10 @@ from typing import ClassVar
 import numpy as np
 
 from mcm_compiler.arrays.randomness import seeded_generator
-from mcm_compiler.contracts.fabrics.fabric import Fabric
+from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings
 from mcm_compiler.contracts.fabrics.mappers import MapperAnswer, MapperRequest
 from mcm_compiler.contracts.fabrics.measurement import MappingJudge
 from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
-from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
 from mcm_compiler.text.option_ranges import above, at_least, checked, from_to
 from mcm_passes.families.fabric.annealing.batches import BatchedWalks
 from mcm_passes.families.fabric.annealing.chains import Chains, Cooling, Spending

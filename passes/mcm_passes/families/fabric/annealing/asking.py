@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from mcm_compiler.arrays.types import Floats
+from mcm_compiler.contracts.fabrics.fabric import Mappings
 from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
-from mcm_compiler.contracts.fabrics.problem import Mappings
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 
 NO_PERIODS = "MCM-M041"

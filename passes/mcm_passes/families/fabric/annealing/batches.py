@@ -12,8 +12,8 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.types import Floats, Ints
+from mcm_compiler.contracts.fabrics.fabric import Mappings
 from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
-from mcm_compiler.contracts.fabrics.problem import Mappings
 from mcm_passes.families.fabric.annealing.asking import asked_costs
 from mcm_passes.families.fabric.annealing.moves import MoveShares, draw, uniform
 from mcm_passes.families.fabric.annealing.walks import Leg

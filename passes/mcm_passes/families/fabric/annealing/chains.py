@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from mcm_compiler.arrays.types import Floats
-from mcm_compiler.contracts.fabrics.problem import Mappings
+from mcm_compiler.contracts.fabrics.fabric import Mappings
 from mcm_passes.families.fabric.annealing.walks import Leg
 
 

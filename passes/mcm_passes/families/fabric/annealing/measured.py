@@ -8,12 +8,11 @@ from collections.abc import Callable
 import numpy as np
 
 from mcm_compiler.arrays.types import Floats
-from mcm_compiler.contracts.fabrics.fabric import Fabric
+from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings
 from mcm_compiler.contracts.fabrics.legality import faults_of_mapping
 from mcm_compiler.contracts.fabrics.mappers import MapperAnswer, MapperRequest
 from mcm_compiler.contracts.fabrics.measurement import MappingJudge
 from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
-from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_passes.families.fabric.annealing.asking import asked_periods
 

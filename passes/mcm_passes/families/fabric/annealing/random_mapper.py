@@ -10,11 +10,10 @@ from typing import ClassVar
 import numpy as np
 
 from mcm_compiler.arrays.randomness import seeded_generator
-from mcm_compiler.contracts.fabrics.fabric import Fabric
+from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings
 from mcm_compiler.contracts.fabrics.mappers import MapperAnswer, MapperRequest
 from mcm_compiler.contracts.fabrics.measurement import MappingJudge
 from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
-from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.families.fabric.annealing.asking import asked_costs
 from mcm_passes.families.fabric.annealing.measured import distinct, legal_start, measured_answer

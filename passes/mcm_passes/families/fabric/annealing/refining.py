@@ -16,11 +16,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from mcm_compiler.contracts.fabrics.fabric import Fabric
+from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings
 from mcm_compiler.contracts.fabrics.mappers import MapperAnswer
 from mcm_compiler.contracts.fabrics.measurement import MappingJudge
 from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
-from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
 from mcm_passes.families.fabric.annealing.batches import BatchedWalks
 from mcm_passes.families.fabric.annealing.chains import Chains
 from mcm_passes.families.fabric.annealing.moves import MoveShares

@@ -6,8 +6,7 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_compiler.arrays.types import Floats, Ints, Longs
-from mcm_compiler.contracts.fabrics.fabric import KINDS, Fabric
-from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
+from mcm_compiler.contracts.fabrics.fabric import KINDS, Fabric, MappingProblem, Mappings
 from mcm_passes.families.fabric.routing.tables import Tables
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mcm_compiler.arrays.types import Floats
-from mcm_compiler.contracts.fabrics.problem import Mappings
+from mcm_compiler.contracts.fabrics.fabric import Mappings
 from mcm_passes.families.fabric.annealing.moves import MoveShares
 from mcm_passes.families.fabric.annealing.walks import Leg, Walker, walk
 from mcm_passes.families.fabric.formulas.formula import Formula, evaluate

@@ -7,8 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.contracts.fabrics.fabric import COMPUTE, Fabric
-from mcm_compiler.contracts.fabrics.problem import MappingProblem
+from mcm_compiler.contracts.fabrics.fabric import COMPUTE, Fabric, MappingProblem
 from mcm_compiler.text.option_ranges import above, at_least, checked
 from mcm_passes.families.fabric.formulas.facts import facts_of, isolated_cycles
 from mcm_passes.families.fabric.formulas.formula import (

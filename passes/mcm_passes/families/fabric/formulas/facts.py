@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mcm_compiler.arrays.types import Floats, Longs
-from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, Fabric
-from mcm_compiler.contracts.fabrics.problem import OP_KINDS, MappingProblem
+from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, OP_KINDS, Fabric, MappingProblem
 from mcm_passes.families.fabric.routing.tables import stream_of_leaf
 
 

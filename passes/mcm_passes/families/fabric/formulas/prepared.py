@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from mcm_compiler.arrays.types import Floats
-from mcm_compiler.contracts.fabrics.problem import Mappings
+from mcm_compiler.contracts.fabrics.fabric import Mappings
 from mcm_passes.families.fabric.formulas.formula import (
     Formula,
     Room,

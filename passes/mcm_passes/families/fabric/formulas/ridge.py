@@ -10,8 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mcm_compiler.contracts.fabrics.fabric import Fabric
-from mcm_compiler.contracts.fabrics.problem import MappingProblem
+from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.families.fabric.formulas.analytic import formula_of

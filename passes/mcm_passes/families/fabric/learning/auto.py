@@ -8,9 +8,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any, ClassVar, cast
 
-from mcm_compiler.contracts.fabrics.fabric import Fabric
+from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem
 from mcm_compiler.contracts.fabrics.models import MappingModel, PreparedMappingModel
-from mcm_compiler.contracts.fabrics.problem import MappingProblem
 from mcm_compiler.registry import MAPPING_MODELS
 from mcm_compiler.text import spec_text
 from mcm_models.mapping_model.checkpoint import make_of

@@ -10,10 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from mcm_compiler.arrays.randomness import seeded_generator
-from mcm_compiler.contracts.fabrics.fabric import Fabric
+from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings
 from mcm_compiler.contracts.fabrics.mappers import MapperRequest
 from mcm_compiler.contracts.fabrics.measurement import MappingJudge, Measurements
-from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
 from mcm_compiler.contracts.fabrics.target import MapsChips, UnitChoice
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.text.option_ranges import at_least, checked

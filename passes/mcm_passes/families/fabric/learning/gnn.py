@@ -7,8 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar
 
-from mcm_compiler.contracts.fabrics.fabric import Fabric
-from mcm_compiler.contracts.fabrics.problem import MappingProblem
+from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_models.mapping_model.checkpoint import (
     SHIPPED_MAPPING_MODEL,

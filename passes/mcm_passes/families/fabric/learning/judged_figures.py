@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from mcm_compiler.arrays.types import Floats
+from mcm_compiler.contracts.fabrics.fabric import Mappings
 from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
-from mcm_compiler.contracts.fabrics.problem import Mappings
 from mcm_models.mapping_model.data_set import MeasuredGraph
 from mcm_models.mapping_model.figures import Figures, figures_of
 from mcm_passes.families.fabric.learning.seen_graphs import exact

@@ -15,14 +15,13 @@ import numpy as np
 
 from mcm_compiler.components.extras import LEARN
 from mcm_compiler.components.target_loading import load_target
-from mcm_compiler.contracts.fabrics.problem import same_problem
+from mcm_compiler.contracts.fabrics.fabric import same_problem
 from mcm_compiler.contracts.fabrics.target import MapsChips
 from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, TrainingResult
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.private_folders import PREFIX, remove_stale
-from mcm_compiler.processes.staging import cannot_write
-from mcm_compiler.processes.whole_files import write_whole
+from mcm_compiler.processes.staging import cannot_write, write_whole
 from mcm_compiler.text.option_ranges import above, at_least, checked, from_to
 from mcm_compiler.text.units import count_text
 from mcm_models.mapping_model.checkpoint import MappingCard, load_mapping_model, save_mapping_model

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mcm_compiler.arrays.types import Floats, Ints
-from mcm_compiler.contracts.fabrics.fabric import Fabric
+from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings
 from mcm_compiler.contracts.fabrics.legality import faults_of_mapping
-from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
 from mcm_models.mapping_model.graphs import MappingGraph
 from mcm_models.mapping_model.layout import MappingLayout, Singles, Weights
 from mcm_passes.families.fabric.formulas.analytic import RoundTrips

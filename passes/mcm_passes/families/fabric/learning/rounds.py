@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from mcm_compiler.arrays.randomness import seeded_generator
+from mcm_compiler.contracts.fabrics.fabric import Mappings
 from mcm_compiler.contracts.fabrics.mappers import MapperRequest
-from mcm_compiler.contracts.fabrics.problem import Mappings
 from mcm_compiler.contracts.fabrics.target import MapsChips
 from mcm_models.mapping_model.data_set import MODEL, MeasuredGraph
 from mcm_models.mapping_model.layout import MappingLayout, Weights

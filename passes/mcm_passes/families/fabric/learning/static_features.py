@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.contracts.fabrics.fabric import Fabric
-from mcm_compiler.contracts.fabrics.problem import MappingProblem
+from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem
 from mcm_models.mapping_model.layout import STATIC_BRANCH, STATIC_UNIT, Singles
 from mcm_passes.families.fabric.formulas.facts import Facts
 from mcm_passes.families.fabric.routing.tables import stream_of_leaf

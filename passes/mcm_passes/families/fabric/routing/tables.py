@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mcm_compiler.arrays.types import Ints, Longs
-from mcm_compiler.contracts.fabrics.fabric import IO, KINDS, Fabric
-from mcm_compiler.contracts.fabrics.problem import MappingProblem
+from mcm_compiler.contracts.fabrics.fabric import IO, KINDS, Fabric, MappingProblem
 
 
 class Grid(NamedTuple):

@@ -8,8 +8,7 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit, lean_inner_njit, lean_njit
 from mcm_compiler.arrays.types import Ints, Longs
-from mcm_compiler.contracts.fabrics.fabric import EAST, NORTH, SOUTH, WEST
-from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
+from mcm_compiler.contracts.fabrics.fabric import EAST, NORTH, SOUTH, WEST, MappingProblem, Mappings
 from mcm_passes.families.fabric.routing.tables import Tables
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
-from mcm_compiler.placements.compiled_routes import last_reader
-from mcm_compiler.placements.ring_routes import CLONED, FROM_HOST, HOST, TO_HOST
+from mcm_compiler.placements.compiled_rules import last_reader
+from mcm_compiler.placements.ring_rules import CLONED, FROM_HOST, HOST, TO_HOST
 from mcm_passes.families.ring.loads.ring_kernels import (
     HELD,
     Loads,

@@ -10,8 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.text.bounded_json import UnreadableError, parse_json, read_bounded
-from mcm_compiler.text.json_records import record_of
+from mcm_compiler.text.json_text import UnreadableError, parse_json, read_bounded, record_of
 from mcm_models.policy.dataset import split
 from mcm_passes.families.ring.learning.sized_models import each_size
 

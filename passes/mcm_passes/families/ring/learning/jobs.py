@@ -19,7 +19,7 @@ from typing import Any
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.interruption import deaf_children
 from mcm_compiler.processes.one_thread import use_one_thread
-from mcm_compiler.processes.parent_death_signal import end_with_parent
+from mcm_compiler.processes.orphans import end_with_parent
 
 MAX_LOSSES = 4
 """Times that a job is started again before it is held to be what ends its workers."""

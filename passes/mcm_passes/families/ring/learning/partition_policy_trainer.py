@@ -24,8 +24,7 @@ from mcm_compiler.contracts.training import (
 )
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.one_thread import use_one_thread
-from mcm_compiler.processes.staging import cannot_write
-from mcm_compiler.processes.whole_files import appended_file, write_whole
+from mcm_compiler.processes.staging import appended_file, cannot_write, write_whole
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_models.training_run import RUN_NAME, begin_run
 from mcm_passes.families.ring.learning.data_sets import DEFAULT_DATA_SET, DataSet, data_set

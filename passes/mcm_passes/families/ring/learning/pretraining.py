@@ -13,7 +13,7 @@ import numpy as np
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.private_folders import remove_stale
-from mcm_compiler.processes.whole_files import appended_file
+from mcm_compiler.processes.staging import appended_file
 from mcm_models.policy.checkpoint import PolicyCard, save_checkpoint
 from mcm_models.policy.layout import initial_weights
 from mcm_passes.families.ring.learning.learner import Iteration, PolicyLearner

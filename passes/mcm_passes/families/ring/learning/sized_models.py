@@ -13,7 +13,7 @@ from pathlib import Path
 
 from mcm_compiler.contracts.zoo import PREFIX
 from mcm_compiler.diagnostics import quote
-from mcm_compiler.text.bounded_json import UnreadableError
+from mcm_compiler.text.json_text import UnreadableError
 
 MAX_VARIANTS = 256
 """Sizes of one model that an entry may stand for."""

@@ -11,7 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.processes.whole_files import write_whole
+from mcm_compiler.processes.staging import write_whole
 from mcm_models.policy.layout import PolicyLayout, Weights
 
 OPTIMIZER = "optimizer/"

@@ -17,7 +17,7 @@ import numpy as np
 
 from mcm_compiler.arrays.rows import Rows, starts
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
-from mcm_compiler.placements.ring_routes import (
+from mcm_compiler.placements.ring_rules import (
     CLONED,
     COLLECTED,
     EVERYWHERE,

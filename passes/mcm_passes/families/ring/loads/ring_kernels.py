@@ -14,7 +14,7 @@ from typing import NamedTuple
 from mcm_compiler.arrays.kernels import inlined_njit, lean_inner_njit
 from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
-from mcm_compiler.placements.ring_routes import (
+from mcm_compiler.placements.ring_rules import (
     COLLECTED,
     EVERYWHERE,
     FORWARDED,

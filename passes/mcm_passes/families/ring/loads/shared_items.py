@@ -12,7 +12,7 @@ import numpy as np
 
 from mcm_compiler.arrays.rows import Rows, starts
 from mcm_compiler.contracts.partition import Bools, Floats, Longs, PartitionProblem
-from mcm_compiler.placements.ring_routes import CLONED, EVERYWHERE
+from mcm_compiler.placements.ring_rules import CLONED, EVERYWHERE
 from mcm_passes.mapping.loads.demand_table import DemandTable, Resource, Subject, Trigger
 
 

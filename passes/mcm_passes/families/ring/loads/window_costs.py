@@ -11,7 +11,7 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, lean_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
-from mcm_compiler.placements.ring_routes import TO_HOST
+from mcm_compiler.placements.ring_rules import TO_HOST
 from mcm_passes.families.ring.loads.chip_demands import ChipDemands, TensorDemands
 from mcm_passes.families.ring.loads.crossings import IdealCrossings, holds, read_beyond
 from mcm_passes.families.ring.loads.ring_kernels import HELD, LINK, Loads, count_way

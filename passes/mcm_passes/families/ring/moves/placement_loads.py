@@ -6,7 +6,7 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import inlined_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Longs
-from mcm_compiler.placements.ring_routes import TO_HOST
+from mcm_compiler.placements.ring_rules import TO_HOST
 from mcm_passes.families.ring.loads.chip_memory import streamed_weights
 from mcm_passes.families.ring.loads.ring_kernels import HELD
 from mcm_passes.families.ring.moves.placed_problem import PlacedProblem

@@ -13,7 +13,7 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit, inlined_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
-from mcm_compiler.placements.ring_routes import FORWARDED, HOST, TO_HOST
+from mcm_compiler.placements.ring_rules import FORWARDED, HOST, TO_HOST
 from mcm_passes.families.ring.loads.ring_kernels import (
     HELD,
     HOST_IN,

@@ -28,7 +28,7 @@ import numpy as np
 from mcm_compiler.arrays.kernels import lean_inner_njit, lean_njit
 from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
-from mcm_compiler.placements.ring_routes import COLLECTED, FORWARDED, TO_HOST
+from mcm_compiler.placements.ring_rules import COLLECTED, FORWARDED, TO_HOST
 from mcm_passes.families.ring.loads.chip_demands import ChipDemands
 from mcm_passes.mapping.loads.tensor_columns import CROSSED, ENTERED, EXITED
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from mcm_compiler.arrays.rows import Rows, distinct_rows
 from mcm_compiler.contracts.partition import Bools, Ints, Longs, PartitionProblem
-from mcm_compiler.placements.ring_routes import COLLECTED, FROM_HOST
+from mcm_compiler.placements.ring_rules import COLLECTED, FROM_HOST
 from mcm_passes.families.ring.analytic.fast_model import RingEvaluation, evaluate, refuse_machines
 from mcm_passes.families.ring.loads.chip_demands import ChipDemands, chip_demands
 from mcm_passes.families.ring.objectives.chip_play import (

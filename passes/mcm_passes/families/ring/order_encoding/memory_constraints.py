@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 from ortools.sat.python import cp_model
 
-from mcm_compiler.placements.ring_routes import FORWARDED, TO_HOST
+from mcm_compiler.placements.ring_rules import FORWARDED, TO_HOST
 from mcm_passes.families.ring.order_encoding.order_literals import WeightedSum
 from mcm_passes.families.ring.order_encoding.trigger_literals import PeriodModel
 from mcm_passes.mapping.loads.demand_table import Trigger

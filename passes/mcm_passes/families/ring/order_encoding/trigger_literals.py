@@ -9,7 +9,7 @@ from functools import cache
 from ortools.sat.python import cp_model
 
 from mcm_compiler.contracts.partition import PartitionProblem
-from mcm_compiler.placements.ring_routes import FORWARDED
+from mcm_compiler.placements.ring_rules import FORWARDED
 from mcm_passes.families.ring.loads.chip_demands import ChipDemands
 from mcm_passes.families.ring.order_encoding.order_literals import (
     Literal,

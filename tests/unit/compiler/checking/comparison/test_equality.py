@@ -12,9 +12,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from mcm_compiler.api import compile_model
 from mcm_compiler.checking.check import check_folder
-from mcm_compiler.checking.comparison import equality, reproducibility
+from mcm_compiler.checking.comparison import equality, stock_options
 from mcm_compiler.checking.comparison.equality import HALF_TOLERANCE, OVERRIDABLE_TOLERANCE
-from mcm_compiler.checking.comparison.reproducibility import unwritten_outputs
+from mcm_compiler.checking.comparison.stock_options import unwritten_outputs
 from mcm_compiler.checking.comparison.user_data import RunData
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.execution.runner import open_session, run_model
@@ -127,7 +127,7 @@ def test_mcm_v005_takes_the_place_of_mcm_v020(compiled, monkeypatch):
     report = check_folder(folder, seeds=(0,))
     # The report says that outputs are equal.
     assert [d.code for d in report.diagnostics] == ["MCM-V020", "MCM-V073"]
-    monkeypatch.setattr(reproducibility, "unwritten_outputs", broken)
+    monkeypatch.setattr(stock_options, "unwritten_outputs", broken)
     report = check_folder(folder, seeds=(0,))
     assert [d.code for d in report.diagnostics] == ["MCM-V005"]
 

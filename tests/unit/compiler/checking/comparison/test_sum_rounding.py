@@ -15,7 +15,7 @@ from onnx import numpy_helper
 
 from mcm_compiler.artifact.manifest import sha256_file
 from mcm_compiler.checking.check import check_folder
-from mcm_compiler.checking.comparison.sum_rounding import (
+from mcm_compiler.checking.comparison.stock_options import (
     LAMBDA,
     UNIT_ROUNDOFF,
     sum_length,

@@ -16,12 +16,11 @@ from click.testing import CliRunner
 from mcm_compiler.checking import check as check_module
 from mcm_compiler.checking.check import CheckReport, CheckStep
 from mcm_compiler.checking.entry import run_folder as run_module
-from mcm_compiler.checking.entry import simulate_folder as simulate_module
-from mcm_compiler.checking.entry.simulate_folder import CompiledFolder
+from mcm_compiler.checking.entry import run_folder as simulate_module
+from mcm_compiler.checking.entry.run_folder import CompiledFolder
 from mcm_compiler.cli.main import cli
 from mcm_compiler.cli.npz_files import read_npz, write_npz
-from mcm_compiler.contracts.program import LoweredProgram
-from mcm_compiler.contracts.simulation import Timeline
+from mcm_compiler.contracts.program import LoweredProgram, Timeline
 from mcm_compiler.contracts.verification import OutputComparison, Verification
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.report.markdown import render_markdown

@@ -9,8 +9,7 @@ import pytest
 
 from mcm_compiler.contracts.boxes import bounds
 from mcm_compiler.contracts.boxes.bounds import StepBound, bound_step, refuse_refuted
-from mcm_compiler.contracts.boxes.box import Box
-from mcm_compiler.contracts.boxes.step import StepProblem
+from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.plugin_kinds import KINDS
 from mcm_compiler.registry import Registry

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, MEMORY
+from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, MEMORY, MappingProblem, Mappings
 from mcm_compiler.contracts.fabrics.legality import faults_of_mapping, faults_of_problem
-from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
 from tests.generators.small_fabric import legal_mappings, small_fabric, small_problem
 
 

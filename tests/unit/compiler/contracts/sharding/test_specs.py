@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.contracts.sharding.specs import shard_value
+from mcm_compiler.contracts.sharding.sharding import shard_value
 
 
 def _model() -> tuple[ir.Model, ir.Node, ir.ModelConfiguration]:

@@ -11,7 +11,7 @@ import pytest
 from mcm_compiler.api import import_named, place_model
 from mcm_compiler.components import cost_files
 from mcm_compiler.components.target_loading import load_box
-from mcm_compiler.contracts.boxes.step import INPUT, StepProblem
+from mcm_compiler.contracts.boxes.box import INPUT, StepProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.placed.measured_times.profile_tables import (
     refuse_contradictions,

@@ -8,8 +8,7 @@ import onnx_ir as ir
 import pytest
 
 from mcm_compiler.components.target_loading import load_box
-from mcm_compiler.contracts.boxes.box import BoxTarget
-from mcm_compiler.contracts.boxes.step import INPUT, VARIABLE, StepProblem
+from mcm_compiler.contracts.boxes.box import INPUT, VARIABLE, BoxTarget, StepProblem
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.graph.states import StatePair
 from mcm_hardware.families.box.box_package import BoxPackage

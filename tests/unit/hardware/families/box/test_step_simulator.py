@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from mcm_compiler.contracts.boxes.box import StepProblem
 from mcm_compiler.contracts.boxes.evaluation import QueueOrder, StepConditions
-from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_hardware.families.box.step_simulator import StepSimulator
 from tests.generators.step_problems import random_box, random_placements, random_step
 from tests.oracles.step_simulation import play

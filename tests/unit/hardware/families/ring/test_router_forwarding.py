@@ -11,8 +11,7 @@ import pytest
 from mcm_compiler.api import run_passes
 from mcm_compiler.certificate.stored_problem import problem_from_arrays, problem_to_arrays
 from mcm_compiler.contracts.partition import LEGALIZATION, PARTITION, PARTITION_PROBLEM
-from mcm_compiler.contracts.program import PROGRAM
-from mcm_compiler.contracts.simulation import SIMULATION
+from mcm_compiler.contracts.program import PROGRAM, SIMULATION
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
 from mcm_hardware.families.ring.builtin_targets import mcm36

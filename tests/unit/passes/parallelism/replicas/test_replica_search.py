@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from mcm_compiler.api import compile_model, run_passes
 from mcm_compiler.cli.main import cli
 from mcm_compiler.contracts.partition import Budget, LowerBound, Partition, PartitionProblem
+from mcm_compiler.contracts.program import SIMULATION
 from mcm_compiler.contracts.replication import (
     PACKAGE_EVALUATOR,
     PACKAGE_PROBLEM,
@@ -22,7 +23,6 @@ from mcm_compiler.contracts.replication import (
     PipelineCount,
     Replication,
 )
-from mcm_compiler.contracts.simulation import SIMULATION
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods

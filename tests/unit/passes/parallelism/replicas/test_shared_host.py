@@ -12,9 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from mcm_compiler.api import compile_model, run_passes
 from mcm_compiler.checking.check import check_folder
-from mcm_compiler.contracts.program import PROGRAM
+from mcm_compiler.contracts.program import PROGRAM, SIMULATION
 from mcm_compiler.contracts.replication import PACKAGE_EVALUATOR, PACKAGE_PROBLEM, REPLICATION
-from mcm_compiler.contracts.simulation import SIMULATION
 from mcm_compiler.machines.machine import HOST, HOST_ROOT
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.placements.side_by_side import side_by_side

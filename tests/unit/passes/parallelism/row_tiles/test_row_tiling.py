@@ -7,7 +7,7 @@ import onnx_ir as ir
 import pytest
 
 from mcm_compiler.contracts.fusion import FusionGroup, FusionPlan
-from mcm_compiler.contracts.sharding.output_parts import OUTPUT_PARTS
+from mcm_compiler.contracts.sharding.sharding import OUTPUT_PARTS
 from mcm_compiler.diagnostics.catalog import catalog
 from mcm_compiler.graph.invariants import check_invariants
 from mcm_passes.parallelism.row_tiles.row_tiling import plan_of_tiles

@@ -8,9 +8,8 @@ from typing import cast
 import numpy as np
 
 from mcm_compiler.arrays.types import Floats, Ints
-from mcm_compiler.contracts.boxes.box import Box, BoxFamily
+from mcm_compiler.contracts.boxes.box import Box, BoxFamily, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
-from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.registry import TARGET_FAMILIES
 from mcm_models.cluster_policy.cluster_graph import ClusterGraph, cluster_graph
 from mcm_models.cluster_policy.synthetic_steps import synthetic_case

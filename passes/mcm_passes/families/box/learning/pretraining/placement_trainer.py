@@ -17,8 +17,7 @@ from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, T
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.private_folders import PREFIX, remove_stale
-from mcm_compiler.processes.staging import cannot_write
-from mcm_compiler.processes.whole_files import write_whole
+from mcm_compiler.processes.staging import cannot_write, write_whole
 from mcm_compiler.text.option_ranges import at_least, checked, from_to
 from mcm_models.cluster_policy.decoding import decode, scorer_of
 from mcm_models.cluster_policy.layout import MAX_WIDTH, ClusterLayout, Weights, initial_weights

@@ -10,9 +10,15 @@ import onnx.parser
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, MEMORY, Fabric
+from mcm_compiler.contracts.fabrics.fabric import (
+    COMPUTE,
+    IO,
+    MEMORY,
+    OP_KINDS,
+    Fabric,
+    MappingProblem,
+)
 from mcm_compiler.contracts.fabrics.legality import faults_of_problem
-from mcm_compiler.contracts.fabrics.problem import OP_KINDS, MappingProblem
 from mcm_compiler.contracts.fabrics.target import UnitChoice
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.ir.reading.importer import import_model

@@ -9,9 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from mcm_compiler.contracts.fabrics.fabric import COMPUTE, MEMORY, Fabric
+from mcm_compiler.contracts.fabrics.fabric import COMPUTE, MEMORY, Fabric, MappingProblem, Mappings
 from mcm_compiler.contracts.fabrics.legality import faults_of_problem
-from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
 from mcm_hardware.families.fabric.measuring.judge import ENOUGH, PHYSICS, FlitJudge, period_of
 from tests.generators.random_fabric import random_fabric, random_problem
 from tests.generators.small_fabric import legal_mappings, small_fabric, small_problem

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT, Machine
-from mcm_compiler.placements.ring_routes import COLLECTED, EVERYWHERE, FROM_HOST, TO_HOST, route
+from mcm_compiler.placements.ring_rules import COLLECTED, EVERYWHERE, FROM_HOST, TO_HOST, route
 from mcm_hardware.families.ring.builtin_targets import mcm36
 from mcm_hardware.families.ring.machine.ring_machine import ring_machine
 from mcm_hardware.families.ring.machine.ring_spec import RingSpec

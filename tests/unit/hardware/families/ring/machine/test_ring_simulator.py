@@ -10,12 +10,12 @@ from mcm_compiler.contracts.program import (
     Kernel,
     LoweredProgram,
     MemoryOverflow,
+    Simulator,
     Transfer,
 )
-from mcm_compiler.contracts.simulation import Simulator
 from mcm_compiler.contracts.target import HOST
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.text.json_records import record_of
+from mcm_compiler.text.json_text import record_of
 from mcm_hardware.families.ring.builtin_targets import mcm36
 from mcm_hardware.families.ring.machine.ring_simulator import ring_simulator
 from mcm_hardware.families.ring.machine.ring_spec import RingSpec

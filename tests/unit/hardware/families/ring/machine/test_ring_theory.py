@@ -7,8 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mcm_compiler.contracts.program import ChipProgram, Kernel, LoweredProgram, Transfer
-from mcm_compiler.contracts.simulation import SimulationResult
+from mcm_compiler.contracts.program import (
+    ChipProgram,
+    Kernel,
+    LoweredProgram,
+    SimulationResult,
+    Transfer,
+)
 from mcm_compiler.contracts.target import HOST, OFF_PACKAGE
 from mcm_hardware.families.ring.machine.ring_simulator import ring_simulator
 from tests.generators.small_rings import CUT, STORE, far, kernel, play

@@ -10,9 +10,8 @@ import pytest
 
 from mcm_compiler.components.target_loading import load_box
 from mcm_compiler.contracts.boxes.bounds import bound_step
-from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.box import INPUT, Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions
-from mcm_compiler.contracts.boxes.step import INPUT, StepProblem
 from mcm_compiler.diagnostics import CompileError
 from mcm_hardware.families.box.step_simulator import StepSimulator
 from mcm_passes.families.box.bounds.box_bound import bound_step_in_box, check_memory

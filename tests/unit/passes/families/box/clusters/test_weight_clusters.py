@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from mcm_compiler.contracts.boxes.step import VARIABLE
+from mcm_compiler.contracts.boxes.box import VARIABLE
 from mcm_passes.families.box.clusters.adjacency import depths, fastest_times
 from mcm_passes.families.box.clusters.slack_classes import by_slack, slacks
 from mcm_passes.families.box.clusters.weight_clusters import (

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepResults
-from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_hardware.families.box.step_simulator import StepSimulator
 from tests.generators.step_problems import random_box, random_step

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from mcm_compiler.contracts.boxes.box import StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator, StepResults
-from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_hardware.families.box.step_simulator import StepSimulator
 from mcm_passes.families.box.learning.coarse_search import (
     JUDGED_STARTS,

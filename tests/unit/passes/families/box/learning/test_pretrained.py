@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mcm_compiler.contracts.boxes.box import StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions
 from mcm_compiler.contracts.boxes.placers import PlacerRequest
-from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_hardware.families.box.step_simulator import StepSimulator
 from mcm_passes.families.box.learning.pretrained import Pretrained
 

@@ -8,10 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
-from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import PLACER_LEVELS, PLACERS
 from mcm_compiler.text import spec_text

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions
-from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_hardware.families.box.step_simulator import StepSimulator
 from mcm_passes.families.box.clusters.adjacency import depths, fastest_times
 from mcm_passes.families.box.search.coarse_steps import CoarseStep, coarse_step

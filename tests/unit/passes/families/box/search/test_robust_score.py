@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from mcm_compiler.arrays.types import Floats
-from mcm_compiler.contracts.boxes.box import Box
+from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepResults, StepTrace
 from mcm_compiler.contracts.boxes.placers import PlacerRequest
-from mcm_compiler.contracts.boxes.step import StepProblem
 from mcm_hardware.families.box.step_simulator import StepSimulator
 from mcm_passes.families.box.placers.local_search import LocalSearch
 from mcm_passes.families.box.search.judge import Judge

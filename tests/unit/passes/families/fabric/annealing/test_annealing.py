@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 
 from mcm_compiler.arrays.types import Floats
-from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, MEMORY
+from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, MEMORY, Mappings
 from mcm_compiler.contracts.fabrics.legality import faults_of_mapping
 from mcm_compiler.contracts.fabrics.mappers import Mapper, MapperRequest
-from mcm_compiler.contracts.fabrics.problem import Mappings
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import MAPPERS, MAPPING_MODELS
 from mcm_passes.families.fabric.annealing.annealing import Annealing

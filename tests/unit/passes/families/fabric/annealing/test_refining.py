@@ -7,10 +7,10 @@ import time
 import numpy as np
 import pytest
 
+from mcm_compiler.contracts.fabrics.fabric import Mappings
 from mcm_compiler.contracts.fabrics.legality import faults_of_mapping
 from mcm_compiler.contracts.fabrics.mappers import MapperAnswer, MapperRequest
 from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
-from mcm_compiler.contracts.fabrics.problem import Mappings
 from mcm_passes.families.fabric.annealing.annealing import Annealing
 from mcm_passes.families.fabric.formulas.analytic import RoundTrips
 from tests.generators.mapping_doubles import PluginModel, SumJudge

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcm_compiler.contracts.fabrics.problem import Mappings
+from mcm_compiler.contracts.fabrics.fabric import Mappings
 from mcm_passes.families.fabric.formulas.analytic import (
     Busiest,
     Heuristic,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
+from mcm_compiler.contracts.fabrics.fabric import MappingProblem, Mappings
 from mcm_models.mapping_model.graphs import GraphShape, padded
 from mcm_models.mapping_model.layout import MappingLayout, initial_weights
 from mcm_passes.families.fabric.formulas.analytic import RoundTrips

@@ -7,9 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcm_compiler.contracts.fabrics.fabric import EAST, NORTH, SOUTH, WEST, Fabric
+from mcm_compiler.contracts.fabrics.fabric import (
+    EAST,
+    NORTH,
+    SOUTH,
+    WEST,
+    Fabric,
+    MappingProblem,
+    Mappings,
+)
 from mcm_compiler.contracts.fabrics.legality import faults_of_mapping, faults_of_problem
-from mcm_compiler.contracts.fabrics.problem import MappingProblem, Mappings
 from mcm_passes.families.fabric.routing.tables import stream_of_leaf, tables_of
 from mcm_passes.families.fabric.routing.trees import (
     as_mapping,

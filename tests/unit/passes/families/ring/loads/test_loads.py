@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mcm_compiler.arrays.kernels import entry_njit
-from mcm_compiler.placements.ring_routes import (
+from mcm_compiler.placements.ring_rules import (
     COLLECTED,
     EVERYWHERE,
     FORWARDED,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mcm_compiler.processes.kernels.installation import HOME, PREFIX, installation_name
+from mcm_compiler.processes.kernel_folders import HOME, PREFIX, installation_name
 
 
 def test_a_checkout_has_no_name():

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from mcm_compiler.processes.kernels.archive import (
+from mcm_compiler.processes.kernel_archive import (
     Archive,
     FunctionKernels,
     archive_bytes,
     place_of,
 )
 
-TOOLS = Path(__file__).parents[5] / "tools"
+TOOLS = Path(__file__).parents[4] / "tools"
 
 KERNEL = """\
 from mcm_compiler.arrays.kernels import entry_njit
@@ -33,7 +33,7 @@ import mcm_compiler, pathlib, sys
 from pack.kernels import doubled
 assert doubled(3) == 6
 from wheel_kernels.harvest import harvested, made_here
-from mcm_compiler.processes.kernels.archive import archive_bytes
+from mcm_compiler.processes.kernel_archive import archive_bytes
 made_for = made_here()
 found = harvested([pathlib.Path("pack")], made_for)
 pathlib.Path("kernels.bin").write_bytes(archive_bytes(made_for, found))
@@ -41,9 +41,9 @@ pathlib.Path("kernels.bin").write_bytes(archive_bytes(made_for, found))
 
 USE = """\
 import json, pathlib
-from mcm_compiler.processes.kernels import shipped
-state = shipped.kernel_state(pathlib.Path("kernels.bin").resolve())
-shipped.kernel_state = lambda: state
+from mcm_compiler.processes import kernel_archive
+state = kernel_archive.kernel_state(pathlib.Path("kernels.bin").resolve())
+kernel_archive.kernel_state = lambda: state
 from numba.core import event
 compiled = []
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from mcm_compiler.processes.kernels import folders
+from mcm_compiler.processes import kernel_folders
 
 USE = """
 import sys
-from mcm_compiler.processes.kernels import folders
-folders.installation_name = lambda: sys.argv[1]
-folders.PACKAGES = {"pack"}
+from mcm_compiler.processes import kernel_folders
+kernel_folders.installation_name = lambda: sys.argv[1]
+kernel_folders.PACKAGES = {"pack"}
 from pack.calling import twice
 print(twice(4))
 """
@@ -79,26 +79,26 @@ def kernel():
 @pytest.fixture
 def private(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    folders.private_kernels.cache_clear()
+    kernel_folders.private_kernels.cache_clear()
     yield tmp_path / f".mcmc-kernels-{os.geteuid()}"
-    folders.private_kernels.cache_clear()
+    kernel_folders.private_kernels.cache_clear()
 
 
 def test_kernels_of_plugins_have_no_folder_of_the_installation(tmp_path, monkeypatch):
-    monkeypatch.setattr(folders, "installation_name", lambda: "mcm-1")
+    monkeypatch.setattr(kernel_folders, "installation_name", lambda: "mcm-1")
     (file := tmp_path / "kernels.py").write_text("")
     monkeypatch.setattr(kernel, "__module__", "elsewhere.kernels")
-    found = folders.KernelLocator.from_function(kernel, str(file))
+    found = kernel_folders.KernelLocator.from_function(kernel, str(file))
     assert found.get_cache_path() == str(tmp_path / "__pycache__")
     monkeypatch.setattr(kernel, "__module__", "mcm_passes.kernels")
-    found = folders.KernelLocator.from_function(kernel, str(file))
+    found = kernel_folders.KernelLocator.from_function(kernel, str(file))
     assert found.get_cache_path() == str(tmp_path / "__pycache__" / "mcm-1")
 
 
 def test_an_installation_that_cannot_be_written_has_a_private_folder(tmp_path, private):
     (file := tmp_path / "kernels.py").write_text("")
     (tmp_path / "__pycache__").write_text("in the way")
-    found = folders.KernelLocator.from_function(kernel, str(file))
+    found = kernel_folders.KernelLocator.from_function(kernel, str(file))
     assert found.get_cache_path().startswith(str(private))
     assert private.stat().st_mode & 0o777 == 0o700
 
@@ -116,9 +116,9 @@ def test_a_name_that_others_could_have_taken_is_not_trusted(
     else:
         name.mkdir()
         name.chmod(0o777)
-    first = folders.private_kernels()
-    folders.private_kernels.cache_clear()
-    second = folders.private_kernels()
+    first = kernel_folders.private_kernels()
+    kernel_folders.private_kernels.cache_clear()
+    second = kernel_folders.private_kernels()
     assert first is not None
     assert second is not None
     assert len({str(name), first, second}) == 3

@@ -9,16 +9,14 @@ import sys
 
 import pytest
 
-from mcm_compiler.processes.kernels import processor, shipped
-from mcm_compiler.processes.kernels.header import KernelHeader
-from mcm_compiler.processes.kernels.processor import common_level
-from mcm_compiler.processes.kernels.shipped import kernel_state
+from mcm_compiler.processes import kernel_archive
+from mcm_compiler.processes.kernel_archive import KernelHeader, common_level, kernel_state
 
 
 @pytest.fixture(autouse=True)
 def generic(monkeypatch):
     """A processor of the level `generic`, and nothing that was found out before."""
-    monkeypatch.setattr(shipped, "common_level", lambda: "generic")
+    monkeypatch.setattr(kernel_archive, "common_level", lambda: "generic")
     kernel_state.cache_clear()
     common_level.cache_clear()
     yield
@@ -87,7 +85,7 @@ def test_missing_and_damaged_archives(tmp_path):
     ],
 )
 def test_level_of_a_machine(monkeypatch, machine, less, level):
-    flags = processor._V3_FLAGS
+    flags = kernel_archive._V3_FLAGS
     monkeypatch.setattr(platform, "machine", lambda: machine)
-    monkeypatch.setattr(processor, "_flags", lambda: (flags | {"avx512f"}) - less)
+    monkeypatch.setattr(kernel_archive, "_flags", lambda: (flags | {"avx512f"}) - less)
     assert common_level() == level

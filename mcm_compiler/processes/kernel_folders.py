@@ -20,8 +20,6 @@ from typing import Any, cast
 
 from numba.core import caching
 
-from mcm_compiler.processes.kernels.installation import PACKAGES, PREFIX, installation_name
-
 KERNELS_PREFIX = ".mcmc-kernels-"
 """Begins the name of the private folder; the number of the user follows."""
 
@@ -145,3 +143,30 @@ def _is_private(folder: str) -> bool:
     if not hasattr(os, "geteuid"):
         return True
     return found.st_uid == os.geteuid() and not stat.S_IMODE(found.st_mode) & 0o077
+
+
+PACKAGES = ("mcm_compiler", "mcm_passes", "mcm_hardware", "mcm_models")
+"""Import packages of the distribution."""
+
+PREFIX = "mcm-"
+
+HOME = Path(__file__).parents[2]
+"""Where the packages lie: site-packages, or a folder of a checkout."""
+
+_RECORDS = "mcm_compiler-*.dist-info/RECORD"
+
+
+@functools.cache
+def installation_name(home: Path = HOME) -> str:
+    """A name by the hashes of all installed files; empty for a checkout, which has no such list.
+
+    Args:
+        home: the folder of the import package `mcm_compiler`.
+    """
+    import hashlib  # not for those who only ask for help
+
+    records = sorted(home.glob(_RECORDS))
+    if not records:
+        return ""
+    content = b"".join(record.read_bytes() for record in records)
+    return f"{PREFIX}{hashlib.sha256(content).hexdigest()[:12]}"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from mcm_compiler.processes.kernels.header import (
+from mcm_compiler.processes.kernel_archive import (
     ArchiveError,
     KernelHeader,
     read_header,

@@ -1,1 +1,0 @@
-"""Compiled kernels of an installation: those that come with it, and where numba keeps others."""
