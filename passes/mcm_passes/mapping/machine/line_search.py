@@ -37,6 +37,9 @@ from mcm_passes.mapping.search.search import Search
 EXACT = "ideals"
 """The strategy that proves bounds."""
 
+EXACT_SHARE = 0.1
+"""Share of a budget's effort for solvers, whose optimum along the devices is none of the machine."""
+
 
 @dataclass(frozen=True)
 class AlongDevices:
@@ -78,6 +81,7 @@ class AlongDevices:
         periods = ring_mapping().periods(line)
         part = dataclasses.replace(
             budget,
+            effort_s=budget.effort_s * EXACT_SHARE,
             known=(),
             start=None,
             evaluator=None,
@@ -90,7 +94,7 @@ class AlongDevices:
             placed = devices[row].astype(np.int32)
             search.offer(placed, evaluate(placed))
         if self.moves and rows and not search.enough:
-            share = search.share(budget.evaluations)
+            share = dataclasses.replace(search.share(1), evaluations=budget.evaluations)
             starts = sorted(rows, key=lambda row: evaluate(devices[row].astype(np.int32)))
             on_machine = Search(problem, evaluate, share)
             improved = Stages().improve(on_machine, rng, share, starts[:1])
