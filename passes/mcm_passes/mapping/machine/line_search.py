@@ -38,7 +38,7 @@ EXACT = "ideals"
 """The strategy that proves bounds."""
 
 EXACT_SHARE = 0.1
-"""Share of a budget's effort for solvers, whose optimum along the devices is none of the machine."""
+"""Share of the effort for solvers: an optimum along the devices is none of the machine."""
 
 
 @dataclass(frozen=True)
