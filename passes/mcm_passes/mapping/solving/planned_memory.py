@@ -93,6 +93,9 @@ ROUNDS = 4
 TIGHT = 0.9
 """Share of a chip's memory above which an estimate is not trusted."""
 
+FASTER = 5e-4
+"""Least share of the period that a partition without the allowance has to gain."""
+
 
 class GivesAnswer(Protocol):
     """Makes an answer of a partition whose memory plan is known to fit."""
@@ -118,10 +121,11 @@ def solve_with_plans(
 ) -> Partition:
     """The partition that `solve` finds, under limits that the memory plans keep.
 
-    Memory is estimated with room for gaps at first. Where nothing is found, or nothing whose plans
-    fit, it is estimated without, and then as what every plan needs at least: from there on each
-    partition is planned by the target before it is taken. Of a small problem all placements can be
-    planned in the end.
+    Memory is estimated with an allowance for gaps at first. Where nothing is found, or nothing
+    whose plans fit, it is estimated without, and then as what every plan needs at least. From there
+    on each partition is planned by the target before it is taken. The same happens where the
+    partition fills a chip, and the family finds something faster without the allowance. Of a small
+    problem all placements can be planned in the end.
 
     Args:
         problem: what to place.
@@ -158,6 +162,9 @@ def solve_with_plans(
             continue
         if way is not problem:
             found = _certified(problem, found, found.bound)
+        elif fits and evaluator is not None:
+            left = _left_of(budget, time.monotonic() - start)
+            found = _without_gaps(problem, ways[1:], found, solve, left)
         if fits or evaluator is None:
             return found
         fallback = fallback or found
@@ -172,8 +179,38 @@ def solve_with_plans(
     raise unfound if planned is None else CompileError(nothing_fits(planned))
 
 
+def _without_gaps(
+    problem: PartitionProblem,
+    ways: list[PartitionProblem],
+    found: Partition,
+    solve: Callable[[PartitionProblem, Budget], Partition],
+    budget: Budget,
+) -> Partition:
+    """`found`, or a faster partition that the estimate refuses and the planner does not."""
+    if not _near_limits(problem, found):
+        return found
+    for way in ways:
+        first = mapping_of(way).first(way, dataclasses.replace(budget, evaluator=None))
+        limit_s = found.period_s * (1.0 - FASTER)
+        if first.chip_of is None or evaluate(way, first.chip_of).period_s >= limit_s:
+            continue
+        try:
+            other, fits = _within_plans(way, solve, budget, trusted=False)
+        except CompileError:
+            continue
+        if fits and other.period_s < limit_s:
+            found = _certified(problem, other, other.bound)
+    return found
+
+
+def _near_limits(problem: PartitionProblem, found: Partition) -> bool:
+    """True if the estimate of some chip is close to its limit."""
+    limits = np.array(problem.limits.sram_bytes, np.int64)
+    return bool((evaluate(problem, found.chip_of).memory_bytes > TIGHT * limits).any())
+
+
 def _ways(problem: PartitionProblem) -> list[PartitionProblem]:
-    """The problem with less and less room for gaps."""
+    """The problem with less and less allowance for gaps."""
     limits = dataclasses.replace(problem.limits, activation_packing=1.0)
     return [problem, problem.within(limits), problem.at_need()]
 
@@ -262,8 +299,7 @@ def overflows(problem: PartitionProblem, found: Partition, budget: Budget) -> bo
     """Whether the memory plan of some chip is known not to fit; estimates far below are trusted."""
     if budget.evaluator is None:
         return False
-    limits = np.array(problem.limits.sram_bytes, np.int64)
-    if not (evaluate(problem, found.chip_of).memory_bytes > TIGHT * limits).any():
+    if not _near_limits(problem, found):
         return False
     return bool(budget.evaluator.evaluate(found.chip_of[None]).kind[0] == ResultKind.OVERFLOWS)
 

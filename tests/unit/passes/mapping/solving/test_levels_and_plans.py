@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 
 import numpy as np
@@ -125,6 +126,25 @@ def test_where_no_plan_fits_the_first_answer_stays_for_lowering_to_explain(branc
     problem = tight(branches)
     found = solve_with_plans(problem, solver, Budget(evaluator=Planner(problem, 50.0)))
     assert found.chip_of.tolist() == solver(problem).chip_of.tolist()
+
+
+@pytest.mark.parametrize(("chips", "percent"), [(4, 85), (7, 90)])
+def test_a_faster_partition_that_the_planner_alone_accepts_is_taken(branches, chips, percent):
+    """The estimate keeps room for gaps that plans do without."""
+    roomy = branches(chips=chips)
+    most = int(evaluate(roomy, solver(roomy).chip_of).memory_bytes.max())
+    problem = branches(chips=chips, sram=most * percent // 100)
+    limits = dataclasses.replace(problem.limits, activation_packing=1.2)
+    problem = dataclasses.replace(problem, limits=limits)
+    trusted = solver(problem)
+    found = solve_with_plans(problem, solver, Budget(evaluator=Planner(problem, 0.5)))
+    assert found.bound.seconds <= found.period_s < 0.99 * trusted.period_s
+    # What overflows by its plan is not taken.
+    most, other = (evaluate(problem, one.chip_of).memory_bytes.max() for one in (trusted, found))
+    assert most < other
+    planner = Planner(problem, limits.sram_bytes[0] / (0.5 * (most + other)))
+    same = solve_with_plans(problem, solver, Budget(evaluator=planner))
+    assert same.chip_of.tolist() == trusted.chip_of.tolist()
 
 
 def test_all_rounds_share_the_time(branches):
