@@ -99,6 +99,21 @@ KINDS: dict[str, Kind] = {
 """All kinds by their names."""
 
 
+_MOVED = (
+    (
+        "random annealing",
+        "a plug-in of tools/reproduce/mcm_study/search_baselines.py now (--plugin)",
+    ),
+    (
+        "metis kahip",
+        "a peer now, which tools/bench/peers.py of a checkout compares; take portfolio",
+    ),
+    ("corrected judge_search", "replaced by local_search{simulated=true}, which -O3 has"),
+)
+MOVED = {f"strategy.{name}": f"it is {now}" for names, now in _MOVED for name in names.split()}
+"""Where components of earlier releases are, for whoever asks for one, by `KIND.NAME`."""
+
+
 def old_decorator(name: str) -> Kind | None:
     """The kind that a decorator of earlier releases registered, such as `register_cost_model`."""
     kind = KINDS.get(name.removeprefix("register_").replace("_", "-"))

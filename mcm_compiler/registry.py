@@ -19,6 +19,7 @@ from mcm_compiler.diagnostics.refusals import notice
 from mcm_compiler.plugin_files import twice
 from mcm_compiler.plugin_kinds import (
     KINDS,
+    MOVED,
     Entry,
     Kind,
     installed_entries,
@@ -148,6 +149,7 @@ class Registry(Generic[T]):
         if registration is None:
             near = difflib.get_close_matches(name, self._registered, n=3)
             hint = f"did you mean {', '.join(near)}?" if near else None
+            hint = MOVED.get(f"{self.kind.name}.{name}", hint)
             known = ", ".join(sorted(self._registered)) or "none"
             raise CompileError(
                 Diagnostic(

@@ -76,15 +76,7 @@ TOP_LEVEL = (3, 200)
 """Learned search loads its network, and is shown on the smallest model alone."""
 
 QUICK = ("local_search", "multilevel{cycles=4}")
-SLOW = (
-    "random",
-    "annealing",
-    "ideals",
-    "cpsat{ideals=0}",
-    "lns",
-    "corrected{rounds=4}",
-    "judge_search",
-)
+SLOW = ("ideals", "cpsat{ideals=0}", "lns")
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,12 @@ import importlib.util
 from typing import Any
 
 from mcm_compiler.contracts.described import NeedsExtra
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
+from mcm_compiler.diagnostics import CompileError, Diagnostic
 
 LEARN = "learn"
 """The extra of all that learns."""
 
-MODULES = {LEARN: ("jax", "flax", "optax"), "baselines": ("kahip", "pymetis")}
+MODULES = {LEARN: ("jax", "flax", "optax")}
 """Import names of what each extra installs."""
 
 
@@ -54,26 +54,6 @@ def require_learning(who: str, at: str, instead: str) -> None:
                 hint=f"{install_command(LEARN)}, or {instead}",
             )
         )
-
-
-def not_learned(what: str, instead: str, at: str) -> Diagnostic | None:
-    """The note MCM-L013 that something is not learned; None where it can be.
-
-    Args:
-        what: is left out, as the subject of a sentence.
-        instead: what stands in its place, as a sentence's second half.
-        at: the place for the diagnostic.
-    """
-    missing = missing_modules(LEARN)
-    if not missing:
-        return None
-    return Diagnostic(
-        "MCM-L013",
-        f"{what} left out, {_listed(missing)} missing: {instead}",
-        severity=Severity.NOTE,
-        at=at,
-        hint=install_command(LEARN),
-    )
 
 
 def _is_there(name: str) -> bool:

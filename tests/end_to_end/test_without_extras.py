@@ -123,16 +123,11 @@ def test_blocker_reaches_a_process(work):
     assert "No module named 'jax'" in failed.stderr
 
 
-def test_level_says_what_it_left_out(work, done):
+def test_every_level_does_without(work, done):
     assert done["long"].status == 0, done["long"].err
     assert done["check"].status == 0, done["check"].err
     report = json.loads((work / "long" / "report.json").read_text())
-    (note,) = [each for each in report["diagnostics"] if each["code"] == "MCM-L013"]
-    assert note["severity"] == "note"
-    assert "2 of the 11 members" in note["message"]
-    assert note["hint"] == 'pip install "mcm-compiler[learn]"'
-    assert "judge_search" in report["strategy"]
-    assert "rl-" not in report["strategy"]
+    assert not [each for each in report["diagnostics"] if each["code"].startswith("MCM-L")]
 
 
 @pytest.mark.parametrize("name", ["refused", "train"])
@@ -157,7 +152,6 @@ def test_lists_say_who_needs_what(done):
     rows = json.loads(done["strategies"].out)["strategies"]
     extras = {row["name"]: row.get("extra") for row in rows}
     assert extras["rl"] == extras["rl-finetune"] == "learn"
-    assert extras["metis"] == extras["kahip"] == "baselines"
     assert extras["dp"] is extras["rl-zeroshot"] is extras["portfolio"] is None
     assert all(row["fault"] is None for row in rows)
     # Policies of partitions and of placements, mapping models; pipelines learn without JAX.

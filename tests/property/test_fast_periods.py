@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 from mcm_compiler.contracts.partition import Budget
 from mcm_passes.families.ring.analytic.fast_model import evaluate, period
 from mcm_passes.families.ring.analytic.fast_periods import CHUNK, FastPeriods
-from mcm_passes.families.ring.strategies.annealing import Annealing
 from mcm_passes.families.ring.strategies.local_search import LocalSearch
 from mcm_passes.families.ring.strategies.portfolio import Portfolio
-from mcm_passes.families.ring.strategies.random_search import RandomSearch
 from mcm_passes.mapping.bounds.bounds import lower_bound
 from tests.generators.partition_problems import make_problem, problems
 
@@ -66,7 +64,7 @@ def test_pins_count():
 def test_searches_return_valid_partitions_that_no_bound_contradicts(problem):
     bound = lower_bound(problem).seconds
     members = Portfolio(("dp", "local_search"))
-    for strategy in (RandomSearch(), Annealing(), LocalSearch(round=20), members):
+    for strategy in (LocalSearch(round=20), members):
         outcome = strategy.solve(
             problem, FastPeriods(problem, few=0), np.random.default_rng(0), Budget(100)
         )

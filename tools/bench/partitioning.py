@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--fresh", action="store_true", help="again what older code measured")
     parser.add_argument("--cells", type=Path, default=CELLS, help="file that keeps the cells")
     parser.add_argument("--workers", type=int, default=1, help="cells at a time (default: 1)")
-    parser.add_argument("--seeds", type=int, default=3, help="number of seeds (default: 3)")
+    parser.add_argument("--seeds", type=int, default=1, help="number of seeds (default: 1)")
     parser.add_argument("--budget", type=float, default=60.0, help="seconds of -O3; 0: leave out")
     parser.add_argument(
         "--device-placement", type=Path, default=INPUTS, metavar="FOLDER", help="placement problems"

@@ -22,10 +22,6 @@ STRATEGIES = (
     "multilevel",
     "reorder",
     "lns",
-    "annealing",
-    "random",
-    "corrected",
-    "judge_search",
     "rl-zeroshot",
 )
 """Some have kernels of their own; those that learn need an extra, and call the same ones."""
@@ -38,6 +34,9 @@ OWN_FOLDERS = ("NUMBA_CACHE_DIR", "PYTHONDONTWRITEBYTECODE")
 
 COMMANDS = Path(__file__).with_name("commands.py")
 """Runs a track."""
+
+DRAWING = Path(__file__).parents[1] / "reproduce" / "mcm_study" / "search_baselines.py"
+"""A plug-in with the strategy `random`."""
 
 OUT = "out"
 """Folder for results."""
@@ -61,9 +60,11 @@ def tracks() -> tuple[list[tuple[str, ...]], ...]:
     one = ("--replicas", "1", "--partitioner")
     few = ("--samples", "200", *COMPILED)
     ring: list[tuple[str, ...]] = [("compile", MODEL, *one, name, *few) for name in STRATEGIES]
+    # What draws where nothing else fits is compiled by a strategy that only draws.
+    ring.append(("compile", MODEL, "--plugin", str(DRAWING), *one, "random", *few))
     ring.append(("compile", MODEL, *one, "rl-zeroshot", "--routing", "strict", *few))
     # Where many partitions are compared at once.
-    judged = (*one, "judge_search", "--samples", "1000")
+    judged = (*one, "rl-zeroshot{reward=judge}", "--samples", "1000")
     ring.append(("compile", "zoo:mobilenet-v2", *judged, *COMPILED))
     ring.append(("compile", MODEL, "--target", "mcm4", "--routing", "strict", *COMPILED))
     fabric = ("compile", MODEL, "--target", "fabric-12", "-O0", *COMPILED)

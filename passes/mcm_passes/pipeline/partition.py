@@ -39,8 +39,6 @@ from mcm_compiler.graph.states import STATES
 from mcm_compiler.machines.machine_builder import shares_alike
 from mcm_compiler.options import AUTO, CompileOptions
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
-from mcm_compiler.registry import STRATEGIES
-from mcm_compiler.text import spec_text
 from mcm_compiler.text.units import seconds_text
 from mcm_passes.mapping.models import mapping_for
 from mcm_passes.mapping.placement_constraints.requested_placement import RequestedPlacement
@@ -48,7 +46,7 @@ from mcm_passes.mapping.problem.measured_names import measured_note
 from mcm_passes.mapping.problem.partition_problem import build_problem
 from mcm_passes.mapping.problem.state_units import dropped_note, units_with_states
 from mcm_passes.mapping.problem.untyped_values import untyped_note
-from mcm_passes.mapping.search.learners import runnable
+from mcm_passes.mapping.search.named import runnable
 from mcm_passes.mapping.solving.lazy_evaluator import evaluator_of
 from mcm_passes.mapping.solving.solve import given_answer, solve, with_chips
 from mcm_passes.parallelism.replicas.replica_search import (
@@ -84,8 +82,7 @@ class PartitionPass(Pass):
         states that cross the host's link; MCM-P052 notes those that do.
 
         MCM-P014 notes values whose type nothing tells, MCM-T022 warns of a strategy that asks the
-        simulator of a target which has none for searches, MCM-C007 how many times were measured,
-        MCM-L013 of members of the level's portfolio that learn and cannot run.
+        simulator of a target which has none for searches, MCM-C007 how many times were measured.
 
         Raises:
             CompileError: MCM-U001 to MCM-U003 for the strategy's text, and MCM-P001, P002, P004,
@@ -119,12 +116,7 @@ class PartitionPass(Pass):
         level_text = mapping_for(other_machine_of(context.target)).strategy(level)
         level_text = level_text if options.goal.aim == "period" else level.objective_strategy
         wanted = level_text if options.partitioner == AUTO else options.partitioner
-        spec = spec_text.parse_one(self.strategy or wanted)
-        strategy = STRATEGIES.made(spec)
-        strategy, unlearned = runnable(strategy, by_level=self._by_level(options))
-        if unlearned is not None:
-            context.report(unlearned)
-        return strategy, spec_text.print_one(spec.name, strategy)
+        return runnable(self.strategy or wanted)
 
     def _by_level(self, options: CompileOptions) -> bool:
         """Whether the level chooses the strategy; what a user names answers alone."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from mcm_compiler.contracts.evaluation import BatchResults, ResultKind
+from mcm_compiler.registry import STRATEGIES
 
 ROOT = Path(__file__).parents[3]
 REPRODUCE = ROOT / "tools" / "reproduce"
@@ -19,9 +20,11 @@ MODEL = "zoo:bert-tiny{shape_only=true}"
 
 
 @pytest.fixture
-def study(monkeypatch: pytest.MonkeyPatch) -> Any:
+def study(monkeypatch: pytest.MonkeyPatch) -> Generator[Any]:
     monkeypatch.syspath_prepend(str(REPRODUCE))
-    return lambda name: importlib.import_module(f"mcm_study.{name}")
+    yield lambda name: importlib.import_module(f"mcm_study.{name}")
+    for name in ("random", "annealing"):  # strategies that an import of the study registers
+        STRATEGIES.remove(name)
 
 
 def _record(

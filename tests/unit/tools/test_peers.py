@@ -15,6 +15,7 @@ import pytest
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_passes.families.ring.analytic.fast_model import evaluate
+from tests.generators.branching_problems import branching_problem
 
 BENCH = Path(__file__).parents[3] / "tools" / "bench"
 DATA = BENCH / "data" / "peers.json"
@@ -205,3 +206,28 @@ def test_a_part_of_the_run_replaces_a_part_of_the_record(tool: Any) -> None:
     assert both["models"][0]["rows"]["A"]["status"] == "found"
     assert both["models"][0]["rows"]["B"]["quote"] == "other"
     assert tool("records").merged({}, new, ["A", "B"], ["M"])["models"] == new["models"]
+
+
+def test_the_graph_of_ops_is_symmetric_with_positive_whole_weights(tool: Any) -> None:
+    graphs = tool("op_graphs")
+    problem = branching_problem(chains=graphs.CLIQUE + 2, length=2)
+    graph = graphs.weighted_graph(problem)
+    rows = np.repeat(np.arange(graph.units.size), np.diff(graph.ptr))
+    pairs = zip(rows.tolist(), graph.neighbours.tolist(), strict=True)
+    weight = dict(zip(pairs, graph.edge_weight.tolist(), strict=True))
+    assert all(weight[b, a] == w for (a, b), w in weight.items())
+    assert min(weight.values()) >= 1
+    assert graph.unit_weight.min() >= 1
+    # The source's tensor has too many readers for a clique: they are no neighbours.
+    readers = problem.tensor_consumers[problem.tensor_ptr[1] : problem.tensor_ptr[2]].tolist()
+    assert all((0, reader) in weight for reader in readers)
+    assert (readers[0], readers[1]) not in weight
+
+
+@pytest.mark.parametrize("routing", ["relay", "strict"])
+def test_parts_that_break_every_rule_are_repaired(tool: Any, routing: str) -> None:
+    problem = branching_problem(routing, pins=((5, 1),))
+    rng = np.random.default_rng(0)
+    wanted = rng.integers(0, problem.num_chips, problem.num_units).astype(np.int32)
+    valid = [evaluate(problem, row) for row in tool("op_graphs").repaired(problem, wanted, rng)]
+    assert any(one.valid and one.chip_of[5] == 1 for one in valid)

@@ -18,6 +18,7 @@ from mcm_compiler.placements.placement_file import read_placement, with_devices
 from mcm_compiler.registry import PLACEMENT_COSTS, STRATEGIES
 from mcm_compiler.text import spec_text
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
+from mcm_passes.families.ring.strategies.start import KNOWN
 from mcm_passes.mapping.search.named import strategy_of
 from mcm_passes.mapping.solving.planned_memory import solve_with_plans
 from mcm_passes.mapping.solving.solve import solve
@@ -34,8 +35,8 @@ PORTFOLIO = load_level(LEVEL).strategy
 STEADY = frozenset({"dp", "greedy"})
 """Strategies whose answer does not depend on the seed."""
 
-LEFT_OUT = frozenset({"manual", "rl", "rl-finetune", "rl-zeroshot"})
-"""Strategies that cannot run without an option, and learned ones, which need training."""
+LEFT_OUT = frozenset({"manual", "rl", "rl-finetune", "rl-zeroshot", "stages"})
+"""What needs an option, what needs training, and what places on machines that are no rings."""
 
 DISTRIBUTION = "mcm-compiler"
 
@@ -59,6 +60,11 @@ def strategies() -> list[str]:
 def members(text: str) -> tuple[str, ...]:
     """The members of a portfolio, as text."""
     return tuple(getattr(strategy_of(text), "members"))  # noqa: B009 (not of all strategies)
+
+
+def begins_with_known(text: str) -> bool:
+    """Whether a member begins with what others have found: alone it is another search."""
+    return getattr(strategy_of(text), "start", "") == KNOWN
 
 
 def slack(text: str) -> float:

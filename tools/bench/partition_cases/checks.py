@@ -6,8 +6,17 @@ import math
 from typing import Any
 
 from harness.bars import Bar, median_bar
-from partition_cases.cells import LEVEL, LONG_LEVEL, PORTFOLIO, members, slack
+from partition_cases.cells import (
+    LEVEL,
+    LONG_LEVEL,
+    PORTFOLIO,
+    begins_with_known,
+    members,
+    slack,
+)
 from partition_cases.table_data import best_bound_s, has_period, of_level
+
+from mcm_compiler.contracts.levels import load_level
 
 GAP_BARS = {
     ("ResNet-50", "relay"): 0.001,
@@ -60,13 +69,15 @@ def losses(case: Any) -> list[str]:
 
     The portfolio lets the evaluator choose among partitions whose periods differ by no more than
     its slack. So a member beats it by a period that is shorter by more than that, or by one that is
-    no longer and that the evaluator likes no less, if one of both is better.
+    no longer and that the evaluator likes no less, if one of both is better. A period within the
+    level's gap of a bound ends it, so that only a shorter one counts there. Members that begin
+    with what others have found do something else alone, and are not compared.
     """
     cells = of_level(case, LEVEL)
     lost: list[str] = []
     for chosen in (c for c in cells if c["strategy"] == PORTFOLIO):
         for rival in cells:
-            if rival["strategy"] not in members(PORTFOLIO) or rival["seed"] != chosen["seed"]:
+            if rival["strategy"] not in _rivals() or rival["seed"] != chosen["seed"]:
                 continue
             if has_period(rival) and (not has_period(chosen) or _beats(rival, chosen)):
                 lost.append(f"{rival['strategy']} (seed {rival['seed']})")
@@ -77,8 +88,12 @@ def compared(case: Any) -> int:
     """Pairs of the portfolio and a member with the same seed."""
     cells = of_level(case, LEVEL)
     seeds = [c["seed"] for c in cells if c["strategy"] == PORTFOLIO]
-    rivals = [c["seed"] for c in cells if c["strategy"] in members(PORTFOLIO)]
+    rivals = [c["seed"] for c in cells if c["strategy"] in _rivals()]
     return sum(rivals.count(seed) for seed in seeds)
+
+
+def _rivals() -> set[str]:
+    return {text for text in members(PORTFOLIO) if not begins_with_known(text)}
 
 
 def long_search(case: Any) -> tuple[Any, Any] | None:
@@ -99,6 +114,8 @@ def _beats(rival: Any, chosen: Any) -> bool:
     shorter = rival["period_s"] / chosen["period_s"] - 1.0
     if shorter < -slack(PORTFOLIO) - EQUAL:
         return True
+    if chosen["period_s"] <= chosen["bound_s"] * (1.0 + load_level(LEVEL).gap):
+        return False  # it has ended there, and no further member has run
     here, there = simulated_s(rival), simulated_s(chosen)
     evaluated = 0.0 if here == there else here / there - 1.0
     return shorter <= EQUAL and evaluated <= EQUAL and min(shorter, evaluated) < -EQUAL

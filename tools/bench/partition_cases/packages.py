@@ -23,6 +23,18 @@ MODELS = {
 STRICT = frozenset({"ResNet-50", "Inception-V3", "BERT-large"})
 """Models that are also partitioned under the triangle rule."""
 
+LONG = frozenset(
+    {
+        ("NMT unrolled", "roomy"),
+        ("NMT unrolled", "tight"),
+        ("T5", "roomy"),
+        ("T5", "tight36"),
+        ("GPT-2", "tight36"),
+    }
+)
+"""Models and kinds of packages on which the long search runs: on the others it has found nothing
+that the default has not."""
+
 QUICK = "ResNet-50"
 
 TIGHTNESS = 1.3

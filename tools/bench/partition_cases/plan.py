@@ -19,7 +19,7 @@ from partition_cases.cells import (
     run_strategy,
 )
 from partition_cases.isolation import Job, Record
-from partition_cases.packages import STRICT
+from partition_cases.packages import LONG, STRICT
 from partition_cases.tightness import find_tightness
 
 from mcm_compiler.contracts.levels import load_level
@@ -120,7 +120,7 @@ class Plan:
                     yield self._job(spec, text, seed, LEVEL, None)
 
     def _long_jobs(self, spec: CaseSpec) -> Iterator[Job]:
-        if self.budget_s and spec.routing == "relay":
+        if self.budget_s and (spec.model, spec.kind) in LONG and spec.routing == "relay":
             text = load_level(LONG_LEVEL).strategy
             yield self._job(spec, text, self.seeds[0], LONG_LEVEL, self.budget_s)
 

@@ -16,8 +16,7 @@ import numpy as np
 from partition_cases.isolation import Meter
 from peer_cases.answers import Asked, Row, Spent, row
 from peer_cases.judging import Parts, best_of
-
-from mcm_passes.families.ring.strategies.graph_baselines import WeightedGraph, weighted_graph
+from peer_cases.op_graphs import WeightedGraph, weighted_graph
 
 IMBALANCE = 0.03
 """How much heavier than the mean a part may be for KaHIP; METIS's own default is as much."""

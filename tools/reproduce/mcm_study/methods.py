@@ -16,11 +16,10 @@ from mcm_models.policy.layout import PolicyLayout, Weights, initial_weights
 from mcm_models.policy.shipped import SHIPPED_POLICY
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe
-from mcm_passes.families.ring.strategies.annealing import Annealing
-from mcm_passes.families.ring.strategies.random_search import RandomSearch
 from mcm_passes.families.ring.strategies.rl_run import LearnedRun, recipe_of
 from mcm_study.problems import StudyProblem
 from mcm_study.recording import RecordedPeriods
+from mcm_study.search_baselines import Annealing, RandomSearch
 
 Kind = Literal[
     "random", "annealing", "dp", "learn", "draw", "draw and learn",

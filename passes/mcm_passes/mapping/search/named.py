@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from mcm_compiler.components.extras import LEARN, extra_of, missing_modules, require_learning
 from mcm_compiler.contracts.partition import (
     Budget,
     Evaluate,
@@ -38,6 +39,27 @@ def strategy_of(text: str) -> PartitionStrategy:
             strategy.
     """
     return cast("PartitionStrategy", STRATEGIES.made(spec_text.parse_one(text)))
+
+
+LEARNS_AT = "option partitioner"
+
+WITHOUT_LEARNING = "choose rl-zeroshot, which draws from a trained policy, or a classical strategy"
+
+
+def runnable(text: str) -> tuple[PartitionStrategy, str]:
+    """A strategy and its text form, before any time is spent on it.
+
+    Raises:
+        CompileError: as `strategy_of`, and MCM-L012 if it or a member of it learns, and what that
+            needs is not installed.
+    """
+    spec = spec_text.parse_one(text)
+    strategy = strategy_of(text)
+    if missing_modules(LEARN):
+        for one in (strategy, *map(strategy_of, getattr(strategy, "members", ()))):
+            if extra_of(one) == LEARN:
+                require_learning(f"strategy '{one.name}'", LEARNS_AT, WITHOUT_LEARNING)
+    return strategy, spec_text.print_one(spec.name, strategy)
 
 
 def answer_of(

@@ -43,11 +43,9 @@ DEFAULT = Level(
 LONG = Level(
     name="3",
     summary="a longer portfolio with the simulator in the loop",
-    strategy='portfolio{members="dp;cpsat{ideals=500000};local_search;multilevel;'
-    "multilevel{heat=0.1,tries=24,patience=2};reorder{start=known};lns{start=known};"
-    "corrected;judge_search;"
-    "rl-finetune{start=known,reward=judge,samples=600,effort_s=20};"
-    'rl-finetune{reward=judge,samples=600,effort_s=20}",slack=1}',
+    strategy='portfolio{members="dp;cpsat{ideals=500000};local_search{simulated=true};multilevel;'
+    "multilevel{heat=0.1,tries=24,patience=2};reorder{start=dp};reorder{start=known};"
+    'lns{start=known}",slack=1}',
     effort_s=60.0,
     gap=0.0,
     most_evaluations=200_000,

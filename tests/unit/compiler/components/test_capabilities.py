@@ -176,8 +176,8 @@ def test_what_lowers_and_does_not_simulate_compiles_without_simulation(tmp_path:
 @pytest.mark.parametrize(
     ("strategy", "warned"),
     [
-        ("judge_search{start=dp}", True),
-        ("portfolio{members=dp;corrected{solver=dp}}", True),
+        ("local_search{simulated=true}", True),
+        ("portfolio{members=dp;local_search{simulated=true}}", True),
         ("rl-zeroshot{reward=judge,samples=4}", True),
         ("rl-zeroshot{samples=4}", False),
         ("portfolio{members=dp;local_search}", False),

@@ -9,7 +9,6 @@ from mcm_compiler.components.extras import (
     LEARN,
     extra_of,
     missing_modules,
-    not_learned,
     require_learning,
 )
 from mcm_compiler.diagnostics import CompileError
@@ -37,9 +36,6 @@ def test_missing_modules_are_named(monkeypatch):
     (diagnostic,) = caught.value.diagnostics
     assert diagnostic.message == "strategy 'x' learns, and no_such_module is missing"
     assert diagnostic.hint == 'pip install "mcm-compiler[learn]", or choose z'
-    assert not_learned("x is", "y stands", "z").message == (
-        "x is left out, no_such_module is missing: y stands"
-    )
 
 
 def test_module_that_hooks_forbid_is_missing(monkeypatch):
@@ -51,9 +47,3 @@ def test_module_that_hooks_forbid_is_missing(monkeypatch):
     monkeypatch.setattr(sys, "meta_path", [Forbidding(), *sys.meta_path])
     monkeypatch.setitem(extras.MODULES, LEARN, ("forbidden_module",))
     assert missing_modules(LEARN) == ("forbidden_module",)
-
-
-def test_nothing_is_left_out_where_all_is_there(monkeypatch):
-    monkeypatch.setitem(extras.MODULES, LEARN, ("json",))
-    require_learning("strategy 'x'", "option y", "choose z")
-    assert not_learned("x", "y", "z") is None

@@ -80,29 +80,6 @@ def units_at_borders(p: PlacedProblem, chip: Ints) -> Ints:
     return found[:count]
 
 
-@entry_njit
-def draw_neighbours(
-    p: PlacedProblem, s: PlacementState, hot: int, count: int, stream: Words
-) -> Ints:
-    """`[count, N]`, partitions one step away; some may be invalid, or the state's own.
-
-    Args:
-        p: the problem.
-        s: a valid partition.
-        hot: the chip at which most steps begin.
-        count: B.
-        stream: `[1]`, state of a random stream.
-    """
-    rows = np.empty((count, s.chip.size), np.int32)
-    borders = units_at_borders(p, s.chip)
-    room = empty_proposal(s.chip.size)
-    for b in range(count):
-        rows[b] = s.chip
-        for k in range(propose(p, s, hot, borders, stream, room)):
-            rows[b, room.units[k]] = room.new[k]
-    return rows
-
-
 @inlined_njit
 def propose(
     p: PlacedProblem,

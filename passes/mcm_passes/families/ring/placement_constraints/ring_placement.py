@@ -9,8 +9,6 @@ from mcm_compiler.arrays.randomness import seeded_generator
 from mcm_compiler.contracts.partition import Budget
 from mcm_compiler.contracts.placement import Placement, PlacementProblem, PlacementRequest
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.registry import STRATEGIES
-from mcm_compiler.text import spec_text
 from mcm_passes.mapping.device_placement.device_faults import (
     not_found,
     refuse_impossible,
@@ -20,7 +18,7 @@ from mcm_passes.mapping.device_placement.device_groups import device_groups
 from mcm_passes.mapping.device_placement.device_loads import device_loads
 from mcm_passes.mapping.device_placement.device_problem import partition_problem
 from mcm_passes.mapping.device_placement.free_operators import with_free
-from mcm_passes.mapping.search.learners import runnable
+from mcm_passes.mapping.search.named import runnable
 from mcm_passes.mapping.solving.solve import solve
 
 DEFAULT_PARTITIONER = "dp"
@@ -51,10 +49,7 @@ class RingPlacement:
         refuse_unanswerable(problem, request.rule)
         groups = device_groups(problem)
         refuse_impossible(problem, groups)
-        spec = spec_text.parse_one(request.partitioner or DEFAULT_PARTITIONER)
-        strategy = STRATEGIES.made(spec)
-        strategy, _ = runnable(strategy, by_level=False)
-        text = spec_text.print_one(spec.name, strategy)
+        strategy, text = runnable(request.partitioner or DEFAULT_PARTITIONER)
         arrays = partition_problem(problem, groups, request.rule)
         found = solve(
             arrays,

@@ -27,12 +27,15 @@ from mcm_passes.families.ring.learning.rewards import rewards_of
 from mcm_passes.families.ring.learning.tasks import Task
 from mcm_passes.families.ring.solver.linear_extensions import linear_extensions
 from mcm_passes.families.ring.solver.random_stream import streams
-from mcm_passes.families.ring.strategies.random_search import NOTHING_DRAWN
 from mcm_passes.families.ring.strategies.rl_rewards import Reward, SearchRewards
-from mcm_passes.families.ring.strategies.start import KNOWN
+from mcm_passes.families.ring.strategies.start import KNOWN, NOTHING_DRAWN
 from mcm_passes.mapping.problem.rule_graph import rule_graph
-from mcm_passes.mapping.search.learners import AT, WITHOUT_LEARNING
-from mcm_passes.mapping.search.named import answer_of, strategy_of
+from mcm_passes.mapping.search.named import (
+    LEARNS_AT,
+    WITHOUT_LEARNING,
+    answer_of,
+    strategy_of,
+)
 from mcm_passes.mapping.search.search import Search
 
 STEP_S = 3e-5
@@ -263,7 +266,7 @@ def _iterations(recipe: Recipe, weights: Weights) -> Callable[[Task, np.random.G
     # JAX takes a second to load, which only those pay who learn. On one thread its sums come
     # out the same on every run.
     use_one_thread()
-    require_learning("the strategy", AT, WITHOUT_LEARNING)
+    require_learning("the strategy", LEARNS_AT, WITHOUT_LEARNING)
     from mcm_passes.families.ring.learning.learner import PolicyLearner
 
     learner = PolicyLearner(recipe, weights)

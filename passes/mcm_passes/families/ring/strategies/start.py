@@ -23,6 +23,8 @@ DRAWS = 1024
 
 BATCH = 64
 
+NOTHING_DRAWN = "no partition keeps the pins and the rules"
+
 COMPLETION_S = 5.0
 """Deterministic seconds of CP-SAT where no draw fits either."""
 

@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from mcm_compiler.components import extras
+from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.partition import (
     Budget,
     LearnedGain,
@@ -20,7 +22,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.registry import STRATEGIES
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.strategies.portfolio import Portfolio
-from mcm_passes.mapping.search.named import answer_of, strategy_of
+from mcm_passes.mapping.search.named import answer_of, runnable, strategy_of
 from mcm_passes.mapping.solving.solve import solve
 from tests.generators.branching_problems import branching_problem
 
@@ -126,7 +128,7 @@ def test_an_outcome_may_be_loose_and_is_a_copy(problem: PartitionProblem) -> Non
     assert not found.chip_of[1:].any()
 
 
-@pytest.mark.parametrize("start", ["judge_search{start=test_odd}", "portfolio{members=test_odd}"])
+@pytest.mark.parametrize("start", ["reorder{start=test_odd}", "portfolio{members=test_odd}"])
 def test_a_strategy_within_another_is_named(problem: PartitionProblem, start: str) -> None:
     Odd.answer = staticmethod(lambda p, _: _raise(RuntimeError("lost")))
     rng = np.random.default_rng(0)
@@ -175,3 +177,40 @@ def test_what_a_member_says_of_a_period_is_not_taken_for_granted(
     assert alone.chip_of is not None
     assert found.chip_of is not None
     assert evaluate(found.chip_of) == evaluate(alone.chip_of) < evaluate(zeros(problem))
+
+
+@pytest.mark.parametrize("text", ["rl", "rl-finetune", 'portfolio{members="dp;rl"}'])
+def test_a_learner_without_what_learns_is_refused(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    assert runnable(text)[0] == strategy_of(text)
+    monkeypatch.setitem(extras.MODULES, extras.LEARN, ("no_such_module",))
+    with pytest.raises(CompileError) as caught:
+        runnable(text)
+    assert fault(caught).code == "MCM-L012"
+    assert 'pip install "mcm-compiler[learn]"' in str(fault(caught).hint)
+
+
+@pytest.mark.parametrize("text", ["rl-zeroshot", *(load_level(str(n)).strategy for n in range(4))])
+def test_what_draws_and_every_level_do_without(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setitem(extras.MODULES, extras.LEARN, ("no_such_module",))
+    assert runnable(text)[0] == strategy_of(text)
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("random", "search_baselines.py"),
+        ("annealing{chains=2}", "search_baselines.py"),
+        ("kahip", "peers.py"),
+        ("judge_search", "local_search{simulated=true}"),
+        ("portfolio{members=corrected}", "local_search{simulated=true}"),
+    ],
+)
+def test_what_has_left_the_compiler_is_named_with_its_place(
+    problem: PartitionProblem, name: str, place: str
+) -> None:
+    with pytest.raises(CompileError) as caught:
+        strategy_of(name).solve(problem, FastPeriods(problem), np.random.default_rng(0), Budget(10))
+    assert fault(caught).code == "MCM-U003"
+    assert place in str(fault(caught).hint)

@@ -10,8 +10,6 @@ from mcm_compiler.contracts.partition import Budget, LowerBound, Outcome
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.strategies import portfolio
-from mcm_passes.families.ring.strategies.corrected import Corrected
-from mcm_passes.families.ring.strategies.judge_search import JudgeSearch
 from mcm_passes.families.ring.strategies.local_search import LocalSearch
 from mcm_passes.families.ring.strategies.portfolio import Portfolio
 from mcm_passes.mapping.search.named import strategy_of
@@ -38,27 +36,36 @@ def run(strategy, problem, evaluator, evaluations=2000):
     )
 
 
-@pytest.mark.parametrize("strategy", [Corrected("dp"), JudgeSearch("corrected{solver=dp}")])
-def test_the_evaluator_likes_it_better_than_the_uncorrected_solution(case, strategy):
-    problem, evaluator = case
-    start = evaluated(evaluator, run(ContiguousDp(), problem, evaluator))
-    assert evaluated(evaluator, run(strategy, problem, evaluator)) < 0.97 * start
+@pytest.mark.parametrize("chips", [4, 5, 7])
+def test_the_simulator_chooses_among_the_best_of_local_search(branches, true_times, chips):
+    problem = branches(chips=chips)
+    evaluator = true_times(problem, np.where(np.arange(problem.num_units) % 2, 2.0, 1.0))
+    fast = FastPeriods(problem)
+    plain = run(LocalSearch(), problem, evaluator)
+    found = run(LocalSearch(simulated=True), problem, evaluator)
+    assert evaluated(evaluator, found) < evaluated(evaluator, plain)
+    known = {row.tobytes() for row in (plain.chip_of, *plain.runners_up)}
+    assert {row.tobytes() for row in (found.chip_of, *found.runners_up)} == known
+    assert fast(found.chip_of) >= fast(plain.chip_of)
+    alone = run(LocalSearch(simulated=True), problem, None)
+    assert alone.chip_of.tobytes() == plain.chip_of.tobytes()
+
+
+MEMBERS = ("dp", "local_search{simulated=true}")
 
 
 def test_the_evaluator_chooses_among_the_members(case):
     problem, evaluator = case
-    members = ("dp", 'corrected{solver="dp"}', "local_search")
-    chosen = evaluated(evaluator, run(Portfolio(members, slack=1.0), problem, evaluator))
-    assert chosen <= evaluated(evaluator, run(Corrected("dp"), problem, evaluator))
-    assert chosen < evaluated(evaluator, run(ContiguousDp(), problem, evaluator))
+    chosen = evaluated(evaluator, run(Portfolio(MEMBERS, slack=1.0), problem, evaluator))
+    assert chosen <= evaluated(evaluator, run(LocalSearch(simulated=True), problem, evaluator))
+    assert chosen < evaluated(evaluator, run(LocalSearch(), problem, evaluator))
 
 
 def test_slack_bounds_what_the_evaluator_may_choose(case):
     problem, evaluator = case
     fast = FastPeriods(problem)
-    members = ("dp", 'corrected{solver="dp"}', "local_search")
     best = min(fast(run(s, problem, evaluator).chip_of) for s in (ContiguousDp(), LocalSearch()))
-    chosen = run(Portfolio(members, slack=0.0), problem, evaluator)
+    chosen = run(Portfolio(MEMBERS, slack=0.0), problem, evaluator)
     assert fast(chosen.chip_of) <= best
 
 
@@ -82,19 +89,11 @@ def test_few_partitions_of_a_large_problem_are_shown_to_the_evaluator(case, monk
     assert shown == [3]
 
 
-def test_without_an_evaluator_corrected_solves_once(branches):
-    problem = branches()
-    alone = run(ContiguousDp(), problem, None)
-    outcome = run(Corrected("dp"), problem, None)
-    assert outcome.evaluations == alone.evaluations
-    assert outcome.chip_of.tobytes() == alone.chip_of.tobytes()
-
-
 def test_a_proven_optimum_does_not_keep_the_evaluator_from_choosing(branches, true_times):
     """The period of `dp` is taken for proven, and the evaluator sees other times."""
     problem = branches()
     evaluator = true_times(problem, np.where(np.arange(problem.num_units) % 2, 2.0, 1.0))
-    portfolio = Portfolio(("dp", 'corrected{solver="dp"}'), slack=1.0)
+    portfolio = Portfolio(MEMBERS, slack=1.0)
     enough_s = FastPeriods(problem)(run(ContiguousDp(), problem, None).chip_of)
     outcome = portfolio.solve(
         problem,
@@ -103,7 +102,7 @@ def test_a_proven_optimum_does_not_keep_the_evaluator_from_choosing(branches, tr
         Budget(2000, enough_s=enough_s, evaluator=evaluator),
     )
     assert evaluated(evaluator, outcome) <= evaluated(
-        evaluator, run(Corrected("dp"), problem, evaluator)
+        evaluator, run(LocalSearch(simulated=True), problem, evaluator)
     )
     assert outcome.evaluations > run(ContiguousDp(), problem, None).evaluations + 2
 
@@ -214,4 +213,4 @@ def test_level_3_runs_no_learned_search_on_what_is_proven(branches, true_times, 
     monkeypatch.setattr(portfolio, "strategy_of", counted)
     outcome = run(strategy_of(LONG.strategy), problem, evaluator)
     assert FastPeriods(problem)(outcome.chip_of) == pytest.approx(outcome.bound.seconds)
-    assert ran == ["dp", "cpsat{ideals=500000}", "corrected"]
+    assert ran == ["dp", "cpsat{ideals=500000}", "local_search{simulated=true}"]
