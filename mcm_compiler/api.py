@@ -46,7 +46,7 @@ from mcm_compiler.processes.garbage import give_back, reclaim
 from mcm_compiler.processes.staging import StagingFolder, staging
 from mcm_compiler.report.hardware.figures import package_figures
 from mcm_compiler.report.markdown import render_markdown
-from mcm_compiler.report.report_data import build_report
+from mcm_compiler.report.report_data import build_report, recorded
 from mcm_compiler.results.compile_result import CompileResult
 from mcm_compiler.text import json_text
 
@@ -298,5 +298,5 @@ def _finish(stage: StagingFolder, result: CompileResult) -> Report:
     json_text.write(stage.path / layout.REPORT, report)
     text = render_markdown(report)
     (stage.path / layout.REPORT_TEXT).write_bytes(text.encode("utf-8", "backslashreplace"))
-    finish_folder(stage.path, result.manifest)
+    finish_folder(stage.path, recorded(result.manifest, report))
     return report

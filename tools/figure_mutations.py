@@ -6,8 +6,7 @@
 Numbers, flags and names of `report.json`, `certificate.json`, `certificate.safetensors`,
 `program.json` and `manifest.json` are changed one at a time; `report.md` is rendered anew from a
 changed report, and the hashes of the manifest follow. A change that says the same (a number that is
-written otherwise) is none. Fields that a folder cannot tell are left out: `NOT_DERIVED` in
-`mcm_compiler/report/derived_report.py` and `LABELS` here.
+written otherwise) is none. `LABELS` has the fields that are left out, and why.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import argparse
 import copy
 import json
 import random
-import re
 import shutil
 import sys
 import tempfile
@@ -31,26 +29,11 @@ from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import sha256_file
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.report.derived_report import NOT_DERIVED
 from mcm_compiler.report.markdown import render_markdown
 from mcm_compiler.report.versions import versions
 from mcm_compiler.text import json_text
 
 JSON_FILES = (layout.REPORT, layout.CERTIFICATE, layout.PROGRAM, layout.MANIFEST)
-
-DERIVED_WITHIN = {
-    "options": ("seed", "routing", "dims", "shapes", "inferences", "chips", "pins"),
-    "verification": (
-        "holds",
-        "outputs",
-        "seeds",
-        "random_outputs",
-        "session_options",
-        "stock_equal",
-        "structure",
-    ),
-}
-"""Fields inside of what is not derived that are compared all the same."""
 
 LABELS = {
     (layout.MANIFEST, "files"): "hashes are made right again",
@@ -193,16 +176,7 @@ def refusal(folder: Path, *, runs: bool = True) -> str | None:
 
 
 def _is_figure(mutation: Mutation) -> bool:
-    if any(mutation.file == f and mutation.field.startswith(p) for f, p in LABELS):
-        return False
-    if mutation.file != layout.REPORT:
-        return True
-    field = re.sub(r"\[\]", "", mutation.field)
-    for name in NOT_DERIVED:
-        if field == name or field.startswith(f"{name}."):
-            inner = field.removeprefix(name).removeprefix(".").split(".")[0]
-            return inner in DERIVED_WITHIN.get(name, ())
-    return True
+    return not any(mutation.file == f and mutation.field.startswith(p) for f, p in LABELS)
 
 
 def run(folder: Path, seed: int, count: int | None, *, runs: bool) -> dict[str, Any]:

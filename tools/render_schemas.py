@@ -26,17 +26,7 @@ from mcm_compiler.certificate.files import CertificateHead
 from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.contracts.sharding.parallel_plan import PlanFile
 from mcm_compiler.exploration import journal as exploration
-from mcm_compiler.report.records import (
-    activity,
-    energy,
-    fabrics,
-    host,
-    objective,
-    report,
-    states,
-    verdict,
-    verification,
-)
+from mcm_compiler.report.records import activity, report, sections, verdict
 from mcm_compiler.results import points
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference" / "schema"
@@ -57,16 +47,11 @@ TABLES = {
     name: value
     for module in (
         activity,
-        energy,
         exploration,
-        fabrics,
-        host,
-        objective,
         points,
         report,
-        states,
+        sections,
         verdict,
-        verification,
     )
     for name, value in vars(module).items()
     if is_typeddict(value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, TypeVar
 
@@ -118,15 +118,18 @@ class FolderStates:
 
 @dataclass(frozen=True)
 class Counted:
-    """What times and the simulation count.
+    """What times and the simulation count, and further fields of the report.
 
     Attributes:
         trip_counts: stated trip counts of loops of the source model.
         inferences: that the simulation was asked for; 0 where an older release has not said.
+        stated: fields of the report that follow from nothing else in the folder, by their names;
+            empty where an older release has not recorded them.
     """
 
     trip_counts: Mapping[str, Size] = field(default_factory=dict[str, int])
     inferences: Size = 0
+    stated: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 @dataclass(frozen=True)
@@ -177,6 +180,10 @@ class Manifest:
     shapes: Mapping[str, tuple[Size, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     states: FolderStates = FolderStates()
     counted: Counted = Counted()
+
+    def with_stated(self, stated: Mapping[str, Any]) -> Manifest:
+        """The manifest with what the report states."""
+        return replace(self, counted=replace(self.counted, stated=stated))
 
     @property
     def run_wires(self) -> tuple[Wire, ...]:

@@ -52,7 +52,7 @@ from mcm_compiler.execution.npz_inputs import GivenInputs
 from mcm_compiler.processes.crash_journal import doing
 from mcm_compiler.processes.garbage import reclaim
 from mcm_compiler.report.report_data import verification_data
-from mcm_compiler.report.verdict.verification_line import verification_sentence
+from mcm_compiler.report.verdict.words import verification_sentence
 from mcm_compiler.results.strictness import reasons_of_verification, unproven
 from mcm_compiler.text.json_text import Number
 from mcm_compiler.text.units import seconds_text

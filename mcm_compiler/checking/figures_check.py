@@ -16,13 +16,13 @@ from mcm_compiler.contracts.verification import StructureProof, Verification
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.execution.runner import SESSION_OPTIONS
 from mcm_compiler.graph.dimension_formulas import formula_of
-from mcm_compiler.report.cost_section import COST_SECTION
-from mcm_compiler.report.derived_report import NOT_DERIVED, Sources, derive_report
+from mcm_compiler.report.cost_section import COST_SECTION, STORAGE_SECTION
+from mcm_compiler.report.derived_report import Sources, derive_report, stated_of
 from mcm_compiler.report.hardware.energy_section import ENERGY_SECTION
 from mcm_compiler.report.host_section import HOST_SECTION
 from mcm_compiler.report.markdown import render_markdown
 from mcm_compiler.report.report_data import structure_data
-from mcm_compiler.report.storage_section import STORAGE_SECTION
+from mcm_compiler.report.verdict.assumed_trips import ASSUMED_SECTION
 from mcm_compiler.report.verdict.claims import verdict_of
 from mcm_compiler.report.verdict.words import VERDICT
 from mcm_compiler.report.versions import versions
@@ -35,13 +35,12 @@ LISTED = 5
 MAX_INFERENCES = 1_000_000
 """More than any simulator plays."""
 
-_PARTLY = {"model", "options", "replication", COST_SECTION}
-"""Records of which some fields are derived and others are not."""
+_PARTLY = {"model", COST_SECTION}
+"""Records of which some fields need the models."""
 
 _IN_MODELS = {
     "chips",
     "bottleneck",
-    "sharded_operators",
     HOST_SECTION,
     ENERGY_SECTION,
     STORAGE_SECTION,
@@ -84,22 +83,9 @@ def check_figures(
     """
     report = opened.report
     try:
-        simulation = _simulation(opened, report)
-        derived = derive_report(
-            Sources(
-                manifest=opened.manifest,
-                target=opened.target,
-                certificate=opened.certificate,
-                program=_program(opened),
-                simulation=simulation,
-                graphs={chip.chip: chip.model.graph for chip in opened.chips},
-                source=opened.source,
-                mapped=opened.mapped,
-            )
-        )
+        derived = _derived(opened, report, models=True)
         faults = [
             *_differences(report, derived),
-            *_unknown(report, {*derived, "sharded_operators", VERDICT}),
             *_of_claims(opened, report),
             *sharded_faults(
                 report["sharded_operators"], opened.source, opened.chips, opened.target
@@ -107,7 +93,6 @@ def check_figures(
             *_of_sizes(report, opened.manifest),
             *_of_proof(report, structure),
             *_of_verification(report, verification, tried),
-            *leaf_differences(VERDICT, report[VERDICT], verdict_of(report)),
         ]
     except _MALFORMED as error:
         raise _wrong([f"a field is missing or malformed: {type(error).__name__} {error}"]) from None
@@ -137,23 +122,7 @@ def check_stored_figures(opened: OpenedFolder) -> Diagnostic | None:
             severity=Severity.NOTE,
         )
     try:
-        derived = derive_report(
-            Sources(
-                manifest=opened.manifest,
-                target=opened.target,
-                certificate=opened.certificate,
-                program=_program(opened),
-                simulation=_simulation(opened, report),
-                graphs=None,
-                source=None,
-                mapped=opened.mapped,
-            )
-        )
-        faults = [
-            *_differences(report, derived),
-            *leaf_differences(VERDICT, report[VERDICT], verdict_of(report)),
-            *_unknown(report, {*derived, *_IN_MODELS, VERDICT}),
-        ]
+        faults = [*_differences(report, _derived(opened, report, models=False))]
     except _MALFORMED as error:
         raise _wrong([f"a field is missing or malformed: {type(error).__name__} {error}"]) from None
     if faults:
@@ -162,8 +131,25 @@ def check_stored_figures(opened: OpenedFolder) -> Diagnostic | None:
     return None
 
 
-def _program(opened: OpenedFolder) -> Any:
-    return opened.program if layout.PROGRAM in opened.manifest.files else None
+def _derived(opened: OpenedFolder, report: Mapping[str, Any], *, models: bool) -> dict[str, Any]:
+    """The report as it follows from the folder; without models, without `_IN_MODELS`."""
+    manifest = opened.manifest
+    if not manifest.counted.stated:
+        # An older release has not recorded what its report states.
+        manifest = manifest.with_stated(stated_of(report))
+    sources = Sources(
+        manifest=manifest,
+        target=opened.target,
+        certificate=opened.certificate,
+        program=opened.program if layout.PROGRAM in manifest.files else None,
+        simulation=_simulation(opened, report),
+        graphs={chip.chip: chip.model.graph for chip in opened.chips} if models else None,
+        source=opened.source if models else None,
+        sharded=report["sharded_operators"],
+        mapped=opened.mapped,
+        assumed={} if models else report.get(ASSUMED_SECTION, {}),
+    )
+    return {**derive_report(sources), VERDICT: verdict_of(report)}
 
 
 def _simulation(opened: OpenedFolder, report: Mapping[str, Any]) -> SimulationResult | None:
@@ -176,36 +162,34 @@ def _simulation(opened: OpenedFolder, report: Mapping[str, Any]) -> SimulationRe
 
 
 def _differences(report: Mapping[str, Any], derived: Mapping[str, Any]) -> Iterator[str]:
-    for name, ours in derived.items():
-        theirs = report[name]
-        if name == "replication" and theirs is None:
-            if ours["replicas"] != 1:
-                yield f"replication is null, the folder gives {ours['replicas']} pipelines"
-            continue
-        if name in _PARTLY and not (name == COST_SECTION and "coverage" in ours):
-            for key, value in ours.items():
-                yield from leaf_differences(f"{name}.{key}", theirs[key], value)
-        else:
-            yield from leaf_differences(name, theirs, ours)
-
-
-def _unknown(report: Mapping[str, Any], derived: set[str]) -> Iterator[str]:
-    for name in report:
-        if name not in derived and name not in NOT_DERIVED:
-            yield f"{name} is no field of a report"
+    """Leaves of a report that do not follow; where no model was read, of those that need none."""
+    stored = dict(report)
+    if "chips" not in derived:
+        stored = {name: value for name, value in report.items() if name not in _IN_MODELS}
+        for name in _PARTLY & derived.keys():
+            stored[name] = {key: report[name][key] for key in derived[name]}
+    for fault in leaf_differences("", stored, derived):
+        yield fault.removeprefix(".")
 
 
 def _of_claims(opened: OpenedFolder, report: Mapping[str, Any]) -> Iterator[str]:
-    """What fields that are not derived may not say."""
+    """Options that contradict the certificate."""
     certificate = opened.certificate
-    options, have = report["options"], opened.target.limits.num_chips
-    asked = options["chips"] or have
-    figures = certificate.figures if certificate is not None else None
-    if figures is not None and figures.objective.kind == "chips" and certificate is not None:
-        # The fewest of those that were allowed.
-        asked = min(asked, certificate.scope.devices)
-    if certificate is not None and asked != certificate.scope.devices:
-        devices = certificate.scope.devices
+    if certificate is None:
+        return
+    options, devices = report["options"], certificate.scope.devices
+    asked = options["chips"] or opened.target.limits.num_chips
+    yield from leaf_differences("options.pins", options["pins"], certificate.pins)
+    if (figures := certificate.figures) is not None:
+        goal = figures.objective
+        said = {"objective": goal.kind, "max_latency_s": goal.max_latency_s,
+                "throughput": goal.throughput_per_s}  # fmt: skip
+        for name, value in said.items():
+            yield from leaf_differences(f"options.{name}", options.get(name), value)
+        if goal.kind == "chips":
+            # The fewest of those that were allowed.
+            asked = min(asked, devices)
+    if asked != devices:
         yield f"options.chips is {options['chips']}, the folder gives {devices}"
 
 

@@ -10,7 +10,7 @@ from mcm_compiler.page.sources import Compiled
 from mcm_compiler.report.advice.replica_limit import limit_sentence
 from mcm_compiler.report.objective_section import objective_rows
 from mcm_compiler.report.sentences import bound_sentence
-from mcm_compiler.report.verdict.optimality import optimality_of
+from mcm_compiler.report.verdict.claims import optimality_of
 from mcm_compiler.report.verdict.words import line_text, optimality_line
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
 

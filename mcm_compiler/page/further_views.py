@@ -7,12 +7,11 @@ from typing import Any
 
 from mcm_compiler.page.contents import Section, Table, View
 from mcm_compiler.page.sources import Compiled
-from mcm_compiler.report.cost_section import cost_model_phrase
+from mcm_compiler.report.cost_section import STORAGE_SECTION, cost_model_phrase
 from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_SECTION, change_text
 from mcm_compiler.report.host_section import HOST_HEADS, host_sentences, host_table
 from mcm_compiler.report.state_section import state_rows
-from mcm_compiler.report.storage_section import STORAGE_SECTION
-from mcm_compiler.report.verdict.verification_line import verification_sentence
+from mcm_compiler.report.verdict.words import verification_sentence
 from mcm_compiler.text.units import bytes_text, count_text, number_text, percent_text, seconds_text
 
 LISTED = 200

@@ -19,8 +19,7 @@ from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.machines.machine import HOST, OFF_PACKAGE, OFF_PACKAGE_ROOT, Machine
 from mcm_compiler.report.activity import heaviest_ops, heaviest_tensors, share
-from mcm_compiler.report.advice.move_figures import move_row, pinned_row
-from mcm_compiler.report.advice.moves import Moves, find_moves, pin_of
+from mcm_compiler.report.advice.moves import Moves, find_moves, move_row, pin_of, pinned_row
 from mcm_compiler.report.sentences import resource_name
 from mcm_compiler.report.shared_channels import (
     is_shared,

@@ -1,8 +1,7 @@
-"""Figures of a report, from manifest, certificate, program and models.
+"""The report, from manifest, certificate, program and models.
 
 A compile writes its report by this derivation, and a check repeats it from the folder. Fields of
-`NOT_DERIVED` do not follow from a folder: what was asked for, which strategy searched, and the
-diagnostics of the compile. Everything else has to be as it is stored.
+`STATED` follow from no other file; the manifest records them.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
@@ -29,17 +28,24 @@ from mcm_compiler.graph.constants import (
     placeable_nodes,
 )
 from mcm_compiler.graph.trip_counts import stated_counts
+from mcm_compiler.options import CompileOptions
 from mcm_compiler.report.activity import chip_rows, link_rows
 from mcm_compiler.report.bottleneck import find_bottleneck
-from mcm_compiler.report.cost_section import COST_SECTION, cost_choice_facts, coverage_facts
+from mcm_compiler.report.cost_section import (
+    COST_SECTION,
+    STORAGE_SECTION,
+    cost_choice_facts,
+    coverage_facts,
+    stored_widths,
+)
 from mcm_compiler.report.hardware.energy_section import ENERGY_SECTION, energy_facts
 from mcm_compiler.report.hardware.figures import finite, gap
 from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_SECTION
 from mcm_compiler.report.host_section import HOST_SECTION, host_facts
 from mcm_compiler.report.objective_section import OBJECTIVE_SECTION, objective_facts
 from mcm_compiler.report.state_section import STATE_SECTION, state_facts
-from mcm_compiler.report.storage_section import STORAGE_SECTION, stored_widths
 from mcm_compiler.report.verdict.assumed_trips import assumptions_of, withdraw_claims
+from mcm_compiler.text.option_fields import options_of
 
 if TYPE_CHECKING:
     from mcm_compiler.report.records.report import (
@@ -50,20 +56,19 @@ if TYPE_CHECKING:
         TargetFacts,
         TensorFacts,
     )
-    from mcm_compiler.report.records.states import StateFacts
+    from mcm_compiler.report.records.sections import StateFacts
 
-NOT_DERIVED: Mapping[str, str] = {
-    "strategy": "who searched leaves no trace in what was found",
+STATED: Mapping[str, str] = {
+    "strategy": "the search leaves no trace in its result",
     "found_by": "likewise",
-    "options": "what was asked for; seed, routing, dims, shapes, inferences, chips and pins are "
-    "compared",
-    "model.dims": "names of dimensions that were given a size; the sizes are of inputs",
-    "verification": "runs are repeated, not replayed; what they must agree in is compared",
-    "diagnostics": "what was said on the way",
+    "options": "the request; those in fields of the manifest are stated there alone",
+    "dims": "of the model: names of dimensions that were given a size; the sizes are of inputs",
+    "verification": "runs are repeated, not replayed; what they must agree in is compared as well",
+    "diagnostics": "warnings and notes of the compile",
     "sensitivities": "compiles for other targets, of which nothing was written",
     "versions": "of the programs that compiled",
 }
-"""Fields of a report that do not follow from its folder, and why."""
+"""Fields of a report that the manifest states, and why they are not derived."""
 
 Derived = dict[str, Any]
 
@@ -80,7 +85,9 @@ class Sources:
         simulation: of the program, with the inferences of the report; None where none was played.
         graphs: the chips' models by chip, or None to do without.
         source: the annotated source model, or None to do without.
+        sharded: rows of operators that run in pieces; None where there are none.
         mapped: how chips are laid out that are fabrics.
+        assumed: trip counts that times assume, where the models that mark them are None.
     """
 
     manifest: Manifest
@@ -90,18 +97,24 @@ class Sources:
     simulation: SimulationResult | None
     graphs: Mapping[int, ir.Graph] | None
     source: ir.Model | None
+    sharded: Any = None
     mapped: Sequence[MappedChip] = ()
+    assumed: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
-def derive_report(sources: Sources, stated: Mapping[str, Any] | None = None) -> Derived:
-    """All fields that follow from `sources`, in the order and form of the report.
+def stated_of(report: Mapping[str, Any]) -> Derived:
+    """The fields of `STATED` of a report."""
+    fields = {**report, "dims": report["model"]["dims"]}
+    return {name: fields[name] for name in STATED if name in fields}
+
+
+def derive_report(sources: Sources) -> Derived:
+    """All fields of the report but its verdict, in their order and form.
 
     Args:
         sources: a folder, or a compile that is about to write one.
-        stated: fields of `NOT_DERIVED` and `sharded_operators`, which a compile knows; a folder
-            leaves them out. `dims` are those of the model.
     """
-    stated = stated or {}
+    stated = sources.manifest.counted.stated
     manifest, simulation = sources.manifest, sources.simulation
     certificate, replicas = sources.certificate, sources.manifest.replicas
     package = certificate.claim("package") if certificate else None
@@ -121,7 +134,7 @@ def derive_report(sources: Sources, stated: Mapping[str, Any] | None = None) -> 
         "routing": manifest.routing,
         "seed": manifest.seed,
         "pipeline": manifest.pipeline,
-        "options": stated["options"] if "options" in stated else _options(sources),
+        "options": _options(manifest),
         "throughput_per_s": 1.0 / period_s if period_s else None,
         "period_s": finite(period_s),
         "latency_s": finite(simulation.latency_s) if simulation else None,
@@ -137,13 +150,14 @@ def derive_report(sources: Sources, stated: Mapping[str, Any] | None = None) -> 
         "learned_gain": certificate.learned.share if certificate and certificate.learned else None,
         "steady_from": simulation.steady_from if simulation else None,
         **_taken(inside, "bottleneck"),
-        "chips_used": replicas * len(_used(sources)),
-        "replication": _replication(sources),
+        "chips_used": replicas * len(_used(sources)) if manifest.chips or certificate else None,
+        "replication": _replication(sources) if certificate else None,
         **_taken(inside, "chips"),
         "links": link_rows(simulation) if simulation else None,
         "clones": _rows(("node", "clone", "chip"), certificate.copies) if certificate else None,
         "relays": _rows(("tensor", "relay", "chip"), certificate.forwards) if certificate else None,
-        **as_stated("sharded_operators", "verification", "diagnostics", "versions"),
+        "sharded_operators": sources.sharded,
+        **as_stated("verification", "diagnostics", "versions"),
     }
     if sources.source is not None:
         found[STORAGE_SECTION] = stored_widths(sources.source.graph, sources.target)
@@ -162,8 +176,8 @@ def derive_report(sources: Sources, stated: Mapping[str, Any] | None = None) -> 
     pipeline_s = certificate.period_s if certificate else None
     if (facts := objective_facts(figures, pipeline_s, simulation, replicas)) is not None:
         found[OBJECTIVE_SECTION] = facts
-    if sources.graphs is not None:
-        withdraw_claims(found, assumptions_of(sources.graphs.values()))
+    graphs = sources.graphs
+    withdraw_claims(found, sources.assumed if graphs is None else assumptions_of(graphs.values()))
     return found
 
 
@@ -309,9 +323,15 @@ def target_facts(target: Target) -> TargetFacts:
     return facts
 
 
-def _options(sources: Sources) -> Derived:
-    """Options that follow from the folder."""
-    manifest = sources.manifest
+def _options(manifest: Manifest) -> Derived:
+    """The request, in the order of the fields of its record."""
+    found = {**manifest.counted.stated.get("options", {}), **own_options(manifest)}
+    order = [option.name for option in options_of(CompileOptions)]
+    return {name: found[name] for name in (*order, *found) if name in found}
+
+
+def own_options(manifest: Manifest) -> Derived:
+    """Options that are fields of the manifest."""
     options: Derived = {
         "seed": manifest.seed,
         "routing": manifest.routing,
@@ -320,14 +340,6 @@ def _options(sources: Sources) -> Derived:
     }
     if manifest.counted.inferences:
         options["inferences"] = manifest.counted.inferences
-    if sources.certificate is not None:
-        options["pins"] = [list(pin) for pin in sources.certificate.pins]
-        if (figures := sources.certificate.figures) is not None:
-            options["objective"] = figures.objective.kind
-            if (limit_s := figures.objective.max_latency_s) is not None:
-                options["max_latency_s"] = limit_s
-            if (rate := figures.objective.throughput_per_s) is not None:
-                options["throughput"] = rate
     return options
 
 

@@ -17,7 +17,7 @@ from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
 
 if TYPE_CHECKING:
-    from mcm_compiler.report.records.host import HostFacts, LackingRow, TripRow
+    from mcm_compiler.report.records.sections import HostFacts, LackingRow, TripRow
 
 HOST_SECTION: Final = "host_fallback"
 """Name of the field; reports lack it where chips run everything."""

@@ -21,7 +21,7 @@ from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.execution.runner import SESSION_OPTIONS
 from mcm_compiler.graph.source import SourceModel
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.report.derived_report import Sources, derive_report
+from mcm_compiler.report.derived_report import Sources, derive_report, own_options, stated_of
 from mcm_compiler.report.hardware.figures import finite
 from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_SECTION
 from mcm_compiler.report.verdict.claims import verdict_of
@@ -30,13 +30,14 @@ from mcm_compiler.report.versions import versions
 from mcm_compiler.text.option_fields import plain_options
 
 if TYPE_CHECKING:
+    from mcm_compiler.artifact.manifest import Manifest
     from mcm_compiler.report.records.report import (
         DiagnosticRow,
         OptionsFacts,
         Report,
         ShardedRow,
     )
-    from mcm_compiler.report.records.verification import StructureFacts, VerificationFacts
+    from mcm_compiler.report.records.verdict import StructureFacts, VerificationFacts
     from mcm_compiler.results.compile_result import CompileResult
 
 
@@ -51,7 +52,6 @@ def build_report(result: CompileResult) -> Report:
         "found_by": (partition.found_by or None) if partition else None,
         "dims": dict(sorted(source.dims.items())),
         "options": options_facts(result.options, source.shapes),
-        "sharded_operators": _sharded(result.model),
         "verification": verification_data(result.verification) if result.verification else None,
         "diagnostics": [_without_paths(d, source) for d in result.diagnostics],
         "versions": versions(),
@@ -59,22 +59,26 @@ def build_report(result: CompileResult) -> Report:
     if result.sensitivities is not None:
         stated[SENSITIVITY_SECTION] = list(result.sensitivities)
     sources = Sources(
-        manifest=result.manifest,
+        manifest=result.manifest.with_stated(stated),
         target=result.target,
         certificate=result.certificate,
         program=result.program,
         simulation=result.simulation,
         graphs={chip.chip: chip.model.graph for chip in result.chips or ()},
         source=source.original,
+        sharded=_sharded(result.model),
         mapped=MAPPED_CHIPS.find(result.model) or (),
     )
-    report = derive_report(sources, stated)
-    if result.replication is None:
-        report["replication"] = None
-    if result.chips is None and result.certificate is None:
-        report["chips_used"] = None
+    report = derive_report(sources)
     report[VERDICT] = verdict_of(report)
     return cast("Report", report)
+
+
+def recorded(manifest: Manifest, report: Mapping[str, Any]) -> Manifest:
+    """The manifest with what a report states; options that are fields of it are not repeated."""
+    stated, own = stated_of(report), own_options(manifest)
+    stated["options"] = {n: value for n, value in stated["options"].items() if n not in own}
+    return manifest.with_stated(stated)
 
 
 def verification_data(verification: Verification) -> VerificationFacts:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mcm_compiler.contracts.program import LoweredProgram, SimulationResult
     from mcm_compiler.contracts.replication import Replication
     from mcm_compiler.contracts.target import ChipState, Target
-    from mcm_compiler.report.records.states import ChipStateRow, StateFacts
+    from mcm_compiler.report.records.sections import ChipStateRow, StateFacts
 
 STATE_SECTION = "states"
 """Key of the report; missing where no state stays on a chip."""

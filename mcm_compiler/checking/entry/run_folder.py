@@ -17,11 +17,14 @@ from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.checking.entry.constraint_check import refuse_overlap
 from mcm_compiler.checking.entry.gate import open_folder
 from mcm_compiler.checking.entry.structure_check import check_structure
-from mcm_compiler.contracts.program import LoweredProgram
-from mcm_compiler.contracts.target import PackageLimits, Target
+from mcm_compiler.contracts.program import LoweredProgram, SimulationResult
+from mcm_compiler.contracts.target import PackageLimits, Target, machine_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution.npz_inputs import array_of_type
+from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.processes.crash_journal import doing
+from mcm_compiler.report.activity import chip_rows, link_rows
+from mcm_compiler.report.bottleneck import find_bottleneck
 
 
 def run_folder(folder: Path, inputs: Mapping[str, Any], steps: int = 1) -> dict[str, Any]:
@@ -181,3 +184,27 @@ def read_compiled(folder: Path) -> CompiledFolder:
     graphs = {chip.chip: chip.model.graph for chip in chips}
     limits = target.limits.first(manifest.chips_each or target.limits.num_chips)
     return CompiledFolder(target, program, graphs, manifest.replicas, limits, opened.certificate)
+
+
+def simulation_data(simulation: SimulationResult, compiled: CompiledFolder) -> dict[str, Any]:
+    """A simulation as JSON-able data, in the fields of the report."""
+    program, graphs, limits = compiled.program, compiled.graphs, compiled.limits
+    period_s = simulation.period_s / compiled.replicas
+    flight = {"sequences": program.sequences} if program.sequences else {}
+    ops_of = {chip: len(placeable_nodes(graph)) for chip, graph in graphs.items()}
+    machine = machine_of(compiled.target)
+    return {
+        "simulator": simulation.simulator,
+        "inferences": simulation.inferences,
+        "steady_from": simulation.steady_from,
+        "replicas": compiled.replicas,
+        **flight,
+        "throughput_per_s": 1.0 / period_s if period_s > 0 else None,
+        "period_s": period_s,
+        "latency_s": simulation.latency_s,
+        "bottleneck": find_bottleneck(
+            simulation, program, limits, graphs, machine, compiled.certificate
+        ),
+        "chips": chip_rows(simulation, program, ops_of, limits.sram_bytes),
+        "links": link_rows(simulation),
+    }

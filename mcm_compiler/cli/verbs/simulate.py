@@ -15,7 +15,7 @@ from mcm_compiler.cli.parameters import (
     plugin_option,
 )
 from mcm_compiler.cli.show import show_json, show_simulation
-from mcm_compiler.text.units import count_text, printable, seconds_text
+from mcm_compiler.text.units import printable
 
 
 @click.command(cls=Verb)
@@ -44,14 +44,12 @@ def command(
     of mcmc place it is one step that is simulated, and the chain of ops that its time is made of.
     """
     from mcm_compiler.artifact.manifest import is_placement
-    from mcm_compiler.checking.entry.run_folder import read_compiled
+    from mcm_compiler.checking.entry.run_folder import read_compiled, simulation_data
     from mcm_compiler.cli.output_files import refuse_existing
     from mcm_compiler.components.capabilities import simulator_of
-    from mcm_compiler.contracts.target import machine_of
     from mcm_compiler.placements.side_by_side import play_together, side_by_side, simulate_pipelines
     from mcm_compiler.processes.staging import whole_file
     from mcm_compiler.report.perfetto_trace import refuse_large_trace, write_trace
-    from mcm_compiler.report.simulation_data import simulation_data
 
     load_plugins(plugin)
     if trace is not None:
@@ -72,15 +70,7 @@ def command(
         timeline = simulator_of(target).timeline(program, inferences)
         with whole_file(trace) as partial, partial.open("xb") as file:
             write_trace(timeline, file, drawn, chips_each)
-    data = simulation_data(
-        simulation,
-        compiled.program,
-        compiled.limits,
-        compiled.graphs,
-        machine_of(target),
-        pipelines,
-        compiled.certificate,
-    )
+    data = simulation_data(simulation, compiled)
     if output_format == "json":
         show_json(data)
     else:
@@ -97,6 +87,7 @@ def _simulate_step(folder: Path, trace: Path | None, output_format: str) -> None
     from mcm_compiler.placed.step_simulation import chain_rows, step_data
     from mcm_compiler.placed.step_trace_file import refuse_large_step, write_step_trace
     from mcm_compiler.processes.staging import whole_file
+    from mcm_compiler.text.units import count_text, seconds_text
 
     read = ReadPlacement(open_placement(folder, further=True))
     check_placement(read)

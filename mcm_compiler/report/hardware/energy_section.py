@@ -22,7 +22,7 @@ from mcm_compiler.machines.energy import ChipWork, Joules, area_of, energy_of
 from mcm_compiler.text.units import energy_text, percent_text
 
 if TYPE_CHECKING:
-    from mcm_compiler.report.records.energy import ChipJoules, EnergyFacts, JouleFacts
+    from mcm_compiler.report.records.sections import ChipJoules, EnergyFacts, JouleFacts
 
 ENERGY_SECTION: Final = "energy"
 """Name of the field; reports lack it where the target says nothing of energy."""

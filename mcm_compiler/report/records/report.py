@@ -14,14 +14,15 @@ from msgspec import Meta
 from mcm_compiler.machines.choices import Routing
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.report.records.activity import Bottleneck, ChipRow, LinkRow
-from mcm_compiler.report.records.energy import EnergyFacts
-from mcm_compiler.report.records.fabrics import FabricFacts
-from mcm_compiler.report.records.host import HostFacts
-from mcm_compiler.report.records.objective import ObjectiveFacts
 from mcm_compiler.report.records.options import options_record
-from mcm_compiler.report.records.states import StateFacts
-from mcm_compiler.report.records.verdict import StoredWidth, Verdict
-from mcm_compiler.report.records.verification import VerificationFacts
+from mcm_compiler.report.records.sections import (
+    EnergyFacts,
+    FabricFacts,
+    HostFacts,
+    ObjectiveFacts,
+    StateFacts,
+)
+from mcm_compiler.report.records.verdict import StoredWidth, Verdict, VerificationFacts
 from mcm_compiler.results.points import SensitivityRow
 from mcm_compiler.text.json_text import Amount, Count, Index, Seed, Size
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -14,16 +17,21 @@ import pytest
 
 from mcm_compiler.api import compile_model
 from mcm_compiler.checking.check import check_folder
+from mcm_compiler.checking.entry.gate import open_folder
+from mcm_compiler.checking.figures_check import check_figures, check_stored_figures
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.report.derived_report import NOT_DERIVED
+from mcm_compiler.report.derived_report import STATED
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.text import json_text
 from tests.generators.example_result import example_result
 from tools.figure_mutations import (
     Mutation,
     apply,
+    leaves,
     mutations,
     one_of_each_field,
+    other,
     refusal,
     rehash,
 )
@@ -66,10 +74,13 @@ def test_the_folder_holds_as_it_is(compiled: Path) -> None:
 
 
 def test_one_invented_figure_of_each_field_is_refused(compiled: Path, folder: Path) -> None:
-    found = one_of_each_field(mutations(compiled, random.Random(0)))
-    # What a run compares is looked at below.
-    found = [m for m in found if not m.field.startswith("verification")]
-    assert len(found) > 170
+    found = [m for m in mutations(compiled, random.Random(0)) if m.file != "report.json"]
+    # Of what the manifest states for the report, a field of each form.
+    stated = re.compile(
+        r"counted\.stated\.(?!strategy|options\.(level|pins)|verification\.outputs)"
+    )
+    found = [m for m in one_of_each_field(found) if not stated.match(m.field)]
+    assert len(found) > 80
     accepted: list[Mutation] = []
     for mutation in found:
         apply(mutation, folder)
@@ -78,6 +89,97 @@ def test_one_invented_figure_of_each_field_is_refused(compiled: Path, folder: Pa
         for name in RESTORED:
             shutil.copyfile(compiled / name, folder / name)
     assert not accepted
+
+
+ASKED: dict[str, tuple[str, CompileOptions]] = {
+    "a ring": (
+        "mcm4",
+        CompileOptions(
+            level=1, replicas=1, seed=3, inferences=6, verify_seeds=2, samples=50,
+            pins=(("*", 0),), forbidden_chips=(1,), budget_s=60.0, fallback="host", test_data=False,
+        ),
+    ),
+    "few chips": (
+        "mcm4",
+        CompileOptions(objective="chips", throughput=10.0, inferences=4, shapes={"x": (2, 64)}),
+    ),
+    "a fabric": (
+        "mcm36-fabric",
+        CompileOptions(
+            chips=1, inferences=2, mapper="annealing{chains=1}", mapping_model="heuristic",
+            level=0, routing="strict", max_latency_s=1.0, dims={"n": 2},
+        ),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_no_leaf_of_a_report_can_be_altered(name: str, tmp_path: Path) -> None:
+    """Whatever was asked for: with the report alone changed, its text and all hashes follow."""
+    target, options = ASKED[name]
+    text = (
+        '<ir_version: 8, opset_import: ["" : 17]> m (float[n,64] x) => (float[n,64] y)'
+        " { a = Tanh (x) y = Mul (a, x) }"
+    )
+    proto = onnx.parser.parse_model(text)
+    options = replace(options, shapes=options.shapes or {"x": (2, 64)})
+    compile_model(
+        ir.from_proto(proto),
+        target,
+        options,
+        output=tmp_path / "out",
+        sensitivities=name == "a ring",
+    )
+    assert refusal(tmp_path / "out") is None
+    opened = open_folder(tmp_path / "out")
+    report, rng = opened.report, random.Random(0)
+    rows: dict[str, list[tuple[str | int, ...]]] = {}
+    for path, value in leaves(report):
+        rows.setdefault(Mutation("", path, value).field, []).append(path)
+    assert {"options.level", "verification.holds", "versions.numpy"} <= rows.keys()
+    codes: dict[tuple[str | int, ...], str] = {}
+    for path in (path for paths in rows.values() for path in {paths[0], paths[-1]}):
+        at: Any = report
+        for key in path[:-1]:
+            at = at[key]
+        value, at[path[-1]] = at[path[-1]], other(at[path[-1]], rng)
+        codes[path] = "accepted"
+        # What was opened is read once; only the report differs.
+        try:
+            check_figures(opened, None)
+        except CompileError as error:
+            codes[path] = error.diagnostics[0].code
+        at[path[-1]] = value
+    assert {path: code for path, code in codes.items() if code != "MCM-V073"} == {}
+
+
+@pytest.mark.parametrize("loops", [1, 2])
+def test_a_report_whose_times_assume_trip_counts_is_shown(loops: int, tmp_path: Path) -> None:
+    """Counts are marked in the models, which nobody reads for a report alone."""
+    body = "<body = b (int64 i, bool a, float[8] s) => (bool o, float[8] t) {" \
+        " o = Identity (a) t = Tanh (s) }>"  # fmt: skip
+    steps = "".join(f" v{n + 1} = Loop (k, c, v{n}) {body}" for n in range(loops))
+    proto = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> m (float[8] v0, int64 k) => (float[8] y)'
+        f" {{ c = Constant <value = bool {{1}}> () {steps} y = Neg (v{loops}) }}"
+    )
+    compile_model(ir.from_proto(proto), "mcm4", CompileOptions(inferences=4), output=tmp_path / "o")
+    opened = open_folder(tmp_path / "o")
+    assert len(opened.report["assumed_trips"]) == loops
+    assert check_stored_figures(opened) is None
+    opened.report["assumed_trips"] = {}
+    with pytest.raises(CompileError, match="MCM-V073"):
+        check_stored_figures(opened)
+
+
+def test_a_folder_of_an_older_release_states_in_its_report_alone(folder: Path) -> None:
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    del manifest["counted"]["stated"]
+    json_text.write(path, manifest)
+    assert refusal(folder) is None
+    apply(Mutation("report.json", ("latency_s",), 1e-9), folder)
+    assert refusal(folder, runs=False) == "MCM-V073"
 
 
 @pytest.mark.parametrize(
@@ -166,11 +268,9 @@ def test_a_report_that_claims_without_a_certificate(folder: Path) -> None:
 def test_every_field_of_a_report_is_derived_or_listed(compiled: Path) -> None:
     report = json.loads((compiled / "report.json").read_text())
     assert report.keys() == {*build_report(example_result()), "energy"}
-    for name in NOT_DERIVED.keys() - {"sensitivities"}:  # nobody asked for them
-        at = report
-        for key in name.split("."):
-            assert key in at, name
-            at = at[key]
+    stated = json.loads((compiled / "manifest.json").read_text())["counted"]["stated"]
+    assert stated.keys() == STATED.keys() - {"sensitivities"}  # nobody asked for them
+    assert stated["options"].keys() < report["options"].keys()
 
 
 @pytest.mark.parametrize("name", ["a/b", "a\\b", "..", "zoo:net"])

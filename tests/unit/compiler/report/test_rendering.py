@@ -15,7 +15,7 @@ from mcm_compiler.report.chip_bars import MAX_CHIPS
 from mcm_compiler.report.markdown import LISTED, render_markdown
 from mcm_compiler.report.report_data import build_report
 from mcm_compiler.report.terminal import PLAIN_WIDTH, plain_text, report_text, report_view
-from mcm_compiler.report.verdict.verification_line import verification_sentence
+from mcm_compiler.report.verdict.words import verification_sentence
 from mcm_compiler.text.styled import coloured_lines, plain_lines
 from mcm_compiler.text.units import printable, printable_data
 from tests.generators.example_result import bare_result, example_result

@@ -13,7 +13,7 @@ from mcm_compiler.report.verdict.assumed_trips import assumption_sentence
 from mcm_compiler.text.units import count_text, energy_text, percent_text, seconds_text
 
 if TYPE_CHECKING:
-    from mcm_compiler.report.records.objective import ObjectiveFacts, ObjectiveUnit
+    from mcm_compiler.report.records.sections import ObjectiveFacts, ObjectiveUnit
 
 OBJECTIVE_SECTION = "objective"
 """Its key in a report."""
@@ -28,7 +28,7 @@ def objective_facts(
     simulation: SimulationResult | None,
     replicas: int,
 ) -> ObjectiveFacts | None:
-    """What the report says of an objective; None where it is the plain period.
+    """The section of a report on an objective; None where it is the plain period.
 
     Args:
         figures: of the placement.
