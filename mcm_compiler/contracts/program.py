@@ -20,7 +20,7 @@ from msgspec import Meta
 
 from mcm_compiler.graph.annotations import AnnotationKey
 from mcm_compiler.machines.choices import MOST_SEQUENCES
-from mcm_compiler.text.json_text import MAX_INDEX, Endpoint, Place, Size, Whole
+from mcm_compiler.text.json_text import MAX_INDEX, Amount, Endpoint, Place, Size, Whole
 
 MAX_SECONDS = 1e6
 """Longer kernels than eleven days come from no compile."""
@@ -183,6 +183,10 @@ class LoweredProgram:
         sequences: N sequences in flight, if chips hold states: an inference starts once the one N
             before it has ended, which is the previous step of its sequence. 0 if inferences are
             independent.
+        period_s: with `start_s`, time from one inference to the next.
+        start_s: start of each kernel, then of each hop of each transfer, of inference 0 in a steady
+            state. Channels serve in the order of one period that follows from them. Empty where
+            channels serve one inference after another.
     """
 
     target: str
@@ -190,10 +194,14 @@ class LoweredProgram:
     transfers: tuple[Transfer, ...]
     overflows: tuple[MemoryOverflow, ...] = ()
     sequences: Annotated[int, Meta(ge=0, le=MOST_SEQUENCES)] = 0
+    period_s: Amount = 0.0
+    start_s: tuple[Amount, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON form; of kernels whose results are there at once it says nothing more."""
+        """The JSON form, without latencies of 0 and without start times where there are none."""
         data: dict[str, Any] = msgspec.to_builtins(self)
+        if not self.start_s:
+            del data["period_s"], data["start_s"]
         for chip in data["chips"]:
             for kernel in chip["kernels"]:
                 if kernel["latency_s"] == 0:
@@ -262,6 +270,10 @@ class SimulationResult:
         links: one entry per used link, host links included.
         steady_from: the inference from which starts repeat with the period, or None where the
             pattern did not settle and the period is the maximum cycle ratio of the event graph.
+        cycle_waits: where nothing is busy for the whole period, kinds of waits on a cycle that sets
+            it: `buffer` for a free one, `channel` for the turn of another transfer, `step` for the
+            step before of a sequence. Empty where something is, or where the simulator does not
+            say.
     """
 
     simulator: str
@@ -271,6 +283,7 @@ class SimulationResult:
     chips: tuple[ChipActivity, ...]
     links: tuple[LinkActivity, ...]
     steady_from: int | None = None
+    cycle_waits: tuple[str, ...] = ()
 
     @property
     def throughput_per_s(self) -> float:

@@ -96,7 +96,9 @@ def side_by_side(program: LoweredProgram, pipelines: int, chips_each: int) -> Lo
             )
             for t in program.transfers
         ]
-    return replace(program, chips=tuple(chips), transfers=tuple(transfers))
+    kernels = sum(len(chip.kernels) for chip in program.chips)
+    start_s = program.start_s[:kernels] * pipelines + program.start_s[kernels:] * pipelines
+    return replace(program, chips=tuple(chips), transfers=tuple(transfers), start_s=start_s)
 
 
 def _moved(index: int, by: int) -> int:
@@ -126,7 +128,7 @@ def fitting_sequences(program: LoweredProgram, target: Target) -> int:
 
 def independent(target: Target, program: LoweredProgram, side: Replication) -> SimulationResult:
     """The simulation of a program as if its inferences had nothing to do with each other."""
-    alone = replace(program, sequences=0)
+    alone = replace(program, sequences=0, period_s=0.0, start_s=())
     return simulate_pipelines(target, alone, 1, side.replicas, side.chips_each)
 
 

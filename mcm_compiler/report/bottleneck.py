@@ -41,6 +41,14 @@ ALWAYS_BUSY = 0.995
 
 _WAITS = {"input": "for inputs", "link": "for links", "buffer": "for room in buffers"}
 
+_CYCLES = {
+    "step": "the wait of a step for the step before of its sequence",
+    "buffer": "a cycle of waits for buffers, for which there is no memory,",
+    "channel": "the order in which links serve",
+    "": "a cycle of waits",
+}
+"""Causes of the period where no resource sets it, by the kinds of waits on its cycle."""
+
 
 def find_bottleneck(
     simulation: SimulationResult,
@@ -160,11 +168,8 @@ def _sentence(
         if waited > 0:
             parts.append(f"it waits {seconds_text(waited)} {_WAITS.get(reason, 'for ' + reason)}")
     if not found["sets_period"]:
-        # Tensors go down the ring only. A cycle of waits over more than one resource comes back
-        # by a wait for a buffer to be free again, and by nothing else.
-        parts.append(
-            "as nothing is busy all the time, a cycle of waits for buffers sets the period"
-        )
+        cause = next((c for c in _CYCLES if c in simulation.cycle_waits), "")
+        parts.append(f"as nothing is busy all the time, {_CYCLES[cause]} sets the period")
     elif isinstance(worst, LinkActivity) and is_shared(worst.source, worst.destination):
         parts.append(shared_levers(worst, program))
     elif len(found["heaviest_ops"]) == 1:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mcm_compiler.contracts.program import ChipProgram, Kernel, LoweredProgram, Transfer
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.machines.machine_builder import MachineBuilder
 from mcm_hardware.package.machine_simulator import MachineSimulator
+from mcm_hardware.package.start_times import with_start_times
+from tests.generators.small_mesh import small_mesh
 
 THE_HOST, THE_MEMORY, BEHIND_THE_HOST = -1, -2, -3
 
@@ -138,7 +142,7 @@ class Plain:
     order: list[object] = field(default_factory=list)
 
 
-def read_plainly(program: LoweredProgram, machine: Machine) -> Plain:
+def read_plainly(program: LoweredProgram, machine: Machine, *, ordered: bool = True) -> Plain:
     plain = Plain()
     hops = [
         [("hop", t, i) for i in range(len(machine.route(transfer.source, transfer.destination)))]
@@ -156,7 +160,8 @@ def read_plainly(program: LoweredProgram, machine: Machine) -> Plain:
     plain.finals = [path[-1] for transfer, path in ends if transfer.destination == THE_HOST]
     plain.finals = plain.finals or [names[-1] for names in kernels]
     names = [*(k for names in kernels for k in names), *(h for path in hops for h in path)]
-    serve(names, plain, take_turns(names, plain, program, hops))
+    if ordered:
+        serve(names, plain, take_turns(names, plain, program, hops))
     return plain
 
 
@@ -357,3 +362,151 @@ def test_the_period_is_what_the_plain_play_comes_to(data):
             assert carried[place] == seconds
     on_channels = sorted(seconds for place, seconds in busy.items() if place[0] == "channel")
     assert sorted(link.busy_s for link in result.links) == on_channels
+
+
+def crossing_program(rng: np.random.Generator, machine: Machine) -> LoweredProgram:
+    """A pipeline over devices in any order, each of which sends to some of all later ones."""
+    line = [int(d) for d in rng.permutation(machine.num_devices)]
+    reads: dict[int, list[int]] = defaultdict(list)
+    writes: dict[int, list[int]] = defaultdict(list)
+    transfers = [Transfer("in", THE_HOST, line[0], 1, 2)]
+    reads[line[0]].append(0)
+    for at, device in enumerate(line):
+        later = [d for i, d in enumerate(line[at + 1 :]) if i == 0 or rng.random() < 0.4]
+        for destination in later or [THE_HOST]:
+            writes[device].append(len(transfers))
+            reads[destination].append(len(transfers))
+            size = int(rng.integers(0, 7))
+            transfers.append(Transfer(f"t{len(transfers)}", device, destination, size, 2))
+    chips = tuple(
+        ChipProgram(
+            d,
+            (
+                Kernel(f"a{d}", (), float(rng.integers(0, 12)) / 4, tuple(reads[d]), ()),
+                Kernel(f"b{d}", (), float(rng.integers(1, 12)) / 4, (), tuple(writes[d])),
+            ),
+            (),
+            0,
+            0,
+        )
+        for d in sorted(line)
+    )
+    return LoweredProgram("crossing", chips, tuple(transfers))
+
+
+def with_starts(program: LoweredProgram, machine: Machine, size: int = 0) -> LoweredProgram:
+    count = len(program.transfers)
+    return with_start_times(program, machine, [size] * count, [-1] * count)
+
+
+def play_by_starts(
+    plain: Plain, program: LoweredProgram, inferences: int
+) -> list[dict[object, Fraction]]:
+    """Step by step: each resource serves its line of (inference, activity), one after another."""
+    names = list(plain.busy)
+    planned = dict(zip(names, map(Fraction, program.start_s), strict=True))
+    period = Fraction(program.period_s)
+    line = [(planned[a] + i * period, i, a) for i in range(inferences) for a in names]
+    incoming: dict[object, list[tuple[object, Fraction, int]]] = defaultdict(list)
+    for one, other, seconds, before in plain.arcs:
+        incoming[other].append((one, seconds, before))
+    starts: list[dict[object, Fraction]] = [{} for _ in range(inferences)]
+    free_s: dict[object, Fraction] = defaultdict(Fraction)
+    left = sorted(line, key=lambda entry: (entry[0], entry[1], names.index(entry[2])))
+    while left:
+        at = next(
+            at
+            for at, (_, i, a) in enumerate(left)
+            if all(o in starts[i - d] for o, _, d in incoming[a] if d <= i)
+        )
+        _, i, a = left.pop(at)
+        waits = [starts[i - d][o] + s for o, s, d in incoming[a] if d <= i]
+        starts[i][a] = max([*waits, free_s[plain.place[a]]], default=Fraction(0))
+        free_s[plain.place[a]] = starts[i][a] + plain.busy[a]
+    return starts
+
+
+def test_start_times_keep_every_wait_and_play_as_channels_serve_by_them():
+    rng = np.random.default_rng(5)
+    machine = small_mesh().machine
+    simulator, found = MachineSimulator(machine), 0
+    for _ in range(40):
+        program = crossing_program(rng, machine)
+        timed = with_starts(program, machine)
+        if timed is program:
+            continue
+        before, found = simulator.run(program, 1), found + 1
+        assert simulator.run(timed, 1).period_s <= timed.period_s < before.period_s
+        plain = read_plainly(timed, machine, ordered=False)
+        names, period = list(plain.busy), Fraction(timed.period_s)
+        start = dict(zip(names, map(Fraction, timed.start_s), strict=True))
+        for one, other, seconds, lag in plain.arcs:
+            assert start[other] - start[one] + lag * period >= seconds
+        for place in {*plain.place.values()}:
+            own = [a for a in names if plain.place[a] == place]
+            line = sorted((start[a] % period, plain.busy[a]) for a in own)
+            line.append((line[0][0] + period, Fraction(0)))
+            assert all(t + busy <= after for (t, busy), (after, _) in pairwise(line))
+        # What channels serve in between is of later inferences, too.
+        later = int(max(timed.start_s) / timed.period_s) + 1
+        played = play_by_starts(plain, timed, 6 + later)
+        times = simulator.timeline(timed, 6)
+        for i in range(6):
+            shown = [*times.kernel_start_s[i].tolist(), *times.hop_start_s[i].tolist()]
+            assert shown == [float(played[i][a]) for a in names]
+    assert found >= 10
+
+
+def test_buffers_are_added_as_far_as_there_is_memory():
+    """All that is free goes into buffers, none beyond; without any the program stays as it was."""
+    rng = np.random.default_rng(11)
+    machine = small_mesh().machine
+    seen = set[int]()
+    for _ in range(25):
+        program = crossing_program(rng, machine)
+        more: list[int] = []
+        for size in (0, 1 << 20, int(machine.memory_bytes[0]) + 1):
+            timed = with_starts(program, machine, size)
+            pairs = list(zip(timed.transfers, program.transfers, strict=True))
+            assert all(new.slots >= old.slots for new, old in pairs)
+            more.append(sum(new.slots - old.slots for new, old in pairs))
+            for device in range(machine.num_devices):
+                held = [n.slots - o.slots for n, o in pairs if n.destination == device]
+                assert sum(held) * size <= machine.memory_bytes[device]
+            MachineSimulator(machine).run(timed, 1)
+        assert more[0] >= more[1] >= more[2] == 0
+        seen.add(more[1])
+    assert len(seen) > 2
+
+
+def test_start_times_that_were_changed_are_refused():
+    rng = np.random.default_rng(3)
+    machine = small_mesh().machine
+    timed = next(
+        made
+        for made in (with_starts(crossing_program(rng, machine), machine) for _ in range(40))
+        if made.start_s
+    )
+    simulator, starts = MachineSimulator(machine), list(timed.start_s)
+    simulator.run(timed, 1)
+    later = [i for i, start in enumerate(starts) if start > timed.period_s]
+    changes = {
+        "all at once": (0.0,) * len(starts),
+        "one too early": tuple(0.0 if i == later[-1] else s for i, s in enumerate(starts)),
+        "one a period later": tuple(
+            s + 9 * timed.period_s if i == later[0] else s for i, s in enumerate(starts)
+        ),
+        "one missing": tuple(starts[:-1]),
+        "negative": (-1.0, *starts[1:]),
+        "no number": (float("nan"), *starts[1:]),
+        "without end": (float("inf"), *starts[1:]),
+    }
+    for start_s in changes.values():
+        with pytest.raises(CompileError, match=r"MCM-T01[37]"):
+            simulator.run(replace(timed, start_s=start_s), 1)
+    for period_s in (0.0, -1.0, timed.period_s * 0.9, float("nan"), float("inf")):
+        with pytest.raises(CompileError, match="MCM-T017"):
+            simulator.timeline(replace(timed, period_s=period_s), 2)
+    fewer = tuple(replace(t, slots=1) for t in timed.transfers)
+    with pytest.raises(CompileError, match="MCM-T017"):
+        simulator.run(replace(timed, transfers=fewer), 1)

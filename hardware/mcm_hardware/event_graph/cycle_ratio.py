@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_hardware.event_graph.graph import EventGraph
-from mcm_hardware.event_graph.max_plus import busy_per_resource, start_times
+from mcm_hardware.event_graph.max_plus import busy_per_resource, starts_of_a_round
 from mcm_hardware.event_graph.service_order import Waits
 
 Longs = npt.NDArray[np.int64]
@@ -62,7 +62,7 @@ def maximum_cycle_ratio(graph: EventGraph, busy_s: Floats) -> tuple[float, int]:
         latency and the longest wait for earlier inferences.
     """
     latest = 0.0
-    for time in start_times(graph, 1)[0]:
+    for time in starts_of_a_round(graph):
         latest = max(latest, float(time))
     ratio, critical = 0.0, 0
     for a in range(len(graph.busy_s)):
@@ -83,20 +83,27 @@ def maximum_cycle_ratio(graph: EventGraph, busy_s: Floats) -> tuple[float, int]:
 @inner_njit
 def _on_grid(graph: EventGraph, step: float) -> EventGraph:
     """The graph with times in steps, rounded to whole numbers."""
+    return with_times(graph, np.round(graph.busy_s / step), np.round(graph.waits.seconds / step))
+
+
+@inner_njit
+def with_times(graph: EventGraph, busy_s: Floats, seconds: Floats) -> EventGraph:
+    """The graph with other times of activities and waits."""
     waits = graph.waits
     return EventGraph(
         graph.num_resources,
         graph.resource,
-        np.round(graph.busy_s / step),
+        busy_s,
         graph.latency_s,
         graph.hop_ptr,
         graph.wait_ptr,
-        Waits(waits.source, np.round(waits.seconds / step), waits.lag, waits.for_buffer),
+        Waits(waits.source, seconds, waits.lag, waits.for_buffer),
         graph.order,
         graph.before,
         graph.before_lag,
         graph.turn,
         graph.finals,
+        graph.shift,
     )
 
 
@@ -117,7 +124,7 @@ def _iterate(
         Whether it ended, with all sums exact; and the greatest ratio, in seconds, and an activity
         on its cycle.
     """
-    value = start_times(grid, 1)[0]
+    value = starts_of_a_round(grid)
     policy = np.full(len(value), _NONE, np.int64)
     least = 0.0
     for busy in busy_per_resource(grid):

@@ -76,6 +76,8 @@ class EventGraph(NamedTuple):
         turn: `[A]`, hop that a channel that all devices share serves before in the first inference,
             or -1.
         finals: activities that end an inference: hops to the host, or else last kernels.
+        shift: `[A]`, the round in which each activity of inference 0 takes place; lags count
+            rounds. 0 where a round is an inference; see `steady_schedule.py`.
     """
 
     num_resources: int
@@ -90,6 +92,7 @@ class EventGraph(NamedTuple):
     before_lag: Longs
     turn: Longs
     finals: Longs
+    shift: Longs
 
 
 class _Activities(NamedTuple):
@@ -136,12 +139,14 @@ def event_graph(program: ProgramArrays, channels: ChannelArrays) -> EventGraph:
     resource, busy = activities.resource, activities.busy_s
     finals = _finals(program, activities.hop_ptr)
     waits, ptr = _waits(program, channels, activities, finals)
-    order = ready_order(len(program.kernel_s), resource, busy, ptr, waits)
+    start = np.zeros(len(busy))
+    order = ready_order(len(program.kernel_s), resource, busy, ptr, waits, start)
     turn = np.full(len(busy), -1, np.int64)
     if channels.shared.any() and len(order) == len(busy):
         turn, own_turn, line = _turns(program, channels, activities, order)
         own_waits, own_ptr = _with_turns(activities, waits, ptr, own_turn)
-        order = ready_order(len(program.kernel_s), resource, busy, own_ptr, own_waits)
+        start[:] = 0.0
+        order = ready_order(len(program.kernel_s), resource, busy, own_ptr, own_waits, start)
         order = _with_line(program, activities.hop_ptr, order, line)
     num_resources = channels.num_channels + channels.num_devices
     before, before_lag = serve_in_order(order, resource, num_resources, channels.shared)
@@ -158,6 +163,7 @@ def event_graph(program: ProgramArrays, channels: ChannelArrays) -> EventGraph:
         before_lag,
         turn,
         finals,
+        np.zeros(len(busy), np.int64),
     )
 
 

@@ -7,12 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from mcm_compiler.arrays.kernels import entry_njit, inner_njit
-from mcm_hardware.event_graph.channel_arrays import ChannelArrays
+from mcm_compiler.arrays.kernels import entry_njit
 from mcm_hardware.event_graph.cycle_ratio import maximum_cycle_ratio
-from mcm_hardware.event_graph.graph import EventGraph, event_graph
+from mcm_hardware.event_graph.graph import EventGraph
 from mcm_hardware.event_graph.max_plus import busy_per_resource, end_of_inference, start_times
-from mcm_hardware.event_graph.program_arrays import ProgramArrays
 
 Floats = npt.NDArray[np.float64]
 
@@ -44,14 +42,3 @@ def performance(graph: EventGraph) -> Performance:
     latency = end_of_inference(graph, start_times(graph, 1)[0])
     period, critical = maximum_cycle_ratio(graph, busy)
     return Performance(True, period, latency, busy, critical)
-
-
-@inner_njit
-def program_performance(program: ProgramArrays, channels: ChannelArrays) -> Performance:
-    """How fast a program runs, without its event graph.
-
-    Args:
-        program: one that `check_program` lets pass.
-        channels: of the machine.
-    """
-    return performance(event_graph(program, channels))

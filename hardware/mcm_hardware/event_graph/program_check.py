@@ -6,6 +6,7 @@ points beside them, runs in circles, or asks for absurd amounts of memory.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import islice, pairwise
 
@@ -106,11 +107,14 @@ def _check_size(program: LoweredProgram, machine: Machine) -> None:
         outputs = sum(transfer.destination == HOST for transfer in program.transfers)
         inputs = sum(transfer.source == HOST for transfer in program.transfers)
         references += inputs * max(outputs, len(program.chips))
-    starts = (kernels + hops) * (slots + MAX_CYCLICITY + 1)
+    rounds = 0.0
+    if program.period_s > 0 and all(0 <= start < math.inf for start in program.start_s):
+        rounds = min(max(program.start_s, default=0.0) / program.period_s, MAX_SLOTS)
+    starts = math.ceil((kernels + hops) * (slots + MAX_CYCLICITY + 1 + rounds))
     for count, limit, what in (
         (kernels + hops, MAX_ACTIVITIES, "kernels and hops"),
         (references, MAX_REFERENCES, "reads and writes"),
-        (starts, MAX_STARTS, f"start times of {slots} inferences in flight"),
+        (starts, MAX_STARTS, f"start times of {slots + int(rounds)} inferences in flight"),
     ):
         if count > limit:
             raise CompileError(

@@ -2,7 +2,8 @@
 
 By inference, and within one in the order in which activities become ready in a lone inference
 whose links are free. All waits then point backwards in (inference, order), so that a program
-deadlocks only if its own waits form a cycle within one inference.
+deadlocks only if its own waits form a cycle within one inference. A program with start times is
+served by those instead: see `steady_schedule.py`.
 """
 
 from __future__ import annotations
@@ -36,7 +37,12 @@ class Waits(NamedTuple):
 
 @expanded_njit
 def ready_order(
-    num_kernels: int, resource: Longs, busy_s: Floats, wait_ptr: Longs, waits: Waits
+    num_kernels: int,
+    resource: Longs,
+    busy_s: Floats,
+    wait_ptr: Longs,
+    waits: Waits,
+    ready: Floats,
 ) -> Longs:
     """Activities by the time at which they become ready in a lone inference with free links.
 
@@ -50,6 +56,7 @@ def ready_order(
         busy_s: `[A]`.
         wait_ptr: `[A + 1]`.
         waits: `[W]`.
+        ready: `[A]`, when each is ready at the earliest; set to when it is.
 
     Returns:
         Activities. Some are missing if waits without lag form a cycle: those on it, and those
@@ -58,14 +65,12 @@ def ready_order(
     open_waits = _open_waits(num_kernels, resource, wait_ptr, waits)
     ptr, waiter, gap = _waiters(wait_ptr, waits)
     activities = len(busy_s)
-    ready = np.zeros(activities, np.float64)
     heap = np.empty(activities, np.int64)
     size = 0
     for a in range(activities):
         if open_waits[a] == 0:
-            heap[size] = a
+            _sift_up(heap, size, a, ready)
             size += 1
-    # All are ready at 0 and stand by index, so that this is a heap already.
     order = np.empty(activities, np.int64)
     count = 0
     while size > 0:

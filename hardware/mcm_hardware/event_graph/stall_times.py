@@ -49,6 +49,7 @@ def stall_times(
     for i in range(steady.played - steady.cycle, steady.played):
         now = steady.start_s[i % rows]
         for a in range(len(graph.busy_s)):
+            shift = int(graph.shift[a])
             before, lag = graph.before[a], graph.before_lag[a]
             free = steady.start_s[(i - lag) % rows, before]
             free += graph.busy_s[before] - lag * period_s
@@ -63,10 +64,14 @@ def stall_times(
                 t = program.reads[r]
                 if maker[t] >= 0:
                     by = maker[t]
-                    made = max(made, now[by] + graph.busy_s[by] + graph.latency_s[by])
+                    rounds = int(graph.shift[by]) - shift
+                    done = steady.start_s[(i + rounds) % rows, by] + rounds * period_s
+                    made = max(made, done + graph.busy_s[by] + graph.latency_s[by])
                 while t >= 0:
                     hop = int(graph.hop_ptr[t])
-                    way = max(way, _waits_over(graph, steady.start_s, i, hop, period_s)[1])
+                    rounds = int(graph.shift[hop]) - shift
+                    over = _waits_over(graph, steady.start_s, i + rounds, hop, period_s)[1]
+                    way = max(way, over + rounds * period_s)
                     t = program.after[t]
             waited = stalls[graph.resource[a]]
             free = _wait_until(waited, INPUT, free, min(made, now[a]))

@@ -60,13 +60,15 @@ def steady_state(
         least: inferences to play at least.
         most: inferences to play at most.
     """
-    value = _from_critical(graph, period_s, critical)
+    value = from_critical(graph, period_s, critical)[0]
     for a in range(len(value)):
         if value[a] == -np.inf:
             most = least
+    # How far back a round looks: over all rounds of an inference, and those that it waits for.
     lags = 1
     for w in range(graph.wait_ptr[-1]):
         lags = max(lags, graph.waits.lag[w])
+    lags += int(graph.shift.max())
     start = np.zeros((lags + MAX_CYCLICITY + 1, len(graph.busy_s)))
     # How many inferences in a row were as those c before, and an activity that was not.
     streak = np.zeros(MAX_CYCLICITY + 1, np.int64)
@@ -76,7 +78,7 @@ def steady_state(
     tolerance = 0.0
     while played < least or (cycle == 0 and played < most):
         i = played
-        play_inference(graph, start, i, period_s)
+        play_inference(graph, start, i, period_s, graph.shift)
         played += 1
         if i == 0:
             tolerance = _RELATIVE_TOLERANCE * (period_s + _greatest(start[0]))
@@ -109,20 +111,20 @@ def _alike(now: Floats, then: Floats, tolerance: float, c: int, suspect: Longs) 
     return True
 
 
-@inner_njit
-def _from_critical(graph: EventGraph, period_s: float, critical: int) -> Floats:
+@entry_njit
+def from_critical(graph: EventGraph, period_s: float, critical: int) -> tuple[Floats, Longs]:
     """Starts of a steady state in which all inferences are alike.
 
     An eigenvector of the graph (Baccelli et al. 1992, theorem 3.101): the longest paths from an
     activity that is critical, with `period_s` off for each lag.
 
     Returns:
-        `[A]`, minus infinity where there is no path.
+        `[A]`, minus infinity where there is no path; and the wait that is over last for each, or -1
+        for that for its resource.
     """
     value = np.full(len(graph.busy_s), -np.inf)
     value[critical] = 0.0
-    _settle(graph, period_s, value)
-    return value
+    return value, _settle(graph, period_s, value)
 
 
 @inner_njit
@@ -135,13 +137,14 @@ def _fill_rest(graph: EventGraph, period_s: float, value: Floats) -> None:
 
 
 @inner_njit
-def _settle(graph: EventGraph, period_s: float, value: Floats) -> None:
-    """Raises values until all waits hold, as far as rounding lets them."""
-    policy = np.empty(len(value), np.int64)
+def _settle(graph: EventGraph, period_s: float, value: Floats) -> Longs:
+    """Raises values until all waits hold, as far as rounding lets them; what each waits for."""
+    policy = np.full(len(value), -1)
     for _ in range(len(value) + 1):
         tolerance = _RELATIVE_TOLERANCE * (period_s + _greatest(value))
         if not improve(graph, period_s, value, policy, tolerance)[0]:
-            return
+            break
+    return policy
 
 
 @inner_njit

@@ -1,4 +1,4 @@
-"""Why a program deadlocks: the activities that wait for each other."""
+"""Cycles of waits: those of a program that deadlocks, and the one that sets a period."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.machines.machine import place_text
 from mcm_hardware.event_graph.graph import EventGraph
+from mcm_hardware.event_graph.steady_state import from_critical
 
 _SHOWN = 8
 """Activities of a cycle that are named."""
@@ -42,6 +43,45 @@ def _waits_for(graph: EventGraph, activity: int) -> list[int]:
     return found
 
 
+def slowest_cycle(graph: EventGraph, period_s: float, critical: int) -> tuple[str, ...]:
+    """Kinds of waits on a cycle that sets the period, as in `SimulationResult.cycle_waits`.
+
+    Args:
+        graph: one that does not deadlock.
+        period_s: its maximum cycle ratio.
+        critical: an activity on a cycle that attains it.
+    """
+    value, policy = from_critical(graph, period_s, critical)
+    found: set[str] = set()
+    at, ends = critical, np.full(len(value), -1)
+    # The critical activity waits longest for the last one of the cycle; policies lead back to it.
+    wanted = -np.inf
+    for choice in (-1, *range(int(graph.wait_ptr[at]), int(graph.wait_ptr[at + 1]))):
+        source, seconds, lag = _arc(graph, at, choice)
+        if value[source] + seconds - lag * period_s > wanted:
+            wanted, policy[at] = value[source] + seconds - lag * period_s, choice
+    while ends[at] < 0:
+        ends[at], choice = 1, int(policy[at])
+        source, _, lag = _arc(graph, at, choice)
+        if choice >= 0 and graph.waits.for_buffer[choice]:
+            found.add("buffer")
+        elif choice >= 0 and lag + graph.shift[source] - graph.shift[at] > 0 and source != at:
+            found.add("step")
+        elif choice < 0 and at >= graph.hop_ptr[0]:
+            found.add("channel")
+        at = source
+    return tuple(sorted(found))
+
+
+def _arc(graph: EventGraph, a: int, choice: int) -> tuple[int, float, int]:
+    """Source, seconds and lag of a wait of `a`; of that for its resource where -1."""
+    if choice < 0:
+        before = int(graph.before[a])
+        return before, float(graph.busy_s[before]), int(graph.before_lag[a])
+    waits = graph.waits
+    return int(waits.source[choice]), float(waits.seconds[choice]), int(waits.lag[choice])
+
+
 def deadlock(program: LoweredProgram, graph: EventGraph) -> Diagnostic:
     """MCM-T010 with the cycle of waits.
 
@@ -49,21 +89,9 @@ def deadlock(program: LoweredProgram, graph: EventGraph) -> Diagnostic:
         program: a program that deadlocks.
         graph: its event graph.
     """
-    kernels = [
-        f"kernel {quote(kernel.name)} of chip {chip.chip}"
-        for chip in program.chips
-        for kernel in chip.kernels
-    ]
     names: list[str] = []
     for activity in wait_cycle(graph):
-        if activity < len(kernels):
-            name = kernels[activity]
-        else:
-            index = int(np.searchsorted(graph.hop_ptr, activity, side="right")) - 1
-            transfer = program.transfers[index]
-            source = place_text(transfer.source, "chip")
-            destination = place_text(transfer.destination, "chip")
-            name = f"transfer {index} of {quote(transfer.tensor)} from {source} to {destination}"
+        name = activity_name(program, graph, activity)
         if not names or names[-1] != name:
             names.append(name)
     return Diagnostic(
@@ -72,6 +100,20 @@ def deadlock(program: LoweredProgram, graph: EventGraph) -> Diagnostic:
         at=names[0],
         hint="compile the model again; the program was changed, or its lowering is at fault",
     )
+
+
+def activity_name(program: LoweredProgram, graph: EventGraph, activity: int) -> str:
+    """A kernel or a transfer, as diagnostics name it."""
+    if activity < graph.hop_ptr[0]:
+        for chip in program.chips:
+            if activity < len(chip.kernels):
+                return f"kernel {quote(chip.kernels[activity].name)} of chip {chip.chip}"
+            activity -= len(chip.kernels)
+    index = int(np.searchsorted(graph.hop_ptr, activity, side="right")) - 1
+    transfer = program.transfers[index]
+    source = place_text(transfer.source, "chip")
+    destination = place_text(transfer.destination, "chip")
+    return f"transfer {index} of {quote(transfer.tensor)} from {source} to {destination}"
 
 
 def _told(names: Sequence[str]) -> str:

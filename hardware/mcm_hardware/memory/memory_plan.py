@@ -31,7 +31,6 @@ def plan_memory(
     flow: ChipDataflow,
     transfers: Sequence[Transfer],
     spec: ChipSpec,
-    slots: int,
     activations: ActivationPlan,
     stream: WeightStream | None = None,
 ) -> MemoryPlan:
@@ -39,9 +38,9 @@ def plan_memory(
 
     - Weights stay all the time, each once, unless they are streamed.
     - States stay all the time, those of all sequences in flight beside each other.
-    - A tensor that arrives has `slots` receive buffers, one that leaves has `slots` send buffers:
-      the next inference writes into one while the last is sent from the other. They stay all the
-      time too, because neighbours are at other inferences.
+    - A tensor that arrives has `Transfer.slots` receive buffers, one that leaves has as many send
+      buffers, of several transfers the most: the next inference writes into one while the last is
+      sent from the other. They stay all the time too, because neighbours are at other inferences.
     - Other activations live from the kernel that writes them to the last that reads them, and lie
       above all that stays.
 
@@ -49,7 +48,6 @@ def plan_memory(
         flow: tensors of the chip.
         transfers: all transfers of the package.
         spec: the chip.
-        slots: send buffers per tensor that leaves.
         activations: their lives, and their addresses from 0.
         stream: weights that come from off-package memory, if any do.
     """
@@ -70,9 +68,10 @@ def plan_memory(
         transfer = transfers[index]
         size = buffer_bytes(spec, transfer.size_bytes)
         stays += _slots(transfer.tensor, "receive", size, transfer.slots)
-    for value in flow.leaving:
+    for value, sent in flow.leaving.items():
         if value in flow.writer:
             size = buffer_bytes(spec, storage.value_bytes(value))
+            slots = max(transfers[index].slots for index in sent)
             stays += _slots(value.name or "", "send", size, slots)
     buffers: list[Buffer] = []
     bytes_of: dict[BufferKind, int] = {"activation": activations.high_water_bytes}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from mcm_compiler.components.op_support import runs_on_host
 from mcm_compiler.contracts.cost import CostModel, KnowsHostOps
@@ -15,14 +15,16 @@ from mcm_hardware.chip.chip_spec import ChipSpec
 from mcm_hardware.chip.cycle_model import copy_seconds, cycle_model, launch_seconds
 from mcm_hardware.chip.kernel_order import KernelNodes
 from mcm_hardware.memory.activation_plan import (
+    ActivationPlan,
     buffer_bytes,
     order_for_memory,
     plan_activations,
 )
 from mcm_hardware.memory.body_memory import with_body_memory
 from mcm_hardware.memory.memory_overflow import PlannedChip, find_overflows
-from mcm_hardware.memory.memory_plan import MemoryPlan, plan_memory
+from mcm_hardware.memory.memory_plan import plan_memory
 from mcm_hardware.memory.stream_plan import WeightStream, plan_stream, stream_transfers
+from mcm_hardware.package.start_times import with_start_times
 from mcm_hardware.package.transfer_plan import plan_transfers
 
 
@@ -38,7 +40,8 @@ def lower(
 
     A fusion group is one kernel. Kernels run in the order of the chip's model, unless another
     one needs less memory. Where the package can, weights that do not fit are streamed. A chip that
-    does not fit is data in `overflows`.
+    does not fit is data in `overflows`. Where everything fits and the program is faster so, it has
+    start times, and buffers for them as far as there is memory.
 
     Args:
         target: name of the package.
@@ -63,13 +66,13 @@ def lower(
     plan = plan_transfers(wires, sizes, machine)
     transfers = list(plan.transfers)
     programs: list[ChipProgram] = []
-    planned: list[PlannedChip] = []
+    planned: list[_Planned] = []
     for chip in chips:
         numbers = specs[chip.chip]
         tensors = chip_dataflow(chip, plan.arriving, plan.leaving, on_host)
         flow = order_for_memory(with_body_memory(tensors, numbers, on_host), numbers)
-        memory, stream = _memory(flow, plan.transfers, machine, chip.chip, numbers)
-        planned.append(PlannedChip(chip.chip, flow, memory))
+        planned.append(_planned(flow, plan.transfers, machine, chip.chip, numbers))
+        memory, stream = planned[-1].memory, planned[-1].stream
         streamed: Mapping[int, tuple[int, ...]] = {}
         if stream is not None:
             added, streamed = stream_transfers(stream, chip.chip, numbers, len(transfers))
@@ -91,7 +94,40 @@ def lower(
             transfers[index] = replace(transfers[index], after=brought_by)
     overflows = find_overflows(planned, plan.transfers, machine, specs)
     sequences = max((chip.sequences for chip in chips if chip.states), default=0)
-    return LoweredProgram(target, tuple(programs), tuple(transfers), overflows, sequences)
+    program = LoweredProgram(target, tuple(programs), tuple(transfers), overflows, sequences)
+    return program if overflows else _by_start_times(program, machine, specs, planned)
+
+
+def _by_start_times(
+    program: LoweredProgram,
+    machine: Machine,
+    specs: Sequence[ChipSpec],
+    planned: Sequence[_Planned],
+) -> LoweredProgram:
+    """The program with start times, and with the buffers that they need, where it is faster so."""
+    size_bytes, sent = [0] * len(program.transfers), [-1] * len(program.transfers)
+    for one in planned:
+        numbers = specs[one.chip]
+        for index in one.flow.arriving.values():
+            size = buffer_bytes(numbers, program.transfers[index].size_bytes)
+            size_bytes[index] = max(size_bytes[index], size)
+        for value, indices in one.flow.leaving.items():
+            size = buffer_bytes(numbers, numbers.storage.value_bytes(value))
+            for index in indices if value in one.flow.writer else ():
+                size_bytes[index], sent[index] = max(size_bytes[index], size), indices[0]
+    found = with_start_times(program, machine, size_bytes, sent)
+    if found is program:
+        return program
+    chips: list[ChipProgram] = []
+    for chip, one in zip(program.chips, planned, strict=True):
+        numbers = specs[chip.chip]
+        memory = plan_memory(one.flow, found.transfers, numbers, one.activations, one.stream)
+        if memory.high_water_bytes > numbers.sram_bytes:
+            raise ValueError(f"buffers for start times do not fit into chip {chip.chip}")
+        chips.append(
+            replace(chip, buffers=memory.buffers, high_water_bytes=memory.high_water_bytes)
+        )
+    return replace(found, chips=tuple(chips))
 
 
 def _host_kernels(model: CostModel) -> Callable[[KernelNodes], bool] | None:
@@ -101,24 +137,35 @@ def _host_kernels(model: CostModel) -> Callable[[KernelNodes], bool] | None:
     return lambda kernel: runs_on_host(model, kernel.nodes)
 
 
-def _memory(
+@dataclass(frozen=True)
+class _Planned(PlannedChip):
+    """A chip with what its memory plan was made from.
+
+    Attributes:
+        activations: addresses of its activations.
+        stream: weights that come from off-package memory, if any do.
+    """
+
+    activations: ActivationPlan
+    stream: WeightStream | None = None
+
+
+def _planned(
     flow: ChipDataflow,
     transfers: Sequence[Transfer],
     machine: Machine,
     device: int,
     chip: ChipSpec,
-) -> tuple[MemoryPlan, WeightStream | None]:
-    """The memory plan, and what has to be streamed for it."""
+) -> _Planned:
+    """A chip with its memory plan, and what has to be streamed for it."""
     activations = plan_activations(flow, chip)
-    memory = plan_memory(flow, transfers, chip, machine.channel_slots, activations)
-    excess = memory.high_water_bytes - chip.sram_bytes
-    if excess <= 0 or not machine.route(OFF_PACKAGE, device):
-        return memory, None
-    stream = plan_stream(flow, chip, excess)
-    if stream is None:
-        return memory, None
-    streaming = plan_memory(flow, transfers, chip, machine.channel_slots, activations, stream)
-    return streaming, stream
+    memory = plan_memory(flow, transfers, chip, activations)
+    excess, stream = memory.high_water_bytes - chip.sram_bytes, None
+    if excess > 0 and machine.route(OFF_PACKAGE, device):
+        stream = plan_stream(flow, chip, excess)
+    if stream is not None:
+        memory = plan_memory(flow, transfers, chip, activations, stream)
+    return _Planned(device, flow, memory, activations, stream)
 
 
 def _kernels(

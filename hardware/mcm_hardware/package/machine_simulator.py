@@ -27,8 +27,10 @@ from mcm_hardware.event_graph.performance import performance
 from mcm_hardware.event_graph.program_arrays import ProgramArrays, program_arrays
 from mcm_hardware.event_graph.program_check import check_program, check_timeline
 from mcm_hardware.event_graph.stall_times import BUFFER, INPUT, LINK, stall_times
+from mcm_hardware.event_graph.steady_schedule import served
 from mcm_hardware.event_graph.steady_state import steady_state
-from mcm_hardware.event_graph.wait_cycle import deadlock
+from mcm_hardware.event_graph.wait_cycle import deadlock, slowest_cycle
+from mcm_hardware.package.start_times import check_start_times
 
 Floats = npt.NDArray[np.float64]
 Longs = npt.NDArray[np.int64]
@@ -36,6 +38,9 @@ Longs = npt.NDArray[np.int64]
 _MOST_INFERENCES = 100_000
 _MOST_STEPS = 50_000_000
 """How long a program is played for it to settle: half a second at most."""
+
+_ROUNDING = 1e-9
+"""Share of a period below which a resource counts as busy for all of it."""
 
 
 @dataclass(frozen=True)
@@ -69,21 +74,25 @@ class MachineSimulator:
         Raises:
             ValueError: if `inferences` is less than 1.
             CompileError: MCM-T010 if the program deadlocks, MCM-T011 if it does not fit,
-                MCM-T012 if it contradicts itself or the machine, MCM-T013 if it is too large.
+                MCM-T012 if it contradicts itself or the machine, MCM-T013 if it is too large,
+                MCM-T017 if its start times break a wait.
         """
         if inferences < 1:
             raise ValueError(f"{inferences} inferences cannot be simulated")
-        arrays, graph = self._graph(program)
+        arrays, lone, graph = self._graphs(program)
         speed = performance(graph)
         most = min(_MOST_INFERENCES, _MOST_STEPS // (len(graph.busy_s) + int(graph.wait_ptr[-1])))
         steady = steady_state(graph, speed.period_s, speed.critical, inferences, most)
         stalls, queue = stall_times(arrays, graph, steady, speed.period_s)
         stalls, queue = stalls / steady.cycle, queue / steady.cycle
         engines = self.machine.num_channels
+        waits: tuple[str, ...] = ()
+        if speed.busy_s.max() < speed.period_s * (1.0 - _ROUNDING):
+            waits = slowest_cycle(graph, speed.period_s, speed.critical)
         return SimulationResult(
             simulator=self.name,
             period_s=speed.period_s,
-            latency_s=speed.latency_s,
+            latency_s=(speed if lone is graph else performance(lone)).latency_s,
             inferences=steady.played,
             chips=tuple(
                 _chip_activity(chip, speed.busy_s[engines + chip.chip], stalls[engines + chip.chip])
@@ -91,6 +100,7 @@ class MachineSimulator:
             ),
             links=_link_activity(arrays, self.machine, graph, speed.busy_s, queue),
             steady_from=steady.since if steady.since >= 0 else None,
+            cycle_waits=waits,
         )
 
     def timeline(self, program: LoweredProgram, inferences: int = 8) -> Timeline:
@@ -102,8 +112,8 @@ class MachineSimulator:
         """
         if inferences < 1:
             raise ValueError(f"{inferences} inferences cannot be simulated")
-        _, graph = self._graph(program)
-        check_timeline(len(graph.busy_s), inferences)
+        _, _, graph = self._graphs(program)
+        check_timeline(len(graph.busy_s), inferences + int(graph.shift.max()))
         start = start_times(graph, inferences)
         kernels = int(graph.hop_ptr[0])
         transfer = np.repeat(np.arange(len(program.transfers)), np.diff(graph.hop_ptr))
@@ -126,14 +136,19 @@ class MachineSimulator:
     def _channels(self) -> ChannelArrays:
         return channel_arrays(self.machine)
 
-    def _graph(self, program: LoweredProgram) -> tuple[ProgramArrays, EventGraph]:
-        """The arrays and the event graph of a program that runs."""
+    def _graphs(self, program: LoweredProgram) -> tuple[ProgramArrays, EventGraph, EventGraph]:
+        """The arrays of a program that runs, and its event graph for one inference and for many."""
         check_program(program, self.machine)
-        arrays = program_arrays(program)
-        graph = event_graph(arrays, self._channels)
+        arrays, channels = program_arrays(program), self._channels
+        graph = event_graph(arrays, channels)
         if len(graph.order) < len(graph.busy_s):
             raise CompileError(deadlock(program, graph))
-        return arrays, graph
+        if not program.start_s:
+            return arrays, graph, graph
+        check_start_times(program, graph, channels)
+        start = np.array(program.start_s)
+        lone = served(graph, channels, np.inf, start)
+        return arrays, lone, served(graph, channels, program.period_s, start)
 
 
 def _chip_activity(chip: ChipProgram, busy_s: float, stalls: Floats) -> ChipActivity:

@@ -120,8 +120,8 @@ Attributes:
     destination: receiving end of the link; -1, -2 and -3 as for source.
     busy_s: seconds of work per inference.
     share_of_period: busy_s / period_s.
-    sets_period: whether it is busy all the time. Where not, the period comes from a cycle of waits
-        for buffers.
+    sets_period: whether it is busy all the time. Where not, the period comes from a cycle of waits;
+        the text names their kind.
     heaviest_ops: longest ops of the chip, at most three.
     heaviest_tensors: largest tensors on the link, at most three.
     moves: moves of ops to other chips that make the package faster, the best first, at most three;

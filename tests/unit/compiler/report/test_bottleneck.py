@@ -73,14 +73,27 @@ def test_a_host_link(link: LinkActivity, words: str, tensor: str) -> None:
     assert [t["name"] for t in found["heaviest_tensors"]] == [tensor]
 
 
-def test_a_chip_that_is_not_full_tells_what_it_waits_for() -> None:
+@pytest.mark.parametrize(
+    ("waits", "cause"),
+    [
+        ((), "a cycle of waits"),
+        (("channel",), "the order in which links serve"),
+        (
+            ("buffer", "channel"),
+            "a cycle of waits for buffers, for which there is no memory,",
+        ),
+        (("buffer", "step"), "the wait of a step for the step before of its sequence"),
+    ],
+)
+def test_a_chip_that_is_not_full_has_what_it_waits_for(waits: tuple[str, ...], cause: str) -> None:
     chips = (ChipActivity(0, 60e-6, {"input": 5e-6, "buffer": 60e-6}),)
-    found = find_bottleneck(_simulation(chips=chips, links=()), None)
+    simulation = replace(_simulation(chips=chips, links=()), cycle_waits=waits)
+    found = find_bottleneck(simulation, None)
     assert found is not None
     assert found["sets_period"] is False
     assert found["text"] == (
         "chip 0 is busy 60.0 us of every 125 us (48.0 %); it waits 60.0 us for room in buffers; "
-        "as nothing is busy all the time, a cycle of waits for buffers sets the period"
+        f"as nothing is busy all the time, {cause} sets the period"
     )
 
 

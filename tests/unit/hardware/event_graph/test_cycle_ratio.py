@@ -29,6 +29,7 @@ def behind_a_kernel(count: int, each_s: float, first_s: float) -> EventGraph:
         np.array([1, 1, *[0] * (count - 1)]),
         np.full(count + 1, -1),
         np.array([count]),
+        np.zeros(count + 1, np.int64),
     )
 
 
@@ -65,6 +66,7 @@ def random_graph(rng: np.random.Generator) -> EventGraph:
         lag,
         np.full(count, -1),
         np.array([count - 1]),
+        np.zeros(count, np.int64),
     )
 
 
@@ -135,6 +137,7 @@ def equal_stages(each: int, slots: int, faster: list[float]) -> EventGraph:
         lag,
         np.full(count, -1),
         np.array([count - 1]),
+        np.zeros(count, np.int64),
     )
 
 

@@ -99,8 +99,9 @@ def test_a_model_over_a_corner_of_the_mesh(model):
     assert {(k.source, k.destination): k.bytes_per_inference for k in result.links} == {
         (HOST, 5): size, (5, 4): size, (4, 3): size, (3, 0): size, (0, HOST): size
     }  # fmt: skip
-    # Two buffers per round trip: three links of 128.5 s, and next to nothing for the kernel.
-    assert result.period_s == pytest.approx(3 * 128.5 / 2)
+    # A link takes 128 s. The way of three with 0.5 s of latency each asks for a fourth buffer.
+    assert result.period_s == pytest.approx(128.0)
+    assert max(t.slots for t in program.transfers) > 2
 
 
 def test_weights_stream_where_memory_has_a_channel(model):

@@ -44,10 +44,11 @@ class Dataflow(NamedTuple):
         uses: `[U, 2]`, item, and the root of another item that it reads.
         arrivals: `[A, 3]`, chip; wire; how many chips the wire goes to before.
         fetches: `[G, 2]`, item, and an arrival that it reads.
-        wires: `[W, 4]`, chip that it comes from or `NOWHERE`; value; item that makes it or -1;
-            number of chips that it goes to.
-        outputs: `[Y, 3]`, chip that sends a graph output to the host; item that makes it or -1;
-            the wire from whose last chip it goes on, or -1.
+        wires: `[W, 5]`, chip that it comes from or `NOWHERE`; value; item that makes it or -1;
+            number of chips that it goes to; the root whose memory it leaves from, unless a relay
+            makes it.
+        outputs: `[Y, 4]`, chip that sends a graph output to the host; item that makes it or -1;
+            the wire from whose last chip it goes on, or -1; the root, as of wires.
         weights: `[S, 2]`, value that a chip stores; whether the chip sends it.
         loads: `[L, 2]`, item, and the row of a weight that it reads.
         ends: `[P, 5]`, rows of follows, roots, uses, weights and loads up to the end of each chip.
@@ -101,7 +102,9 @@ _WRITER, _WIRE = 10, 11
 """Item that writes it and wire that carries it from its home."""
 _RELAY, _LAST_WIRE = 12, 13
 """Its last relay, and the last wire that carries it."""
-_COLUMNS = 14
+_SENT_ROW = 14
+"""The row of the root from which it leaves its home."""
+_COLUMNS = 15
 
 _FOLLOWS, _ROOTS, _USES, _WEIGHTS, _LOADS, _ARRIVALS, _FETCHES, _WIRES = range(8)
 
@@ -125,8 +128,8 @@ def follow_tensors(tables: ProblemTables, placement: LegalisedPartition, speed: 
         np.empty((reads, 2), np.int64),
         np.empty((reads, 3), np.int64),
         np.empty((reads, 2), np.int64),
-        np.empty((reads, 4), np.int64),
-        np.empty((len(values.outputs), 3), np.int64),
+        np.empty((reads, 5), np.int64),
+        np.empty((len(values.outputs), 4), np.int64),
         np.empty((reads + len(values.outputs), 2), np.int64),
         np.empty((reads, 2), np.int64),
         np.zeros((num_used, 5), np.int64),
@@ -262,7 +265,7 @@ def _is_alias(
     if placement.sent[view]:
         row = marks[source, _ROW]
         roots[row, ROOT_LEAVES] = 1
-        marks[view, _WRITER] = roots[row, ROOT_ITEM]
+        marks[view, _WRITER], marks[view, _SENT_ROW] = roots[row, ROOT_ITEM], row
     return True
 
 
@@ -303,7 +306,7 @@ def _write_results(
         marks[value, _MAKER], marks[value, _MADE_CHIP] = item, chip
         marks[value, _ROW] = _add_root(walk.counts, flow.roots, item, value, sent)
         if sent:
-            marks[value, _WRITER] = item
+            marks[value, _WRITER], marks[value, _SENT_ROW] = item, marks[value, _ROW]
 
 
 @inlined_njit
@@ -348,9 +351,11 @@ def _receive(
         flow.wires[wire, 1], flow.wires[wire, 3] = value, 0
         if relayed:
             flow.wires[wire, 0], flow.wires[wire, 2] = chip - 1, marks[value, _RELAY]
+            flow.wires[wire, 4] = -1
         else:
             flow.wires[wire, 0] = placement.home[value]
             flow.wires[wire, 2] = marks[value, _WRITER]
+            flow.wires[wire, 4] = marks[value, _SENT_ROW]
             marks[value, _WIRE] = wire
     marks[value, _LAST_WIRE] = wire
     row = _next(walk.counts, _ARRIVALS)
@@ -408,11 +413,13 @@ def _collect_outputs(
     for index in range(len(values.outputs)):
         value = values.outputs[index]
         chip, writer, wire = placement.home[value], walk.marks[value, _WRITER], -1
+        row = walk.marks[value, _SENT_ROW]
         if chip == NOWHERE:
             chip, writer = 0, -1
         elif placement.relays[value, 2]:
             wire = walk.marks[value, _LAST_WIRE]
             if placement.relays[value, 0] < placement.relays[value, 1]:
                 chip, writer = placement.relays[value, 1] - 1, walk.marks[value, _RELAY]
+                row = -1
         flow.outputs[index, 0], flow.outputs[index, 1] = chip, writer
-        flow.outputs[index, 2] = wire
+        flow.outputs[index, 2], flow.outputs[index, 3] = wire, row

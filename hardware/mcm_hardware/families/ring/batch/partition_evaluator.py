@@ -9,12 +9,12 @@ from mcm_compiler.contracts.evaluation import ResultKind
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
 from mcm_compiler.placements.compiled_rules import breaks_rule
 from mcm_hardware.event_graph.channel_arrays import ChannelArrays
-from mcm_hardware.event_graph.performance import program_performance
+from mcm_hardware.event_graph.steady_schedule import fastest
 from mcm_hardware.families.ring.batch.chip_memory import plan_chips
 from mcm_hardware.families.ring.batch.dataflow import follow_tensors
 from mcm_hardware.families.ring.batch.legalised_partition import place
 from mcm_hardware.families.ring.batch.problem_tables import ProblemTables
-from mcm_hardware.families.ring.batch.program_assembly import assemble
+from mcm_hardware.families.ring.batch.program_assembly import assemble, buffer_sizes
 
 _RUNS, _BREAKS_RULE, _OVERFLOWS = (
     int(ResultKind.RUNS),
@@ -112,7 +112,14 @@ def evaluate_range(
         program = assemble(
             tables.values, placement.item_ptr, flow, plans, package.slots, package.end
         )
-        speed = program_performance(program, package.channels)
+        free_bytes = package.sram_bytes.copy()
+        free_bytes[: len(plans.high_water)] -= plans.high_water
+        sizes = buffer_sizes(tables.values, flow, program, free_bytes)
+        # Steps of sequences count as independent, and get start times once it is known how many
+        # are in flight.
+        speed, more = fastest(program, package.channels, sizes, not tables.values.held.any())
+        for chip in range(len(plans.high_water)):
+            results.high_water_bytes[row, chip] += more[chip]
         results.kind[row] = _RUNS
         results.period_s[row] = speed.period_s
         results.latency_s[row] = speed.latency_s

@@ -7,7 +7,9 @@ import numpy as np
 from mcm_compiler.arrays.kernels import inner_njit
 from mcm_compiler.contracts.partition import Longs
 from mcm_compiler.contracts.target import HOST, OFF_PACKAGE
+from mcm_hardware.compiled.plain_numbers import variable
 from mcm_hardware.event_graph.program_arrays import ProgramArrays
+from mcm_hardware.event_graph.steady_schedule import BufferSizes
 from mcm_hardware.families.ring.batch.chip_memory import ChipPlans
 from mcm_hardware.families.ring.batch.dataflow import Dataflow
 from mcm_hardware.families.ring.batch.problem_tables import ValueTables
@@ -96,6 +98,48 @@ def assemble(
         reuses,
         0,
     )
+
+
+@inner_njit
+def buffer_sizes(
+    values: ValueTables, flow: Dataflow, program: ProgramArrays, free_bytes: Longs
+) -> BufferSizes:
+    """Bytes of additional buffers of a program from `assemble`.
+
+    Args:
+        values: of the problem.
+        flow: from `follow_tensors`.
+        program: from `assemble`.
+        free_bytes: `[D]`, of each device.
+    """
+    count = len(program.source)
+    size_bytes, sent = np.zeros(count, np.int64), np.full(count, -1)
+    first = np.full(len(flow.roots) + 1, -1)
+    written = np.zeros(count, np.bool_)
+    written[program.writes] = True
+    t = variable(0)
+    for wire in range(len(flow.wires)):
+        for place in range(flow.wires[wire, 3]):
+            size_bytes[t] = values.room_bytes[flow.wires[wire, 1]]
+            if place == 0 and written[t]:
+                sent[t] = _first(first, int(flow.wires[wire, 4]), t)
+            t += 1
+    for output in range(len(values.outputs)):
+        size_bytes[t] = values.room_bytes[values.outputs[output]]
+        if written[t]:
+            sent[t] = _first(first, int(flow.outputs[output, 3]), t)
+        t += 1
+    return BufferSizes(free_bytes, size_bytes, sent)
+
+
+@inner_njit
+def _first(first: Longs, row: int, t: int) -> int:
+    """The first transfer that leaves from a root; `t` itself where that has no row."""
+    if row < 0:
+        return t
+    if first[row] < 0:
+        first[row] = t
+    return int(first[row])
 
 
 @inner_njit
