@@ -15,7 +15,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic
 LEARN = "learn"
 """The extra of all that learns."""
 
-MODULES = {LEARN: ("jax", "flax", "optax")}
+MODULES = {LEARN: ("jax", "optax")}
 """Import names of what each extra installs."""
 
 

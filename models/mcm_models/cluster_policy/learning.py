@@ -6,7 +6,6 @@ needs no decoding, only the columns that were seen, so that it is one small netw
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -14,39 +13,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
-import optax
 
-from mcm_compiler.text.option_ranges import above, at_least, checked
 from mcm_models.cluster_policy.layout import Weights
+from mcm_models.ppo import adam, gains, gradient_steps, taken
+from mcm_models.ppo_settings import PpoSettings
 
 Array = jax.Array
 Singles = npt.NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-@checked(
-    learning_rate=at_least(0),
-    entropy=at_least(0),
-    epochs=at_least(1),
-    clip=above(0),
-    gradient_norm=above(0),
-)
-class PpoSettings:
-    """How the policy learns.
-
-    Attributes:
-        learning_rate: of Adam.
-        entropy: weight of the entropy of a decision, in nats.
-        epochs: gradient steps on the same decisions.
-        clip: range of the ratio of probabilities.
-        gradient_norm: to which gradients are cut.
-    """
-
-    learning_rate: float = 1e-3
-    entropy: float = 0.01
-    epochs: int = 3
-    clip: float = 0.2
-    gradient_norm: float = 1.0
 
 
 class Rows(NamedTuple):
@@ -65,13 +38,6 @@ class Rows(NamedTuple):
     chosen: npt.NDArray[np.int32]
     advantage: Singles
     weight: Singles
-
-
-def optimizer(settings: PpoSettings) -> optax.GradientTransformation:
-    """Adam behind a cut of the gradient's norm."""
-    return optax.chain(
-        optax.clip_by_global_norm(settings.gradient_norm), optax.adam(settings.learning_rate)
-    )
 
 
 @partial(jax.jit, static_argnames=("settings",))
@@ -96,31 +62,19 @@ def update(
         scores = (rows.seen @ weights["linear"] + two @ weights["score"])[..., 0]
         return jax.nn.log_softmax(jnp.where(rows.allowed, scores, -1e9), axis=-1)
 
-    def taken(table: Array) -> Array:
-        return jnp.take_along_axis(table, rows.chosen[:, None], axis=-1)[:, 0]
-
-    before = taken(log_p(weights))
+    before = taken(log_p(weights), rows.chosen)
     total = jnp.sum(rows.weight)
 
-    def loss_of(weights: dict[str, Array]) -> tuple[Array, Array]:
+    def loss_of(weights: dict[str, Array], _: Any) -> tuple[Array, Array]:
         table = log_p(weights)
-        ratio = jnp.exp(taken(table) - before)
-        kept = jnp.clip(ratio, 1.0 - settings.clip, 1.0 + settings.clip)
-        gain = jnp.minimum(ratio * rows.advantage, kept * rows.advantage)
+        gain, _ = gains(taken(table, rows.chosen), before, rows.advantage, settings.clip)
         entropies = -jnp.sum(jnp.where(rows.allowed, jnp.exp(table) * table, 0.0), axis=-1)
         entropy = jnp.sum(entropies * rows.weight) / total
         return -jnp.sum(gain * rows.weight) / total - settings.entropy * entropy, entropy
 
-    adam = optimizer(settings)
-
-    def step(carry: Any, _: None) -> tuple[Any, Array]:
-        weights, state = carry
-        gradient, entropy = jax.grad(loss_of, has_aux=True)(weights)
-        change, state = adam.update(gradient, state, weights)
-        return (optax.apply_updates(weights, change), state), entropy
-
-    (weights, state), entropies = jax.lax.scan(step, (weights, state), length=settings.epochs)
-    return weights, state, entropies[0]
+    optimizer = adam(settings.max_gradient, settings.learning_rate)
+    weights, state, metrics = gradient_steps(loss_of, optimizer, weights, state, settings.epochs)
+    return weights, state, metrics.figures[0]
 
 
 def padded(rows: Rows, devices: int, size: int) -> Rows:

@@ -1,4 +1,4 @@
-"""The network in Flax, for training. Mappers use a port to compiled code, which equals it.
+"""The network in JAX, for training. Mappers use a port to compiled code, which equals it.
 
 Messages along branches, as in the LCM paper; links that are used are nodes of their own beside
 the paths, as in RouteNet (Rusek et al. 2019): what queues at a link depends on all who share it.
@@ -13,7 +13,6 @@ from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
-from flax import nnx
 
 from mcm_compiler.arrays.types import Ints
 from mcm_models.mapping_model.graphs import PaddedGraphs
@@ -24,29 +23,20 @@ Tree: TypeAlias = dict[str, Array]
 """Weights by name, as what is differentiated."""
 
 
-class MappingNetwork(nnx.Module):
-    """From padded graphs to logarithms of period and latency over the bound."""
-
-    def __init__(self, layout: MappingLayout, weights: Weights | Tree) -> None:
-        self.rounds = layout.rounds
-        self.weights = nnx.Dict({name: nnx.Param(jnp.asarray(weights[name])) for name in weights})
-
-    def __call__(self, graphs: PaddedGraphs) -> Array:
-        """`[B, 2]`; the period is not clipped at the bound."""
-        tree = {name: self.weights[name][...] for name in self.weights}
-        pooled = _pooled(tree, self.rounds, graphs)
-        hidden = jax.nn.relu(pooled @ tree["head_first"] + tree["head_first_bias"])
-        hidden = jax.nn.relu(hidden @ tree["head_second"] + tree["head_second_bias"])
-        out = hidden @ tree["head_last"] + graphs.whole @ tree["head_linear"]
-        out += tree["head_last_bias"]
-        formula = graphs.whole[:, GLOBAL_COLUMNS.index("logarithm of the formula")]
-        return out.at[:, 0].add(formula)
-
-
 @partial(jax.jit, static_argnames=("layout",))
 def answers(layout: MappingLayout, weights: Weights | Tree, graphs: PaddedGraphs) -> Array:
-    """`[B, 2]`, compiled once for each shape of graphs."""
-    return MappingNetwork(layout, weights)(graphs)
+    """`[B, 2]`, logarithms of period and latency over the bound, from padded graphs.
+
+    Compiled once for each shape of graphs; the period is not clipped at the bound.
+    """
+    tree = {name: jnp.asarray(array) for name, array in weights.items()}
+    pooled = _pooled(tree, layout.rounds, graphs)
+    hidden = jax.nn.relu(pooled @ tree["head_first"] + tree["head_first_bias"])
+    hidden = jax.nn.relu(hidden @ tree["head_second"] + tree["head_second_bias"])
+    out = hidden @ tree["head_last"] + graphs.whole @ tree["head_linear"]
+    out += tree["head_last_bias"]
+    formula = graphs.whole[:, GLOBAL_COLUMNS.index("logarithm of the formula")]
+    return out.at[:, 0].add(formula)
 
 
 def _pooled(tree: Tree, rounds: int, graphs: PaddedGraphs) -> Array:

@@ -1,4 +1,4 @@
-"""The Grouper and the Placer in Flax.
+"""The Grouper and the Placer, in JAX; weights are arrays by name.
 
 The Grouper is feed-forward, with a softmax over groups for each op. The Placer is a sequence of
 LSTM steps: a bidirectional encoder reads the groups, and a decoder with attention over their states
@@ -9,15 +9,14 @@ states that one matrix transforms, and read beside the decoder's own state by th
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-from flax import nnx
 
 from mcm_models.planner.attention import all_shares, read_by, shares_of
-from mcm_models.planner.layout import PlannerLayout, Weights
 from mcm_models.planner.recurrence import (
     CellState,
     Steps,
@@ -27,8 +26,8 @@ from mcm_models.planner.recurrence import (
 )
 
 Array = jax.Array
-Params: TypeAlias = "nnx.State[Any, Any]"
-"""Weights as the pytree that Flax splits off a module."""
+Params = Mapping[str, Array]
+"""Weights by name."""
 
 
 class GroupInputs(NamedTuple):
@@ -74,65 +73,45 @@ class Trace(NamedTuple):
     shares: Array
 
 
-class Grouper(nnx.Module):
-    """From features of ops to scores of groups; linear, as in the controller."""
+@jax.jit
+def grouper_scores(w: Params) -> Array:
+    """`[T + F, M]`, what each type and a one of each value adds to scores of groups.
 
-    def __init__(self, layout: PlannerLayout) -> None:
-        shapes = layout.grouper_shapes()
-        self.types = _zeros(shapes["types"])
-        self.hidden = _zeros(shapes["hidden"])
-        self.groups = _zeros(shapes["groups"])
-
-    def scores_of_inputs(self) -> Array:
-        """`[T + F, M]`, what each type and a one of each value adds to scores.
-
-        The Grouper is linear: scores are sums of these, and a gradient with respect to these is
-        one with respect to its weights.
-        """
-        width = self.types[...].shape[1]
-        hidden = self.hidden[...]
-        return (
-            jnp.concatenate([self.types[...] @ hidden[:width], hidden[width:]]) @ self.groups[...]
-        )
+    The Grouper is linear, as in the controller: scores are sums of these, and a gradient with
+    respect to these is one with respect to its weights.
+    """
+    width = w["types"].shape[1]
+    hidden = w["hidden"]
+    return jnp.concatenate([w["types"] @ hidden[:width], hidden[width:]]) @ w["groups"]
 
 
-class Placer(nnx.Module):
-    """From features of groups to devices, one group after another."""
+@dataclass(frozen=True)
+class Placer:
+    """From features of groups to devices, one group after another; static for `jax.jit`.
 
-    def __init__(self, layout: PlannerLayout, tanh_constant: float) -> None:
-        self.width = layout.hidden
-        self.tanh_constant = tanh_constant
-        shapes = layout.placer_shapes()
-        self.forward_in = _zeros(shapes["forward_in"])
-        self.forward_own = _zeros(shapes["forward_own"])
-        self.backward_in = _zeros(shapes["backward_in"])
-        self.backward_own = _zeros(shapes["backward_own"])
-        self.encoder_forget = _zeros(shapes["encoder_forget"])
-        self.memory = _zeros(shapes["memory"])
-        self.query = _zeros(shapes["query"])
-        self.attention = _zeros(shapes["attention"])
-        self.first = _zeros(shapes["first"])
-        self.devices = _zeros(shapes["devices"])
-        self.decoder_in = _zeros(shapes["decoder_in"])
-        self.decoder_own = _zeros(shapes["decoder_own"])
-        self.decoder_forget = _zeros(shapes["decoder_forget"])
-        self.logits = _zeros(shapes["logits"])
+    Attributes:
+        hidden: of `PlannerLayout`.
+        tanh_constant: of `PlannerSettings`.
+    """
 
-    def sample(self, inputs: GroupInputs, uniforms: Array) -> tuple[Array, Trace]:
+    hidden: int
+    tanh_constant: float
+
+    def sample(self, w: Params, inputs: GroupInputs, uniforms: Array) -> tuple[Array, Trace]:
         """Draws devices `[K, M]` by uniform numbers `[K, M]` from 0 up to 1."""
         count = uniforms.shape[0]
-        there, back = self._read_groups(inputs.features)
-        memory, state = self._encoded(there, back)
-        known = self._signals()
+        there, back = self._read_groups(w, inputs.features)
+        memory, state = self._encoded(w, there, back)
+        known = self._signals(w)
         first = jnp.broadcast_to(known[0], (count, known.shape[1]))
 
         def step(carry: Any, now: tuple[Array, Array, Array]) -> tuple[Any, Any]:
             state, given = carry
-            state, did = lstm_step(given, state, self.decoder_own[...], self.decoder_forget[...])
+            state, did = lstm_step(given, state, w["decoder_own"], w["decoder_forget"])
             uniform, prior, noise = now
             own = state[1][:, None]
-            shares = shares_of(own @ self.query[...], memory, self.attention[...])
-            scores = _scored(self._scores(own, shares @ memory)[:, 0], prior, noise)
+            shares = shares_of(own @ w["query"], memory, w["attention"])
+            scores = _scored(self._scores(w, own, shares @ memory)[:, 0], prior, noise)
             device = _drawn(scores, uniform)
             return (state, known[device + 1]), (device, did, shares[:, 0])
 
@@ -141,57 +120,58 @@ class Placer(nnx.Module):
         _, (chosen, steps, shares) = jax.lax.scan(step, start, order)
         return chosen.T, Trace(there, back, Steps(*steps), shares.transpose(1, 0, 2))
 
-    def replay(self, inputs: GroupInputs, chosen: Array) -> Trace:
+    def replay(self, w: Params, inputs: GroupInputs, chosen: Array) -> Trace:
         """What `sample` would have computed where it had drawn devices `[K, M]`."""
         count = chosen.shape[0]
-        there, back = self._read_groups(inputs.features)
-        memory, state = self._encoded(there, back)
-        given = self._signals()[_before(chosen).T]
+        there, back = self._read_groups(w, inputs.features)
+        memory, state = self._encoded(w, there, back)
+        given = self._signals(w)[_before(chosen).T]
         state = _for_samples(state, count)
-        decoder = run_lstm(given, state, self.decoder_own[...], self.decoder_forget[...])
-        query = decoder.states.transpose(1, 0, 2) @ self.query[...]
-        return Trace(there, back, decoder, all_shares(query, memory, self.attention[...]))
+        decoder = run_lstm(given, state, w["decoder_own"], w["decoder_forget"])
+        query = decoder.states.transpose(1, 0, 2) @ w["query"]
+        return Trace(there, back, decoder, all_shares(query, memory, w["attention"]))
 
-    def __call__(self, inputs: GroupInputs, chosen: Array, trace: Trace) -> Decision:
+    def decide(self, w: Params, inputs: GroupInputs, chosen: Array, trace: Trace) -> Decision:
         """What is said of the devices `[K, M]` that were drawn from the same inputs.
 
         Args:
+            w: weights.
             inputs: of the decisions.
             chosen: the devices.
             trace: that `sample` or `replay` gave for these devices with these weights; the
                 gradient with respect to weights is as if it had been made here.
         """
         groups, decoder = inputs.features, trace.decoder
-        start = _no_state(groups, self.width // 2)
-        forget = self.encoder_forget[...]
-        given = _in_order(groups) @ self.forward_in[...]
-        there = lstm_outputs(given, start, self.forward_own[...], forget, trace.there)
-        given = _in_order(groups)[::-1] @ self.backward_in[...]
-        back = lstm_outputs(given, start, self.backward_own[...], forget, trace.back)
-        memory, state = self._joined(there, back)
+        start = _no_state(groups, self.hidden // 2)
+        forget = w["encoder_forget"]
+        given = _in_order(groups) @ w["forward_in"]
+        there = lstm_outputs(given, start, w["forward_own"], forget, trace.there)
+        given = _in_order(groups)[::-1] @ w["backward_in"]
+        back = lstm_outputs(given, start, w["backward_own"], forget, trace.back)
+        memory, state = self._joined(w, there, back)
         state = _for_samples(state, chosen.shape[0])
-        given = self._signals()[_before(chosen).T]
-        own, forget = self.decoder_own[...], self.decoder_forget[...]
+        given = self._signals(w)[_before(chosen).T]
+        own, forget = w["decoder_own"], w["decoder_forget"]
         states = lstm_outputs(given, state, own, forget, decoder)[0].transpose(1, 0, 2)
-        query = states @ self.query[...]
-        read = read_by(trace.shares, query, memory, self.attention[...])
-        scores = self._scores(states, read)
+        query = states @ w["query"]
+        read = read_by(trace.shares, query, memory, w["attention"])
+        scores = self._scores(w, states, read)
         return _decision(_scored(scores, inputs.prior, inputs.noise), chosen)
 
-    def _read_groups(self, groups: Array) -> tuple[Steps, Steps]:
+    def _read_groups(self, w: Params, groups: Array) -> tuple[Steps, Steps]:
         """What both directions of the encoder do."""
-        start = _no_state(groups, self.width // 2)
-        ordered, forget = _in_order(groups), self.encoder_forget[...]
+        start = _no_state(groups, self.hidden // 2)
+        ordered, forget = _in_order(groups), w["encoder_forget"]
         return (
-            run_lstm(ordered @ self.forward_in[...], start, self.forward_own[...], forget),
-            run_lstm(ordered[::-1] @ self.backward_in[...], start, self.backward_own[...], forget),
+            run_lstm(ordered @ w["forward_in"], start, w["forward_own"], forget),
+            run_lstm(ordered[::-1] @ w["backward_in"], start, w["backward_own"], forget),
         )
 
-    def _encoded(self, there: Steps, back: Steps) -> tuple[Array, CellState]:
-        return self._joined((there.states, there.cells[-1]), (back.states, back.cells[-1]))
+    def _encoded(self, w: Params, there: Steps, back: Steps) -> tuple[Array, CellState]:
+        return self._joined(w, (there.states, there.cells[-1]), (back.states, back.cells[-1]))
 
     def _joined(
-        self, there: tuple[Array, Array], back: tuple[Array, Array]
+        self, w: Params, there: tuple[Array, Array], back: tuple[Array, Array]
     ) -> tuple[Array, CellState]:
         """Transformed states `[K, M, hidden]`, and the last state of both directions."""
         # At the same group; the controller joins what both directions saw in the same step.
@@ -200,54 +180,34 @@ class Placer(nnx.Module):
             jnp.concatenate([there[1], back[1]], axis=-1),
             jnp.concatenate([there[0][-1], back[0][-1]], axis=-1),
         )
-        return joined @ self.memory[...], state
+        return joined @ w["memory"], state
 
-    def _signals(self) -> Array:
+    def _signals(self, w: Params) -> Array:
         """`[1 + D, 4 hidden]`, what the decoder reads first and after each device."""
-        return jnp.concatenate([self.first[...], self.devices[...]]) @ self.decoder_in[...]
+        return jnp.concatenate([w["first"], w["devices"]]) @ w["decoder_in"]
 
-    def _scores(self, own: Array, read: Array) -> Array:
+    def _scores(self, w: Params, own: Array, read: Array) -> Array:
         """`[K, S, D]`, of the decoder's states `[K, S, hidden]` and what they read of memory."""
-        scores = jnp.concatenate([own, read], axis=-1) @ self.logits[...]
+        scores = jnp.concatenate([own, read], axis=-1) @ w["logits"]
         if self.tanh_constant:
             scores = jnp.tanh(scores) * self.tanh_constant
         return scores
 
 
-class LogitTable(nnx.Module):
+@dataclass(frozen=True)
+class LogitTable:
     """The control: scores of devices for each group, without a network."""
 
-    def __init__(self, groups: int, devices: int) -> None:
-        self.table = _zeros((groups, devices))
-
-    def sample(self, inputs: GroupInputs, uniforms: Array) -> tuple[Array, None]:
+    def sample(self, w: Params, inputs: GroupInputs, uniforms: Array) -> tuple[Array, None]:
         """As `Placer.sample`; the features of groups are not read, and there is no trace."""
-        return _drawn(_scored(self.table[...], inputs.prior, inputs.noise), uniforms), None
+        return _drawn(_scored(w["table"], inputs.prior, inputs.noise), uniforms), None
 
-    def replay(self, inputs: GroupInputs, chosen: Array) -> None:
+    def replay(self, w: Params, inputs: GroupInputs, chosen: Array) -> None:
         """As `Placer.replay`."""
 
-    def __call__(self, inputs: GroupInputs, chosen: Array, trace: None) -> Decision:
-        """As `Placer.__call__`."""
-        return _decision(_scored(self.table[...], inputs.prior, inputs.noise), chosen)
-
-
-def params_of(weights: Weights) -> Params:
-    """Weights by name as the pytree that `nnx.merge` takes."""
-    return nnx.from_flat_state(
-        [((name,), nnx.Param(jnp.asarray(array))) for name, array in weights.items()]
-    )
-
-
-def weights_of(params: Params) -> Weights:
-    """The inverse of `params_of`."""
-    flat = {str(path[0]): leaf for path, leaf in nnx.to_flat_state(params)}
-    return {name: np.asarray(flat[name][...]) for name in sorted(flat)}
-
-
-def _zeros(shape: tuple[int, ...]) -> nnx.Param[Array]:
-    """A parameter whose values come later, from `params_of`."""
-    return nnx.Param(jnp.zeros(shape))
+    def decide(self, w: Params, inputs: GroupInputs, chosen: Array, trace: None) -> Decision:
+        """As `Placer.decide`."""
+        return _decision(_scored(w["table"], inputs.prior, inputs.noise), chosen)
 
 
 def _scored(scores: Array, prior: Array, noise: Array) -> Array:

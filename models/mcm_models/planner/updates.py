@@ -7,23 +7,22 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
-from flax import nnx
 
 from mcm_models.planner.networks import (
     Decision,
-    Grouper,
     GroupInputs,
     LogitTable,
     Params,
     Placer,
     Trace,
+    grouper_scores,
 )
 from mcm_models.planner.settings import PlannerSettings
+from mcm_models.ppo import adam, gains, gradient_steps
 
 Array = jax.Array
-GroupPolicy = nnx.GraphDef[Placer] | nnx.GraphDef[LogitTable]
-"""The part of a policy that places groups, without weights, static for `jax.jit`."""
+GroupPolicy = Placer | LogitTable
+"""The part of a policy that places groups."""
 
 
 class Batch(NamedTuple):
@@ -54,34 +53,21 @@ class UpdateMetrics(NamedTuple):
     gradient: Array
 
 
-def optimizer(settings: PlannerSettings) -> optax.GradientTransformation:
-    """Adam behind a cut of the gradient's norm; its rate is multiplied in later."""
-    return optax.chain(
-        optax.clip_by_global_norm(settings.gradient_norm), optax.scale_by_adam(), optax.scale(-1.0)
-    )
-
-
-@partial(jax.jit, static_argnames=("definition",))
-def scores_of_inputs(definition: nnx.GraphDef[Grouper], params: Params) -> Array:
-    """`[T + F, M]`; see `Grouper.scores_of_inputs`."""
-    return nnx.merge(definition, params).scores_of_inputs()
-
-
-@partial(jax.jit, static_argnames=("definition",))
+@partial(jax.jit, static_argnames=("placer",))
 def sample_devices(
-    definition: GroupPolicy, params: Params, inputs: GroupInputs, uniforms: Array
+    placer: GroupPolicy, params: Params, inputs: GroupInputs, uniforms: Array
 ) -> tuple[Array, Trace | None]:
     """Devices `[K, M]`, and what an update goes on from; see `Placer.sample`."""
-    return nnx.merge(definition, params).sample(inputs, uniforms)
+    return placer.sample(params, inputs, uniforms)
 
 
 @partial(
     jax.jit,
-    static_argnames=("definitions", "settings"),
+    static_argnames=("placer", "settings"),
     donate_argnames=("params", "state"),
 )
 def update(
-    definitions: tuple[Any, ...],
+    placer: Any,
     settings: PlannerSettings,
     params: tuple[Params, ...],
     state: Any,
@@ -92,51 +78,33 @@ def update(
     """All gradient steps on one batch.
 
     Args:
-        definitions: of what places groups, and of the Grouper where there is one.
+        placer: a `GroupPolicy`.
         settings: how it learns.
-        params: weights of both.
+        params: weights of what places groups, and of the Grouper where there is one.
         state: of the optimizer.
         batch: K samples, drawn with these weights.
         grouping: `[T + F, M]`, gradient of what is to grow, with respect to
-            `Grouper.scores_of_inputs`; None without a Grouper.
+            `grouper_scores`; None without a Grouper.
         rate: learning rate.
     """
 
-    def decide(params: tuple[Params, ...], trace: Trace | None) -> Decision:
-        return nnx.merge(definitions[0], params[0])(batch.inputs, batch.chosen, trace)
+    def decided(params: tuple[Params, ...], trace: Trace | None) -> Decision:
+        return placer.decide(params[0], batch.inputs, batch.chosen, trace)
 
     count = batch.chosen.shape[0]
-    before = jax.lax.stop_gradient(decide(params, batch.trace).log_p) if settings.clip else None
+    before = jax.lax.stop_gradient(decided(params, batch.trace).log_p) if settings.clip else None
 
-    def loss_of(params: tuple[Params, ...], trace: Trace | None) -> tuple[Array, Array]:
-        log_p, entropy = decide(params, trace)
-        if before is None:
-            gain = log_p * batch.advantage
-        else:
-            ratio = jnp.exp(log_p - before)
-            kept = jnp.clip(ratio, 1.0 - settings.clip, 1.0 + settings.clip)
-            gain = jnp.minimum(ratio * batch.advantage, kept * batch.advantage)
-        loss = -(jnp.sum(gain) + settings.entropy * jnp.sum(entropy)) / count
-        if grouping is not None:
-            scores = nnx.merge(definitions[1], params[1]).scores_of_inputs()
-            loss -= jnp.sum(scores * grouping)
-        return loss, jnp.mean(entropy)
-
-    adam = optimizer(settings)
-
-    def step(carry: tuple[Any, Any], _: None) -> tuple[tuple[Any, Any], UpdateMetrics]:
-        params, state = carry
+    def loss_of(params: tuple[Params, ...], _: Any) -> tuple[Array, Array]:
         trace = batch.trace
         if settings.epochs > 1:
-            placer = nnx.merge(definitions[0], params[0])
-            trace = placer.replay(batch.inputs, batch.chosen)
-        gradient, entropy = jax.grad(loss_of, has_aux=True)(params, trace)
-        change, state = adam.update(gradient, state, params)
-        params = optax.apply_updates(params, optax.tree_utils.tree_scale(rate, change))
-        return (params, state), UpdateMetrics(entropy, optax.tree_utils.tree_norm(gradient))
+            trace = placer.replay(jax.lax.stop_gradient(params[0]), batch.inputs, batch.chosen)
+        log_p, entropy = decided(params, trace)
+        gain, _ = gains(log_p, before, batch.advantage, settings.clip)
+        loss = -(jnp.sum(gain) + settings.entropy * jnp.sum(entropy)) / count
+        if grouping is not None:
+            loss -= jnp.sum(grouper_scores(params[1]) * grouping)
+        return loss, jnp.mean(entropy)
 
-    if settings.epochs == 1:
-        (params, state), metrics = step((params, state), None)
-        return params, state, metrics
-    (params, state), history = jax.lax.scan(step, (params, state), length=settings.epochs)
-    return params, state, UpdateMetrics(*(values[0] for values in history))
+    optimizer = adam(settings.gradient_norm, rate)
+    params, state, metrics = gradient_steps(loss_of, optimizer, params, state, settings.epochs)
+    return params, state, UpdateMetrics(metrics.figures[0], metrics.gradient[0])

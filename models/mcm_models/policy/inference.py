@@ -1,31 +1,26 @@
-"""The policy in NumPy, for compiles: equals `network` to 1e-5, without loading JAX."""
+"""The policy on one graph, for compiles: its formula in onnxruntime, without JAX."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from mcm_models.policy.features import PLACE, GraphFeatures
-from mcm_models.policy.layout import (
-    LEAK,
-    NORM_EPSILON,
-    PolicyLayout,
-    Singles,
-    Weights,
-    knot_mixture,
-    knot_of_chip,
-)
+from mcm_models.arrays import Onnx, Value, onnx_model, open_formula
+from mcm_models.policy.features import GraphFeatures
+from mcm_models.policy.layout import PolicyLayout, Singles, Weights
+from mcm_models.policy.network import Chips, Choices, chip_scores, node_vectors
+from mcm_models.policy.padding import Ints, PaddedGraph, whole_graph
 
-Ints = npt.NDArray[np.int32]
+FIRST, SCORES = "shared", "chip scores"
+"""Outputs: of the part that all rounds share, and of a round."""
 
 
 @dataclass(frozen=True, eq=False)
 class Decoded:
-    """What the rounds of decoding end with.
+    """Result of the rounds of decoding.
 
     Attributes:
         probabilities: of the last round, `[n, C]` where T is 1, else `[R, n, C]`.
@@ -47,40 +42,12 @@ class PolicyOfGraph:
         weights: by name.
         features: the graph.
         prior: `[n, C]`, added to all scores.
-        neighbors: the edges, sorted either way.
-        first: `[n, head_width]`, the nodes' part of the head's first layer.
     """
 
     layout: PolicyLayout
     weights: Weights
     features: GraphFeatures
     prior: Singles
-    neighbors: _Neighbors
-    first: Singles
-
-    @classmethod
-    def of(
-        cls, layout: PolicyLayout, weights: Weights, features: GraphFeatures, prior: Singles
-    ) -> PolicyOfGraph:
-        """Runs GraphSAGE over a graph."""
-        neighbors = _Neighbors.of(features)
-        joined = np.concatenate([weights["embed/op"][features.op_class], features.values], axis=1)
-        embedded = nodes = _relu(joined @ weights["embed/kernel"] + weights["embed/bias"])
-        for k in range(layout.layers):
-            above, below = neighbors.means(nodes)
-            message = (
-                nodes @ weights[f"sage/{k}/own"]
-                + above @ weights[f"sage/{k}/producers"]
-                + below @ weights[f"sage/{k}/consumers"]
-            )
-            mixed = nodes + _relu(message + weights[f"sage/{k}/bias"])
-            mixed -= mixed.mean(axis=0)
-            mean_square = np.mean(mixed * mixed, axis=1, keepdims=True)
-            nodes = mixed / np.sqrt(mean_square + np.float32(NORM_EPSILON))
-            nodes *= weights[f"sage/{k}/scale"]
-        first = nodes @ weights["head/node"] + embedded @ weights["head/embedded"]
-        first = (first + weights["head/bias0"]).astype(np.float32, copy=False)
-        return cls(layout, weights, features, prior, neighbors, first)
 
     def scores(self, choices: Ints | None = None) -> Singles:
         """Scores of chips, prior included; their softmax is the p of MCM, Eq. 7.
@@ -91,30 +58,17 @@ class PolicyOfGraph:
         Returns:
             `[n, C]`, or `[R, n, C]` where there are choices.
         """
-        return self._first_scores if choices is None else self._scores(choices)
+        _, scores = self._first
+        if choices is not None:
+            seen = Choices.of(self.layout, choices, self.features.num_chips)
+            feeds = {FIRST: self.node_vectors, **self._feeds, **seen._asdict()}
+            (scores,) = _session(self.layout, True).run([SCORES], feeds)
+        return scores + self.prior
 
-    @cached_property
-    def _first_scores(self) -> Singles:
-        """Those of the first round: the same in every decoding."""
-        return self._scores(None)
-
-    def _scores(self, choices: Ints | None) -> Singles:
-        chips, weights = self.features.num_chips, self.weights
-        if choices is None:
-            first = self.first + weights["head/own_choice"][self.layout.knots]
-        else:
-            knots = knot_of_chip(self.layout.knots, chips)[choices]
-            places = ((choices + 0.5) / chips).astype(np.float32)
-            columns = self.neighbors.columns(places)
-            seen = columns @ weights["head/neighbors"]
-            first = self.first + weights["head/own_choice"][knots] + seen
-        second = _leaky(_leaky(first) @ weights["head/hidden"] + weights["head/bias1"])
-        by_knot = second @ weights["head/scores"] + weights["head/bias2"]
-        scores = by_knot @ knot_mixture(self.layout.knots, chips) + self.prior
-        if self.layout.around:
-            by_distance = second @ weights["head/around"] + weights["head/bias3"]
-            scores += _at_chips(by_distance, self.features.values[:, PLACE], chips)
-        return scores.astype(np.float32, copy=False)
+    @property
+    def node_vectors(self) -> Singles:
+        """`[n, head_width]`; see `mcm_models.policy.network.node_vectors`."""
+        return self._first[0]
 
     def decode(self, rng: np.random.Generator, count: int, temperature: float = 1.0) -> Decoded:
         """T rounds of non-autoregressive decoding.
@@ -131,68 +85,19 @@ class PolicyOfGraph:
         probabilities = softmax(self.scores(before) / np.float32(temperature))
         return Decoded(probabilities, self._drawn(rng, count, probabilities), before)
 
+    @cached_property
+    def _first(self) -> list[Singles]:
+        """Node vectors and scores of the first round: the same in every decoding."""
+        return _session(self.layout, False).run([FIRST, SCORES], self._feeds)
+
+    @cached_property
+    def _feeds(self) -> dict[str, Any]:
+        chips = Chips.of(self.layout, self.features.num_chips)
+        return {**self.weights, **whole_graph(self.features)._asdict(), **chips._asdict()}
+
     def _drawn(self, rng: np.random.Generator, count: int, probabilities: Singles) -> Ints:
         uniforms = rng.random((count, self.features.num_nodes), np.float32)
         return choices_by_inverse(probabilities, uniforms)
-
-
-@dataclass(frozen=True, eq=False)
-class _Neighbors:
-    """Edges sorted either way, with where each node's begin."""
-
-    source: Ints
-    target: Ints
-    fed: Ints
-    fed_begin: npt.NDArray[np.int64]
-    feeding: Ints
-    feeding_begin: npt.NDArray[np.int64]
-    by_source: npt.NDArray[np.int64]
-    num_nodes: int
-
-    @classmethod
-    def of(cls, features: GraphFeatures) -> _Neighbors:
-        by_source = np.argsort(features.source, kind="stable")
-        fed, fed_begin = np.unique(features.target, return_index=True)
-        feeding, feeding_begin = np.unique(features.source[by_source], return_index=True)
-        return cls(
-            features.source, features.target, fed, fed_begin, feeding, feeding_begin,
-            by_source, features.num_nodes,
-        )  # fmt: skip
-
-    def means(self, nodes: Singles) -> tuple[Singles, Singles]:
-        """`[n, width]` each: means over producers and over consumers, 0 where there are none."""
-        return (
-            self._reduced(np.add, nodes, producers=True, mean=True, none=0.0),
-            self._reduced(np.add, nodes, producers=False, mean=True, none=0.0),
-        )
-
-    def columns(self, places: Singles) -> Singles:
-        """`[R, n, NEIGHBOR_COLUMNS]`."""
-        by_node = np.ascontiguousarray(places.T)
-        columns = (
-            self._reduced(np.maximum, by_node, producers=True, mean=False, none=0.0),
-            self._reduced(np.add, by_node, producers=True, mean=True, none=0.0),
-            self._reduced(np.minimum, by_node, producers=False, mean=False, none=1.0),
-            self._reduced(np.add, by_node, producers=False, mean=True, none=0.0),
-            np.ones_like(by_node),
-        )
-        return np.stack(columns, axis=-1).transpose(1, 0, 2)
-
-    def _reduced(
-        self, reduce: np.ufunc, nodes: Singles, *, producers: bool, mean: bool, none: float
-    ) -> Singles:
-        if producers:
-            rows, begin, ends = nodes[self.source], self.fed_begin, self.fed
-        else:
-            rows = nodes[self.target[self.by_source]]
-            begin, ends = self.feeding_begin, self.feeding
-        result = np.full((self.num_nodes, nodes.shape[1]), none, np.float32)
-        if ends.size:
-            result[ends] = reduce.reduceat(rows, begin, axis=0)
-            if mean:
-                counts = np.diff(np.append(begin, len(rows)))
-                result[ends] *= (1.0 / counts).astype(np.float32)[:, None]
-        return result
 
 
 def softmax(scores: Singles) -> Singles:
@@ -216,23 +121,26 @@ def choices_by_inverse(probabilities: Singles, uniforms: Singles) -> Ints:
     return passed.sum(axis=-1).astype(np.int32)
 
 
-def _at_chips(by_distance: Singles, place: Singles, chips: int) -> Singles:
-    """`[..., n, C]`, scores by distance from each node's place, interpolated at the chips."""
-    last = by_distance.shape[-1] - 1
-    middle = np.arange(chips, dtype=np.float32) + np.float32(0.5)
-    distance = middle - np.float32(chips) * place[:, None]
-    spot = np.clip(distance + np.float32(last / 2), 0, last)
-    low = np.minimum(spot.astype(np.int32), last - 1)
-    share = (spot - low).astype(np.float32)
-    low = np.broadcast_to(low, (*by_distance.shape[:-1], chips))
-    lower = np.take_along_axis(by_distance, low, axis=-1)
-    upper = np.take_along_axis(by_distance, low + 1, axis=-1)
-    return (lower * (np.float32(1) - share) + upper * share).astype(np.float32, copy=False)
+@lru_cache(maxsize=8)
+def _session(layout: PolicyLayout, later: bool) -> Any:
+    """From a graph to what rounds share and scores, or from that and choices to scores.
 
+    Weights are inputs, so that one session serves a policy while it learns.
+    """
+    single, numbers = np.zeros(0, np.float32), np.zeros(0, np.int32)
+    like = {name: np.zeros([0] * len(shape), np.float32) for name, shape in layout.shapes().items()}
+    like |= dict.fromkeys(PaddedGraph._fields, single)
+    like |= dict.fromkeys(("op_class", "source", "target", "by_source"), numbers)
+    like |= {"values": np.zeros((0, 0), np.float32), **Chips.of(layout, 1)._asdict()}
+    if later:
+        like |= {FIRST: like["values"], **Choices.of(layout, numbers[None], 1)._asdict()}
 
-def _leaky(values: npt.NDArray[np.floating[Any]]) -> Singles:
-    return np.maximum(values, np.float32(LEAK) * values).astype(np.float32, copy=False)
+    def formula(o: Onnx, given: dict[str, Value]) -> dict[str, Value]:
+        graph = PaddedGraph(*(given[n] for n in PaddedGraph._fields))
+        chips = Chips(*(given[n] for n in Chips._fields))
+        choices = Choices(*(given[n] for n in Choices._fields)) if later else None
+        first = given[FIRST] if later else node_vectors(o, layout, given, graph)
+        scores = chip_scores(o, layout, given, first, graph, chips, choices)
+        return {SCORES: scores} if later else {FIRST: first, SCORES: scores}
 
-
-def _relu(values: npt.NDArray[np.floating[Any]]) -> Singles:
-    return np.maximum(values, np.float32(0)).astype(np.float32, copy=False)
+    return open_formula(onnx_model(formula, like))

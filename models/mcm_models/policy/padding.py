@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,7 @@ gigabyte."""
 
 
 class PaddedGraph(NamedTuple):
-    """One graph, padded to a bucket; a pytree of arrays for JAX.
+    """One graph, padded to a bucket; arrays of NumPy, or of what a formula is evaluated in.
 
     The last node is a stand-in that padded edges lead from and to.
 
@@ -39,14 +39,14 @@ class PaddedGraph(NamedTuple):
         real: `[P]`, 1 for nodes, 0 for padding.
     """
 
-    op_class: Ints
-    values: Singles
-    source: Ints
-    target: Ints
-    by_source: Ints
-    in_share: Singles
-    out_share: Singles
-    real: Singles
+    op_class: Any
+    values: Any
+    source: Any
+    target: Any
+    by_source: Any
+    in_share: Any
+    out_share: Any
+    real: Any
 
 
 @dataclass(frozen=True, order=True)
@@ -86,8 +86,16 @@ def bucket_of(num_nodes: int, num_edges: int) -> Bucket:
 
 def pad_graph(features: GraphFeatures) -> PaddedGraph:
     """Pads a graph to its bucket."""
+    return _padded(features, bucket_of(features.num_nodes, features.source.size))
+
+
+def whole_graph(features: GraphFeatures) -> PaddedGraph:
+    """A graph without padding."""
+    return _padded(features, Bucket(features.num_nodes, features.source.size))
+
+
+def _padded(features: GraphFeatures, bucket: Bucket) -> PaddedGraph:
     n, e = features.num_nodes, features.source.size
-    bucket = bucket_of(n, e)
     stand_in = bucket.nodes - 1
     source = np.full(bucket.edges, stand_in, np.int32)
     target = np.full(bucket.edges, stand_in, np.int32)

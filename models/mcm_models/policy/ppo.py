@@ -20,37 +20,72 @@ of them a chip begins with; scores of single nodes learn that at once. They stay
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
-from flax import nnx
+import numpy as np
 
-from mcm_models.policy.network import Choices, Params, Policy
+from mcm_models.arrays import Jax
+from mcm_models.policy.layout import PolicyLayout, Weights
+from mcm_models.policy.network import Chips, Choices, chip_scores, node_vectors
 from mcm_models.policy.padding import PaddedGraph
-from mcm_models.policy.ppo_settings import PpoSettings
+from mcm_models.ppo import adam, gains, gradient_steps, taken
+from mcm_models.ppo_settings import PpoSettings
 
 Array = jax.Array
 
 
-def optimizer(settings: PpoSettings) -> optax.GradientTransformation:
-    """Adam behind a cut of the gradient's norm."""
-    return optax.chain(
-        optax.clip_by_global_norm(settings.max_gradient), optax.adam(settings.learning_rate)
-    )
+def params_of(weights: Weights) -> dict[Any, Any]:
+    """Weights as a tree by the parts of their names, whose leaves stand in the order of numbers."""
+    tree: dict[Any, Any] = {}
+    for name, array in weights.items():
+        *parts, last = (int(part) if part.isdigit() else part for part in name.split("/"))
+        node = tree
+        for part in parts:
+            node = node.setdefault(part, {})
+        node[last] = jnp.asarray(array)
+    return tree
+
+
+def named(params: dict[Any, Any], before: str = "") -> dict[str, Any]:
+    """The inverse of `params_of`, by name; arrays stay what they are."""
+    found: dict[str, Any] = {}
+    for part, node in params.items():
+        name = f"{before}{part}"
+        found |= named(node, f"{name}/") if isinstance(node, dict) else {name: node}
+    return found
+
+
+def weights_of(params: dict[Any, Any]) -> Weights:
+    """The inverse of `params_of`."""
+    return {name: np.asarray(array) for name, array in sorted(named(params).items())}
+
+
+def scores_of(
+    layout: PolicyLayout,
+    network: dict[Any, Any],
+    graph: PaddedGraph,
+    chips: Chips,
+    choices: Choices | None,
+) -> Array:
+    """Scores of chips without prior; see `mcm_models.policy.network.chip_scores`."""
+    o, weights = Jax(), named(network)
+    graph = PaddedGraph(*map(jnp.asarray, graph))
+    first = node_vectors(o, layout, weights, graph)
+    return chip_scores(o, layout, weights, first, graph, chips, choices)
 
 
 class Trained(NamedTuple):
     """All that an update changes.
 
     Attributes:
-        network: weights of the policy.
+        network: weights of the policy, from `params_of`.
         node_scores: `[P, C]`, scores of the nodes' own, over `PpoSettings.node_scores`, which is
             how they get larger steps; `[0, 0]` where there are none.
     """
 
-    network: Params
+    network: dict[Any, Any]
     node_scores: Array
 
 
@@ -59,12 +94,12 @@ class Inputs(NamedTuple):
 
     Attributes:
         graph: P nodes.
-        mixture: `[K, C]`.
+        chips: of the package.
         prior: `[P, C]`, added to the scores.
     """
 
     graph: PaddedGraph
-    mixture: Array
+    chips: Chips
     prior: Array
 
 
@@ -100,9 +135,9 @@ class UpdateMetrics(NamedTuple):
     gradient: Array
 
 
-@partial(jax.jit, static_argnames=("definition", "settings"), donate_argnames=("params", "state"))
+@partial(jax.jit, static_argnames=("layout", "settings"), donate_argnames=("params", "state"))
 def update(
-    definition: nnx.GraphDef[Policy],
+    layout: PolicyLayout,
     settings: PpoSettings,
     params: Trained,
     state: Any,
@@ -113,7 +148,7 @@ def update(
     """All gradient steps on one batch, in one scan.
 
     Args:
-        definition: of the policy.
+        layout: of the policy.
         settings: of PPO.
         params: of the policy that sampled the batch.
         state: of the optimizer.
@@ -133,8 +168,7 @@ def update(
             actions = actions[rows]
             base = base[rows] if base.shape[0] > 1 else base
             choices = None if choices is None else Choices(*(part[rows] for part in choices))
-        policy = nnx.merge(definition, params.network)
-        scores = policy(graph, inputs.mixture, choices) + inputs.prior
+        scores = scores_of(layout, params.network, graph, inputs.chips, choices) + inputs.prior
         if settings.node_scores:
             scores += settings.node_scores * params.node_scores
         log_p = jax.nn.log_softmax(scores, axis=-1)
@@ -142,34 +176,19 @@ def update(
         entropy = jnp.sum(entropy * graph.real) / (entropy.size / graph.real.size)
         q = jax.nn.log_softmax(log_p + base, axis=-1)
         q = jnp.broadcast_to(q, (actions.shape[0], *q.shape[-2:]))
-        taken = jnp.take_along_axis(q, actions[..., None], axis=-1)[..., 0]
-        return taken, entropy / jnp.sum(graph.real)
+        return taken(q, actions), entropy / jnp.sum(graph.real)
 
     before = log_q(params, None)[0]
 
     def loss_of(params: Trained, rows: Array) -> tuple[Array, tuple[Array, Array]]:
-        taken, entropy = log_q(params, rows)
-        ratio = jnp.exp(taken - before[rows])
-        advantage = batch.advantage[rows]
-        kept = jnp.clip(ratio, 1.0 - settings.clip, 1.0 + settings.clip)
-        gain = jnp.minimum(ratio * advantage, kept * advantage) * graph.real
+        log_p, entropy = log_q(params, rows)
+        gain, outside = gains(log_p, before[rows], batch.advantage[rows], settings.clip)
         nodes = rows.shape[0] * jnp.sum(graph.real)
-        clipped = jnp.sum((kept != ratio) * graph.real) / nodes
-        loss = -jnp.sum(gain) / nodes - settings.entropy * entropy
+        clipped = jnp.sum(outside * graph.real) / nodes
+        loss = -jnp.sum(gain * graph.real) / nodes - settings.entropy * entropy
         return loss, (entropy, clipped)
 
-    adam = optimizer(settings)
-
-    def step(carry: tuple[Trained, Any], rows: Array) -> tuple[tuple[Trained, Any], UpdateMetrics]:
-        params, state = carry
-        (loss, (entropy, clipped)), gradient = jax.value_and_grad(loss_of, has_aux=True)(
-            params, rows
-        )
-        change, state = adam.update(gradient, state, params)
-        params = cast(Trained, optax.apply_updates(params, change))
-        metrics = UpdateMetrics(loss, entropy, clipped, optax.tree_utils.tree_norm(gradient))
-        return (params, state), metrics
-
-    (params, state), history = jax.lax.scan(step, (params, state), order)
-    last = UpdateMetrics(*(jnp.mean(values[-settings.minibatches :]) for values in history))
-    return params, state, last
+    optimizer = adam(settings.max_gradient, settings.learning_rate)
+    params, state, metrics = gradient_steps(loss_of, optimizer, params, state, order)
+    history = (metrics.loss, *metrics.figures, metrics.gradient)
+    return params, state, UpdateMetrics(*(jnp.mean(v[-settings.minibatches :]) for v in history))

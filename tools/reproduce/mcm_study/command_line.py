@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[3]
 DATA = ROOT / "tools" / "reproduce" / "data"
 DOCS = ROOT / "docs" / "results"
 CELLS = DATA / "mcm_cells.jsonl"
-VERSIONS = ("mcm-compiler", "flax", "jax", "numba", "numpy", "onnx", "optax", "ortools")
+VERSIONS = ("mcm-compiler", "jax", "numba", "numpy", "onnx", "optax", "ortools")
 
 
 def parser_of(description: str | None, seeds: int) -> argparse.ArgumentParser:

@@ -5,21 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from mcm_models.cluster_policy.layout import COLUMNS, ClusterLayout, initial_weights
-from mcm_models.cluster_policy.learning import (
-    PpoSettings,
-    Rows,
-    arrays_of,
-    optimizer,
-    padded,
-    update,
-)
+from mcm_models.cluster_policy.learning import Rows, arrays_of, padded, update
+from mcm_models.ppo import adam
+from mcm_models.ppo_settings import PpoSettings
 
 
 def test_a_column_that_does_well_is_learned():
     rng = np.random.default_rng(0)
-    settings = PpoSettings(learning_rate=0.02, entropy=0.0)
+    settings = PpoSettings(epochs=3, learning_rate=0.02, entropy=0.0)
     weights = initial_weights(ClusterLayout(width=4), 0)
-    state = optimizer(settings).init(dict(weights))
+    state = adam(1.0, 0.02).init(dict(weights))
     for _ in range(20):
         seen = rng.random((50, 3, len(COLUMNS))).astype(np.float32)
         chosen = rng.integers(0, 3, 50).astype(np.int32)
@@ -35,7 +30,7 @@ def test_a_column_that_does_well_is_learned():
 
 def test_padding_changes_nothing():
     rng = np.random.default_rng(1)
-    settings = PpoSettings()
+    settings = PpoSettings(epochs=3)
     weights = initial_weights(ClusterLayout(width=4), 0)
     seen = rng.random((64, 4, len(COLUMNS))).astype(np.float32)
     allowed = np.ones((64, 4), np.bool_)
@@ -46,7 +41,7 @@ def test_padding_changes_nothing():
     few = Rows(*(part[:40] for part in whole))
     masked = whole._replace(weight=(np.arange(64) < 40).astype(np.float32))
     found = [
-        update(settings, dict(weights), optimizer(settings).init(dict(weights)), rows)[0]
+        update(settings, dict(weights), adam(1.0, 1e-3).init(dict(weights)), rows)[0]
         for rows in (padded(few, 4, 64), masked)
     ]
     for name in weights:

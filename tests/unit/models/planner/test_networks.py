@@ -6,17 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from flax import nnx
 
 from mcm_models.planner.layout import PlannerLayout, initial_weights
-from mcm_models.planner.networks import (
-    Grouper,
-    GroupInputs,
-    LogitTable,
-    Placer,
-    params_of,
-    weights_of,
-)
+from mcm_models.planner.networks import GroupInputs, LogitTable, Placer, grouper_scores
 
 LAYOUT = PlannerLayout(groups=4, devices=3, types=2, hidden=6, grouper_hidden=5, type_width=2)
 
@@ -71,12 +63,12 @@ def test_placer_equals_plain_reading():
     prior = rng.random((4, 3)).astype(np.float32)
     noise = rng.standard_normal((2, 4, 3)).astype(np.float32)
     uniforms = rng.random((2, 4)).astype(np.float32)
-    policy = nnx.merge(nnx.split(Placer(LAYOUT, 1.0))[0], params_of(weights))
+    policy = Placer(LAYOUT.hidden, 1.0)
 
     @jax.jit
     def both(inputs, uniforms):
-        chosen, trace = policy.sample(inputs, uniforms)
-        return chosen, policy(inputs, chosen, trace).log_p
+        chosen, trace = policy.sample(weights, inputs, uniforms)
+        return chosen, policy.decide(weights, inputs, chosen, trace).log_p
 
     for shared in (False, True):
         given = features[:1] if shared else features
@@ -132,11 +124,10 @@ def test_gradient_from_the_trace_equals_the_derived_one(shared):
     prior = rng.random((4, 3)).astype(np.float32)
     noise = rng.standard_normal((2, 4, 3)).astype(np.float32)
     worth = rng.standard_normal((2, 4)).astype(np.float32)
-    definition, params = nnx.split(Placer(LAYOUT, 1.0))[0], params_of(weights)
+    policy, params = Placer(LAYOUT.hidden, 1.0), jax.tree.map(jnp.asarray, weights)
     inputs = GroupInputs(jnp.asarray(groups), prior, noise)
-    policy = nnx.merge(definition, params)
-    chosen, trace = jax.jit(policy.sample)(inputs, rng.random((2, 4)).astype(np.float32))
-    again = jax.jit(policy.replay)(inputs, chosen)
+    chosen, trace = jax.jit(policy.sample)(params, inputs, rng.random((2, 4)).astype(np.float32))
+    again = jax.jit(policy.replay)(params, inputs, chosen)
     for one, other in zip(jax.tree.leaves(again), jax.tree.leaves(trace), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
@@ -145,41 +136,33 @@ def test_gradient_from_the_trace_equals_the_derived_one(shared):
         return jnp.sum(each(weights, groups[0] if shared else groups, prior, noise, chosen) * worth)
 
     def ours(params, trace):
-        return jnp.sum(nnx.merge(definition, params)(inputs, chosen, trace).log_p * worth)
+        return jnp.sum(policy.decide(params, inputs, chosen, trace).log_p * worth)
 
     expected, gradient = jax.jit(jax.grad(derived))(weights), jax.jit(jax.grad(ours))
     for known in (trace, again):
-        found = weights_of(gradient(params, known))
+        found = gradient(params, known)
         for name, array in expected.items():
             assert np.linalg.norm(found[name] - array) <= 1e-5 * np.linalg.norm(array), name
 
 
 def test_table_says_what_it_holds():
     table = np.log(np.array([[0.2, 0.8], [0.5, 0.5]], np.float32))
-    policy = nnx.merge(nnx.split(LogitTable(2, 2))[0], params_of({"table": table}))
+    policy, params = LogitTable(), {"table": table}
     inputs = GroupInputs(np.zeros((1, 2, 1)), np.zeros((2, 2)), np.zeros((3, 2, 2)))
     uniforms = np.array([[0.1, 0.4], [0.3, 0.6], [0.9, 0.9]], np.float32)
-    chosen = np.asarray(jax.jit(policy.sample)(inputs, uniforms)[0])
+    chosen = np.asarray(jax.jit(policy.sample)(params, inputs, uniforms)[0])
     assert chosen.tolist() == [[0, 0], [1, 1], [1, 1]]
-    said = jax.jit(policy)(inputs, chosen, None)
+    said = jax.jit(policy.decide)(params, inputs, chosen, None)
     np.testing.assert_allclose(np.exp(said.log_p), [[0.2, 0.5], [0.8, 0.5], [0.8, 0.5]], rtol=1e-5)
     np.testing.assert_allclose(said.entropy[0], [0.500402, np.log(2)], rtol=1e-5)
 
 
 def test_grouper_is_linear_in_values():
     weights = initial_weights(LAYOUT.grouper_shapes(), 4)
-    policy = nnx.merge(nnx.split(Grouper(LAYOUT))[0], params_of(weights))
     values = np.random.default_rng(0).random((3, LAYOUT.op_columns)).astype(np.float32)
     kinds = np.array([0, 1, 1])
     joined = np.concatenate([weights["types"][kinds], values], axis=1)
     expected = joined @ weights["hidden"] @ weights["groups"]
-    adds = jax.jit(policy.scores_of_inputs)()
+    adds = grouper_scores(weights)
     summed = np.concatenate([np.eye(LAYOUT.types)[kinds], values], axis=1) @ adds
     np.testing.assert_allclose(summed, expected, rtol=1e-4, atol=1e-6)
-
-
-def test_weights_come_back():
-    weights = initial_weights(LAYOUT.placer_shapes(), 1)
-    back = weights_of(params_of(weights))
-    assert back.keys() == weights.keys()
-    assert all((back[name] == weights[name]).all() for name in weights)

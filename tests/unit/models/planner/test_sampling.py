@@ -6,10 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from flax import nnx
 
 from mcm_models.planner.layout import PlannerLayout, initial_weights
-from mcm_models.planner.networks import Grouper, params_of
+from mcm_models.planner.networks import grouper_scores
 from mcm_models.planner.sampling import UnitInputs, draw_groups
 
 TYPES, COLUMNS = 3, 4
@@ -88,19 +87,17 @@ def test_gradient_equals_the_one_of_the_network():
     rng = np.random.default_rng(1)
     layout = PlannerLayout(groups=20, devices=3, types=TYPES, grouper_hidden=5, type_width=2)
     weights = initial_weights(layout.grouper_shapes(), 4)
-    definition = nnx.split(Grouper(layout))[0]
-    params = params_of(weights)
+    params = jax.tree.map(jnp.asarray, weights)
     inputs = units(rng, 300, columns=layout.op_columns)
     noise = rng.standard_normal((300, 20)).astype(np.float32)
     uniforms = rng.random((300, 2), np.float32)
     advantage, level, weight = np.array([1.5, -0.5]), 0.5, 0.3
-    adds = np.asarray(nnx.merge(definition, params).scores_of_inputs())
+    adds = np.asarray(grouper_scores(params))
     drawn = draw_groups(inputs, adds, noise, level, uniforms, spread=True)
 
     def gain(params):
-        network = nnx.merge(definition, params)
-        joined = jnp.concatenate([network.types[...][inputs.unit_type], inputs.values], axis=1)
-        scores = joined @ network.hidden[...] @ network.groups[...]
+        joined = jnp.concatenate([params["types"][inputs.unit_type], inputs.values], axis=1)
+        scores = joined @ params["hidden"] @ params["groups"]
         scale = jax.lax.stop_gradient(jnp.sqrt(jnp.mean(scores * scores)))
         log_p = jax.nn.log_softmax(scores + level * scale * noise)
         picked = log_p[np.arange(300), drawn.chosen].sum(axis=1)
@@ -108,8 +105,7 @@ def test_gradient_equals_the_one_of_the_network():
         return (jnp.asarray(advantage, jnp.float32) * picked).mean() + weight * entropy
 
     def ours(params):
-        scores = nnx.merge(definition, params).scores_of_inputs()
-        return jnp.sum(scores * drawn.gradient(advantage, weight))
+        return jnp.sum(grouper_scores(params) * drawn.gradient(advantage, weight))
 
     expected, found = jax.jit(jax.grad(gain))(params), jax.jit(jax.grad(ours))(params)
     for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):

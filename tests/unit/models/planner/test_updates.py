@@ -7,12 +7,12 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import nnx
 
 from mcm_models.planner.layout import PlannerLayout, initial_weights
-from mcm_models.planner.networks import GroupInputs, Placer, params_of
+from mcm_models.planner.networks import GroupInputs, Placer
 from mcm_models.planner.settings import OURS
-from mcm_models.planner.updates import Batch, optimizer, sample_devices, update
+from mcm_models.planner.updates import Batch, sample_devices, update
+from mcm_models.ppo import adam
 
 LAYOUT = PlannerLayout(groups=4, devices=3, types=2, hidden=6, grouper_hidden=5, type_width=2)
 
@@ -20,26 +20,26 @@ LAYOUT = PlannerLayout(groups=4, devices=3, types=2, hidden=6, grouper_hidden=5,
 def test_two_epochs_are_two_updates():
     """The second of which reads the trace of the weights that the first one left."""
     rng = np.random.default_rng(8)
-    definition = nnx.split(Placer(LAYOUT, 0.0))[0]
+    placer = Placer(LAYOUT.hidden, 0.0)
     weights = initial_weights(LAYOUT.placer_shapes(), 1)
     features = rng.standard_normal((2, 4, LAYOUT.group_columns)).astype(np.float32)
     inputs = GroupInputs(*map(jnp.asarray, (features, np.zeros((4, 3)), np.zeros((2, 4, 3)))))
     uniforms = rng.random((2, 4)).astype(np.float32)
-    devices, trace = sample_devices(definition, params_of(weights), inputs, uniforms)
+    devices, trace = sample_devices(placer, weights, inputs, uniforms)
     advantage = jnp.asarray(rng.standard_normal((2, 4)), jnp.float32)
     batch = Batch(inputs, devices, advantage, trace)
     rate = np.float32(0.1)
 
     def learned(settings, params, state, batch):
-        return update((definition,), settings, (params,), state, batch, None, rate)
+        return update(placer, settings, (params,), state, batch, None, rate)
 
     def begun():
-        params = params_of(weights)
-        return params, optimizer(OURS).init((params,))
+        params = jax.tree.map(jnp.asarray, weights)
+        return params, adam(OURS.gradient_norm, 0.0).init((params,))
 
     (both,), _, _ = learned(dataclasses.replace(OURS, epochs=2), *begun(), batch)
     (first,), state, _ = learned(OURS, *begun(), batch)
-    again = nnx.merge(definition, first).replay(inputs, devices)
+    again = placer.replay(first, inputs, devices)
     (stale,), _, _ = learned(OURS, *jax.tree.map(jnp.copy, (first, state)), batch)
     (second,), _, _ = learned(OURS, first, state, batch._replace(trace=again))
     far = 0.0

@@ -28,7 +28,7 @@ from mcm_passes.families.box.learning.judged import Judged
 from mcm_passes.families.box.learning.placement_units import PlacementUnits
 
 if TYPE_CHECKING:
-    from mcm_models.planner.updates import Batch, GroupInputs, Trace
+    from mcm_models.planner.updates import Batch, GroupInputs, GroupPolicy, Trace
 
 Singles = npt.NDArray[np.float32]
 
@@ -58,23 +58,16 @@ class Plan:
     table: bool = False
 
     @cached_property
-    def definitions(self) -> tuple[Any, ...]:
-        """Of what places groups, and of the Grouper where there is one."""
-        from flax import nnx
+    def placer(self) -> GroupPolicy:
+        """Places groups."""
+        from mcm_models.planner.networks import LogitTable, Placer
 
-        from mcm_models.planner.networks import Grouper, LogitTable, Placer
-
-        layout = self.layout
-        placer = (
-            LogitTable(layout.groups, layout.devices)
-            if self.table
-            else Placer(layout, self.settings.tanh_constant)
-        )
-        modules = [placer] if self.given is not None else [placer, Grouper(layout)]
-        return tuple(nnx.split(module)[0] for module in modules)
+        if self.table:
+            return LogitTable()
+        return Placer(self.layout.hidden, self.settings.tanh_constant)
 
     def initial_weights(self) -> tuple[Weights, ...]:
-        """Of the same modules. A table begins at 0."""
+        """Of the table or Placer, and of the Grouper where there is one. A table begins at 0."""
         layout = self.layout
         table = np.zeros((layout.groups, layout.devices), np.float32)
         placer = (
@@ -130,12 +123,13 @@ class Drawn:
 
 def begin(plan: Plan) -> Progress:
     """A planner that has learned nothing."""
-    from mcm_models.planner.networks import params_of
-    from mcm_models.planner.updates import optimizer
+    import jax
 
-    params = tuple(params_of(weights) for weights in plan.initial_weights())
+    from mcm_models.ppo import adam
+
+    params = jax.tree.map(jax.numpy.asarray, plan.initial_weights())
     average = 0.0 if plan.settings.has_slope else float(np.sqrt(plan.settings.failing_s))
-    return Progress(params, optimizer(plan.settings).init(params), average=average)
+    return Progress(params, adam(plan.settings.gradient_norm, 0.0).init(params), average=average)
 
 
 def learn(
@@ -236,8 +230,8 @@ def _draw(
 ) -> Drawn:
     import jax.numpy as jnp
 
-    from mcm_models.planner.networks import GroupInputs
-    from mcm_models.planner.updates import sample_devices, scores_of_inputs
+    from mcm_models.planner.networks import GroupInputs, grouper_scores
+    from mcm_models.planner.updates import sample_devices
 
     layout, count = plan.layout, plan.settings.samples
     rng = np.random.Generator(np.random.SFC64([plan.seed, progress.update]))
@@ -249,7 +243,7 @@ def _draw(
     uniforms = rng.random((count, layout.groups), np.float32)
     groups: DrawnGroups | None = None
     if grouped is not None:
-        adds = np.asarray(scores_of_inputs(plan.definitions[1], progress.params[1]))
+        adds = np.asarray(grouper_scores(progress.params[1]))
         groups = grouped.draw(plan, adds, level, rng)
         rows = groups.chosen
         features = group_features(plan.features, rows[:, plan.units.of_op], layout.groups)
@@ -261,7 +255,7 @@ def _draw(
         rows = np.broadcast_to(plan.given, (count, plan.units.count))
         used = rows[:1]
     inputs = GroupInputs(*(jnp.asarray(part) for part in (features, plan.prior, noise)))
-    found, trace = sample_devices(plan.definitions[0], progress.params[0], inputs, uniforms)
+    found, trace = sample_devices(plan.placer, progress.params[0], inputs, uniforms)
     devices = np.asarray(found).astype(np.int32)
     placements = plan.units.placements(np.take_along_axis(devices, rows, axis=1))
     return Drawn(inputs, devices, placements, _mean_used(used), trace, groups)
@@ -320,7 +314,7 @@ def _update(
     )
     rate = np.float32(settings.rate_at(progress.update))
     progress.params, progress.optimizer, metrics = update(
-        plan.definitions,
+        plan.placer,
         _of_gradients(settings),
         progress.params,
         progress.optimizer,

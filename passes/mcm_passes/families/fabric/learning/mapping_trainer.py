@@ -332,7 +332,7 @@ class _Training:
 
     def _trained_on(self, measurements: int, scores: dict[str, float]) -> dict[str, Any]:
         """What is told of a training; nothing in it depends on the machine but the versions."""
-        libraries = ("mcm-compiler", "numpy", "numba", "jax", "flax", "optax")
+        libraries = ("mcm-compiler", "numpy", "numba", "jax", "optax")
         versions = {name: importlib.metadata.version(name) for name in libraries}
         return {
             "options": dataclasses.asdict(self.trainer),

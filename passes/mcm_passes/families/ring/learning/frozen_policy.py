@@ -34,7 +34,7 @@ class FrozenPolicy:
         recipe = self._recipe
         if self._policy is None or task is not self._task:
             self._task = task
-            self._policy = PolicyOfGraph.of(recipe.layout, self._weights, task.features, task.prior)
+            self._policy = PolicyOfGraph(recipe.layout, self._weights, task.features, task.prior)
         decoded = self._policy.decode(rng, recipe.rollouts)
         partitions = task.sampler.draw(rng, decoded).partitions
         rewards_of(task.rewards, partitions)

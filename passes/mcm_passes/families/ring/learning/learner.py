@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 from mcm_compiler.contracts.partition import Floats, Ints, PartitionProblem
-from mcm_models.policy import network, ppo
+from mcm_models.policy import ppo
 from mcm_models.policy.features import GraphFeatures, Singles
 from mcm_models.policy.inference import PolicyOfGraph
-from mcm_models.policy.layout import Weights, knot_mixture, knot_of_chip
+from mcm_models.policy.layout import Weights
+from mcm_models.policy.network import Chips, Choices
 from mcm_models.policy.padding import pad_rows
+from mcm_models.ppo import adam
 from mcm_passes.families.ring.learning.recipes import Recipe
 from mcm_passes.families.ring.learning.rewards import rewards_of
 from mcm_passes.families.ring.learning.rollouts import Rollouts
@@ -116,9 +118,9 @@ class PolicyLearner:
         if state is not None and recipe.ppo.node_scores:
             raise ValueError("scores of single nodes cannot go on where another learner stopped")
         self.recipe = recipe
-        self._definition = network.definition(recipe.layout)
-        self._params = ppo.Trained(network.params_of(weights), jnp.zeros((0, 0)))
-        self._state = ppo.optimizer(recipe.ppo).init(self._params)
+        self._params = ppo.Trained(ppo.params_of(weights), jnp.zeros((0, 0)))
+        self._optimizer = adam(recipe.ppo.max_gradient, recipe.ppo.learning_rate)
+        self._state = self._optimizer.init(self._params)
         self._task: Task | None = None
         if state is not None:
             self._state = _with_arrays(self._state, state)
@@ -126,7 +128,7 @@ class PolicyLearner:
     @property
     def weights(self) -> Weights:
         """Weights by name."""
-        return network.weights_of(self._params.network)
+        return ppo.weights_of(self._params.network)
 
     def optimizer_arrays(self) -> Weights:
         """State of the optimizer, by number of the leaf."""
@@ -139,7 +141,7 @@ class PolicyLearner:
         if self.recipe.ppo.node_scores:
             own = np.asarray(self._own_scores(task))[: task.features.num_nodes]
             scores = scores + np.float32(self.recipe.ppo.node_scores) * own
-        return PolicyOfGraph.of(self.recipe.layout, self.weights, task.features, scores)
+        return PolicyOfGraph(self.recipe.layout, self.weights, task.features, scores)
 
     def iterate(self, task: Task, rng: np.random.Generator) -> Iteration:
         """Rolls out, rewards, and updates once.
@@ -161,7 +163,7 @@ class PolicyLearner:
             self._task = task
             shape = (task.padded.op_class.shape[0], task.features.num_chips)
             self._params = self._params._replace(node_scores=jnp.zeros(shape))
-            self._state = ppo.optimizer(self.recipe.ppo).init(self._params)
+            self._state = self._optimizer.init(self._params)
         elif task is not self._task:
             raise ValueError("scores of single nodes were learned on another task")
         return self._params.node_scores
@@ -178,10 +180,8 @@ class PolicyLearner:
         nodes, chips = task.padded.op_class.shape[0], task.features.num_chips
         choices = None
         if before is not None:
-            choices = network.Choices(
-                jnp.asarray(pad_rows(knot_of_chip(layout.knots, chips)[before], nodes, 1)),
-                jnp.asarray(pad_rows(((before + 0.5) / chips).astype(np.float32), nodes, 1)),
-            )
+            seen = Choices.of(layout, before, chips)
+            choices = Choices(*(jnp.asarray(pad_rows(part, nodes, 1)) for part in seen))
         order = np.stack(
             [
                 rng.permutation(recipe.rollouts).reshape(ppo_settings.minibatches, -1)
@@ -189,13 +189,13 @@ class PolicyLearner:
             ]
         ).reshape(ppo_settings.epochs * ppo_settings.minibatches, -1)
         self._params, self._state, found = ppo.update(
-            self._definition,
+            layout,
             ppo_settings,
             self._params,
             self._state,
             ppo.Inputs(
                 task.padded,
-                jnp.asarray(knot_mixture(layout.knots, chips)),
+                Chips.of(layout, chips),
                 jnp.asarray(pad_rows(task.prior, nodes)),
             ),
             ppo.Batch(
@@ -226,7 +226,7 @@ def _advantage(task: Task, rollouts: Rollouts, rewards: Floats, recipe: Recipe) 
     return advantage.astype(np.float32)
 
 
-def _with_arrays(state: optax.OptState, arrays: Weights) -> optax.OptState:
+def _with_arrays(state: Any, arrays: Weights) -> Any:
     leaves, structure = jax.tree.flatten(state)
     new = [jnp.asarray(arrays[f"optimizer/{k}"]) for k in range(len(leaves))]
     return jax.tree.unflatten(structure, new)

@@ -44,7 +44,7 @@ CARD_NAME = "policy.json"
 NUM_TUNED = 4
 """Checkpoints, the best without learning, that are also scored fine-tuned (ours)."""
 
-_LIBRARIES = ("mcm-compiler", "numpy", "numba", "jax", "flax", "optax")
+_LIBRARIES = ("mcm-compiler", "numpy", "numba", "jax", "optax")
 
 MAX_WORKERS = 1024
 

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 
 from mcm_compiler.text.option_ranges import above, at_least, checked
 from mcm_models.policy.layout import PolicyLayout
-from mcm_models.policy.ppo_settings import PpoSettings
+from mcm_models.ppo_settings import PpoSettings
 
 Sampler = Literal["engine", "staircase"]
 """How proposals become valid: MCM's solver in a node order, or the exact sampler over monotone

@@ -64,7 +64,7 @@ def zero_shot(
     by_model: dict[str, float] = {}
     for k, each in enumerate(problems):
         task = Task.of(each.problem, recipe, each.rewards())
-        policy = PolicyOfGraph.of(card.layout, weights, task.features, task.prior)
+        policy = PolicyOfGraph(card.layout, weights, task.features, task.prior)
         rng = np.random.default_rng((seed, k))
         partitions = task.sampler.draw(rng, policy.decode(rng, ZERO_SHOT_SAMPLES)).partitions
         by_model[each.model] = best_so_far(rewards_of(task.rewards, partitions))

@@ -204,7 +204,7 @@ class LearnedRun:
                 break
             if number < len(orders):
                 task = self._task(recipe, None, orders[number])
-                policy = PolicyOfGraph.of(recipe.layout, weights, task.features, task.prior)
+                policy = PolicyOfGraph(recipe.layout, weights, task.features, task.prior)
                 ready.append((task, policy))
             task, policy = ready[number % len(orders)]
             found = False

@@ -22,6 +22,7 @@ from mcm_compiler.text.option_ranges import at_least, checked, from_to
 from mcm_models.cluster_policy.decoding import decode, scorer_of
 from mcm_models.cluster_policy.layout import MAX_WIDTH, ClusterLayout, Weights, initial_weights
 from mcm_models.cluster_policy.policy_file import PlacementPolicyCard, save_placement_policy
+from mcm_models.ppo_settings import PpoSettings
 from mcm_passes.families.box.learning.pretraining.cases import (
     ClusteredStep,
     single_device,
@@ -200,17 +201,18 @@ def _check_ahead(trainer: PlacementTrainer, state: TrainingState, path: Path) ->
 
 
 def _fresh(trainer: PlacementTrainer, seed: int) -> TrainingState:
-    from mcm_models.cluster_policy.learning import optimizer
+    from mcm_models.ppo import adam
 
+    settings = _settings(trainer)
     weights = initial_weights(ClusterLayout(trainer.width), seed)
-    begun = optimizer(_settings(trainer)).init(dict(weights))
+    begun = adam(settings.max_gradient, settings.learning_rate).init(dict(weights))
     return TrainingState(weights, begun, 0, weights, np.inf, 0)
 
 
-def _settings(trainer: PlacementTrainer) -> Any:
-    from mcm_models.cluster_policy.learning import PpoSettings
-
-    return PpoSettings(learning_rate=trainer.learning_rate, entropy=trainer.entropy)
+def _settings(trainer: PlacementTrainer) -> PpoSettings:
+    return PpoSettings(
+        epochs=3, minibatches=1, learning_rate=trainer.learning_rate, entropy=trainer.entropy
+    )
 
 
 def _learn(

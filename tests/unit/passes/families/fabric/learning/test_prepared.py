@@ -1,4 +1,4 @@
-"""The compiled network equals the one in Flax, and its answers are what a mapper may rely on."""
+"""The compiled network equals the one in JAX, and its answers are what a mapper may rely on."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.contracts.training import TrainingRequest
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_models.policy.layout import PolicyLayout
-from mcm_models.policy.ppo_settings import PpoSettings
+from mcm_models.ppo_settings import PpoSettings
 from mcm_passes.families.ring.learning import partition_policy_trainer
 from mcm_passes.families.ring.learning.partition_policy_trainer import PolicyTrainer
 from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from mcm_models.policy.layout import initial_weights
-from mcm_models.policy.ppo_settings import PpoSettings
+from mcm_models.ppo_settings import PpoSettings
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.learning.frozen_policy import FrozenPolicy
 from mcm_passes.families.ring.learning.learner import PolicyLearner

@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_models.policy import network, ppo
+from mcm_models.policy import ppo
 from mcm_models.policy.features import graph_features
 from mcm_models.policy.inference import softmax
-from mcm_models.policy.layout import initial_weights, knot_mixture
+from mcm_models.policy.layout import initial_weights
+from mcm_models.policy.network import Chips
 from mcm_models.policy.padding import pad_graph, pad_rows
-from mcm_models.policy.ppo_settings import PpoSettings
+from mcm_models.ppo import adam
+from mcm_models.ppo_settings import PpoSettings
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.learning.learner import PolicyLearner
 from mcm_passes.families.ring.learning.recipes import PUBLISHED, RECIPES, Recipe
@@ -43,17 +45,17 @@ def one_step(problem, layout, weights, actions, log_base, advantage):
     padded = pad_graph(features)
     nodes, n = padded.real.size, features.num_nodes
     settings = PpoSettings(epochs=1, minibatches=1, entropy=0.0, node_scores=1.0)
-    params = ppo.Trained(network.params_of(weights), jax.numpy.zeros((nodes, features.num_chips)))
-    state = ppo.optimizer(settings).init(params)
+    params = ppo.Trained(ppo.params_of(weights), jax.numpy.zeros((nodes, features.num_chips)))
+    state = adam(settings.max_gradient, settings.learning_rate).init(params)
     count = len(actions)
     trained, state, metrics = ppo.update(
-        network.definition(layout),
+        layout,
         settings,
         params,
         state,
         ppo.Inputs(
             padded,
-            knot_mixture(layout.knots, features.num_chips),
+            Chips.of(layout, features.num_chips),
             np.zeros((nodes, features.num_chips), np.float32),
         ),
         ppo.Batch(
@@ -79,7 +81,7 @@ def test_the_gradient_is_that_of_the_likelihood_of_whole_partitions(problem_of, 
     none = np.zeros((4, 3), np.float32)
     from mcm_models.policy.inference import PolicyOfGraph
 
-    scores = PolicyOfGraph.of(layout, weights, graph_features(problem), none).scores()
+    scores = PolicyOfGraph(layout, weights, graph_features(problem), none).scores()
     log_p = np.log(softmax(scores.astype(np.float64)))
     stairs = [
         f

@@ -195,7 +195,7 @@ os.replace = killing
 from mcm_compiler.processes.one_thread import use_one_thread
 use_one_thread()
 from mcm_models.policy.layout import PolicyLayout
-from mcm_models.policy.ppo_settings import PpoSettings
+from mcm_models.ppo_settings import PpoSettings
 from mcm_passes.families.ring.learning import partition_policy_trainer
 from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe
 layout = PolicyLayout(layers=1, width=8, head_width=8, knots=4)
