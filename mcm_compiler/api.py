@@ -39,8 +39,7 @@ from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.model_import import doing_name, import_any, import_named, set_states
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pass_manager import PassManager, Stopwatch, silent
-from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
-from mcm_compiler.pipeline.pipeline_text import parse_pipeline, print_pipeline
+from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext, parse_pipeline, print_pipeline
 from mcm_compiler.processes.crash_journal import doing
 from mcm_compiler.processes.garbage import give_back, reclaim
 from mcm_compiler.processes.staging import StagingFolder, staging

@@ -20,9 +20,8 @@ from onnx import helper
 from sharding_examples.example import KINDS, Array, Example
 from sharding_examples.parts import DividedOp
 
-from mcm_passes.parallelism.rules.graph_rules import SPECIFYING
+from mcm_passes.parallelism.rules.graph_rules import SPECIFYING, RegisteredRule, RuleTable
 from mcm_passes.parallelism.rules.operators import FAMILIES, ONNX_RULES
-from mcm_passes.parallelism.rules.rule_table import RegisteredRule, RuleTable
 
 _TYPES = {np.dtype(kind) for kind in KINDS.values()} | {
     np.dtype(name) for name in ("float16", "float64", "int16", "uint16", "uint32", "uint64")

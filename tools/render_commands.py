@@ -16,7 +16,7 @@ import click
 
 from mcm_compiler.cli.main import cli
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.project.keys import option_keys
+from mcm_compiler.project.table_reader import option_keys
 
 PATH = Path(__file__).resolve().parents[1] / "docs" / "reference" / "commands.md"
 PROJECT = PATH.with_name("project-file.md")

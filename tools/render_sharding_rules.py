@@ -15,9 +15,9 @@ from sharding_examples.parts import DividedOp
 from sharding_examples.tables import FAMILIES as EXAMPLES
 
 from mcm_compiler.contracts.sharding.rules import FactorKind, ShardingRule
+from mcm_passes.parallelism.rules.graph_rules import RegisteredRule, RuleTable
 from mcm_passes.parallelism.rules.operators import FAMILIES, ONNX_RULES
 from mcm_passes.parallelism.rules.operators.undivided import REASONS
-from mcm_passes.parallelism.rules.rule_table import RegisteredRule, RuleTable
 
 PATH = Path(__file__).resolve().parents[1] / "docs" / "reference" / "sharding-rules.md"
 

@@ -27,7 +27,7 @@ from mcm_hardware.descriptions.target_schema import (
     unit_of,
 )
 from mcm_hardware.families.package.package_target import PACKAGE
-from mcm_hardware.families.ring.ring_schema import RING
+from mcm_hardware.families.ring.ring_target import RING
 
 PATH = Path(__file__).resolve().parents[1] / "docs" / "reference" / "target-keys.md"
 BEGIN, END = "<!-- keys:begin -->\n", "<!-- keys:end -->\n"

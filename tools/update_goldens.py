@@ -26,8 +26,7 @@ from mcm_compiler.ir.reading.importer import import_model
 from mcm_compiler.ir.rewriting.printer import print_model
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pass_manager import PassManager
-from mcm_compiler.pipeline.passes import PassContext
-from mcm_compiler.pipeline.pipeline_text import parse_pipeline
+from mcm_compiler.pipeline.passes import PassContext, parse_pipeline
 from mcm_compiler.processes.staging import StagingFolder
 from mcm_compiler.registry import TARGETS
 

@@ -23,9 +23,9 @@ from mcm_compiler.contracts.replication import PipelineCount
 from mcm_compiler.contracts.target import PackageLimits, Target, machine_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.states import STATES, States
-from mcm_compiler.machines.energy import UnitEnergies
 from mcm_compiler.machines.machine import Machine, same_machine
 from mcm_compiler.machines.machine_builder import equal_shares
+from mcm_compiler.machines.package_limits import UnitEnergies
 from mcm_compiler.registry import PROBLEM_MODELS
 from mcm_compiler.text.units import count_text, seconds_text
 

@@ -8,7 +8,6 @@ from typing import Any, cast
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import Manifest
 from mcm_compiler.checking.comparison.equality import NOT_ON_RANDOM_INPUTS
-from mcm_compiler.checking.comparison.json_leaves import leaf_differences, shown
 from mcm_compiler.checking.entry.gate import OpenedFolder
 from mcm_compiler.checking.sharded_operators import sharded_faults
 from mcm_compiler.contracts.program import SimulationResult
@@ -27,6 +26,7 @@ from mcm_compiler.report.verdict.claims import verdict_of
 from mcm_compiler.report.verdict.words import VERDICT
 from mcm_compiler.report.versions import versions
 from mcm_compiler.text import json_text
+from mcm_compiler.text.json_text import leaf_differences, shown
 from mcm_compiler.text.units import count_text
 
 LISTED = 5

@@ -20,8 +20,7 @@ from mcm_compiler.equivalence.values.followed_passes import pass_names
 from mcm_compiler.graph.constants import constant_values, consumed_values
 from mcm_compiler.ir.rewriting.node_copying import copy_node
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.pipeline.passes import Pass, PassContext
-from mcm_compiler.pipeline.pipeline_text import parse_pipeline
+from mcm_compiler.pipeline.passes import Pass, PassContext, parse_pipeline
 from mcm_compiler.processes.staging import staging
 from mcm_compiler.registry import PASSES
 

@@ -14,7 +14,7 @@ import click
 from mcm_compiler.artifact.layout import page_path
 from mcm_compiler.ci.batch import CompileOutcome, Job, Settings, compile_all, exit_code
 from mcm_compiler.ci.comparison import change_text
-from mcm_compiler.ci.model_list import list_models, options_of_each
+from mcm_compiler.ci.model_list import list_models
 from mcm_compiler.cli.compile_options import progress_line
 from mcm_compiler.cli.failures import show_diagnostics
 from mcm_compiler.cli.guard import Guard
@@ -53,6 +53,9 @@ def compile_many(
         click.UsageError: for one in the place of a page.
     """
     # Reads models; a build that has all in its cache shows its lines without.
+
+    # Reads models; a build that has all in its cache shows its lines without.
+    from mcm_compiler.ci.sizes_of_models import options_of_each
 
     start = time.perf_counter()
     listed = list_models(arguments, output)

@@ -25,9 +25,8 @@ from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.objectives import PERIOD, Objective, ObjectiveFigures
 from mcm_compiler.graph.annotations import GRAPH, AnnotationKey
 from mcm_compiler.machines.choices import Routing
-from mcm_compiler.machines.energy import UnitEnergies
 from mcm_compiler.machines.machine import Machine
-from mcm_compiler.machines.package_limits import PackageLimits
+from mcm_compiler.machines.package_limits import PackageLimits, UnitEnergies
 
 MemoryCount = Literal["estimate", "need"]
 """Count of bytes on a chip.

@@ -28,7 +28,7 @@ from mcm_compiler.exploration.journal import (
 from mcm_compiler.exploration.sweeps import Settings, Sweep, Variant, variants_of
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.pipeline.pipeline_text import parse_pipeline, print_pipeline
+from mcm_compiler.pipeline.passes import parse_pipeline, print_pipeline
 from mcm_compiler.processes.side_by_side import usable_cores
 from mcm_compiler.report.versions import versions
 from mcm_compiler.results.points import PlacedPoint, without_placement

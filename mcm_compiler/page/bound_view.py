@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mcm_compiler.page.contents import Section, Table, View
-from mcm_compiler.page.sources import Compiled
+from mcm_compiler.page.contents import Compiled, Section, Table, View
 from mcm_compiler.report.advice.replica_limit import limit_sentence
+from mcm_compiler.report.cost_section import cost_model_phrase
+from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_SECTION, change_text
+from mcm_compiler.report.host_section import HOST_HEADS, host_sentences, host_table
 from mcm_compiler.report.objective_section import objective_rows
 from mcm_compiler.report.sentences import bound_sentence
+from mcm_compiler.report.state_section import state_rows
+from mcm_compiler.report.storage_section import STORAGE_SECTION
 from mcm_compiler.report.verdict.claims import optimality_of
+from mcm_compiler.report.verdict.verification_line import verification_sentence
 from mcm_compiler.report.verdict.words import line_text, optimality_line
-from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
+from mcm_compiler.text.units import bytes_text, count_text, number_text, percent_text, seconds_text
 
 
 def bottleneck_section(compiled: Compiled) -> Section | None:
@@ -114,3 +119,148 @@ def _considered(rows: list[Mapping[str, Any]], chosen: int) -> Table:
         "Numbers of pipelines side by side that were looked at; times per inference of the package"
     )
     return Table(heads, tuple(cells), frozenset({1, 2, 3, 4}), caption)
+
+
+LISTED = 200
+"""Rows of a table; the report has all."""
+
+
+def sensitivity_section(compiled: Compiled) -> Section | None:
+    """What if, with all else equal; None where nobody asked."""
+    rows = compiled.report.get(SENSITIVITY_SECTION)
+    if not rows:
+        return None
+    cells = tuple(_sensitivity(row) for row in rows)
+    heads = ("change", "throughput", "of now", "period", "lower bound", "gap", "latency")
+    bars = [
+        {
+            "name": change_text(row),
+            "seconds": row["speedup"],
+            "text": f"{row['speedup']:.2f} x",
+            "kind": "result" if row["speedup"] > 1 else "bound",
+        }
+        for row in rows
+        if row.get("speedup") is not None
+    ]
+    lead = (
+        "The model was compiled again for the package with one number changed. A bar is the "
+        "throughput, as a multiple of what it is now.",
+    )
+    view = (
+        View("bars", {"bars": bars, "mark": 1.0}, "Throughput with each change") if bars else None
+    )
+    table = Table(heads, cells, frozenset(range(1, 7)))
+    return Section(SENSITIVITY_SECTION, "What if, with all else equal", lead, view, (table,))
+
+
+def _sensitivity(row: Mapping[str, Any]) -> tuple[str, ...]:
+    if row["faults"]:
+        first = row["faults"][0]
+        return (change_text(row), f"{first['code']}: {first['message']}", *("-",) * 5)
+    rate, speedup = row["throughput_per_s"], row["speedup"]
+    return (
+        change_text(row),
+        "-" if rate is None else f"{number_text(rate)}/s",
+        "-" if speedup is None else f"{speedup:.2f} x",
+        seconds_text(row["period_s"]),
+        seconds_text(row["lower_bound_s"]),
+        percent_text(row["gap"]),
+        seconds_text(row["latency_s"]),
+    )
+
+
+def sharding_section(compiled: Compiled) -> Section | None:
+    """Operators that run in pieces."""
+    rows = compiled.report["sharded_operators"]
+    if not rows:
+        return None
+    cells = [
+        (
+            o["node"],
+            o["weight"],
+            bytes_text(o["weight_bytes"]),
+            str(o["axis"]),
+            str(len(o["pieces"])),
+        )
+        for o in rows
+    ]
+    lead = ("These operators were divided, as they fit no chip in one piece or run faster apart.",)
+    table = _table(("operator", "weight", "size", "axis", "pieces"), cells, {2, 3, 4})
+    return Section("sharding", "Sharding plan", (*lead, *_more(cells)), None, (table,))
+
+
+def additions_section(compiled: Compiled) -> Section | None:
+    """Copies of ops, and relays, which make the partition executable."""
+    clones, relays = compiled.report["clones"] or [], compiled.report["relays"] or []
+    tables: list[Table] = []
+    if clones:
+        rows = [(c["node"], c["clone"], str(c["chip"])) for c in clones]
+        caption = f"{count_text(len(rows), 'copied op')}"
+        tables.append(_table(("op", "copy", "on chip"), rows, {2}, caption))
+    if relays:
+        rows = [(r["tensor"], r["relay"], str(r["chip"])) for r in relays]
+        caption = f"{count_text(len(rows), 'relay')}"
+        tables.append(_table(("tensor", "relay", "on chip"), rows, {2}, caption))
+    if not tables:
+        return None
+    lead = ("Cheap ops were copied to where they are read, and relays pass tensors on.",)
+    return Section("additions", "Added to the model", lead, None, tuple(tables), folded=True)
+
+
+def state_section(compiled: Compiled) -> Section | None:
+    """States that stay on the chips, such as caches."""
+    rows = state_rows(compiled.report)
+    if not rows:
+        return None
+    table = Table(("chip", "of a sequence", "of all in flight"), tuple(rows), frozenset(range(3)))
+    lead = ("What a sequence hands from one inference to the next stays on its chips.",)
+    return Section("states", "States", lead, None, (table,))
+
+
+def host_section(compiled: Compiled) -> Section | None:
+    """What the host runs for the chips."""
+    sentences = host_sentences(compiled.report)
+    if not sentences:
+        return None
+    rows = tuple(host_table(compiled.report))
+    table = Table(HOST_HEADS, rows, frozenset(range(1, len(HOST_HEADS))), "Round trips")
+    return Section("host", "On the host", tuple(map(_sentence, sentences)), None, (table,))
+
+
+def verification_section(compiled: Compiled) -> Section | None:
+    """What was compared and proven."""
+    verification = compiled.report["verification"]
+    if verification is None:
+        return None
+    rows = [
+        (
+            o["output"],
+            "yes" if o["holds"] else "no",
+            "yes" if o["bit_equal"] else "no",
+            "-" if o["max_abs_error"] is None else f"{o['max_abs_error']:.3g}",
+            f"{o['tolerance']:.3g}",
+        )
+        for o in verification["outputs"]
+    ]
+    widths = compiled.report.get(STORAGE_SECTION)
+    lead = [_sentence(verification_sentence(verification, widths))]
+    if (costs := cost_model_phrase(compiled.report)) is not None:
+        lead.append(f"Cost model: {costs}.")
+    heads = ("output", "holds", "bit-identical", "largest error", "tolerance")
+    tables = (_table(heads, rows, {3, 4}),) if rows else ()
+    return Section("verification", "Verification", (*lead, *_more(rows)), None, tables)
+
+
+def _table(
+    heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], numbers: set[int], caption: str = ""
+) -> Table:
+    return Table(heads, tuple(rows[:LISTED]), frozenset(numbers), caption)
+
+
+def _more(rows: Sequence[Any]) -> tuple[str, ...]:
+    more = len(rows) - LISTED
+    return (f"The first {LISTED} are listed; report.json has {more} more.",) if more > 0 else ()
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}."

@@ -7,22 +7,20 @@ from typing import Any
 
 from mcm_compiler.artifact.manifest import ChipEntry
 from mcm_compiler.contracts.fabrics.target import FABRIC_SECTION
-from mcm_compiler.page.answers import answers_of
-from mcm_compiler.page.bound_view import bottleneck_section, bound_section
-from mcm_compiler.page.contents import Page, Section, Table, View, linked
-from mcm_compiler.page.further_views import (
+from mcm_compiler.page.bound_view import (
     additions_section,
+    bottleneck_section,
+    bound_section,
     host_section,
     sensitivity_section,
     sharding_section,
     state_section,
     verification_section,
 )
+from mcm_compiler.page.contents import Compiled, Page, Section, Table, View, answers_of, linked
 from mcm_compiler.page.graph_view import graph_section
-from mcm_compiler.page.memory_view import memory_section
 from mcm_compiler.page.package_view import package_section
-from mcm_compiler.page.sources import Compiled
-from mcm_compiler.page.timeline_view import timeline_section
+from mcm_compiler.page.timeline_view import memory_section, timeline_section
 from mcm_compiler.report.sentences import model_phrase, search_phrase
 from mcm_compiler.report.verdict.claims import verdict_of
 from mcm_compiler.text.units import bytes_text, percent_text, printable, seconds_text

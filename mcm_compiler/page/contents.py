@@ -2,13 +2,34 @@
 
 Whoever makes a page fills these records; `mcm_compiler.page.html` writes them. Texts may come from
 models: they are escaped there, and nothing here is markup but `Section.drawings`.
+
+A page of a model with 100,000 ops holds millions of numbers; as JSON they would be ten times as
+long, and slow to read. `unpack.js` of the page reads them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import base64
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+import numpy as np
+import numpy.typing as npt
+
+from mcm_compiler.artifact import layout
+from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_SECTION
+from mcm_compiler.report.verdict.claims import verdict_of
+from mcm_compiler.text.units import count_text, printable
+
+if TYPE_CHECKING:
+    from mcm_compiler.certificate.claims import Certificate
+    from mcm_compiler.checking.entry.gate import OpenedFolder
+    from mcm_compiler.contracts.program import LoweredProgram
+    from mcm_compiler.contracts.target import Target
 
 Tone = Literal["good", "warn", "bad", "plain"]
 """How an answer is meant; the page tells it by a sign and a word beside the colour."""
@@ -66,7 +87,7 @@ class View:
     Attributes:
         kind: which one: the name of a module of `tools/report_page/src/views`.
         data: what it draws, as JSON; arrays and long lists of texts are packed by
-            `mcm_compiler.page.packed`.
+            `pack_whole` and its like.
         label: what it shows, for those who do not see it.
     """
 
@@ -86,7 +107,7 @@ class Section:
         view: its picture.
         tables: below the picture.
         folded: whether the tables are shown on demand only; a print shows them always.
-        drawings: pictures that are there without a script, as markup of `mcm_compiler.page.scatter`
+        drawings: pictures that need no script, as markup of `mcm_compiler.exploration.texts`
             and nothing else: it is not escaped again.
     """
 
@@ -124,3 +145,159 @@ def linked(answers: Iterable[Answer], sections: Iterable[Section]) -> tuple[Answ
     return tuple(
         answer if answer.section in there else replace(answer, section="") for answer in answers
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Compiled:
+    """A compiled model.
+
+    Attributes:
+        report: as from `build_report`.
+        folder: that it lies in; None for a report by itself, which has fewer pictures.
+    """
+
+    report: Mapping[str, Any]
+    folder: OpenedFolder | None = None
+
+    @cached_property
+    def program(self) -> LoweredProgram | None:
+        """What the chips run; None where nothing was lowered."""
+        if self.folder is None or layout.PROGRAM not in self.folder.manifest.files:
+            return None
+        return self.folder.program
+
+    @cached_property
+    def certificate(self) -> Certificate | None:
+        """Problem, placement and bounds; None where nothing was placed."""
+        return None if self.folder is None else self.folder.certificate
+
+    @cached_property
+    def target(self) -> Target | None:
+        """The package."""
+        return None if self.folder is None else self.folder.target
+
+    @cached_property
+    def roles(self) -> list[tuple[int, int, int]]:
+        """Chip of the package, its pipeline, and the chip of a pipeline whose model it runs."""
+        replication = self.report.get("replication") or {}
+        if roles := replication.get("chips"):
+            return [(role["chip"], role["pipeline"], role["runs"]) for role in roles]
+        return [(row["chip"], 0, row["chip"]) for row in self.report["chips"] or ()]
+
+    @cached_property
+    def replicas(self) -> int:
+        """Pipelines side by side."""
+        return (self.report.get("replication") or {"replicas": 1})["replicas"]
+
+    @cached_property
+    def chips_each(self) -> int:
+        """Chips from one pipeline to the next; 0 where there is one."""
+        replication = self.report.get("replication")
+        return replication["chips_each"] if replication and self.replicas > 1 else 0
+
+
+class Packed(TypedDict):
+    """Bytes in base64, deflated, and what they are: `f8`, `f4`, `i4`, `u2`, `u1`, or `texts`."""
+
+    type: str
+    data: str
+
+
+_TYPES = {
+    "f8": np.dtype("<f8"),
+    "f4": np.dtype("<f4"),
+    "i4": np.dtype("<i4"),
+    "u2": np.dtype("<u2"),
+    "u1": np.dtype("u1"),
+}
+
+LEVEL = 6
+"""Of zlib."""
+
+
+def pack_floats(values: npt.ArrayLike) -> Packed:
+    """Numbers with seven digits."""
+    return _pack("f4", np.asarray(values))
+
+
+def pack_sizes(values: npt.ArrayLike) -> Packed:
+    """Sizes and addresses in bytes, whole up to 2^53."""
+    return _pack("f8", np.asarray(values))
+
+
+def pack_whole(values: npt.ArrayLike) -> Packed:
+    """Whole numbers below 2^31, in as few bytes as they need."""
+    array = np.asarray(values, np.int64)
+    least, most = int(array.min(initial=0)), int(array.max(initial=0))
+    if least < -(2**31) or most >= 2**31:
+        raise ValueError(f"{least} to {most} are no 32-bit numbers")
+    kind = "i4" if least < 0 or most >= 2**16 else "u2" if most >= 2**8 else "u1"
+    return _pack(kind, array)
+
+
+def pack_texts(texts: Sequence[str]) -> Packed:
+    """Texts, printable as everywhere in a report."""
+    encoded = json.dumps([printable(text) for text in texts], separators=(",", ":"))
+    return {"type": "texts", "data": _encoded(encoded.encode())}
+
+
+def _pack(kind: str, array: npt.NDArray[Any]) -> Packed:
+    return {"type": kind, "data": _encoded(np.ascontiguousarray(array, _TYPES[kind]).tobytes())}
+
+
+def _encoded(content: bytes) -> str:
+    return base64.b64encode(zlib.compress(content, LEVEL)).decode("ascii")
+
+
+SECTIONS = {
+    "fits": "memory",
+    "throughput": "timeline",
+    "optimality": "bound",
+    "limited by": "bottleneck",
+    "idle": "package",
+    "next": SENSITIVITY_SECTION,
+    "verified": "verification",
+}
+"""The section that tells more, by the label of a line."""
+
+STALLS = {
+    "input": "for its inputs to be computed",
+    "link": "for its inputs to arrive",
+    "buffer": "for full buffers (back-pressure)",
+}
+"""Why a chip waits, in words."""
+
+
+def answers_of(compiled: Compiled) -> tuple[Answer, ...]:
+    """The lines of the verdict as they are, and what to deploy."""
+    found = [
+        Answer(
+            line["label"],
+            line["headline"],
+            tuple(line["details"]),
+            line["tone"],
+            SECTIONS.get(line["label"], ""),
+        )
+        for line in verdict_of(compiled.report)["lines"]
+    ]
+    if (deploy := _deploy(compiled)) is not None:
+        found.append(deploy)
+    return tuple(found)
+
+
+def _deploy(compiled: Compiled) -> Answer | None:
+    if compiled.folder is None:
+        return None
+    entries = compiled.folder.manifest.chips
+    if not entries:
+        return None
+    first, last = entries[0].file, entries[-1].file
+    shown = first if len(entries) == 1 else f"{first} to {last}"
+    details = [
+        f"{count_text(len(entries), 'plain ONNX model')}, with the .data files beside, that stock "
+        "onnxruntime runs",
+        "manifest.json says which tensor goes from where to where",
+    ]
+    if compiled.replicas > 1:
+        details.insert(1, f"each runs on {compiled.replicas} chips, one of every pipeline")
+    return Answer("to deploy", shown, tuple(details), "plain", "files")

@@ -33,8 +33,8 @@ def written_folder_page(folder: Path) -> bytes:
     from mcm_compiler.artifact.manifest import is_placement, read_manifest
     from mcm_compiler.checking.entry.gate import OpenedFolder
     from mcm_compiler.page.compiled_page import compiled_page
+    from mcm_compiler.page.contents import Compiled
     from mcm_compiler.page.placed_page import placed_page
-    from mcm_compiler.page.sources import Compiled
     from mcm_compiler.placed.folder_reading import read_placement_folder
     from mcm_compiler.placed.placement_checks import ReadPlacement
 
@@ -58,8 +58,8 @@ def checked_folder_page(folder: Path) -> tuple[bytes, Diagnostic | None]:
     from mcm_compiler.checking.entry.gate import open_folder
     from mcm_compiler.checking.figures_check import check_stored_figures
     from mcm_compiler.page.compiled_page import compiled_page
+    from mcm_compiler.page.contents import Compiled
     from mcm_compiler.page.placed_page import placed_page
-    from mcm_compiler.page.sources import Compiled
     from mcm_compiler.placed.folder_reading import open_placement
     from mcm_compiler.placed.placement_checks import ReadPlacement, check_placement, check_step
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mcm_compiler.page.contents import Section, Table, View
-from mcm_compiler.page.sources import Compiled
+from mcm_compiler.page.contents import Compiled, Section, Table, View
 from mcm_compiler.report.cost_section import STORAGE_SECTION, cost_model_phrase
 from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_SECTION, change_text
 from mcm_compiler.report.host_section import HOST_HEADS, host_sentences, host_table

@@ -9,9 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mcm_compiler.arrays.types import Floats, Ints
-from mcm_compiler.page.contents import Section, View
-from mcm_compiler.page.packed import pack_floats, pack_texts, pack_whole
-from mcm_compiler.page.sources import Compiled
+from mcm_compiler.page.contents import Compiled, Section, View, pack_floats, pack_texts, pack_whole
 from mcm_compiler.text.units import count_text
 
 NODE_WIDTH, NODE_HEIGHT = 150.0, 30.0

@@ -21,7 +21,6 @@ import onnx_ir as ir
 
 from mcm_compiler.arrays.types import Ints
 from mcm_compiler.artifact.manifest import read_json
-from mcm_compiler.checking.comparison.json_leaves import leaf_differences
 from mcm_compiler.checking.shapes_check import check_shapes
 from mcm_compiler.checking.structure_step import original_faults, read_raw
 from mcm_compiler.contracts.boxes.bounds import (
@@ -55,6 +54,7 @@ from mcm_compiler.placed.segment_models import (
 )
 from mcm_compiler.placed.segments import best_segments
 from mcm_compiler.text import json_text
+from mcm_compiler.text.json_text import leaf_differences
 from mcm_compiler.text.units import count_text, percent_text, seconds_text
 
 MAX_NAMED = 5

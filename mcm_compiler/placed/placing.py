@@ -35,8 +35,7 @@ from mcm_compiler.graph.trip_counts import assumed_trips, assumption_warning
 from mcm_compiler.model_import import doing_name, import_any, set_states
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pass_manager import PassManager, Stopwatch, silent
-from mcm_compiler.pipeline.passes import PassContext
-from mcm_compiler.pipeline.pipeline_text import parse_pipeline
+from mcm_compiler.pipeline.passes import PassContext, parse_pipeline
 from mcm_compiler.placed import file_names
 from mcm_compiler.placed.constraints import constrained
 from mcm_compiler.placed.measured_times.coverage import measured_notes

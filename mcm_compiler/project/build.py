@@ -28,8 +28,7 @@ from mcm_compiler.project.cell_work import (
     work_on,
 )
 from mcm_compiler.project.cells import Cell
-from mcm_compiler.project.content import Content, file_digest
-from mcm_compiler.project.environment import environment_digest
+from mcm_compiler.project.content import Content, environment_digest, file_digest
 from mcm_compiler.project.records import ProjectFile
 from mcm_compiler.project.verdicts import CellOutcome, judged
 from mcm_compiler.text.json_text import UnreadableError

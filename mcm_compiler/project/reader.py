@@ -8,13 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from mcm_compiler.diagnostics import CompileError, quote
-from mcm_compiler.project.keys import (
-    DEFAULT_KEYS,
-    FAILURE_KEYS,
-    MODEL_KEYS,
-    PROFILE_KEYS,
-    SETTING_KEYS,
-)
 from mcm_compiler.project.records import (
     DEFAULT_BASELINE,
     DEFAULT_CACHE,
@@ -27,7 +20,14 @@ from mcm_compiler.project.records import (
     Settings,
     Thresholds,
 )
-from mcm_compiler.project.table_reader import TableReader
+from mcm_compiler.project.table_reader import (
+    DEFAULT_KEYS,
+    FAILURE_KEYS,
+    MODEL_KEYS,
+    PROFILE_KEYS,
+    SETTING_KEYS,
+    TableReader,
+)
 from mcm_compiler.text.toml_description import KeyPath, parse_description, read_description
 
 _REFERENCE = "docs/reference/project-file.md has the form"

@@ -22,7 +22,7 @@ from mcm_compiler.contracts.program import PROGRAM, SIMULATION
 from mcm_compiler.contracts.replication import REPLICATION, Placement
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
-from mcm_compiler.machines.energy import area_of
+from mcm_compiler.machines.package_limits import area_of
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pass_manager import PassManager
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext

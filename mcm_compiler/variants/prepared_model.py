@@ -12,8 +12,7 @@ from mcm_compiler.contracts.program import SIMULATION
 from mcm_compiler.contracts.verification import EMITTED
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.graph.annotations import known_keys
-from mcm_compiler.pipeline.passes import Pass
-from mcm_compiler.pipeline.pipeline_text import parse_pipeline
+from mcm_compiler.pipeline.passes import Pass, parse_pipeline
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from mcm_compiler.contracts.sharding.rules import FactorKind
-from mcm_passes.parallelism.rules.graph_rules import missing_rules, rules_of
-from mcm_passes.parallelism.rules.rule_table import installed_rules
+from mcm_passes.parallelism.rules.graph_rules import installed_rules, missing_rules, rules_of
 
 
 @pytest.fixture(scope="module", autouse=True)

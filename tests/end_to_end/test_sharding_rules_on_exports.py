@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from mcm_compiler.ir.reading.importer import import_onnx
-from mcm_passes.parallelism.rules.graph_rules import missing_rules, rules_of
-from mcm_passes.parallelism.rules.rule_table import installed_rules
+from mcm_passes.parallelism.rules.graph_rules import installed_rules, missing_rules, rules_of
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "tests" / "data" / "exports"

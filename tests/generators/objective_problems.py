@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from mcm_compiler.contracts.partition import PartitionProblem
-from mcm_compiler.machines.energy import UnitEnergies
+from mcm_compiler.machines.package_limits import UnitEnergies
 from tests.generators.partition_problems import make_problem
 
 

@@ -12,9 +12,9 @@ from mcm_compiler.contracts.program import (
     Transfer,
 )
 from mcm_compiler.contracts.target import HOST
+from mcm_hardware.families.ring.batch.ring_evaluator import ring_simulator
 from mcm_hardware.families.ring.builtin_targets import mcm36
-from mcm_hardware.families.ring.machine.ring_simulator import ring_simulator
-from mcm_hardware.families.ring.machine.ring_spec import RingSpec
+from mcm_hardware.families.ring.ring_machine import RingSpec
 
 REFERENCE = mcm36().spec.reference
 STORE = RingSpec(

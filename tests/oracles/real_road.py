@@ -20,8 +20,7 @@ from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionGroup, FusionPlan
 from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM
 from mcm_compiler.contracts.target import OFF_PACKAGE
 from mcm_compiler.pipeline.pass_manager import PassManager
-from mcm_compiler.pipeline.passes import PassContext
-from mcm_compiler.pipeline.pipeline_text import parse_pipeline
+from mcm_compiler.pipeline.passes import PassContext, parse_pipeline
 from mcm_compiler.placements.ring_rules import find_partition_violations
 from mcm_compiler.processes.staging import staging
 from mcm_compiler.variants.prepared_model import kept_copy

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcm_compiler.contracts.sharding.rules import Factor, FactorKind, ShardingRule
-from mcm_passes.parallelism.classes.dimension_classes import classes_of
+from mcm_passes.parallelism.classes.dimension_classes import classes_of, linkage_groups
 from mcm_passes.parallelism.classes.joined_dimensions import join_dimensions
-from mcm_passes.parallelism.classes.linkage import linkage_groups
 from mcm_passes.parallelism.decisions.decision_problem import unpack_bits
 from mcm_passes.parallelism.rules.rule_templates import Block
 from mcm_passes.parallelism.rules.ruled_graph import ruled_graph

@@ -19,8 +19,7 @@ from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.contracts.zoo import build_zoo_model
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
-from mcm_hardware.measured_times.times import TimesTable
-from mcm_hardware.measured_times.times_file import COLUMNS, MAX_FAULTS, read_times
+from mcm_hardware.measured_times.times_file import COLUMNS, MAX_FAULTS, TimesTable, read_times
 from mcm_passes.mapping.models import evaluate
 
 cells = st.sampled_from(

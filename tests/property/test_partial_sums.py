@@ -21,14 +21,16 @@ from mcm_models.zoo.gpt2 import Gpt2
 from mcm_models.zoo.layers.relative_position import relative_bucket
 from mcm_models.zoo.residual_cnn import ResidualCnn
 from mcm_models.zoo.t5_training import T5Automap
-from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses, dimension_classes
-from mcm_passes.parallelism.classes.linkage import linkage_groups
+from mcm_passes.parallelism.classes.dimension_classes import (
+    DimensionClasses,
+    dimension_classes,
+    linkage_groups,
+)
 from mcm_passes.parallelism.classes.partial_values import partial_values
 from mcm_passes.parallelism.classes.variables import trainable_variables
 from mcm_passes.parallelism.decisions.decision_problems import opp_problem
 from mcm_passes.parallelism.decisions.decisions import ConflictMasks, PartialDecision
-from mcm_passes.parallelism.rules.graph_rules import GraphRules, rules_of
-from mcm_passes.parallelism.rules.rule_table import installed_rules
+from mcm_passes.parallelism.rules.graph_rules import GraphRules, installed_rules, rules_of
 from mcm_passes.parallelism.rules.shard_forms import shard_form
 
 Array = np.ndarray[Any, Any]

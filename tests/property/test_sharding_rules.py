@@ -19,8 +19,8 @@ from onnx import defs
 
 from mcm_compiler.contracts.sharding.notation import parse_rule
 from mcm_compiler.contracts.sharding.rules import FactorKind
+from mcm_passes.parallelism.rules.graph_rules import RegisteredRule, RuleTable
 from mcm_passes.parallelism.rules.operators import FAMILIES, ONNX_RULES
-from mcm_passes.parallelism.rules.rule_table import RegisteredRule, RuleTable
 
 TOOLS = Path(__file__).parents[2] / "tools"
 DIVIDED = [family for family in FAMILIES if family != "undivided"]

@@ -24,8 +24,11 @@ from harness.command_line import Settings, run_script
 
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_models.zoo.t5_training import T5Automap, T5ElevenBillion
-from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses, dimension_classes
-from mcm_passes.parallelism.classes.linkage import linkage_groups
+from mcm_passes.parallelism.classes.dimension_classes import (
+    DimensionClasses,
+    dimension_classes,
+    linkage_groups,
+)
 from mcm_passes.parallelism.classes.variables import trainable_variables
 from mcm_passes.parallelism.decisions.decision_problems import opp_problem
 from mcm_passes.parallelism.decisions.decisions import ConflictMasks, PartialDecision

@@ -25,6 +25,7 @@ from pipeline_rows import DATA, ROWS, Row, build, cluster, passes, settings_of, 
 
 from mcm_models.pipelines.problem import Pipeline  # noqa: E402
 from mcm_passes.parallelism.pipelines.baselines import balanced, descended, random_search  # noqa: E402
+from mcm_passes.parallelism.pipelines.node_chain import ModelPipelining, prepare  # noqa: E402
 from mcm_passes.parallelism.pipelines.online import (  # noqa: E402
     ITERATIONS,
     candidate_cuts,
@@ -32,7 +33,6 @@ from mcm_passes.parallelism.pipelines.online import (  # noqa: E402
     without_learning,
 )
 from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline, least_memory  # noqa: E402
-from mcm_passes.parallelism.pipelines.pipeline_problem import ModelPipelining, prepare  # noqa: E402
 
 RANDOM_SAMPLES = 10_000
 

@@ -55,8 +55,8 @@ from mcm_models.pipelines.problem import Pipeline, PipelineProblem  # noqa: E402
 from mcm_models.pipelines.random_cases import random_cases  # noqa: E402
 from mcm_models.pipelines.tables import pipeline_tables  # noqa: E402
 from mcm_passes.parallelism.pipelines.baselines import balanced, descended  # noqa: E402
+from mcm_passes.parallelism.pipelines.node_chain import ModelPipelining  # noqa: E402
 from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline  # noqa: E402
-from mcm_passes.parallelism.pipelines.pipeline_problem import ModelPipelining  # noqa: E402
 from mcm_passes.parallelism.pipelines.positions import Spacing, in_positions, prepare_positions  # noqa: E402
 
 PUBLISHED = (34, 66, 98)

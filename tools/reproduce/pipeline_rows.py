@@ -13,7 +13,7 @@ from mcm_compiler.api import build_zoo_model
 from mcm_compiler.components.target_loading import load_cluster
 from mcm_compiler.contracts.cluster import ClusterTarget
 from mcm_compiler.ir.reading.importer import import_model
-from mcm_passes.parallelism.pipelines.pipeline_problem import Optimizer, PipelineSettings
+from mcm_passes.parallelism.pipelines.node_chain import Optimizer, PipelineSettings
 
 DATA = Path(__file__).resolve().parent / "data"
 

@@ -16,8 +16,7 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from mcm_compiler.contracts.sharding.rules import OpFacts, ShardingRule
-from mcm_passes.parallelism.rules.graph_rules import GraphRules
-from mcm_passes.parallelism.rules.rule_table import RuleTable
+from mcm_passes.parallelism.rules.graph_rules import GraphRules, RuleTable
 
 Array = np.ndarray[Any, Any]
 Operand = str | tuple[int, ...] | Array | None

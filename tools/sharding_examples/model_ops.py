@@ -12,8 +12,7 @@ import onnxruntime as ort
 from onnx import helper
 
 from mcm_compiler.execution.inputs import random_inputs
-from mcm_passes.parallelism.rules.graph_rules import GraphRules
-from mcm_passes.parallelism.rules.rule_table import RuleTable
+from mcm_passes.parallelism.rules.graph_rules import GraphRules, RuleTable
 from sharding_examples.example import Array, Example
 from sharding_examples.parts import DIVISIBLE, DividedOp
 

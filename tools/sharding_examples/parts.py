@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from mcm_compiler.contracts.sharding.rules import Dims, FactorKind, OpFacts, ShardingRule
-from mcm_passes.parallelism.rules.rule_table import RuleTable
+from mcm_passes.parallelism.rules.graph_rules import RuleTable
 from mcm_passes.parallelism.rules.shard_forms import ShardForm, shard_form
 from sharding_examples.example import Array, Example
 

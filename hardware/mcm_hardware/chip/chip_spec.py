@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from mcm_compiler.machines.energy import EnergyCosts
+from mcm_compiler.machines.package_limits import EnergyCosts
 from mcm_hardware.tensors.storage_widths import StorageWidths
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from mcm_hardware.chip.chip_spec import ChipSpec
-from mcm_hardware.chip.engine_choice import runs_on_vector_unit
 from mcm_hardware.chip.kernel_work import KernelWork
 from mcm_hardware.chip.roofline import EngineTimes, Roofline
 from mcm_hardware.chip.tile_cycles import (
@@ -11,6 +10,7 @@ from mcm_hardware.chip.tile_cycles import (
     pipelined_cycles,
     result_blocks,
     right_readings,
+    runs_on_vector_unit,
 )
 
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
-from mcm_compiler.components.cost_choice import CostBasis, CostModelMaker
-from mcm_compiler.contracts.cost import OpCosts
+from mcm_compiler.components.cost_choice import (
+    CostBasis,
+    CostChoice,
+    CostModelMaker,
+    choose_cost_model,
+)
+from mcm_compiler.components.cost_files import cost_model_text, user_files
+from mcm_compiler.contracts.cost import CostModel, OpCosts
+from mcm_compiler.text.toml_description import parse_description
 
 
 @dataclass(frozen=True)
@@ -31,3 +39,52 @@ class CycleCosts(CostModelMaker):
     def make(self, basis: CostBasis) -> OpCosts:
         """The model that gives kernels their durations."""
         return basis.played
+
+
+@dataclass(frozen=True)
+class CostPair:
+    """Times on a chip of speed 1.
+
+    Attributes:
+        searched: for search and bounds.
+        played: durations of kernels for the simulator; never shorter, op by op.
+    """
+
+    searched: CostModel
+    played: CostModel
+
+
+class Described(Protocol):
+    """A target with a description."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def source_text(self) -> str: ...
+
+    @property
+    def cost_choice(self) -> CostChoice | None: ...
+
+    def details(self) -> Mapping[str, Mapping[str, str | float]]: ...
+
+
+def chosen_pair(own: CostPair, target: Described) -> CostPair:
+    """The cost models that hold for `target`, whose own are `own`.
+
+    A description that names a cost model, and was not loaded from a file, gets it here.
+
+    Raises:
+        CompileError: as `CostChoice.model`, and MCM-C004 if such a cost model reads files.
+    """
+    choice = target.cost_choice
+    if choice is None:
+        text = cost_model_text(parse_description(target.name, target.source_text))
+        if text is None:
+            return own
+        choice = choose_cost_model(text, user_files(None))
+    numbers = target.details()
+    return CostPair(
+        choice.model(CostBasis(own.searched, own.played, numbers)),
+        choice.model(CostBasis(own.played, own.played, numbers)),
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mcm_compiler.machines.energy import EnergyCosts
+from mcm_compiler.machines.package_limits import EnergyCosts
 from mcm_hardware.chip.chip_spec import AreaCosts
 from mcm_hardware.descriptions.target_schema import Key, Number
 

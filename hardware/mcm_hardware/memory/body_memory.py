@@ -13,9 +13,8 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.graph.constants import consumed_values, subgraphs
-from mcm_hardware.chip.chip_dataflow import ChipDataflow
+from mcm_hardware.chip.chip_dataflow import ChipDataflow, KernelNodes
 from mcm_hardware.chip.chip_spec import ChipSpec
-from mcm_hardware.chip.kernel_order import KernelNodes
 from mcm_hardware.chip.kernel_work import is_view
 from mcm_hardware.memory.activation_plan import buffer_bytes
 from mcm_hardware.memory.offset_assignment import plan_offsets

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from mcm_hardware.op_costs.lane_ops import EXP, SOFTMAX
 from mcm_hardware.op_costs.node_shapes import NodeShapes
-from mcm_hardware.op_costs.work import Formula, Gemm, Work
+from mcm_hardware.op_costs.work import EXP, SOFTMAX, Formula, Gemm, Work
 
 _MASK_AND_SCALE = 2
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from mcm_hardware.op_costs.lane_ops import EXP
 from mcm_hardware.op_costs.node_shapes import NodeShapes
-from mcm_hardware.op_costs.work import Formula, Gemm, Work, moves_only
+from mcm_hardware.op_costs.work import EXP, Formula, Gemm, Work, moves_only
 
 
 def _trees(node: NodeShapes) -> Work:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from mcm_hardware.op_costs.lane_ops import (
+from mcm_hardware.op_costs.node_shapes import NodeShapes
+from mcm_hardware.op_costs.work import (
     ARC,
     DIVIDE,
     ERF,
@@ -19,9 +20,9 @@ from mcm_hardware.op_costs.lane_ops import (
     SINE,
     SQUARE_ROOT,
     TANH,
+    Formula,
+    Work,
 )
-from mcm_hardware.op_costs.node_shapes import NodeShapes
-from mcm_hardware.op_costs.work import Formula, Work
 
 _LANE_OPS: dict[str, int] = {
     "Abs": 1, "Acos": ARC, "Acosh": LOG + SQUARE_ROOT + 2, "Add": 1, "And": 1, "Asin": ARC,

@@ -10,9 +10,8 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from mcm_hardware.op_costs.lane_ops import REQUANTIZE, SQUARE_ROOT, TANH
 from mcm_hardware.op_costs.node_shapes import NodeShapes
-from mcm_hardware.op_costs.work import Formula, Gemm, Work
+from mcm_hardware.op_costs.work import REQUANTIZE, SQUARE_ROOT, TANH, Formula, Gemm, Work
 
 
 def matmul_gemm(a: tuple[int, ...], b: tuple[int, ...]) -> Gemm:

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from mcm_hardware.op_costs.lane_ops import DIVIDE, EXP, LOG, NORMALIZE, POWER, SOFTMAX
 from mcm_hardware.op_costs.node_shapes import NodeShapes
-from mcm_hardware.op_costs.work import Formula, Work
+from mcm_hardware.op_costs.work import DIVIDE, EXP, LOG, NORMALIZE, POWER, SOFTMAX, Formula, Work
 
 
 def _per_input(lane_ops: int, node: NodeShapes) -> Work:

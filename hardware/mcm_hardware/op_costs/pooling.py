@@ -9,9 +9,8 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from mcm_hardware.op_costs.lane_ops import POWER, REQUANTIZE
 from mcm_hardware.op_costs.node_shapes import NodeShapes
-from mcm_hardware.op_costs.work import Formula, Work, moves_only
+from mcm_hardware.op_costs.work import POWER, REQUANTIZE, Formula, Work, moves_only
 
 _TAPS = {"nearest": 1, "linear": 2, "bilinear": 2, "cubic": 4, "bicubic": 4}
 """Samples that an interpolation reads along each resized axis."""

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from mcm_hardware.op_costs.lane_ops import REQUANTIZE
 from mcm_hardware.op_costs.node_shapes import NodeShapes
-from mcm_hardware.op_costs.work import Formula, Work
+from mcm_hardware.op_costs.work import REQUANTIZE, Formula, Work
 
 _DEQUANTIZE = 2
 """Per element: subtract the zero point, scale."""

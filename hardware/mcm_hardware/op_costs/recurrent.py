@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from mcm_hardware.op_costs.lane_ops import SIGMOID, TANH
 from mcm_hardware.op_costs.node_shapes import NodeShapes
-from mcm_hardware.op_costs.work import Formula, Gemm, Work
+from mcm_hardware.op_costs.work import SIGMOID, TANH, Formula, Gemm, Work
 
 
 def _recurrent(gates: int, per_cell: int, node: NodeShapes) -> Work:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from functools import partial
 
-from mcm_hardware.op_costs.lane_ops import SINE
 from mcm_hardware.op_costs.node_shapes import NodeShapes
-from mcm_hardware.op_costs.work import Formula, Work, moves_only
+from mcm_hardware.op_costs.work import SINE, Formula, Work, moves_only
 
 
 def _transform(points: int, length: int) -> int:

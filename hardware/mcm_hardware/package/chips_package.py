@@ -44,10 +44,10 @@ from mcm_compiler.contracts.target import (
     Wire,
     machine_limits,
 )
-from mcm_compiler.machines.energy import EnergyCosts
 from mcm_compiler.machines.machine import Machine
+from mcm_compiler.machines.package_limits import EnergyCosts
 from mcm_hardware.chip.chip_spec import PackageSpec
-from mcm_hardware.chip.chosen_costs import CostPair
+from mcm_hardware.chip.named_costs import CostPair
 from mcm_hardware.descriptions.package_schema import PackageForm
 from mcm_hardware.package.described_target import DescribedTarget
 

@@ -14,7 +14,7 @@ from mcm_compiler.components.cost_choice import CostChoice
 from mcm_compiler.components.cost_files import with_cost_model_text
 from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.target import Fallback, Unsupported
-from mcm_hardware.chip.chosen_costs import CostPair, chosen_pair
+from mcm_hardware.chip.named_costs import CostPair, chosen_pair
 
 if TYPE_CHECKING:
     from mcm_hardware.chip.op_support import OpSupport

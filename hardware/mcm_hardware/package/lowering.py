@@ -10,10 +10,9 @@ from mcm_compiler.contracts.cost import CostModel, KnowsHostOps
 from mcm_compiler.contracts.program import ChipProgram, Kernel, LoweredProgram, Transfer
 from mcm_compiler.contracts.target import ChipModel, Wire
 from mcm_compiler.machines.machine import OFF_PACKAGE, Machine
-from mcm_hardware.chip.chip_dataflow import ChipDataflow, chip_dataflow
+from mcm_hardware.chip.chip_dataflow import ChipDataflow, KernelNodes, chip_dataflow
 from mcm_hardware.chip.chip_spec import ChipSpec
 from mcm_hardware.chip.cycle_model import copy_seconds, cycle_model, launch_seconds
-from mcm_hardware.chip.kernel_order import KernelNodes
 from mcm_hardware.memory.activation_plan import (
     ActivationPlan,
     buffer_bytes,

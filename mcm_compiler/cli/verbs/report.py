@@ -69,7 +69,7 @@ def command(
 
 def _write_page(path: Path, report: dict[str, Any], opened: OpenedFolder | None) -> None:
     from mcm_compiler.page.compiled_page import compiled_page
-    from mcm_compiler.page.sources import Compiled
+    from mcm_compiler.page.contents import Compiled
 
     _write(path, compiled_page(Compiled(report, opened)))
 

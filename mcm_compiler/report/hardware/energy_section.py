@@ -18,7 +18,7 @@ from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.program import LinkActivity, SimulationResult
 from mcm_compiler.contracts.target import HOST, OFF_PACKAGE, Target
 from mcm_compiler.graph.constants import placeable_nodes
-from mcm_compiler.machines.energy import ChipWork, Joules, area_of, energy_of
+from mcm_compiler.machines.package_limits import ChipWork, Joules, area_of, energy_of
 from mcm_compiler.text.units import energy_text, percent_text
 
 if TYPE_CHECKING:

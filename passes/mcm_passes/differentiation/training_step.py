@@ -20,24 +20,29 @@ from mcm_compiler.ir.rewriting.functions import inline_functions
 from mcm_compiler.ir.shapes.decided_branches import fold_decided_branches
 from mcm_compiler.ir.shapes.inference import infer_shapes, open_values
 from mcm_compiler.text.option_ranges import above, at_least, checked, one_of
-from mcm_passes.differentiation.added_losses import LOSSES, add_loss
-from mcm_passes.differentiation.bookkeeping import read_once, with_bookkeeping
+from mcm_passes.differentiation.bookkeeping import delay_early_ops, read_once, with_bookkeeping
 from mcm_passes.differentiation.emission import Emitter
-from mcm_passes.differentiation.floats import FLOATS
-from mcm_passes.differentiation.late_ops import delay_early_ops
 from mcm_passes.differentiation.opset_raising import raise_opset
 from mcm_passes.differentiation.optimisers import (
+    LOSSES,
     AdamSettings,
     Trained,
     Update,
     adam,
+    add_loss,
     clipped,
     named_presents,
     sgd,
 )
-from mcm_passes.differentiation.reverse_mode import Rules, gradients_of, needed_for, reached_from
-from mcm_passes.differentiation.rule_table import installed_gradients
+from mcm_passes.differentiation.reverse_mode import (
+    Rules,
+    gradients_of,
+    installed_gradients,
+    needed_for,
+    reached_from,
+)
 from mcm_passes.differentiation.variables import (
+    FLOATS,
     chosen_variables,
     filled_tensor,
     make_constant,
@@ -140,7 +145,7 @@ class TrainingStepOptions:
         bookkeeping: add ops that compute nothing where TensorFlow 1 had them; see
             `mcm_passes.differentiation.bookkeeping`.
         late: let large ops of the backward pass wait for their gradients; see
-            `mcm_passes.differentiation.late_ops`.
+            `mcm_passes.differentiation.bookkeeping`.
 
     Raises:
         ValueError: for options out of range.

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import zipfile
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.contracts.zoo import SHAPE_ONLY, WEIGHTS_KEY
-from mcm_passes.differentiation.floats import FLOATS
+from mcm_compiler.processes.private_folders import private_folder
+from mcm_compiler.processes.staging import refuse_irregular
 
 _NOT_LEARNT = {"BatchNormalization": (3, 4), "Resize": (1, 2), "Upsample": (1,)}
 """Inputs that are measured, or that say what size the result has."""
@@ -128,3 +132,35 @@ def _chosen(name: str, pattern: str) -> bool:
         if fnmatchcase(name, part.removeprefix("!")):
             chosen = not part.startswith("!")
     return chosen
+
+
+FLOATS = frozenset(
+    {ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16}
+)
+"""Element types that have gradients."""
+
+
+_TIME = (1980, 1, 1, 0, 0, 0)
+"""Of every entry, so that the bytes depend on the values alone."""
+
+
+def write_initial_values(values: Mapping[str, ir.TensorProtocol], path: Path) -> None:
+    """Writes an uncompressed `.npz` with an array by name, one at a time in memory.
+
+    Args:
+        values: by name of the input.
+        path: the file; one that is there is replaced.
+
+    Raises:
+        OSError: if it cannot be written.
+        CompileError: MCM-U050 if it would take the place of something that is no file.
+    """
+    refuse_irregular(path)
+    with private_folder(path.absolute().parent) as folder:
+        staged = folder / path.name
+        with zipfile.ZipFile(staged, "w", allowZip64=True) as archive:
+            for name, tensor in values.items():
+                entry = zipfile.ZipInfo(f"{name}.npy", _TIME)
+                with archive.open(entry, "w", force_zip64=True) as file:
+                    np.lib.format.write_array(file, np.asarray(tensor.numpy()), allow_pickle=False)
+        os.replace(staged, path)

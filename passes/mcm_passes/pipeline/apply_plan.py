@@ -13,8 +13,7 @@ from mcm_compiler.contracts.sharding.parallel_plan import ParallelPlan, check_pl
 from mcm_compiler.contracts.sharding.sharding import APPLIED_PLAN, AppliedPlan
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.registry import PLANNERS
-from mcm_passes.parallelism.plans.plan_application import planned_classes
-from mcm_passes.parallelism.plans.plannable import make_plannable
+from mcm_passes.parallelism.plans.plan_application import make_plannable, planned_classes
 from mcm_passes.parallelism.sharded_graph.sharded_graph import shard_graph
 
 

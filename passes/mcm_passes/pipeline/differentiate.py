@@ -12,8 +12,8 @@ from mcm_compiler.diagnostics import Diagnostic, Severity
 from mcm_compiler.graph.states import STATES, States
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.text.units import count_text
-from mcm_passes.differentiation.initial_values import write_initial_values
 from mcm_passes.differentiation.training_step import TrainingStepOptions, training_step
+from mcm_passes.differentiation.variables import write_initial_values
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,7 @@ from mcm_passes.mapping.solving.planned_memory import first_planned
 from mcm_passes.mapping.solving.solve import given_answer, solve
 from mcm_passes.parallelism.replicas.objective_search import numbers_of_pipelines, solve_objective
 from mcm_passes.parallelism.replicas.replica_search import Pipelines, Solved, solved
-from mcm_passes.parallelism.replicas.replicas import replica_obstacle
-from mcm_passes.parallelism.replicas.share_evaluator import share_evaluator
+from mcm_passes.parallelism.replicas.replicas import replica_obstacle, share_evaluator
 
 
 @dataclass(frozen=True)

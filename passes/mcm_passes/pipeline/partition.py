@@ -55,7 +55,7 @@ from mcm_passes.parallelism.replicas.replica_search import (
     solve_replicas,
     solved,
 )
-from mcm_passes.parallelism.replicas.share_evaluator import share_evaluator
+from mcm_passes.parallelism.replicas.replicas import share_evaluator
 
 
 @dataclass(frozen=True)

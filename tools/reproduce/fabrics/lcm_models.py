@@ -39,8 +39,7 @@ from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
 from mcm_compiler.pipeline.pass_manager import PassManager
-from mcm_compiler.pipeline.passes import PassContext
-from mcm_compiler.pipeline.pipeline_text import parse_pipeline
+from mcm_compiler.pipeline.passes import PassContext, parse_pipeline
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.staging import staging
 

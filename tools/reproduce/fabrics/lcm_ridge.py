@@ -32,7 +32,7 @@ from mcm_passes.families.fabric.annealing.starts import built_mappings, random_m
 from mcm_passes.families.fabric.formulas.analytic import Busiest, Heuristic, RoundTrips, WireLength
 from mcm_passes.families.fabric.formulas.ridge_fit import Coefficients, features_of, fitted
 from mcm_passes.families.fabric.formulas.ridge_kernels import FARTHEST
-from mcm_passes.families.fabric.routing.tables import tables_of
+from mcm_passes.families.fabric.routing_trees import tables_of
 
 JUDGE = FlitJudge(most_work=150_000, most_samples=200)
 LARGEST_ERROR = 0.02

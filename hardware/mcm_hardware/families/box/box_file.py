@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from mcm_compiler.components.cost_files import COST_TABLE
 from mcm_compiler.contracts.boxes.box import Box
 from mcm_compiler.diagnostics import CompileError, quote
-from mcm_compiler.text.toml_description import parse_description
+from mcm_compiler.text.toml_description import KeyPath, parse_description
 from mcm_hardware.descriptions.description_reader import DescriptionReader
-from mcm_hardware.families.box.box_schema import (
-    BOX_FORM,
-    BOX_KEYS,
-    DEVICE_KEYS,
-    LINK_KEYS,
-    MAX_DEVICES,
+from mcm_hardware.descriptions.support_keys import read_support, support_lists
+from mcm_hardware.descriptions.target_schema import (
+    Choice,
+    DescriptionForm,
+    Key,
+    Names,
+    Number,
+    Text,
+    tables_of,
 )
-from mcm_hardware.families.box.device_kinds import (
-    DeviceKind,
-    built_in_kind,
-    built_in_kinds,
-    read_kind,
-)
+
+if TYPE_CHECKING:
+    from mcm_hardware.chip.op_support import OpSupport
 
 # They are part of names of files.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
@@ -211,3 +214,156 @@ def _linked(reader: DescriptionReader, data: Mapping[str, Any], box: Box) -> Box
                 rate[a, b] = values["bandwidth_gb_per_s"] * 1e9
                 latency[a, b] = values.get("latency_us", latency[a, b] * 1e6) * 1e-6
     return replace(box, copy_bytes_per_s=rate, copy_latency_s=latency)
+
+
+_RATE = Number(1e-6, 1e6)
+_LATENCY_US = Number(0.0, 1e6)
+
+MAX_DEVICES = 64
+"""Of one box."""
+
+KIND_KEYS: Mapping[str, Key] = {
+    "role": Key(
+        Choice(("cpu", "gpu", "npu")),
+        "what devices of the kind are called, as in `gpu:0`; the first `cpu` is the host",
+    ),
+    "summary": Key(Text(), "one line about the kind", default=""),
+    "memory_mib": Key(Number(1.0, 2.0**24), "memory of one device"),
+    "reserved_memory_mib": Key(
+        Number(0.0, 2.0**24),
+        "part of it that drivers and libraries keep for themselves",
+        default=0.0,
+    ),
+    "memory_bandwidth_gb_per_s": Key(_RATE, "between a device and its memory"),
+    "peak_tflop_per_s": Key(
+        _RATE, "arithmetic rate of one device; a multiply-accumulate counts as two"
+    ),
+    "launch_overhead_us": Key(_LATENCY_US, "cost of starting one op", default=0.0),
+    **support_lists("such devices"),
+}
+"""Keys of a kind, in a file of its own or below `[kind.NAME]`."""
+
+DEVICE_KEYS: Mapping[str, Key] = {
+    "kind": Key(Text(), "name of a kind, below `[kind]` or of those that are built in"),
+    "count": Key(Number(1, MAX_DEVICES, whole=True), "devices of it", default=1),
+}
+"""Keys of an entry of `[[device]]`."""
+
+LINK_KEYS: Mapping[str, Key] = {
+    "between": Key(Names("devices"), 'two devices, such as `["gpu:0", "gpu:1"]`'),
+    "bandwidth_gb_per_s": Key(_RATE, "rate of copies between them, each way"),
+    "latency_us": Key(
+        _LATENCY_US, "what such a copy takes besides", otherwise="that of other copies"
+    ),
+}
+"""Keys of an entry of `[[link]]`: two devices that are joined otherwise than the rest."""
+
+BOX_KEYS: Mapping[str, Key] = {
+    "family": Key(Choice(("box",)), "which code reads the file"),
+    "summary": Key(Text(), "the line in `mcmc targets`", default=""),
+    "copy.host_bandwidth_gb_per_s": Key(
+        _RATE, "rate of copies between the host and another device, each way"
+    ),
+    "copy.device_bandwidth_gb_per_s": Key(
+        _RATE, "rate of copies between two devices of which none is the host"
+    ),
+    "copy.latency_us": Key(
+        _LATENCY_US, "what every copy takes besides; its channel is busy meanwhile"
+    ),
+}
+"""Keys of a box, but for its devices and kinds; units stand in the names."""
+
+KIND_FORM = DescriptionForm("a kind of device", tables_of(KIND_KEYS))
+"""The form of a kind's own file."""
+
+BOX_FORM = DescriptionForm(
+    "a box",
+    tables_of(BOX_KEYS) | {"kind", COST_TABLE},
+    free_tables=frozenset({"kind", COST_TABLE}),
+    arrays=frozenset({"device", "link"}),
+    part="a device, kind or link",
+)
+"""The form of the file of a box."""
+
+
+_FOLDER = files("mcm_hardware.families.box") / "devices"
+
+
+@dataclass(frozen=True)
+class DeviceKind:
+    """What devices of one kind are like.
+
+    Attributes:
+        name: of the kind, such as `k40`.
+        role: `cpu`, `gpu` or `npu`.
+        summary: one line, or `""`.
+        memory_bytes: what a placement may use of a device's memory.
+        memory_bytes_per_s: between a device and its memory.
+        flops_per_s: arithmetic; a multiply-accumulate counts as two.
+        launch_s: cost of starting one op.
+        support: what they can run; None where they run everything.
+    """
+
+    name: str
+    role: str
+    summary: str
+    memory_bytes: int
+    memory_bytes_per_s: float
+    flops_per_s: float
+    launch_s: float
+    support: OpSupport | None = None
+
+
+def built_in_kinds() -> tuple[str, ...]:
+    """Names of the kinds that come with the compiler, sorted."""
+    names = (entry.name for entry in _FOLDER.iterdir())
+    return tuple(sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml")))
+
+
+@cache
+def built_in_kind(name: str) -> DeviceKind:
+    """The kind of the packaged file `devices/NAME.toml`; `name` is one of `built_in_kinds`."""
+    text = (_FOLDER / f"{name}.toml").read_text(encoding="utf-8")
+    description = parse_description(name, text)
+    reader = DescriptionReader(description, KIND_FORM)
+    kind = read_kind(reader, name, description.data, ())
+    if kind is None or reader.faults:
+        raise CompileError(reader.faults)
+    return kind
+
+
+def read_kind(
+    reader: DescriptionReader, name: str, table: Mapping[str, Any], at: KeyPath
+) -> DeviceKind | None:
+    """The kind that a table describes; None where numbers are missing. `reader` notes faults.
+
+    Args:
+        reader: of the file.
+        name: of the kind.
+        table: what the file holds at `at`.
+        at: path of the table, of texts.
+    """
+    values = reader.read(table, KIND_KEYS, at)
+    reserved, memory = values.get("reserved_memory_mib", 0.0), values.get("memory_mib")
+    if memory is not None and reserved >= memory:
+        reader.fault(
+            "MCM-T008",
+            f"all memory of a device is reserved: {reserved:g} of {memory:g} MiB",
+            (*at, "reserved_memory_mib"),
+            "reserve less than memory_mib",
+        )
+    dotted = ".".join(map(str, at))
+    prefix = f"{dotted}." if dotted else ""
+    support = read_support(reader, {prefix + key: v for key, v in values.items()}, dotted)
+    if any(key.required and path not in values for path, key in KIND_KEYS.items()):
+        return None
+    return DeviceKind(
+        name=name,
+        role=values["role"],
+        summary=values.get("summary", ""),
+        memory_bytes=math.floor((memory - reserved) * 2**20),
+        memory_bytes_per_s=values["memory_bandwidth_gb_per_s"] * 1e9,
+        flops_per_s=values["peak_tflop_per_s"] * 1e12,
+        launch_s=values.get("launch_overhead_us", 0.0) * 1e-6,
+        support=support,
+    )

@@ -12,14 +12,13 @@ from mcm_compiler.components.cost_files import cost_model_texts, user_files, wit
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator
 from mcm_compiler.text.toml_description import parse_description
-from mcm_hardware.families.box.box_file import BoxSpec, parse_box
+from mcm_hardware.families.box.box_file import BoxSpec, DeviceKind, parse_box
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
     from mcm_compiler.contracts.cost import CostModel
     from mcm_compiler.graph.states import StatePair
-    from mcm_hardware.families.box.device_kinds import DeviceKind
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +85,7 @@ class BoxPackage:
 
     def cost_model(self) -> CostModel:
         """The roofline of its fastest kind; `step_problem` has times of all kinds."""
-        from mcm_hardware.families.box.op_times import kind_roofline
+        from mcm_hardware.families.box.step_parts import kind_roofline
 
         return kind_roofline(max(self.spec.kinds, key=lambda kind: kind.flops_per_s))
 
@@ -131,7 +130,7 @@ class BoxPackage:
 
         A description that names one, and was not loaded from a file, gets it here.
         """
-        from mcm_hardware.families.box.op_times import kind_roofline
+        from mcm_hardware.families.box.step_parts import kind_roofline
 
         own = kind_roofline(kind)
         choice = self.cost_choices.get(kind.name)

@@ -16,8 +16,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.states import StatePair
 from mcm_hardware.chip.op_support import op_name
 from mcm_hardware.families.box.box_file import BoxSpec
-from mcm_hardware.families.box.op_times import op_times
-from mcm_hardware.families.box.step_parts import StepParts, step_parts
+from mcm_hardware.families.box.step_parts import StepParts, op_times, step_parts
 
 _NUMBERED = re.compile(
     r"(?:^|\.)(?:"

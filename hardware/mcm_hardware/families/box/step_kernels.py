@@ -11,9 +11,7 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import inlined_njit, lean_inner_njit, lean_njit
 from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
-from mcm_hardware.families.box.block_kernels import lay_out
-from mcm_hardware.families.box.ready_queues import END, FIRST, FRESH, begin, pop, push
-from mcm_hardware.families.box.step_arrays import Scratch, StepArrays, StepRecord, Tally
+from mcm_hardware.families.box.step_arrays import Scratch, StepArrays, StepRecord, Tally, lay_out
 
 
 @lean_njit
@@ -253,3 +251,83 @@ def longest_paths(step: StepArrays, fastest: Floats, longest: Floats) -> None:
             for r in range(step.reader_begin[v], step.reader_begin[v + 1]):
                 behind = max(behind, longest[step.readers[r]])
         longest[n] = fastest[n] + behind
+
+
+FIRST, END, FRESH = 0, 1, 2
+"""Rows of the marks: where the queue of each device begins, ends, and ended before this round."""
+
+
+@lean_inner_njit
+def begin(place: Ints, marks: Longs) -> None:
+    """Lays out empty queues, each with room for all ops of its device."""
+    marks[:] = 0
+    for n in range(len(place)):
+        marks[FRESH, place[n]] += 1
+    total = 0
+    for d in range(marks.shape[1]):
+        size = marks[FRESH, d]
+        marks[:, d] = total
+        total += size
+
+
+@inlined_njit
+def push(ready: Ints, marks: Longs, n: int, d: int, priority: Floats) -> None:
+    """Puts an op into the queue of its device.
+
+    With priorities it is a heap; without, ops stand in the order of rounds, and those of one round
+    in the order of their numbers.
+    """
+    at = marks[END, d]
+    marks[END, d] += 1
+    if len(priority) == 0:
+        while at > marks[FRESH, d] and ready[at - 1] > n:
+            ready[at] = ready[at - 1]
+            at -= 1
+        ready[at] = n
+        return
+    base = marks[FIRST, d]
+    child = at - base
+    while child > 0:
+        parent = (child - 1) >> 1
+        other = int(ready[base + parent])
+        if not _before(priority, n, other):
+            break
+        ready[base + child] = other
+        child = parent
+    ready[base + child] = n
+
+
+@inlined_njit
+def pop(ready: Ints, marks: Longs, d: int, priority: Floats) -> int:
+    """Takes the op out of the queue of a device that starts next."""
+    base = marks[FIRST, d]
+    n = int(ready[base])
+    if len(priority) == 0:
+        marks[FIRST, d] += 1
+        return n
+    marks[END, d] -= 1
+    size = marks[END, d] - base
+    last = int(ready[base + size])
+    parent = 0
+    while True:
+        child = 2 * parent + 1
+        if child >= size:
+            break
+        best = int(ready[base + child])
+        if child + 1 < size and _before(priority, int(ready[base + child + 1]), best):
+            child += 1
+            best = int(ready[base + child])
+        if not _before(priority, best, last):
+            break
+        ready[base + parent] = best
+        parent = child
+    ready[base + parent] = last
+    return n
+
+
+@inlined_njit
+def _before(priority: Floats, one: int, other: int) -> bool:
+    """Whether an op starts before another one that is ready as well."""
+    if priority[one] != priority[other]:
+        return priority[one] > priority[other]
+    return one < other

@@ -15,8 +15,8 @@ from mcm_compiler.contracts.fabrics.target import MappedChip, UnitChoice
 from mcm_compiler.contracts.target import Resource, ShrinkableTarget
 from mcm_compiler.machines.machine import Machine
 from mcm_hardware.chip.chip_spec import ChipSpec
-from mcm_hardware.chip.chosen_costs import CostPair
 from mcm_hardware.chip.kernel_work import KernelWork
+from mcm_hardware.chip.named_costs import CostPair
 from mcm_hardware.chip.roofline import EngineTimes, Roofline
 from mcm_hardware.families.fabric.layout.laid_out_ops import laid_out_ops
 from mcm_hardware.families.fabric.layout.op_work import MOST_WORK
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mcm_compiler.contracts.fabrics.measurement import MappingJudge
     from mcm_compiler.contracts.program import LoweredProgram, Simulator
     from mcm_compiler.contracts.target import ChipModel, PackageLimits, Wire
-    from mcm_compiler.machines.energy import EnergyCosts
+    from mcm_compiler.machines.package_limits import EnergyCosts
 
 
 NAME = "fabric-work"

@@ -15,11 +15,63 @@ from mcm_compiler.contracts.target import PackageLimits, Target, ring_limits
 from mcm_compiler.machines.machine import Machine
 from mcm_hardware.descriptions.chip_kinds import ChipKind, chip_kind, kinds_at_work
 from mcm_hardware.descriptions.package_file import PackageFile
-from mcm_hardware.descriptions.package_schema import PackageForm
-from mcm_hardware.families.ring.machine.ring_machine import ring_machine
-from mcm_hardware.families.ring.machine.ring_spec import RingSpec
-from mcm_hardware.families.ring.ring_schema import RING, ring_form
+from mcm_hardware.descriptions.package_schema import (
+    BANDWIDTH,
+    LATENCY_US,
+    PackageForm,
+    package_form,
+)
+from mcm_hardware.descriptions.target_schema import Choice, Key, Number
+from mcm_hardware.families.ring.ring_machine import RingSpec, ring_machine
 from mcm_hardware.package.chips_package import ChipsPackage
+
+_KEYS: Mapping[str, Key] = {
+    "package.num_chips": Key(Number(1, 4096, whole=True), "chips of the package, also those off"),
+    "package.host_io": Key(
+        Choice(("any", "ends")),
+        "where the host reaches the ring: at every chip, or at the first and last that are on; "
+        "over these, inputs of inner chips enter at the first, and outputs leave at the last",
+    ),
+    "link.bandwidth_gb_per_s": Key(BANDWIDTH, "rate of one link"),
+    "link.hop_latency_us": Key(
+        LATENCY_US, "delay of one hop; a chip that is off in between adds its hop"
+    ),
+    "link.switching": Key(
+        Choice(("store_and_forward", "cut_through")),
+        "whether a tensor that crosses several links has to arrive whole before it goes on",
+        default="store_and_forward",
+    ),
+    "link.forwarding": Key(
+        Choice(("engine", "router")),
+        "who passes on what a chip does not want itself: its compute engine, with a copy, or "
+        "its router, which takes no time and no memory of the chip",
+        default="engine",
+    ),
+    "host.total_bandwidth_gb_per_s": Key(
+        BANDWIDTH,
+        "rate, each way, of one channel that everything between the host and all chips "
+        "together crosses; what several chips read crosses it once for each",
+        otherwise="they share none",
+    ),
+    "off_package_memory.total_bandwidth_gb_per_s": Key(
+        BANDWIDTH,
+        "rate of one channel that the reads of all chips together cross",
+        otherwise="they share none",
+    ),
+}
+
+
+def ring_form(chip: Mapping[str, Key] | None = None) -> PackageForm:
+    """The form of a description of a ring package.
+
+    Args:
+        chip: keys of its chips where they are no arrays.
+    """
+    return package_form("ring", "a ring package", _KEYS, chip)
+
+
+RING = ring_form()
+"""The form where chips are arrays."""
 
 
 def read_ring(name: str, text: str, kind: ChipKind | None) -> PackageFile:

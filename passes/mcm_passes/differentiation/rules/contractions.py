@@ -13,18 +13,17 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.contracts.gradients import GradientRequest, GradientRule, NotDifferentiable
-from mcm_passes.differentiation.composition import composed
-from mcm_passes.differentiation.known_values import known_value
+from mcm_passes.differentiation.composition import composed, text
 from mcm_passes.differentiation.rules.operands import (
     Gradients,
     arriving,
     given,
     ints,
+    known_value,
     numpy_type,
     operand,
     reshaped,
 )
-from mcm_passes.differentiation.windows import text
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import replace
 import onnx_ir as ir
 
 from mcm_compiler.contracts.gradients import GradientOps, GradientRequest, GradientRule
+from mcm_passes.differentiation.composition import Windows, numbers, text, windows_of
 from mcm_passes.differentiation.rules.operands import (
     Gradients,
     arriving,
@@ -16,7 +17,6 @@ from mcm_passes.differentiation.rules.operands import (
     reshaped,
 )
 from mcm_passes.differentiation.rules.padding import cut_or_padded
-from mcm_passes.differentiation.windows import Windows, numbers, text, windows_of
 
 
 def _conv(request: GradientRequest) -> Gradients:

@@ -14,7 +14,7 @@ from onnx import helper
 
 from mcm_compiler.contracts.gradients import GradientRequest, GradientRule, NotDifferentiable
 from mcm_passes.differentiation.composition import composed
-from mcm_passes.differentiation.known_values import computed, known_value, of_shape
+from mcm_passes.differentiation.rules.operands import computed, known_value, of_shape
 
 Array = npt.NDArray[Any]
 _Slot = ir.Value | Array | None

@@ -1,17 +1,22 @@
-"""What rules read off an op and its operands, and small things that they emit."""
+"""What rules read off an op and its operands, and small things that they emit.
+
+Exporters compute axes, paddings and places of slices from shapes. With static shapes these are
+constants that no one has written down yet.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
+import onnx
 import onnx_ir as ir
+from onnx import helper
 
 from mcm_compiler.contracts.gradients import GradientOps, GradientRequest, NotDifferentiable, zeros
-from mcm_passes.differentiation.known_values import known_value
 
 Gradients = Sequence[ir.Value | None]
 
@@ -102,3 +107,102 @@ def numpy_type(value: ir.Value) -> npt.DTypeLike:
 def zero(request: GradientRequest) -> Gradients:
     """The rule of an op that is constant almost everywhere, or whose inputs only specify."""
     return [None] * len(request.node.inputs)
+
+
+Array = npt.NDArray[Any]
+
+MOST_OPS = 200
+"""Values behind more ops than that count as computed."""
+
+MOST_ELEMENTS = 4096
+"""Larger arrays are not followed: what specifies an op is small."""
+
+_OF_SHAPES = frozenset({"Shape", "Size"})
+
+
+def known_value(value: ir.Value) -> Array | None:
+    """The elements of a value that depends on constants and static shapes alone, else None."""
+    return _Search().value(value)
+
+
+class _Search:
+    """One walk back from a value, which ends at constants and shapes."""
+
+    def __init__(self) -> None:
+        self._found: dict[ir.Value, Array | None] = {}
+        self._left = MOST_OPS
+
+    def value(self, value: ir.Value) -> Array | None:
+        if value not in self._found:
+            self._found[value] = None
+            self._found[value] = self._walked(value)
+        return self._found[value]
+
+    def _walked(self, value: ir.Value) -> Array | None:
+        if value.is_graph_input():
+            return None
+        tensor = ir.convenience.get_const_tensor(value)
+        if tensor is not None:
+            small = tensor.size <= MOST_ELEMENTS and tensor.dtype is not ir.DataType.STRING
+            return tensor.numpy() if small else None
+        node = value.producer()
+        self._left -= 1
+        if node is None or self._left < 0 or node.domain not in ("", "ai.onnx"):
+            return None
+        if any(isinstance(a.value, ir.Graph) for a in node.attributes.values()):
+            return None
+        place = list(node.outputs).index(value)
+        inputs: list[Array | None] = []
+        for source in node.inputs:
+            found = None if source is None else self._operand(node, source)
+            if source is not None and found is None:
+                return None
+            inputs.append(found)
+        if not inputs:
+            return None
+        made = computed(ir.to_proto(node), inputs, _imports(node))
+        return made[place] if made[place].size <= MOST_ELEMENTS else None
+
+    def _operand(self, node: ir.Node, source: ir.Value) -> Array | None:
+        if node.op_type not in _OF_SHAPES:
+            return self.value(source)
+        if source.shape is None or not source.shape.is_static():
+            return None
+        return of_shape(tuple(int(dim) for dim in source.shape.numpy()))
+
+
+def of_shape(shape: tuple[int, ...]) -> Array:
+    """An array of a shape that takes no memory."""
+    return np.broadcast_to(np.zeros((), np.bool_), shape)
+
+
+def _imports(node: ir.Node) -> dict[str, int]:
+    graph = node.graph
+    found = dict(graph.opset_imports) if graph is not None else {}
+    return {"": found.get("", onnx.defs.onnx_opset_version())}
+
+
+def computed(
+    node: onnx.NodeProto, inputs: Sequence[Array | None], opset_imports: Mapping[str, int]
+) -> list[Array]:
+    """The outputs of an op of known inputs, as onnx's reference computes them.
+
+    Args:
+        node: the op.
+        inputs: an array for each of its inputs that is not left out.
+        opset_imports: versions by domain.
+    """
+    from onnx.reference import ReferenceEvaluator
+
+    names = sorted({name for name in node.input if name})
+    graph = helper.make_graph(
+        [node],
+        "constants",
+        [helper.make_value_info(name, onnx.TypeProto()) for name in names],
+        [helper.make_value_info(name, onnx.TypeProto()) for name in node.output if name],
+    )
+    imports = [helper.make_opsetid(domain, version) for domain, version in opset_imports.items()]
+    model = helper.make_model(graph, opset_imports=imports)
+    feeds = {name: array for name, array in zip(node.input, inputs, strict=True) if name}
+    made = ReferenceEvaluator(model).run(None, feeds)
+    return [np.asarray(array) for array in cast("list[Any]", made)]

@@ -8,7 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.contracts.gradients import GradientOps, GradientRequest, GradientRule
-from mcm_passes.differentiation.composition import composed
+from mcm_passes.differentiation.composition import composed, text
 from mcm_passes.differentiation.rules.operands import (
     Gradients,
     arriving,
@@ -18,7 +18,6 @@ from mcm_passes.differentiation.rules.operands import (
     operand,
     reshaped,
 )
-from mcm_passes.differentiation.windows import text
 
 _NUMPY_MODES = {"edge": "edge", "reflect": "reflect", "wrap": "wrap"}
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import onnx_ir as ir
 
 from mcm_compiler.contracts.gradients import GradientRequest, GradientRule, NotDifferentiable
-from mcm_passes.differentiation.composition import composed
+from mcm_passes.differentiation.composition import Windows, composed, numbers, windows_of
 from mcm_passes.differentiation.rules.operands import (
     Gradients,
     arriving,
@@ -22,7 +22,6 @@ from mcm_passes.differentiation.rules.operands import (
     reshaped,
 )
 from mcm_passes.differentiation.rules.padding import cut_or_padded
-from mcm_passes.differentiation.windows import Windows, numbers, windows_of
 
 
 def _max_pool(request: GradientRequest) -> Gradients:

@@ -6,7 +6,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.contracts.gradients import GradientRequest, GradientRule, NotDifferentiable
-from mcm_passes.differentiation.composition import composed
+from mcm_passes.differentiation.composition import composed, text
 from mcm_passes.differentiation.rules.operands import (
     Gradients,
     arriving,
@@ -18,7 +18,6 @@ from mcm_passes.differentiation.rules.operands import (
     placed,
     reshaped,
 )
-from mcm_passes.differentiation.windows import text
 
 
 def _blocks_forward(request: GradientRequest) -> list[ir.Value]:

@@ -18,9 +18,8 @@ from mcm_compiler.contracts.gradients import (
     GradientRule,
     NotDifferentiable,
 )
-from mcm_passes.differentiation.composition import composed
+from mcm_passes.differentiation.composition import composed, text
 from mcm_passes.differentiation.rules.operands import filled, given, ints, operand, reshaped
-from mcm_passes.differentiation.windows import text
 
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}

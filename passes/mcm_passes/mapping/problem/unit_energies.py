@@ -14,7 +14,7 @@ from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.machines.energy import EnergyCosts, UnitEnergies, energy_of
+from mcm_compiler.machines.package_limits import EnergyCosts, UnitEnergies, energy_of
 from mcm_passes.mapping.problem.partition_problem import relay_op
 
 

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mcm_passes.parallelism.decisions.conflict_graph import components, dense_conflicts
 from mcm_passes.parallelism.decisions.decision_objective import DecisionObjective
-from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
+from mcm_passes.parallelism.decisions.decision_problem import (
+    DecisionProblem,
+    components,
+    dense_conflicts,
+)
 
 ENUMERATED = 10
 """Most classes of a part whose decisions are all tried."""

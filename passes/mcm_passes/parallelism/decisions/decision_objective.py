@@ -1,13 +1,23 @@
-"""What a decision about partitioned classes is worth, as arrays."""
+"""What a decision about partitioned classes is worth, as arrays.
+
+An item is a linkage group, largest first, or without linkage groups a single dim of a tensor.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
+from mcm_passes.parallelism.decisions.decision_problem import (
+    DecisionProblem,
+    dense_conflicts,
+    unpack_bits,
+)
 from mcm_passes.parallelism.decisions.step_cost import StepCost
 
 
@@ -82,3 +92,198 @@ def count_objective(problem: DecisionProblem) -> DecisionObjective:
 def cost_objective(cost: StepCost) -> DecisionObjective:
     """`cost`: seconds of a step that a decision saves."""
     return DecisionObjective("cost", -cost.class_s, -cost.term_s, cost.term_ptr, cost.term_class)
+
+
+@dataclass(frozen=True, eq=False)
+class CostOptimum:
+    """The best decision.
+
+    Attributes:
+        partitioned: `[K]` bool.
+        seconds: of a step.
+        proven: no other decision is better.
+    """
+
+    partitioned: NDArray[np.bool_]
+    seconds: float
+    proven: bool
+
+
+def cheapest_decision(
+    problem: DecisionProblem,
+    cost: StepCost,
+    *,
+    forced: NDArray[np.bool_] | None = None,
+    memory_bytes: float | None = None,
+    budget_s: float = 60.0,
+) -> CostOptimum | None:
+    """The feasible decision that takes the least seconds.
+
+    One binary for each class, and for each communication term a number from 0 to 1 that is at
+    least the binary of each of its classes; its cost is positive, so that it is never larger.
+
+    Args:
+        problem: what may be decided.
+        cost: of the same problem.
+        forced: `[K]` bool, classes that must be partitioned.
+        memory_bytes: most bytes of a device.
+        budget_s: after which the best decision found so far is taken.
+
+    Returns:
+        None if no decision is feasible.
+    """
+    if forced is not None and np.any(forced & problem.blocked):
+        return None
+    # Loaded late: it takes longer than small problems do.
+    from ortools.linear_solver import pywraplp
+
+    solver: Any = pywraplp.Solver.CreateSolver("SCIP")
+    high = np.where(problem.blocked, 0.0, 1.0)
+    low = np.zeros(problem.num_classes) if forced is None else forced.astype(np.float64)
+    classes = [solver.IntVar(*bounds, "") for bounds in zip(low, high, strict=True)]
+    terms = [solver.NumVar(0.0, 1.0, "") for _ in cost.term_s]
+    for one, other in _conflicting_pairs(problem).tolist():
+        _at_most(solver, 1.0, ((classes[one], 1.0), (classes[other], 1.0)))
+    owners = np.repeat(np.arange(len(terms)), np.diff(cost.term_ptr))
+    for owner, member in zip(owners.tolist(), cost.term_class.tolist(), strict=True):
+        _at_most(solver, 0.0, ((classes[member], 1.0), (terms[owner], -1.0)))
+    if memory_bytes is not None:
+        weights = zip(classes, (cost.class_bytes / 1e6).tolist(), strict=True)
+        _at_most(solver, (memory_bytes - cost.base_bytes) / 1e6, weights)
+    # Microseconds, so that differences stand out from the solver's tolerances.
+    seconds = np.concatenate([cost.class_s, cost.term_s]) * 1e6
+    for variable, weight in zip((*classes, *terms), seconds.tolist(), strict=True):
+        solver.Objective().SetCoefficient(variable, weight)
+    solver.Objective().SetMinimization()
+    solver.SetTimeLimit(round(budget_s * 1e3))
+    parameters: Any = pywraplp.MPSolverParameters()
+    parameters.SetDoubleParam(parameters.RELATIVE_MIP_GAP, 0.0)
+    status = solver.Solve(parameters)
+    if status not in (solver.OPTIMAL, solver.FEASIBLE):
+        return None
+    partitioned = np.array([each.solution_value() > 0.5 for each in classes], dtype=np.bool_)
+    return CostOptimum(partitioned, cost.seconds(partitioned), bool(status == solver.OPTIMAL))
+
+
+def _at_most(solver: Any, most: float, terms: Iterable[tuple[Any, float]]) -> None:
+    """Adds the constraint that a weighted sum of variables is at most `most`."""
+    row = solver.Constraint(-solver.infinity(), most)
+    for variable, weight in terms:
+        row.SetCoefficient(variable, weight)
+
+
+def _conflicting_pairs(problem: DecisionProblem) -> NDArray[np.int64]:
+    """`[P, 2]`, each pair of classes that may be partitioned, but not both."""
+    free = np.flatnonzero(~problem.blocked)
+    pairs = [
+        (one, other)
+        for one in free.tolist()
+        for other in np.flatnonzero(
+            unpack_bits(problem.conflicts[one], problem.num_classes) & ~problem.blocked
+        ).tolist()
+        if other > one
+    ]
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
+
+
+PARTITIONED_DIM = 0.4
+"""Reward of a partitioned dim (Wang et al. 2020, section 3.2)."""
+REPLICATED_DIM = 0.1
+"""Reward of a replicated dim (likewise)."""
+
+
+@dataclass(frozen=True, eq=False)
+class DecisionItems:
+    """What is decided, one after the other; N items, K classes, T terms.
+
+    Attributes:
+        item_class: `[N]` int32.
+        item_dims: `[N]` int32, dims that are decided with the item, linked ones included.
+        blocked: `[K]` bool.
+        conflicts: `[K, K]` bool.
+        linear: `[K]` float64, what the class adds to the objective.
+        members: `[T, K]` bool, the classes of each term of the objective.
+        term_gain: `[T]` float64, what a term adds once.
+        counts: whether the objective is the number of tensors.
+    """
+
+    item_class: NDArray[np.int32]
+    item_dims: NDArray[np.int32]
+    blocked: NDArray[np.bool_]
+    conflicts: NDArray[np.bool_]
+    linear: NDArray[np.float64]
+    members: NDArray[np.bool_]
+    term_gain: NDArray[np.float64]
+    counts: bool
+
+    @property
+    def top(self) -> float:
+        """The largest gain of a class; what values are divided by."""
+        return max(float(np.abs(self.linear).max(initial=0.0)), 1e-30)
+
+    def rewards(self, published: bool) -> tuple[NDArray[np.float32], NDArray[np.float32], float]:
+        """`[N]` for partitioning, `[N]` for replicating, and for what terms add.
+
+        Args:
+            published: the paper's own rewards for the number of tensors; otherwise over that of
+                the largest class, so that one learning rate suits all models. For any other
+                objective a reward is always what the objective gains, over `top`.
+        """
+        if not self.counts:
+            gain = (self.linear / self.top)[self.item_class].astype(np.float32)
+            return gain, np.zeros_like(gain), 1.0 / self.top
+        of_class = np.bincount(self.item_class, weights=self.item_dims)
+        scale = 1.0 if published else 1.0 / (PARTITIONED_DIM * of_class.max(initial=1.0))
+        dims = (scale * self.item_dims).astype(np.float32)
+        return np.float32(PARTITIONED_DIM) * dims, np.float32(REPLICATED_DIM) * dims, 0.0
+
+
+def decision_items(
+    problem: DecisionProblem,
+    objective: DecisionObjective,
+    *,
+    linkage: bool = True,
+    with_blocked: bool = False,
+) -> DecisionItems:
+    """The items of a problem.
+
+    Args:
+        problem: what is decided about.
+        objective: what it is worth.
+        linkage: groups, those with most dims first, then those with most bytes; otherwise single
+            dims, those of the largest tensors first.
+        with_blocked: whether classes that cannot be partitioned are asked about, too.
+    """
+    known = np.flatnonzero(problem.dim_class >= 0)
+    dim_class = problem.dim_class[known]
+    count = problem.num_classes
+    if linkage:
+        dims = np.bincount(dim_class, minlength=count)
+        # Exact, other than a sum of floats by bincount.
+        group_bytes = np.zeros(count, dtype=np.int64)
+        np.add.at(group_bytes, dim_class, problem.dim_bytes[known])
+        order = np.lexsort((np.arange(count), -group_bytes, -dims))
+        item_class, item_dims = np.arange(count)[order], dims[order]
+    else:
+        order = np.lexsort((np.arange(len(known)), -problem.dim_bytes[known]))
+        item_class, item_dims = dim_class[order], np.ones(len(order), np.int64)
+    if not with_blocked:
+        free = ~problem.blocked[item_class]
+        item_class, item_dims = item_class[free], item_dims[free]
+    return DecisionItems(
+        item_class=item_class.astype(np.int32),
+        item_dims=item_dims.astype(np.int32),
+        blocked=problem.blocked,
+        conflicts=dense_conflicts(problem),
+        linear=objective.linear,
+        members=objective.members(),
+        term_gain=objective.term_gain,
+        counts=objective.name == "paper-count",
+    )
+
+
+def gap(value: float, best: float) -> float:
+    """How far a value is below the best, as a share of it; 0 where they are equal."""
+    if math.isclose(value, best, rel_tol=1e-9, abs_tol=1e-12):
+        return 0.0
+    return (best - value) / max(abs(best), 1e-30)

@@ -5,8 +5,12 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses, dimension_classes
-from mcm_passes.parallelism.classes.linkage import Linkage, linkage_groups
+from mcm_passes.parallelism.classes.dimension_classes import (
+    DimensionClasses,
+    Linkage,
+    dimension_classes,
+    linkage_groups,
+)
 from mcm_passes.parallelism.classes.variables import float_bytes, trainable_variables
 from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
 from mcm_passes.parallelism.rules.graph_rules import rules_of

@@ -22,8 +22,13 @@ from mcm_models.dqn.decisions import DecisionArrays, DecisionEnvironment
 from mcm_models.dqn.learner import Learner
 from mcm_models.dqn.settings import PUBLISHED, DqnSettings, improved
 from mcm_passes.parallelism.decisions.count_oracle import OracleDecision, best_decision
-from mcm_passes.parallelism.decisions.decision_items import DecisionItems, decision_items, gap
-from mcm_passes.parallelism.decisions.decision_objective import DecisionObjective, count_objective
+from mcm_passes.parallelism.decisions.decision_objective import (
+    DecisionItems,
+    DecisionObjective,
+    count_objective,
+    decision_items,
+    gap,
+)
 from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
 
 

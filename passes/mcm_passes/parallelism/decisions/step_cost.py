@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 
 from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.sharding.rules import FactorKind
-from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses
-from mcm_passes.parallelism.classes.linkage import linkage_groups
+from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses, linkage_groups
 from mcm_passes.parallelism.classes.partial_values import partial_values
 from mcm_passes.parallelism.classes.variables import float_bytes, trainable_variables
 from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem

@@ -17,13 +17,13 @@ from mcm_compiler.graph.constants import (
     consumed_values,
 )
 from mcm_compiler.ir.rewriting.naming import UnusedNames
-from mcm_passes.parallelism.oversized.unused_values import drop_unused
-from mcm_passes.parallelism.oversized.weight_cuts import (
+from mcm_passes.parallelism.oversized.output_pieces import (
     WeightCut,
     piece_bounds,
     static_shape,
     weight_cut,
 )
+from mcm_passes.parallelism.oversized.unused_values import drop_unused
 from mcm_passes.parallelism.oversized.weight_slices import Slice, WeightSlicer, can_slice
 
 _MOST_FOR_ACTIVATIONS = 0.25

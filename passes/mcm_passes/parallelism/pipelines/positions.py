@@ -14,10 +14,11 @@ import onnx_ir as ir
 from mcm_compiler.contracts.cluster import ClusterTarget
 from mcm_models.pipelines.problem import Floats
 from mcm_models.pipelines.random_cases import POSITIONS
-from mcm_passes.parallelism.pipelines.node_chain import NodeChain, node_chain
-from mcm_passes.parallelism.pipelines.pipeline_problem import (
+from mcm_passes.parallelism.pipelines.node_chain import (
     ModelPipelining,
+    NodeChain,
     PipelineSettings,
+    node_chain,
     pipeline_problem,
 )
 

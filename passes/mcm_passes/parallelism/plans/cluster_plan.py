@@ -34,14 +34,15 @@ from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses, d
 from mcm_passes.parallelism.decisions.step_cost import DeviceGroup
 from mcm_passes.parallelism.pipelines.baselines import descended
 from mcm_passes.parallelism.pipelines.least_memory import least_memory
-from mcm_passes.parallelism.pipelines.node_chain import NodeChain, chain_nodes
-from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline
-from mcm_passes.parallelism.pipelines.pipeline_problem import (
+from mcm_passes.parallelism.pipelines.node_chain import (
     ModelPipelining,
+    NodeChain,
     Optimizer,
     PipelineSettings,
+    chain_nodes,
     prepare,
 )
+from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline
 from mcm_passes.parallelism.plans.auto_map_options import AutoMapOptions
 from mcm_passes.parallelism.plans.operator_choice import (
     LEAST_DEGREE,

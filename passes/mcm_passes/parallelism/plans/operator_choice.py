@@ -19,10 +19,10 @@ from mcm_passes.parallelism.decisions.constraints import (
     require_devices,
     require_divisible,
 )
-from mcm_passes.parallelism.decisions.cost_oracle import cheapest_decision
 from mcm_passes.parallelism.decisions.count_oracle import best_decision
 from mcm_passes.parallelism.decisions.decision_objective import (
     DecisionObjective,
+    cheapest_decision,
     cost_objective,
     count_objective,
 )
@@ -35,7 +35,7 @@ from mcm_passes.parallelism.decisions.step_cost import (
     seconds_by_model,
     step_cost,
 )
-from mcm_passes.parallelism.pipelines.pipeline_problem import BACKWARD_PER_FORWARD
+from mcm_passes.parallelism.pipelines.node_chain import BACKWARD_PER_FORWARD
 from mcm_passes.parallelism.plans.auto_map_options import AutoMapOptions
 
 LEAST_DEGREE = 2

@@ -12,8 +12,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from mcm_compiler.contracts.evaluation import BatchEvaluator, ResultKind
+from mcm_compiler.contracts.evaluation import BatchEvaluator, BatchResults, ResultKind
 from mcm_compiler.contracts.partition import (
+    Bools,
     Budget,
     Evaluate,
     Ints,
@@ -29,7 +30,6 @@ from mcm_passes.mapping.bounds.infeasibility import impossible
 from mcm_passes.mapping.models import mapping_of, periods_of
 from mcm_passes.mapping.solving.lowered_evaluator import LoweredEvaluator
 from mcm_passes.mapping.solving.planned_memory import first_planned
-from mcm_passes.parallelism.replicas.share_evaluator import share_evaluator
 
 LEAST_GAIN = 0.005
 """Share of simulated throughput that more pipelines must add: each of them costs the memory of all
@@ -261,3 +261,53 @@ def _fastest(considered: tuple[PipelineCount, ...]) -> PipelineCount | None:
         if (one.seconds or 0.0) <= least_s and (one.analytic_s or 0.0) <= analytic_s
     ]
     return min(near, key=lambda one: one.replicas, default=fastest)
+
+
+def share_evaluator(
+    evaluator: BatchEvaluator, problem: PartitionProblem, pipelines: int
+) -> BatchEvaluator:
+    """The evaluator of one of N pipelines on a share of the package that another one is for."""
+    if isinstance(evaluator, LoweredEvaluator):
+        return evaluator.on_share(problem, pipelines)
+    return ShareEvaluator(evaluator, problem, pipelines)
+
+
+class ShareEvaluator:
+    """Implements `BatchEvaluator` for the first chips of a package.
+
+    Tables of an evaluator say nothing of the number of chips, so that one of all chips serves each
+    share of them, where the host reaches every chip and chips are equal.
+
+    Args:
+        evaluator: of the package, where chips are equal and each has a way to the host.
+        problem: of a pipeline on the share.
+        pipelines: that share the package, and its channels that all chips share.
+    """
+
+    def __init__(
+        self, evaluator: BatchEvaluator, problem: PartitionProblem, pipelines: int
+    ) -> None:
+        self._evaluator = evaluator
+        self._chips = problem.num_chips
+        self._pipelines = pipelines
+        self._fixed = ~problem.clonable
+
+    @property
+    def name(self) -> str:
+        """Of the evaluator of the package."""
+        return self._evaluator.name
+
+    def evaluate(self, partitions: Ints) -> BatchResults:
+        """Results for `partitions[B, N]` for the chips of the share alone."""
+        found, chips = self._evaluator.evaluate(partitions), self._chips
+        # Chips beyond the share belong to the next pipeline.
+        outside: Bools = np.any(partitions[:, self._fixed] >= chips, axis=1)
+        return BatchResults(
+            kind=np.where(outside, int(ResultKind.BREAKS_RULE), found.kind).astype(np.int32),
+            period_s=np.where(outside, np.inf, found.periods_of(self._pipelines)),
+            latency_s=np.where(outside, np.inf, found.latency_s),
+            high_water_bytes=np.where(outside[:, None], 0, found.high_water_bytes[:, :chips]),
+            chip_busy_s=np.where(outside[:, None], 0.0, found.chip_busy_s[:, :chips]),
+            link_busy_s=np.where(outside[:, None], 0.0, found.link_busy_s[:, :chips]),
+            shared_busy_s=found.shared_busy_s,
+        )

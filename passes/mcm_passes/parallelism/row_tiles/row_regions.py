@@ -16,8 +16,7 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.sharding.rules import Dims, FactorKind, OpFacts, ShardingRule
 from mcm_compiler.graph.constants import is_deterministic
-from mcm_passes.parallelism.oversized.output_pieces import VIEWS
-from mcm_passes.parallelism.oversized.weight_cuts import MIN_COLUMNS, static_shape
+from mcm_passes.parallelism.oversized.output_pieces import MIN_COLUMNS, VIEWS, static_shape
 from mcm_passes.parallelism.oversized.weight_slices import can_slice
 from mcm_passes.parallelism.rules.graph_rules import GraphRules
 

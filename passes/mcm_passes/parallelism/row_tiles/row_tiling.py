@@ -22,8 +22,8 @@ from mcm_passes.parallelism.oversized.output_pieces import (
     joined_output,
     leave_in_pieces,
     output_behind,
+    piece_bounds,
 )
-from mcm_passes.parallelism.oversized.weight_cuts import piece_bounds
 
 if TYPE_CHECKING:
     from mcm_passes.parallelism.row_tiles.row_regions import RowRegion
@@ -204,8 +204,7 @@ class RowTiler:
         """Divides a region that begins with an op, or says why none is divided."""
         # Most models have no such op: they load no rules.
         from mcm_passes.parallelism.row_tiles.row_regions import RowRegions
-        from mcm_passes.parallelism.rules.graph_rules import GraphRules
-        from mcm_passes.parallelism.rules.rule_table import installed_rules
+        from mcm_passes.parallelism.rules.graph_rules import GraphRules, installed_rules
 
         small = 0.0 if self._tile_rows else SMALL * self._sram
         rules = GraphRules(self._model, installed_rules())

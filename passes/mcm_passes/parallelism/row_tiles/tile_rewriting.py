@@ -15,8 +15,7 @@ from mcm_passes.parallelism.oversized.unused_values import drop_unused
 from mcm_passes.parallelism.oversized.weight_slices import Slice, WeightSlicer
 from mcm_passes.parallelism.row_tiles.row_regions import RowRegion, TiledOp
 from mcm_passes.parallelism.rules.shard_forms import shard_form
-from mcm_passes.parallelism.sharded_graph.new_ops import NewOps
-from mcm_passes.parallelism.sharded_graph.shard_ops import changed_attributes
+from mcm_passes.parallelism.sharded_graph.new_ops import NewOps, changed_attributes
 from mcm_passes.parallelism.sharded_graph.value_parts import split_value
 
 

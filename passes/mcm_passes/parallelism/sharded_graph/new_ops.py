@@ -1,8 +1,14 @@
-"""New ops and constants of a graph that is rewritten, with names of their own."""
+"""New ops and constants of a graph that is rewritten, with names of their own.
+
+This is how an embedding is divided along its vocabulary (Shoeybi et al. 2019, *Megatron-LM*,
+section 3; Auto-MAP's `embedding=0`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -87,3 +93,127 @@ class NewOps:
         else:
             self._graph.insert_before(self.before, node)
         self.nodes.append(node)
+
+
+@dataclass(frozen=True)
+class Extents:
+    """Which part of a divided class a shard has.
+
+    Attributes:
+        start: first unit.
+        stop: one past the last unit.
+        units: of the whole class.
+    """
+
+    start: int
+    stop: int
+    units: int
+
+    def of(self, extent: int) -> tuple[int, int]:
+        """First element and one past the last, of each run of a dimension of the class.
+
+        Args:
+            extent: of a run; of the whole dimension for what all runs of the part have together.
+        """
+        scale = extent // self.units
+        return self.start * scale, self.stop * scale
+
+
+def changed_attributes(node: ir.Node, changes: Mapping[str, Any]) -> list[ir.Attr]:
+    """The attributes of an op with other values for some, which it need not have had.
+
+    Args:
+        node: the op.
+        changes: integers, texts, or tuples of either.
+    """
+    kept = [attribute for name, attribute in node.attributes.items() if name not in changes]
+    return [*kept, *(_attribute(name, value) for name, value in changes.items())]
+
+
+def _attribute(name: str, value: Any) -> ir.Attr:
+    if isinstance(value, str):
+        return ir.AttrString(name, value)
+    if isinstance(value, tuple) and value and isinstance(value[0], str):
+        return ir.AttrStrings(name, list(value))
+    if isinstance(value, tuple):
+        return ir.AttrInt64s(name, list(value))
+    return ir.AttrInt64(name, int(value))
+
+
+@dataclass(frozen=True)
+class TableRows:
+    """Which rows of a table a shard has.
+
+    Attributes:
+        start: first row of each run.
+        stop: one past the last.
+        runs: in how many runs of equal extent the table is cut before; the shard has the same rows
+            of each.
+        extent: rows of the whole table.
+    """
+
+    start: int
+    stop: int
+    runs: int
+    extent: int
+
+
+def masked_lookup(
+    make: NewOps,
+    node: ir.Node,
+    rows: ir.Value,
+    indices: ir.Value,
+    part: TableRows,
+) -> ir.Value:
+    """What a `Gather` finds in a part of a table, zeros elsewhere.
+
+    Args:
+        make: makes nodes.
+        node: the `Gather` on the whole table.
+        rows: the shard's rows.
+        indices: of the whole table; negative ones count from its end.
+        part: where they stand in the whole table.
+    """
+    result = node.outputs[0]
+    assert result.shape is not None
+    assert indices.shape is not None
+    assert indices.dtype is not None
+    kind, at = indices.dtype, tuple(indices.shape.numpy())
+    number = indices.dtype.numpy()
+
+    def whole_number(value: int, name: str) -> ir.Value:
+        return make.constant(np.array(value, number), name)
+
+    zero = whole_number(0, "zero")
+    negative = make.op("Less", [indices, zero], [], ir.DataType.BOOL, at)
+    from_end = make.op("Add", [indices, whole_number(part.extent, "rows")], [], kind, at)
+    index = make.op("Where", [negative, from_end, indices], [], kind, at)
+    before = None
+    count = whole_number(part.stop - part.start, "count")
+    if part.runs > 1:
+        length = whole_number(part.extent // part.runs, "run")
+        run = make.op("Div", [index, length], [], kind, at)
+        before = make.op("Mul", [run, count], [], kind, at)
+        index = make.op("Sub", [index, make.op("Mul", [run, length], [], kind, at)], [], kind, at)
+    own = make.op("Sub", [index, whole_number(part.start, "start")], [], kind, at)
+    high = make.op("Less", [own, count], [], ir.DataType.BOOL, at)
+    low = make.op("Less", [own, zero], [], ir.DataType.BOOL, at)
+    not_low = make.op("Not", [low], [], ir.DataType.BOOL, at)
+    here = make.op("And", [high, not_low], [], ir.DataType.BOOL, at)
+    if before is not None:
+        own = make.op("Add", [own, before], [], kind, at)
+    safe = make.op("Where", [here, own, zero], [], kind, at)
+    shape = tuple(result.shape.numpy())
+    found = make.op("Gather", [rows, safe], list(node.attributes.values()), result.dtype, shape)
+    axis = node.attributes.get_int("axis", 0)
+    axis += (len(shape) - len(at) + 1) if axis < 0 else 0
+    behind = len(shape) - axis - len(at)
+    mask = here
+    if behind:
+        # Reshape, because Unsqueeze takes its axes differently in old opsets.
+        spread = (*at, *[1] * behind)
+        axes = make.constant(np.array(spread, np.int64), "spread")
+        mask = make.op("Reshape", [here, axes], [], ir.DataType.BOOL, spread)
+    assert result.dtype is not None
+    nothing = make.constant(np.array(0, result.dtype.numpy()), "nothing")
+    return make.op("Where", [mask, found, nothing], [], result.dtype, shape)

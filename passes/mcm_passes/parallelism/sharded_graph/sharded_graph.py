@@ -24,12 +24,15 @@ from mcm_compiler.ir.rewriting.naming import UnusedNames
 from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses
 from mcm_passes.parallelism.oversized.unused_values import drop_unused
 from mcm_passes.parallelism.oversized.weight_slices import Slice, WeightSlicer, can_slice
-from mcm_passes.parallelism.rules.graph_rules import GraphRules
-from mcm_passes.parallelism.rules.rule_table import installed_rules
+from mcm_passes.parallelism.rules.graph_rules import GraphRules, installed_rules
 from mcm_passes.parallelism.rules.shard_forms import ShardForm, shard_form
-from mcm_passes.parallelism.sharded_graph.masked_lookup import TableRows, masked_lookup
-from mcm_passes.parallelism.sharded_graph.new_ops import NewOps
-from mcm_passes.parallelism.sharded_graph.shard_ops import Extents, changed_attributes
+from mcm_passes.parallelism.sharded_graph.new_ops import (
+    Extents,
+    NewOps,
+    TableRows,
+    changed_attributes,
+    masked_lookup,
+)
 from mcm_passes.parallelism.sharded_graph.value_parts import (
     combined_results,
     joined_value,

@@ -8,7 +8,7 @@ from mcm_compiler.api import compile_model
 from mcm_compiler.artifact.manifest import read_manifest
 from mcm_compiler.checking.entry.gate import OpenedFolder
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.page.sources import Compiled
+from mcm_compiler.page.contents import Compiled
 from tests.generators.mlp_files import write_network
 
 

@@ -1,6 +1,6 @@
 """The headline of the page is the verdict's."""
 
-from mcm_compiler.page.answers import answers_of
+from mcm_compiler.page.contents import answers_of
 from mcm_compiler.report.verdict.claims import verdict_of
 
 

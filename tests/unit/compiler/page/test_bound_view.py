@@ -1,7 +1,7 @@
 import pytest
 
 from mcm_compiler.page.bound_view import bottleneck_section, bound_section
-from mcm_compiler.page.sources import Compiled
+from mcm_compiler.page.contents import Compiled
 from mcm_compiler.report.report_data import build_report
 from tests.generators.example_result import example_result
 

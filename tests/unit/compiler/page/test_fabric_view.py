@@ -1,5 +1,5 @@
 from mcm_compiler.page.compiled_page import fabric_section
-from mcm_compiler.page.sources import Compiled
+from mcm_compiler.page.contents import Compiled
 from mcm_compiler.report.report_data import build_report
 from tests.generators.example_result import example_result
 

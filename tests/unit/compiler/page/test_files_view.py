@@ -1,5 +1,5 @@
 from mcm_compiler.page.compiled_page import diagnostics_section, files_section
-from mcm_compiler.page.sources import Compiled
+from mcm_compiler.page.contents import Compiled
 from mcm_compiler.text.units import bytes_text
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from mcm_compiler.page.further_views import (
+from mcm_compiler.page.bound_view import (
     LISTED,
     additions_section,
     host_section,
@@ -9,7 +9,7 @@ from mcm_compiler.page.further_views import (
     state_section,
     verification_section,
 )
-from mcm_compiler.page.sources import Compiled
+from mcm_compiler.page.contents import Compiled
 from mcm_compiler.report.report_data import build_report
 from tests.generators.example_result import bare_result, example_result
 

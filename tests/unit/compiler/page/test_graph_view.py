@@ -1,7 +1,7 @@
 import numpy as np
 
+from mcm_compiler.page.contents import Compiled
 from mcm_compiler.page.graph_view import graph_data, graph_section
-from mcm_compiler.page.sources import Compiled
 from tests.oracles.unpacked import unpacked
 
 

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from mcm_compiler.page.machine_layout import layout_of
+from mcm_compiler.page.package_view import layout_of
 
 
 def apart(places):

@@ -1,5 +1,5 @@
-from mcm_compiler.page.memory_view import KINDS, memory_section
-from mcm_compiler.page.sources import Compiled
+from mcm_compiler.page.contents import Compiled
+from mcm_compiler.page.timeline_view import KINDS, memory_section
 from tests.oracles.unpacked import unpacked
 
 

@@ -1,7 +1,7 @@
 import copy
 
+from mcm_compiler.page.contents import Compiled
 from mcm_compiler.page.package_view import package_section
-from mcm_compiler.page.sources import Compiled
 
 
 def data_of(compiled):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from mcm_compiler.page.packed import pack_floats, pack_sizes, pack_texts, pack_whole
+from mcm_compiler.page.contents import pack_floats, pack_sizes, pack_texts, pack_whole
 from tests.oracles.unpacked import unpacked
 
 

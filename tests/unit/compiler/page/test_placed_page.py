@@ -3,10 +3,10 @@ import pytest
 
 from mcm_compiler.api import place_model
 from mcm_compiler.page.html import page_bytes
-from mcm_compiler.page.placed_page import placed_page
-from mcm_compiler.page.placed_views import (
+from mcm_compiler.page.placed_page import (
     devices_section,
     placed_graph_section,
+    placed_page,
     search_section,
     segments_section,
     step_section,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 
-from mcm_compiler.page.scatter import Dot, scatter
+from mcm_compiler.exploration.texts import Dot, scatter
 
 
 def test_every_point_has_its_place_shape_and_label() -> None:

@@ -1,4 +1,4 @@
-from mcm_compiler.page.sources import Compiled
+from mcm_compiler.page.contents import Compiled
 
 
 def test_roles_are_those_of_all_pipelines(pair):

@@ -3,7 +3,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from mcm_compiler.page.sources import Compiled
+from mcm_compiler.page.contents import Compiled
 from mcm_compiler.page.timeline_view import timeline_section
 from tests.oracles.unpacked import unpacked
 

@@ -16,8 +16,7 @@ from mcm_compiler.graph.graph_snapshot import snapshot
 from mcm_compiler.graph.source import SOURCE, SourceModel
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pass_manager import PassManager
-from mcm_compiler.pipeline.passes import Pass, PassContext
-from mcm_compiler.pipeline.pipeline_text import parse_pipeline
+from mcm_compiler.pipeline.passes import Pass, PassContext, parse_pipeline
 from mcm_compiler.processes.staging import StagingFolder
 from mcm_compiler.registry import PASSES
 from tests.generators.example_result import ExampleTarget, example_model

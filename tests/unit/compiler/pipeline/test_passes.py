@@ -19,8 +19,7 @@ from mcm_compiler.graph.annotations import AnnotationKey
 from mcm_compiler.graph.source import SOURCE, SourceModel
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pass_manager import COLLECT_AFTER, PassManager
-from mcm_compiler.pipeline.passes import Pass, PassContext
-from mcm_compiler.pipeline.pipeline_text import parse_pipeline, print_pipeline
+from mcm_compiler.pipeline.passes import Pass, PassContext, parse_pipeline, print_pipeline
 from mcm_compiler.processes.interruption import EndingError
 from mcm_compiler.processes.staging import StagingFolder
 from mcm_compiler.registry import PASSES

@@ -19,8 +19,7 @@ from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.graph.graph_snapshot import snapshot
 from mcm_compiler.options import DEFAULT_PIPELINE, CompileOptions
 from mcm_compiler.pipeline.pass_manager import PassManager
-from mcm_compiler.pipeline.passes import Pass, PassContext
-from mcm_compiler.pipeline.pipeline_text import parse_pipeline
+from mcm_compiler.pipeline.passes import Pass, PassContext, parse_pipeline
 from mcm_compiler.processes.staging import staging
 from mcm_compiler.registry import PASSES
 

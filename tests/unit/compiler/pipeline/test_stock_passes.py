@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from mcm_compiler.api import compile_model, run_passes
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.pipeline.pipeline_text import parse_pipeline, print_pipeline
+from mcm_compiler.pipeline.passes import parse_pipeline, print_pipeline
 from mcm_compiler.pipeline.stock_passes import PREFIX, adapted, stock_registrations
 from mcm_compiler.registry import PASSES, register
 

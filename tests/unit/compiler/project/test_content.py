@@ -11,8 +11,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from mcm_compiler.project.cells import Cell
-from mcm_compiler.project.content import Content, external_data
-from mcm_compiler.project.environment import environment_digest
+from mcm_compiler.project.content import Content, environment_digest, external_data
 from mcm_compiler.project.records import Thresholds
 from tests.generators.mlp_files import write_network
 

@@ -13,8 +13,8 @@ from mcm_compiler.contracts.objectives import ObjectiveKind
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.machines.choices import Fallback, Routing
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.project.keys import DEFAULT_KEYS, FAILURE_KEYS, MODEL_KEYS, PROFILE_KEYS
 from mcm_compiler.project.reader import parse_project, read_project
+from mcm_compiler.project.table_reader import DEFAULT_KEYS, FAILURE_KEYS, MODEL_KEYS, PROFILE_KEYS
 
 ROOT = Path(__file__).parents[4]
 MINIMAL = '[[models]]\nfiles = "a.onnx"\n'

@@ -19,7 +19,7 @@ from mcm_compiler.cli.failures import Verb
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.placed.place_options import PlaceOptions
-from mcm_compiler.project.keys import option_keys
+from mcm_compiler.project.table_reader import option_keys
 from mcm_compiler.project.values import UnfitError
 from mcm_compiler.report.records.options import options_record
 from mcm_compiler.text.option_fields import asked, options_of, plain_options

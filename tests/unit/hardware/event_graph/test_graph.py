@@ -10,8 +10,8 @@ import pytest
 from mcm_compiler.contracts.program import ChipProgram, Kernel, LoweredProgram, Transfer
 from mcm_compiler.contracts.target import HOST
 from mcm_compiler.diagnostics import CompileError
+from mcm_hardware.families.ring.batch.ring_evaluator import ring_simulator
 from mcm_hardware.families.ring.builtin_targets import mcm36
-from mcm_hardware.families.ring.machine.ring_simulator import ring_simulator
 
 SPEC = mcm36().spec
 

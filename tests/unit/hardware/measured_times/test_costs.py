@@ -14,9 +14,8 @@ from mcm_compiler.contracts.cost import ModelNames
 from mcm_hardware.chip.cycle_model import cycle_model
 from mcm_hardware.chip.roofline import Roofline
 from mcm_hardware.families.ring.builtin_targets import mcm36
-from mcm_hardware.measured_times.costs import MeasuredTimes
-from mcm_hardware.measured_times.times import op_kind
-from mcm_hardware.measured_times.times_file import read_times
+from mcm_hardware.measured_times.table import MeasuredTimes
+from mcm_hardware.measured_times.times_file import op_kind, read_times
 
 CHIP = mcm36().spec.reference
 TEXT = """<ir_version: 10, opset_import: ["" : 21]>

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_hardware.measured_times.times import MeasuredTime, OpKind
-from mcm_hardware.measured_times.times_file import MAX_FAULTS, read_times
+from mcm_hardware.measured_times.times_file import MAX_FAULTS, MeasuredTime, OpKind, read_times
 
 FULL = """node,kernel,op_type,inputs,type,chip,seconds
 conv1,,,,,,1.5e-6

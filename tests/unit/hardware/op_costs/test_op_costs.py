@@ -6,10 +6,8 @@ import onnx_ir as ir
 import pytest
 
 from mcm_hardware.chip.kernel_work import formula_work, is_view
-from mcm_hardware.op_costs.control_flow import CONTROL_FLOW
 from mcm_hardware.op_costs.formula_table import FORMULA_TABLE
-from mcm_hardware.op_costs.lane_ops import POWER
-from mcm_hardware.op_costs.work import Gemm
+from mcm_hardware.op_costs.work import CONTROL_FLOW, POWER, Gemm
 from mcm_models.zoo.resnet50 import ResNet50
 
 ALL_OPS = sorted(

@@ -4,7 +4,7 @@ import onnx_ir as ir
 import pytest
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_passes.differentiation.added_losses import add_loss
+from mcm_passes.differentiation.optimisers import add_loss
 from tests.oracles.central_differences import onnxruntime_of
 
 HEADER = '<ir_version: 8, opset_import: ["" : 18]> graph '

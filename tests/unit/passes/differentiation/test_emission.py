@@ -3,8 +3,7 @@ import onnx_ir as ir
 import pytest
 
 from mcm_compiler.graph.invariants import check_invariants
-from mcm_passes.differentiation.emission import Emitter
-from mcm_passes.differentiation.inferred_types import EmissionError
+from mcm_passes.differentiation.emission import EmissionError, Emitter
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from mcm_passes.differentiation.inferred_types import EmissionError, Operand, TypeInference
+from mcm_passes.differentiation.emission import EmissionError, Operand, TypeInference
 
 FLOAT, INT64 = ir.DataType.FLOAT, ir.DataType.INT64
 

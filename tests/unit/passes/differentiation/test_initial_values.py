@@ -3,8 +3,7 @@ import onnx_ir as ir
 import pytest
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_passes.differentiation.initial_values import write_initial_values
-from mcm_passes.differentiation.variables import filled_tensor
+from mcm_passes.differentiation.variables import filled_tensor, write_initial_values
 
 VALUES = {
     "layer/0.weight": ir.tensor(np.arange(6, dtype=np.float32).reshape(2, 3)),

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from mcm_compiler.contracts.gradients import NotDifferentiable
-from mcm_passes.differentiation.interpolation import Axis, Filter, matrix_of
+from mcm_passes.differentiation.rules.resizing import Axis, Filter, matrix_of
 
 LINEAR = Filter("linear", "align_corners", "floor", -0.75, False, False)
 

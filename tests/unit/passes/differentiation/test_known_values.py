@@ -5,7 +5,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from mcm_passes.differentiation.known_values import known_value
+from mcm_passes.differentiation.rules.operands import known_value
 
 TEXT = """<ir_version: 8, opset_import: ["" : 18]>
 g (float[2,3] x, float[N,3] open) => (float[2,3] y) <int64[1] two = {2}, int64 one = {1}> {

@@ -7,7 +7,7 @@ import onnx
 import onnx_ir as ir
 import onnxruntime as ort
 
-from mcm_passes.differentiation.late_ops import delay_early_ops
+from mcm_passes.differentiation.bookkeeping import delay_early_ops
 from mcm_passes.differentiation.training_step import TrainingStepOptions, training_step
 
 TEXT = """

@@ -4,8 +4,13 @@ import pytest
 from mcm_compiler.contracts.gradients import NotDifferentiable
 from mcm_compiler.diagnostics import CompileError
 from mcm_passes.differentiation.emission import Emitter
-from mcm_passes.differentiation.reverse_mode import gradients_of, needed_for, reached_from
-from mcm_passes.differentiation.rule_table import RegisteredGradient, installed_gradients
+from mcm_passes.differentiation.reverse_mode import (
+    RegisteredGradient,
+    gradients_of,
+    installed_gradients,
+    needed_for,
+    reached_from,
+)
 from mcm_passes.differentiation.training_step import made_ready
 
 HEADER = '<ir_version: 8, opset_import: ["" : 18, "com.acme" : 1]> graph '

@@ -4,7 +4,7 @@ import pytest
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import GRADIENT_RULES
 from mcm_passes.differentiation.onnx_rules import FAMILIES, ONNX_GRADIENTS
-from mcm_passes.differentiation.rule_table import installed_gradients, operator_of
+from mcm_passes.differentiation.reverse_mode import installed_gradients, operator_of
 
 NAMES = ("com.test::Blend", "MatMul", "more")
 

@@ -10,7 +10,7 @@ from mcm_compiler.graph.states import STATES, STATES_PROPERTY, StatePair, record
 from mcm_compiler.ir.rewriting.writer import write_model
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.registry import GRADIENT_RULES
-from mcm_passes.differentiation.rule_table import installed_gradients
+from mcm_passes.differentiation.reverse_mode import installed_gradients
 
 MODEL = "zoo:stacked-rnn{hidden=8,steps=2}"
 PASS = 'differentiate{{loss="cross_entropy:logits",optimizer=adam,initial="{}"}}'

@@ -8,8 +8,7 @@ import pytest
 from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionPlan
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.ir.reading.importer import import_model
-from mcm_compiler.pipeline.passes import PassContext
-from mcm_compiler.pipeline.pipeline_text import parse_pipeline
+from mcm_compiler.pipeline.passes import PassContext, parse_pipeline
 from mcm_compiler.registry import FUSION_RULES
 from mcm_passes.pipeline.fuse import Fuse, plan_fusion
 from mcm_passes.rewriting.fusion_rules import ONNX_RULES, fusion_rules

@@ -19,8 +19,7 @@ from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pass_manager import PassManager
-from mcm_compiler.pipeline.passes import PassContext
-from mcm_compiler.pipeline.pipeline_text import parse_pipeline, print_pipeline
+from mcm_compiler.pipeline.passes import PassContext, parse_pipeline, print_pipeline
 from mcm_compiler.processes.staging import staging
 
 TEXT = """

@@ -23,9 +23,8 @@ from mcm_compiler.diagnostics.catalog import catalog
 from mcm_compiler.execution.runner import run_model, same_bits
 from mcm_compiler.graph.invariants import check_invariants
 from mcm_compiler.ir.reading.importer import import_model
-from mcm_compiler.pipeline.passes import PassContext
-from mcm_compiler.pipeline.pipeline_text import parse_pipeline
-from mcm_passes.parallelism.oversized.weight_cuts import piece_bounds
+from mcm_compiler.pipeline.passes import PassContext, parse_pipeline
+from mcm_passes.parallelism.oversized.output_pieces import piece_bounds
 from mcm_passes.parallelism.oversized.weight_slices import Slice, slice_tensor
 from mcm_passes.pipeline.annotate_cost import AnnotateCost
 from mcm_passes.pipeline.fuse import Fuse

@@ -7,8 +7,8 @@ import onnx_ir as ir
 from mcm_compiler.graph.constants import consumed_values
 from mcm_hardware.chip.kernel_work import formula_work
 from mcm_hardware.families.fabric.layout.op_work import is_ready, may_read_in_place
-from mcm_hardware.op_costs.control_flow import CONTROL_FLOW
 from mcm_hardware.op_costs.elementwise import BY_SHAPES_ALONE
+from mcm_hardware.op_costs.work import CONTROL_FLOW
 from mcm_hardware.tensors.value_shapes import element_count
 
 

@@ -16,8 +16,7 @@ from mcm_hardware.op_costs import (
     pooling,
     reductions,
 )
-from mcm_hardware.op_costs.control_flow import CONTROL_FLOW, bodies_of
-from mcm_hardware.op_costs.work import Gemm, Work
+from mcm_hardware.op_costs.work import CONTROL_FLOW, Gemm, Work, bodies_of
 from mcm_hardware.tensors.value_shapes import element_count
 
 PRODUCT, ATTENTION, ELEMENTWISE, REDUCTION, NORMALIZATION, SOFTMAX, WINDOW, MOVEMENT = (

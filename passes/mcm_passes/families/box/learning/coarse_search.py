@@ -19,8 +19,7 @@ from mcm_compiler.contracts.boxes.evaluation import QueueOrder, StepConditions, 
 from mcm_compiler.contracts.boxes.placers import Simulate
 from mcm_passes.families.box.learning.judged import Judged
 from mcm_passes.families.box.search.annealing import Cooling, Moves
-from mcm_passes.families.box.search.coarse_steps import coarse_step
-from mcm_passes.families.box.search.prepared import PreparedStep, devices_of_units
+from mcm_passes.families.box.search.coarse_steps import PreparedStep, coarse_step, devices_of_units
 from mcm_passes.families.box.search.units import Fallbacks, Units
 
 PARTS = 16

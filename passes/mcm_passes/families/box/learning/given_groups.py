@@ -15,7 +15,7 @@ from mcm_compiler.text.option_ranges import at_least, checked, even
 from mcm_models.planner.layout import MAX_HIDDEN
 from mcm_models.planner.settings import OURS
 from mcm_passes.families.box.learning.planner_run import Recipe, run_planner
-from mcm_passes.families.box.search.prepared import groups_of_ops
+from mcm_passes.families.box.search.coarse_steps import groups_of_ops
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from mcm_passes.families.box.learning.coarse_search import (
 from mcm_passes.families.box.learning.judged import Judged
 from mcm_passes.families.box.learning.pretraining.cases import ClusteredStep, clustered_step
 from mcm_passes.families.box.search.annealing import Cooling
-from mcm_passes.families.box.search.prepared import prepared
+from mcm_passes.families.box.search.coarse_steps import prepared
 
 SHARE_DRAWN = 0.25
 """Of the evaluations, those of placements that are drawn from the policy before the search."""

@@ -15,7 +15,7 @@ from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 from mcm_passes.families.box.clusters.adjacency import edge_bytes, fastest_times
 from mcm_passes.families.box.clusters.slack_classes import tails
-from mcm_passes.families.box.search.judge import judge_of
+from mcm_passes.families.box.search.annealing import judge_of
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,8 @@ from mcm_passes.families.box.clusters.adjacency import (
     quotient,
     sums_of,
 )
-from mcm_passes.families.box.search.judge import Judge, judge_of
-from mcm_passes.families.box.search.starts import device_speeds, fast_devices
-from mcm_passes.families.box.search.units import fallbacks
+from mcm_passes.families.box.search.annealing import Judge, judge_of
+from mcm_passes.families.box.search.units import device_speeds, fallbacks, fast_devices
 
 FINENESS = 10_000
 """Weights of nodes and edges are integers up to about so much for libraries."""

@@ -13,12 +13,10 @@ from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 from mcm_compiler.text.option_ranges import above, at_least, between, checked, from_to
-from mcm_passes.families.box.search.annealing import Cooling, anneal
-from mcm_passes.families.box.search.conditions import URGENT_SHARE
-from mcm_passes.families.box.search.judge import Judge
-from mcm_passes.families.box.search.prepared import PreparedStep, devices_of_units, prepared
-from mcm_passes.families.box.search.robust_score import WORST_SHARE, RobustScore
-from mcm_passes.families.box.search.starts import striped_starts
+from mcm_passes.families.box.search.annealing import Cooling, Judge, anneal
+from mcm_passes.families.box.search.coarse_steps import PreparedStep, devices_of_units, prepared
+from mcm_passes.families.box.search.robust_score import URGENT_SHARE, WORST_SHARE, RobustScore
+from mcm_passes.families.box.search.units import striped_starts
 
 CLUSTER_SHARE = 0.05
 """Of all evaluations, what search over whole clusters may take."""

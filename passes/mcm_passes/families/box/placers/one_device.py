@@ -11,7 +11,7 @@ import numpy as np
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
-from mcm_passes.families.box.search.judge import judge_of
+from mcm_passes.families.box.search.annealing import judge_of
 from mcm_passes.families.box.search.units import fallbacks
 
 

@@ -24,8 +24,7 @@ from mcm_compiler.registry import PLACERS
 from mcm_compiler.text import spec_text
 from mcm_compiler.text.option_ranges import at_least, between, checked, from_to
 from mcm_passes.families.box.placers.local_search import LocalSearch
-from mcm_passes.families.box.search.conditions import URGENT_SHARE
-from mcm_passes.families.box.search.robust_score import WORST_SHARE, RobustScore
+from mcm_passes.families.box.search.robust_score import URGENT_SHARE, WORST_SHARE, RobustScore
 
 
 @dataclass(frozen=True)

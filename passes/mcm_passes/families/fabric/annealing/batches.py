@@ -14,10 +14,9 @@ from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.types import Floats, Ints
 from mcm_compiler.contracts.fabrics.fabric import Mappings
 from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
-from mcm_passes.families.fabric.annealing.asking import asked_costs
-from mcm_passes.families.fabric.annealing.moves import MoveShares, draw, uniform
-from mcm_passes.families.fabric.annealing.walks import Leg
-from mcm_passes.families.fabric.routing.tables import Tables
+from mcm_passes.families.fabric.annealing.measured import asked_costs
+from mcm_passes.families.fabric.annealing.walkers import Leg, MoveShares, draw, uniform
+from mcm_passes.families.fabric.routing_trees import Tables
 
 MOST_AT_ONCE = 16
 """Moves that one walk proposes at once, at most."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.fabrics.fabric import Mappings
-from mcm_passes.families.fabric.annealing.walks import Leg
+from mcm_passes.families.fabric.annealing.walkers import Leg
 
 
 class Chains(Protocol):

@@ -15,8 +15,12 @@ from mcm_compiler.contracts.fabrics.mappers import MapperAnswer, MapperRequest
 from mcm_compiler.contracts.fabrics.measurement import MappingJudge
 from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
 from mcm_compiler.text.option_ranges import at_least, checked
-from mcm_passes.families.fabric.annealing.asking import asked_costs
-from mcm_passes.families.fabric.annealing.measured import distinct, legal_start, measured_answer
+from mcm_passes.families.fabric.annealing.measured import (
+    asked_costs,
+    distinct,
+    legal_start,
+    measured_answer,
+)
 from mcm_passes.families.fabric.annealing.starts import random_mappings
 
 

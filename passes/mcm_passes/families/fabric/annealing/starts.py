@@ -7,7 +7,7 @@ import numpy as np
 from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_compiler.arrays.types import Floats, Ints, Longs
 from mcm_compiler.contracts.fabrics.fabric import KINDS, Fabric, MappingProblem, Mappings
-from mcm_passes.families.fabric.routing.tables import Tables
+from mcm_passes.families.fabric.routing_trees import Tables
 
 
 def random_mappings(

@@ -18,9 +18,9 @@ from mcm_passes.families.fabric.formulas.formula import (
     SHARE,
     WIRE_LENGTH,
     Formula,
+    PreparedFormula,
 )
-from mcm_passes.families.fabric.formulas.prepared import PreparedFormula
-from mcm_passes.families.fabric.routing.tables import Streams, Tables, stream_of_leaf, tables_of
+from mcm_passes.families.fabric.routing_trees import Streams, Tables, stream_of_leaf, tables_of
 
 
 @dataclass(frozen=True)

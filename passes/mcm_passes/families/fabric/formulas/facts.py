@@ -8,7 +8,7 @@ import numpy as np
 
 from mcm_compiler.arrays.types import Floats, Longs
 from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, OP_KINDS, Fabric, MappingProblem
-from mcm_passes.families.fabric.routing.tables import stream_of_leaf
+from mcm_passes.families.fabric.routing_trees import stream_of_leaf
 
 
 class Facts(NamedTuple):

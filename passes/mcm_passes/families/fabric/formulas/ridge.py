@@ -14,8 +14,7 @@ from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.families.fabric.formulas.analytic import formula_of
-from mcm_passes.families.fabric.formulas.formula import RIDGE
-from mcm_passes.families.fabric.formulas.prepared import PreparedFormula
+from mcm_passes.families.fabric.formulas.formula import RIDGE, PreparedFormula
 
 MAKE = (
     "macs_per_cycle",

@@ -10,8 +10,7 @@ from mcm_compiler.arrays.kernels import lean_inner_njit
 from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.fabrics.fabric import EAST, NORTH, SOUTH, WEST
 from mcm_passes.families.fabric.formulas.facts import Facts
-from mcm_passes.families.fabric.routing.tables import Tables
-from mcm_passes.families.fabric.routing.trees import Routed
+from mcm_passes.families.fabric.routing_trees import Routed, Tables
 
 BOUND, LINK, CHANNEL, TRIP, QUEUED, BURST, BUFFER, WIRE = range(8)
 """Places in an array of terms, all in cycles per sample: the bound of the problem, the busiest

@@ -32,7 +32,7 @@ from mcm_passes.families.fabric.formulas.terms import (
     work_out,
 )
 from mcm_passes.families.fabric.learning.static_features import MOST
-from mcm_passes.families.fabric.routing.trees import Routed
+from mcm_passes.families.fabric.routing_trees import Routed
 
 LEAST = 1e-3
 """Logarithms are taken of at least this share of the bound."""

@@ -30,7 +30,7 @@ from mcm_models.mapping_model.data_set import MappingData, MeasuredGraph
 from mcm_models.mapping_model.figures import folds
 from mcm_models.mapping_model.layout import MappingLayout, Weights, initial_weights
 from mcm_models.mapping_model.settings import LearningSettings
-from mcm_passes.families.fabric.annealing.asking import NO_PERIODS
+from mcm_passes.families.fabric.annealing.measured import NO_PERIODS
 from mcm_passes.families.fabric.learning.collecting import (
     CollectionSize,
     check_same,

@@ -22,7 +22,7 @@ from mcm_models.mapping_model.layout import (
 )
 from mcm_passes.families.fabric.formulas.formula import Formula, Room
 from mcm_passes.families.fabric.learning.feature_kernels import Seen, look
-from mcm_passes.families.fabric.routing.trees import Routed, lay_all
+from mcm_passes.families.fabric.routing_trees import Routed, lay_all
 
 
 class Network(NamedTuple):

@@ -12,8 +12,7 @@ from mcm_compiler.contracts.fabrics.legality import faults_of_mapping
 from mcm_models.mapping_model.graphs import MappingGraph
 from mcm_models.mapping_model.layout import MappingLayout, Singles, Weights
 from mcm_passes.families.fabric.formulas.analytic import RoundTrips
-from mcm_passes.families.fabric.formulas.formula import Formula
-from mcm_passes.families.fabric.formulas.prepared import room_of
+from mcm_passes.families.fabric.formulas.formula import Formula, room_of
 from mcm_passes.families.fabric.learning.feature_kernels import seen_for
 from mcm_passes.families.fabric.learning.network_kernels import (
     Evaluation,
@@ -24,8 +23,7 @@ from mcm_passes.families.fabric.learning.network_kernels import (
     vectors_for,
 )
 from mcm_passes.families.fabric.learning.static_features import branch_features, unit_features
-from mcm_passes.families.fabric.routing.tables import stream_of_leaf
-from mcm_passes.families.fabric.routing.trees import room_for
+from mcm_passes.families.fabric.routing_trees import room_for, stream_of_leaf
 
 NOTED = 0.01
 """Corrections of the formula by less, in logarithms, are left out: they are smaller than the

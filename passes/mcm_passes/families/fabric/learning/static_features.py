@@ -7,7 +7,7 @@ import numpy as np
 from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem
 from mcm_models.mapping_model.layout import STATIC_BRANCH, STATIC_UNIT, Singles
 from mcm_passes.families.fabric.formulas.facts import Facts
-from mcm_passes.families.fabric.routing.tables import stream_of_leaf
+from mcm_passes.families.fabric.routing_trees import stream_of_leaf
 
 MOST = 4.0
 """Times are seen as at most so many bounds: what is far off says no more than that."""

@@ -19,7 +19,7 @@ from mcm_compiler.contracts.cost import NodeCost
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.placed.measured_times.coverage import measured_notes
 from mcm_compiler.placed.measured_times.profile_tables import with_profiles
-from mcm_hardware.measured_times.costs import MeasuredTimes
+from mcm_hardware.measured_times.table import MeasuredTimes
 from tests.generators.placed_models import imported_model
 
 KIND = "[kind.mine]\nrole = 'gpu'\nmemory_mib = 100\nmemory_bandwidth_gb_per_s = 50\n" + (

@@ -13,8 +13,8 @@ import pytest
 from mcm_compiler.api import import_named
 from mcm_compiler.components.device_costs import option_place, with_device_costs
 from mcm_compiler.components.target_loading import load_box, package_from_text
-from mcm_hardware.families.box.device_kinds import built_in_kind
-from mcm_hardware.families.box.op_times import kind_roofline, op_times
+from mcm_hardware.families.box.box_file import built_in_kind
+from mcm_hardware.families.box.step_parts import kind_roofline, op_times
 
 MODEL = """<ir_version: 10, opset_import: ["" : 20]>
 step (float[4, 8] x, float[8, 8] w) => (float[32] y, float[4, 8] z, float[4, 8] v)

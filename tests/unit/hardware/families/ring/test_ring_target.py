@@ -11,7 +11,7 @@ from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_hardware.descriptions.description_reader import MAX_FAULTS
 from mcm_hardware.families.ring import builtin_targets
-from mcm_hardware.families.ring.machine.ring_spec import RingSpec
+from mcm_hardware.families.ring.ring_machine import RingSpec
 from mcm_hardware.families.ring.ring_target import RingTarget
 
 GOOD = builtin_targets.mcm36().source_text

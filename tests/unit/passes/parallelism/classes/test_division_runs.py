@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mcm_passes.parallelism.classes.division_runs import division_runs
+from mcm_passes.parallelism.classes.joined_dimensions import division_runs
 from mcm_passes.parallelism.classes.provenance import explain, why
 from mcm_passes.parallelism.rules.rule_templates import Block
 

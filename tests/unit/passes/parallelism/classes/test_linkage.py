@@ -9,8 +9,7 @@ from mcm_models.zoo.bert import Bert
 from mcm_models.zoo.gpt2 import Gpt2
 from mcm_models.zoo.residual_cnn import ResidualCnn
 from mcm_models.zoo.t5_training import T5Automap
-from mcm_passes.parallelism.classes.dimension_classes import classes_of
-from mcm_passes.parallelism.classes.linkage import linkage_groups
+from mcm_passes.parallelism.classes.dimension_classes import classes_of, linkage_groups
 from mcm_passes.parallelism.classes.variables import trainable_variables
 from mcm_passes.parallelism.decisions.decision_problem import unpack_bits
 from mcm_passes.parallelism.rules.graph_rules import rules_of

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcm_passes.parallelism.decisions import count_oracle
-from mcm_passes.parallelism.decisions.conflict_graph import components, dense_conflicts
 from mcm_passes.parallelism.decisions.decision_objective import DecisionObjective, count_objective
+from mcm_passes.parallelism.decisions.decision_problem import components, dense_conflicts
 
 SEEDS = st.integers(0, 10_000)
 FEW = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mcm_models.zoo.t5_training import T5Automap
-from mcm_passes.parallelism.classes.linkage import linkage_groups
+from mcm_passes.parallelism.classes.dimension_classes import linkage_groups
 from mcm_passes.parallelism.classes.variables import float_bytes, trainable_variables
 from mcm_passes.parallelism.decisions.decision_problem import pack_bits, unpack_bits
 from mcm_passes.parallelism.decisions.decision_problems import adp_problem, opp_problem

@@ -10,8 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcm_models.dqn.settings import PUBLISHED
-from mcm_passes.parallelism.decisions.decision_items import decision_items, gap
-from mcm_passes.parallelism.decisions.decision_objective import DecisionObjective, count_objective
+from mcm_passes.parallelism.decisions.decision_objective import (
+    DecisionObjective,
+    count_objective,
+    decision_items,
+    gap,
+)
 from mcm_passes.parallelism.decisions.dqn_search import (
     RECIPES,
     DecisionRecipe,

@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_models.zoo.vgg19 import Vgg19Training
-from mcm_passes.parallelism.classes.dimension_classes import dimension_classes
-from mcm_passes.parallelism.classes.linkage import linkage_groups
+from mcm_passes.parallelism.classes.dimension_classes import dimension_classes, linkage_groups
 from mcm_passes.parallelism.classes.partial_values import partial_values
 from mcm_passes.parallelism.classes.variables import trainable_variables
-from mcm_passes.parallelism.decisions.cost_oracle import cheapest_decision
+from mcm_passes.parallelism.decisions.decision_objective import cheapest_decision
 from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem, pack_bits
 from mcm_passes.parallelism.decisions.decision_problems import adp_problem, opp_problem
 from mcm_passes.parallelism.decisions.step_cost import (

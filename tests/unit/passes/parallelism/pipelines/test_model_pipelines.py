@@ -10,9 +10,9 @@ from mcm_compiler.ir.reading.importer import import_model
 from mcm_hardware.families.cluster.builtin_clusters import config_a, config_c
 from mcm_models.dqn.learner import Learner
 from mcm_models.pipelines.planning_environment import PlanningEnvironment
+from mcm_passes.parallelism.pipelines.node_chain import PipelineSettings, prepare
 from mcm_passes.parallelism.pipelines.online import candidate_cuts, learn_online, without_learning
 from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline
-from mcm_passes.parallelism.pipelines.pipeline_problem import PipelineSettings, prepare
 from mcm_passes.parallelism.pipelines.positions import in_positions, prepare_positions
 from tests.generators.pipeline_cases import random_problem
 

@@ -29,8 +29,7 @@ from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.exact.certificates import verify_bound
 from mcm_passes.parallelism.replicas.replica_search import Solved, solve_replicas
-from mcm_passes.parallelism.replicas.replicas import choose_replicas, on_share
-from mcm_passes.parallelism.replicas.share_evaluator import ShareEvaluator
+from mcm_passes.parallelism.replicas.replicas import ShareEvaluator, choose_replicas, on_share
 
 TO_SIMULATION = "simplify,fuse,annotate_cost,parallelize,partition,legalize,split,lower,simulate"
 BRANCHES = "zoo:ensemble-cnn{shape_only=true}"

@@ -11,14 +11,15 @@ from mcm_compiler.contracts.sharding.notation import parse_rule
 from mcm_compiler.contracts.sharding.rules import Factor, OpFacts, ShardingRule
 from mcm_compiler.diagnostics import CompileError, Severity
 from mcm_compiler.registry import SHARDING_RULES
-from mcm_passes.parallelism.rules.graph_rules import missing_rules, rules_of
-from mcm_passes.parallelism.rules.operators import ONNX_RULES
-from mcm_passes.parallelism.rules.rule_table import (
+from mcm_passes.parallelism.rules.graph_rules import (
     RegisteredRule,
     RuleTable,
     installed_rules,
+    missing_rules,
     operator_name,
+    rules_of,
 )
+from mcm_passes.parallelism.rules.operators import ONNX_RULES
 
 
 @pytest.fixture(autouse=True)

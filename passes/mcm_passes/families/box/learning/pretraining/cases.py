@@ -14,7 +14,7 @@ from mcm_compiler.registry import TARGET_FAMILIES
 from mcm_models.cluster_policy.cluster_graph import ClusterGraph, cluster_graph
 from mcm_models.cluster_policy.synthetic_steps import synthetic_case
 from mcm_passes.families.box.learning.placement_units import PlacementUnits, placement_units
-from mcm_passes.families.box.search.prepared import groups_of_ops
+from mcm_passes.families.box.search.coarse_steps import groups_of_ops
 
 _PARTS = 1
 """Sets the draws of parts apart from others of a case."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from mcm_compiler.contracts.partition import PartitionProblem
-from mcm_compiler.machines.energy import UnitEnergies
+from mcm_compiler.machines.package_limits import UnitEnergies
 from mcm_passes.families.ring.exact.checks.ideal_check import (
     IdealCheck,
     PlainWay,

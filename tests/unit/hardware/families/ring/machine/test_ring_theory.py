@@ -15,7 +15,7 @@ from mcm_compiler.contracts.program import (
     Transfer,
 )
 from mcm_compiler.contracts.target import HOST, OFF_PACKAGE
-from mcm_hardware.families.ring.machine.ring_simulator import ring_simulator
+from mcm_hardware.families.ring.batch.ring_evaluator import ring_simulator
 from tests.generators.small_rings import CUT, STORE, far, kernel, play
 
 

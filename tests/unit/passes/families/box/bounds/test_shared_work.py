@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mcm_passes.families.box.bounds.shared_work import best_prices, priced
+from mcm_passes.families.box.bounds.box_bound import best_prices, priced
 
 
 def _least(times: np.ndarray, counts: np.ndarray) -> float:

@@ -18,7 +18,7 @@ from mcm_passes.families.box.learning.coarse_search import (
 )
 from mcm_passes.families.box.learning.judged import Judged
 from mcm_passes.families.box.search.annealing import Cooling
-from mcm_passes.families.box.search.prepared import prepared
+from mcm_passes.families.box.search.coarse_steps import prepared
 from tests.generators.step_problems import random_placements
 
 

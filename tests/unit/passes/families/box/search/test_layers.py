@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_passes.families.box.search.layers import has_layers, layered_placements, layers_of_all
+from mcm_passes.families.box.search.units import has_layers, layered_placements, layers_of_all
 from tests.generators.step_problems import random_step
 from tests.generators.unrolled_steps import UnrolledSize, unrolled_box, unrolled_step
 

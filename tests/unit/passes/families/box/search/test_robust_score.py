@@ -12,13 +12,13 @@ from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepResults,
 from mcm_compiler.contracts.boxes.placers import PlacerRequest
 from mcm_hardware.families.box.step_simulator import StepSimulator
 from mcm_passes.families.box.placers.local_search import LocalSearch
-from mcm_passes.families.box.search.judge import Judge
-from mcm_passes.families.box.search.layers import layered_placements
+from mcm_passes.families.box.search.annealing import Judge
 from mcm_passes.families.box.search.robust_score import (
     RobustScore,
     plain_placements,
     reference_times,
 )
+from mcm_passes.families.box.search.units import layered_placements
 from tests.generators.unrolled_steps import UnrolledSize, unrolled_box, unrolled_step
 
 SIZE = UnrolledSize(layers=2, steps=5, hidden=1024, batch=64, vocabulary=8000)

@@ -8,12 +8,10 @@ import pytest
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepResults
 from mcm_compiler.contracts.boxes.placers import PlacerRequest
 from mcm_hardware.families.box.step_simulator import StepSimulator
-from mcm_passes.families.box.search.annealing import Cooling, anneal
-from mcm_passes.families.box.search.conditions import evaluators_under
-from mcm_passes.families.box.search.judge import Judge
-from mcm_passes.families.box.search.prepared import devices_of_units, prepared
-from mcm_passes.families.box.search.starts import striped_starts
-from mcm_passes.families.box.search.units import fallbacks
+from mcm_passes.families.box.search.annealing import Cooling, Judge, anneal
+from mcm_passes.families.box.search.coarse_steps import devices_of_units, prepared
+from mcm_passes.families.box.search.robust_score import evaluators_under
+from mcm_passes.families.box.search.units import fallbacks, striped_starts
 from tests.generators.step_problems import random_box, random_placements, random_step
 
 

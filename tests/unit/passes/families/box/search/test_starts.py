@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mcm_passes.families.box.search.starts import device_speeds
+from mcm_passes.families.box.search.units import device_speeds
 
 
 def test_devices_are_as_fast_where_nothing_takes_time() -> None:

@@ -19,8 +19,7 @@ from mcm_compiler.registry import MAPPERS, MAPPING_MODELS
 from mcm_passes.families.fabric.annealing.annealing import Annealing
 from mcm_passes.families.fabric.annealing.random_mapper import RandomMapper
 from mcm_passes.families.fabric.formulas.analytic import RoundTrips, WireLength
-from mcm_passes.families.fabric.formulas.formula import Formula
-from mcm_passes.families.fabric.formulas.prepared import PreparedFormula
+from mcm_passes.families.fabric.formulas.formula import Formula, PreparedFormula
 from tests.generators.mapping_doubles import PluginModel, SumJudge
 from tests.generators.random_fabrics import drawn_problem
 from tests.generators.small_fabric import legal_mappings, small_fabric, small_problem

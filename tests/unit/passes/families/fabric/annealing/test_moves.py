@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from mcm_compiler.contracts.fabrics.legality import faults_of_mapping
-from mcm_passes.families.fabric.annealing.moves import MoveShares, draw, uniform
-from mcm_passes.families.fabric.routing.tables import tables_of
-from mcm_passes.families.fabric.routing.trees import as_mapping, flip, move, routed
+from mcm_passes.families.fabric.annealing.walkers import MoveShares, draw, uniform
+from mcm_passes.families.fabric.routing_trees import as_mapping, flip, move, routed, tables_of
 from tests.generators.random_fabrics import drawn_problem
 from tests.generators.small_fabric import legal_mappings, small_fabric
 

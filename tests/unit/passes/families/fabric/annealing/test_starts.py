@@ -7,7 +7,7 @@ import numpy as np
 from mcm_compiler.contracts.fabrics.legality import faults_of_mapping
 from mcm_passes.families.fabric.annealing.starts import built_mappings, random_mappings
 from mcm_passes.families.fabric.formulas.analytic import WireLength
-from mcm_passes.families.fabric.routing.tables import tables_of
+from mcm_passes.families.fabric.routing_trees import tables_of
 from tests.generators.random_fabrics import drawn_problem
 from tests.generators.small_fabric import small_fabric
 

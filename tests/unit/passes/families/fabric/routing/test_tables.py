@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mcm_compiler.contracts.fabrics.fabric import IO
-from mcm_passes.families.fabric.routing.tables import tables_of
+from mcm_passes.families.fabric.routing_trees import tables_of
 from tests.generators.random_fabrics import drawn_problem
 from tests.generators.small_fabric import small_fabric
 

@@ -17,13 +17,14 @@ from mcm_compiler.contracts.fabrics.fabric import (
     Mappings,
 )
 from mcm_compiler.contracts.fabrics.legality import faults_of_mapping, faults_of_problem
-from mcm_passes.families.fabric.routing.tables import stream_of_leaf, tables_of
-from mcm_passes.families.fabric.routing.trees import (
+from mcm_passes.families.fabric.routing_trees import (
     as_mapping,
     distances,
     flip,
     move,
     routed,
+    stream_of_leaf,
+    tables_of,
     tree_links,
 )
 from tests.generators.random_fabrics import drawn_problem

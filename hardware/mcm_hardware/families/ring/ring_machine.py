@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 import numpy as np
 
+from mcm_compiler.contracts.target import Forwarding, HostIo
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT, Machine
 from mcm_compiler.machines.routes import Routes
-from mcm_hardware.chip.chip_spec import ACTIVATION_PACKING, STREAM_BUFFERS
-from mcm_hardware.families.ring.machine.ring_spec import RingSpec
+from mcm_hardware.chip.chip_spec import ACTIVATION_PACKING, STREAM_BUFFERS, PackageSpec
 
 
 def ring_machine(spec: RingSpec) -> Machine:
@@ -109,3 +110,32 @@ def _routes(chips: int, at_ends: bool, streams: bool, shared: _Shared) -> Routes
         rows[2][0][1:], rows[2][1][1:] = first_link + chip[1:], len(way)
     begin, end = (np.concatenate(ends).astype(np.int32) for ends in zip(*rows, strict=True))
     return Routes(begin, end, np.concatenate(parts).astype(np.int32))
+
+
+Switching = Literal["store_and_forward", "cut_through"]
+"""Whether a chip that passes a tensor on has to have all of it before it begins."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RingSpec(PackageSpec):
+    """A package of chips on a one-way ring; chips are numbered along it.
+
+    Attributes:
+        link_bytes_per_s: rate of each link; link c leads from chip c to chip c + 1.
+        hop_latency_s: `[num_chips - 1]`, delay of each link; a switched-off chip in between adds
+            its hop.
+        switching: see `Switching`.
+        host_io: where the host reaches the ring.
+        host_total_bytes_per_s: rate, each way, of the one channel between the host and all chips
+            together; 0 where chips do not share one.
+        stream_total_bytes_per_s: likewise of all reads from off-package memory together.
+        forwarding: who passes on what a chip does not want itself.
+    """
+
+    link_bytes_per_s: float
+    hop_latency_s: tuple[float, ...]
+    switching: Switching
+    host_io: HostIo
+    host_total_bytes_per_s: float = 0.0
+    stream_total_bytes_per_s: float = 0.0
+    forwarding: Forwarding = "engine"

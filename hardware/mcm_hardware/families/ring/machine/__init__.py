@@ -1,1 +1,0 @@
-"""The ring as a machine: its numbers, routes and simulator."""

@@ -1,1 +1,0 @@
-"""Streams through the mesh: trees, loads of links and memory channels, and what moves change."""
