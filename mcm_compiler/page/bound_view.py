@@ -7,16 +7,14 @@ from typing import Any
 
 from mcm_compiler.page.contents import Compiled, Section, Table, View
 from mcm_compiler.report.advice.replica_limit import limit_sentence
-from mcm_compiler.report.cost_section import cost_model_phrase
+from mcm_compiler.report.cost_section import STORAGE_SECTION, cost_model_phrase
 from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_SECTION, change_text
 from mcm_compiler.report.host_section import HOST_HEADS, host_sentences, host_table
 from mcm_compiler.report.objective_section import objective_rows
 from mcm_compiler.report.sentences import bound_sentence
 from mcm_compiler.report.state_section import state_rows
-from mcm_compiler.report.storage_section import STORAGE_SECTION
 from mcm_compiler.report.verdict.claims import optimality_of
-from mcm_compiler.report.verdict.verification_line import verification_sentence
-from mcm_compiler.report.verdict.words import line_text, optimality_line
+from mcm_compiler.report.verdict.words import line_text, optimality_line, verification_sentence
 from mcm_compiler.text.units import bytes_text, count_text, number_text, percent_text, seconds_text
 
 
