@@ -17,7 +17,7 @@ from mcm_compiler.options import CompileOptions
 
 @dataclass(frozen=True)
 class InputNames:
-    """What sizes can be given to.
+    """Inputs and dimensions that sizes can be given to.
 
     Attributes:
         inputs: names of a model's inputs.
@@ -31,7 +31,7 @@ class InputNames:
 def options_of_each(models: Sequence[str], options: CompileOptions) -> tuple[CompileOptions, ...]:
     """The options of a batch for each of its models: without sizes that it has no use for.
 
-    A model that cannot be read keeps all of them; its compile tells what is wrong with it.
+    A model that cannot be read keeps all of them; its compile reports the fault.
 
     Args:
         models: paths, or `zoo:NAME`.

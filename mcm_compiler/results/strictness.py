@@ -1,4 +1,4 @@
-"""What a compile or a check has not proven, as data: the reasons for which `--strict` fails.
+"""Unproven results of a compile or a check, as data: the reasons for which `--strict` fails.
 
 Each reason is one line. Whoever proves something new, or finds that something is open, adds a
 function here that names it.
@@ -27,7 +27,7 @@ MAX_NAMED = 5
 
 
 def reasons_of_verification(found: Verification | None) -> Iterator[str]:
-    """What structure and the comparison in onnxruntime leave open; None where there was none."""
+    """Reasons that structure and the comparison in onnxruntime leave; None: nothing was run."""
     if found is None:
         yield "nothing was verified: the pipeline has no pass 'verify'"
         return
@@ -58,7 +58,7 @@ def reasons_of_structure(proof: StructureProof | None) -> Iterator[str]:
 
 
 def reasons_of_claims(certificate: Certificate | None, limits: PackageLimits) -> Iterator[str]:
-    """What of a certificate's bounds its own proof does not show; None where nothing was placed."""
+    """Bounds of a certificate without a proof of their own; None where nothing was placed."""
     if certificate is None:
         return
     from mcm_compiler.certificate.bound_check import check_bound
@@ -85,7 +85,7 @@ def unproven(reasons: Iterable[str], at: str) -> tuple[Diagnostic, ...]:
 
 
 def only_unproven(codes: Sequence[str]) -> bool:
-    """Whether all errors, of which there are some, are those of `--strict`."""
+    """Return whether there are errors, and all are those of `--strict`."""
     return bool(codes) and all(code == UNPROVEN_CODE for code in codes)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
+
 from mcm_compiler.processes.run_limits import quiet_onnxruntime
 
 OPSET, IR_VERSION = 18, 8

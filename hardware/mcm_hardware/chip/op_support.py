@@ -32,7 +32,7 @@ LAUNCH_S = 5e-6
 
 @dataclass(frozen=True)
 class HostNumbers:
-    """What each chip has of the host at any time, however many chips ask for it.
+    """The share of the host that each chip has at any time, however many chips ask for it.
 
     Attributes:
         ops_per_s: arithmetic; a multiply-accumulate counts as two.
@@ -47,7 +47,7 @@ class HostNumbers:
 
 @dataclass(frozen=True)
 class OpSupport:
-    """What chips can run, and what becomes of the rest.
+    """The ops that chips can run, and the handling of the rest.
 
     Attributes:
         ops: names as `op_name` gives them.
@@ -109,7 +109,7 @@ def op_name(node: ir.Node) -> str:
 
 @lru_cache(maxsize=4096)
 def _is_position(domain: str, op_type: str, version: int | None, index: int) -> bool:
-    """Whether an input of an op is of integers alone: sizes, axes or positions."""
+    """Return whether an input of an op is of integers alone: sizes, axes or positions."""
     import onnx.defs
 
     domain = "" if domain == "ai.onnx" else domain

@@ -71,8 +71,8 @@ MOST_NAMES = 5000
 class MeasuredTimes:
     """Implements `mcm_compiler.contracts.cost.OpCosts` and `MeasuredCosts`.
 
-    A fused kernel takes the time of its own row; without one the sum of the times of its ops that
-    have rows, and what the own model says of the others as one kernel, times `factor`. An op takes
+    A fused kernel takes the time of its own row. Without one, the times of its ops that have rows
+    are added; the others take the own model's time for one kernel, times `factor`. An op takes
     the time of its row by name, or else by kind. Copies of an op on other chips take its time.
 
     Attributes:

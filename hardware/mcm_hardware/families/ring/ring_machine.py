@@ -113,7 +113,7 @@ def _routes(chips: int, at_ends: bool, streams: bool, shared: _Shared) -> Routes
 
 
 Switching = Literal["store_and_forward", "cut_through"]
-"""Whether a chip that passes a tensor on has to have all of it before it begins."""
+"""True if a chip has all of a tensor before it passes it on."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Trees of streams in the mesh, and loads that follow moves without being counted anew."""
+"""Trees of streams in the mesh, and loads that follow moves without a full count."""
 
 from __future__ import annotations
 

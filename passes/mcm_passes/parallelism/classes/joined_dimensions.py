@@ -3,9 +3,9 @@
 Joining dimensions is finding the connected components of a graph over them, whose edges are the
 factors of ops. Compiled loops would do it in half the time, after seconds of compiling them.
 
-One run, a contiguous part, is what there is unless ops join pieces: of queries, keys and values
-that are `Split` from one projection, `(!c d) -> d, d, d`, each device has a part of each, which
-are three runs of the projection. Ops fix how the runs of their dimensions compare, not how many
+A part is one contiguous run unless ops join pieces. Of queries, keys and values that are `Split`
+from one projection, `(!c d) -> d, d, d`, each device has a part of each: three runs of the
+projection. Ops fix how the runs of their dimensions compare, not how many
 there are, so that from one dimension of a class follow those of all others. The least whole
 numbers are taken.
 """

@@ -165,7 +165,7 @@ def masked_lookup(
     indices: ir.Value,
     part: TableRows,
 ) -> ir.Value:
-    """What a `Gather` finds in a part of a table, zeros elsewhere.
+    """The rows that a `Gather` finds in a part of a table, zeros elsewhere.
 
     Args:
         make: makes nodes.

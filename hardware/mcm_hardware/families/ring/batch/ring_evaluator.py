@@ -226,7 +226,7 @@ def evaluate_range(
 
 
 NAME = "ring-event-graph"
-"""What is printed with every number of a ring's simulator."""
+"""The note that is printed with every number of a ring's simulator."""
 
 
 def ring_simulator(spec: RingSpec) -> MachineSimulator:
