@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import importlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +53,27 @@ class KeptRecords:
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(record, allow_nan=False) + "\n")
         self._by_key[record["key"]] = record
+
+
+def digest_of(*inputs: Any) -> str:
+    """A digest of the values that decide a record, for its key.
+
+    Of dataclasses it takes fields by name, and leaves out those that are off: None, False, 0 and
+    empty. So a text with another comment, and a type with a new option, keep their digests.
+    """
+    text = json.dumps([_plain(value) for value in inputs], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+def _plain(value: Any) -> Any:
+    if dataclasses.is_dataclass(value):
+        value = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return {name: found for name, one in value.items() if (found := _plain(one))}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(one) for key, one in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(one) for one in value]
+    return value if isinstance(value, str | int | float | None) else str(value)
 
 
 def code_digest() -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import json
+import re
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
@@ -317,3 +319,45 @@ def test_scripts_render_what_there_is(
     assert all(bar["holds"] is None for bar in data["bars"])
     page = (tmp_path / "learned-search-results.md").read_text(encoding="utf-8")
     assert "cells are measured" in page
+
+
+def test_kept_cells_are_found_whatever_the_text_of_their_target(study, monkeypatch):
+    """Of the test graphs and of BERT-large."""
+    kept = study("cells").KeptCells(REPRODUCE / "data" / "mcm_cells.jsonl")
+    methods = study("methods").standard_methods
+    test_graphs, bert = (importlib.import_module(f"mcm_{n}") for n in ("test_graphs", "bert"))
+    cells = test_graphs._cells(methods(1000, 4000), test_graphs.split().test, 5)
+    cells += bert._cells(methods(800, 800), 5)
+    found = sum(kept.find(cell) is not None for cell in cells)
+    assert found == len(cells) == 2616
+    cell, problems = cells[0], study("problems")
+    key, text = cell.key, problems.package(cell.setting).source_text
+
+    def with_text(changed):
+        target = problems.target_from_text("changed", changed)
+        monkeypatch.setattr(study("cells"), "package", lambda setting: target)
+        return cell.key
+
+    reworded = "# another comment\n" + text
+    without_energy = re.sub(r"(?m)^(\[(energy|area)\]|\w+_(pj|mm2) = .*)$", "", text)
+    assert with_text(reworded) == with_text(without_energy) == key
+    assert with_text(text.replace("sram_mib = 64", "sram_mib = 63")) != key
+
+
+def test_digests_leave_out_what_is_off_and_nothing_else(study):
+    digest = study("cells").digest_of
+    setting, options = (
+        study("problems").Setting,
+        ("routing", "clones", "roomy", "measure", "target"),
+    )
+    base = setting(MODEL)
+    others = [
+        dataclasses.replace(base, **{name: value})
+        for name, value in zip(options, ("strict", False, True, "judge", "mcm4"), strict=True)
+    ]
+    assert len({digest(each) for each in (base, setting(MODEL + "x"), *others)}) == 7
+
+    newer = dataclasses.make_dataclass("Setting", [*vars(base), ("option", float, 0.0)])
+    assert digest(newer(**vars(base))) == digest(base)
+    assert digest(newer(**vars(base), option=2.0)) != digest(base)
+    assert digest([1.0, None], {"b": 0}) != digest([1.0], {"b": 0})

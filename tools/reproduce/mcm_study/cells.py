@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import hashlib
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
+from mcm_compiler.components.target_loading import target_from_text
 from mcm_models.policy.features import FEATURES_VERSION
 from mcm_study.classical import Exact, Portfolio
 from mcm_study.methods import Method
 from mcm_study.problems import Setting, package
-from tools.kept_records import KeptRecords, Record
+from tools.kept_records import KeptRecords, Record, digest_of
 
 
 @dataclass(frozen=True)
@@ -40,14 +43,20 @@ class Cell:
     @property
     def key(self) -> str:
         """Names the cell, with a digest of all that decides its outcome but the code."""
-        inputs = [
-            repr(self.setting),
-            package(self.setting).source_text,
+        decisive = (
+            self.setting,
+            numbers_digest(package(self.setting).source_text),
             self.method.digest,
-            str(FEATURES_VERSION),
-        ]
-        digest = hashlib.sha256("\0".join(inputs).encode()).hexdigest()[:12]
+        )
+        digest = digest_of(*decisive, FEATURES_VERSION)
         return f"{self.experiment} | {self.graph} | {self.method_name} | {self.seed} | {digest}"
+
+
+@lru_cache(maxsize=16)
+def numbers_digest(text: str) -> str:
+    """A digest of a package's numbers but energy and area, which decide nothing here."""
+    spec: Any = getattr(target_from_text("cell", text), "spec")  # noqa: B009 (not of all targets)
+    return digest_of(dataclasses.replace(spec, summary="", energy=None, area=None))
 
 
 def cells_of(

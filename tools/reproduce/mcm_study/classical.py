@@ -13,7 +13,7 @@ from mcm_passes.mapping.search.named import strategy_of
 from mcm_passes.mapping.solving.levels import DEFAULT
 from mcm_passes.mapping.solving.solve import solve
 from mcm_study.problems import StudyProblem
-from tools.kept_records import Record
+from tools.kept_records import Record, digest_of
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Exact:
     @property
     def digest(self) -> str:
         """All that decides what is found, but the code."""
-        return repr(self)
+        return digest_of(self)
 
     def record(self, study: StudyProblem, seed: int) -> Record:
         """What it found and proved on a problem."""

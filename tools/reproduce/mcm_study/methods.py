@@ -20,6 +20,7 @@ from mcm_passes.families.ring.strategies.rl_run import LearnedRun, recipe_of
 from mcm_study.problems import StudyProblem
 from mcm_study.recording import RecordedPeriods
 from mcm_study.search_baselines import Annealing, RandomSearch
+from tools.kept_records import digest_of
 
 Kind = Literal[
     "random", "annealing", "dp", "learn", "draw", "draw and learn",
@@ -69,11 +70,9 @@ class Method:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of all that decides what the method does, but the code."""
-        text = repr(replace(self, label=""))
-        if self.weights.startswith("policy"):
-            text += _checkpoint_digest(self.weights)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        """A digest of all that decides what the method does, but the code."""
+        weights = _checkpoint_digest(self.weights) if self.weights.startswith("policy") else ""
+        return digest_of(replace(self, label=""), weights)
 
 
 def run_method(method: Method, study: StudyProblem, seed: int, record: RecordedPeriods) -> None:
