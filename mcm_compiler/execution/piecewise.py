@@ -19,10 +19,10 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.execution.runner import open_session, run_session
 from mcm_compiler.execution.stored_bytes import StoredBytes
 
-PIECE_OPS = 1_000
+PIECE_OPS = 480
 """Ops of a piece."""
 
-LEAST_OPS = 5_000
+LEAST_OPS = 2_000
 """Ops from which on a model is opened in pieces."""
 
 KEPT_OPS = 20_000

@@ -133,10 +133,10 @@ def facts_of(owner: _HasMeta) -> Mapping[str, Any]:
     return owner.meta.data if store is owner else store.data
 
 
-def properties_of(node: ir.Node) -> Mapping[str, str]:
-    """Properties of a node, to be read; likewise."""
-    found = getattr(node, "_metadata_props", node)
-    return _NONE if found is None else node.metadata_props
+def properties_of(owner: Any) -> Mapping[str, str]:
+    """Properties of an op or a value, to be read; likewise."""
+    found = getattr(owner, "_metadata_props", owner)
+    return _NONE if found is None else owner.metadata_props
 
 
 _NONE: Mapping[str, Any] = MappingProxyType({})

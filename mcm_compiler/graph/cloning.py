@@ -7,17 +7,20 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 import onnx_ir as ir
+from onnx_ir._cloner import Cloner
 
-from mcm_compiler.graph.constants import graphs_of
+from mcm_compiler.graph.annotations import facts_of, properties_of
+from mcm_compiler.graph.constants import graphs_of, subgraphs
+from mcm_compiler.graph.static_shapes import shape_for_copy
 
 
 def clone(model: ir.Model) -> ir.Model:
     """A copy that shares weights, and shapes that cannot be changed, with `model`.
 
-    `onnx_ir` gives each op and value of the original an empty store for facts while it copies them,
-    which takes as much memory as a third of the graph. They are removed.
+    `onnx_ir` gives the ops and values that it copies an empty store for facts, which takes as much
+    memory as a third of the graph. They are removed.
     """
-    with _sharing_shapes():
+    with _quick_copies():
         copy = model.clone()
     for one in (model, copy):
         for owner in _owners(one):
@@ -30,19 +33,70 @@ def clone(model: ir.Model) -> ir.Model:
 
 
 @contextmanager
-def _sharing_shapes() -> Generator[None]:
-    """Has onnx_ir copy only shapes that can be changed; outside the block it is as it was."""
-    shapes = cast("Any", ir.Shape)
-    copied = shapes.copy
+def _quick_copies() -> Generator[None]:
+    """Has onnx_ir copy what has no facts by `_plain_copy`; outside the block it is as it was."""
+    cloner = cast("Any", Cloner)
+    known = cloner.clone_node, cloner._clone_or_get_value
 
-    def copy(shape: ir.Shape, frozen: bool = False) -> ir.Shape:
-        return shape if shape.frozen else copied(shape, frozen)
+    def clone_node(self: Any, node: ir.Node, deep_copy: bool = False) -> ir.Node:
+        return _plain_copy(node, self._value_map) or known[0](self, node, deep_copy)
 
-    shapes.copy = copy
+    def clone_value(self: Any, value: ir.Value, deep_copy: bool = False) -> ir.Value:
+        if value not in self._value_map and not _is_noted(value):
+            self._value_map[value] = _copy_of(value)
+        return known[1](self, value, deep_copy)
+
+    cloner.clone_node, cloner._clone_or_get_value = clone_node, clone_value
     try:
         yield
     finally:
-        shapes.copy = copied
+        cloner.clone_node, cloner._clone_or_get_value = known
+
+
+def _plain_copy(node: ir.Node, copies: dict[ir.Value, ir.Value]) -> ir.Node | None:
+    """A copy of an op with nothing but attributes; None for other ops, and those in bodies.
+
+    Args:
+        node: the op.
+        copies: of values; those that it makes are added.
+    """
+    made, attributes = node.outputs, node.attributes.data
+    if facts_of(node) or any(map(_is_noted, made)):
+        return None
+    plain = not attributes or not (subgraphs(node) or any(a.is_ref() for a in attributes.values()))
+    if not plain or node.device_configurations:
+        return None
+    inputs = [None if value is None else copies.get(value) for value in node.inputs]
+    if inputs.count(None) != node.inputs.count(None):
+        return None
+    outputs = list(map(_copy_of, made))
+    copies.update(zip(made, outputs, strict=True))
+    return ir.Node(
+        node.domain,
+        node.op_type,
+        inputs,
+        tuple(attributes.values()),
+        overload=node.overload,
+        outputs=outputs,
+        version=node.version,
+        name=node.name,
+        doc_string=node.doc_string,
+        metadata_props=dict(properties_of(node)) or None,
+    )
+
+
+def _is_noted(value: ir.Value) -> bool:
+    return bool(facts_of(value) or properties_of(value))
+
+
+def _copy_of(value: ir.Value) -> ir.Value:
+    return ir.Value(
+        name=value.name,
+        shape=shape_for_copy(value.shape),
+        type=value.type,
+        doc_string=value.doc_string,
+        const_value=value.const_value,
+    )
 
 
 def _owners(model: ir.Model) -> Iterator[ir.Node | ir.Value]:

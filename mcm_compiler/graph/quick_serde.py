@@ -20,7 +20,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 
-from mcm_compiler.graph.annotations import facts_of
+from mcm_compiler.graph.annotations import facts_of, properties_of
 from mcm_compiler.graph.static_shapes import static_dims
 
 _serde = cast("Any", ir.serde)
@@ -88,31 +88,30 @@ def reading() -> Generator[None]:
 @contextmanager
 def writing() -> Generator[None]:
     """Writes types of values that are alike once, and copies them."""
-    known: dict[tuple[ir.DataType, tuple[int, ...]], onnx.TypeProto] = {}
+    known: dict[tuple[ir.DataType, int], tuple[ir.Shape, onnx.TypeProto]] = {}
 
     def write_value(proto: onnx.ValueInfoProto, from_: ir.Value, *, name: str = "") -> None:
-        kind, shape, dims = from_.type, from_.shape, static_dims(from_.shape)
+        kind, shape = from_.type, from_.shape
         if (
             type(kind) is not ir.TensorType
             or shape is None
-            or dims is None
+            or not shape.frozen
             or kind.denotation
-            or any(map(shape.get_denotation, range(len(dims))))
             or name
             or not from_.name
             or from_.doc_string
-            or from_.metadata_props
+            or properties_of(from_)
         ):
             _write_value(proto, from_, name=name)
             return
-        key = kind.dtype, dims
+        key = kind.dtype, id(shape)
         if key not in known:
             _write_value(proto, from_)
-            known[key] = onnx.TypeProto()
-            known[key].CopyFrom(proto.type)
+            known[key] = shape, onnx.TypeProto()
+            known[key][1].CopyFrom(proto.type)
             return
         proto.name = from_.name
-        proto.type.CopyFrom(known[key])
+        proto.type.CopyFrom(known[key][1])
 
     _serde.serialize_value_into = write_value
     _serde._maybe_add_quantization_annotation = _write_known_quantization

@@ -41,7 +41,7 @@ class WeightContents:
         self._by_sample: dict[Hashable, list[int]] = {}
         self._by_place: dict[Hashable, int] = {}
         self._by_object: dict[int, tuple[ir.TensorProtocol, int]] = {}
-        self._files: dict[Path, Bytes] = {}
+        self._files: dict[str, Bytes] = {}
         self._resolved: dict[str, str] = {}
 
     def content(self, tensor: ir.TensorProtocol) -> int:
@@ -143,7 +143,7 @@ class WeightContents:
     def _bytes(self, tensor: ir.TensorProtocol) -> Bytes:
         """The stored form; of a file the mapped part of it, and nothing is read yet."""
         if isinstance(tensor, ir.ExternalTensor):
-            path = Path(tensor.path)
+            path = str(tensor.path)
             if path not in self._files:
                 # A plain view: slices of a memmap are ten times as slow to make.
                 self._files[path] = np.memmap(path, np.uint8, mode="r").view(np.ndarray)

@@ -156,6 +156,10 @@ class RowTiler:
             units.setdefault(self._plan.group_names.get(name, f"op {name}"), []).append(node)
         found: dict[ir.Node, int] = {}
         for nodes in units.values():
+            values = [v for node in nodes for v in (*consumed_values(node), *node.outputs)]
+            most = sum(self._size(self._root(v)) for v in values)
+            if most * max(self._limits.channel_slots, 1) <= self._sram:
+                continue
             need = self._need(nodes)
             if need > self._sram:
                 found[max(nodes, key=self._touched)] = need
