@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from operator import is_
+from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any
 
 import onnx_ir as ir
-
-from mcm_compiler.graph.annotations import properties_of
 
 
 def check_invariants(model: ir.Model) -> list[str]:
@@ -19,7 +17,7 @@ def check_invariants(model: ir.Model) -> list[str]:
     3. No two values of the main graph share a name.
     4. What a file holds as text is text.
     """
-    broken: list[str] = _no_texts(model)
+    broken: list[str] = _no_texts(model, map(_PROPERTIES, model.graph))
     node_names: set[str] = set()
     value_names: set[str] = set()
     given: set[ir.Value] = {*model.graph.inputs, *model.graph.initializers.data.values()}
@@ -64,34 +62,35 @@ class InvariantCheck:
     """
 
     def __init__(self) -> None:
-        self._sound: list[Any] = []
+        self._sound: tuple[list[Any], ...] = ()
 
     def broken(self, model: ir.Model) -> list[str]:
         """As `check_invariants`."""
         parts = _parts(model)
-        if len(parts) == len(self._sound) and all(map(is_, parts, self._sound)):
-            return _no_texts(model)
+        if parts == self._sound:
+            return _no_texts(model, [row[3] for row in parts[2]])
         found = check_invariants(model)
-        self._sound = [] if found else parts
+        self._sound = () if found else parts
         return found
 
 
-def _parts(model: ir.Model) -> list[Any]:
-    """All that the invariants speak of but texts: nodes, values, names and their order."""
+def _fields(kind: type, *names: str) -> Callable[[Any], Any]:
+    """Reads fields past properties, which are interpreted code and make what is not there."""
+    return attrgetter(*(f"_{name}" if hasattr(kind, f"_{name}") else name for name in names))
+
+
+_OF_NODE = _fields(ir.Node, "name", "inputs", "outputs", "metadata_props")
+_PROPERTIES = _fields(ir.Node, "metadata_props")
+_NAME = _fields(ir.Value, "name")
+
+
+def _parts(model: ir.Model) -> tuple[list[Any], ...]:
+    """All that the invariants speak of: values, ops, names and their order."""
     graph = model.graph
-    nodes = list(graph)
-    given = [*graph.inputs, *graph.initializers.data.values()]
-    made = [value for node in nodes for value in node.outputs]
-    return [
-        *nodes,
-        *[node.name for node in nodes],
-        *[node.inputs for node in nodes],
-        *made,
-        *[value.name for value in made],
-        *given,
-        *[value.name for value in given],
-        *graph.outputs,
-    ]
+    rows = list(map(_OF_NODE, graph))
+    ends = [*graph.inputs, *graph.initializers.data.values(), *graph.outputs]
+    made = [value for row in rows for value in row[2]]
+    return ends, list(map(_NAME, ends)), rows, list(map(_NAME, made))
 
 
 def unwritable_texts(model: ir.Model) -> list[Any]:
@@ -124,13 +123,12 @@ def _is_writable(name: Any) -> bool:
     return True
 
 
-def _no_texts(model: ir.Model) -> list[str]:
-    """Properties of nodes whose names or values are no text."""
+def _no_texts(model: ir.Model, found: Iterable[Any]) -> list[str]:
+    """Properties of nodes, `found` one by one, whose names or values are no text."""
     texts: list[Any] = []
-    for node in model.graph:
-        if properties := properties_of(node):
-            texts += properties
-            texts += properties.values()
+    for properties in filter(None, found):
+        texts += properties
+        texts += properties.values()
     # All at once, as almost always all are.
     return (
         []
