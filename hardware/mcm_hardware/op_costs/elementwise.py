@@ -1,7 +1,10 @@
-"""Ops that compute each output element from the elements at its place.
+"""Work of elementwise ops, quantization among them.
 
 Lane operations per element follow from how the function is approximated (`lane_ops.py`, our
 derivation); compositions such as GELU follow their definition in the ONNX standard.
+
+Quantised elementwise ops are computed on dequantised values and quantised again, as onnxruntime
+does (our derivation).
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from mcm_hardware.op_costs.work import (
     EXP,
     LOG,
     POWER,
+    REQUANTIZE,
     SIGMOID,
     SINE,
     SQUARE_ROOT,
@@ -70,21 +74,57 @@ def _power(node: NodeShapes) -> Work:
     return Work(lane_ops=lane_ops * node.out_size())
 
 
-FORMULAS: dict[str, Formula] = {
-    **{op: partial(_per_element, lane_ops) for op, lane_ops in _LANE_OPS.items()},
-    **{op: partial(_per_operand, extra) for op, extra in _BY_OPERANDS.items()},
-    "Pow": _power,
-}
-"""Elementwise ops of the default domain."""
-
-MICROSOFT_FORMULAS: dict[str, Formula] = {
-    op: partial(_per_element, lane_ops) for op, lane_ops in _MICROSOFT_LANE_OPS.items()
-}
-"""Elementwise ops of `com.microsoft`."""
-
 BY_SHAPES_ALONE: frozenset[tuple[str, str]] = frozenset(
     {("", op) for op in (*_LANE_OPS, *_BY_OPERANDS)}
     | {("com.microsoft", op) for op in _MICROSOFT_LANE_OPS}
 )
 """Ops whose work follows from the shapes and types of their operands and results, whatever their
 attributes are."""
+
+
+_DEQUANTIZE = 2
+"""Per element: subtract the zero point, scale."""
+
+
+def _per_input(lane_ops: int, node: NodeShapes) -> Work:
+    return Work(lane_ops=lane_ops * node.size(0))
+
+
+def _per_result(lane_ops: int, node: NodeShapes) -> Work:
+    return Work(lane_ops=lane_ops * node.out_size())
+
+
+def _gather_quantized(node: NodeShapes) -> Work:
+    """Packed weights share bytes, which `out_size` elements of the packed type bound from above."""
+    return Work(lane_ops=_DEQUANTIZE * node.out_size(), reads=((0, node.out_size()),))
+
+
+FORMULAS: dict[str, Formula] = {
+    **{op: partial(_per_element, lane_ops) for op, lane_ops in _LANE_OPS.items()},
+    **{op: partial(_per_operand, extra) for op, extra in _BY_OPERANDS.items()},
+    "Pow": _power,
+    "DequantizeLinear": partial(_per_input, _DEQUANTIZE),
+    # Minimum and maximum come first.
+    "DynamicQuantizeLinear": partial(_per_input, 2 + REQUANTIZE),
+    "QuantizeLinear": partial(_per_input, REQUANTIZE),
+}
+"""Elementwise ops of the default domain."""
+
+MICROSOFT_FORMULAS: dict[str, Formula] = {
+    **{op: partial(_per_element, lane_ops) for op, lane_ops in _MICROSOFT_LANE_OPS.items()},
+    "DequantizeBFP": partial(_per_result, _DEQUANTIZE),
+    "DequantizeLinear": partial(_per_input, _DEQUANTIZE),
+    "DequantizeWithOrder": partial(_per_input, _DEQUANTIZE),
+    "GatherBlockQuantized": _gather_quantized,
+    "QLinearAdd": partial(_per_result, 2 * _DEQUANTIZE + 1 + REQUANTIZE),
+    "QLinearLeakyRelu": partial(_per_result, _DEQUANTIZE + 2 + REQUANTIZE),
+    "QLinearMul": partial(_per_result, 2 * _DEQUANTIZE + 1 + REQUANTIZE),
+    # A table of 256 entries.
+    "QLinearSigmoid": partial(_per_result, 1),
+    "QLinearWhere": partial(_per_result, 2 * _DEQUANTIZE + 1 + REQUANTIZE),
+    "QOrderedGelu": partial(_per_result, 1),
+    "QuantizeBFP": partial(_per_input, REQUANTIZE),
+    "QuantizeLinear": partial(_per_input, REQUANTIZE),
+    "QuantizeWithOrder": partial(_per_input, REQUANTIZE),
+}
+"""Elementwise ops of `com.microsoft`."""

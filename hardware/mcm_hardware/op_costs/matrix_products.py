@@ -1,4 +1,4 @@
-"""Matrix products: MatMul, Gemm, Einsum, and their fused and quantised forms.
+"""Work of matrix products, recurrent layers among them.
 
 What a product of given extents takes stands in `tile_cycles.py`; here the extents are found, by
 numpy's rules for `matmul`. Operations around the product, such as bias, activation, unpacking and
@@ -11,7 +11,7 @@ import math
 from functools import partial
 
 from mcm_hardware.op_costs.node_shapes import NodeShapes
-from mcm_hardware.op_costs.work import REQUANTIZE, SQUARE_ROOT, TANH, Formula, Gemm, Work
+from mcm_hardware.op_costs.work import REQUANTIZE, SIGMOID, SQUARE_ROOT, TANH, Formula, Gemm, Work
 
 
 def matmul_gemm(a: tuple[int, ...], b: tuple[int, ...]) -> Gemm:
@@ -164,12 +164,36 @@ def _labels(text: str, ellipsis_rank: int) -> list[str]:
     return [*before, *middle, *after]
 
 
+def _recurrent(gates: int, per_cell: int, node: NodeShapes) -> Work:
+    """Appleyard et al. 2016: `W x` does not depend on the state, so all steps are one product.
+
+    `R h` is a product per step, and reads the recurrent weights anew in each.
+    """
+    steps, batch = node.dim(0, 0), node.dim(0, 1)
+    if node.integer("layout") == 1:
+        steps, batch = batch, steps
+    directions, width = node.dim(1, 0), node.dim(0, 2)
+    hidden = node.integer("hidden_size", node.dim(2, -1))
+    gemms = (
+        Gemm(directions, steps * batch, gates * hidden, width),
+        Gemm(directions * steps, batch, gates * hidden, hidden, rounds=steps),
+    )
+    lane_ops = per_cell * directions * steps * batch * hidden
+    return Work(gemms, lane_ops, reads=((2, steps * node.size(2)),))
+
+
+_LSTM = partial(_recurrent, 4, 3 * SIGMOID + 2 * TANH + 4 + 8)
+
+
 FORMULAS: dict[str, Formula] = {
     "MatMul": partial(_matmul, 1, 0),
     "Gemm": partial(_gemm, 1, 2, 0),
     "Einsum": _einsum,
     "MatMulInteger": partial(_matmul, 1, 0),
     "QLinearMatMul": partial(_matmul, 3, REQUANTIZE),
+    "LSTM": _LSTM,
+    "GRU": partial(_recurrent, 3, 2 * SIGMOID + TANH + 5 + 6),
+    "RNN": partial(_recurrent, 1, TANH + 2),
 }
 """Matrix products of the default domain."""
 
@@ -201,5 +225,7 @@ MICROSOFT_FORMULAS: dict[str, Formula] = {
     "CDist": _pairwise_distance,
     "MoE": partial(_mixture_of_experts, 2),
     "QMoE": partial(_mixture_of_experts, 2),
+    "DynamicQuantizeLSTM": _LSTM,
+    "AttnLSTM": _LSTM,
 }
 """Matrix products of `com.microsoft`."""

@@ -113,7 +113,7 @@ def _routes(chips: int, at_ends: bool, streams: bool, shared: _Shared) -> Routes
 
 
 Switching = Literal["store_and_forward", "cut_through"]
-"""True if a chip has all of a tensor before it passes it on."""
+"""A chip passes a tensor on once it has all of it, or part by part."""
 
 
 @dataclass(frozen=True, kw_only=True)

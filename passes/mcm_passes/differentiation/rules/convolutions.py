@@ -16,7 +16,7 @@ from mcm_passes.differentiation.rules.operands import (
     operand,
     reshaped,
 )
-from mcm_passes.differentiation.rules.padding import cut_or_padded
+from mcm_passes.differentiation.rules.pooling import cut_or_padded
 
 
 def _conv(request: GradientRequest) -> Gradients:
