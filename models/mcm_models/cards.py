@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.diagnostics.refusals import notice
 from mcm_compiler.processes.staging import write_whole
 from mcm_compiler.text.json_text import UnreadableError, parse_json, record_of
 
@@ -33,12 +34,12 @@ CARD_KEY = "mcm.card"
 """Key of the safetensors metadata under which the card is stored, as JSON."""
 
 
-class _Metadata(Struct, frozen=True, rename={"card": CARD_KEY}):
-    card: str
+OLD_CARD_KEY = "mcm.training"
+"""The same in states of trainings of policies that release 0.1.0 wrote."""
 
 
 class _Header(Struct, frozen=True, rename={"metadata": "__metadata__"}):
-    metadata: _Metadata
+    metadata: dict[str, str]
 
 
 def card_of(data: bytes, kind: type[T]) -> T:
@@ -51,8 +52,21 @@ def card_of(data: bytes, kind: type[T]) -> T:
     length = int.from_bytes(data[:8], "little")
     if len(data) < 8 or length > len(data) - 8:
         raise UnreadableError("its header is cut off")
-    header = record_of(parse_json(data[8 : 8 + length].decode()), _Header)
-    return record_of(parse_json(header.metadata.card), kind)
+    metadata = record_of(parse_json(data[8 : 8 + length].decode()), _Header).metadata
+    if CARD_KEY not in metadata and OLD_CARD_KEY in metadata:
+        notice(
+            Diagnostic(
+                "MCM-L014",
+                f"the state of the training has its card under {OLD_CARD_KEY!r}, as release 0.1.0 "
+                "wrote it; the next release does not read it",
+                hint=f"go on with --resume: the next state has it under {CARD_KEY!r}",
+                severity=Severity.NOTE,
+            )
+        )
+        return record_of(parse_json(metadata[OLD_CARD_KEY]), kind)
+    if CARD_KEY not in metadata:
+        raise UnreadableError("it has no card")
+    return record_of(parse_json(metadata[CARD_KEY]), kind)
 
 
 def save_with_card(

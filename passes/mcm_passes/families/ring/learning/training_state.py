@@ -6,18 +6,22 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
 
 import numpy as np
+from msgspec import Struct
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.processes.staging import write_whole
+from mcm_models.cards import read_with_card, save_with_card
 from mcm_models.policy.layout import PolicyLayout, Weights
 
 OPTIMIZER = "optimizer/"
 """What the names of the optimizer's arrays begin with."""
 
-_KEY = "mcm.training"
+
+class _Numbers(Struct, frozen=True):
+    iterations: int
+    checkpoints: int
+    log_bytes: dict[str, int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,20 +47,13 @@ class TrainingState:
 
     def save(self, path: Path) -> None:
         """Writes it at once: a reader sees the state before or this one."""
-        from safetensors.numpy import save
-
         numbers = {
             "iterations": self.iterations,
             "checkpoints": self.checkpoints,
             "log_bytes": dict(self.log_bytes),
         }
         arrays = {**self.weights, **self.optimizer}
-        data = save(
-            # Not `ascontiguousarray`, which makes a row of the optimizer's scalar.
-            {name: np.array(arrays[name], order="C") for name in sorted(arrays)},
-            metadata={_KEY: json.dumps(numbers, sort_keys=True)},
-        )
-        write_whole(path, data, lasting=True)
+        save_with_card(path, arrays, json.dumps(numbers, sort_keys=True), lasting=True)
 
     @classmethod
     def load(cls, path: Path, layout: PolicyLayout) -> TrainingState:
@@ -65,25 +62,13 @@ class TrainingState:
         Raises:
             CompileError: MCM-L009 if the file is damaged.
         """
-        from safetensors import SafetensorError, safe_open
-
         try:
-            with safe_open(path, "numpy") as file:
-                numbers = cast("dict[str, Any]", json.loads(file.metadata()[_KEY]))
-                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            log_bytes = {str(k): int(v) for k, v in numbers["log_bytes"].items()}
+            numbers, arrays = read_with_card(path, _Numbers)
             weights = {name: arrays[name] for name in layout.shapes()}
             optimizer = {k: v for k, v in arrays.items() if k.startswith(OPTIMIZER)}
             if not all(np.isfinite(array).all() for array in arrays.values()):
                 raise ValueError("it holds numbers that are not finite")
-            return cls(
-                int(numbers["iterations"]),
-                int(numbers["checkpoints"]),
-                log_bytes,
-                weights,
-                optimizer,
-            )
-        except (SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise CompileError(
                 Diagnostic(
                     "MCM-L009",
@@ -92,3 +77,4 @@ class TrainingState:
                     hint="start the training again in another folder",
                 )
             ) from error
+        return cls(numbers.iterations, numbers.checkpoints, numbers.log_bytes, weights, optimizer)

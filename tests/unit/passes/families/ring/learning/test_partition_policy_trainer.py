@@ -14,8 +14,11 @@ import sys
 
 import numpy as np
 import pytest
+from safetensors import safe_open
+from safetensors.numpy import save_file
 
 from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.diagnostics.refusals import take_notices
 from mcm_models.policy.checkpoint import load_checkpoint
 from mcm_passes.families.ring.learning.pretraining import COLUMNS, STATE_NAME, PretrainingPlan
 from tests.generators.left_folders import files_of, leave_private_folder
@@ -271,9 +274,29 @@ def test_a_damaged_note_of_options_is_diagnosed(request_for, whole):
 def test_a_damaged_state_is_diagnosed(request_for, whole):
     (whole / "policy.safetensors").unlink()
     data = (whole / STATE_NAME).read_bytes()
-    for damaged in (b"", data[:100], data[:-5], data.replace(b"mcm.training", b"mcm.trainers")):
+    for damaged in (b"", data[:100], data[:-5], data.replace(b"mcm.card", b"mcm.cart")):
         (whole / STATE_NAME).write_bytes(damaged)
         assert code_of(request_for(whole, resume=True)) == "MCM-L009"
+
+
+def test_a_state_of_the_last_release_goes_on_with_a_note(request_for, whole):
+    before = files_of(whole)
+    (whole / "policy.safetensors").unlink()
+    with safe_open(whole / STATE_NAME, "numpy") as file:
+        arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        old = {"mcm.training": file.metadata()["mcm.card"]}
+    save_file(arrays, whole / STATE_NAME, metadata=old)
+    # It also noted the version of a library that is not used any more.
+    run = json.loads((whole / "run.json").read_bytes())
+    run["versions"]["flax"] = "0.12.8"
+    (whole / "run.json").write_text(json.dumps(run))
+    take_notices()
+    with pytest.warns(DeprecationWarning, match="MCM-L014"):
+        train(request_for(whole, resume=True))
+    assert [note.code for note in take_notices()] == ["MCM-L014"]
+    # Nothing was left to learn, so that no state was written.
+    after = files_of(whole)
+    assert {name for name in before if before[name] != after[name]} == {STATE_NAME, "run.json"}
 
 
 def test_metrics_that_someone_has_cut_are_diagnosed(request_for, whole):
