@@ -13,7 +13,7 @@ from onnx_ir._metadata import MetadataStore
 from mcm_compiler.graph.annotations import AnnotationKey
 from mcm_compiler.graph.attribute_data import attribute_data
 from mcm_compiler.graph.cloning import clone
-from mcm_compiler.graph.map_types import load_model, model_to_proto
+from mcm_compiler.graph.map_types import load_model, model_from_proto, model_to_proto
 from mcm_compiler.ir.reading.importer import import_onnx
 
 NOTE: AnnotationKey[str] = AnnotationKey("test_cloning.note", on="node")
@@ -79,3 +79,35 @@ def test_an_import_holds_no_empty_stores(path: Path):
     model = import_onnx(path)
     assert stores() - before < OPS / 2
     del model
+
+
+def test_copies_of_rare_ops_are_equal_too():
+    text = """<ir_version: 9, opset_import: ["" : 17, "local" : 1]>
+    g (float[4] x, float low, seq(float[4]) s) => (float[4] y, float[4] z)
+    <float[4] w = {1, 2, 3, 4}> {
+        [clip] c = Clip (x, , low)
+        [drop] d, unread = Dropout (c)
+        [call] e = local.f <a = 2.0> (d)
+        [pick] p = SequenceAt (s, i)
+        [i] i = Constant <value_int = 0> ()
+        y = Add (e, w)
+        z = Mul (p, y)
+    }
+    <domain: "local", opset_import: ["" : 17]> f <a> (u) => (v) {
+        k = Constant <value_float : float = @a> ()
+        v = Mul (u, k)
+    }"""
+    proto = onnx.parser.parse_model(text)
+    proto.graph.node.insert(0, proto.graph.node.pop(4))
+    proto.graph.node[1].metadata_props.add(key="k", value="v")
+    model = model_from_proto(proto)
+    model.graph[2].outputs[0].metadata_props["read"] = "yes"
+    NOTE.set(model.graph[3], "known")
+    written = model_to_proto(model).SerializeToString(deterministic=True)
+    copy = clone(model)
+    assert model_to_proto(copy).SerializeToString(deterministic=True) == written
+    assert NOTE.find(copy.graph[3]) == "known"
+    assert {id(v) for n in copy.graph for v in n.outputs}.isdisjoint(
+        id(v) for n in model.graph for v in n.outputs
+    )
+    assert copy.graph[2].outputs[0].metadata_props == {"read": "yes"}
