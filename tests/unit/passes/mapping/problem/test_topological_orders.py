@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 
 from mcm_compiler.placements.ring_rules import dependency_edges
-from mcm_passes.mapping.problem.topological_orders import topological_orders
+from mcm_passes.mapping.problem.topological_orders import (
+    _heaviest_shared_weight,
+    topological_orders,
+)
 from tests.generators.partition_problems import make_problem
 
 
@@ -29,3 +34,25 @@ def test_light_units_come_right_before_their_first_reader():
     for t in range(steps):
         assert place[2 * steps + t] == place[steps + t] + 1
     assert [u for u in delayed if u in heavy] == [u for u in orders["resident"] if u in heavy]
+
+
+def test_each_unit_goes_with_the_largest_weight_that_it_shares():
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        units, weights = int(rng.integers(1, 9)), int(rng.integers(0, 9))
+        rows = [rng.permutation(units)[: rng.integers(1, units + 1)] for _ in range(weights)]
+        sizes = rng.integers(0, 4, weights)
+        problem = SimpleNamespace(
+            num_units=units,
+            weight_ptr=np.cumsum([0, *map(len, rows)]),
+            weight_users=np.concatenate([np.zeros(0, int), *rows]).astype(int),
+            weight_bytes=sizes,
+        )
+        shared = [
+            [w for w, row in enumerate(rows) if len(row) > 1 and u in row] for u in range(units)
+        ]
+        best = [
+            max((w for w in of if sizes[w]), key=lambda w: (sizes[w], -w), default=-1)
+            for of in shared
+        ]
+        assert _heaviest_shared_weight(problem).tolist() == best
