@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, cast
 
@@ -59,7 +59,12 @@ def _in_record(place: str, lowered: Any, stored: Any) -> tuple[str, str] | None:
     for entry in fields(lowered):
         ours, theirs = getattr(lowered, entry.name), getattr(stored, entry.name)
         if ours != theirs and not _holds_records(ours):
-            return place, f"{entry.name} is {_short(theirs)}, lowering gives {_short(ours)}"
+            name = entry.name
+            if isinstance(ours, tuple) and isinstance(theirs, tuple) and len(ours) == len(theirs):
+                pairs = cast("Iterable[tuple[Any, Any]]", zip(ours, theirs, strict=True))
+                at, (ours, theirs) = next(p for p in enumerate(pairs) if p[1][0] != p[1][1])
+                name = f"{name}[{at}]"
+            return place, f"{name} is {_short(theirs)}, lowering gives {_short(ours)}"
     return None
 
 

@@ -137,4 +137,6 @@ def wanted_sequences(program: LoweredProgram, target: Target, side: Replication)
     if not isinstance(target, Simulates):
         return program.sequences
     found = independent(target, program, side)
-    return needed_sequences(found.latency_s, found.period_s)
+    # Lowering takes away waits for turns and buffers once steps are as good as independent.
+    busy = max(one.busy_s for one in (*found.chips, *found.links))
+    return needed_sequences(found.latency_s, busy if found.cycle_waits else found.period_s)
