@@ -510,3 +510,36 @@ def test_start_times_that_were_changed_are_refused():
     fewer = tuple(replace(t, slots=1) for t in timed.transfers)
     with pytest.raises(CompileError, match="MCM-T017"):
         simulator.run(replace(timed, transfers=fewer), 1)
+
+
+@pytest.mark.parametrize(
+    ("slots", "sequences", "waits"),
+    [(8, 0, ()), (1, 0, ("buffer",)), (8, 1, ("step",)), (8, 8, ())],
+)
+def test_the_kind_of_wait_that_sets_the_period_is_named(slots, sequences, waits):
+    """A tensor that is long under way: its buffers, or its sequence, hold the package up."""
+    machine = small_mesh().machine
+    ways = [(THE_HOST, 0), (0, 2), (2, THE_HOST)]
+    transfers = tuple(Transfer(f"t{i}", a, b, 1, slots) for i, (a, b) in enumerate(ways))
+    chips = tuple(
+        ChipProgram(d, (Kernel(f"k{d}", (), 2.0, (i,), (i + 1,)),), (), 0, 0)
+        for i, d in enumerate((0, 2))
+    )
+    program = LoweredProgram("far", chips, transfers, sequences=sequences)
+    found = MachineSimulator(machine).run(program, 1)
+    assert found.cycle_waits == waits
+    assert (found.period_s > 2.0) == bool(waits)
+
+
+def test_links_that_wait_for_turns_are_named_and_start_times_free_them():
+    rng = np.random.default_rng(5)
+    machine = small_mesh().machine
+    simulator = MachineSimulator(machine)
+    programs = [crossing_program(rng, machine) for _ in range(30)]
+    many = [
+        replace(p, transfers=tuple(replace(t, slots=64) for t in p.transfers)) for p in programs
+    ]
+    found = [simulator.run(p, 1) for p in many]
+    assert {result.cycle_waits for result in found} >= {(), ("channel",)}
+    timed = [simulator.run(with_starts(p, machine), 1) for p in many]
+    assert sum(not one.cycle_waits for one in timed) > 20

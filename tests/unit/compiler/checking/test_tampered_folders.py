@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,9 @@ from click.testing import CliRunner
 from mcm_compiler.api import compile_model
 from mcm_compiler.artifact import manifest as manifest_module
 from mcm_compiler.artifact.manifest import sha256_file
+from mcm_compiler.checking.memory_check import first_difference
 from mcm_compiler.cli.main import cli
+from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.options import CompileOptions
 
 VERBS = ("simulate", "check")
@@ -501,3 +504,13 @@ def test_a_program_that_is_taken_out_is_missed(folder: Path) -> None:
     result = invoke("check", folder)
     assert result.exit_code == 1
     assert "FAIL  figures" in result.stdout
+
+
+def test_the_start_time_that_differs_is_named():
+    program = LoweredProgram("timed", (), (), period_s=1.0, start_s=(0.0, 0.5, 2.5))
+    changed = replace(program, start_s=(0.0, 0.25, 2.5))
+    found = first_difference(program, changed)
+    assert found == ("program", "start_s[1] is '0.25', lowering gives '0.5'")
+    shorter = first_difference(program, replace(program, start_s=(0.0,)))
+    assert shorter is not None
+    assert shorter[1].startswith("start_s is '(0.0,)', lowering gives")
