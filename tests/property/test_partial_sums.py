@@ -29,9 +29,9 @@ from mcm_passes.parallelism.classes.dimension_classes import (
 from mcm_passes.parallelism.classes.partial_values import partial_values
 from mcm_passes.parallelism.classes.variables import trainable_variables
 from mcm_passes.parallelism.decisions.decision_problems import opp_problem
-from mcm_passes.parallelism.decisions.decisions import ConflictMasks, PartialDecision
 from mcm_passes.parallelism.rules.graph_rules import GraphRules, installed_rules, rules_of
 from mcm_passes.parallelism.rules.shard_forms import shard_form
+from tests.generators.partial_decisions import ConflictMasks, PartialDecision
 
 Array = np.ndarray[Any, Any]
 

@@ -31,8 +31,8 @@ from mcm_passes.parallelism.classes.dimension_classes import (
 )
 from mcm_passes.parallelism.classes.variables import trainable_variables
 from mcm_passes.parallelism.decisions.decision_problems import opp_problem
-from mcm_passes.parallelism.decisions.decisions import ConflictMasks, PartialDecision
 from mcm_passes.parallelism.rules.graph_rules import rules_of
+from tests.generators.partial_decisions import ConflictMasks, PartialDecision
 
 LAYERS = 42
 DEGREE = 8

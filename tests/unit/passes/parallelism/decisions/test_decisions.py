@@ -10,7 +10,7 @@ from mcm_passes.parallelism.classes.dimension_classes import linkage_groups
 from mcm_passes.parallelism.classes.variables import float_bytes, trainable_variables
 from mcm_passes.parallelism.decisions.decision_problem import pack_bits, unpack_bits
 from mcm_passes.parallelism.decisions.decision_problems import adp_problem, opp_problem
-from mcm_passes.parallelism.decisions.decisions import ConflictMasks, PartialDecision, bits
+from tests.generators.partial_decisions import ConflictMasks, PartialDecision, bits
 
 NET = """
 g (float[4,6] x, float[6,8] w1, float[8] w2, float[8,10] w3, float[1] w4) => (float[4,10] y) {
