@@ -28,7 +28,6 @@ from pathlib import Path  # noqa: E402
 from typing import Any  # noqa: E402
 
 import numpy as np  # noqa: E402
-from automap_positions import Spacing, in_positions, prepare_positions  # noqa: E402
 from pipeline_rows import (  # noqa: E402
     DATA,
     LENGTH_TOLERANCE,
@@ -58,6 +57,11 @@ from mcm_models.pipelines.tables import pipeline_tables  # noqa: E402
 from mcm_passes.parallelism.pipelines.baselines import balanced, descended  # noqa: E402
 from mcm_passes.parallelism.pipelines.node_chain import ModelPipelining  # noqa: E402
 from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline  # noqa: E402
+from tests.generators.automap_positions import (  # noqa: E402
+    Spacing,
+    in_positions,
+    prepare_positions,
+)
 
 PUBLISHED = (34, 66, 98)
 SPACINGS: tuple[Spacing, ...] = ("instructions", "work")

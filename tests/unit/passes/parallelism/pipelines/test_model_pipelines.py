@@ -13,8 +13,8 @@ from mcm_models.pipelines.planning_environment import PlanningEnvironment
 from mcm_passes.parallelism.pipelines.node_chain import PipelineSettings, prepare
 from mcm_passes.parallelism.pipelines.online import candidate_cuts, learn_online, without_learning
 from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline
+from tests.generators.automap_positions import in_positions, prepare_positions
 from tests.generators.pipeline_cases import random_problem
-from tools.reproduce.automap_positions import in_positions, prepare_positions
 
 BERT = "bert{layers=6,hidden=256,heads=4,intermediate=1024,vocab=500,batch=16,shape_only=true}"
 T5 = (
