@@ -6,11 +6,31 @@ import json
 from pathlib import Path
 from typing import Any, cast
 
+from mcm_compiler.contracts.training import TrainingRequest
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.private_folders import PREFIX, remove_stale
 from mcm_compiler.processes.staging import write_whole
 
 RUN_NAME = "run.json"
+
+
+def check_unused(request: TrainingRequest) -> None:
+    """Refuses a folder that holds something, unless a training is to go on in it.
+
+    Raises:
+        CompileError: MCM-A001.
+        OSError: if the folder cannot be read.
+    """
+    folder = request.folder
+    if not request.resume and folder.exists() and any(folder.iterdir()):
+        raise CompileError(
+            Diagnostic(
+                "MCM-A001",
+                "the folder of the training exists",
+                at=quote(str(folder)),
+                hint="choose another one, or go on with --resume",
+            )
+        )
 
 
 def begin_run(folder: Path, run: dict[str, Any]) -> None:

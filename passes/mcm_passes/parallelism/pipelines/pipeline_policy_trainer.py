@@ -38,7 +38,7 @@ from mcm_models.pipelines.policy_environment import (
 from mcm_models.pipelines.policy_inference import infer_pipeline, prepare_case
 from mcm_models.pipelines.published_environment import FLAT_LAYOUT, PublishedEnvironment
 from mcm_models.pipelines.random_cases import random_cases
-from mcm_models.training_run import begin_run
+from mcm_models.training_run import begin_run, check_unused
 from mcm_passes.parallelism.pipelines.policy_training_state import (
     STATE_NAME,
     load_state,
@@ -217,15 +217,7 @@ def _train(
     trainer: PipelinePolicyTrainer, request: TrainingRequest, settings: DqnSettings, tell: Tell
 ) -> TrainingResult:
     folder: Path = request.folder
-    if not request.resume and folder.exists() and any(folder.iterdir()):
-        raise CompileError(
-            Diagnostic(
-                "MCM-A001",
-                "the folder of the training exists",
-                at=quote(str(folder)),
-                hint="choose another one, or go on with --resume",
-            )
-        )
+    check_unused(request)
     folder.mkdir(parents=True, exist_ok=True)
     checkpoints = min(trainer.checkpoints, MOST_CHECKPOINTS)
     begin_run(folder, _asked(trainer, request.seed, settings, checkpoints))

@@ -30,6 +30,7 @@ from mcm_models.mapping_model.data_set import MappingData, MeasuredGraph
 from mcm_models.mapping_model.figures import folds
 from mcm_models.mapping_model.layout import MappingLayout, Weights, initial_weights
 from mcm_models.mapping_model.settings import LearningSettings
+from mcm_models.training_run import check_unused
 from mcm_passes.families.fabric.annealing.measured import NO_PERIODS
 from mcm_passes.families.fabric.learning.collecting import (
     CollectionSize,
@@ -141,15 +142,7 @@ class MappingTrainer:
         use_one_thread()
         folder = request.folder
         target = _fabric_target(self.target)
-        if not request.resume and folder.exists() and any(folder.iterdir()):
-            raise CompileError(
-                Diagnostic(
-                    "MCM-A001",
-                    "the folder of the training exists",
-                    at=quote(str(folder)),
-                    hint="choose another one, or go on with --resume",
-                )
-            )
+        check_unused(request)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             # Of a process that was killed while it wrote.

@@ -26,7 +26,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.staging import appended_file, cannot_write, write_whole
 from mcm_compiler.text.option_ranges import at_least, checked
-from mcm_models.training_run import RUN_NAME, begin_run
+from mcm_models.training_run import RUN_NAME, begin_run, check_unused
 from mcm_passes.families.ring.learning.data_sets import DEFAULT_DATA_SET, DataSet, data_set
 from mcm_passes.families.ring.learning.jobs import Jobs, open_jobs
 from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe, transferring
@@ -96,15 +96,7 @@ class PolicyTrainer:
         require_learning("trainer 'policy'", "command train", "compile with the shipped policy")
         use_one_thread()
         try:
-            if not request.resume and request.folder.exists() and any(request.folder.iterdir()):
-                raise CompileError(
-                    Diagnostic(
-                        "MCM-A001",
-                        "the folder of the training exists",
-                        at=quote(str(request.folder)),
-                        hint="choose another one, or go on with --resume",
-                    )
-                )
+            check_unused(request)
             return _train(self, request, tell)
         except OSError as error:
             raise cannot_write(error, request.folder) from error

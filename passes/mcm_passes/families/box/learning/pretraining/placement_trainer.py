@@ -14,7 +14,7 @@ import numpy as np
 
 from mcm_compiler.components.extras import LEARN
 from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, TrainingResult
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.private_folders import PREFIX, remove_stale
 from mcm_compiler.processes.staging import cannot_write, write_whole
@@ -23,6 +23,7 @@ from mcm_models.cluster_policy.decoding import decode, scorer_of
 from mcm_models.cluster_policy.layout import MAX_WIDTH, ClusterLayout, Weights, initial_weights
 from mcm_models.cluster_policy.policy_file import PlacementPolicyCard, save_placement_policy
 from mcm_models.ppo_settings import PpoSettings
+from mcm_models.training_run import check_unused
 from mcm_passes.families.box.learning.pretraining.cases import (
     ClusteredStep,
     single_device,
@@ -119,15 +120,7 @@ class PlacementTrainer:
         """
         use_one_thread()
         folder = request.folder
-        if not request.resume and folder.exists() and any(folder.iterdir()):
-            raise CompileError(
-                Diagnostic(
-                    "MCM-A001",
-                    "the folder of the training exists",
-                    at=quote(str(folder)),
-                    hint="choose another one, or go on with --resume",
-                )
-            )
+        check_unused(request)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             # Of a process that was killed while it wrote.
