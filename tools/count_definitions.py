@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PASSES, BATCH = "passes/mcm_passes", "hardware/mcm_hardware/families/ring/batch"
 
 LOADS: dict[str, tuple[str, ...]] = {
-    f"{PASSES}/families/ring/analytic/fast_kernels.py": ("",),
+    f"{PASSES}/families/ring/analytic/fast_model.py": ("_count_tensors", "Measured", "measure"),
     f"{PASSES}/mapping/loads/problem_arrays.py": ("",),
     f"{PASSES}/families/ring/contiguous/contiguous_windows.py": ("",),
     f"{PASSES}/families/ring/contiguous/strict_windows.py": (
@@ -37,17 +37,19 @@ LOADS: dict[str, tuple[str, ...]] = {
         "_Legalizer._relay",
     ),
     f"{PASSES}/families/ring/order_encoding/trigger_literals.py": ("",),
-    f"{PASSES}/families/ring/order_encoding/chip_constraints.py": ("constrain_time",),
-    f"{PASSES}/families/ring/order_encoding/memory_constraints.py": ("",),
-    f"{PASSES}/families/ring/solver/problem_sampling.py": ("fill_clonable",),
-    f"{PASSES}/families/ring/moves/placed_problem.py": ("",),
-    f"{PASSES}/families/ring/moves/placement_state.py": ("",),
-    f"{PASSES}/families/ring/moves/placement_loads.py": (
-        "_streamed",
-        "held_on_chip",
-        "find_peaks",
-        "weigh_memory",
+    f"{PASSES}/families/ring/order_encoding/memory_constraints.py": (
+        "MemoryConstraints",
+        "constrain_time",
     ),
+    f"{PASSES}/families/ring/solver/problem_sampling.py": ("fill_clonable",),
+    f"{PASSES}/families/ring/moves/placed_problem.py": (
+        "MoveGraph",
+        "Ring",
+        "PlacedProblem",
+        "placed_problem",
+        "_rows",
+    ),
+    f"{PASSES}/families/ring/moves/placement_state.py": ("",),
     f"{PASSES}/families/ring/moves/chip_window.py": ("chip_window", "_with_loads"),
     f"{BATCH}/legalised_partition.py": ("place", "_route"),
 }
@@ -55,12 +57,23 @@ LOADS: dict[str, tuple[str, ...]] = {
 
 RULES: dict[str, tuple[str, ...]] = {
     "mcm_compiler/placements/ring_rules.py": ("",),
-    f"{PASSES}/families/ring/analytic/period_kernels.py": ("",),
+    f"{PASSES}/families/ring/analytic/fast_periods.py": (
+        "RuleArrays",
+        "loads_of",
+        "periods_between",
+    ),
     "mcm_compiler/placements/compiled_rules.py": ("",),
     f"{PASSES}/families/ring/exact/triangle_readings.py": ("",),
-    f"{PASSES}/families/ring/order_encoding/triangle_constraints.py": ("",),
-    f"{PASSES}/families/ring/moves/placement_rules.py": ("",),
-    f"{PASSES}/families/ring/solver/adjacent_cuts.py": ("",),
+    f"{PASSES}/families/ring/order_encoding/memory_constraints.py": (
+        "constrain_triangles",
+        "_forbid_detours_along_paths",
+        "_forbid_longer_paths",
+    ),
+    f"{PASSES}/families/ring/moves/placed_problem.py": (
+        "count_edges",
+        "_count_edge",
+        "breaks_triangle_rule",
+    ),
     f"{PASSES}/families/ring/solver/adjacent_domains.py": ("",),
 }
 
@@ -68,14 +81,13 @@ PLACE: tuple[str, ...] = (
     f"{PASSES}/mapping/loads/demand_table.py",
     "mcm_compiler/placements/ring_rules.py",
     f"{PASSES}/families/ring/loads/ring_kernels.py",
-    f"{PASSES}/families/ring/loads/shared_items.py",
     f"{PASSES}/families/ring/loads/chip_memory.py",
     f"{PASSES}/families/ring/loads/ring_seconds.py",
     f"{PASSES}/families/ring/loads/chip_demands.py",
     f"{PASSES}/families/ring/loads/crossings.py",
     f"{PASSES}/families/ring/loads/window_costs.py",
-    f"{PASSES}/mapping/loads/live_peaks.py",
-    f"{PASSES}/mapping/problem/cut_reach.py",
+    f"{PASSES}/mapping/loads/device_memory.py",
+    f"{PASSES}/mapping/problem/rule_graph.py",
     "mcm_compiler/placements/compiled_rules.py",
     "mcm_compiler/arrays/clone_closure.py",
 )

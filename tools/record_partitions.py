@@ -46,7 +46,7 @@ from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.problem.partition_problem import build_problem
 from mcm_passes.mapping.search.named import strategy_of
-from mcm_passes.mapping.solving.lazy_evaluator import LazyEvaluator
+from mcm_passes.mapping.solving.lowered_evaluator import LazyEvaluator
 from mcm_passes.mapping.solving.planned_memory import solve_with_plans
 from mcm_passes.mapping.solving.solve import solve
 

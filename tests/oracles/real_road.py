@@ -25,9 +25,8 @@ from mcm_compiler.placements.ring_rules import find_partition_violations
 from mcm_compiler.processes.staging import staging
 from mcm_compiler.variants.prepared_model import kept_copy
 from mcm_hardware.families.ring.ring_target import RingTarget
-from mcm_passes.mapping.problem.clonable import CloningLimits
 from mcm_passes.mapping.problem.measured_names import planned_kernels
-from mcm_passes.mapping.problem.partition_problem import build_problem
+from mcm_passes.mapping.problem.partition_problem import CloningLimits, build_problem
 
 BEFORE = "fuse,annotate_cost,partition"
 AFTER = "legalize,split"

@@ -23,7 +23,7 @@ from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
 from mcm_passes.families.ring.order_encoding.order_literals import OrderLiterals, WeightedSum
 from mcm_passes.families.ring.order_encoding.trigger_literals import TriggerLiterals
 from mcm_passes.mapping.loads.demand_table import Resource, Trigger, demand_table
-from mcm_passes.mapping.loads.tensor_columns import CROSSED, RECEIVED, SENT
+from mcm_passes.mapping.loads.problem_arrays import CROSSED, RECEIVED, SENT
 from mcm_passes.mapping.problem.order_ideals import order_ideals
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 from tests.generators.partition_problems import connected_problems

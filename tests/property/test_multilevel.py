@@ -12,8 +12,7 @@ from mcm_compiler.contracts.partition import Budget
 from mcm_passes.families.ring.analytic.fast_model import evaluate, period
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
-from mcm_passes.families.ring.strategies.coarsening import coarsen
-from mcm_passes.families.ring.strategies.multilevel import Multilevel
+from mcm_passes.families.ring.strategies.multilevel import Multilevel, coarsen
 from tests.generators.partition_problems import make_problem, problems
 
 

@@ -9,10 +9,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from mcm_passes.families.ring.analytic.fast_model import evaluate
-from mcm_passes.families.ring.placement_constraints.nearest import nearest_valid
-from mcm_passes.families.ring.placement_constraints.nearest_model import (
+from mcm_passes.families.ring.placement_constraints.nearest import (
     moved_units,
     nearest_partition,
+    nearest_valid,
 )
 from tests.generators.partition_problems import connected_problems
 

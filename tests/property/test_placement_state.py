@@ -15,11 +15,12 @@ from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.loads.ring_kernels import Loads
 from mcm_passes.families.ring.loads.ring_seconds import load_of_chip, load_of_root
 from mcm_passes.families.ring.moves.chip_window import chip_window
-from mcm_passes.families.ring.moves.placed_problem import placed_problem
-from mcm_passes.families.ring.moves.placement_loads import (
-    weigh_memory,
+from mcm_passes.families.ring.moves.placed_problem import (
+    LAST_USED,
+    LONG,
+    breaks_triangle_rule,
+    placed_problem,
 )
-from mcm_passes.families.ring.moves.placement_rules import LAST_USED, LONG, breaks_triangle_rule
 from mcm_passes.families.ring.moves.placement_state import (
     ARRIVED,
     empty_state,
@@ -28,10 +29,11 @@ from mcm_passes.families.ring.moves.placement_state import (
     place_unit,
     take_back,
     take_back_readers,
+    weigh_memory,
 )
 from mcm_passes.families.ring.moves.walking import Walker
 from mcm_passes.families.ring.solver.random_stream import streams
-from mcm_passes.mapping.loads.live_peaks import live_peaks
+from mcm_passes.mapping.loads.device_memory import live_peaks
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 from tests.generators.partition_problems import connected_problems
 

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcm_compiler.contracts.partition import IN_A_WEIGHT
-from mcm_passes.families.ring.analytic import fast_kernels
-from mcm_passes.families.ring.analytic.fast_model import evaluate
+from mcm_passes.families.ring.analytic.fast_model import evaluate, measure
 from mcm_passes.families.ring.loads.ring_kernels import HELD, HOST_IN, HOST_OUT, LINK
 from mcm_passes.mapping.loads.demand_table import Resource, demand_table
 from mcm_passes.mapping.loads.problem_arrays import problem_arrays
@@ -67,7 +66,7 @@ def test_the_fast_model_counts_what_the_table_says(problem, at_need, random):
         problem = problem.at_need()
     chip_of = forward_placement(problem, random)
     loads = reference_loads(problem, demand_table(problem), chip_of)
-    measured = fast_kernels.measure(problem_arrays(problem), chip_of)
+    measured = measure(problem_arrays(problem), chip_of)
     found = {
         Resource.BUSY: measured.busy_s,
         Resource.LINK: measured.totals[LINK],

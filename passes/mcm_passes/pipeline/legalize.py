@@ -14,8 +14,7 @@ from mcm_compiler.contracts.partition import CHIP, LEGALIZATION, PARTITION, PART
 from mcm_compiler.contracts.replication import REPLICATION
 from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
-from mcm_passes.mapping.solving.host_marks import mark_host_ops
-from mcm_passes.mapping.solving.legalization import legalize
+from mcm_passes.mapping.solving.legalization import legalize, mark_host_ops
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,9 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.machines.machine_builder import shares_alike
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
-from mcm_passes.mapping.placement_constraints.requested_placement import RequestedPlacement
+from mcm_passes.mapping.placement_constraints.assignments import RequestedPlacement
 from mcm_passes.mapping.problem.partition_problem import build_problem
-from mcm_passes.mapping.solving.lazy_evaluator import evaluator_of
+from mcm_passes.mapping.solving.lowered_evaluator import evaluator_of
 from mcm_passes.mapping.solving.solve import with_chips
 from mcm_passes.parallelism.replicas.replicas import (
     choose_replicas,

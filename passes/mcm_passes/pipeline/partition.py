@@ -41,13 +41,13 @@ from mcm_compiler.options import AUTO, CompileOptions
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.text.units import seconds_text
 from mcm_passes.mapping.models import mapping_for
-from mcm_passes.mapping.placement_constraints.requested_placement import RequestedPlacement
+from mcm_passes.mapping.placement_constraints.assignments import RequestedPlacement
 from mcm_passes.mapping.problem.measured_names import measured_note
 from mcm_passes.mapping.problem.partition_problem import build_problem
 from mcm_passes.mapping.problem.state_units import dropped_note, units_with_states
 from mcm_passes.mapping.problem.untyped_values import untyped_note
 from mcm_passes.mapping.search.named import runnable
-from mcm_passes.mapping.solving.lazy_evaluator import evaluator_of
+from mcm_passes.mapping.solving.lowered_evaluator import evaluator_of
 from mcm_passes.mapping.solving.solve import given_answer, solve, with_chips
 from mcm_passes.parallelism.replicas.replica_search import (
     Pipelines,

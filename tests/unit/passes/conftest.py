@@ -12,8 +12,7 @@ import pytest
 from mcm_compiler.contracts.cost import NODE_COST, NodeCost
 from mcm_compiler.contracts.fusion import FusionGroup, FusionPlan
 from mcm_compiler.contracts.target import PackageLimits
-from mcm_passes.mapping.problem.clonable import CloningLimits
-from mcm_passes.mapping.problem.partition_problem import build_problem
+from mcm_passes.mapping.problem.partition_problem import CloningLimits, build_problem
 
 
 @dataclass

@@ -15,7 +15,7 @@ from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import Routing
 from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.problem.partition_problem import build_problem
-from mcm_passes.mapping.solving.lazy_evaluator import LazyEvaluator
+from mcm_passes.mapping.solving.lowered_evaluator import LazyEvaluator
 
 PASSES = "simplify,fuse,annotate_cost,shard_oversized"
 

@@ -15,7 +15,7 @@ from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_passes.mapping.problem.partition_problem import build_problem
-from mcm_passes.mapping.solving.lazy_evaluator import LazyEvaluator
+from mcm_passes.mapping.solving.lowered_evaluator import LazyEvaluator
 
 TARGET = "mcm36"
 

@@ -49,7 +49,7 @@ class RingMapping:
 
     def bound(self, problem: PartitionProblem, known: LowerBound) -> LowerBound:
         """Windows of chips, and what must cross links."""
-        from mcm_passes.families.ring.exact.unit_windows import windows_of_units
+        from mcm_passes.families.ring.exact.flow_bound import windows_of_units
 
         bound = windows_of_units(problem, known.seconds)
         return bound if bound.seconds > known.seconds else known
@@ -135,16 +135,16 @@ class RingMapping:
         return strategy
 
     def objective_values(self, problem: PartitionProblem, objective: Objective) -> Evaluate:
-        """As `values.objective_values`."""
-        from mcm_passes.families.ring.objectives import values
+        """As `latency_bounds.objective_values`."""
+        from mcm_passes.families.ring.objectives import latency_bounds
 
-        return values.objective_values(problem, objective)
+        return latency_bounds.objective_values(problem, objective)
 
     def latency_s(self, problem: PartitionProblem, chip_of: Ints) -> float:
-        """As `values.latency_of`."""
-        from mcm_passes.families.ring.objectives import values
+        """As `latency_bounds.latency_of`."""
+        from mcm_passes.families.ring.objectives import latency_bounds
 
-        return values.latency_of(problem, chip_of)
+        return latency_bounds.latency_of(problem, chip_of)
 
     def energy_j(self, problem: PartitionProblem, chip_of: Ints) -> float:
         """As `joules.energy_of`."""
@@ -153,10 +153,10 @@ class RingMapping:
         return joules.energy_of(problem, chip_of)
 
     def objective_bound(self, problem: PartitionProblem, objective: Objective) -> LowerBound:
-        """As `values.objective_bound`."""
-        from mcm_passes.families.ring.objectives import values
+        """As `latency_bounds.objective_bound`."""
+        from mcm_passes.families.ring.objectives import latency_bounds
 
-        return values.objective_bound(problem, objective)
+        return latency_bounds.objective_bound(problem, objective)
 
 
 RING_MAPPING = RingMapping()

@@ -20,10 +20,8 @@ from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.contracts.partition import Floats, Ints, LowerBound, PartitionProblem
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.text.units import bytes_text, count_text, seconds_text
-from mcm_passes.mapping.bounds.articulation import articulation_units_by_sweep
-from mcm_passes.mapping.bounds.bisection import longest_too_short
-from mcm_passes.mapping.bounds.connected_parts import connected_parts
-from mcm_passes.mapping.bounds.copied_weights import copied_weights
+from mcm_passes.mapping.bounds.articulation import articulation_units_by_sweep, connected_parts
+from mcm_passes.mapping.bounds.copied_weights import copied_weights, longest_too_short
 from mcm_passes.mapping.bounds.indivisible_work import indivisible_work
 from mcm_passes.mapping.bounds.passed_outputs import outputs_passed_on
 from mcm_passes.mapping.bounds.work_around import work_around

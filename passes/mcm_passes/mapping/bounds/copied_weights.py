@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from mcm_compiler.contracts.partition import Floats, Longs, LowerBound, PartitionProblem
 from mcm_compiler.text.units import bytes_text, count_text
-from mcm_passes.mapping.bounds.bisection import longest_too_short
-from mcm_passes.mapping.bounds.dual_feasible import fewest_bins, too_many
+from mcm_passes.mapping.bounds.indivisible_work import fewest_bins, too_many
 from mcm_passes.mapping.problem.resident_sizes import weight_sizes
+
+HALVINGS = 60
+"""Halvings; more than the bits of a float."""
+
+
+def longest_too_short(
+    too_short: Callable[[float], bool], low: float, high: float, steps: int = HALVINGS
+) -> float:
+    """The largest period found between `low` and `high` that is too short; 0 if `low` is not."""
+    if low <= 0.0 or not too_short(low):
+        return 0.0
+    for _ in range(steps):
+        middle = 0.5 * (low + high)
+        if too_short(middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
 
 STEPS = 40
 """Halvings of the bisection."""

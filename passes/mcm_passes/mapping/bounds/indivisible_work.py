@@ -8,9 +8,52 @@ from __future__ import annotations
 
 import numpy as np
 
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_compiler.contracts.partition import Floats, Longs, LowerBound, PartitionProblem
 from mcm_compiler.text.units import count_text
-from mcm_passes.mapping.bounds.dual_feasible import MARGIN, MOST_PARTS, too_many
+
+MOST_PARTS = 100
+"""Largest k of the functions that are tried."""
+
+MARGIN = 1e-9
+"""Relative room for rounding where a size is taken as a multiple of another."""
+
+
+@inner_njit
+def image_sum(sizes: Floats, counts: Longs, room: float, k: int) -> float:
+    """The sum of `u(k)(size / room)` over items, `counts[i]` of each size, rounded down safely."""
+    total = 0.0
+    for i in range(sizes.size):
+        x = sizes[i] / room
+        scaled = (k + 1) * x
+        whole = np.floor(scaled)
+        # Near a whole number either branch may be meant; the smaller image is safe.
+        if scaled - whole <= MARGIN * (k + 1) or whole + 1 - scaled <= MARGIN * (k + 1):
+            image = min(x, whole / k)
+        else:
+            image = whole / k
+        total += counts[i] * image
+    return total
+
+
+@entry_njit
+def too_many(sizes: Floats, counts: Longs, room: float, bins: float) -> int:
+    """The first k whose function shows that items need more than so many bins, or 0."""
+    for k in range(1, MOST_PARTS + 1):
+        if image_sum(sizes, counts, room, k) > bins * (1.0 + MARGIN):
+            return k
+    return 0
+
+
+@entry_njit
+def fewest_bins(sizes: Floats, counts: Longs, room: float) -> int:
+    """How many bins items need at least, by the best of the functions; at least one."""
+    fewest = 1
+    for k in range(1, MOST_PARTS + 1):
+        total = image_sum(sizes, counts, room, k)
+        fewest = max(fewest, int(np.ceil(total * (1.0 - MARGIN) - MARGIN)))
+    return fewest
+
 
 STEPS = 40
 """Halvings of the bisection."""

@@ -15,9 +15,12 @@ from mcm_compiler.contracts.placement import Placement, PlacementProblem, Placem
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.text import spec_text
 from mcm_compiler.text.units import count_text
-from mcm_passes.mapping.device_placement.chain_ideals import MOST_IDEALS, all_ideals
-from mcm_passes.mapping.device_placement.chain_sampling import MOST_IDEALS as MOST_SAMPLED_IDEALS
-from mcm_passes.mapping.device_placement.chain_sampling import sampled_chain
+from mcm_passes.mapping.device_placement.chain_ideals import (
+    MOST_IDEALS,
+    MOST_SAMPLED_IDEALS,
+    all_ideals,
+    sampled_chain,
+)
 from mcm_passes.mapping.device_placement.device_chains import ChainSearch, DeviceChain, Reading
 from mcm_passes.mapping.device_placement.device_faults import (
     not_found,
@@ -26,8 +29,7 @@ from mcm_passes.mapping.device_placement.device_faults import (
 )
 from mcm_passes.mapping.device_placement.device_groups import DeviceGroups, device_groups
 from mcm_passes.mapping.device_placement.device_loads import device_loads
-from mcm_passes.mapping.device_placement.device_problem import partition_problem
-from mcm_passes.mapping.device_placement.free_operators import with_free
+from mcm_passes.mapping.device_placement.device_problem import partition_problem, with_free
 from mcm_passes.mapping.search.named import answer_of, strategy_of
 
 MOST_SAMPLED_GROUPS = 4096

@@ -20,10 +20,10 @@ from mcm_compiler.text.units import count_text
 from mcm_passes.mapping.device_placement.device_faults import not_found, refuse_impossible
 from mcm_passes.mapping.device_placement.device_groups import device_groups
 from mcm_passes.mapping.latency_placement.chain_bound import LatencyBound, chain_bound
+from mcm_passes.mapping.latency_placement.latency_kernels import walk
 from mcm_passes.mapping.latency_placement.latency_model import solve_latency
 from mcm_passes.mapping.latency_placement.latency_problem import LatencyArrays, latency_arrays
 from mcm_passes.mapping.latency_placement.latency_referee import LatencyOutcome, latency_outcome
-from mcm_passes.mapping.latency_placement.latency_walk_kernels import walk
 
 
 def topological_fill(p: LatencyArrays) -> Ints:

@@ -11,12 +11,16 @@ from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.placements.ring_rules import CLONED, FROM_HOST, HOST, SENT_ONCE, TO_HOST
 from mcm_passes.mapping.loads.problem_arrays import (
+    CROSSED,
+    ENTERED,
+    EXITED,
+    RECEIVED,
+    SENT,
     ProblemArrays,
     count_copies,
     live_bytes,
     own_loads,
 )
-from mcm_passes.mapping.loads.tensor_columns import CROSSED, ENTERED, EXITED, RECEIVED, SENT
 
 
 class RouteArrays(NamedTuple):

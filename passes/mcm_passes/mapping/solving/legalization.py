@@ -11,7 +11,15 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.contracts.chips import GROUP_PROPERTY, ORIGIN_PROPERTY, ordered_by
+from mcm_compiler.components.op_support import runs_on_host
+from mcm_compiler.contracts.chips import (
+    GROUP_PROPERTY,
+    ORIGIN_PROPERTY,
+    RUNS_ON_HOST,
+    RUNS_ON_PROPERTY,
+    ordered_by,
+)
+from mcm_compiler.contracts.cost import CostModel, KnowsHostOps
 from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.contracts.mapping import PassedOn
 from mcm_compiler.contracts.partition import CHIP, RELAY, Legalization, Partition, PartitionProblem
@@ -20,6 +28,28 @@ from mcm_compiler.ir.rewriting.naming import UnusedNames
 from mcm_compiler.ir.rewriting.node_copying import copy_node, rewire
 from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_passes.mapping.models import evaluate, mapping_of
+
+
+def mark_host_ops(graph: ir.Graph, cost_model: CostModel) -> None:
+    """Sets `metadata_props["mcm.runs_on"]` on the ops of each kernel that the host runs.
+
+    Args:
+        graph: with the fusion groups of its ops in their metadata.
+        cost_model: of the target; where it knows of no host, nothing is marked.
+    """
+    for node in graph:
+        node.metadata_props.pop(RUNS_ON_PROPERTY, None)  # of an earlier compile
+    if not isinstance(cost_model, KnowsHostOps):
+        return
+    kernels: dict[str, list[ir.Node]] = {}
+    for node in graph:
+        group = node.metadata_props.get(GROUP_PROPERTY)
+        key = f"node {node.name}" if group is None else f"group {group}"
+        kernels.setdefault(key, []).append(node)
+    for nodes in kernels.values():
+        if runs_on_host(cost_model, nodes):
+            for node in nodes:
+                node.metadata_props[RUNS_ON_PROPERTY] = RUNS_ON_HOST
 
 
 def legalize(

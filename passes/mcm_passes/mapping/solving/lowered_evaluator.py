@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.components.capabilities import lowered
+from mcm_compiler.components.capabilities import batch_evaluation_of, lowered
 from mcm_compiler.contracts.chips import CHIP
-from mcm_compiler.contracts.evaluation import BatchResults, ResultKind
+from mcm_compiler.contracts.evaluation import BatchEvaluator, BatchResults, ResultKind
+from mcm_compiler.contracts.fabrics.target import MapsChips
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import Ints, LowerBound, Partition, PartitionProblem
 from mcm_compiler.contracts.program import LoweredProgram
-from mcm_compiler.contracts.target import Target
+from mcm_compiler.contracts.target import Lowers, Simulates, Target
 from mcm_compiler.ir.rewriting.device_stages import stage_on_host
 from mcm_compiler.ir.rewriting.splitter import split
 from mcm_compiler.placements.side_by_side import simulate_pipelines
 from mcm_compiler.variants.prepared_model import kept_copy
 from mcm_passes.mapping.models import evaluate
 from mcm_passes.mapping.problem.state_units import kept_states
-from mcm_passes.mapping.solving.host_marks import mark_host_ops
-from mcm_passes.mapping.solving.legalization import legalize
+from mcm_passes.mapping.solving.legalization import legalize, mark_host_ops
 
 INFERENCES = 64
 
@@ -99,3 +100,50 @@ class LoweredEvaluator:
         for chip in chips:
             stage_on_host(chip.model)
         return lowered(self.target, chips, wires, None)
+
+
+class LazyEvaluator:
+    """Implements `mcm_compiler.contracts.evaluation.BatchEvaluator`; most compiles never need one.
+
+    Args:
+        build: makes the evaluator.
+    """
+
+    def __init__(self, build: Callable[[], BatchEvaluator]) -> None:
+        self._build = build
+        self._evaluator: BatchEvaluator | None = None
+
+    def _built(self) -> BatchEvaluator:
+        if self._evaluator is None:
+            self._evaluator = self._build()
+        return self._evaluator
+
+    @property
+    def name(self) -> str:
+        """Of the evaluator that is built."""
+        return self._built().name
+
+    def evaluate(self, partitions: Ints) -> BatchResults:
+        """The evaluator's results for `partitions[B, N]`."""
+        return self._built().evaluate(partitions)
+
+
+def evaluator_of(
+    model: ir.Model, problem: PartitionProblem, target: Target
+) -> LazyEvaluator | LoweredEvaluator | None:
+    """The evaluator of a problem of `model`: the target's own, or one that lowers placements.
+
+    None for targets that do not lower or simulate, and for fabrics, whose chips are mapped first.
+
+    Args:
+        model: with its fusion plan; must not change as long as the evaluator is used.
+        problem: the problem.
+        target: the package.
+    """
+    evaluating = batch_evaluation_of(target)
+    if evaluating is None:
+        plays = isinstance(target, Lowers) and isinstance(target, Simulates)
+        lowers = plays and not isinstance(target, MapsChips)
+        return LoweredEvaluator(model, problem, target) if lowers else None
+    groups = FUSION_PLAN.get(model).group_names
+    return LazyEvaluator(lambda: evaluating.batch_evaluator(model, problem, groups))

@@ -19,8 +19,7 @@ from mcm_passes.mapping.models import evaluate, mapping_of
 from mcm_passes.mapping.placement_constraints.pins import known_names, match_pins
 from mcm_passes.mapping.problem.partition_problem import build_problem
 from mcm_passes.mapping.problem.unit_energies import with_energy
-from mcm_passes.mapping.solving.lazy_evaluator import evaluator_of
-from mcm_passes.mapping.solving.lowered_evaluator import LoweredEvaluator
+from mcm_passes.mapping.solving.lowered_evaluator import LoweredEvaluator, evaluator_of
 
 
 class PipelineModel:

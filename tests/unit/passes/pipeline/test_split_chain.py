@@ -22,8 +22,7 @@ from mcm_compiler.graph.invariants import check_invariants
 from mcm_compiler.ir.rewriting.splitter import split
 from mcm_compiler.placements.ring_rules import find_violations
 from mcm_passes.families.ring.analytic.fast_model import evaluate
-from mcm_passes.mapping.problem.clonable import CloningLimits
-from mcm_passes.mapping.problem.partition_problem import build_problem
+from mcm_passes.mapping.problem.partition_problem import CloningLimits, build_problem
 from mcm_passes.mapping.solving.legalization import legalize
 
 

@@ -10,17 +10,102 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
+from mcm_compiler.arrays.kernels import entry_njit, lean_inner_njit
 from mcm_compiler.contracts.mapping import Violation
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
-from mcm_compiler.machines.machine import HOST, Machine
-from mcm_compiler.placements.ring_rules import find_partition_violations
-from mcm_passes.families.ring.analytic import fast_kernels
-from mcm_passes.families.ring.loads.ring_kernels import HELD, HOST_IN, HOST_OUT, LINK
+from mcm_compiler.machines.machine import HOST as OUTSIDE
+from mcm_compiler.machines.machine import Machine
+from mcm_compiler.placements.compiled_rules import last_reader
+from mcm_compiler.placements.ring_rules import (
+    CLONED,
+    FROM_HOST,
+    HOST,
+    TO_HOST,
+    find_partition_violations,
+)
+from mcm_passes.families.ring.loads.ring_kernels import (
+    HELD,
+    HOST_IN,
+    HOST_OUT,
+    LINK,
+    Loads,
+    Marks,
+    Way,
+    count_received,
+    count_tensor,
+)
 from mcm_passes.mapping.loads.device_memory import device_memory
-from mcm_passes.mapping.loads.problem_arrays import problem_arrays
+from mcm_passes.mapping.loads.problem_arrays import (
+    ProblemArrays,
+    count_copies,
+    live_bytes,
+    own_loads,
+    problem_arrays,
+)
+
+
+@lean_inner_njit
+def _count_tensors(
+    p: ProblemArrays, chip_of: Ints, copies: Bools, stamp: Longs, loads: Loads, leaves: Bools
+) -> None:
+    """Counts all tensors, and marks those that leave the chip that makes them.
+
+    `stamp[C]` holds -1.
+    """
+    columns, readers = p.columns, p.readers
+    for t in range(columns.kind.size):
+        kind = columns.kind[t]
+        if kind & CLONED:
+            count_copies(p, t, copies, loads.totals[HELD])
+            continue
+        source, last, arrives = HOST, -1, True
+        if not kind & FROM_HOST:
+            source = int(chip_of[p.tensor_producer[t]])
+            last = last_reader(readers.ptr, readers.entries, t, chip_of)
+            leaves[t] = (kind & TO_HOST) > 0 or last > source
+        way = Way(source, last, p.last_chip)
+        if source != HOST:
+            arrives = count_tensor(columns, t, way, 1, loads)
+        if arrives:
+            marks = Marks(stamp, t)
+            count_received(columns, t, readers, chip_of, way, 1, loads.totals, marks)
+
+
+class Measured(NamedTuple):
+    """Loads of all resources.
+
+    Attributes:
+        copies: `[K, C]`, the chips that hold a copy of each clonable unit.
+        busy_s: `[C]`, at speed 1.
+        totals: `[4, C]`, rows of `ring_kernels`: bytes of links, of host channels, and of buffers
+            that are taken all the time.
+        weights: `[C]`, bytes.
+        peak: `[C]`, bytes of local activations in unit order, or at need of the hungriest kernel.
+        largest: `[C]`, bytes of the largest weight.
+    """
+
+    copies: Bools
+    busy_s: Floats
+    totals: Longs
+    weights: Longs
+    peak: Longs
+    largest: Longs
+
+
+@entry_njit
+def measure(p: ProblemArrays, chip_of: Ints) -> Measured:
+    """Loads of all resources for the placement `chip_of[N]`, whose entries are in range."""
+    own = own_loads(p, chip_of)
+    loads = Loads(own.busy_s, np.zeros((4, p.num_chips), np.int64))
+    leaves = np.zeros(p.live.size, np.bool_)
+    stamp = np.full(p.num_chips, -1, np.int64)
+    _count_tensors(p, chip_of, own.copies, stamp, loads, leaves)
+    peak = live_bytes(p, chip_of, leaves)
+    return Measured(own.copies, own.busy_s, loads.totals, own.weights, peak, own.largest)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,16 +182,16 @@ class FastModel:
             chip_of: `[N]`, in range.
             machine: a ring of these chips, and of others behind them.
         """
-        totals = fast_kernels.measure(self.arrays, np.asarray(chip_of, np.int32)).totals
+        totals = measure(self.arrays, np.asarray(chip_of, np.int32)).totals
         chips, devices = totals.shape[1], machine.num_devices
         found = np.zeros(machine.num_channels, np.int64)
         # The link behind these chips stands for all that follow, and their last channel to the host
         # for that of the last device, where outputs leave at the ends.
         found[: devices - 1] = totals[LINK, np.minimum(np.arange(devices - 1), chips - 1)]
-        places = [(HOST, c, HOST_IN, c) for c in range(chips)]
-        places += [(c, HOST, HOST_OUT, c) for c in range(chips)]
-        if machine.places(chips - 1, HOST)[-1:] != (chips - 1,):
-            places[-1] = (devices - 1, HOST, HOST_OUT, chips - 1)
+        places = [(OUTSIDE, c, HOST_IN, c) for c in range(chips)]
+        places += [(c, OUTSIDE, HOST_OUT, c) for c in range(chips)]
+        if machine.places(chips - 1, OUTSIDE)[-1:] != (chips - 1,):
+            places[-1] = (devices - 1, OUTSIDE, HOST_OUT, chips - 1)
         for source, destination, row, chip in places:
             route = machine.route(source, destination)
             ports = route if len(machine.places(source, destination)) == 1 else ()
@@ -123,7 +208,7 @@ class FastModel:
         limits = problem.limits
         inside = np.clip(chip_of, 0, problem.num_chips - 1).astype(np.int32)
         in_range = bool(np.array_equal(inside[~problem.clonable], chip_of[~problem.clonable]))
-        result = fast_kernels.measure(self.arrays, inside)
+        result = measure(self.arrays, inside)
         copies, weights = result.copies, result.weights
         placed = inside.copy()
         # numpy's argmax gives the first chip that holds a copy.

@@ -15,9 +15,9 @@ import numpy as np
 from mcm_compiler.contracts.partition import Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.placements.ring_rules import COLLECTED
 from mcm_passes.families.ring.loads.chip_demands import ChipDemands, chip_demands
-from mcm_passes.mapping.loads.tensor_columns import CROSSED, LIVE, PASSED, RECEIVED, SENT
-from mcm_passes.mapping.problem.cut_reach import far_of_cuts
+from mcm_passes.mapping.loads.problem_arrays import CROSSED, LIVE, PASSED, RECEIVED, SENT
 from mcm_passes.mapping.problem.resident_sizes import weight_sizes
+from mcm_passes.mapping.problem.rule_graph import far_of_cuts
 
 
 class SharedDemands(NamedTuple):

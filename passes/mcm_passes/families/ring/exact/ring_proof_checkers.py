@@ -8,7 +8,7 @@ from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_passes.families.ring.exact import certificates
 from mcm_passes.families.ring.exact.checks.ideal_check import IdealCheck
 from mcm_passes.families.ring.exact.checks.packed_check import MOST_UNITS as MOST_PACKED_UNITS
-from mcm_passes.mapping.bound_checks.proof_checkers import (
+from mcm_passes.mapping.bound_checks.bound_checks import (
     CHAIN,
     COPIED_WEIGHTS,
     HEAVIEST_UNIT,

@@ -11,10 +11,11 @@ from mcm_compiler.contracts.partition import Floats, Ints, PartitionProblem
 from mcm_passes.families.ring.contiguous.contiguous_kernels import window_limits
 from mcm_passes.families.ring.contiguous.contiguous_windows import Windows, windows_along
 from mcm_passes.families.ring.solver.monotone_paths import (
+    fewest_windows,
     monotone_path_marginals,
     sample_monotone_paths,
+    sample_windowed,
 )
-from mcm_passes.families.ring.solver.windowed_monotone_paths import fewest_windows, sample_windowed
 
 RELAXED = (1.0 - 1e-6, 1.02, 1.1)
 """Multiples of the best period that are tried in turn, until some monotone path keeps them: where

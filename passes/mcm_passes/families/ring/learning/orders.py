@@ -6,7 +6,7 @@ import numpy as np
 
 from mcm_compiler.contracts.partition import Floats, Ints, PartitionProblem
 from mcm_models.policy.features import GraphFeatures
-from mcm_passes.families.ring.solver.adjacent_cuts import reach_of_cuts
+from mcm_passes.families.ring.solver.adjacent_domains import reach_of_cuts
 from mcm_passes.mapping.problem.rule_graph import RuleGraph, rule_graph
 from mcm_passes.mapping.problem.topological_orders import topological_orders
 

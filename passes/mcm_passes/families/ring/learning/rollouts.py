@@ -13,7 +13,11 @@ from mcm_models.policy.features import GraphFeatures, Singles
 from mcm_models.policy.inference import Decoded
 from mcm_passes.families.ring.learning.improving_windows import ImprovingWindows
 from mcm_passes.families.ring.learning.recipes import Recipe
-from mcm_passes.families.ring.solver.adjacent_cuts import cut_marginals, reach_of_cuts, sample_cuts
+from mcm_passes.families.ring.solver.adjacent_domains import (
+    cut_marginals,
+    reach_of_cuts,
+    sample_cuts,
+)
 from mcm_passes.families.ring.solver.batch import BatchSolver
 from mcm_passes.families.ring.solver.monotone_paths import (
     monotone_path_marginals,

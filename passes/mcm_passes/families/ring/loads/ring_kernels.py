@@ -22,7 +22,7 @@ from mcm_compiler.placements.ring_rules import (
     SENT_ONCE,
     TO_HOST,
 )
-from mcm_passes.mapping.loads.tensor_columns import (
+from mcm_passes.mapping.loads.problem_arrays import (
     CROSSED,
     ENTERED,
     EXITED,

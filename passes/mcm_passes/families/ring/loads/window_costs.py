@@ -15,8 +15,8 @@ from mcm_compiler.placements.ring_rules import TO_HOST
 from mcm_passes.families.ring.loads.chip_demands import ChipDemands, TensorDemands
 from mcm_passes.families.ring.loads.crossings import IdealCrossings, holds, read_beyond
 from mcm_passes.families.ring.loads.ring_kernels import HELD, LINK, Loads, count_way
-from mcm_passes.mapping.loads.live_peaks import LivePeaks, end_unit, hold, live_peaks
-from mcm_passes.mapping.loads.tensor_columns import LIVE, RECEIVED
+from mcm_passes.mapping.loads.device_memory import LivePeaks, end_unit, hold, live_peaks
+from mcm_passes.mapping.loads.problem_arrays import LIVE, RECEIVED
 from mcm_passes.mapping.problem.rule_graph import Words
 
 BEFORE, HERE, BEYOND = range(3)

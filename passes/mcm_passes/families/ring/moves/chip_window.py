@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mcm_compiler.contracts.partition import Bools, Ints, Longs, PartitionProblem
-from mcm_passes.mapping.problem.regrouping import regrouped, with_regrouped
+from mcm_passes.mapping.problem.contraction import regrouped, with_regrouped
 from mcm_passes.mapping.problem.resident_sizes import tensor_sizes
 
 BEFORE, AFTER = "before the window", "after the window"

@@ -11,22 +11,23 @@ from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, lean_inner_nji
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
 from mcm_passes.families.ring.loads.ring_kernels import Loads
 from mcm_passes.families.ring.loads.ring_seconds import load_of_chip, load_of_root
-from mcm_passes.families.ring.moves.placed_problem import PlacedProblem
-from mcm_passes.families.ring.moves.placement_loads import (
-    find_peaks,
-    held_on_chip,
-    weigh_memory,
+from mcm_passes.families.ring.moves.placed_problem import (
+    LAST_USED,
+    PlacedProblem,
+    breaks_triangle_rule,
 )
-from mcm_passes.families.ring.moves.placement_rules import LAST_USED, breaks_triangle_rule
 from mcm_passes.families.ring.moves.placement_state import (
     ARRIVED,
     PlacementState,
     Undo,
     empty_undo,
     fill_state,
+    find_peaks,
+    held_on_chip,
     place_unit,
     take_back,
     take_back_readers,
+    weigh_memory,
 )
 from mcm_passes.families.ring.moves.proposals import (
     Proposal,
@@ -35,7 +36,7 @@ from mcm_passes.families.ring.moves.proposals import (
     units_at_borders,
 )
 from mcm_passes.families.ring.solver.random_stream import uniform
-from mcm_passes.mapping.loads.live_peaks import LivePeaks, live_peaks
+from mcm_passes.mapping.loads.device_memory import LivePeaks, live_peaks
 
 Words = npt.NDArray[np.uint64]
 

@@ -30,7 +30,7 @@ from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
 from mcm_compiler.placements.ring_rules import COLLECTED, FORWARDED, TO_HOST
 from mcm_passes.families.ring.loads.chip_demands import ChipDemands
-from mcm_passes.mapping.loads.tensor_columns import CROSSED, ENTERED, EXITED
+from mcm_passes.mapping.loads.problem_arrays import CROSSED, ENTERED, EXITED
 
 
 class PlayRates(NamedTuple):

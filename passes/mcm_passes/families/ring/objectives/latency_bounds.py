@@ -11,9 +11,14 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.rows import Rows, starts
-from mcm_compiler.contracts.partition import Floats, Ints, LowerBound, PartitionProblem
+from mcm_compiler.contracts.objectives import Objective
+from mcm_compiler.contracts.partition import Evaluate, Floats, Ints, LowerBound, PartitionProblem
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.text.units import count_text, seconds_text
+from mcm_passes.families.ring.analytic.fast_model import evaluate
+from mcm_passes.families.ring.objectives.joules import RingEnergy, least_energy
+from mcm_passes.families.ring.objectives.latency import RingLatency
+from mcm_passes.mapping.bounds.bounds import lower_bound
 
 CRITICAL_PATH, SHARED_WORK, SHARED_HOST = "critical_path", "shared_work", "shared_host"
 ROUNDING = 1e-12
@@ -141,3 +146,33 @@ def _finish_times(
                     ready[v] = end_s + enter_s[t]
                     entry[v] = entry[maker - 1] if maker > 0 else v
     return done, entry
+
+
+def objective_values(problem: PartitionProblem, objective: Objective) -> Evaluate:
+    """As `mcm_compiler.contracts.mapping.KnowsObjectives.objective_values`."""
+    if objective.aim == "energy":
+        return RingEnergy(problem)
+    latency = RingLatency(problem)
+    if objective.aim == "latency":
+        return latency
+    most_s = objective.latency_limit_s
+
+    def within(chip_of: Ints) -> float:
+        evaluation = evaluate(problem, chip_of)
+        if not evaluation.valid or latency.of_valid(evaluation) > most_s:
+            return float("inf")
+        return evaluation.period_s
+
+    return within
+
+
+def latency_of(problem: PartitionProblem, chip_of: Ints) -> float:
+    """When one inference is answered, whatever memory is estimated."""
+    return RingLatency(problem).of_valid(evaluate(problem, chip_of))
+
+
+def objective_bound(problem: PartitionProblem, objective: Objective) -> LowerBound:
+    """As `mcm_compiler.contracts.mapping.KnowsObjectives.objective_bound`."""
+    if objective.aim == "energy":
+        return least_energy(problem)
+    return latency_bound(problem) if objective.aim == "latency" else lower_bound(problem)

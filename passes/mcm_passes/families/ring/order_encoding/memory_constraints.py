@@ -6,14 +6,168 @@ import math
 from fractions import Fraction
 
 import numpy as np
+import numpy.typing as npt
 from ortools.sat.python import cp_model
 
 from mcm_compiler.placements.ring_rules import FORWARDED, TO_HOST
-from mcm_passes.families.ring.order_encoding.order_literals import WeightedSum
+from mcm_passes.families.ring.order_encoding.order_literals import (
+    Literal,
+    OrderLiterals,
+    WeightedSum,
+    negated,
+)
 from mcm_passes.families.ring.order_encoding.trigger_literals import PeriodModel
 from mcm_passes.mapping.loads.demand_table import Trigger
-from mcm_passes.mapping.loads.tensor_columns import LIVE, PASSED, RECEIVED, SENT
+from mcm_passes.mapping.loads.problem_arrays import CROSSED, LIVE, PASSED, RECEIVED, SENT
 from mcm_passes.mapping.problem.resident_sizes import sram_blocks
+from mcm_passes.mapping.problem.rule_graph import RuleGraph, closure
+
+MOST_CLAUSES = 2_000_000
+"""Clauses beyond which the part of the rule that needs them is left out."""
+
+
+def constrain_triangles(
+    order: OrderLiterals, graph: RuleGraph, most_clauses: int = MOST_CLAUSES
+) -> bool:
+    """Adds the rule, or as much of it as `most_clauses` allows.
+
+    Returns:
+        Whether the model asks for the whole rule; if not, what it proves of the period holds all
+        the same, but its solutions may break the rule.
+    """
+    edges = list(zip(graph.sources.tolist(), graph.next_nodes.tolist(), strict=True))
+    _forbid_detours_along_paths(order, graph, edges)
+    spans = sum(
+        (order.high[u] - order.low[u] + 1) * (order.high[v] - order.low[v] + 1) for u, v in edges
+    )
+    if spans + order.num_chips**3 > most_clauses:
+        return False
+    _forbid_longer_paths(order, edges)
+    return True
+
+
+def _forbid_detours_along_paths(
+    order: OrderLiterals, graph: RuleGraph, edges: list[tuple[int, int]]
+) -> None:
+    """A unit on a path from u to v, beside an edge from u to v, is with u or with v.
+
+    On a chip between theirs it would close a longer path beside the direct one. The rule follows
+    from that of the quotient graph, but propagates at once.
+    """
+    ancestors, descendants = closure(graph)
+    clauses = 0
+    for u, v in edges:
+        between = descendants[u] & ancestors[v]
+        if not between.any():
+            continue
+        for w in np.flatnonzero(
+            np.unpackbits(between.astype("<u8").view(np.uint8), bitorder="little")
+        ).tolist():
+            first = max(order.low[w], order.low[u] + 1)
+            last = min(order.high[w], order.high[v] - 1)
+            clauses += max(last - first + 1, 0)
+            if clauses > MOST_CLAUSES:
+                return
+            for c in range(first, last + 1):
+                order.clause(order.since(u, c), *order.not_on(w, c), negated(order.since(v, c + 1)))
+
+
+def _forbid_longer_paths(order: OrderLiterals, edges: list[tuple[int, int]]) -> None:
+    """No direct dependency between two chips beside a path over a third one."""
+    direct: dict[tuple[int, int], Literal] = {}
+    reach: dict[tuple[int, int], Literal] = {}
+    for u, v in edges:
+        for a in range(order.low[u], order.high[u] + 1):
+            for b in range(max(order.low[v], a + 1), order.high[v] + 1):
+                if (a, b) not in direct:
+                    direct[a, b] = order.model.new_bool_var(f"direct {a} {b}")
+                order.clause(direct[a, b], *order.not_on(u, a), *order.not_on(v, b))
+    chips = range(order.num_chips)
+    for a in reversed(chips):
+        for b in chips[a + 1 :]:
+            steps = [m for m in chips[a + 1 : b] if (a, m) in direct and (m, b) in reach]
+            if not steps and (a, b) not in direct:
+                continue
+            # Over at least one chip between; forbidden beside a direct dependency.
+            reach[a, b] = order.model.new_bool_var(f"reach {a} {b}")
+            beside = [negated(direct[a, b])] if (a, b) in direct else []
+            for literal in beside:
+                order.clause(literal, reach[a, b])
+            for m in steps:
+                for literal in (reach[a, b], *beside):
+                    order.clause(negated(direct[a, m]), negated(reach[m, b]), literal)
+
+
+def constrain_time(model: PeriodModel, least_ticks: int) -> None:
+    """No chip, link or host channel takes longer than `period` ticks.
+
+    Every summand is rounded down to whole ticks: what the real times allow, the model allows too,
+    so that what it proves of the period holds for them.
+
+    Args:
+        model: what the constraints are added to.
+        least_ticks: a lower bound of `period`; constraints that cannot break it are left out.
+    """
+    nodes, items, tensors = model.demands.nodes, model.demands.items, model.demands.tensors
+    limits, literals, ticks_per_s = model.problem.limits, model.literals, model.ticks_per_s
+    out_ticks = _floors(nodes.out_bytes * (ticks_per_s / limits.host_bytes_per_s))
+    in_ticks = _floors(items.in_bytes * (ticks_per_s / limits.host_bytes_per_s))
+    root_ticks = _floors(items.in_bytes * (ticks_per_s / limits.host_root_bytes_per_s))
+    link_ticks = _floors(tensors.amount[:, CROSSED] * ticks_per_s / limits.link_bytes_per_s)
+    # What all chips share; outputs are the same wherever they leave, and in `least_ticks`.
+    root = WeightedSum()
+    totals: list[WeightedSum] = []
+    for chip, speed in enumerate(model.problem.chip_speed.tolist()):
+        busy, arriving, leaving, link = (WeightedSum() for _ in range(4))
+        scale = ticks_per_s / speed
+        literals.add_all(
+            chip,
+            (busy, Trigger.MADE, _floors(nodes.work_s * scale)),
+            (leaving, Trigger.MADE, out_ticks),
+        )
+        literals.add_all(
+            chip,
+            (busy, Trigger.READ, _floors(items.busy_s * scale)),
+            (arriving, Trigger.READ, in_ticks),
+            (root, Trigger.READ, root_ticks),
+        )
+        literals.add_all(
+            chip,
+            (busy, Trigger.PASSED, _floors(tensors.passed_s * scale)),
+            (link, Trigger.CROSSED, link_ticks),
+        )
+        totals += [busy, arriving, leaving, link]
+    for total in (*totals, root):
+        if total.most > least_ticks:
+            model.order.model.add(total.expression() <= model.period)
+
+
+def _floors(values: npt.NDArray[np.floating]) -> list[int]:
+    return np.floor(values).astype(np.int64).tolist()
+
+
+def constrain_skips(order: OrderLiterals, num_nodes: int, *, both_ways: bool = False) -> None:
+    """No chip below the highest used one is empty.
+
+    Args:
+        order: the literals.
+        num_nodes: n.
+        both_ways: let the chips of nodes decide on all literals that are added, so that a hint of
+            chips is a whole one.
+    """
+    for c in range(order.num_chips - 1):
+        here: list[Literal] = [negated(order.used(c + 1))]
+        for v in range(num_nodes):
+            if order.may_be_on(v, c):
+                absent = order.not_on(v, c)
+                on = order.model.new_bool_var(f"{v} on {c}")
+                order.clause(negated(on), negated(absent[0]))
+                order.clause(negated(on), negated(absent[1]))
+                if both_ways:
+                    order.clause(on, *absent)
+                here.append(on)
+        order.clause(*here)
+
 
 STREAM_TICKS = 1024
 """Parts of a tick in which the time of one streamed block is counted."""

@@ -16,8 +16,7 @@ from mcm_passes.mapping.device_placement.device_faults import (
 )
 from mcm_passes.mapping.device_placement.device_groups import device_groups
 from mcm_passes.mapping.device_placement.device_loads import device_loads
-from mcm_passes.mapping.device_placement.device_problem import partition_problem
-from mcm_passes.mapping.device_placement.free_operators import with_free
+from mcm_passes.mapping.device_placement.device_problem import partition_problem, with_free
 from mcm_passes.mapping.search.named import runnable
 from mcm_passes.mapping.solving.solve import solve
 

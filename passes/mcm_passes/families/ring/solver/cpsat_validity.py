@@ -73,10 +73,12 @@ class RingAuthority:
         self._possible = bool((graph.low <= graph.high).all())
         if not self._possible:
             return
-        from mcm_passes.families.ring.order_encoding.chip_constraints import constrain_skips
         from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
+        from mcm_passes.families.ring.order_encoding.memory_constraints import (
+            constrain_skips,
+            constrain_triangles,
+        )
         from mcm_passes.families.ring.order_encoding.order_literals import OrderLiterals
-        from mcm_passes.families.ring.order_encoding.triangle_constraints import constrain_triangles
 
         if order is None:
             order = OrderLiterals(graph, None, ChipWindows(graph.low, graph.high))

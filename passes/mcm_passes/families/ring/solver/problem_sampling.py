@@ -8,7 +8,7 @@ import numpy as np
 
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, PartitionProblem
 from mcm_compiler.contracts.target import Routing
-from mcm_passes.families.ring.solver.adjacent_cuts import reach_of_cuts, sample_cuts
+from mcm_passes.families.ring.solver.adjacent_domains import reach_of_cuts, sample_cuts
 from mcm_passes.families.ring.solver.batch import BatchSolver
 from mcm_passes.families.ring.solver.cpsat_validity import Answer, RingAuthority
 from mcm_passes.families.ring.solver.lanes import LANES, Singles

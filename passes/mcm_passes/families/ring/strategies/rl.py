@@ -12,8 +12,114 @@ from mcm_compiler.contracts.partition import Budget, Evaluate, Outcome, Partitio
 from mcm_compiler.text.option_ranges import at_least, checked, one_of
 from mcm_models.policy.layout import initial_weights
 from mcm_passes.families.ring.learning.recipes import RECIPES
-from mcm_passes.families.ring.strategies.rl_rewards import Reward
-from mcm_passes.families.ring.strategies.rl_run import LearnedRun
+from mcm_passes.families.ring.strategies.rl_run import (
+    LearnedRun,
+    Reward,
+    policy_of,
+    recipe_of,
+)
+
+
+@dataclass(frozen=True)
+@checked(recipe=one_of(RECIPES), draws=at_least(0), samples=at_least(0), effort_s=at_least(0))
+class RlFinetune:
+    """A policy that learned on other graphs goes on with this one (MCM, section 4.4).
+
+    Attributes:
+        policy: path of its checkpoint; empty for the one that comes with the compiler.
+        recipe: name of the recipe that it goes on with; layout, prior and sampler stay as they
+            were in training.
+        reward: `fast` or `judge`; see `Reward`.
+        start: strategy whose answer is searched around, `known` for the best that the caller
+            knows (a portfolio its members' answers), empty for none (ours).
+        draws: partitions that the policy draws along several orders before it learns, around
+            the best of them (ours); 0 for none.
+        samples: most partitions that it evaluates; 0 for all that the budget allows.
+        effort_s: most deterministic seconds of updates; 0 for no limit.
+    """
+
+    name: ClassVar[str] = "rl-finetune"
+    summary: ClassVar[str] = "a policy trained on other models goes on learning on this one"
+    learns: ClassVar[bool] = True
+    extra: ClassVar[str] = LEARN
+
+    policy: str = ""
+    recipe: str = "default"
+    reward: Reward = "fast"
+    start: str = ""
+    draws: int = 0
+    samples: int = 0
+    effort_s: float = 0.0
+
+    @property
+    def asks_evaluator(self) -> bool:
+        """Whether it asks the evaluator of the budget."""
+        return self.reward == "judge"
+
+    def solve(
+        self,
+        problem: PartitionProblem,
+        evaluate: Evaluate,
+        rng: np.random.Generator,
+        budget: Budget,
+    ) -> Outcome:
+        """Learns until the budget is spent.
+
+        Raises:
+            CompileError: MCM-L001 to MCM-L003 for the checkpoint, MCM-L004 for rewards that are no
+                numbers, MCM-L005 for a graph that is too large, MCM-L012 without the extra, and as
+                the strategy that it starts from.
+        """
+        weights, card = policy_of(self.policy)
+        run = LearnedRun.of(problem, evaluate, budget, self.reward, self.samples)
+        if self.start and (end := run.begin(self.start, evaluate, rng)) is not None:
+            return end
+        recipe = recipe_of(card, self.recipe)
+        if self.draws:
+            run.draw(recipe, weights, rng, self.draws)
+        return run.learn(recipe, weights, rng, self.effort_s)
+
+
+@dataclass(frozen=True)
+@checked(samples=at_least(0))
+class RlZeroshot:
+    """Draws from a policy that learned on other graphs (MCM, section 5.2: *RL zero-shot*).
+
+    Needs no JAX: the policy runs in NumPy.
+
+    Attributes:
+        policy: path of its checkpoint; empty for the one that comes with the compiler.
+        reward: what the best is chosen by; see `Reward`.
+        samples: most partitions that it evaluates; 0 for all that the budget allows.
+    """
+
+    name: ClassVar[str] = "rl-zeroshot"
+    summary: ClassVar[str] = "draws of a policy that was trained on other models"
+
+    policy: str = ""
+    reward: Reward = "fast"
+    samples: int = 0
+
+    @property
+    def asks_evaluator(self) -> bool:
+        """Whether it asks the evaluator of the budget."""
+        return self.reward == "judge"
+
+    def solve(
+        self,
+        problem: PartitionProblem,
+        evaluate: Evaluate,
+        rng: np.random.Generator,
+        budget: Budget,
+    ) -> Outcome:
+        """Draws until the budget is spent.
+
+        Raises:
+            CompileError: MCM-L001 to MCM-L003 for the checkpoint.
+        """
+        weights, card = policy_of(self.policy)
+        run = LearnedRun.of(problem, evaluate, budget, self.reward, self.samples)
+        return run.draw(recipe_of(card), weights, rng)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from mcm_compiler.contracts.placement import PlacementRequest
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.placements.placement_file import read_placement, with_devices
 from mcm_passes.mapping.device_placement import chain_ideals, device_placement
-from mcm_passes.mapping.device_placement.chain_sampling import sampled_chain
+from mcm_passes.mapping.device_placement.chain_ideals import sampled_chain
 from mcm_passes.mapping.device_placement.device_groups import device_groups
 from mcm_passes.mapping.device_placement.device_loads import device_loads
 from mcm_passes.mapping.device_placement.device_placement import DevicePlacement

@@ -6,7 +6,7 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.rows import Rows
-from mcm_passes.mapping.loads.live_peaks import end_unit, hold, live_peaks
+from mcm_passes.mapping.loads.device_memory import end_unit, hold, live_peaks
 
 
 @entry_njit

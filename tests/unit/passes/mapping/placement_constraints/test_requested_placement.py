@@ -19,8 +19,8 @@ from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.placements.assignment_file import chip_of_op
-from mcm_passes.families.ring.placement_constraints import nearest_model
-from mcm_passes.mapping.placement_constraints.name_matching import KnownNames
+from mcm_passes.families.ring.placement_constraints import nearest
+from mcm_passes.mapping.placement_constraints.pins import KnownNames
 
 # A chain of six with a long way round; not fused, so that each op is a unit.
 TEXT = """
@@ -161,7 +161,7 @@ def test_assignments_that_cannot_be_taken(folder, rows, code, words, hint):
 
 
 def test_a_nearest_assignment_that_is_not_proven_is_called_so(folder, monkeypatch):
-    monkeypatch.setattr(nearest_model, "MOST_LITERALS", 0)
+    monkeypatch.setattr(nearest, "MOST_LITERALS", 0)
     found = refused(folder, "--assignment", csv(folder, "*,1"))[0]
     assert "moves at most 1 unit of 6" in found[3]
     assert "proven" not in found[3]

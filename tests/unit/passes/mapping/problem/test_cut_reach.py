@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcm_passes.mapping.problem.cut_reach import far_of_cuts
+from mcm_passes.mapping.problem.rule_graph import far_of_cuts
 
 POSITIONS = 7
 

@@ -10,8 +10,12 @@ import pytest
 
 from mcm_compiler.contracts.fusion import FusionGroup, FusionPlan
 from mcm_compiler.diagnostics import CompileError
-from mcm_passes.mapping.problem.clonable import CloneFacts, CloningLimits, choose_clonable
-from mcm_passes.mapping.problem.partition_problem import build_problem
+from mcm_passes.mapping.problem.partition_problem import (
+    CloneFacts,
+    CloningLimits,
+    build_problem,
+    choose_clonable,
+)
 
 TIED = """
     g (float[3,3] x) => (float[3,3] y)

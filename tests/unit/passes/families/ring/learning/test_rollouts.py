@@ -20,7 +20,7 @@ from mcm_passes.families.ring.learning.rollouts import (
     OrderSampler,
     sampler_of,
 )
-from mcm_passes.families.ring.solver.adjacent_cuts import cut_marginals, reach_of_cuts
+from mcm_passes.families.ring.solver.adjacent_domains import cut_marginals, reach_of_cuts
 from mcm_passes.families.ring.solver.monotone_paths import monotone_path_marginals
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 

@@ -27,7 +27,7 @@ from mcm_passes.mapping.loads.demand_table import (
     Trigger,
     demand_table,
 )
-from mcm_passes.mapping.loads.tensor_columns import tensor_columns
+from mcm_passes.mapping.loads.problem_arrays import tensor_columns
 from tests.generators.partition_problems import make_problem
 from tests.oracles.reference_loads import reference_loads
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from mcm_passes.families.ring.solver.adjacent_cuts import reach_of_cuts, sample_cuts
+from mcm_passes.families.ring.solver.adjacent_domains import reach_of_cuts, sample_cuts
 from mcm_passes.families.ring.solver.monotone_paths import sample_monotone_paths
 from mcm_passes.families.ring.solver.random_stream import streams
 

@@ -11,9 +11,9 @@ import pytest
 from mcm_passes.families.ring.solver.monotone_paths import (
     monotone_path_marginals,
     sample_monotone_paths,
+    sample_windowed,
 )
 from mcm_passes.families.ring.solver.random_stream import streams
-from mcm_passes.families.ring.solver.windowed_monotone_paths import sample_windowed
 
 DRAWS = 4000
 

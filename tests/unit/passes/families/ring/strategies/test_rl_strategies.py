@@ -22,10 +22,8 @@ from mcm_passes.families.ring.learning import recipes
 from mcm_passes.families.ring.learning.tasks import Task
 from mcm_passes.families.ring.solver.problem_sampling import ProblemSampler
 from mcm_passes.families.ring.strategies.portfolio import Portfolio
-from mcm_passes.families.ring.strategies.rl import Rl
-from mcm_passes.families.ring.strategies.rl_finetune import RlFinetune
+from mcm_passes.families.ring.strategies.rl import Rl, RlFinetune, RlZeroshot
 from mcm_passes.families.ring.strategies.rl_run import SHOTS, TEMPERATURES
-from mcm_passes.families.ring.strategies.rl_zeroshot import RlZeroshot
 from tests.generators.partition_problems import make_problem
 
 LAYOUT = PolicyLayout(2, 16, 16, 6, 1, 4)
