@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mcm_compiler.contracts.objectives import KINDS, Objective, ObjectiveKind, objective_faults
-from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.machines.choices import MOST_SEQUENCES, Fallback, Routing
-from mcm_compiler.text.option_fields import asked, range_faults
-from mcm_compiler.text.typed_options import take_types
+from mcm_compiler.text.option_fields import asked, check_options, seed_field
 
 DEFAULT_PIPELINE = (
     "simplify,fuse,annotate_cost,parallelize,partition,legalize,split,map_chips,lower,simulate,emit,"
@@ -132,9 +130,7 @@ class CompileOptions:
         "flag", "Search", "Take the nearest valid assignment where that of the file breaks a rule.",
         default=False,
     )
-    seed: int = asked(
-        "whole", "Search", "Seed of everything random.", 0, low=0, high=2**63 - 1
-    )
+    seed: int = seed_field()
     dims: Mapping[str, int] = asked(
         "sizes", "Input", "Size of a symbolic dimension. Repeatable.", {},
         flag="--dim", key=None, metavar="NAME=N", each="dim",
@@ -202,12 +198,13 @@ class CompileOptions:
         return Objective(self.objective, self.max_latency_s, self.throughput)
 
     def __post_init__(self) -> None:
-        take_types(self)
-        faults = range_faults(self)
+        check_options(self, self._faults)
+
+    def _faults(self) -> list[str]:
+        faults: list[str] = []
         if self.repair_assignment and self.assignment is None:
             faults.append("repair_assignment is given, and no assignment")
         faults += objective_faults(self.objective, self.max_latency_s, self.throughput)
         if not self.goal.plain and self.assignment is not None:
             faults.append("an assignment is given, which leaves nothing to an objective")
-        if faults:
-            raise CompileError([Diagnostic("MCM-U004", fault) for fault in faults])
+        return faults

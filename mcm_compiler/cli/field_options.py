@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -67,7 +66,7 @@ def field_option(name: str) -> Callable[[Any], Any]:
     from mcm_compiler.text.option_fields import options_of
 
     found = next(option for option in options_of(CompileOptions) if option.name == name)
-    return click_option(replace(found, group=""))
+    return click_option(found)
 
 
 def field_options(record: type) -> Callable[[Any], Any]:

@@ -15,12 +15,8 @@ import numpy as np
 
 from mcm_compiler.contracts.described import Named
 from mcm_compiler.contracts.partition import Bools, Floats, Ints
+from mcm_compiler.contracts.requests import PlacementRequest
 from mcm_compiler.registry import PLACEMENT_COSTS
-
-Rule = Literal["none", "relay", "strict"]
-"""Interconnect of the accelerators. `none`: each reaches each through the host's memory, and
-dependencies between devices must only be free of cycles. `relay` and `strict`: a one-way ring, see
-`mcm_compiler.contracts.target.Routing`."""
 
 Objective = Literal["period", "latency"]
 """Figure to minimise: the time per sample of a full pipeline, or the time of one sample alone."""
@@ -75,25 +71,6 @@ class PlacementProblem:
     def num_operators(self) -> int:
         """N."""
         return len(self.names)
-
-
-@dataclass(frozen=True)
-class PlacementRequest:
-    """How a placement is asked for.
-
-    Attributes:
-        rule: see `Rule`.
-        partitioner: text of a partition strategy, or None for the cost's own method.
-        evaluations: most placements that are evaluated.
-        budget_s: wall time of the search, or None; with one, results need not be reproducible.
-        seed: of everything random.
-    """
-
-    rule: Rule = "none"
-    partitioner: str | None = None
-    evaluations: int = 10_000
-    budget_s: float | None = None
-    seed: int = 0
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,60 +10,12 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.cluster import ClusterTarget
 from mcm_compiler.contracts.described import Named
-from mcm_compiler.contracts.sharding.parallel_plan import Objective, ParallelPlan
+from mcm_compiler.contracts.requests import PlanOptions
+from mcm_compiler.contracts.sharding.parallel_plan import ParallelPlan
 from mcm_compiler.contracts.target import Target
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.registry import PLANNERS
 from mcm_compiler.text import spec_text
-from mcm_compiler.text.typed_options import take_types
-
-
-@dataclass(frozen=True)
-class PlanOptions:
-    """Options of a plan for all planners; settings of single planners are their own options.
-
-    Attributes:
-        training: plan a step of training, with gradients and optimiser state.
-        objective: see `mcm_compiler.contracts.sharding.parallel_plan.Objective`.
-        seed: of everything random.
-        data: replicas of the model; None to choose.
-        operator: devices that ops are divided over; None to choose.
-        stages: stages of the pipeline; None to choose.
-        micro_batches: micro-batches of a step.
-        optimizer: its state counts as memory in training.
-        shards: `PATTERN=DIM` each: variables that are to be divided so, or kept whole with -1.
-
-    Raises:
-        CompileError: MCM-U004 with one diagnostic per value of another type, or else out of range.
-    """
-
-    training: bool = False
-    objective: Objective = "cost"
-    seed: int = 0
-    data: int | None = None
-    operator: int | None = None
-    stages: int | None = None
-    micro_batches: int = 16
-    optimizer: str = "adam"
-    shards: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        take_types(self)
-        numbers = {
-            "data": self.data,
-            "operator": self.operator,
-            "stages": self.stages,
-            "micro_batches": self.micro_batches,
-        }
-        faults = [
-            f"{name} is {value}, not at least 1"
-            for name, value in numbers.items()
-            if value is not None and value < 1
-        ]
-        if not 0 <= self.seed < 2**63:
-            faults.append(f"seed is {self.seed}, not between 0 and 2^63 - 1")
-        if faults:
-            raise CompileError([Diagnostic("MCM-U004", fault) for fault in faults])
 
 
 @dataclass(frozen=True)

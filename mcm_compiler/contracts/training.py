@@ -10,22 +10,8 @@ from pathlib import Path
 from typing import Protocol
 
 from mcm_compiler.contracts.described import Named
+from mcm_compiler.contracts.requests import TrainingRequest
 from mcm_compiler.registry import TRAINERS
-
-
-@dataclass(frozen=True)
-class TrainingRequest:
-    """Request to a trainer; settings of single trainers are their own options.
-
-    Attributes:
-        folder: where everything is written.
-        seed: of everything random.
-        resume: go on with what is in the folder.
-    """
-
-    folder: Path
-    seed: int = 0
-    resume: bool = False
 
 
 @dataclass(frozen=True)

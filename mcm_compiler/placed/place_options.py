@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.machines.choices import QueueOrder
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.text.option_fields import asked, range_faults, same_as
-from mcm_compiler.text.typed_options import take_types
+from mcm_compiler.text.option_fields import asked, check_options, same_as
 
 DEFAULT_LEVEL = 2
 
@@ -115,9 +113,9 @@ class PlaceOptions:
     # fmt: on
 
     def __post_init__(self) -> None:
-        take_types(self)
-        faults = range_faults(self)
-        if not 0 <= self.dispatch_s < float("inf"):
-            faults.append(f"dispatch_s is {self.dispatch_s}, not a number of seconds from 0 on")
-        if faults:
-            raise CompileError([Diagnostic("MCM-U004", fault) for fault in faults])
+        check_options(self, self._faults)
+
+    def _faults(self) -> list[str]:
+        if 0 <= self.dispatch_s < float("inf"):
+            return []
+        return [f"dispatch_s is {self.dispatch_s}, not a number of seconds from 0 on"]

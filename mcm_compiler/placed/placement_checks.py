@@ -185,7 +185,11 @@ class ReadPlacement:
         path = self.opened.path / file_names.PLACEMENT
         derived = _as_json({**placement_record(self.placed).to_dict()})
         derived["compiler"] = self.opened.record.compiler
-        for fault in leaf_differences("", read_json(path), derived):
+        said, stated = read_json(path), self.opened.manifest.stated
+        faults = [*leaf_differences("", said, derived)]
+        # Sections of the request are derived from themselves, but for the user's own model.
+        faults += leaf_differences("", {name: said[name] for name in stated}, stated)
+        for fault in faults:
             name = fault.removeprefix(".")
             is_bound = name.startswith("step.") and not name.startswith("step.seconds")
             is_step = name.startswith(("step", "devices"))

@@ -46,7 +46,7 @@ from mcm_compiler.placed.measured_times.profile_tables import (
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.placed_model import PlacedModel, runs_of
 from mcm_compiler.placed.placement_figures import placement_record, report_text, source_files
-from mcm_compiler.placed.records import PlacementManifest
+from mcm_compiler.placed.records import STATED, PlacementManifest
 from mcm_compiler.placed.runtime_wishes import runtime_files
 from mcm_compiler.placed.segment_models import write_models
 from mcm_compiler.placed.segments import Segments, best_segments
@@ -80,7 +80,8 @@ def write_folder(folder: Path, placed: PlacedModel) -> None:
     (folder / file_names.REPORT_TEXT).write_bytes(text)
     names = sorted(path.name for path in folder.iterdir())
     hashes = {name: sha256_file(folder / name) for name in names}
-    manifest = PlacementManifest(PLACEMENT_KIND, hashes)
+    said = record.to_dict()
+    manifest = PlacementManifest(PLACEMENT_KIND, hashes, {name: said[name] for name in STATED})
     json_text.write(folder / file_names.MANIFEST, manifest.to_dict())
 
 

@@ -205,6 +205,10 @@ class Schedule:
         return {"schema_version": SCHEMA_VERSION, **asdict(self)}
 
 
+STATED = ("compiler", "model", "target", "asked", "search")
+"""Sections of `placement.json` that are the request, and how it was answered."""
+
+
 @dataclass(frozen=True)
 class PlacementManifest:
     """`manifest.json` of a placement: what lies in the folder.
@@ -212,10 +216,13 @@ class PlacementManifest:
     Attributes:
         kind: that it is one.
         files: sha256 of every other file by name.
+        stated: sections of `placement.json` that follow from nothing else in the folder, by name;
+            empty where an older release has not recorded them.
     """
 
     kind: Literal["placement"]
     files: dict[str, str]
+    stated: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""

@@ -7,9 +7,12 @@ from what `asked` notes of a field.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, cast
+
+from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.text.typed_options import take_types
 
 Form = Literal[
     "text", "file", "level", "choice", "whole", "duration", "rate", "flag", "switch", "places",
@@ -117,6 +120,26 @@ def same_as(record: type, name: str) -> Any:
     if field.default is dataclasses.MISSING:
         return dataclasses.field(default_factory=dict[str, Any], metadata=field.metadata)
     return dataclasses.field(default=field.default, metadata=field.metadata)
+
+
+def seed_field() -> Any:
+    """The option `--seed`."""
+    return asked("whole", "Search", "Seed of everything random.", 0, low=0, high=2**63 - 1)
+
+
+def check_options(record: object, further: Callable[[], list[str]] = list[str]) -> None:
+    """Take the types of the fields of a record, and check their ranges.
+
+    Args:
+        record: the record, as its `__post_init__` has it.
+        further: faults that single ranges do not show.
+
+    Raises:
+        CompileError: MCM-U004 with one diagnostic per value of another type, or else out of range.
+    """
+    take_types(record)
+    if faults := range_faults(record) + further():
+        raise CompileError([Diagnostic("MCM-U004", fault) for fault in faults])
 
 
 def options_of(record: type) -> list[Option]:

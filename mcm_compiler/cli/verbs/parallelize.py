@@ -11,10 +11,14 @@ import click
 
 from mcm_compiler.cli.completed_names import complete_models, names_of
 from mcm_compiler.cli.failures import Verb, show_diagnostics
-from mcm_compiler.cli.field_options import field_option
+from mcm_compiler.cli.field_options import (
+    field_option,
+    field_options,
+    grouped_option,
+    options_given,
+)
 from mcm_compiler.cli.parameters import (
     FILE,
-    SEED,
     force_option,
     format_option,
     load_plugins,
@@ -22,6 +26,8 @@ from mcm_compiler.cli.parameters import (
     plugin_option,
 )
 from mcm_compiler.cli.show import show_json, show_table
+from mcm_compiler.contracts.requests import PlanOptions
+from mcm_compiler.text.option_fields import options_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -31,30 +37,30 @@ if TYPE_CHECKING:
 
 DEFAULT_PLANNER = "auto-map"
 
-DEGREE = click.IntRange(1, 1 << 20)
-
 LISTED = 40
 """Variables that are listed; `--format json` and `-o` have all."""
 
 
-@click.command(cls=Verb)
+EXAMPLES = """\b
+Examples:
+  mcmc parallelize zoo:bert-tiny --target mcm4
+  mcmc parallelize zoo:bert-tiny --training --data 2 --stages 2 -o plan.json
+  mcmc parallelize model.onnx --plan plan.json --sharded sharded.onnx
+"""
+
+
+@click.command(cls=Verb, epilog=EXAMPLES)
 @click.argument("model", shell_complete=complete_models)
-@click.option(
+@grouped_option(
+    "Target",
     "--target",
     default="mcm36",
     show_default=True,
     shell_complete=names_of("TARGETS", files=True),
     help="Name, or a TOML file.",
 )
-@click.option("--training", is_flag=True, help="Plan a step of training instead of inference.")
-@click.option(
-    "--objective",
-    type=click.Choice(["cost", "paper-count"]),
-    default="cost",
-    show_default=True,
-    help="Least seconds, or most divided variables as in the Auto-MAP paper.",
-)
-@click.option(
+@grouped_option(
+    "Search",
     "--planner",
     default=DEFAULT_PLANNER,
     show_default=True,
@@ -63,24 +69,7 @@ LISTED = 40
     help="Who plans, with its options, such as 'auto-map{search=dqn}'.",
 )
 @click.option("--search", default=None, hidden=True)
-@click.option("--data", type=DEGREE, default=None, help="Replicas of the model.")
-@click.option("--operator", type=DEGREE, default=None, help="Devices that ops are divided over.")
-@click.option("--stages", type=DEGREE, default=None, help="Stages of the pipeline.")
-@click.option("--micro-batches", type=DEGREE, default=16, show_default=True, help="Of a step.")
-@click.option(
-    "--optimizer",
-    type=click.Choice(["sgd", "momentum", "adam", "adafactor"]),
-    default="adam",
-    show_default=True,
-    help="Whose state is held in training.",
-)
-@click.option(
-    "--shard",
-    "shards",
-    multiple=True,
-    metavar="PATTERN=DIM",
-    help="Divide the variables of this name so, or keep them whole with -1. Repeatable.",
-)
+@field_options(PlanOptions)
 @click.option("--linkage/--no-linkage", default=None, hidden=True)
 @click.option(
     "--why",
@@ -89,7 +78,9 @@ LISTED = 40
     metavar="TENSOR.DIM",
     help="Print what forces or forbids a choice instead of a plan. Repeatable.",
 )
-@click.option("--plan", "given", type=FILE, default=None, help="Take this plan, search none.")
+@grouped_option(
+    "Search", "--plan", "plan_file", type=FILE, default=None, help="Take this plan, search none."
+)
 @click.option("-o", "--output", type=FILE, default=None, help="Write the plan as JSON.")
 @click.option(
     "--annotated",
@@ -101,33 +92,18 @@ LISTED = 40
 @field_option("dims")
 @field_option("shapes")
 @field_option("cost_model")
-@click.option(
-    "--fallback",
-    type=click.Choice(["host", "error"]),
-    default=None,
-    help="What becomes of ops that devices cannot run: the host runs them, or the model is "
-    "refused (as the target says, or host).",
-)
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of everything random.")
+@field_option("fallback")
 @force_option
 @plugin_option
 @format_option()
 def command(
     model: str,
     target: str,
-    training: bool,
-    objective: Any,
     planner: str,
     search: str | None,
-    data: int | None,
-    operator: int | None,
-    stages: int | None,
-    micro_batches: int,
-    optimizer: str,
-    shards: tuple[str, ...],
     linkage: bool | None,
     why: tuple[str, ...],
-    given: Path | None,
+    plan_file: Path | None,
     output: Path | None,
     annotated: Path | None,
     sharded: Path | None,
@@ -135,10 +111,10 @@ def command(
     shapes: tuple[tuple[str, tuple[int, ...]], ...],
     cost_model: str | None,
     fallback: Any,
-    seed: int,
     force: bool,
     plugin: tuple[Path, ...],
     output_format: str,
+    **given: Any,
 ) -> None:
     """Plan how MODEL, a file or zoo:NAME, uses the devices of a target.
 
@@ -160,18 +136,21 @@ def command(
     from mcm_compiler.components.cost_files import user_files
     from mcm_compiler.components.op_support import host_ops
     from mcm_compiler.components.target_loading import load_plannable
-    from mcm_compiler.contracts.planning import PlanOptions, PlanResult, planned_by, planner_of
+    from mcm_compiler.contracts.planning import PlanResult, planned_by, planner_of
     from mcm_compiler.contracts.sharding.parallel_plan import check_plan, read_plan
     from mcm_compiler.graph.constants import placeable_nodes
     from mcm_compiler.options import CompileOptions
     from mcm_compiler.registry import PLANNERS
 
     files = {"--output": output, "--annotated": annotated, "--sharded": sharded}
-    asked = {"--data": data, "--stages": stages, "--shard": shards or None}
+    asked = options_given(options_of(PlanOptions), given)
+    degrees = {f"--{name.removesuffix('s') if name == 'shards' else name}": asked.get(name)
+               for name in ("data", "stages", "shards")}  # fmt: skip
     if why:
-        _refuse_beside("--why", {**files, **asked})
-    elif given is not None:
-        _refuse_beside("--plan", {**asked, "--operator": operator, "--training": training or None})
+        _refuse_beside("--why", {**files, **degrees})
+    elif plan_file is not None:
+        further = {f"--{name}": asked.get(name) for name in ("operator", "training")}
+        _refuse_beside("--plan", {**degrees, **further})
     load_plugins(plugin)
     refuse_same_file(files)
     if output is not None:
@@ -179,9 +158,7 @@ def command(
     for path in (annotated, sharded):
         if path is not None:
             refuse_existing_model(path, force)
-    options = PlanOptions(
-        training, objective, seed, data, operator, stages, micro_batches, optimizer, shards
-    )
+    options = PlanOptions(**asked)
     old = _old_options(planner, search, linkage)
     made = planner_of(planner, *(option for option, _ in old))
     package = load_plannable(target)
@@ -194,16 +171,16 @@ def command(
     with PLANNERS.at_work(name):
         made.prepare(imported)
     plan = None
-    if given is not None:
-        plan = read_plan(given)
-        check_plan(plan, imported, str(given))
+    if plan_file is not None:
+        plan = read_plan(plan_file)
+        check_plan(plan, imported, str(plan_file))
     if why:
         for wanted in why:
             tensor, _, dim = wanted.rpartition(".")
             if not tensor or not dim.isdecimal():
                 raise click.BadParameter(f"{wanted!r} is not TENSOR.DIM", param_hint="--why")
             with PLANNERS.at_work(name):
-                reason = made.why(imported, tensor, int(dim), operator or 2, plan)
+                reason = made.why(imported, tensor, int(dim), options.operator or 2, plan)
             click.echo(reason)
         return
     if plan is not None:

@@ -9,16 +9,17 @@ import click
 
 from mcm_compiler.cli.completed_names import names_of
 from mcm_compiler.cli.failures import Verb
+from mcm_compiler.cli.field_options import field_options, grouped_option, options_given
 from mcm_compiler.cli.parameters import (
     FILE,
-    SEED,
     force_option,
     format_option,
     load_plugins,
-    parse_duration,
     plugin_option,
 )
 from mcm_compiler.cli.show import show_json, show_table
+from mcm_compiler.contracts.requests import PlacementRequest
+from mcm_compiler.text.option_fields import options_of
 from mcm_compiler.text.units import bytes_text, printable
 
 if TYPE_CHECKING:
@@ -29,55 +30,43 @@ DEFAULT_COSTS = {"period": "device-placement", "latency": "device-latency"}
 DEVICES = click.IntRange(0, 4096)
 
 
-@click.command(cls=Verb)
+EXAMPLES = """\b
+Examples:
+  mcmc partition problem.json --rule relay
+  mcmc partition problem.json --objective latency --max-cpus 2
+  mcmc partition problem.json --partitioner dp --assignment-out devices.csv
+"""
+
+
+@click.command(cls=Verb, epilog=EXAMPLES)
 @click.argument("problem", type=FILE)
-@click.option(
+@grouped_option(
+    "Search",
     "--objective",
     type=click.Choice(["period", "latency"]),
     default="period",
     show_default=True,
     help="What is to be small: time per sample of a full pipeline, or time of one sample alone.",
 )
-@click.option(
+@grouped_option(
+    "Search",
     "--cost",
     default=None,
     shell_complete=names_of("PLACEMENT_COSTS"),
     help="Of the period device-placement (default; compute and communication of a device add up) "
     "or ring (they overlap), of the latency device-latency.",
 )
-@click.option(
-    "--rule",
-    type=click.Choice(["none", "relay", "strict"]),
-    default="none",
-    show_default=True,
-    help="Devices that all reach each other, or a one-way ring with this rule.",
-)
-@click.option(
-    "--max-accelerators", type=DEVICES, default=None, help="Instead of the file's maxFPGAs."
-)
-@click.option("--max-cpus", type=DEVICES, default=None, help="Instead of the file's maxCPUs.")
-@click.option(
-    "--partitioner",
+@field_options(PlacementRequest)
+@grouped_option(
+    "Target",
+    "--max-accelerators",
+    type=DEVICES,
     default=None,
-    shell_complete=names_of("STRATEGIES"),
-    help="Strategy, as listed by mcmc strategies, instead of the cost's own method.",
+    help="Instead of the file's maxFPGAs.",
 )
-@click.option(
-    "--samples",
-    type=click.IntRange(1),
-    default=10_000,
-    show_default=True,
-    help="Most partitions that a strategy evaluates.",
+@grouped_option(
+    "Target", "--max-cpus", type=DEVICES, default=None, help="Instead of the file's maxCPUs."
 )
-@click.option(
-    "--budget",
-    "budget_s",
-    type=parse_duration,
-    default=None,
-    metavar="DURATION",
-    help="Time limit of a strategy, such as 60s; results need not be reproducible.",
-)
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of everything random.")
 @click.option(
     "--assignment-out",
     type=FILE,
@@ -91,17 +80,13 @@ def command(
     problem: Path,
     objective: Any,
     cost: str | None,
-    rule: Any,
     max_accelerators: int | None,
     max_cpus: int | None,
-    partitioner: str | None,
-    samples: int,
-    budget_s: float | None,
-    seed: int,
     assignment_out: Path | None,
     force: bool,
     plugin: tuple[Path, ...],
     output_format: str,
+    **given: Any,
 ) -> None:
     """Place the operators of PROBLEM, a JSON file, on accelerators and CPUs.
 
@@ -122,7 +107,7 @@ def command(
     if assignment_out is not None:
         refuse_existing(assignment_out, force)
     asked = with_devices(read_placement(problem), max_accelerators, max_cpus)
-    request = PlacementRequest(rule, partitioner, samples, budget_s, seed)
+    request = PlacementRequest(**options_given(options_of(PlacementRequest), given))
     cost = cost or DEFAULT_COSTS[objective]
     placer = placement_cost(cost)
     if objective_of(placer) != objective:
@@ -131,9 +116,9 @@ def command(
         raise CompileError(Diagnostic("MCM-F022", message, at=asked.source, hint=hint))
     found = placement_by(cost, placer, asked, request)
     if output_format == "json":
-        show_json(_data(asked, found, objective, (cost, rule)))
+        show_json(_data(asked, found, objective, (cost, request.rule)))
     else:
-        _show(asked, found, objective, (cost, rule))
+        _show(asked, found, objective, (cost, request.rule))
     if assignment_out is not None:
         rows = dict(zip(asked.names, found.device_of.tolist(), strict=True))
         write_assignment(assignment_out, rows, "device")

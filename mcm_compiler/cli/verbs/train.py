@@ -10,9 +10,9 @@ import click
 
 from mcm_compiler.cli.completed_names import names_of
 from mcm_compiler.cli.failures import Verb, show_diagnostics
+from mcm_compiler.cli.field_options import field_options, options_given
 from mcm_compiler.cli.parameters import (
     FILE,
-    SEED,
     format_option,
     load_plugins,
     old_spelling,
@@ -20,6 +20,8 @@ from mcm_compiler.cli.parameters import (
     plugin_option,
 )
 from mcm_compiler.cli.training_progress import training_progress
+from mcm_compiler.contracts.requests import TrainingRequest
+from mcm_compiler.text.option_fields import options_of
 
 if TYPE_CHECKING:
     from mcm_compiler.contracts.training import Trainer, TrainingResult
@@ -40,7 +42,15 @@ def _flag(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-@click.command(cls=Verb)
+EXAMPLES = """\b
+Examples:
+  mcmc train
+  mcmc train policy -o policy --set samples=400
+  mcmc train policy -o policy --set samples=400 --resume
+"""
+
+
+@click.command(cls=Verb, epilog=EXAMPLES)
 @click.argument("trainer", metavar="[NAME]", required=False, shell_complete=names_of("TRAINERS"))
 @click.option(
     "-o", "--output", type=FILE, default=None, help="Folder of the training; holds the policy."
@@ -53,14 +63,13 @@ def _flag(name: str) -> str:
     metavar="OPTION=VALUE",
     help="An option of the trainer. Repeatable.",
 )
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of everything random.")
+@field_options(TrainingRequest)
 @click.option(
     "--tensorboard",
     type=FILE,
     default=None,
     help="Folder for event files with the training's curves, for TensorBoard.",
 )
-@click.option("--resume", is_flag=True, help="Go on with the training that the folder holds.")
 @_old_options
 @plugin_option
 @format_option()
@@ -68,12 +77,10 @@ def command(
     trainer: str | None,
     output: Path | None,
     settings: tuple[tuple[str, str], ...],
-    seed: int,
     tensorboard: Path | None,
-    resume: bool,
     plugin: tuple[Path, ...],
     output_format: str,
-    **old: str | None,
+    **further: Any,
 ) -> None:
     """Train NAME, or NAME{option=value,...}; without a name, list what can be trained.
 
@@ -90,11 +97,12 @@ def command(
             raise click.UsageError("-o needs the name of a trainer")
         _list(output_format)
         return
-    from mcm_compiler.contracts.training import TrainingRequest, trained_by
+    from mcm_compiler.contracts.training import trained_by
     from mcm_compiler.processes.staging import no_empty_folders
     from mcm_compiler.text import spec_text
 
-    given = {name: value for name, value in old.items() if value is not None}
+    asked = options_given(options_of(TrainingRequest), further)
+    given = {name: value for name, value in further.items() if value is not None}
     made = _trainer(trainer, (*given.items(), *settings))
     name = spec_text.parse_one(trainer).name
     if output is None:
@@ -106,7 +114,7 @@ def command(
             param_hint="'--tensorboard'",
         )
     with no_empty_folders(output), training_progress(tensorboard) as tell:
-        found = trained_by(name, made, TrainingRequest(output, seed, resume), tell)
+        found = trained_by(name, made, TrainingRequest(output, **asked), tell)
     _show(found, output_format)
     show_diagnostics(
         old_spelling(_flag(name), f"--set {name}={value}") for name, value in given.items()

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final, Literal
 import onnx_ir as ir
 from msgspec import Meta
 
+from mcm_compiler.contracts.requests import Objective
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.text import json_text
 from mcm_compiler.text.json_text import (
@@ -34,9 +35,6 @@ VERSION: Final = 1
 
 REPLICATED = -1
 """The dimension of a tensor that every device holds as a whole."""
-
-Objective = Literal["paper-count", "cost"]
-"""Objective of a plan: the most partitioned variables, or the least time of a step."""
 
 Decision = Literal["OPP", "ADP", "PP"]
 """Operator partitioning, automatic data parallelism, pipeline."""

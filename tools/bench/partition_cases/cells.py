@@ -13,7 +13,8 @@ from partition_cases.isolation import Meter
 from mcm_compiler.arrays.randomness import seeded_generator
 from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.partition import Budget, Partition, PartitionProblem
-from mcm_compiler.contracts.placement import PlacementRequest, Rule
+from mcm_compiler.contracts.placement import PlacementRequest
+from mcm_compiler.contracts.requests import Rule
 from mcm_compiler.placements.placement_file import read_placement, with_devices
 from mcm_compiler.registry import PLACEMENT_COSTS, STRATEGIES
 from mcm_compiler.text import spec_text

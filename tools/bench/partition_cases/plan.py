@@ -23,7 +23,7 @@ from partition_cases.packages import LONG, STRICT
 from partition_cases.tightness import find_tightness
 
 from mcm_compiler.contracts.levels import load_level
-from mcm_compiler.contracts.placement import Rule
+from mcm_compiler.contracts.requests import Rule
 from mcm_compiler.text import spec_text
 
 TIGHTNESS_LIMIT_S = 1800.0

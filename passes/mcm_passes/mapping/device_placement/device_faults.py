@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.contracts.placement import PlacementProblem, Rule
+from mcm_compiler.contracts.placement import PlacementProblem
+from mcm_compiler.contracts.requests import Rule
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.text.units import bytes_text
 from mcm_passes.mapping.device_placement.device_groups import DeviceGroups

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mcm_compiler.contracts.partition import Bools, Floats, Ints
-from mcm_compiler.contracts.placement import PlacementProblem, Rule
+from mcm_compiler.contracts.placement import PlacementProblem
+from mcm_compiler.contracts.requests import Rule
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.placements.placement_file import find_cycle
 from mcm_compiler.placements.ring_rules import MAX_REPORTED, find_violations

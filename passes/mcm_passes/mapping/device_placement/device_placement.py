@@ -11,7 +11,8 @@ import numpy as np
 
 from mcm_compiler.arrays.randomness import seeded_generator
 from mcm_compiler.contracts.partition import Budget, Ints
-from mcm_compiler.contracts.placement import Placement, PlacementProblem, PlacementRequest, Rule
+from mcm_compiler.contracts.placement import Placement, PlacementProblem, PlacementRequest
+from mcm_compiler.contracts.requests import Rule
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.text import spec_text
 from mcm_compiler.text.units import count_text

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from mcm_compiler.contracts.partition import Ints, PartitionProblem
-from mcm_compiler.contracts.placement import PlacementProblem, Rule
+from mcm_compiler.contracts.placement import PlacementProblem
+from mcm_compiler.contracts.requests import Rule
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_passes.mapping.device_placement.device_groups import DeviceGroups
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
+import random
 import shutil
 from collections.abc import Callable
 from functools import partial
@@ -25,8 +27,11 @@ from mcm_compiler.placed.folder_check import check_placement_folder
 from mcm_compiler.placed.folder_reading import open_placement
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.placement_checks import StepOfModel
+from mcm_compiler.placed.placement_figures import report_text
 from mcm_compiler.placed.placing import place_model, step_of_model
+from mcm_compiler.text import json_text
 from tests.generators.placed_models import place_small, small_model
+from tools.figure_mutations import Mutation, leaves, other
 
 DEVICE_COPIES = ("device_bandwidth_gb_per_s = 6", "device_bandwidth_gb_per_s = 7")
 """Between devices of which the small box has too few to copy."""
@@ -187,10 +192,10 @@ TAMPERED: dict[str, tuple[Callable[[Path], None], str, str]] = {
         _change("placement.json", lambda d: d["step"].update(also=1)), "bound", "MCM-D082",
     ),
     "the seed": (
-        _change("placement.json", lambda d: d["search"].update(seed=7)), "report", "MCM-D081",
+        _change("placement.json", lambda d: d["search"].update(seed=7)), "placement", "MCM-D080",
     ),
     "a pin": (
-        _change("placement.json", lambda d: d["asked"].update(pins=[])), "bound", "MCM-D082",
+        _change("placement.json", lambda d: d["asked"].update(pins=[])), "placement", "MCM-D080",
     ),
     "the box": (
         lambda folder: _replace(folder / "target.toml", *DEVICE_COPIES),
@@ -231,6 +236,43 @@ def test_what_was_changed_on_purpose_is_found(folder: Path, what: str) -> None:
     assert not found.holds
     assert next(s.name for s in found.steps if not s.holds) == step
     assert code in {d.code for d in found.diagnostics}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"pins": (("op_y", "cpu:0"),), "seed": 3, "placer": "told"},
+        {"kinds": (("op_c", "k40"),), "together": ("op_d", "op_e"), "order": "critical_path"},
+    ],
+)
+def test_no_leaf_of_a_placement_can_be_altered(options: dict[str, Any], tmp_path: Path) -> None:
+    """With the placement alone changed; its report and all hashes follow."""
+    folder = tmp_path / "out"
+    place_small(folder, segments="none", **options)
+    path, rng = folder / "placement.json", random.Random(0)
+    text = path.read_text()
+    by_field: dict[str, Any] = {}
+    for place, value in leaves(json.loads(text)):
+        key = Mutation("", place, value).field
+        by_field.setdefault(key if "device_of" not in key else "device_of", place)
+    assert {"search.seed", "asked.order", "model.name", "compiler", "devices[].ops"} <= set(
+        by_field
+    )
+    accepted: list[str] = []
+    for name, place in by_field.items():
+        at = data = json.loads(text)
+        for key in place[:-1]:
+            at = at[key]
+        at[place[-1]] = other(at[place[-1]], rng)
+        json_text.write(path, data)
+        with contextlib.suppress(CompileError):  # what is no record is refused before
+            changed = open_placement(folder, further=True) if _rehash(folder) is None else None
+            assert changed is not None
+            (folder / "report.md").write_bytes(report_text(changed.record, changed.schedule))
+        _rehash(folder)
+        if check_placement_folder(folder, seeds=(0,)).holds:
+            accepted.append(name)
+    assert not accepted
 
 
 def test_what_was_changed_by_accident_is_found(folder: Path) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import runpy
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 import msgspec
@@ -16,6 +17,8 @@ from click.testing import CliRunner
 
 from mcm_compiler.cli.compile_options import compile_options
 from mcm_compiler.cli.failures import Verb
+from mcm_compiler.cli.main import cli
+from mcm_compiler.contracts.requests import PlacementRequest, PlanOptions, TrainingRequest
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.placed.place_options import PlaceOptions
@@ -137,12 +140,51 @@ def test_the_documents_have_it() -> None:
     assert "| `acme_limit` | a text such as" in script["with_keys"](page, More)
 
 
-@pytest.mark.parametrize(("record", "without"), [(CompileOptions, ""), (PlaceOptions, "training")])
+@pytest.mark.parametrize(
+    ("record", "without"),
+    [
+        (CompileOptions, ""),
+        (PlaceOptions, "training"),
+        (PlanOptions, ""),
+        (PlacementRequest, ""),
+        (TrainingRequest, "folder"),
+    ],
+)
 def test_every_field_is_an_option_with_a_help(record: type, without: str) -> None:
     options = options_of(record)
     names = [field.name for field in fields(record)]
     assert [one.name for one in options] == [name for name in names if name != without]
     assert all(one.help.endswith(".") for one in options)
+
+
+@pytest.mark.parametrize(
+    ("verb", "record"),
+    [("parallelize", PlanOptions), ("partition", PlacementRequest), ("train", TrainingRequest)],
+)
+def test_a_verb_has_the_options_of_its_record_and_three_examples(verb: str, record: type) -> None:
+    text = CliRunner().invoke(cli, [verb, "--help"]).stdout
+    sections = dict(re.findall(r"^(\w+):\n((?: .*\n|\n(?= ))+)", text, flags=re.MULTILINE))
+    for one in options_of(record):
+        assert f"{one.flag} " in sections[one.group], one
+    assert text.count(f"  mcmc {verb}") == 3
+
+
+@pytest.mark.parametrize(
+    ("make", "part"),
+    [
+        (lambda: PlanOptions(data=0), "data is 0, not at least 1"),
+        (lambda: PlanOptions(optimizer="lion"), "optimizer is 'lion', not sgd"),
+        (lambda: PlacementRequest(evaluations=0), "evaluations is 0, not at least 1"),
+        (lambda: PlacementRequest(rule=cast("Any", "odd")), "rule is 'odd', not"),
+        (lambda: TrainingRequest(Path("out"), -1), "seed is -1, not at least 0"),
+    ],
+)
+def test_ranges_hold_for_callers_as_for_the_command_line(
+    make: Callable[[], object], part: str
+) -> None:
+    with pytest.raises(CompileError) as caught:
+        make()
+    assert part in caught.value.diagnostics[0].message
 
 
 def test_an_option_of_two_records_is_stated_once() -> None:
