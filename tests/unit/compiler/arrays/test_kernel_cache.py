@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from numba.core.caching import IndexDataCacheFile
@@ -243,4 +244,25 @@ def test_what_has_changed_takes_the_place_of_what_it_was(tmp_path: Path):
 def test_what_numba_kept_in_its_own_way_is_replaced(tmp_path: Path):
     IndexDataCacheFile(str(tmp_path), "pack.f-1.py311", 1).save(_key("floats")[:3], "numba's")
     KernelFiles(str(tmp_path), "pack.f-1.py311", 1).save(_key("floats"), "ours")
+    assert len(list(tmp_path.glob("*.nbc"))) == 1
+
+
+@pytest.mark.parametrize("gone", ["module", "type"])
+def test_an_index_with_a_type_that_moved_to_another_module_is_replaced(
+    tmp_path: Path, gone: str, monkeypatch: pytest.MonkeyPatch
+):
+    module = ModuleType("module_of_a_record")
+    record = type("Record", (), {"__module__": module.__name__})
+    module.Record = record  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    key = (record, *_key("floats")[1:])
+    KernelFiles(str(tmp_path), "pack.f-1.py311", 1).save(key, "old")
+    if gone == "module":
+        monkeypatch.delitem(sys.modules, module.__name__)
+    else:
+        del module.Record
+    files = KernelFiles(str(tmp_path), "pack.f-1.py311", 1)
+    assert files.load(_key("floats")) is None
+    files.save(_key("floats"), "new")
+    assert files.load(_key("floats")) == "new"
     assert len(list(tmp_path.glob("*.nbc"))) == 1
