@@ -148,17 +148,17 @@ class Registry(Generic[T]):
         registration = self._registered.get(name)
         if registration is None:
             near = difflib.get_close_matches(name, self._registered, n=3)
-            hint = f"did you mean {', '.join(near)}?" if near else None
-            hint = MOVED.get(f"{self.kind.name}.{name}", hint)
+            first = f"did you mean {', '.join(near)}?" if near else "take a known one;"
+            hint = (
+                f"{first} if '{name}' is in a plug-in, install that, or give its file with --plugin"
+            )
             known = ", ".join(sorted(self._registered)) or "none"
             raise CompileError(
                 Diagnostic(
                     "MCM-U003",
                     f"unknown {self.kind.words} '{name}'; known: {known}",
                     at=f"{self.kind.words} '{name}'",
-                    hint=hint
-                    or f"take a known one; if '{name}' is in a plug-in, install that, or give its "
-                    "file with --plugin",
+                    hint=MOVED.get(f"{self.kind.name}.{name}", hint),
                 )
             )
         with _import(f"{self.kind.words} '{name}'", registration.origin):

@@ -91,11 +91,3 @@ def stored_widths(graph: ir.Graph, target: Target) -> list[StoredWidth]:
             name = dtype.name.lower()
             rows.append({"type": name, "file_bits": dtype.bitwidth, "stored_bits": stored})
     return rows
-
-
-def width_phrase(rows: list[StoredWidth] | None) -> str | None:
-    """Such as `FLOAT stored as 16 bits`; None where all types keep their width."""
-    if not rows:
-        return None
-    shown = [f"{row['type'].upper()} as {row['stored_bits']:g} bits" for row in rows]
-    return f"chips store {', '.join(shown)}"

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from mcm_compiler.contracts.fabrics.target import FABRIC_SECTION
-from mcm_compiler.report.cost_section import COST_SECTION, STORAGE_SECTION, width_phrase
+from mcm_compiler.report.cost_section import COST_SECTION, STORAGE_SECTION
 from mcm_compiler.report.hardware.figures import gap
 from mcm_compiler.report.objective_section import OBJECTIVE_SECTION
 from mcm_compiler.report.state_section import state_sentences, throughput_text
+from mcm_compiler.report.verdict import words
 from mcm_compiler.report.verdict.assumed_trips import assumption_sentence
 from mcm_compiler.report.verdict.bottleneck_line import idle_line, limit_line, limit_of, next_line
-from mcm_compiler.report.verdict.words import optimality_line, verified_line, verified_of
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, rate_text, seconds_text
 
 if TYPE_CHECKING:
@@ -146,15 +146,15 @@ def verdict_of(report: Mapping[str, Any]) -> Verdict:
     """
     fit, rate = _fit(report), _rate(report)
     optimality, limit = optimality_of(report), limit_of(report)
-    verified = verified_of(report["verification"])
+    verified = words.verified_of(report["verification"])
     lines = (
         _fit_line(report, fit),
         _rate_line(report, rate),
-        optimality_line(optimality),
+        words.optimality_line(optimality),
         limit_line(report, limit),
         idle_line(report),
         next_line(report),
-        verified_line(report["verification"], verified, report.get(STORAGE_SECTION)),
+        words.verified_line(report["verification"], verified, report.get(STORAGE_SECTION)),
     )
     return {
         "basis": _basis(report),
@@ -225,7 +225,7 @@ def weights_phrase(report: Mapping[str, Any], fit: FitClaim) -> str:
         return text
     each = " per replica" if _replicas(report) > 1 else ""
     text += f", {bytes_text(fit['stored_weight_bytes'])} as stored{each}"
-    widths = width_phrase(fit["stored_widths"])
+    widths = words.width_phrase(fit["stored_widths"])
     return f"{text} ({widths})" if widths else text
 
 

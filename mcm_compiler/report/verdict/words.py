@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from mcm_compiler.report.cost_section import width_phrase
 from mcm_compiler.text.units import count_text, percent_text
 
 if TYPE_CHECKING:
@@ -189,3 +188,11 @@ def _conditions(
 def _error(output: Mapping[str, Any]) -> str:
     error = output["max_abs_error"]
     return "more than any number" if error is None else f"{error:.3g}"
+
+
+def width_phrase(rows: list[StoredWidth] | None) -> str | None:
+    """Such as `FLOAT stored as 16 bits`; None where all types keep their width."""
+    if not rows:
+        return None
+    shown = [f"{row['type'].upper()} as {row['stored_bits']:g} bits" for row in rows]
+    return f"chips store {', '.join(shown)}"
