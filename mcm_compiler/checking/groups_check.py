@@ -166,7 +166,7 @@ _COMPARED = (
 def changed_op(chips: Sequence[ChipModel], source: ir.Model) -> str | None:
     """The first op of another type, or with another attribute, than the op that it comes from.
 
-    Passes may have changed it for good reasons; this tells where to look when results differ.
+    Passes may have changed it with reason; this shows where to look when results differ.
 
     Args:
         chips: the chips' models.

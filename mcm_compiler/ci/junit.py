@@ -150,7 +150,7 @@ class Finding:
     """A diagnostic and where it is shown.
 
     Attributes:
-        diagnostic: what is told.
+        diagnostic: the finding.
         file: its path from the root of the sources, with `/`.
         line: in that file, from 1; None for a file without lines.
         name: of the cell or model that it is about.
@@ -216,22 +216,22 @@ def _rule(code: str) -> dict[str, Any]:
 
 
 def _result(finding: Finding, codes: list[str]) -> dict[str, Any]:
-    told = finding.diagnostic
-    _, *rest = told.lines()
-    text = "\n".join(printable(line) for line in (f"{finding.name}: {told.message}", *rest))
+    found = finding.diagnostic
+    _, *rest = found.lines()
+    text = "\n".join(printable(line) for line in (f"{finding.name}: {found.message}", *rest))
     place: dict[str, Any] = {
         "artifactLocation": {"uri": uri_of(finding.file), "uriBaseId": ROOT},
     }
     if finding.line is not None:
         place["region"] = {"startLine": finding.line}
     return {
-        "ruleId": told.code,
-        "ruleIndex": codes.index(told.code),
-        "level": told.severity.value,
+        "ruleId": found.code,
+        "ruleIndex": codes.index(found.code),
+        "level": found.severity.value,
         "message": {"text": text},
         "locations": [{"physicalLocation": place}],
         # The same finding of the next build is known again, wherever its line has moved.
-        "partialFingerprints": {"mcmcCell/v1": f"{told.code}:{printable(finding.name)}"},
+        "partialFingerprints": {"mcmcCell/v1": f"{found.code}:{printable(finding.name)}"},
     }
 
 

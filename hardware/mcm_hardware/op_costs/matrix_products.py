@@ -167,7 +167,7 @@ def _labels(text: str, ellipsis_rank: int) -> list[str]:
 def _recurrent(gates: int, per_cell: int, node: NodeShapes) -> Work:
     """Appleyard et al. 2016: `W x` does not depend on the state, so all steps are one product.
 
-    `R h` is a product per step, and reads the recurrent weights anew in each.
+    `R h` is a product per step, and reads the recurrent weights again in each.
     """
     steps, batch = node.dim(0, 0), node.dim(0, 1)
     if node.integer("layout") == 1:

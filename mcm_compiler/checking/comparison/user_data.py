@@ -56,7 +56,7 @@ def read_data_sets(path: Path, model: ir.Model) -> list[RunData]:
 
     Args:
         path: a folder that holds `input_0.pb`, or one that holds `test_data_set_N` folders.
-        model: tells names and kinds of inputs and outputs.
+        model: has the names and kinds of inputs and outputs.
 
     Raises:
         CompileError: MCM-V011 where there are no such folders, a file cannot be read, or the
@@ -222,7 +222,7 @@ def sibling_data(path: Path, model: ir.Model, inputs: Sequence[TensorEntry]) -> 
 
     Args:
         path: the model's file.
-        model: tells names and kinds of inputs and outputs.
+        model: has the names and kinds of inputs and outputs.
         inputs: types and shapes that the model was compiled for.
 
     Raises:

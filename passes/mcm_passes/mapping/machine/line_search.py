@@ -48,7 +48,8 @@ class AlongDevices:
     Attributes:
         text: text form of the strategy.
         strategy: the strategy.
-        moves: whether what it finds is improved on the machine; else the search ends with it.
+        moves: whether what it finds is improved on the machine, and a bound proven; else the search
+            ends with it.
     """
 
     text: str
@@ -93,17 +94,26 @@ class AlongDevices:
         for row in rows:
             placed = devices[row].astype(np.int32)
             search.offer(placed, evaluate(placed))
-        if self.moves and rows and not search.enough:
+        if not self.moves:
+            return search.outcome(found.reason)
+        before, reason = search.best, found.reason
+        if not search.enough:
             share = dataclasses.replace(search.share(1), evaluations=budget.evaluations)
-            starts = sorted(rows, key=lambda row: evaluate(devices[row].astype(np.int32)))
-            on_machine = Search(problem, evaluate, share)
-            improved = Stages().improve(on_machine, rng, share, starts[:1])
+            if before is None:
+                # Another order of devices may have room where the walk has none.
+                improved = Stages().solve(problem, evaluate, rng, share)
+            else:
+                best = min(rows, key=lambda row: evaluate(devices[row].astype(np.int32)))
+                on_machine = Search(problem, evaluate, share)
+                improved = Stages().improve(on_machine, rng, share, [best])
+            reason = improved.reason
             search.spend(improved.evaluations)
             for row in (improved.chip_of, *improved.runners_up):
                 if row is not None:
                     search.offer(row, evaluate(row))
-        outcome = search.outcome(found.reason, exact_bound(problem, rng, search))
-        return dataclasses.replace(outcome, found_by=found.found_by)
+        outcome = search.outcome(reason, exact_bound(problem, rng, search))
+        finder = found.found_by if search.best is before else Stages.name
+        return dataclasses.replace(outcome, found_by=finder)
 
 
 def exact_bound(

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from mcm_compiler.contracts.partition import Budget, PartitionProblem
+from mcm_compiler.contracts.partition import Budget, Outcome, PartitionProblem
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.registry import PROOF_CHECKERS
 from mcm_hardware.families.package.builtin_packages import mesh36
 from mcm_hardware.families.package.package_target import TopologyPackage
 from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.machine.any_machine import ANY_MACHINE
-from mcm_passes.mapping.machine.line_search import exact_bound
+from mcm_passes.mapping.machine.line_search import AlongDevices, exact_bound
 from mcm_passes.mapping.models import periods_of
 from mcm_passes.mapping.search.named import strategy_of
 from mcm_passes.mapping.search.search import Search
@@ -134,3 +134,26 @@ def test_strategies_for_rings_find_valid_placements_near_the_best(text: str) -> 
     assert len(ratios) >= 8
     assert np.median(ratios) < 1.0 + 1e-9
     assert max(ratios) < 1.3
+
+
+@dataclass(frozen=True)
+class FindsNothing:
+    """A strategy that has no placement along the devices."""
+
+    name: str = "finds_nothing"
+    summary: str = "nothing"
+
+    def solve(self, problem: PartitionProblem, *_: object) -> Outcome:
+        return Outcome(None, 1, "nothing fits along the devices")
+
+
+@pytest.mark.parametrize("seed", [3, 5])
+def test_where_a_walk_has_no_room_stages_search_other_orders_of_devices(seed: int) -> None:
+    found = case(seed)
+    problem, periods = found.problem, periods_of(found.problem)
+    assert np.isfinite(found.best_s)
+    along = AlongDevices("finds_nothing", FindsNothing())
+    outcome = along.solve(problem, periods, np.random.default_rng(0), Budget(evaluations=2_000))
+    assert outcome.chip_of is not None
+    assert found.holds(outcome.chip_of.tolist())
+    assert outcome.found_by == "stages"
