@@ -26,12 +26,7 @@ from mcm_compiler.plugin_kinds import (
     note_old,
     old_decorator,
 )
-from mcm_compiler.processes.foreign_code import (
-    fault_text,
-    has_let_through,
-    is_no_fault,
-    is_refused_by_the_system,
-)
+from mcm_compiler.processes import foreign_code
 
 if TYPE_CHECKING:
     from mcm_compiler.text.spec_text import Spec
@@ -228,14 +223,14 @@ class Registry(Generic[T]):
         try:
             yield
         except BaseException as error:
-            if is_no_fault(error) or is_refused_by_the_system(error):
+            if foreign_code.is_no_fault(error) or foreign_code.is_refused_by_the_system(error):
                 raise
-            if made is not _ANYTHING and not has_let_through(made, error):
+            if made is not _ANYTHING and not foreign_code.has_let_through(made, error):
                 raise
             raise CompileError(
                 Diagnostic(
                     "MCM-X007",
-                    f"{self.kind.words} '{name}' failed: {fault_text(error)}",
+                    f"{self.kind.words} '{name}' failed: {foreign_code.fault_text(error)}",
                     at=self.origin_of(name),
                     hint=f"fix the {self.kind.words}, or report it to its author",
                 )
@@ -335,9 +330,9 @@ def _import(what: str, origin: str) -> Generator[None]:
     try:
         yield
     except BaseException as error:
-        if is_no_fault(error):
+        if foreign_code.is_no_fault(error):
             raise
-        text = fault_text(error)
+        text = foreign_code.fault_text(error)
         # That it is one the message says already.
         text = text.removeprefix("ImportError: ").removeprefix("ModuleNotFoundError: ")
         raise CompileError(

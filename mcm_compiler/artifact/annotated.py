@@ -29,19 +29,10 @@ from mcm_compiler.contracts.chips import (
 from mcm_compiler.contracts.cost import NODE_COST
 from mcm_compiler.contracts.partition import CHIP
 from mcm_compiler.contracts.replication import REPLICATION, Replication
-from mcm_compiler.contracts.sharding.sharding import (
-    APPLIED_PLAN,
-    SHARDING_PLAN,
-    DividedTensor,
-    sharded_dim,
-)
+from mcm_compiler.contracts.sharding import sharding
 from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.graph.source import SourceModel
-from mcm_compiler.ir.rewriting.device_stages import (
-    HOST_CONFIGURATION,
-    MULTI_DEVICE_IR_VERSION,
-    free_name,
-)
+from mcm_compiler.ir.rewriting import device_stages
 from mcm_compiler.ir.rewriting.writer import DataLocation, write_with_data
 
 COST_PROPERTY = "mcm.cost_s"
@@ -94,11 +85,11 @@ def _annotate(model: ir.Model, compiled: ir.Model, num_chips: int, text: onnx.Mo
     """Adds to the text of the source model what is known of its ops."""
     placements = _placements(compiled)
     replication = REPLICATION.find(compiled) or Replication(1, num_chips)
-    text.ir_version = max(text.ir_version, MULTI_DEVICE_IR_VERSION)
+    text.ir_version = max(text.ir_version, device_stages.MULTI_DEVICE_IR_VERSION)
     configuration = _add_configuration(text, "mcm", [f"chip_{chip}" for chip in range(num_chips)])
     host: ir.ModelConfiguration | None = None
     if any(placement.on_host for placement in placements.values()):
-        host = _add_configuration(text, HOST_CONFIGURATION, [RUNS_ON_HOST])
+        host = _add_configuration(text, device_stages.HOST_CONFIGURATION, [RUNS_ON_HOST])
     placeable = {node.name for node in placeable_nodes(model.graph)}
     specs = _sharding_specs(model, divided_tensors(compiled), placements, replication)
     places: dict[frozenset[int], str] = {}
@@ -123,7 +114,7 @@ def _annotate(model: ir.Model, compiled: ir.Model, num_chips: int, text: onnx.Mo
     if replication.replicas > 1:
         noted[REPLICAS_PROPERTY] = str(replication.replicas)
         noted[CHIPS_EACH_PROPERTY] = str(replication.chips_each)
-    if APPLIED_PLAN.present(compiled):
+    if sharding.APPLIED_PLAN.present(compiled):
         noted[PLANNED_PROPERTY] = "true"
     _note(text, noted)
 
@@ -144,7 +135,7 @@ def _add_configuration(
     text: onnx.ModelProto, base: str, devices: list[str]
 ) -> ir.ModelConfiguration:
     """Adds a configuration of these devices under a free name."""
-    name = free_name(base, [known.name for known in text.configuration])
+    name = device_stages.free_name(base, [known.name for known in text.configuration])
     added = ir.ModelConfiguration(name, len(devices), tuple(devices))
     text.configuration.append(ir.serde.serialize_model_configuration(added))
     return added
@@ -163,13 +154,13 @@ def _note(owner: onnx.ModelProto | onnx.NodeProto, noted: Mapping[str, str]) -> 
         entries.add(key=key, value=known[key])
 
 
-def divided_tensors(compiled: ir.Model) -> list[DividedTensor]:
+def divided_tensors(compiled: ir.Model) -> list[sharding.DividedTensor]:
     """What shards have parts of, by a user's plan and because it fits no chip."""
-    applied, plan = APPLIED_PLAN.find(compiled), SHARDING_PLAN.find(compiled)
+    applied, plan = sharding.APPLIED_PLAN.find(compiled), sharding.SHARDING_PLAN.find(compiled)
     return [
         *(applied.tensors if applied is not None else ()),
         *(
-            DividedTensor(o.node, o.weight, o.axis, len(o.pieces))
+            sharding.DividedTensor(o.node, o.weight, o.axis, len(o.pieces))
             for o in (plan.operators if plan is not None else ())
         ),
     ]
@@ -177,7 +168,7 @@ def divided_tensors(compiled: ir.Model) -> list[DividedTensor]:
 
 def _sharding_specs(
     model: ir.Model,
-    tensors: Iterable[DividedTensor],
+    tensors: Iterable[sharding.DividedTensor],
     placements: Mapping[str, _Placement],
     replication: Replication,
 ) -> dict[str, list[ir.ShardingSpec]]:
@@ -202,7 +193,9 @@ def _sharding_specs(
             ir.ShardingSpec(
                 value,
                 tuple(replication.places(chips)),
-                sharded_dims=(sharded_dim(value, tensor.axis, tensor.shards, tensor.runs),),
+                sharded_dims=(
+                    sharding.sharded_dim(value, tensor.axis, tensor.shards, tensor.runs),
+                ),
             )
         )
     return specs

@@ -16,15 +16,8 @@ import numpy as np
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import read_json
+from mcm_compiler.certificate import other_placements
 from mcm_compiler.certificate.claims import Certificate, Claim, ClaimScope
-from mcm_compiler.certificate.other_placements import (
-    ConsideredRow,
-    LearnedRow,
-    considered_from_arrays,
-    considered_to_arrays,
-    learned_from_arrays,
-    learned_to_arrays,
-)
 from mcm_compiler.certificate.stored_problem import (
     Array,
     MalformedError,
@@ -34,13 +27,7 @@ from mcm_compiler.certificate.stored_problem import (
     texts,
     vector,
 )
-from mcm_compiler.contracts.objectives import (
-    Objective,
-    ObjectiveFigures,
-    ObjectiveKind,
-    ShareBound,
-    objective_faults,
-)
+from mcm_compiler.contracts import objectives
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import Routing
 from mcm_compiler.diagnostics import CompileError, Diagnostic
@@ -82,7 +69,7 @@ class ObjectiveRow:
         proven: of each number of pipelines that could be chosen.
     """
 
-    kind: ObjectiveKind
+    kind: objectives.ObjectiveKind
     max_latency_s: Amount | None
     throughput_per_s: Amount | None
     value: Amount
@@ -91,7 +78,7 @@ class ObjectiveRow:
     proven: tuple[ProvenRow, ...]
 
 
-def objective_row(figures: ObjectiveFigures | None) -> ObjectiveRow | None:
+def objective_row(figures: objectives.ObjectiveFigures | None) -> ObjectiveRow | None:
     """The figures as a row of the head; None where there are none."""
     if figures is None:
         return None
@@ -116,7 +103,7 @@ def objective_row(figures: ObjectiveFigures | None) -> ObjectiveRow | None:
     )
 
 
-def objective_figures(row: ObjectiveRow | None) -> ObjectiveFigures | None:
+def objective_figures(row: ObjectiveRow | None) -> objectives.ObjectiveFigures | None:
     """What `objective_row` stored.
 
     Raises:
@@ -124,12 +111,12 @@ def objective_figures(row: ObjectiveRow | None) -> ObjectiveFigures | None:
     """
     if row is None:
         return None
-    objective = Objective(row.kind, row.max_latency_s, row.throughput_per_s)
-    faults = objective_faults(row.kind, row.max_latency_s, row.throughput_per_s)
+    objective = objectives.Objective(row.kind, row.max_latency_s, row.throughput_per_s)
+    faults = objectives.objective_faults(row.kind, row.max_latency_s, row.throughput_per_s)
     if faults or objective.plain:
         raise MalformedError(f"the objective is none: {faults[0] if faults else 'the period'}")
     proven = tuple(
-        ShareBound(
+        objectives.ShareBound(
             one.pipelines,
             one.devices_each,
             math.inf if one.value is None else one.value,
@@ -138,7 +125,7 @@ def objective_figures(row: ObjectiveRow | None) -> ObjectiveFigures | None:
         )
         for one in row.proven
     )
-    return ObjectiveFigures(objective, row.value, row.bound, row.latency_s, proven)
+    return objectives.ObjectiveFigures(objective, row.value, row.bound, row.latency_s, proven)
 
 
 def channel_arrays(problem: PartitionProblem) -> dict[str, Array]:
@@ -221,8 +208,8 @@ class CertificateHead:
     placement: PlacementRow
     claims: tuple[Claim, ...]
     pins: tuple[tuple[str, Index], ...]
-    considered: tuple[ConsideredRow, ...]
-    learned: LearnedRow | None
+    considered: tuple[other_placements.ConsideredRow, ...]
+    learned: other_placements.LearnedRow | None
     objective: ObjectiveRow | None = None
 
 
@@ -247,8 +234,8 @@ def write_certificate(folder: Path, certificate: Certificate) -> None:
         placement=PlacementRow(certificate.period_s),
         claims=certificate.claims,
         pins=certificate.pins,
-        considered=considered_to_arrays(certificate.considered, arrays),
-        learned=learned_to_arrays(certificate.learned, arrays),
+        considered=other_placements.considered_to_arrays(certificate.considered, arrays),
+        learned=other_placements.learned_to_arrays(certificate.learned, arrays),
         objective=objective_row(certificate.figures),
     )
     data = asdict(head)
@@ -327,8 +314,10 @@ def _certificate(head: CertificateHead, arrays: dict[str, Array]) -> Certificate
         pins=head.pins,
         copies=_rows(arrays, "copy"),
         forwards=_rows(arrays, "forward"),
-        considered=considered_from_arrays(head.considered, arrays, problem.num_units),
-        learned=learned_from_arrays(head.learned, arrays, problem.num_units),
+        considered=other_placements.considered_from_arrays(
+            head.considered, arrays, problem.num_units
+        ),
+        learned=other_placements.learned_from_arrays(head.learned, arrays, problem.num_units),
         figures=objective_figures(head.objective),
     )
 

@@ -18,13 +18,9 @@ from msgspec import Meta
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import folder_record, read_manifest
 from mcm_compiler.certificate.bound_check import check_bound, not_re_proved
+from mcm_compiler.checking import structure_step
 from mcm_compiler.checking.certificate_check import check_certificate, refuse_unproven
-from mcm_compiler.checking.comparison.equality import (
-    ReadFolder,
-    differences,
-    not_compared,
-    verify_folder,
-)
+from mcm_compiler.checking.comparison import equality
 from mcm_compiler.checking.comparison.output_coverage import weakness_warnings
 from mcm_compiler.checking.comparison.stock_options import died_warning
 from mcm_compiler.checking.comparison.user_data import RunData, read_data_sets
@@ -37,14 +33,6 @@ from mcm_compiler.checking.figures_check import check_figures
 from mcm_compiler.checking.groups_check import changed_op, fusion_unknown
 from mcm_compiler.checking.memory_check import check_memory
 from mcm_compiler.checking.shapes_check import check_shapes
-from mcm_compiler.checking.structure_step import (
-    describe_structure,
-    left_to_runs,
-    prove_folder,
-    read_user_model,
-    recorded_points,
-    structure_faults,
-)
 from mcm_compiler.contracts import zoo
 from mcm_compiler.contracts.verification import StructureProof, Verification
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
@@ -254,7 +242,9 @@ class _Run:
         """What a step that holds leaves open."""
         found = [self.skips[step]] if step in self.skips else []
         if step == "source" and self.structure is not None:
-            note = left_to_runs(self.structure, recorded_points(self.opened))
+            note = structure_step.left_to_runs(
+                self.structure, structure_step.recorded_points(self.opened)
+            )
             found += [note] if note is not None else []
         if step == "equality" and self.verification is not None:
             found += weakness_warnings(self.verification.weak, self.verification.structure)
@@ -296,12 +286,14 @@ class _Run:
             given = None
             with suppress(CompileError):  # unfit data are a fault of the comparison
                 given = next((GivenInputs(d.name, d.inputs) for d in self._own_data()), None)
-            user_model = read_user_model(self.model, manifest, given)
-        self.structure = prove_folder(self.opened, user_model)
-        if faults := structure_faults(self.structure, recorded_points(self.opened)):
+            user_model = structure_step.read_user_model(self.model, manifest, given)
+        self.structure = structure_step.prove_folder(self.opened, user_model)
+        if faults := structure_step.structure_faults(
+            self.structure, structure_step.recorded_points(self.opened)
+        ):
             raise CompileError(faults)
         check_shapes(self.opened.chips, manifest.run_wires, self.opened.source)
-        return describe_structure(self.structure)
+        return structure_step.describe_structure(self.structure)
 
     def _own_data(self) -> list[RunData]:
         values = runtime_inputs(self.opened.manifest.inputs, [one.inputs for one in self.data])
@@ -315,8 +307,8 @@ class _Run:
             users += read_data_sets(self.test_data, self.opened.source)
         own = self.model is not None and not self.model.startswith(zoo.PREFIX)
         file = Path(self.model or "") if own else folder / layout.ANNOTATED
-        found = verify_folder(
-            ReadFolder(folder, self.opened.source, manifest.shape_only),
+        found = equality.verify_folder(
+            equality.ReadFolder(folder, self.opened.source, manifest.shape_only),
             chips,
             manifest.wires,
             self.seeds,
@@ -326,11 +318,11 @@ class _Run:
             states=manifest.states.held,
         )
         self.verification = found = replace(found, structure=self.structure)
-        if (skipped := not_compared(found)) is not None:
+        if (skipped := equality.not_compared(found)) is not None:
             self.skips["equality"] = skipped
         if not found.holds:
             changed = changed_op(self.opened.chips, self.opened.source)
-            raise CompileError(differences(found, changed))
+            raise CompileError(equality.differences(found, changed))
         return describe_verification(found)
 
 

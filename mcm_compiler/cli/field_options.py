@@ -7,20 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mcm_compiler.cli import parameters
 from mcm_compiler.cli.completed_names import complete_files, complete_pipeline, names_of
-from mcm_compiler.cli.parameters import (
-    once_each,
-    parse_device_costs,
-    parse_dimension,
-    parse_duration,
-    parse_level,
-    parse_named_pin,
-    parse_pin,
-    parse_profile,
-    parse_rate,
-    parse_shape,
-    parse_states,
-)
 
 if TYPE_CHECKING:
     from mcm_compiler.text.option_fields import Option
@@ -29,17 +17,17 @@ _NAMED = ("sizes", "shapes", "costs by kind")
 _MULTIPLE = ("places", "pins", "pairs", "patterns", "named pins", "profiles", *_NAMED)
 _FORMS: dict[str, dict[str, Any]] = {
     "file": {"metavar": "FILE", "shell_complete": complete_files},
-    "level": {"type": parse_level},
-    "duration": {"type": parse_duration, "metavar": "DURATION"},
-    "rate": {"type": parse_rate},
+    "level": {"type": parameters.parse_level},
+    "duration": {"type": parameters.parse_duration, "metavar": "DURATION"},
+    "rate": {"type": parameters.parse_rate},
     "flag": {"is_flag": True},
     "places": {"type": click.IntRange(0)},
-    "pins": {"type": parse_pin},
-    "sizes": {"type": parse_dimension},
-    "shapes": {"type": parse_shape},
-    "named pins": {"type": parse_named_pin},
-    "costs by kind": {"type": parse_device_costs},
-    "profiles": {"type": parse_profile},
+    "pins": {"type": parameters.parse_pin},
+    "sizes": {"type": parameters.parse_dimension},
+    "shapes": {"type": parameters.parse_shape},
+    "named pins": {"type": parameters.parse_named_pin},
+    "costs by kind": {"type": parameters.parse_device_costs},
+    "profiles": {"type": parameters.parse_profile},
 }
 """Arguments of `click.option` by the form of the values."""
 
@@ -132,9 +120,9 @@ def value_of(option: Option, given: Any) -> Any:
         click.BadParameter: for a name that is given twice, and for faulty pairs.
     """
     if option.form == "pairs":
-        return parse_states(given)
+        return parameters.parse_states(given)
     if not given and option.form in ("flag", *_MULTIPLE):
         return None
     if option.form == "places":
         return tuple(sorted(set(given)))
-    return once_each(option.flag, given) if option.form in _NAMED else given
+    return parameters.once_each(option.flag, given) if option.form in _NAMED else given

@@ -15,24 +15,12 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from mcm_compiler.cli.failures import (
-    FAILURE_EXIT,
-    USAGE_EXIT,
-    report_failure,
-)
+from mcm_compiler.cli import failures
 from mcm_compiler.cli.shell_scripts import VARIABLE, answer_shells
 from mcm_compiler.cli.streams import StreamFailedError, flushed, guard_streams
 from mcm_compiler.cli.supervision import may_leave_something, supervise
+from mcm_compiler.processes import interruption
 from mcm_compiler.processes.crash_journal import finished, is_heard
-from mcm_compiler.processes.interruption import (
-    all_is_done,
-    end_at_once,
-    end_by_raising,
-    ends_the_command,
-    line_of,
-    received,
-    say,
-)
 
 INTERRUPTED_EXIT = 130
 """128 and the number of SIGINT, as shells have it."""
@@ -130,13 +118,13 @@ class LazyGroup(click.Group):
             sys.exit(INTERRUPTED_EXIT)
         except click.ClickException as error:
             error.show()
-            sys.exit(USAGE_EXIT)
+            sys.exit(failures.USAGE_EXIT)
         except BaseException as error:
             # What answers a shell that completes leaves by SystemExit as well.
             answered = VARIABLE in os.environ and isinstance(error, SystemExit)
-            if answered or ends_the_command(error):
+            if answered or interruption.ends_the_command(error):
                 raise
-            sys.exit(report_failure(error))
+            sys.exit(failures.report_failure(error))
         sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -156,7 +144,7 @@ def cli() -> None:
 
 def main() -> None:
     """What the console script runs."""
-    end_at_once()
+    interruption.end_at_once()
     failed = guard_streams()
     if failed is not None:
         os._exit(failed)
@@ -168,23 +156,23 @@ def main() -> None:
     atexit.register(gc.freeze)
     supervise(sys.argv[1:])
     if not is_heard() and may_leave_something(sys.argv[1:]):
-        end_by_raising(silent=False)
-    exit_code = FAILURE_EXIT
+        interruption.end_by_raising(silent=False)
+    exit_code = failures.FAILURE_EXIT
     try:
         cli.main()
     except SystemExit as leaving:
-        exit_code = leaving.code if isinstance(leaving.code, int) else FAILURE_EXIT
+        exit_code = leaving.code if isinstance(leaving.code, int) else failures.FAILURE_EXIT
     except StreamFailedError:
-        exit_code = FAILURE_EXIT  # told below
+        exit_code = failures.FAILURE_EXIT  # told below
     except KeyboardInterrupt:  # amid what click does after a verb
         exit_code = INTERRUPTED_EXIT
-        say(line_of(signal.SIGINT))
-    all_is_done()
-    asked = received()
+        interruption.say(interruption.line_of(signal.SIGINT))
+    interruption.all_is_done()
+    asked = interruption.received()
     if asked is not None and exit_code != 0:
         exit_code = 128 + asked
         if not is_heard() and exit_code != INTERRUPTED_EXIT:
-            say(line_of(asked))
+            interruption.say(interruption.line_of(asked))
     failed = flushed()
     if failed is not None and asked is None:
         exit_code = failed

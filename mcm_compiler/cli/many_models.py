@@ -15,14 +15,10 @@ from mcm_compiler.artifact.layout import page_path
 from mcm_compiler.ci.batch import CompileOutcome, Job, Settings, compile_all, exit_code
 from mcm_compiler.ci.comparison import change_text
 from mcm_compiler.ci.model_list import list_models
+from mcm_compiler.cli import output_files
 from mcm_compiler.cli.compile_options import progress_line
 from mcm_compiler.cli.failures import show_diagnostics
 from mcm_compiler.cli.guard import Guard
-from mcm_compiler.cli.output_files import (
-    refuse_existing,
-    refuse_inside_output,
-    refuse_same_file,
-)
 from mcm_compiler.cli.parameters import load_plugins
 from mcm_compiler.cli.show import show_json, terminal_width
 from mcm_compiler.processes.staging import no_empty_folders
@@ -61,12 +57,12 @@ def compile_many(
     listed = list_models(arguments, output)
     if guard.junit is not None:
         for model in listed:
-            refuse_inside_output(guard.junit, output / model.folder)
+            output_files.refuse_inside_output(guard.junit, output / model.folder)
     if settings.html:
         for model in listed:
             page = page_path(output / model.folder)
-            refuse_same_file({"--html": page, "--junit": guard.junit})
-            refuse_existing(page, settings.force)
+            output_files.refuse_same_file({"--html": page, "--junit": guard.junit})
+            output_files.refuse_existing(page, settings.force)
     # A new output folder may replace its own baseline.
     before = [guard.before(model.folder) for model in listed]
     options = options_of_each([model.model for model in listed], settings.options)

@@ -11,13 +11,7 @@ from typing import Literal
 import click
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.processes.staging import (
-    cannot_write,
-    is_output_folder,
-    no_empty_folders,
-    refuse_irregular,
-    write_whole,
-)
+from mcm_compiler.processes import staging
 
 
 def refuse_existing(path: Path, force: bool) -> None:
@@ -29,7 +23,7 @@ def refuse_existing(path: Path, force: bool) -> None:
     """
     refuse_inside_output(path)
     if not path.is_dir() or path.is_symlink():
-        refuse_irregular(path)
+        staging.refuse_irregular(path)
     if os.path.lexists(path) and (not force or path.is_dir()):
         hint = "choose another one" if path.is_dir() else "choose another one, or give --force"
         raise CompileError(
@@ -49,7 +43,7 @@ def refuse_inside_output(path: Path, folder: Path | None = None) -> None:
     """
     real = Path(os.path.realpath(path))
     written = folder is not None and real.is_relative_to(os.path.realpath(folder))
-    if written or is_output_folder(real.parent):
+    if written or staging.is_output_folder(real.parent):
         raise CompileError(
             Diagnostic(
                 "MCM-U054",
@@ -108,10 +102,10 @@ def write_with_parents(path: Path, data: bytes) -> None:
     Raises:
         CompileError: MCM-A002 or MCM-U050 if it cannot be written; no empty folder stays then.
     """
-    with no_empty_folders(path.parent):
+    with staging.no_empty_folders(path.parent):
         with diagnosed_writes(path):
             path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, data)
+        staging.write_whole(path, data)
 
 
 @contextmanager
@@ -124,4 +118,4 @@ def diagnosed_writes(path: Path) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        raise cannot_write(error, path) from error
+        raise staging.cannot_write(error, path) from error

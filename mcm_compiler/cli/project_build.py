@@ -18,14 +18,10 @@ from mcm_compiler.artifact.layout import page_path
 from mcm_compiler.ci.annotations import command_of, path_in_repository, wanted
 from mcm_compiler.ci.batch import CompileOutcome
 from mcm_compiler.ci.junit import Finding, junit_suites, place_in_file, sarif_log
+from mcm_compiler.cli import output_files
 from mcm_compiler.cli.compile_options import progress_line
 from mcm_compiler.cli.failures import diagnosed, show_diagnostics
 from mcm_compiler.cli.many_models import NAME_WIDTH, outcome_line, prepare_process
-from mcm_compiler.cli.output_files import (
-    diagnosed_writes,
-    refuse_inside_output,
-    write_with_parents,
-)
 from mcm_compiler.cli.show import show_json
 from mcm_compiler.contracts import zoo
 from mcm_compiler.diagnostics import CompileError, Diagnostic
@@ -94,9 +90,9 @@ class BuildReports:
             refuse_irregular(path)
             if os.path.realpath(path) in taken:
                 raise click.UsageError(f"--html and {option} name one file")
-            refuse_inside_output(path)
+            output_files.refuse_inside_output(path)
             for cell in cells:
-                refuse_inside_output(path, output / cell.folder)
+                output_files.refuse_inside_output(path, output / cell.folder)
 
     def write_index(self, project: ProjectFile, outcomes: Sequence[CellOutcome]) -> None:
         """Writes the index of the pages.
@@ -110,7 +106,7 @@ class BuildReports:
 
         output = Path(project.output)
         build = Build(project.root.name, output, self.indexed, tuple(outcomes))
-        write_with_parents(output / NAME, index_bytes(build))
+        output_files.write_with_parents(output / NAME, index_bytes(build))
         click.echo(f"wrote {printable(str(output / NAME))}", err=True)
 
     def write(self, outcomes: Sequence[CellOutcome], of_project: Sequence[Diagnostic] = ()) -> None:
@@ -131,21 +127,21 @@ class BuildReports:
                 if line is not None:
                     click.echo(line, err=True)
         if self.junit is not None:
-            write_with_parents(self.junit, junit_suites(_suites(outcomes)))
+            output_files.write_with_parents(self.junit, junit_suites(_suites(outcomes)))
         if self.sarif is not None:
             version = versions()["mcm-compiler"] or ""
             compiled = [(o.cell.title, o.record.figures) for o in outcomes]
             verdicts = {name: figures.verdict for name, figures in compiled if figures is not None}
             log = sarif_log(found, version, verdicts)
-            write_with_parents(self.sarif, json_text.encoded(log))
+            output_files.write_with_parents(self.sarif, json_text.encoded(log))
         step = os.environ.get(SUMMARY_VARIABLE)
         if self.summary is None and not step:
             return
         text = summary_markdown(outcomes, of_project).encode("utf-8", "backslashreplace")
         if self.summary is not None:
-            write_with_parents(self.summary, text)
+            output_files.write_with_parents(self.summary, text)
         if step:
-            with diagnosed_writes(Path(step)), appended_file(Path(step)) as stream:
+            with output_files.diagnosed_writes(Path(step)), appended_file(Path(step)) as stream:
                 stream.write(text)
 
     def _of_project(self, told: Diagnostic) -> Finding:

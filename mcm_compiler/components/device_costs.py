@@ -8,13 +8,7 @@ from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 import onnx_ir as ir
 
-from mcm_compiler.components.cost_choice import (
-    SAY_THEIR_PLACE,
-    STORED,
-    CostChoice,
-    ReadFile,
-    choose_cost_model,
-)
+from mcm_compiler.components import cost_choice
 from mcm_compiler.contracts.boxes.box import Box, BoxTarget
 from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
@@ -41,7 +35,7 @@ class TakesDeviceCosts(Protocol):
     def box(self) -> Box: ...
 
     @property
-    def cost_choices(self) -> Mapping[str, CostChoice]:
+    def cost_choices(self) -> Mapping[str, cost_choice.CostChoice]:
         """What was chosen, by kind; the box's own model holds for kinds that are not there."""
         ...
 
@@ -56,7 +50,7 @@ class TakesDeviceCosts(Protocol):
         """
         ...
 
-    def with_cost_models(self, choices: Mapping[str, CostChoice]) -> Any:
+    def with_cost_models(self, choices: Mapping[str, cost_choice.CostChoice]) -> Any:
         """The same box with other cost models for some kinds, named in its `source_text`.
 
         Times of `step_problem` come from them: of an op that such a device runs, what the model
@@ -72,7 +66,7 @@ class TakesDeviceCosts(Protocol):
         ...
 
 
-def device_choices(target: object) -> Mapping[str, CostChoice]:
+def device_choices(target: object) -> Mapping[str, cost_choice.CostChoice]:
     """The cost models that were chosen for kinds of devices; empty where the box's own hold."""
     return target.cost_choices if isinstance(target, TakesDeviceCosts) else {}
 
@@ -83,7 +77,7 @@ def option_place(option: str) -> Callable[[str], str]:
 
 
 def with_device_costs(
-    target: T, texts: Mapping[str, str], read: ReadFile, place: Callable[[str], str]
+    target: T, texts: Mapping[str, str], read: cost_choice.ReadFile, place: Callable[[str], str]
 ) -> T:
     """The box with other cost models for some kinds of its devices.
 
@@ -117,7 +111,10 @@ def with_device_costs(
         except CompileError as error:
             at = place(kind)
             raise CompileError(
-                [d if d.code in SAY_THEIR_PLACE else replace(d, at=at) for d in error.diagnostics]
+                [
+                    d if d.code in cost_choice.SAY_THEIR_PLACE else replace(d, at=at)
+                    for d in error.diagnostics
+                ]
             ) from error
     return changed
 
@@ -142,13 +139,13 @@ def calibrated_devices(target: T, nodes: Iterable[ir.Node]) -> T:
     return cast("T", target.with_cost_models(found))
 
 
-def chosen_for(kind: str, text: str, read: ReadFile) -> CostChoice:
+def chosen_for(kind: str, text: str, read: cost_choice.ReadFile) -> cost_choice.CostChoice:
     """The cost model of a text form for devices of a kind; its files are stored under their name.
 
     Raises:
         CompileError: as `choose_cost_model`.
     """
-    return choose_cost_model(text, read, f"{STORED}.{kind}")
+    return cost_choice.choose_cost_model(text, read, f"{cost_choice.STORED}.{kind}")
 
 
 def unknown_kinds(

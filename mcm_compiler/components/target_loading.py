@@ -25,11 +25,7 @@ from mcm_compiler.contracts.target import Target, TargetFamily, machine_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.machines.machine import MachineError, refusal
 from mcm_compiler.registry import TARGET_FAMILIES, TARGETS, Registry
-from mcm_compiler.text.toml_description import (
-    TomlDescription,
-    parse_description,
-    read_description,
-)
+from mcm_compiler.text import toml_description
 from mcm_compiler.text.typed_options import refuse_argument
 
 if TYPE_CHECKING:
@@ -90,7 +86,7 @@ def load_package(name_or_path: str | os.PathLike[str]) -> Package:
         with TARGETS.at_work(name_or_path):
             package = _checked(lambda: cast("Package", make()), name_or_path)
             return with_described_costs(package)
-    text = read_description(name_or_path)
+    text = toml_description.read_description(name_or_path)
     return package_from_text(path.stem, text, name_or_path, user_files(path.parent))
 
 
@@ -286,7 +282,7 @@ def package_from_text(
             `with_cost_model` or `with_device_costs` for its cost models.
     """
     place = place or name
-    description = parse_description(place, text)
+    description = toml_description.parse_description(place, text)
     family = description.data.get("family")
     if family is None:
         known = ", ".join(_registered(TARGET_FAMILIES))
@@ -327,7 +323,7 @@ def package_from_text(
 
 
 def _with_described_device_costs(
-    package: TakesDeviceCosts, description: TomlDescription, read: ReadFile
+    package: TakesDeviceCosts, description: toml_description.TomlDescription, read: ReadFile
 ) -> Any:
     """The box with the cost models that its description names for kinds of devices."""
     from mcm_compiler.components.device_costs import with_device_costs
@@ -350,11 +346,11 @@ def with_described_costs(package: T) -> T:
         CompileError: as `with_cost_model`; such a cost model may name no files.
     """
     if _takes_device_costs(package):
-        described = parse_description(package.name, package.source_text)
+        described = toml_description.parse_description(package.name, package.source_text)
         return cast("T", _with_described_device_costs(package, described, user_files(None)))
     if not isinstance(package, TakesCostModel) or package.cost_choice is not None:
         return package
-    description = parse_description(package.name, package.source_text)
+    description = toml_description.parse_description(package.name, package.source_text)
     text = cost_model_text(description)
     if text is None:
         return package

@@ -10,17 +10,8 @@ from pathlib import Path
 from mcm_compiler.artifact.manifest import is_placement
 from mcm_compiler.ci.comparison import compare
 from mcm_compiler.ci.figures import OpTime
+from mcm_compiler.difference import records
 from mcm_compiler.difference.op_matching import OpMatch, match_ops
-from mcm_compiler.difference.records import (
-    Difference,
-    KernelTime,
-    LoadRow,
-    MemoryRow,
-    Moved,
-    OpCounts,
-    Setting,
-    SideFacts,
-)
 from mcm_compiler.difference.sides import Load, Side, not_comparable, read_box, read_package
 
 NOTICEABLE = 1e-9
@@ -40,7 +31,7 @@ def read_side(path: Path) -> Side:
     return read_package(path)
 
 
-def difference(first: Side, second: Side, allowed: float = 0.0) -> Difference:
+def difference(first: Side, second: Side, allowed: float = 0.0) -> records.Difference:
     """What the second folder has otherwise than the first.
 
     Args:
@@ -60,7 +51,7 @@ def difference(first: Side, second: Side, allowed: float = 0.0) -> Difference:
     renamed = {first.ops.names[i]: second.ops.names[j] for i, j in match.by_structure}
     old = replace(first.figures, ops=_renamed(first.figures.ops, renamed))
     largest = max(len(first.ops.names), len(second.ops.names), 1)
-    return Difference(
+    return records.Difference(
         a=_facts(first),
         b=_facts(second),
         same_file=first.figures.model.sha256 == second.figures.model.sha256,
@@ -77,9 +68,9 @@ def difference(first: Side, second: Side, allowed: float = 0.0) -> Difference:
     )
 
 
-def _facts(side: Side) -> SideFacts:
+def _facts(side: Side) -> records.SideFacts:
     figures = side.figures
-    return SideFacts(
+    return records.SideFacts(
         folder=side.folder,
         model=side.model,
         target=figures.target,
@@ -109,32 +100,32 @@ def _renamed(ops: Mapping[str, OpTime], names: Mapping[str, str]) -> dict[str, O
     return found
 
 
-def _settings(first: Side, second: Side) -> Iterable[Setting]:
+def _settings(first: Side, second: Side) -> Iterable[records.Setting]:
     a, b = first.figures, second.figures
     if (a.target, a.target_sha256) != (b.target, b.target_sha256):
         told = [f"{f.target} ({f.target_sha256[:12]})" for f in (a, b)]
-        yield Setting("target", "target", told[0], told[1])
+        yield records.Setting("target", "target", told[0], told[1])
     for name in dict.fromkeys((*a.options, *b.options)):
         if a.options.get(name) != b.options.get(name):
-            yield Setting("option", name, a.options.get(name), b.options.get(name))
+            yield records.Setting("option", name, a.options.get(name), b.options.get(name))
     for pin in dict.fromkeys((*first.pins, *second.pins)):
         if (pin in first.pins) != (pin in second.pins):
             name = pin.rpartition("=")[0]
-            yield Setting(
+            yield records.Setting(
                 "pin", name, pin if pin in first.pins else None, pin if pin in second.pins else None
             )
     for name in dict.fromkeys((*a.versions, *b.versions)):
         if a.versions.get(name) != b.versions.get(name):
-            yield Setting("version", name, a.versions.get(name), b.versions.get(name))
+            yield records.Setting("version", name, a.versions.get(name), b.versions.get(name))
 
 
-def _loads(first: Iterable[Load], second: Iterable[Load]) -> Iterable[LoadRow]:
+def _loads(first: Iterable[Load], second: Iterable[Load]) -> Iterable[records.LoadRow]:
     busiest = [_busiest(side) for side in (first, second)]
     for kind in KINDS:
         a, b = (side.get(kind) for side in busiest)
         if a is None and b is None:
             continue
-        yield LoadRow(
+        yield records.LoadRow(
             kind,
             a.where if a else None,
             a.busy_s if a else None,
@@ -153,8 +144,8 @@ def _busiest(loads: Iterable[Load]) -> dict[str, Load]:
     return found
 
 
-def _counts(first: Side, second: Side, match: OpMatch) -> OpCounts:
-    return OpCounts(
+def _counts(first: Side, second: Side, match: OpMatch) -> records.OpCounts:
+    return records.OpCounts(
         by_name=len(match.by_name),
         by_structure=tuple(
             (first.ops.names[i], second.ops.names[j]) for i, j in match.by_structure
@@ -164,20 +155,20 @@ def _counts(first: Side, second: Side, match: OpMatch) -> OpCounts:
     )
 
 
-def _moved(first: Side, second: Side, match: OpMatch) -> tuple[Moved, ...]:
+def _moved(first: Side, second: Side, match: OpMatch) -> tuple[records.Moved, ...]:
     found: defaultdict[tuple[tuple[str, ...], tuple[str, ...]], list[str]] = defaultdict(list)
     for i, j in match.pairs:
         there, here = first.ops.places[i], second.ops.places[j]
         if there != here:
             found[there, here].append(second.ops.names[j])
-    rows = [Moved(a, b, tuple(names)) for (a, b), names in found.items()]
+    rows = [records.Moved(a, b, tuple(names)) for (a, b), names in found.items()]
     return tuple(sorted(rows, key=lambda row: -len(row.ops)))
 
 
 def _times(
     first: Mapping[str, OpTime], second: Mapping[str, OpTime], place: str
-) -> tuple[KernelTime, ...]:
-    rows: list[KernelTime] = []
+) -> tuple[records.KernelTime, ...]:
+    rows: list[records.KernelTime] = []
     for name in dict.fromkeys((*first, *second)):
         a, b = first.get(name), second.get(name)
         a_s, b_s = (op.seconds if op else None for op in (a, b))
@@ -188,18 +179,18 @@ def _times(
         else:
             state = "new" if a_s is None else "gone"
         a_place, b_place = (f"{place} {op.chip}" if op else None for op in (a, b))
-        rows.append(KernelTime(name, state, a_s, b_s, a_place, b_place))
+        rows.append(records.KernelTime(name, state, a_s, b_s, a_place, b_place))
     return tuple(sorted(rows, key=lambda row: -abs((row.b_s or 0.0) - (row.a_s or 0.0))))
 
 
-def _memory(first: Side, second: Side) -> tuple[MemoryRow, ...]:
+def _memory(first: Side, second: Side) -> tuple[records.MemoryRow, ...]:
     there = {m.place: m for m in first.memory}
     here = {m.place: m for m in second.memory}
-    rows: list[MemoryRow] = []
+    rows: list[records.MemoryRow] = []
     for place in dict.fromkeys((*there, *here)):
         a, b = there.get(place), here.get(place)
         rows.append(
-            MemoryRow(
+            records.MemoryRow(
                 place,
                 a.used_bytes if a else None,
                 a.weight_bytes if a else None,

@@ -7,16 +7,7 @@ from typing import Any
 
 from mcm_compiler.artifact.manifest import ChipEntry
 from mcm_compiler.contracts.fabrics.target import FABRIC_SECTION
-from mcm_compiler.page.bound_view import (
-    additions_section,
-    bottleneck_section,
-    bound_section,
-    host_section,
-    sensitivity_section,
-    sharding_section,
-    state_section,
-    verification_section,
-)
+from mcm_compiler.page import bound_view
 from mcm_compiler.page.contents import Compiled, Page, Section, Table, View, answers_of, linked
 from mcm_compiler.page.graph_view import graph_section
 from mcm_compiler.page.package_view import package_section
@@ -135,19 +126,19 @@ def _table(facts: Mapping[str, Any]) -> Table:
 
 
 SECTIONS: tuple[Callable[[Compiled], Section | None], ...] = (
-    bottleneck_section,
-    sensitivity_section,
+    bound_view.bottleneck_section,
+    bound_view.sensitivity_section,
     package_section,
     timeline_section,
-    bound_section,
+    bound_view.bound_section,
     memory_section,
     graph_section,
     fabric_section,
-    sharding_section,
-    state_section,
-    host_section,
-    additions_section,
-    verification_section,
+    bound_view.sharding_section,
+    bound_view.state_section,
+    bound_view.host_section,
+    bound_view.additions_section,
+    bound_view.verification_section,
     files_section,
     diagnostics_section,
 )

@@ -12,17 +12,7 @@ import numpy as np
 from mcm_compiler.arrays.types import Floats, Longs
 from mcm_compiler.contracts.program import SimulationResult, Timeline
 from mcm_compiler.contracts.target import Simulates
-from mcm_compiler.page.contents import (
-    STALLS,
-    Compiled,
-    Section,
-    Table,
-    View,
-    pack_floats,
-    pack_sizes,
-    pack_texts,
-    pack_whole,
-)
+from mcm_compiler.page import contents
 from mcm_compiler.report.timeline_tracks import NS_PER_S, Track, tracks_of
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
 
@@ -57,7 +47,7 @@ class Row:
     group: Longs
 
 
-def timeline_section(compiled: Compiled) -> Section | None:
+def timeline_section(compiled: contents.Compiled) -> contents.Section | None:
     """The steady state of the first pipeline; None where nothing was simulated."""
     program, target, report = compiled.program, compiled.target, compiled.report
     if program is None or report["period_s"] is None or not isinstance(target, Simulates):
@@ -81,8 +71,8 @@ def timeline_section(compiled: Compiled) -> Section | None:
         f"from {seconds_text(begin_s)} after the start. A colour is an inference; where nothing is "
         "drawn the chip or link waits. Drag to move, turn the wheel or press + and - to zoom.",
     )
-    view = View("timeline", data, "Timeline of chips and links")
-    return Section("timeline", "Timeline", lead, view, _stalls(compiled), folded=True)
+    view = contents.View("timeline", data, "Timeline of chips and links")
+    return contents.Section("timeline", "Timeline", lead, view, _stalls(compiled), folded=True)
 
 
 def timeline_data(rows: Sequence[Row], labels: Sequence[str], span_s: float) -> dict[str, Any]:
@@ -94,12 +84,12 @@ def timeline_data(rows: Sequence[Row], labels: Sequence[str], span_s: float) -> 
     return {
         "span": span_s,
         "rows": [{"name": row.name, "kind": row.kind} for row in rows],
-        "ptr": pack_whole(np.cumsum([0, *(len(row.begin_s) for row in rows)])),
-        "begin": pack_floats(joined([row.begin_s for row in rows])),
-        "length": pack_floats(joined([row.length_s for row in rows])),
-        "label": pack_whole(joined([row.label for row in rows])),
-        "group": pack_whole(joined([row.group for row in rows])),
-        "labels": pack_texts(labels),
+        "ptr": contents.pack_whole(np.cumsum([0, *(len(row.begin_s) for row in rows)])),
+        "begin": contents.pack_floats(joined([row.begin_s for row in rows])),
+        "length": contents.pack_floats(joined([row.length_s for row in rows])),
+        "label": contents.pack_whole(joined([row.label for row in rows])),
+        "group": contents.pack_whole(joined([row.group for row in rows])),
+        "labels": contents.pack_texts(labels),
     }
 
 
@@ -134,26 +124,26 @@ def _cut(track: Track, begin_s: float, end_s: float) -> Row:
     return Row(track.name, kind, begin, end - begin, activity, inference)
 
 
-def _stalls(compiled: Compiled) -> tuple[Table, ...]:
+def _stalls(compiled: contents.Compiled) -> tuple[contents.Table, ...]:
     """Where the time of each chip goes, as shares of the period."""
     rows: list[tuple[str, ...]] = []
     for row in compiled.report["chips"] or ():
         if not row["busy_s"] or not row["utilisation"] or row["stall_s"] is None:
             continue
         period = row["busy_s"] / row["utilisation"]
-        waits = [row["stall_s"].get(reason, 0.0) / period for reason in STALLS]
+        waits = [row["stall_s"].get(reason, 0.0) / period for reason in contents.STALLS]
         rows.append((str(row["chip"]), *map(percent_text, (row["utilisation"], *waits))))
     if not rows:
         return ()
-    heads = ("chip", "works", *(f"waits {words}" for words in STALLS.values()))
-    return (Table(heads, tuple(rows), frozenset(range(5)), "Shares of the period"),)
+    heads = ("chip", "works", *(f"waits {words}" for words in contents.STALLS.values()))
+    return (contents.Table(heads, tuple(rows), frozenset(range(5)), "Shares of the period"),)
 
 
 KINDS = ("weight", "state", "activation", "receive", "send", "stream")
 """Kinds of buffers, in the order of the page's colours."""
 
 
-def memory_section(compiled: Compiled) -> Section | None:
+def memory_section(compiled: contents.Compiled) -> contents.Section | None:
     """The memory plan of each chip; None where nothing was lowered."""
     program, target = compiled.program, compiled.target
     if program is None or target is None or not program.chips:
@@ -172,24 +162,24 @@ def memory_section(compiled: Compiled) -> Section | None:
             }
             for chip in program.chips
         ],
-        "ptr": pack_whole(np.cumsum([0, *(len(chip.buffers) for chip in program.chips)])),
-        "address": pack_sizes([b.address for b in buffers]),
-        "size": pack_sizes([b.size_bytes for b in buffers]),
-        "first": pack_whole([b.first for b in buffers]),
-        "last": pack_whole([b.last for b in buffers]),
-        "kind": pack_whole([KINDS.index(b.kind) for b in buffers]),
-        "names": pack_texts([b.name for b in buffers]),
-        "kernels": pack_texts([k.name for chip in program.chips for k in chip.kernels]),
+        "ptr": contents.pack_whole(np.cumsum([0, *(len(chip.buffers) for chip in program.chips)])),
+        "address": contents.pack_sizes([b.address for b in buffers]),
+        "size": contents.pack_sizes([b.size_bytes for b in buffers]),
+        "first": contents.pack_whole([b.first for b in buffers]),
+        "last": contents.pack_whole([b.last for b in buffers]),
+        "kind": contents.pack_whole([KINDS.index(b.kind) for b in buffers]),
+        "names": contents.pack_texts([b.name for b in buffers]),
+        "kernels": contents.pack_texts([k.name for chip in program.chips for k in chip.kernels]),
     }
     lead = (
         "Addresses of a chip's SRAM upwards, its kernels in their order to the right: a box is a "
         "buffer while it is taken. Weights and what channels need are taken all the time.",
     )
-    view = View("memory", data, "Memory map of a chip")
-    return Section("memory", "Memory", lead, view, (_table(compiled),), folded=True)
+    view = contents.View("memory", data, "Memory map of a chip")
+    return contents.Section("memory", "Memory", lead, view, (_table(compiled),), folded=True)
 
 
-def _table(compiled: Compiled) -> Table:
+def _table(compiled: contents.Compiled) -> contents.Table:
     assert compiled.program is not None
     assert compiled.target is not None
     rows: list[tuple[str, ...]] = []
@@ -211,4 +201,4 @@ def _table(compiled: Compiled) -> Table:
             )
         )
     heads = ("chip", "needs", "of", "share", "weights", "channels", "activations and gaps")
-    return Table(heads, tuple(rows), frozenset(range(7)), "SRAM of each chip")
+    return contents.Table(heads, tuple(rows), frozenset(range(7)), "SRAM of each chip")

@@ -26,13 +26,8 @@ from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.pipeline.fact_ledger import FactLedger, Fall
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext, pass_failed
 from mcm_compiler.pipeline.pipeline_check import check_pipeline, check_target, providers
+from mcm_compiler.processes import foreign_code
 from mcm_compiler.processes.crash_journal import doing
-from mcm_compiler.processes.foreign_code import (
-    fault_text,
-    has_let_through,
-    is_no_fault,
-    is_refused_by_the_system,
-)
 from mcm_compiler.processes.garbage import give_back
 from mcm_compiler.processes.staging import MANIFEST, StagingFolder
 from mcm_compiler.registry import MAPPINGS, PASSES, TARGETS
@@ -333,21 +328,23 @@ def _run_step(step: Pass, model: ir.Model, context: PassContext) -> bool | None:
     except BaseException as error:
         # A full disk, say, staging knows how to explain; a file that a pass or a strategy looks
         # for in vain, or a server that does not answer, is nobody's but its own.
-        if is_no_fault(error) or is_refused_by_the_system(error):
+        if foreign_code.is_no_fault(error) or foreign_code.is_refused_by_the_system(error):
             raise
         if isinstance(error, OSError) and _is_below(error, context.staging.path):
             raise
-        raise pass_failed(step.name, fault_text(error), _asked(context.target, error)) from error
+        raise pass_failed(
+            step.name, foreign_code.fault_text(error), _asked(context.target, error)
+        ) from error
 
 
 def _asked(target: Target, error: BaseException) -> str | None:
     """The target or the mapping of its family, where one of them let an error through."""
-    if has_let_through(target, error):
+    if foreign_code.has_let_through(target, error):
         return f"target {quote(target.name)} of {TARGETS.origin_of(target.name)}"
     with contextlib.suppress(Exception):  # of a target that may tell nothing any more
         machine = other_machine_of(target)
         family = "" if machine is None else machine.family
-        if family in MAPPINGS and has_let_through(MAPPINGS.get(family), error):
+        if family in MAPPINGS and foreign_code.has_let_through(MAPPINGS.get(family), error):
             return f"the mapping of the family {quote(family)} of {MAPPINGS.origin_of(family)}"
     return None
 

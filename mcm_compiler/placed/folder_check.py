@@ -7,29 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from mcm_compiler.checking.check import CheckReport, CheckStep, describe_verification
-from mcm_compiler.checking.comparison.equality import (
-    ReadFolder,
-    differences,
-    not_compared,
-    verify_folder,
-)
+from mcm_compiler.checking.comparison import equality
 from mcm_compiler.checking.comparison.output_coverage import weakness_warnings
 from mcm_compiler.checking.comparison.stock_options import died_warning
 from mcm_compiler.checking.comparison.user_data import RunData, read_data_sets
 from mcm_compiler.contracts.verification import Verification
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.placed import file_names
+from mcm_compiler.placed import file_names, placement_checks
 from mcm_compiler.placed.folder_reading import check_hashes, read_placement_folder
-from mcm_compiler.placed.placement_checks import (
-    ReadPlacement,
-    StepOfModel,
-    check_model,
-    check_placement,
-    check_report_text,
-    check_segments,
-    check_step,
-    check_step_bound,
-)
 from mcm_compiler.processes.crash_journal import doing
 
 _NOT_CUT = "the step was not cut into segments"
@@ -43,7 +28,7 @@ def check_placement_folder(
     data: Sequence[RunData] = (),
     test_data: Path | None = None,
     progress: Callable[[str], None] | None = None,
-    step_of: StepOfModel | None = None,
+    step_of: placement_checks.StepOfModel | None = None,
 ) -> CheckReport:
     """Checks hashes, placement, figures, bound, segments, equality and the report.
 
@@ -60,19 +45,19 @@ def check_placement_folder(
     Raises:
         CompileError: MCM-A005 if there is no readable manifest.
     """
-    read = ReadPlacement(read_placement_folder(folder))
+    read = placement_checks.ReadPlacement(read_placement_folder(folder))
     if step_of is not None:
         read = replace(read, step_of=step_of)
     run = _Comparison(read, seeds, proven_seeds, data, test_data)
     steps: dict[str, Callable[[], str]] = {
         "files": lambda: check_hashes(read.opened),
-        **({} if step_of is None else {"model": lambda: check_model(read)}),
-        "placement": lambda: check_placement(read),
-        "step": lambda: check_step(read),
-        "bound": lambda: check_step_bound(read),
+        **({} if step_of is None else {"model": lambda: placement_checks.check_model(read)}),
+        "placement": lambda: placement_checks.check_placement(read),
+        "step": lambda: placement_checks.check_step(read),
+        "bound": lambda: placement_checks.check_step_bound(read),
         "segments": lambda: _segments(read),
         "equality": run.compare,
-        "report": lambda: check_report_text(read),
+        "report": lambda: placement_checks.check_report_text(read),
     }
     done: list[CheckStep] = []
     found: list[Diagnostic] = []
@@ -93,9 +78,9 @@ def check_placement_folder(
     return CheckReport(tuple(done), tuple(found), run.verification, None, quote(str(folder)))
 
 
-def _segments(read: ReadPlacement) -> str:
+def _segments(read: placement_checks.ReadPlacement) -> str:
     schedule = read.opened.schedule
-    return _NOT_CUT if schedule is None else check_segments(read, schedule)
+    return _NOT_CUT if schedule is None else placement_checks.check_segments(read, schedule)
 
 
 class _Comparison:
@@ -103,7 +88,7 @@ class _Comparison:
 
     def __init__(
         self,
-        read: ReadPlacement,
+        read: placement_checks.ReadPlacement,
         seeds: Sequence[int],
         proven_seeds: int | None,
         data: Sequence[RunData],
@@ -132,8 +117,8 @@ class _Comparison:
         data = list(self._data)
         if self._test_data is not None:
             data += read_data_sets(self._test_data, opened.annotated)
-        found = verify_folder(
-            ReadFolder(opened.path, opened.annotated, opened.record.model.shape_only),
+        found = equality.verify_folder(
+            equality.ReadFolder(opened.path, opened.annotated, opened.record.model.shape_only),
             {entry.segment: entry.file for entry in schedule.segments},
             schedule.wires,
             self._seeds,
@@ -142,10 +127,12 @@ class _Comparison:
             stock=opened.path / file_names.ANNOTATED if self._read.step_of is not None else None,
         )
         self.verification = found
-        if (note := not_compared(found)) is not None:
+        if (note := equality.not_compared(found)) is not None:
             self.skipped = True
             self.notes.append(note)
         if not found.holds:
-            raise CompileError(differences(found, f"{file_names.SCHEDULE} has the segments"))
+            raise CompileError(
+                equality.differences(found, f"{file_names.SCHEDULE} has the segments")
+            )
         self.notes += [*weakness_warnings(found.weak, found.structure), *died_warning(found)]
         return describe_verification(found)

@@ -23,12 +23,7 @@ from mcm_compiler.arrays.types import Ints
 from mcm_compiler.artifact.manifest import read_json
 from mcm_compiler.checking.shapes_check import check_shapes
 from mcm_compiler.checking.structure_step import original_faults, read_raw
-from mcm_compiler.contracts.boxes.bounds import (
-    bound_step,
-    claimed_bound,
-    every_placement,
-    refuse_refuted,
-)
+from mcm_compiler.contracts.boxes import bounds
 from mcm_compiler.contracts.boxes.box import BoxTarget, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator, StepTrace
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer
@@ -38,7 +33,7 @@ from mcm_compiler.equivalence.structure_proof import prove_chips
 from mcm_compiler.graph.source import SOURCE, SourceModel
 from mcm_compiler.graph.states import STATES
 from mcm_compiler.ir.rewriting.writer import DataLocation, initializers_of
-from mcm_compiler.placed import file_names
+from mcm_compiler.placed import file_names, segment_models
 from mcm_compiler.placed.constraints import constrained
 from mcm_compiler.placed.folder_reading import OpenedPlacement
 from mcm_compiler.placed.place_options import PlaceOptions
@@ -46,12 +41,6 @@ from mcm_compiler.placed.placed_model import PlacedModel, device_names_of_nodes,
 from mcm_compiler.placed.placement_figures import placement_record, report_text
 from mcm_compiler.placed.records import Schedule
 from mcm_compiler.placed.runtime_wishes import ANNOTATION, annotation_names, runtime_files
-from mcm_compiler.placed.segment_models import (
-    DEVICE_PROPERTY,
-    stage_of,
-    write_models,
-    write_segments,
-)
 from mcm_compiler.placed.segments import best_segments
 from mcm_compiler.text import json_text
 from mcm_compiler.text.json_text import leaf_differences
@@ -169,10 +158,10 @@ class ReadPlacement:
             tuple(search.figures.items()),
         )
         results = self.evaluator.evaluate(self.device_of[None, :])
-        bound = bound_step(self.problem, target.box)
-        if (every := every_placement(self.problem, self.evaluator)) is not None:
+        bound = bounds.bound_step(self.problem, target.box)
+        if (every := bounds.every_placement(self.problem, self.evaluator)) is not None:
             bound = every.bound(bound)
-        bound = claimed_bound(bound, self.model.graph)
+        bound = bounds.claimed_bound(bound, self.model.graph)
         return PlacedModel(
             source, self.model, self.states, target, self.options, self.problem, answer, results,
             self.trace, bound, None,
@@ -274,9 +263,9 @@ def _marks(read: ReadPlacement) -> Iterable[str]:
         wanted = None if device is None else (device, names[index[device]], index[device])
         marks = node.metadata_props
         found = None
-        if DEVICE_PROPERTY in marks or ANNOTATION in marks:
-            stage = stage_of(node, box)
-            found = (marks.get(DEVICE_PROPERTY), marks.get(ANNOTATION), stage)
+        if segment_models.DEVICE_PROPERTY in marks or ANNOTATION in marks:
+            stage = segment_models.stage_of(node, box)
+            found = (marks.get(segment_models.DEVICE_PROPERTY), marks.get(ANNOTATION), stage)
         if found != wanted:
             yield f"op {quote(node.name or '')} is marked {found}, the placement says {wanted}"
 
@@ -322,7 +311,7 @@ def check_model(read: ReadPlacement) -> str:
     ):
         raise CompileError(faults)
     with tempfile.TemporaryDirectory(prefix="mcm-check-") as folder:
-        write_models(Path(folder), read.placed, segments=False)
+        segment_models.write_models(Path(folder), read.placed, segments=False)
         fault = next(_unlike(opened.path, Path(folder)), None)
     if fault is not None:
         raise _fault("MCM-V062", f"{fault}, by the model {quote(name)}", file_names.ANNOTATED)
@@ -387,7 +376,7 @@ def check_step_bound(read: ReadPlacement) -> str:
     if faults := read.record_differences.get("bound"):
         message = f"the bound is not what follows from model and box: {faults[0]}"
         raise _fault("MCM-D082", message, file_names.PLACEMENT)
-    refuse_refuted(read.problem, read.opened.target.box, read.placed.bound, step.seconds)
+    bounds.refuse_refuted(read.problem, read.opened.target.box, read.placed.bound, step.seconds)
     if step.gap is None:
         return "nothing is proven"
     return f"{seconds_text(step.bound_s)}, the step is {percent_text(step.gap)} above it"
@@ -455,7 +444,7 @@ def _check_schedule(read: ReadPlacement, said: Schedule) -> None:
         if isinstance(tensor := value.const_value, ir.ExternalTensor)
     }
     with tempfile.TemporaryDirectory(prefix="mcm-check-") as folder:
-        schedule = write_segments(Path(folder), placed, annotated, known)
+        schedule = segment_models.write_segments(Path(folder), placed, annotated, known)
         assert schedule is not None
         faults = [*_differences(opened.path, {file_names.SCHEDULE: schedule.to_dict()})]
         listed = {entry.file for entry in schedule.segments}

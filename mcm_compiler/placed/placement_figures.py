@@ -13,35 +13,26 @@ from mcm_compiler.components.device_costs import device_choices
 from mcm_compiler.contracts.boxes.box import Box, BoxTarget, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepResults
 from mcm_compiler.graph.trip_counts import stated_counts
-from mcm_compiler.placed import file_names
+from mcm_compiler.placed import file_names, records
 from mcm_compiler.placed.placed_model import PlacedModel, runs_of
 from mcm_compiler.placed.placement_report import markdown
-from mcm_compiler.placed.records import (
-    Asked,
-    DeviceFigures,
-    PlacedSource,
-    PlacementRecord,
-    Schedule,
-    Search,
-    StepFigures,
-)
 from mcm_compiler.placed.step_placing import placer_text
 from mcm_compiler.report.versions import versions
 from mcm_compiler.text.toml_description import parse_description
 
 
-def report_text(record: PlacementRecord, schedule: Schedule | None) -> bytes:
+def report_text(record: records.PlacementRecord, schedule: records.Schedule | None) -> bytes:
     """`report.md`."""
     return markdown(record, schedule).encode("utf-8", "backslashreplace")
 
 
-def placement_record(placed: PlacedModel) -> PlacementRecord:
+def placement_record(placed: PlacedModel) -> records.PlacementRecord:
     """`placement.json`."""
     options, answer, source = placed.options, placed.answer, placed.source
     devices = placed.target.box.devices
-    return PlacementRecord(
+    return records.PlacementRecord(
         compiler=versions()["mcm-compiler"] or "",
-        model=PlacedSource(
+        model=records.PlacedSource(
             name=Path(source.name).name if source.path is not None else source.name,
             sha256=source.sha256,
             training=options.training or "",
@@ -52,8 +43,8 @@ def placement_record(placed: PlacedModel) -> PlacementRecord:
             states=placed.states,
         ),
         target=placed.target.name,
-        asked=Asked(options.order, options.pins, options.kinds, options.together),
-        search=Search(
+        asked=records.Asked(options.order, options.pins, options.kinds, options.together),
+        search=records.Search(
             placer=placer_text(options),
             method=answer.method,
             evaluations=answer.evaluations,
@@ -94,10 +85,10 @@ def cost_model_texts(target: BoxTarget) -> dict[str, str]:
     return {kind: choices[kind].text for kind in target.box.kinds if kind in choices}
 
 
-def step_figures(placed: PlacedModel) -> StepFigures:
+def step_figures(placed: PlacedModel) -> records.StepFigures:
     """What is claimed of the step."""
     bound = placed.bound
-    return StepFigures(
+    return records.StepFigures(
         seconds=placed.seconds,
         bound_s=bound.seconds,
         argument=bound.argument,
@@ -109,7 +100,7 @@ def step_figures(placed: PlacedModel) -> StepFigures:
 
 def device_figures(
     problem: StepProblem, box: Box, device_of: Ints, results: StepResults
-) -> tuple[DeviceFigures, ...]:
+) -> tuple[records.DeviceFigures, ...]:
     """What each device does in the step.
 
     Args:
@@ -120,7 +111,7 @@ def device_figures(
     """
     ops = np.bincount(device_of[runs_of(problem)], minlength=box.num_devices)
     return tuple(
-        DeviceFigures(
+        records.DeviceFigures(
             device=name,
             kind=box.kinds[int(box.kind_of[d])],
             ops=int(ops[d]),

@@ -10,12 +10,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.arguments import (
-    folder_argument,
-    model_argument,
-    options_argument,
-    refuse_uncallable,
-)
+from mcm_compiler import arguments
 from mcm_compiler.arrays.types import Bools
 from mcm_compiler.artifact.manifest import PLACEMENT_KIND, sha256_file
 from mcm_compiler.components.cost_files import user_files
@@ -158,9 +153,9 @@ def place_model(
             types. Nothing is left behind.
     """
     reclaim()
-    model, output = model_argument(model), folder_argument(output)
-    options = options_argument(options, PlaceOptions)
-    refuse_uncallable(progress=progress)
+    model, output = arguments.model_argument(model), arguments.folder_argument(output)
+    options = arguments.options_argument(options, PlaceOptions)
+    arguments.refuse_uncallable(progress=progress)
     box = given_box(target)
     show = progress or silent
     # Unknown and contradictory options are refused before the model is read.

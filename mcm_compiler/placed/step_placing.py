@@ -7,16 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from mcm_compiler.contracts.boxes import placers
 from mcm_compiler.contracts.boxes.bounds import EveryPlacement, every_placement
 from mcm_compiler.contracts.boxes.box import Box, BoxTarget, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator, StepResults
-from mcm_compiler.contracts.boxes.placers import (
-    PlacerAnswer,
-    PlacerLevel,
-    PlacerRequest,
-    placer_answer,
-    placer_of,
-)
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.registry import PLACER_LEVELS
@@ -24,7 +18,7 @@ from mcm_compiler.text import spec_text
 from mcm_compiler.text.units import bytes_text, seconds_text
 
 
-def level_of(options: PlaceOptions) -> PlacerLevel:
+def level_of(options: PlaceOptions) -> placers.PlacerLevel:
     """The registered level that is asked for.
 
     Raises:
@@ -32,7 +26,7 @@ def level_of(options: PlaceOptions) -> PlacerLevel:
     """
     level = PLACER_LEVELS.get(str(options.level))
     with PLACER_LEVELS.at_work(str(options.level)):
-        if not isinstance(level, PlacerLevel):
+        if not isinstance(level, placers.PlacerLevel):
             raise TypeError(f"it is a {type(level).__name__}, no PlacerLevel")
     return level
 
@@ -44,7 +38,7 @@ def placer_text(options: PlaceOptions) -> str:
         CompileError: MCM-U001 to MCM-U003 for text, options and names of placers and levels.
     """
     text = options.placer or level_of(options).placer
-    placer_of(text)
+    placers.placer_of(text)
     return text
 
 
@@ -53,7 +47,7 @@ def search(
     target: BoxTarget,
     options: PlaceOptions,
     progress: Callable[[str], None],
-) -> tuple[PlacerAnswer, StepResults, StepEvaluator, EveryPlacement | None]:
+) -> tuple[placers.PlacerAnswer, StepResults, StepEvaluator, EveryPlacement | None]:
     """The placement, what the simulator says of it, and of all placements where they are few.
 
     Without a placer that is asked for, the best of few placements is the answer. A placer that
@@ -66,9 +60,9 @@ def search(
     """
     level = level_of(options)
     text = placer_text(options)
-    placer = placer_of(text)
+    placer = placers.placer_of(text)
     evaluator = target.step_evaluator(problem, StepConditions(order=options.order))
-    request = PlacerRequest(
+    request = placers.PlacerRequest(
         evaluations=options.evaluations or level.evaluations(problem.num_ops),
         seed=options.seed,
         budget_s=options.budget_s,
@@ -79,10 +73,12 @@ def search(
     every = every_placement(problem, evaluator)
     exact = None
     if every is not None and every.device_of is not None:
-        exact = PlacerAnswer(every.device_of, f"all {every.count:,} placements", every.count)
+        exact = placers.PlacerAnswer(
+            every.device_of, f"all {every.count:,} placements", every.count
+        )
     if exact is not None and options.placer is None:
         return exact, simulated(problem, evaluator, exact, name), evaluator, every
-    answer = placer_answer(text, placer, problem, target.box, evaluator, request, progress)
+    answer = placers.placer_answer(text, placer, problem, target.box, evaluator, request, progress)
     results = simulated(problem, evaluator, answer, name)
     if exact is not None and every is not None and getattr(placer, "searches", False):
         took = float(results.seconds[0]) if results.fits[0] else np.inf
@@ -98,7 +94,7 @@ def search(
 
 
 def simulated(
-    problem: StepProblem, evaluator: StepEvaluator, answer: PlacerAnswer, placer: str
+    problem: StepProblem, evaluator: StepEvaluator, answer: placers.PlacerAnswer, placer: str
 ) -> StepResults:
     """The simulator's word on a placer's answer.
 

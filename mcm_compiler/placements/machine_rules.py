@@ -17,13 +17,7 @@ from mcm_compiler.contracts.mapping import Violation
 from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.machines.machine import HOST, Machine
-from mcm_compiler.placements.ring_rules import (
-    MAX_REPORTED,
-    dependency_edges,
-    find_overflows,
-    misplaced_pins,
-    out_of_range,
-)
+from mcm_compiler.placements import ring_rules
 
 
 def find_machine_violations(
@@ -44,7 +38,7 @@ def find_machine_violations(
         num_devices: how many of its devices may be used, the first ones.
         names: `[N]`, for the messages; indices where None.
     """
-    if found := out_of_range(chip_of, num_devices, names):
+    if found := ring_rules.out_of_range(chip_of, num_devices, names):
         return found
     source, target = chip_of[edge_source], chip_of[edge_target]
     lost = np.flatnonzero(~machine.reaches[source, target])
@@ -56,13 +50,13 @@ def find_machine_violations(
             (int(edge_source[e]), int(edge_target[e])),
             (int(source[e]), int(target[e])),
         )
-        for e in lost[:MAX_REPORTED].tolist()
+        for e in lost[: ring_rules.MAX_REPORTED].tolist()
     ]
     if circle := circle_of_devices(source, target):
         at = {(int(a), int(b)): e for e, (a, b) in enumerate(zip(source, target, strict=True))}
         steps = [at[step] for step in pairwise(circle)]
         path = tuple((int(edge_source[e]), int(edge_target[e])) for e in steps)
-        way = " -> ".join(map(str, circle[:MAX_REPORTED]))
+        way = " -> ".join(map(str, circle[: ring_rules.MAX_REPORTED]))
         message = (
             f"devices wait for each other in a circle, {way}: {_name(path[0][1], names)} reads "
             f"{_name(path[0][0], names)}"
@@ -87,7 +81,7 @@ def find_placement_violations(
     """
     if problem.machine is None:
         raise ValueError("a ring has rules of its own")
-    source, target = dependency_edges(problem)
+    source, target = ring_rules.dependency_edges(problem)
     found = find_machine_violations(
         chip_of, source, target, problem.machine, problem.num_chips, problem.names
     )
@@ -95,8 +89,8 @@ def find_placement_violations(
         return found
     found += _out_of_reach_of_the_host(problem, problem.machine, chip_of)
     if demand_bytes is not None:
-        found += find_overflows(problem, chip_of, demand_bytes)
-    return found + misplaced_pins(problem, chip_of)
+        found += ring_rules.find_overflows(problem, chip_of, demand_bytes)
+    return found + ring_rules.misplaced_pins(problem, chip_of)
 
 
 def unreached_by_host(
@@ -120,7 +114,8 @@ def unreached_by_host(
         if not machine.route(device, HOST)
     ]
     return [
-        Violation("unreachable", message, (), (device,)) for device, message in lost[:MAX_REPORTED]
+        Violation("unreachable", message, (), (device,))
+        for device, message in lost[: ring_rules.MAX_REPORTED]
     ]
 
 

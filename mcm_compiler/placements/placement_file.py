@@ -13,15 +13,7 @@ from msgspec import Meta, Struct
 from mcm_compiler.contracts.partition import Ints
 from mcm_compiler.contracts.placement import PlacementProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.text.json_text import (
-    Amount,
-    OutOfRangeError,
-    UnreadableError,
-    Whole,
-    parse_json,
-    read_bounded,
-    record_of,
-)
+from mcm_compiler.text import json_text
 
 MAX_FILE_BYTES = 1 << 26
 """A graph of 200,000 operators."""
@@ -52,29 +44,29 @@ _LIMITS = {
 class _Node(Struct, frozen=True, rename="camel"):
     """An operator; in files names are in camel case, and those of limits shout."""
 
-    id: Whole
+    id: json_text.Whole
     supported_on_fpga: Flag
-    cpu_latency: Amount
-    fpga_latency: Amount
+    cpu_latency: json_text.Amount
+    fpga_latency: json_text.Amount
     is_backward_node: Flag
-    color_class: Whole | None = None
-    size: Amount = 0.0
+    color_class: json_text.Whole | None = None
+    size: json_text.Amount = 0.0
     name: str | None = None
 
 
 class _Edge(Struct, frozen=True, rename="camel"):
     """An edge of the graph."""
 
-    source_id: Whole
-    dest_id: Whole
-    cost: Amount
-    size: Amount = 0.0
+    source_id: json_text.Whole
+    dest_id: json_text.Whole
+    cost: json_text.Amount
+    size: json_text.Amount = 0.0
 
 
 class _PlacementFile(Struct, frozen=True, rename=_LIMITS):
     """What a file holds."""
 
-    max_size_per_fpga: Amount
+    max_size_per_fpga: json_text.Amount
     max_fpgas: Devices
     max_cpus: Devices
     nodes: tuple[_Node, ...]
@@ -90,8 +82,8 @@ def read_placement(path: Path) -> PlacementProblem:
             are not there, and outputs with two transfer times, MCM-F004 for a cycle.
     """
     try:
-        data = parse_json(read_bounded(path, MAX_FILE_BYTES))
-    except UnreadableError as error:
+        data = json_text.parse_json(json_text.read_bounded(path, MAX_FILE_BYTES))
+    except json_text.UnreadableError as error:
         message = f"the problem file cannot be read: {error}"
         raise CompileError(Diagnostic("MCM-F001", message, at=str(path), hint=HINT)) from error
     return placement_from_json(data, str(path))
@@ -104,10 +96,10 @@ def placement_from_json(data: Any, source: str) -> PlacementProblem:
         CompileError: as `read_placement`.
     """
     try:
-        found = record_of(data, _PlacementFile)
-    except OutOfRangeError as error:
+        found = json_text.record_of(data, _PlacementFile)
+    except json_text.OutOfRangeError as error:
         raise CompileError(Diagnostic("MCM-F002", str(error), at=source, hint=HINT)) from None
-    except UnreadableError as error:
+    except json_text.UnreadableError as error:
         message = f"the file is no placement problem: {error}"
         raise CompileError(Diagnostic("MCM-F001", message, at=source, hint=HINT)) from None
     nodes, edges = found.nodes, found.edges

@@ -17,16 +17,8 @@ from mcm_compiler.ci.processes import work_on_all
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.plugin_files import load_plugin
 from mcm_compiler.processes.staging import write_changed
+from mcm_compiler.project import cell_work
 from mcm_compiler.project.cache import BuildCache, CacheEntry, TamperedError, tampered
-from mcm_compiler.project.cell_work import (
-    CellJob,
-    CellResult,
-    Diagnose,
-    baseline_figures,
-    compare_stored,
-    lost,
-    work_on,
-)
 from mcm_compiler.project.cells import Cell
 from mcm_compiler.project.content import Content, environment_digest, file_digest
 from mcm_compiler.project.records import ProjectFile
@@ -67,7 +59,7 @@ def build(
     project: ProjectFile,
     cells: Sequence[Cell],
     options: BuildOptions,
-    diagnose: Diagnose,
+    diagnose: cell_work.Diagnose,
     prepare: Callable[[], None],
     notice: Callable[[Diagnostic], None],
 ) -> Generator[CellOutcome]:
@@ -97,9 +89,9 @@ def build(
         # One that fails is told once, and not by each process that dies of it.
         for path in options.plugins:
             load_plugin(path)
-    work = partial(work_on, diagnose)
+    work = partial(cell_work.work_on, diagnose)
     try:
-        with closing(work_on_all(jobs, work, lost, prepare, options.jobs)) as results:
+        with closing(work_on_all(jobs, work, cell_work.lost, prepare, options.jobs)) as results:
             for cell in cells:
                 hit = run.hits.get(cell.folder)
                 result = hit if hit is not None and run.is_ready(cell) else next(results)
@@ -132,7 +124,7 @@ class _Build:
 
     def __init__(self, project: ProjectFile, options: BuildOptions) -> None:
         self.output = Path(project.output)
-        self.hits: dict[PurePosixPath, CellResult] = {}
+        self.hits: dict[PurePosixPath, cell_work.CellResult] = {}
         self.without_page: set[PurePosixPath] = set()
         self.distrusted: dict[PurePosixPath, tuple[Diagnostic, ...]] = {}
         self._options = options
@@ -173,7 +165,7 @@ class _Build:
         """Whether nothing is left to do for a cell."""
         return cell.folder in self.hits and cell.folder not in self.without_page
 
-    def job(self, cell: Cell) -> CellJob:
+    def job(self, cell: Cell) -> cell_work.CellJob:
         """The work on a cell."""
         folder = self.output / cell.folder
         baseline = None
@@ -192,7 +184,7 @@ class _Build:
             claimed = None  # nothing proves that a compile fails
         html = self._options.html
         cache = self._cache.root
-        return CellJob(cell, folder, key, cache, baseline, allowed, html, known, claimed)
+        return cell_work.CellJob(cell, folder, key, cache, baseline, allowed, html, known, claimed)
 
     def accepted(self, outcome: CellOutcome) -> CellOutcome:
         """Accepts the figures of a cell that has no baseline, or where that is asked for.
@@ -234,7 +226,7 @@ class _Build:
             self._cache.touch(self._keys.values())
             self._cache.trim(set(self._keys.values()))
 
-    def _hit(self, cell: Cell, entry: CacheEntry) -> CellResult:
+    def _hit(self, cell: Cell, entry: CacheEntry) -> cell_work.CellResult:
         """The result of a cell from the cache; its output is placed.
 
         Raises:
@@ -248,19 +240,19 @@ class _Build:
             differs = _differs(job.baseline, entry)
         if differs:
             # The new output may replace the baseline.
-            before = baseline_figures(job.baseline, told.append)
+            before = cell_work.baseline_figures(job.baseline, told.append)
         try:
             self._cache.place(entry, job.folder)
         except CompileError as error:
-            return CellResult(entry.record, None, (*told, *error.diagnostics))
+            return cell_work.CellResult(entry.record, None, (*told, *error.diagnostics))
         if job.baseline is not None and entry.files and not differs:
             comparison = _unchanged(entry, job.allowed)
         if differs:
-            compared = compare_stored(job, entry.record, before)
+            compared = cell_work.compare_stored(job, entry.record, before)
             comparison, told = compared.comparison, [*told, *compared.told]
         if self._options.html and entry.files:
             told += self._page(cell, entry, job.folder)
-        return CellResult(entry.record, comparison, tuple(told))
+        return cell_work.CellResult(entry.record, comparison, tuple(told))
 
     def _page(self, cell: Cell, entry: CacheEntry, folder: Path) -> tuple[Diagnostic, ...]:
         """Writes the page of a cell from the cache, or notes that it is to be made.

@@ -16,15 +16,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace as replace_field
 
+from mcm_compiler.ci import batch
 from mcm_compiler.ci.baseline import read_baseline
-from mcm_compiler.ci.batch import (
-    CompileOutcome,
-    Job,
-    Settings,
-    compile_one,
-    failure,
-    with_baseline,
-)
 from mcm_compiler.ci.batch import lost as lost_compile
 from mcm_compiler.ci.comparison import REGRESSION_CODE, RISE_CODE, Comparison
 from mcm_compiler.ci.figures import Figures
@@ -34,6 +27,7 @@ from mcm_compiler.diagnostics.refusals import is_of_the_moment
 from mcm_compiler.graph.dimension_formulas import names_in
 from mcm_compiler.processes.crash_journal import CrashJournal
 from mcm_compiler.processes.staging import write_whole
+from mcm_compiler.project import proving
 from mcm_compiler.project.cache import BuildCache, CacheEntry, TamperedError
 from mcm_compiler.project.cell_record import (
     CellFigures,
@@ -42,13 +36,6 @@ from mcm_compiler.project.cell_record import (
     StoredDiagnostic,
 )
 from mcm_compiler.project.cells import Cell
-from mcm_compiler.project.proving import (
-    UnprovenError,
-    obstacle,
-    prove,
-    proven_note,
-    unproven_note,
-)
 from mcm_compiler.results.strictness import UNPROVEN_CODE
 
 if TYPE_CHECKING:
@@ -122,8 +109,8 @@ def work_on(diagnose: Diagnose, job: CellJob) -> CellResult:
     if job.claimed is not None:
         try:
             return with_told(_proven(diagnose, job, job.claimed, before, start), told)
-        except (TamperedError, UnprovenError) as error:
-            told.append(unproven_note(job.cell, error, BuildCache(job.cache, 0)))
+        except (TamperedError, proving.UnprovenError) as error:
+            told.append(proving.unproven_note(job.cell, error, BuildCache(job.cache, 0)))
     outcome = _compiled(diagnose, job, start)
     steps: tuple[CheckStepRecord, ...] = ()
     if outcome.report is not None:
@@ -132,7 +119,7 @@ def work_on(diagnose: Diagnose, job: CellJob) -> CellResult:
     record = replace_field(_record(outcome, steps, seconds), dimensions=_dimensions(job.cell))
     compared = outcome
     if job.baseline is not None:
-        compared = with_baseline(outcome, before, job.baseline, job.allowed)
+        compared = batch.with_baseline(outcome, before, job.baseline, job.allowed)
         told += map(_with_project_hint, compared.diagnostics[len(outcome.diagnostics) :])
     kept = job.key is not None and is_lasting(record)
     if job.key is not None and kept:
@@ -159,13 +146,13 @@ def _proven(
         UnprovenError, TamperedError: if it is not; the cell is to be compiled.
     """
     cell, cache = job.cell, BuildCache(job.cache, 0)
-    if (reason := obstacle(cell)) is not None:
-        raise UnprovenError(reason)
+    if (reason := proving.obstacle(cell)) is not None:
+        raise proving.UnprovenError(reason)
     try:
         checked = partial(_check, cell, model=cell.model)
-        proven = prove(cell, options_of(cell), entry, cache, job.folder, checked)
+        proven = proving.prove(cell, options_of(cell), entry, cache, job.folder, checked)
     except CompileError as error:
-        raise UnprovenError(error.diagnostics[0].message) from error
+        raise proving.UnprovenError(error.diagnostics[0].message) from error
     steps = steps_of(proven.check)
     record = CellRecord(
         CellFigures.of_report(proven.report),
@@ -175,7 +162,7 @@ def _proven(
         time.perf_counter() - start,
         _dimensions(cell),
     )
-    told: list[Diagnostic] = [proven_note(cell)]
+    told: list[Diagnostic] = [proving.proven_note(cell)]
     kept = job.key is not None
     if job.key is not None:
         try:
@@ -192,7 +179,7 @@ def _proven(
 
 def lost(job: CellJob, exit_code: int | None, journal: CrashJournal) -> CellResult:
     """The result of a cell whose process died under it."""
-    outcome = lost_compile(Job(job.cell.model, job.folder), exit_code, journal)
+    outcome = lost_compile(batch.Job(job.cell.model, job.folder), exit_code, journal)
     if job.known is not None:
         return with_told(job.known, outcome.diagnostics)
     return CellResult(_record(outcome, (), 0.0))
@@ -244,8 +231,10 @@ def compare_stored(
     report = read_json(job.folder / layout.REPORT)
     program = job.folder / layout.PROGRAM
     times = stored_op_times(read_json(program)) if program.exists() else None
-    outcome = CompileOutcome(job.cell.model, job.folder, report, times, None, (), record.seconds)
-    compared = with_baseline(outcome, before, job.baseline or Path(), job.allowed)
+    outcome = batch.CompileOutcome(
+        job.cell.model, job.folder, report, times, None, (), record.seconds
+    )
+    compared = batch.with_baseline(outcome, before, job.baseline or Path(), job.allowed)
     told = tuple(map(_with_project_hint, compared.diagnostics))
     return CellResult(record, compared.comparison, told)
 
@@ -288,18 +277,18 @@ def options_of(cell: Cell) -> CompileOptions:
     return CompileOptions(dims=_dims(cell), input=cell.inputs, **given)
 
 
-def _compiled(diagnose: Diagnose, job: CellJob, start: float) -> CompileOutcome:
+def _compiled(diagnose: Diagnose, job: CellJob, start: float) -> batch.CompileOutcome:
     cell = job.cell
     try:
         sensitivities = cell.options.get("sensitivities", False)
         options = options_of(cell)
     except Exception as error:
-        return failure(Job(cell.model, job.folder), diagnose(error), start)
+        return batch.failure(batch.Job(cell.model, job.folder), diagnose(error), start)
     # What is not proven is told by the check, which tries to prove all of it.
-    settings = Settings(
+    settings = batch.Settings(
         cell.target, options, force=True, diagnose=diagnose, sensitivities=sensitivities
     )
-    return compile_one(settings, Job(cell.model, job.folder))
+    return batch.compile_one(settings, batch.Job(cell.model, job.folder))
 
 
 def _dims(cell: Cell) -> dict[str, int]:
@@ -385,8 +374,8 @@ def _names(symbols: Iterable[str]) -> frozenset[str]:
 
 
 def _checked(
-    diagnose: Diagnose, job: CellJob, outcome: CompileOutcome
-) -> tuple[tuple[CheckStepRecord, ...], CompileOutcome]:
+    diagnose: Diagnose, job: CellJob, outcome: batch.CompileOutcome
+) -> tuple[tuple[CheckStepRecord, ...], batch.CompileOutcome]:
     """The steps of the check, and the outcome with what it found."""
     try:
         found = _check(job.cell, job.folder)
@@ -427,7 +416,7 @@ def steps_of(found: CheckReport) -> tuple[CheckStepRecord, ...]:
 
 
 def _record(
-    outcome: CompileOutcome, steps: tuple[CheckStepRecord, ...], seconds: float
+    outcome: batch.CompileOutcome, steps: tuple[CheckStepRecord, ...], seconds: float
 ) -> CellRecord:
     found = [StoredDiagnostic.of(d) for d in outcome.diagnostics if d.code != UNPROVEN_CODE]
     open_points = [StoredDiagnostic.of(d) for d in outcome.diagnostics if d.code == UNPROVEN_CODE]

@@ -9,15 +9,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.project import records
 from mcm_compiler.project.places import clash, clashes, refuse_overlapping_folders
-from mcm_compiler.project.records import (
-    DEFAULT_TARGETS,
-    ExpectedFailure,
-    Profile,
-    ProjectFile,
-    Settings,
-    Thresholds,
-)
 from mcm_compiler.project.selection import SelectedModel, models_of, select_models
 from mcm_compiler.project.table_reader import TableReader
 
@@ -49,8 +42,8 @@ class Cell:
     lenient: frozenset[str]
     inputs: str | None
     options: Mapping[str, Any]
-    thresholds: Thresholds
-    expected: ExpectedFailure | None
+    thresholds: records.Thresholds
+    expected: records.ExpectedFailure | None
     place: str
 
     @property
@@ -59,7 +52,7 @@ class Cell:
         return str(self.folder)
 
 
-def cells_of(project: ProjectFile, known_target: Callable[[str], bool]) -> tuple[Cell, ...]:
+def cells_of(project: records.ProjectFile, known_target: Callable[[str], bool]) -> tuple[Cell, ...]:
     """All cells in the order of the file.
 
     Args:
@@ -92,7 +85,7 @@ def cells_of(project: ProjectFile, known_target: Callable[[str], bool]) -> tuple
     return tuple(cells)
 
 
-def names_in_the_way(project: ProjectFile) -> tuple[set[str], set[str]]:
+def names_in_the_way(project: records.ProjectFile) -> tuple[set[str], set[str]]:
     """Models that a build would refuse for their names, and the names of all models.
 
     Returns:
@@ -155,12 +148,12 @@ def _matches(cell: Cell, pattern: str) -> bool:
 
 
 def _cells_of_profile(
-    project: ProjectFile, selected: SelectedModel, profile: Profile
+    project: records.ProjectFile, selected: SelectedModel, profile: records.Profile
 ) -> list[Cell]:
     section = selected.section
     model_settings = section.settings.over(project.defaults)
     settings = profile.settings.over(model_settings)
-    targets = settings.targets or DEFAULT_TARGETS
+    targets = settings.targets or records.DEFAULT_TARGETS
     expected = profile.expected or section.expected
     asked_of_all = project.defaults.dims.keys() if selected.alone else model_settings.dims.keys()
     strict = profile.settings.dims.keys() | (section.settings.dims if selected.alone else set())
@@ -188,7 +181,7 @@ def _cells_of_profile(
     return cells
 
 
-def _options(settings: Settings, level: int | str | None) -> dict[str, Any]:
+def _options(settings: records.Settings, level: int | str | None) -> dict[str, Any]:
     options = dict(settings.options)
     if level is not None:
         options["level"] = level
@@ -211,7 +204,7 @@ def is_path(target: str) -> bool:
 
 
 def _refuse_unknown_targets(
-    project: ProjectFile,
+    project: records.ProjectFile,
     cells: list[Cell],
     known_target: Callable[[str], bool],
     reader: TableReader,
@@ -232,7 +225,7 @@ def _refuse_unknown_targets(
                 reader.fault("MCM-B009", f"there is no target {quote(target)}", at, hint)
 
 
-def _refuse_missing_files(project: ProjectFile, reader: TableReader) -> None:
+def _refuse_missing_files(project: records.ProjectFile, reader: TableReader) -> None:
     """MCM-B010 for each file that the project names and that is not there."""
     named = [
         (
@@ -253,23 +246,23 @@ def _refuse_missing_files(project: ProjectFile, reader: TableReader) -> None:
             reader.fault("MCM-B010", f"there is no file {quote(name)}", at, hint)
 
 
-def _refuse_foreign_expectations(project: ProjectFile, reader: TableReader) -> None:
+def _refuse_foreign_expectations(project: records.ProjectFile, reader: TableReader) -> None:
     """MCM-B009 for a target of an expected failure that its model is not compiled for."""
     for section in project.models:
         for profile in section.profiles:
             owner = profile if profile.expected is not None else section
             merged = profile.settings.over(section.settings.over(project.defaults))
             for target in owner.expected.targets if owner.expected is not None else ():
-                if target not in (merged.targets or DEFAULT_TARGETS):
+                if target not in (merged.targets or records.DEFAULT_TARGETS):
                     at = (*owner.path, "expected_failure", "targets")
                     message = f"the model is not compiled for {quote(target)}"
                     reader.fault("MCM-B009", message, at, "name it as 'targets' does")
 
 
-def tables_of(project: ProjectFile) -> list[tuple[tuple[str | int, ...], Settings]]:
+def tables_of(project: records.ProjectFile) -> list[tuple[tuple[str | int, ...], records.Settings]]:
     """All tables with settings; those of the defaults may stand in either of two."""
     inside = "defaults" in project.description.data
-    found: list[tuple[tuple[str | int, ...], Settings]] = [
+    found: list[tuple[tuple[str | int, ...], records.Settings]] = [
         (("defaults",) if inside else (), project.defaults)
     ]
     for section in project.models:

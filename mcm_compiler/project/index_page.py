@@ -18,16 +18,10 @@ from mcm_compiler.checking.entry.gate import read_report
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.page.contents import NOT_MEASURED, Answer, Page, Section, Table, linked
 from mcm_compiler.page.html import page_bytes
+from mcm_compiler.project import summary
 from mcm_compiler.project.cell_record import CellFigures
 from mcm_compiler.project.cells import Cell
 from mcm_compiler.project.places import INDEX
-from mcm_compiler.project.summary import (
-    FIGURES,
-    MAX_TOLD,
-    figure_texts,
-    verdict_text,
-    verdicts_text,
-)
 from mcm_compiler.project.verdicts import CellOutcome
 from mcm_compiler.report.verdict.words import line_text, optimality_line
 from mcm_compiler.report.versions import versions
@@ -91,7 +85,7 @@ def index_bytes(build: Build) -> bytes:
 
 
 def _answers(build: Build, failed: Sequence[CellOutcome]) -> tuple[Answer, ...]:
-    counts = verdicts_text(build.outcomes)
+    counts = summary.verdicts_text(build.outcomes)
     answers = [
         Answer("Build passed", "no", (counts, *_names(failed)), "bad", "failed")
         if failed
@@ -152,19 +146,19 @@ def _cells(build: Build) -> Section:
             verdict, comparison, section = "not built this time", None, ""
         else:
             figures, comparison = outcome.record.figures, outcome.comparison
-            verdict = verdict_text(outcome)
+            verdict = summary.verdict_text(outcome)
             section = "#failed" if outcome.failed else ""
             if outcome.expectedly_failed:
                 section = "#expected"
-        rows.append((cell.title, verdict, *figure_texts(figures, comparison)))
+        rows.append((cell.title, verdict, *summary.figure_texts(figures, comparison)))
         page = page_path(build.output / cell.folder)
         links.append(_link(cell.folder) if figures is not None and page.is_file() else section)
     lead = (
         "A row leads to the page of its cell, with bottleneck and levers. Change is that of the "
         "throughput against the baseline.",
     )
-    numbers = frozenset(range(2, 2 + len(FIGURES)))
-    table = Table(("cell", "result", *FIGURES), tuple(rows), numbers, "", tuple(links))
+    numbers = frozenset(range(2, 2 + len(summary.FIGURES)))
+    table = Table(("cell", "result", *summary.FIGURES), tuple(rows), numbers, "", tuple(links))
     return Section("cells", "All cells", lead, None, (table,))
 
 
@@ -191,9 +185,9 @@ def _told(key: str, title: str, outcomes: Sequence[CellOutcome]) -> Section | No
         Table(
             _HEADS, tuple(map(_row, outcome.diagnostics)), caption=outcome.cell.title, words=_WORDS
         )
-        for outcome in outcomes[:MAX_TOLD]
+        for outcome in outcomes[: summary.MAX_TOLD]
     ]
-    further = len(outcomes) - MAX_TOLD
+    further = len(outcomes) - summary.MAX_TOLD
     lead = (f"The diagnostics of {further} more are in the log.",) if further > 0 else ()
     return Section(key, title, lead, None, tuple(tables))
 

@@ -8,33 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from mcm_compiler.diagnostics import CompileError, quote
-from mcm_compiler.project.records import (
-    DEFAULT_BASELINE,
-    DEFAULT_CACHE,
-    DEFAULT_CACHE_LIMIT_BYTES,
-    DEFAULT_OUTPUT,
-    ExpectedFailure,
-    ModelSection,
-    Profile,
-    ProjectFile,
-    Settings,
-    Thresholds,
-)
-from mcm_compiler.project.table_reader import (
-    DEFAULT_KEYS,
-    FAILURE_KEYS,
-    MODEL_KEYS,
-    PROFILE_KEYS,
-    SETTING_KEYS,
-    TableReader,
-)
+from mcm_compiler.project import records, table_reader
 from mcm_compiler.text.toml_description import KeyPath, parse_description, read_description
 
 _REFERENCE = "docs/reference/project-file.md has the form"
 _SECTIONS = ("defaults", "models")
 
 
-def read_project(path: Path) -> ProjectFile:
+def read_project(path: Path) -> records.ProjectFile:
     """Reads a project file.
 
     Args:
@@ -54,7 +35,7 @@ def read_project(path: Path) -> ProjectFile:
     return parse_project(path, text)
 
 
-def parse_project(path: Path, text: str) -> ProjectFile:
+def parse_project(path: Path, text: str) -> records.ProjectFile:
     """The project that a text describes.
 
     Args:
@@ -70,10 +51,10 @@ def parse_project(path: Path, text: str) -> ProjectFile:
         raise CompileError(
             [replace(d, code="MCM-B001", hint=_REFERENCE) for d in error.diagnostics]
         ) from error
-    reader = TableReader(description)
+    reader = table_reader.TableReader(description)
     data = description.data
-    top = reader.table(data, DEFAULT_KEYS, (), further=_SECTIONS)
-    given = reader.table(data.get("defaults", {}), DEFAULT_KEYS, ("defaults",))
+    top = reader.table(data, table_reader.DEFAULT_KEYS, (), further=_SECTIONS)
+    given = reader.table(data.get("defaults", {}), table_reader.DEFAULT_KEYS, ("defaults",))
     for name in top.keys() & given.keys():
         message = f"{quote(name)} is given at the top of the file as well"
         reader.fault("MCM-B005", message, ("defaults", name), "leave one of the two out")
@@ -86,13 +67,13 @@ def parse_project(path: Path, text: str) -> ProjectFile:
         hint = f'add [[models]] with files = "models/**/*.onnx"; {_REFERENCE}'
         reader.fault("MCM-B003", "the project has no models", ("models",), hint)
     reader.finish()
-    return ProjectFile(
+    return records.ProjectFile(
         path,
         description,
-        defaults.get("output", DEFAULT_OUTPUT),
-        defaults.get("baseline", DEFAULT_BASELINE),
-        defaults.get("cache", DEFAULT_CACHE),
-        defaults.get("cache_limit", DEFAULT_CACHE_LIMIT_BYTES),
+        defaults.get("output", records.DEFAULT_OUTPUT),
+        defaults.get("baseline", records.DEFAULT_BASELINE),
+        defaults.get("cache", records.DEFAULT_CACHE),
+        defaults.get("cache_limit", records.DEFAULT_CACHE_LIMIT_BYTES),
         defaults.get("plugins", ()),
         defaults.get("html", False),
         settings,
@@ -100,11 +81,11 @@ def parse_project(path: Path, text: str) -> ProjectFile:
     )
 
 
-def _section(reader: TableReader, table: Any, at: KeyPath) -> ModelSection:
-    values = reader.table(table, MODEL_KEYS, at)
+def _section(reader: table_reader.TableReader, table: Any, at: KeyPath) -> records.ModelSection:
+    values = reader.table(table, table_reader.MODEL_KEYS, at)
     given: Mapping[str, Any] = table if isinstance(table, dict) else {}
     if isinstance(table, dict) and "files" not in given:
-        reader.missing("files", MODEL_KEYS, at)
+        reader.missing("files", table_reader.MODEL_KEYS, at)
     settings = _settings(reader, values, at)
     profiles = [
         _profile(reader, inner, path, settings)
@@ -115,21 +96,23 @@ def _section(reader: TableReader, table: Any, at: KeyPath) -> ModelSection:
         if profile.name and profile.name in names[:index]:
             message = f"there is a profile {quote(profile.name)} already"
             reader.fault("MCM-B005", message, (*profile.path, "name"), "rename one of the two")
-    return ModelSection(
+    return records.ModelSection(
         values.get("files", ()),
         values.get("exclude", ()),
         values.get("name"),
         settings,
         _expected(reader, values.get("expected_failure"), (*at, "expected_failure")),
-        tuple(profiles) or (Profile("", Settings(), None, at),),
+        tuple(profiles) or (records.Profile("", records.Settings(), None, at),),
         at,
     )
 
 
-def _profile(reader: TableReader, table: Any, at: KeyPath, model: Settings) -> Profile:
-    values = reader.table(table, PROFILE_KEYS, at)
+def _profile(
+    reader: table_reader.TableReader, table: Any, at: KeyPath, model: records.Settings
+) -> records.Profile:
+    values = reader.table(table, table_reader.PROFILE_KEYS, at)
     if isinstance(table, dict) and "name" not in table:
-        reader.missing("name", PROFILE_KEYS, at)
+        reader.missing("name", table_reader.PROFILE_KEYS, at)
     settings = _settings(reader, values, at)
     for kind, mine, above in (
         ("dims", settings.dims, model.dims),
@@ -145,26 +128,28 @@ def _profile(reader: TableReader, table: Any, at: KeyPath, model: Settings) -> P
                     "give it in the profiles alone, or once for the model",
                 )
     expected = _expected(reader, values.get("expected_failure"), (*at, "expected_failure"))
-    return Profile(values.get("name", ""), settings, expected, at)
+    return records.Profile(values.get("name", ""), settings, expected, at)
 
 
-def _settings(reader: TableReader, values: Mapping[str, Any], at: KeyPath) -> Settings:
+def _settings(
+    reader: table_reader.TableReader, values: Mapping[str, Any], at: KeyPath
+) -> records.Settings:
     if "level" in values and "levels" in values:
         hint = "leave one of the two out"
         reader.fault("MCM-B005", "'level' and 'levels' are both given", (*at, "levels"), hint)
     options = {
         key.option: values[name]
-        for name, key in SETTING_KEYS.items()
+        for name, key in table_reader.SETTING_KEYS.items()
         if key.option and name in values
     }
-    return Settings(
+    return records.Settings(
         values.get("targets", ()),
         (values["level"],) if "level" in values else values.get("levels", ()),
         values.get("dims", {}),
         values.get("shapes", {}),
         values.get("state"),
         values.get("inputs"),
-        Thresholds(
+        records.Thresholds(
             values.get("min_throughput"),
             values.get("max_latency"),
             values.get("max_gap"),
@@ -174,15 +159,17 @@ def _settings(reader: TableReader, values: Mapping[str, Any], at: KeyPath) -> Se
     )
 
 
-def _expected(reader: TableReader, table: Any, at: KeyPath) -> ExpectedFailure | None:
+def _expected(
+    reader: table_reader.TableReader, table: Any, at: KeyPath
+) -> records.ExpectedFailure | None:
     if table is None:
         return None
-    values = reader.table(table, FAILURE_KEYS, at)
+    values = reader.table(table, table_reader.FAILURE_KEYS, at)
     for name in ("code", "reason"):
         if isinstance(table, dict) and name not in table:
-            reader.missing(name, FAILURE_KEYS, at)
+            reader.missing(name, table_reader.FAILURE_KEYS, at)
     place = reader.description.place(at)
-    return ExpectedFailure(
+    return records.ExpectedFailure(
         values.get("code", ""), values.get("reason", ""), values.get("targets", ()), place
     )
 

@@ -18,15 +18,10 @@ from mcm_compiler.contracts.program import (
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.machines.machine import HOST, OFF_PACKAGE, OFF_PACKAGE_ROOT, Machine
+from mcm_compiler.report import shared_channels
 from mcm_compiler.report.activity import heaviest_ops, heaviest_tensors, share
 from mcm_compiler.report.advice.moves import Moves, find_moves, move_row, pin_of, pinned_row
 from mcm_compiler.report.sentences import resource_name
-from mcm_compiler.report.shared_channels import (
-    is_shared,
-    shared_filling,
-    shared_levers,
-    shared_tensors,
-)
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
 
 if TYPE_CHECKING:
@@ -95,8 +90,8 @@ def find_bottleneck(
         found["heaviest_ops"] = heaviest_ops(chips.get(worst.chip), LISTED)
     else:
         found["source"], found["destination"] = worst.source, worst.destination
-        if program is not None and is_shared(worst.source, worst.destination):
-            found["heaviest_tensors"] = shared_tensors(worst, program)[:LISTED]
+        if program is not None and shared_channels.is_shared(worst.source, worst.destination):
+            found["heaviest_tensors"] = shared_channels.shared_tensors(worst, program)[:LISTED]
         else:
             found["heaviest_tensors"] = heaviest_tensors(
                 program, worst.source, worst.destination, LISTED, machine
@@ -170,8 +165,10 @@ def _sentence(
     if not found["sets_period"]:
         cause = next((c for c in _CYCLES if c in simulation.cycle_waits), "")
         parts.append(f"as nothing is busy all the time, {_CYCLES[cause]} sets the period")
-    elif isinstance(worst, LinkActivity) and is_shared(worst.source, worst.destination):
-        parts.append(shared_levers(worst, program))
+    elif isinstance(worst, LinkActivity) and shared_channels.is_shared(
+        worst.source, worst.destination
+    ):
+        parts.append(shared_channels.shared_levers(worst, program))
     elif len(found["heaviest_ops"]) == 1:
         parts.append(_only_levers(worst, program))
     parts += advice
@@ -211,8 +208,8 @@ def _filling(
         return f", {part} of it in {_op_name(ops[0])}{waits}"
     if tensors and isinstance(worst, LinkActivity) and worst.bytes_per_inference > 0:
         load = worst.bytes_per_inference
-        if program is not None and is_shared(worst.source, worst.destination):
-            return shared_filling(worst, program, tensors[0])
+        if program is not None and shared_channels.is_shared(worst.source, worst.destination):
+            return shared_channels.shared_filling(worst, program, tensors[0])
         part = percent_text(tensors[0]["bytes"] / load)
         return f", {part} of its {bytes_text(load)} is {quote(tensors[0]['name'])}"
     return ""

@@ -29,15 +29,9 @@ from mcm_compiler.graph.constants import (
 )
 from mcm_compiler.graph.trip_counts import stated_counts
 from mcm_compiler.options import CompileOptions
+from mcm_compiler.report import cost_section
 from mcm_compiler.report.activity import chip_rows, link_rows
 from mcm_compiler.report.bottleneck import find_bottleneck
-from mcm_compiler.report.cost_section import (
-    COST_SECTION,
-    STORAGE_SECTION,
-    cost_choice_facts,
-    coverage_facts,
-    stored_widths,
-)
 from mcm_compiler.report.hardware.energy_section import ENERGY_SECTION, energy_facts
 from mcm_compiler.report.hardware.figures import finite, gap
 from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_SECTION
@@ -160,9 +154,11 @@ def derive_report(sources: Sources) -> Derived:
         **as_stated("verification", "diagnostics", "versions"),
     }
     if sources.source is not None:
-        found[STORAGE_SECTION] = stored_widths(sources.source.graph, sources.target)
-    if (chosen := cost_choice_facts(sources.target)) is not None:
-        found[COST_SECTION] = {**chosen, **_taken(inside, "coverage")}
+        found[cost_section.STORAGE_SECTION] = cost_section.stored_widths(
+            sources.source.graph, sources.target
+        )
+    if (chosen := cost_section.cost_choice_facts(sources.target)) is not None:
+        found[cost_section.COST_SECTION] = {**chosen, **_taken(inside, "coverage")}
     found |= _taken(inside, HOST_SECTION, ENERGY_SECTION)
     found |= as_stated(SENSITIVITY_SECTION)
     if (states := _states(sources)) is not None:
@@ -257,7 +253,7 @@ def _coverage(sources: Sources, graphs: Mapping[int, ir.Graph]) -> CoverageFacts
     certificate = sources.certificate
     rows = (*certificate.copies, *certificate.forwards) if certificate else ()
     in_order = [graphs[chip] for chip in sorted(graphs)]
-    return coverage_facts(sources.target, in_order, {added for _, added, _ in rows})
+    return cost_section.coverage_facts(sources.target, in_order, {added for _, added, _ in rows})
 
 
 def _model(sources: Sources, dims: Derived) -> Derived:

@@ -8,12 +8,7 @@ from typing import Any
 from mcm_compiler.contracts.fabrics.target import FABRIC_SECTION
 from mcm_compiler.report.advice.replica_limit import limit_sentence
 from mcm_compiler.report.cost_section import cost_model_phrase
-from mcm_compiler.report.hardware.energy_section import (
-    ENERGY_HEADS,
-    area_sentence,
-    energy_rows,
-    energy_sentence,
-)
+from mcm_compiler.report.hardware import energy_section
 from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_HEADS, sensitivity_table
 from mcm_compiler.report.host_section import HOST_HEADS, host_sentences, host_table
 from mcm_compiler.report.objective_section import objective_rows
@@ -100,8 +95,8 @@ def render_markdown(report: Mapping[str, Any]) -> str:
         cells = [tuple(map(escaped, row)) for row in rows]
         lines += ["", "## What if, with all else equal", ""]
         lines += _table(SENSITIVITY_HEADS, cells)
-    if rows := energy_rows(report):
-        lines += ["", "## Energy of an inference", "", *_table(ENERGY_HEADS, rows)]
+    if rows := energy_section.energy_rows(report):
+        lines += ["", "## Energy of an inference", "", *_table(energy_section.ENERGY_HEADS, rows)]
     lines += _changes(report)
     if report["diagnostics"]:
         lines += ["", "## Diagnostics", ""]
@@ -190,8 +185,8 @@ def _summary(report: Mapping[str, Any]) -> list[tuple[str, str]]:
         *((label, escaped(text)) for label, text in asked),
         (f"lower bound{' of the period' if asked else ''}", escaped(bound_sentence(report))),
         *([("learned search", learned)] if (learned := learned_sentence(report)) else ()),
-        *([("energy", energy)] if (energy := energy_sentence(report)) else ()),
-        *([("area", area)] if (area := area_sentence(report)) else ()),
+        *([("energy", energy)] if (energy := energy_section.energy_sentence(report)) else ()),
+        *([("area", area)] if (area := energy_section.area_sentence(report)) else ()),
         *([("shared channels", line)] if (line := shared_sentence(report["links"])) else ()),
         *([("replicas", escaped(limit))] if (limit := limit_sentence(report)) else ()),
         ("found by", escaped(search_phrase(report))),

@@ -39,11 +39,7 @@ def state_facts(
     if not held:
         return None
     # A build that has all in its cache shows figures without any library of models.
-    from mcm_compiler.placements.side_by_side import (
-        fitting_sequences,
-        independent,
-        needed_sequences,
-    )
+    from mcm_compiler.placements import side_by_side
 
     inputs, outputs = ({entry.name: entry for entry in entries} for entries in ends)
     tokens = max(_growth(inputs[s.past], outputs[s.present]) for s in held) or 1
@@ -54,7 +50,7 @@ def state_facts(
         "chips": _chips(program),
         "sequences": max(program.sequences, 1),
         "needed_sequences": None,
-        "fitting_sequences": max(fitting_sequences(program, target), 1),
+        "fitting_sequences": max(side_by_side.fitting_sequences(program, target), 1),
         "pipelines": side.replicas,
         "tokens_per_step": tokens,
         "batch": batch,
@@ -62,8 +58,8 @@ def state_facts(
         "tokens_per_s_alone": None,
     }
     if simulation is not None:
-        free = independent(target, program, side)
-        facts["needed_sequences"] = needed_sequences(free.latency_s, free.period_s)
+        free = side_by_side.independent(target, program, side)
+        facts["needed_sequences"] = side_by_side.needed_sequences(free.latency_s, free.period_s)
         facts["tokens_per_s"] = tokens * batch * side.replicas / simulation.period_s
         facts["tokens_per_s_alone"] = tokens / simulation.latency_s
     return facts

@@ -5,35 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from mcm_compiler.report import chip_bars, sentences
 from mcm_compiler.report.advice.replica_limit import limit_sentence
-from mcm_compiler.report.chip_bars import (
-    LEAST_BESIDE,
-    chip_view,
-    host_links_line,
-    labelled_line,
-    memory_links_line,
-    shared_channels_line,
-)
 from mcm_compiler.report.cost_section import cost_model_phrase
+from mcm_compiler.report.hardware import sensitivity_section
 from mcm_compiler.report.hardware.energy_section import area_sentence, energy_sentence
-from mcm_compiler.report.hardware.sensitivity_section import (
-    SENSITIVITY_HEADS,
-    aligned,
-    sensitivity_table,
-)
 from mcm_compiler.report.host_section import host_sentences
 from mcm_compiler.report.objective_section import objective_rows
-from mcm_compiler.report.sentences import (
-    bound_sentence,
-    changes_sentence,
-    diagnostics_sentence,
-    learned_sentence,
-    model_phrase,
-    replication_phrase,
-    role_sentence,
-    search_phrase,
-    simulator_sentence,
-)
 from mcm_compiler.report.verdict.claims import EMPTY_PACKAGE, verdict_of
 from mcm_compiler.report.verdict.words import line_text
 from mcm_compiler.text.styled import Group, Labelled, Text, View, plain_lines
@@ -82,18 +60,20 @@ def report_view(
         _facts(report, width),
     ]
     links, bottleneck = report["links"], report["bottleneck"]
-    if rows := sensitivity_table(report):
-        lines = aligned(SENSITIVITY_HEADS, rows, width)
+    if rows := sensitivity_section.sensitivity_table(report):
+        lines = sensitivity_section.aligned(sensitivity_section.SENSITIVITY_HEADS, rows, width)
         parts += [Text(), Text(" what if, with all else equal:", style="dim")]
         parts += [Text(line) for line in lines]
     if report["chips"]:
         parts.append(Text())
-        if replication_phrase(report):
+        if sentences.replication_phrase(report):
             parts.append(Text(" the first replica:", style="dim"))
-        parts.append(chip_view(report["chips"], links, bottleneck, width, ascii_only=ascii_only))
+        parts.append(
+            chip_bars.chip_view(report["chips"], links, bottleneck, width, ascii_only=ascii_only)
+        )
     parts += _link_lines(links, bottleneck, width)
-    if (roles := role_sentence(report)) is not None:
-        parts.append(labelled_line("pipelines", roles, "dim", width))
+    if (roles := sentences.role_sentence(report)) is not None:
+        parts.append(chip_bars.labelled_line("pipelines", roles, "dim", width))
     return Group(*parts)
 
 
@@ -110,7 +90,7 @@ def simulation_view(
         ascii_only: for outputs that cannot encode more.
     """
     simulation = printable_data(simulation)
-    simulator = f" ({simulator_sentence(simulation['simulator'], simulation)})"
+    simulator = f" ({sentences.simulator_sentence(simulation['simulator'], simulation)})"
     latency = f"{seconds_text(simulation['latency_s'])} ({EMPTY_PACKAGE})"
     rows = [
         ("throughput", Text(_rate(simulation), style="bold green")),
@@ -121,7 +101,9 @@ def simulation_view(
         rows.append(("bottleneck", Text(bottleneck["text"], style="bold")))
     links = simulation["links"]
     parts: list[View] = [_labelled(rows, width), Text()]
-    parts.append(chip_view(simulation["chips"], links, bottleneck, width, ascii_only=ascii_only))
+    parts.append(
+        chip_bars.chip_view(simulation["chips"], links, bottleneck, width, ascii_only=ascii_only)
+    )
     parts += _link_lines(links, bottleneck, width)
     return Group(*parts)
 
@@ -137,9 +119,9 @@ def _link_lines(
     links: list[dict[str, Any]] | None, bottleneck: dict[str, Any] | None, width: int
 ) -> list[View]:
     lines = (
-        host_links_line(links, bottleneck, width),
-        memory_links_line(links, bottleneck, width),
-        shared_channels_line(links, bottleneck, width),
+        chip_bars.host_links_line(links, bottleneck, width),
+        chip_bars.memory_links_line(links, bottleneck, width),
+        chip_bars.shared_channels_line(links, bottleneck, width),
     )
     return [line for line in lines if line is not None]
 
@@ -182,18 +164,20 @@ def headline_view(
 
 def _facts(report: Mapping[str, Any], width: int) -> View:
     """What the verdict leaves out: how it was found, and the argument of the bound."""
-    rows: list[tuple[str, Text]] = [("model", Text(model_phrase(report)))]
+    rows: list[tuple[str, Text]] = [("model", Text(sentences.model_phrase(report)))]
     if simulator := report["period_model"]:
-        rows.append(("simulation", Text(simulator_sentence(simulator, report))))
+        rows.append(("simulation", Text(sentences.simulator_sentence(simulator, report))))
     if (bottleneck := report["bottleneck"]) is not None:
         rows.append(("bottleneck", Text(bottleneck["text"])))
     asked = objective_rows(report)
     rows += [(label, Text(text)) for label, text in asked]
-    rows.append((f"lower bound{' of the period' if asked else ''}", Text(bound_sentence(report))))
+    rows.append(
+        (f"lower bound{' of the period' if asked else ''}", Text(sentences.bound_sentence(report)))
+    )
     if (limit := limit_sentence(report)) is not None:
         rows.append(("replicas", Text(limit)))
-    rows.append(("found by", Text(search_phrase(report))))
-    if (learned := learned_sentence(report)) is not None:
+    rows.append(("found by", Text(sentences.search_phrase(report))))
+    if (learned := sentences.learned_sentence(report)) is not None:
         rows.append(("learned search", Text(learned)))
     if (costs := cost_model_phrase(report)) is not None:
         rows.append(("cost model", Text(costs)))
@@ -203,16 +187,18 @@ def _facts(report: Mapping[str, Any], width: int) -> View:
         rows.append(("energy", Text(energy)))
     if (area := area_sentence(report)) is not None:
         rows.append(("area", Text(area)))
-    rows.append(("added", Text(changes_sentence(report))))
+    rows.append(("added", Text(sentences.changes_sentence(report))))
     if report["diagnostics"]:
-        rows.append(("diagnostics", Text(diagnostics_sentence(report["diagnostics"]), "yellow")))
+        rows.append(
+            ("diagnostics", Text(sentences.diagnostics_sentence(report["diagnostics"]), "yellow"))
+        )
     return _labelled(rows, width)
 
 
 def _labelled(rows: list[tuple[str, Text]], width: int) -> View:
     """Labels with texts beside them, or below them where the width leaves too little."""
     beside = width - max(len(label) for label, _ in rows) - 3
-    if beside < LEAST_BESIDE:
+    if beside < chip_bars.LEAST_BESIDE:
         lines: list[View] = []
         for label, text in rows:
             lines.append(Text(f" {label}", style="dim"))

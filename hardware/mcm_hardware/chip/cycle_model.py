@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
+from mcm_hardware.chip import tile_cycles
 from mcm_hardware.chip.chip_spec import ChipSpec
 from mcm_hardware.chip.kernel_work import KernelWork
 from mcm_hardware.chip.roofline import EngineTimes, Roofline
-from mcm_hardware.chip.tile_cycles import (
-    left_readings,
-    pipelined_cycles,
-    result_blocks,
-    right_readings,
-    runs_on_vector_unit,
-)
 
 
 def cycle_model(chip: ChipSpec) -> Roofline:
@@ -40,13 +34,15 @@ def cycle_times(chip: ChipSpec, work: KernelWork) -> EngineTimes:
     cycles, blocks, lane_ops = 0, 0, work.lane_ops
     size_bytes = work.read_bytes + work.write_bytes
     for part in work.gemms:
-        if runs_on_vector_unit(chip, part.gemm):
+        if tile_cycles.runs_on_vector_unit(chip, part.gemm):
             lane_ops += part.gemm.macs
             continue
-        cycles += pipelined_cycles(chip.array, part.gemm)
-        blocks += result_blocks(chip.array, part.gemm)
-        size_bytes += part.left_bytes * max(left_readings(chip.array, part.gemm) - 1, 0)
-        size_bytes += part.right_bytes * max(right_readings(chip.array, part.gemm) - 1, 0)
+        cycles += tile_cycles.pipelined_cycles(chip.array, part.gemm)
+        blocks += tile_cycles.result_blocks(chip.array, part.gemm)
+        size_bytes += part.left_bytes * max(tile_cycles.left_readings(chip.array, part.gemm) - 1, 0)
+        size_bytes += part.right_bytes * max(
+            tile_cycles.right_readings(chip.array, part.gemm) - 1, 0
+        )
     array = cycles / chip.array.clock_hz
     vector = lane_ops / (chip.vector.lanes * chip.vector.clock_hz)
     exposed = min(array, vector) / blocks if blocks else 0.0

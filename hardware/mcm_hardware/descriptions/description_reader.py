@@ -12,18 +12,8 @@ import onnx_ir as ir
 
 from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.text.toml_description import KeyPath, TomlDescription
+from mcm_hardware.descriptions import target_schema
 from mcm_hardware.descriptions.package_schema import STORAGE_BITS, STORAGE_TABLE
-from mcm_hardware.descriptions.target_schema import (
-    Choice,
-    DescriptionForm,
-    Flag,
-    Key,
-    Listed,
-    Number,
-    Rule,
-    Text,
-    unit_of,
-)
 
 MAX_FAULTS = 50
 """Faults that are spelled out; a hostile file can have a hundred thousand."""
@@ -48,7 +38,7 @@ class DescriptionReader:
         form: what files of its family look like.
     """
 
-    def __init__(self, description: TomlDescription, form: DescriptionForm) -> None:
+    def __init__(self, description: TomlDescription, form: target_schema.DescriptionForm) -> None:
         self.description = description
         self.form = form
         self._faults: list[tuple[int, Diagnostic]] = []
@@ -79,7 +69,7 @@ class DescriptionReader:
         self._faults.append((self.description.line(path), found))
 
     def read(
-        self, table: Mapping[str, Any], keys: Mapping[str, Key], at: KeyPath = ()
+        self, table: Mapping[str, Any], keys: Mapping[str, target_schema.Key], at: KeyPath = ()
     ) -> dict[str, Any]:
         """Values by dotted path below `table`, defaults filled in.
 
@@ -138,19 +128,19 @@ class DescriptionReader:
                 found[ir.DataType[name]] = bits
         return found
 
-    def holds(self, path: KeyPath, value: object, rule: Rule) -> bool:
+    def holds(self, path: KeyPath, value: object, rule: target_schema.Rule) -> bool:
         """Whether `value` obeys `rule`; notes the fault if not."""
-        if isinstance(rule, Number):
+        if isinstance(rule, target_schema.Number):
             return self._number_holds(path, value, rule)
-        if isinstance(rule, Flag):
+        if isinstance(rule, target_schema.Flag):
             return isinstance(value, bool) or self.wrong_type(path, value, "true or false")
-        if isinstance(rule, Listed):
+        if isinstance(rule, target_schema.Listed):
             return self._list_holds(path, value, rule)
-        if not isinstance(rule, (Choice, Text)):
+        if not isinstance(rule, (target_schema.Choice, target_schema.Text)):
             return isinstance(value, list) or self.wrong_type(path, value, "a list")
         if not isinstance(value, str):
             return self.wrong_type(path, value, "a text")
-        if isinstance(rule, Choice) and value not in rule.words:
+        if isinstance(rule, target_schema.Choice) and value not in rule.words:
             words = " or ".join(f'"{word}"' for word in rule.words)
             self.fault("MCM-T005", f"{quote(value)} is not {words}", path)
             return False
@@ -162,7 +152,7 @@ class DescriptionReader:
         self.fault("MCM-T004", f"expected {expected}, found {found}", path)
         return False
 
-    def _list_holds(self, path: KeyPath, value: object, rule: Listed) -> bool:
+    def _list_holds(self, path: KeyPath, value: object, rule: target_schema.Listed) -> bool:
         if not isinstance(value, list):
             return self.wrong_type(path, value, "a list")
         entries = cast("list[Any]", value)
@@ -173,7 +163,7 @@ class DescriptionReader:
         held = [self.holds((*path, i), entry, rule.each) for i, entry in enumerate(entries)]
         return all(held)
 
-    def _number_holds(self, path: KeyPath, value: object, rule: Number) -> bool:
+    def _number_holds(self, path: KeyPath, value: object, rule: target_schema.Number) -> bool:
         kinds = (int,) if rule.whole else (int, float)
         if isinstance(value, bool) or not isinstance(value, kinds):
             return self.wrong_type(path, value, "a whole number" if rule.whole else "a number")
@@ -187,7 +177,7 @@ class DescriptionReader:
                 problem = f"is less than {rule.low:g}"
             else:
                 problem = f"is not a sensible value; the greatest is {rule.high:g}"
-            unit = unit_of(str(path[-1]))
+            unit = target_schema.unit_of(str(path[-1]))
             hint = f"the key is in {unit}" if unit else None
             self.fault("MCM-T005", f"{_shown(number)} {problem}", path, hint)
             return False
@@ -196,7 +186,9 @@ class DescriptionReader:
             return False
         return True
 
-    def _unknown_key(self, at: KeyPath, path: tuple[str, ...], keys: Mapping[str, Key]) -> str:
+    def _unknown_key(
+        self, at: KeyPath, path: tuple[str, ...], keys: Mapping[str, target_schema.Key]
+    ) -> str:
         """Notes a key that does not exist; the one that it stands for, or `""`."""
         form = self.form
         known = [*keys] if at else [*keys, *sorted(form.arrays), *sorted(form.tables)]
@@ -221,10 +213,10 @@ class DescriptionReader:
             else:
                 yield path, value
 
-    def _missing_key(self, at: KeyPath, dotted: str, rule: Rule) -> None:
+    def _missing_key(self, at: KeyPath, dotted: str, rule: target_schema.Rule) -> None:
         path = (*at, *dotted.split("."))
         table = ".".join(part for part in path[:-1] if isinstance(part, str))
-        example = f'"{rule.words[0]}"' if isinstance(rule, Choice) else "..."
+        example = f'"{rule.words[0]}"' if isinstance(rule, target_schema.Choice) else "..."
         where = f"the table [{table}]" if table else "the top of the file"
         where = f"[[{table}]]" if any(isinstance(part, int) for part in at) else where
         self.fault("MCM-T003", "the key is missing", path, f"add {path[-1]} = {example} to {where}")
@@ -261,8 +253,8 @@ def nearest_key(path: str, known: Sequence[str]) -> tuple[str, str] | None:
     table, _, leaf = path.rpartition(".")
     for key in known:
         in_table, _, right = key.rpartition(".")
-        if unit_of(right) and in_table == table and _stem(right) == _stem(leaf):
-            return key, f"write it as '{right}', in {unit_of(right)}"
+        if target_schema.unit_of(right) and in_table == table and _stem(right) == _stem(leaf):
+            return key, f"write it as '{right}', in {target_schema.unit_of(right)}"
     near = difflib.get_close_matches(path, known, n=1)
     if not near:
         by_leaf = {key.rpartition(".")[2]: key for key in reversed(known)}

@@ -8,12 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mcm_hardware.descriptions.energy_keys import (
-    AREA_KEYS,
-    AREA_TABLE,
-    ENERGY_KEYS,
-    ENERGY_TABLE,
-)
+from mcm_hardware.descriptions import energy_keys
 from mcm_hardware.descriptions.support_keys import support_keys
 from mcm_hardware.descriptions.target_schema import (
     COST_KEYS,
@@ -161,8 +156,8 @@ def package_form(
         **links,
         **PORT_KEYS,
         **ports,
-        **ENERGY_KEYS,
-        **AREA_KEYS,
+        **energy_keys.ENERGY_KEYS,
+        **energy_keys.AREA_KEYS,
         **(support_keys("chip", "chips") if chip is None else {}),
         **COST_KEYS,
     }
@@ -174,6 +169,8 @@ def package_form(
         tables_of(keys) | {STORAGE_TABLE},
         free_tables=frozenset({STORAGE_TABLE}),
         arrays=frozenset({OVERRIDE_TABLE}),
-        optional_tables=frozenset({STREAM_TABLE, ENERGY_TABLE, AREA_TABLE} & tables_of(keys)),
+        optional_tables=frozenset(
+            {STREAM_TABLE, energy_keys.ENERGY_TABLE, energy_keys.AREA_TABLE} & tables_of(keys)
+        ),
     )
     return PackageForm(keys, form)

@@ -36,14 +36,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
+from mcm_compiler.contracts import target
 from mcm_compiler.contracts.program import LoweredProgram, Simulator
-from mcm_compiler.contracts.target import (
-    ChipModel,
-    PackageLimits,
-    Resource,
-    Wire,
-    machine_limits,
-)
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.machines.package_limits import EnergyCosts
 from mcm_hardware.chip.chip_spec import PackageSpec
@@ -56,16 +50,16 @@ if TYPE_CHECKING:
 
 
 OUTER_RESOURCES = (
-    Resource("link bandwidth", ("link.bandwidth_gb_per_s",)),
-    Resource("host rate", ("host.bandwidth_gb_per_s", "host.total_bandwidth_gb_per_s")),
-    Resource("chips", ("package.num_chips",)),
+    target.Resource("link bandwidth", ("link.bandwidth_gb_per_s",)),
+    target.Resource("host rate", ("host.bandwidth_gb_per_s", "host.total_bandwidth_gb_per_s")),
+    target.Resource("chips", ("package.num_chips",)),
 )
 """What there may be more or less of outside of chips."""
 
 RESOURCES = (
-    Resource("compute array", ("chip.mac_array.rows",)),
-    Resource("vector lanes", ("chip.vector_unit.lanes",)),
-    Resource("SRAM", ("chip.sram_mib",)),
+    target.Resource("compute array", ("chip.mac_array.rows",)),
+    target.Resource("vector lanes", ("chip.vector_unit.lanes",)),
+    target.Resource("SRAM", ("chip.sram_mib",)),
     *OUTER_RESOURCES,
 )
 """The same of a package whose chips are arrays."""
@@ -106,9 +100,9 @@ class ChipsPackage(DescribedTarget):
         return self.spec.summary or f"{self.spec.num_chips} chips, {self.machine.family}"
 
     @property
-    def limits(self) -> PackageLimits:
+    def limits(self) -> target.PackageLimits:
         """The numbers that partitioning needs besides the machine."""
-        return machine_limits(self.machine)
+        return target.machine_limits(self.machine)
 
     @property
     def holds_states(self) -> bool:
@@ -127,7 +121,7 @@ class ChipsPackage(DescribedTarget):
         return self.spec.support
 
     @property
-    def resources(self) -> tuple[Resource, ...]:
+    def resources(self) -> tuple[target.Resource, ...]:
         """What there may be more or less of, as far as the description has it."""
         return RESOURCES
 
@@ -174,7 +168,9 @@ class ChipsPackage(DescribedTarget):
             )
         )
 
-    def lower(self, chips: Sequence[ChipModel], wires: Sequence[Wire]) -> LoweredProgram:
+    def lower(
+        self, chips: Sequence[target.ChipModel], wires: Sequence[target.Wire]
+    ) -> LoweredProgram:
         """Schedules each chip's ops, plans its memory and its transfers."""
         from mcm_hardware.package.lowering import lower
 

@@ -19,14 +19,9 @@ from mcm_compiler.contracts.chips import PLANNED_PROPERTY, with_state_wires
 from mcm_compiler.contracts.target import ChipState, Wire
 from mcm_compiler.contracts.verification import OutputComparison, Verification
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.execution import runner
 from mcm_compiler.execution.inputs import fills_of, random_inputs
 from mcm_compiler.execution.piecewise import open_large, run_large
-from mcm_compiler.execution.runner import (
-    RunStoppedError,
-    lacking,
-    max_abs_error,
-    same_bits,
-)
 from mcm_compiler.execution.runtime_values import is_exotic
 from mcm_compiler.graph.constants import constant_values
 from mcm_compiler.graph.random_ops import random_outputs
@@ -125,7 +120,7 @@ def verify_folder(
             if error.diagnostics[0].code == "MCM-V001":  # of a large model, when it is run
                 return _without_runtime(error)
             refusal = error
-            if isinstance(error, RunStoppedError):
+            if isinstance(error, runner.RunStoppedError):
                 break
             continue
         used.append(seed)
@@ -171,7 +166,8 @@ def verify_folder(
         constant_outputs=tuple(
             name
             for name in outputs
-            if len(batches) > 1 and all(same_bits(e[name], expected[0][name]) for e in expected[1:])
+            if len(batches) > 1
+            and all(runner.same_bits(e[name], expected[0][name]) for e in expected[1:])
         ),
         data_sets=tuple(d.name for d in data),
         expected=tuple(
@@ -200,7 +196,7 @@ def verify_folder(
 
 def _without_runtime(refusal: CompileError) -> Verification:
     """Nothing is compared where onnxruntime lacks an op or a kernel; other refusals are raised."""
-    if (lack := lacking(refusal)) is None:
+    if (lack := runner.lacking(refusal)) is None:
         raise refusal
     return Verification((), (), skipped=f"onnxruntime has no {lack}", remedy=_FOREIGN_REMEDY)
 
@@ -239,7 +235,7 @@ def _draw_again(
         if not weak:
             break
         feeds = rescaled(drawn, factor)
-        if all(same_bits(feeds[key], drawn[key]) for key in feeds):
+        if all(runner.same_bits(feeds[key], drawn[key]) for key in feeds):
             break  # there are no floats among the inputs
         try:
             results = run_large(session, [feeds], list(expected[-1]))[0]
@@ -312,7 +308,7 @@ def _run_on_random(
         feeds = random_inputs(reference, seed, fill)
         try:
             return feeds, run_large(session, [feeds], outputs)[0]
-        except RunStoppedError:
+        except runner.RunStoppedError:
             raise
         except CompileError:
             if fill is fills[-1]:
@@ -324,9 +320,9 @@ def _compare(
     name: str, expected: list[Any], actual: list[Any], relative: float
 ) -> OutputComparison:
     pairs = list(zip(expected, actual, strict=True))
-    if all(same_bits(e, a) for e, a in pairs):
+    if all(runner.same_bits(e, a) for e, a in pairs):
         return OutputComparison(name, True, 0.0, 0.0)
-    error = max(max_abs_error(e, a) for e, a in pairs)
+    error = max(runner.max_abs_error(e, a) for e, a in pairs)
     scale = max((_scale(e) for e in expected), default=0.0)
     return OutputComparison(name, False, error, relative * scale)
 

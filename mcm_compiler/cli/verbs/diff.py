@@ -7,15 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mcm_compiler.cli import parameters
 from mcm_compiler.cli.failures import Verb, show_diagnostics
-from mcm_compiler.cli.parameters import (
-    FILE,
-    force_option,
-    format_option,
-    load_plugins,
-    parse_percentage,
-    plugin_option,
-)
 from mcm_compiler.cli.show import show_json, show_view, view_width
 from mcm_compiler.text.units import printable
 
@@ -26,19 +19,19 @@ REGRESSION_EXIT = 1
 
 
 @click.command(cls=Verb)
-@click.argument("a", type=FILE)
-@click.argument("b", type=FILE)
+@click.argument("a", type=parameters.FILE)
+@click.argument("b", type=parameters.FILE)
 @click.option(
     "--max-regression",
-    type=parse_percentage,
+    type=parameters.parse_percentage,
     default=None,
     metavar="PERCENT",
     help="Exit with 1 if the throughput of B is lower than that of A by more.",
 )
-@click.option("--html", type=FILE, default=None, help="Write a page to look at, too.")
-@force_option
-@plugin_option
-@format_option()
+@click.option("--html", type=parameters.FILE, default=None, help="Write a page to look at, too.")
+@parameters.force_option
+@parameters.plugin_option
+@parameters.format_option()
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -61,7 +54,7 @@ def command(
     from mcm_compiler.difference.compared import difference, read_side
     from mcm_compiler.difference.text import difference_view
 
-    load_plugins(plugin)
+    parameters.load_plugins(plugin)
     if html is not None:
         refuse_existing(html, force)
     first, second = read_side(a), read_side(b)

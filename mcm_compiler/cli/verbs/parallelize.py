@@ -126,11 +126,7 @@ def command(
     # Before NumPy is imported: learning is reproducible, and small products take no threads.
     use_one_thread()
     from mcm_compiler.api import import_named
-    from mcm_compiler.cli.output_files import (
-        refuse_existing,
-        refuse_existing_model,
-        refuse_same_file,
-    )
+    from mcm_compiler.cli import output_files
     from mcm_compiler.cli.parameters import once_each
     from mcm_compiler.components.cost_choice import with_cost_model
     from mcm_compiler.components.cost_files import user_files
@@ -152,12 +148,12 @@ def command(
         further = {f"--{name}": asked.get(name) for name in ("operator", "training")}
         _refuse_beside("--plan", {**degrees, **further})
     load_plugins(plugin)
-    refuse_same_file(files)
+    output_files.refuse_same_file(files)
     if output is not None:
-        refuse_existing(output, force)
+        output_files.refuse_existing(output, force)
     for path in (annotated, sharded):
         if path is not None:
-            refuse_existing_model(path, force)
+            output_files.refuse_existing_model(path, force)
     options = PlanOptions(**asked)
     old = _old_options(planner, search, linkage)
     made = planner_of(planner, *(option for option, _ in old))

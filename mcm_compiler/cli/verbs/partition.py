@@ -7,16 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mcm_compiler.cli import parameters
 from mcm_compiler.cli.completed_names import names_of
 from mcm_compiler.cli.failures import Verb
 from mcm_compiler.cli.field_options import field_options, grouped_option, options_given
-from mcm_compiler.cli.parameters import (
-    FILE,
-    force_option,
-    format_option,
-    load_plugins,
-    plugin_option,
-)
 from mcm_compiler.cli.show import show_json, show_table
 from mcm_compiler.contracts.requests import PlacementRequest
 from mcm_compiler.text.option_fields import options_of
@@ -39,7 +33,7 @@ Examples:
 
 
 @click.command(cls=Verb, epilog=EXAMPLES)
-@click.argument("problem", type=FILE)
+@click.argument("problem", type=parameters.FILE)
 @grouped_option(
     "Search",
     "--objective",
@@ -69,13 +63,13 @@ Examples:
 )
 @click.option(
     "--assignment-out",
-    type=FILE,
+    type=parameters.FILE,
     default=None,
     help="Write the device of each node as CSV, or as JSON to a name that ends in .json.",
 )
-@force_option
-@plugin_option
-@format_option()
+@parameters.force_option
+@parameters.plugin_option
+@parameters.format_option()
 def command(
     problem: Path,
     objective: Any,
@@ -103,7 +97,7 @@ def command(
     from mcm_compiler.diagnostics import CompileError, Diagnostic
     from mcm_compiler.placements.placement_file import read_placement, with_devices
 
-    load_plugins(plugin)
+    parameters.load_plugins(plugin)
     if assignment_out is not None:
         refuse_existing(assignment_out, force)
     asked = with_devices(read_placement(problem), max_accelerators, max_cpus)

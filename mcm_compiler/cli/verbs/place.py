@@ -7,17 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mcm_compiler.cli import parameters
 from mcm_compiler.cli.compile_options import progress_line, show_timings
 from mcm_compiler.cli.completed_names import complete_models, names_of
 from mcm_compiler.cli.failures import Verb, show_diagnostics
 from mcm_compiler.cli.field_options import field_options, grouped_option, options_given
-from mcm_compiler.cli.parameters import (
-    FILE,
-    force_option,
-    format_option,
-    load_plugins,
-    plugin_option,
-)
 from mcm_compiler.cli.show import show_json
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.text.option_fields import options_of
@@ -58,7 +52,7 @@ TRAINING = "differentiate"
 @click.option(
     "-o",
     "--output",
-    type=FILE,
+    type=parameters.FILE,
     default=None,
     help="The folder to write; without it the report alone is printed.",
 )
@@ -66,9 +60,9 @@ TRAINING = "differentiate"
     "--html", is_flag=True, help="Write a page to look at, too: OUTPUT.html, beside the folder."
 )
 @click.option("--timings", is_flag=True, help="Print seconds by stage.")
-@force_option
-@plugin_option
-@format_option()
+@parameters.force_option
+@parameters.plugin_option
+@parameters.format_option()
 def command(
     model: str,
     target: str,
@@ -92,7 +86,7 @@ def command(
     # Before NumPy is imported: placers that learn do so reproducibly.
     use_one_thread()
 
-    load_plugins(plugin)
+    parameters.load_plugins(plugin)
     if html and output is None:
         raise click.UsageError("--html needs -o, the folder that the page stands beside")
     asked = options_given(options_of(PlaceOptions), given)

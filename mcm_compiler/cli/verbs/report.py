@@ -7,14 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mcm_compiler.cli import parameters
 from mcm_compiler.cli.failures import Verb, show_diagnostics
-from mcm_compiler.cli.parameters import (
-    FILE,
-    force_option,
-    format_option,
-    load_plugins,
-    plugin_option,
-)
 from mcm_compiler.cli.show import show_json, show_report
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.text.units import printable
@@ -25,13 +19,16 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Verb)
-@click.argument("folder", type=FILE)
+@click.argument("folder", type=parameters.FILE)
 @click.option(
-    "--html", type=FILE, default=None, help="Write a page to look at, too: one file, no network."
+    "--html",
+    type=parameters.FILE,
+    default=None,
+    help="Write a page to look at, too: one file, no network.",
 )
-@force_option
-@plugin_option
-@format_option("markdown")
+@parameters.force_option
+@parameters.plugin_option
+@parameters.format_option("markdown")
 def command(
     folder: Path, html: Path | None, force: bool, plugin: tuple[Path, ...], output_format: str
 ) -> None:
@@ -42,7 +39,7 @@ def command(
     from mcm_compiler.page.folder_page import MALFORMED
     from mcm_compiler.report.markdown import render_markdown
 
-    load_plugins(plugin)
+    parameters.load_plugins(plugin)
     if html is not None:
         refuse_existing(html, force)
     if is_placement(folder):

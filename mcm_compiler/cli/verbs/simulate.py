@@ -6,30 +6,24 @@ from pathlib import Path
 
 import click
 
+from mcm_compiler.cli import parameters
 from mcm_compiler.cli.failures import Verb
-from mcm_compiler.cli.parameters import (
-    FILE,
-    force_option,
-    format_option,
-    load_plugins,
-    plugin_option,
-)
 from mcm_compiler.cli.show import show_json, show_simulation
 from mcm_compiler.text.units import printable
 
 
 @click.command(cls=Verb)
-@click.argument("folder", type=FILE)
+@click.argument("folder", type=parameters.FILE)
 @click.option(
     "--inferences", type=click.IntRange(1, 100_000), default=64, show_default=True,
     help="Inferences that enter as fast as the package takes them.",
 )  # fmt: skip
-@click.option("--trace", type=FILE, default=None,
+@click.option("--trace", type=parameters.FILE, default=None,
               help="Write a timeline for https://ui.perfetto.dev, such as run.pftrace.",
               )  # fmt: skip
-@force_option
-@plugin_option
-@format_option()
+@parameters.force_option
+@parameters.plugin_option
+@parameters.format_option()
 def command(
     folder: Path,
     inferences: int,
@@ -51,7 +45,7 @@ def command(
     from mcm_compiler.processes.staging import whole_file
     from mcm_compiler.report.perfetto_trace import refuse_large_trace, write_trace
 
-    load_plugins(plugin)
+    parameters.load_plugins(plugin)
     if trace is not None:
         refuse_existing(trace, force)
     if is_placement(folder):

@@ -24,14 +24,9 @@ from mcm_compiler.graph.limits import check_value_sizes
 from mcm_compiler.graph.map_types import model_from_proto
 from mcm_compiler.graph.source import SOURCE, SourceModel
 from mcm_compiler.graph.structure import all_nodes, check_structure
+from mcm_compiler.ir.reading import external_data
 from mcm_compiler.ir.reading.copying import copied
 from mcm_compiler.ir.reading.declared_types import check_declared_types
-from mcm_compiler.ir.reading.external_data import (
-    check_tensors,
-    external_files,
-    name_real_files,
-    settle_external_attributes,
-)
 from mcm_compiler.ir.reading.function_calls import check_functions
 from mcm_compiler.ir.reading.op_schemas import check_ops
 from mcm_compiler.ir.reading.opset_conversion import lower_opset
@@ -39,15 +34,10 @@ from mcm_compiler.ir.reading.overruled_functions import drop_overruled_functions
 from mcm_compiler.ir.reading.sparse_weights import expand_sparse_weights
 from mcm_compiler.ir.reading.text_fields import check_text
 from mcm_compiler.ir.reading.versions import check_versions
+from mcm_compiler.ir.rewriting import writer
 from mcm_compiler.ir.rewriting.functions import inline_functions
 from mcm_compiler.ir.rewriting.naming import name_nodes, name_outputs
 from mcm_compiler.ir.rewriting.running_statistics import separate_running_statistics
-from mcm_compiler.ir.rewriting.writer import (
-    DataLocation,
-    initializers_of,
-    proto_with_references,
-    release,
-)
 from mcm_compiler.ir.shapes.inference import infer_shapes
 from mcm_compiler.processes.garbage import collector_paused
 from mcm_compiler.text.file_kinds import HEAD_BYTES, kind_of
@@ -82,7 +72,7 @@ def import_onnx(
         CompileError: with all faults of the first stage that found any (MCM-I###).
     """
     proto = parse_file(path)
-    data_files = external_files(proto)
+    data_files = external_data.external_files(proto)
     model, notes = _model_of(proto, path)
     del proto
     digest = _hash_files(path, data_files)
@@ -112,8 +102,8 @@ def read_open_model(path: Path) -> ir.Model:
 def _model_of(proto: onnx.ModelProto, path: Path) -> tuple[ir.Model, list[Diagnostic]]:
     """The checked model of a file, and notes; `proto` is changed in place."""
     notes = _check_proto(proto)
-    _raise_errors(check_tensors(proto, path))
-    name_real_files(proto, path)
+    _raise_errors(external_data.check_tensors(proto, path))
+    external_data.name_real_files(proto, path)
     _raise_errors(expand_sparse_weights(proto))
     try:
         model = model_from_proto(proto)
@@ -143,17 +133,17 @@ def import_model(
         CompileError: as `import_onnx`.
     """
     model = copied(model)
-    settle_external_attributes(model)
+    external_data.settle_external_attributes(model)
     name_outputs(model)
     # The hash takes weights one by one; in the proto all of them would be in memory at once.
     proto = _proto_of(model)
     notes = _check_proto(proto, renumber_only=True)
     _take_opsets(model, proto)
     digest = hashlib.sha256(proto.SerializeToString(deterministic=True))
-    for value in initializers_of(model):
+    for value in writer.initializers_of(model):
         if value.const_value is not None:
             digest.update(hashlib.sha256(_bytes_of(value.const_value, value)).digest())
-            release(value.const_value)
+            writer.release(value.const_value)
     model, more = _prepare(
         model, name, None, digest.hexdigest(), dims=dims or {}, shapes=shapes or {}, given=given
     )
@@ -167,8 +157,8 @@ def _proto_of(model: ir.Model) -> onnx.ModelProto:
         CompileError: MCM-I003 for what no file can hold, such as a name that is no text.
     """
     try:
-        return proto_with_references(
-            model, lambda tensor: DataLocation("weights", 0, tensor.nbytes)
+        return writer.proto_with_references(
+            model, lambda tensor: writer.DataLocation("weights", 0, tensor.nbytes)
         )
     except ir.serde.SerdeError as error:
         cause: BaseException = error
@@ -282,7 +272,7 @@ def _prepare(
         )
     name_outputs(model)
     inline_functions(model)
-    settle_external_attributes(model)
+    external_data.settle_external_attributes(model)
     name_nodes(model)
     notes += separate_running_statistics(model)
     _raise_errors(check_value_sizes(model))
@@ -401,7 +391,7 @@ def _check_weights(model: ir.Model) -> None:
     Infinities pass, because attention masks hold them; so do scalars, which may be sentinels.
     """
     faults: list[Diagnostic] = []
-    for value in initializers_of(model):
+    for value in writer.initializers_of(model):
         tensor = value.const_value
         if tensor is None or not tensor.dtype.is_floating_point() or tensor.size < 2:
             continue
@@ -412,7 +402,7 @@ def _check_weights(model: ir.Model) -> None:
             int(np.isnan(flat[i : i + _NAN_CHUNK]).sum()) for i in range(0, flat.size, _NAN_CHUNK)
         )
         del flat
-        release(tensor)
+        writer.release(tensor)
         if bad:
             faults.append(
                 Diagnostic(

@@ -7,12 +7,8 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
+from mcm_compiler.components import device_costs
 from mcm_compiler.components.cost_files import held_files
-from mcm_compiler.components.device_costs import (
-    option_place,
-    unknown_kinds,
-    with_device_costs,
-)
 from mcm_compiler.contracts.boxes.box import BoxTarget
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.placed.measured_times.profiles import PROFILE_HINT
@@ -40,8 +36,8 @@ def refuse_contradictions(
         CompileError: MCM-D070 for kinds that the box does not have, MCM-U002 for one that has a
             profile and a cost model.
     """
-    place = option_place(OPTION)
-    faults = unknown_kinds(target.box, times, place)
+    place = device_costs.option_place(OPTION)
+    faults = device_costs.unknown_kinds(target.box, times, place)
     faults += [
         Diagnostic(
             "MCM-U002",
@@ -75,11 +71,11 @@ def with_profiles(target: BoxTarget, times: Mapping[str, OpSeconds], graph: ir.G
         if not rows:
             raise foreign_profile(kind, seconds)
         file = f"times.{kind}.csv"
-        target = with_device_costs(
+        target = device_costs.with_device_costs(
             target,
             {kind: f"table{{file={print_value(file)}}}"},
             held_files({file: table_of(rows)}),
-            option_place(OPTION),
+            device_costs.option_place(OPTION),
         )
     return target
 
@@ -102,7 +98,7 @@ def foreign_profile(kind: str, seconds: OpSeconds) -> CompileError:
             "MCM-D078",
             f"none of {len(seconds):,} measured ops, such as {quote(some)}, is one that "
             f"devices of kind {quote(kind)} run",
-            at=option_place(OPTION)(kind),
+            at=device_costs.option_place(OPTION)(kind),
             hint=PROFILE_HINT,
         )
     )

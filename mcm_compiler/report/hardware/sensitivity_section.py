@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from mcm_compiler.text.units import (
-    UNKNOWN,
-    energy_text,
-    number_text,
-    percent_text,
-    seconds_text,
-)
+from mcm_compiler.text import units
 from mcm_compiler.text.wrapping import LEAST_TEXT, wrapped
 
 SENSITIVITY_SECTION: Final = "sensitivities"
@@ -49,13 +43,13 @@ def change_text(row: Mapping[str, Any]) -> str:
 def _figures(row: Mapping[str, Any]) -> tuple[str, ...]:
     rate, speedup = row["throughput_per_s"], row["speedup"]
     return (
-        UNKNOWN if rate is None else number_text(rate),
-        UNKNOWN if speedup is None else f"{speedup:.2f}x",
-        seconds_text(row["period_s"]),
-        seconds_text(row["lower_bound_s"]),
-        percent_text(row["gap"]),
-        seconds_text(row["latency_s"]),
-        energy_text(row.get("energy_j")),
+        units.UNKNOWN if rate is None else units.number_text(rate),
+        units.UNKNOWN if speedup is None else f"{speedup:.2f}x",
+        units.seconds_text(row["period_s"]),
+        units.seconds_text(row["lower_bound_s"]),
+        units.percent_text(row["gap"]),
+        units.seconds_text(row["latency_s"]),
+        units.energy_text(row.get("energy_j")),
     )
 
 

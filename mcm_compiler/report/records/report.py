@@ -13,15 +13,9 @@ from msgspec import Meta
 
 from mcm_compiler.machines.choices import Routing
 from mcm_compiler.options import CompileOptions
+from mcm_compiler.report.records import sections
 from mcm_compiler.report.records.activity import Bottleneck, ChipRow, LinkRow
 from mcm_compiler.report.records.options import options_record
-from mcm_compiler.report.records.sections import (
-    EnergyFacts,
-    FabricFacts,
-    HostFacts,
-    ObjectiveFacts,
-    StateFacts,
-)
 from mcm_compiler.report.records.verdict import StoredWidth, Verdict, VerificationFacts
 from mcm_compiler.results.points import SensitivityRow
 from mcm_compiler.text.json_text import Amount, Count, Index, Seed, Size
@@ -260,11 +254,11 @@ _Parts = TypedDict(
         "diagnostics": list[DiagnosticRow],
         "versions": dict[str, str | None],
         "chosen_cost_model": NotRequired[ChosenCosts],
-        "host_fallback": NotRequired[HostFacts],
-        "states": NotRequired[StateFacts],
-        "fabrics": NotRequired[FabricFacts],
-        "objective": NotRequired[ObjectiveFacts],
-        "energy": NotRequired[EnergyFacts],
+        "host_fallback": NotRequired[sections.HostFacts],
+        "states": NotRequired[sections.StateFacts],
+        "fabrics": NotRequired[sections.FabricFacts],
+        "objective": NotRequired[sections.ObjectiveFacts],
+        "energy": NotRequired[sections.EnergyFacts],
         "sensitivities": NotRequired[list[SensitivityRow]],
         "stored_widths": NotRequired[list[StoredWidth]],
         "verdict": NotRequired[Verdict],

@@ -16,20 +16,13 @@ from mcm_compiler.report.verdict.bottleneck_line import idle_line, limit_line, l
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, rate_text, seconds_text
 
 if TYPE_CHECKING:
-    from mcm_compiler.report.records.verdict import (
-        FitClaim,
-        OptimalityClaim,
-        RateClaim,
-        Tone,
-        Verdict,
-        VerdictLine,
-    )
+    from mcm_compiler.report.records import verdict
 
 
 FLIT_SIMULATOR = "flit simulator"
 
 
-def optimality_of(report: Mapping[str, Any]) -> OptimalityClaim:
+def optimality_of(report: Mapping[str, Any]) -> verdict.OptimalityClaim:
     """The claim of a report about the optimum."""
     simulated = gap(report["period_s"], report["analytic_period_s"])
     if (assumption := assumption_sentence(report)) is not None:
@@ -67,7 +60,7 @@ def optimality_of(report: Mapping[str, Any]) -> OptimalityClaim:
     }
 
 
-def _none(simulated: float | None) -> OptimalityClaim:
+def _none(simulated: float | None) -> verdict.OptimalityClaim:
     return {
         "status": "none",
         "of": "period",
@@ -82,7 +75,7 @@ def _none(simulated: float | None) -> OptimalityClaim:
     }
 
 
-def _of_mappings(report: Mapping[str, Any]) -> OptimalityClaim:
+def _of_mappings(report: Mapping[str, Any]) -> verdict.OptimalityClaim:
     """On fabrics the mapping of the slowest chip: the cost model knows no places and routes."""
     chips = report[FABRIC_SECTION]["chips"]
     replicas = (report.get("replication") or {"replicas": 1})["replicas"]
@@ -138,7 +131,7 @@ EMPTY_PACKAGE: Final = "one inference, empty package"
 """The load of every latency: the simulator's first inference never waits for a later one."""
 
 
-def verdict_of(report: Mapping[str, Any]) -> Verdict:
+def verdict_of(report: Mapping[str, Any]) -> verdict.Verdict:
     """All claims of a report's headline.
 
     Args:
@@ -177,7 +170,7 @@ def _basis(report: Mapping[str, Any]) -> str:
     return f"{how}, no hardware measured"
 
 
-def _fit(report: Mapping[str, Any]) -> FitClaim:
+def _fit(report: Mapping[str, Any]) -> verdict.FitClaim:
     rows = [row for row in report["chips"] or () if row["sram_bytes"]]
     planned = [row for row in rows if row["sram_high_water_bytes"] is not None]
     fullest = max(
@@ -200,7 +193,7 @@ def _fit(report: Mapping[str, Any]) -> FitClaim:
     }
 
 
-def _fit_line(report: Mapping[str, Any], fit: FitClaim) -> VerdictLine:
+def _fit_line(report: Mapping[str, Any], fit: verdict.FitClaim) -> verdict.VerdictLine:
     used = "-" if fit["chips_used"] is None else f"{fit['chips_used']:,}"
     headline = f"{used} of {count_text(fit['chips'], 'chip')}"
     details: list[str] = []
@@ -212,12 +205,12 @@ def _fit_line(report: Mapping[str, Any], fit: FitClaim) -> VerdictLine:
     if fit["fits"] is False:
         headline = f"does NOT fit {headline}"
     details.append(weights_phrase(report, fit))
-    tones: dict[bool | None, Tone] = {None: "warn", True: "good", False: "bad"}
+    tones: dict[bool | None, verdict.Tone] = {None: "warn", True: "good", False: "bad"}
     tone = tones[fit["fits"]]
     return {"label": "fits", "headline": headline, "details": details, "tone": tone}
 
 
-def weights_phrase(report: Mapping[str, Any], fit: FitClaim) -> str:
+def weights_phrase(report: Mapping[str, Any], fit: verdict.FitClaim) -> str:
     """The weights in the file and as chips store them, with the widths."""
     kind = "placeholder weights" if report["model"]["shape_only"] else "weights"
     text = f"{kind} {bytes_text(fit['file_weight_bytes'])} in the file"
@@ -233,7 +226,7 @@ def _replicas(report: Mapping[str, Any]) -> int:
     return int((report.get("replication") or {"replicas": 1})["replicas"])
 
 
-def _rate(report: Mapping[str, Any]) -> RateClaim:
+def _rate(report: Mapping[str, Any]) -> verdict.RateClaim:
     replication = report.get("replication")  # reports of the first release lack it
     return {
         "throughput_per_s": report["throughput_per_s"],
@@ -246,8 +239,8 @@ def _rate(report: Mapping[str, Any]) -> RateClaim:
     }
 
 
-def _rate_line(report: Mapping[str, Any], rate: RateClaim) -> VerdictLine:
-    line: VerdictLine = {
+def _rate_line(report: Mapping[str, Any], rate: verdict.RateClaim) -> verdict.VerdictLine:
+    line: verdict.VerdictLine = {
         "label": "throughput",
         "headline": throughput_text(report),
         "details": [],

@@ -18,23 +18,18 @@ from numpy.typing import NDArray
 
 from mcm_models.dqn.learner import Observation
 from mcm_models.dqn.network import QLayout, Singles, initial_weights
+from mcm_models.pipelines import policy_features
 from mcm_models.pipelines.kernels import Ints, length_s
-from mcm_models.pipelines.policy_features import (
-    CONTEXT,
-    FEATURES,
-    NUM_CANDIDATES,
-    REACH,
-    SHORTER,
-    SHORTER_SCALE,
-    FeatureArrays,
-    featurise,
-)
 from mcm_models.pipelines.policy_lookahead import AheadTables
 from mcm_models.pipelines.problem import Floats
 from mcm_models.pipelines.random_cases import MAX_SERVERS
 from mcm_models.pipelines.tables import PipelineTables
 
-POLICY_LAYOUT = QLayout(features=FEATURES, context=CONTEXT, actions=NUM_CANDIDATES)
+POLICY_LAYOUT = QLayout(
+    features=policy_features.FEATURES,
+    context=policy_features.CONTEXT,
+    actions=policy_features.NUM_CANDIDATES,
+)
 """Two hidden layers of 32, shared by all candidates."""
 
 REWARD_SCALE, LARGEST_REWARD = 100.0, 2.0
@@ -53,14 +48,14 @@ def first_weights(seed: int | None) -> dict[str, Singles]:
     weights = initial_weights(POLICY_LAYOUT, seed or 0)
     if seed is None:
         weights = {name: np.zeros_like(weight) for name, weight in weights.items()}
-    source = SHORTER
+    source = policy_features.SHORTER
     for k in range(len(POLICY_LAYOUT.hidden)):
         kernel = weights[f"layer{k}/kernel"]
         kernel[:, 0] = 0.0
         kernel[source, 0] = 1.0
         source = 0
     weights["advantage/kernel"][:] = 0.0
-    weights["advantage/kernel"][0] = -REWARD_SCALE / SHORTER_SCALE
+    weights["advantage/kernel"][0] = -REWARD_SCALE / policy_features.SHORTER_SCALE
     return weights
 
 
@@ -122,7 +117,7 @@ class CaseEnvironment:
     @property
     def num_actions(self) -> int:
         """Candidates."""
-        return NUM_CANDIDATES
+        return policy_features.NUM_CANDIDATES
 
     @property
     def horizon(self) -> int:
@@ -153,23 +148,25 @@ class CaseEnvironment:
     def observe(self, state: CaseState) -> Observation:
         """Features of the candidates of each lane; one allowed action where it is over."""
         lanes = len(state.cases)
-        rows = np.zeros((lanes, NUM_CANDIDATES, FEATURES), np.float32)
-        context = np.zeros((lanes, CONTEXT), np.float32)
-        mask = np.zeros((lanes, NUM_CANDIDATES), np.bool_)
+        rows = np.zeros(
+            (lanes, policy_features.NUM_CANDIDATES, policy_features.FEATURES), np.float32
+        )
+        context = np.zeros((lanes, policy_features.CONTEXT), np.float32)
+        mask = np.zeros((lanes, policy_features.NUM_CANDIDATES), np.bool_)
         stage, placed = divmod(state.step, 2)
         for lane, case in enumerate(state.cases):
             if stage >= case.stages - 1:
-                mask[lane, REACH] = True
+                mask[lane, policy_features.REACH] = True
                 continue
             plan = np.empty((2, case.stages + 1), np.int64)
-            state.middle[lane], _, length = featurise(
+            state.middle[lane], _, length = policy_features.featurise(
                 case.tables,
                 case.ahead,
                 state.parts[lane],
                 state.places[lane],
                 stage,
                 bool(placed),
-                FeatureArrays(rows[lane], context[lane], mask[lane], plan),
+                policy_features.FeatureArrays(rows[lane], context[lane], mask[lane], plan),
             )
             state.shortest[lane] = min(state.shortest[lane], length)
         return Observation(rows, context, mask)
@@ -185,7 +182,7 @@ class CaseEnvironment:
             if not alive[lane]:
                 continue
             row = state.parts[lane] if placed else state.places[lane]
-            row[stage + 1] = state.middle[lane] + int(action[lane]) - REACH
+            row[stage + 1] = state.middle[lane] + int(action[lane]) - policy_features.REACH
             if placed and stage == case.stages - 2:
                 length = length_s(case.tables, state.parts[lane], state.places[lane])
                 gain = case.known_s / min(length, state.shortest[lane]) - 1.0

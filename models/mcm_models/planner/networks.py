@@ -16,14 +16,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from mcm_models.planner import recurrence
 from mcm_models.planner.attention import all_shares, read_by, shares_of
-from mcm_models.planner.recurrence import (
-    CellState,
-    Steps,
-    lstm_outputs,
-    lstm_step,
-    run_lstm,
-)
 
 Array = jax.Array
 Params = Mapping[str, Array]
@@ -67,9 +61,9 @@ class Trace(NamedTuple):
         shares: `[K, M, M]`, how much each step of the decoder reads of each state of the encoder.
     """
 
-    there: Steps
-    back: Steps
-    decoder: Steps
+    there: recurrence.Steps
+    back: recurrence.Steps
+    decoder: recurrence.Steps
     shares: Array
 
 
@@ -107,7 +101,7 @@ class Placer:
 
         def step(carry: Any, now: tuple[Array, Array, Array]) -> tuple[Any, Any]:
             state, given = carry
-            state, did = lstm_step(given, state, w["decoder_own"], w["decoder_forget"])
+            state, did = recurrence.lstm_step(given, state, w["decoder_own"], w["decoder_forget"])
             uniform, prior, noise = now
             own = state[1][:, None]
             shares = shares_of(own @ w["query"], memory, w["attention"])
@@ -118,7 +112,7 @@ class Placer:
         order = (uniforms.T, inputs.prior, inputs.noise.transpose(1, 0, 2))
         start = (_for_samples(state, count), first)
         _, (chosen, steps, shares) = jax.lax.scan(step, start, order)
-        return chosen.T, Trace(there, back, Steps(*steps), shares.transpose(1, 0, 2))
+        return chosen.T, Trace(there, back, recurrence.Steps(*steps), shares.transpose(1, 0, 2))
 
     def replay(self, w: Params, inputs: GroupInputs, chosen: Array) -> Trace:
         """What `sample` would have computed where it had drawn devices `[K, M]`."""
@@ -127,7 +121,7 @@ class Placer:
         memory, state = self._encoded(w, there, back)
         given = self._signals(w)[_before(chosen).T]
         state = _for_samples(state, count)
-        decoder = run_lstm(given, state, w["decoder_own"], w["decoder_forget"])
+        decoder = recurrence.run_lstm(given, state, w["decoder_own"], w["decoder_forget"])
         query = decoder.states.transpose(1, 0, 2) @ w["query"]
         return Trace(there, back, decoder, all_shares(query, memory, w["attention"]))
 
@@ -145,34 +139,36 @@ class Placer:
         start = _no_state(groups, self.hidden // 2)
         forget = w["encoder_forget"]
         given = _in_order(groups) @ w["forward_in"]
-        there = lstm_outputs(given, start, w["forward_own"], forget, trace.there)
+        there = recurrence.lstm_outputs(given, start, w["forward_own"], forget, trace.there)
         given = _in_order(groups)[::-1] @ w["backward_in"]
-        back = lstm_outputs(given, start, w["backward_own"], forget, trace.back)
+        back = recurrence.lstm_outputs(given, start, w["backward_own"], forget, trace.back)
         memory, state = self._joined(w, there, back)
         state = _for_samples(state, chosen.shape[0])
         given = self._signals(w)[_before(chosen).T]
         own, forget = w["decoder_own"], w["decoder_forget"]
-        states = lstm_outputs(given, state, own, forget, decoder)[0].transpose(1, 0, 2)
+        states = recurrence.lstm_outputs(given, state, own, forget, decoder)[0].transpose(1, 0, 2)
         query = states @ w["query"]
         read = read_by(trace.shares, query, memory, w["attention"])
         scores = self._scores(w, states, read)
         return _decision(_scored(scores, inputs.prior, inputs.noise), chosen)
 
-    def _read_groups(self, w: Params, groups: Array) -> tuple[Steps, Steps]:
+    def _read_groups(self, w: Params, groups: Array) -> tuple[recurrence.Steps, recurrence.Steps]:
         """What both directions of the encoder do."""
         start = _no_state(groups, self.hidden // 2)
         ordered, forget = _in_order(groups), w["encoder_forget"]
         return (
-            run_lstm(ordered @ w["forward_in"], start, w["forward_own"], forget),
-            run_lstm(ordered[::-1] @ w["backward_in"], start, w["backward_own"], forget),
+            recurrence.run_lstm(ordered @ w["forward_in"], start, w["forward_own"], forget),
+            recurrence.run_lstm(ordered[::-1] @ w["backward_in"], start, w["backward_own"], forget),
         )
 
-    def _encoded(self, w: Params, there: Steps, back: Steps) -> tuple[Array, CellState]:
+    def _encoded(
+        self, w: Params, there: recurrence.Steps, back: recurrence.Steps
+    ) -> tuple[Array, recurrence.CellState]:
         return self._joined(w, (there.states, there.cells[-1]), (back.states, back.cells[-1]))
 
     def _joined(
         self, w: Params, there: tuple[Array, Array], back: tuple[Array, Array]
-    ) -> tuple[Array, CellState]:
+    ) -> tuple[Array, recurrence.CellState]:
         """Transformed states `[K, M, hidden]`, and the last state of both directions."""
         # At the same group; the controller joins what both directions saw in the same step.
         joined = jnp.concatenate([there[0], back[0][::-1]], axis=-1).transpose(1, 0, 2)
@@ -231,12 +227,12 @@ def _in_order(groups: Array) -> Array:
     return groups.transpose(1, 0, 2)
 
 
-def _no_state(groups: Array, width: int) -> CellState:
+def _no_state(groups: Array, width: int) -> recurrence.CellState:
     nothing = jnp.zeros((groups.shape[0], width))
     return nothing, nothing
 
 
-def _for_samples(state: CellState, count: int) -> CellState:
+def _for_samples(state: recurrence.CellState, count: int) -> recurrence.CellState:
     """Of each sample, where all have the same groups, too."""
     shape = (count, state[0].shape[1])
     return jnp.broadcast_to(state[0], shape), jnp.broadcast_to(state[1], shape)

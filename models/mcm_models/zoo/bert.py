@@ -8,13 +8,9 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
+from mcm_models.zoo.layers import option_checks
 from mcm_models.zoo.layers.bert_layers import SequenceShape, encoder_layer, layer_norm
 from mcm_models.zoo.layers.graph_builder import GraphBuilder, Scope, declare
-from mcm_models.zoo.layers.option_checks import (
-    require_at_least,
-    require_at_most,
-    require_heads_divide,
-)
 from mcm_models.zoo.layers.weights import around, keeps_variance, spread
 
 _MASKED = -10000.0
@@ -68,7 +64,7 @@ class Bert:
     shape_only: bool = False
 
     def __post_init__(self) -> None:
-        require_at_least(
+        option_checks.require_at_least(
             1,
             layers=self.layers,
             hidden=self.hidden,
@@ -80,9 +76,9 @@ class Bert:
             seq=self.seq,
             batch=self.batch,
         )
-        require_at_least(0, seed=self.seed)
-        require_heads_divide(self.hidden, self.heads)
-        require_at_most(self.positions, "positions", seq=self.seq)
+        option_checks.require_at_least(0, seed=self.seed)
+        option_checks.require_heads_divide(self.hidden, self.heads)
+        option_checks.require_at_most(self.positions, "positions", seq=self.seq)
 
     def build(self) -> ir.Model:
         """Makes the model.

@@ -8,12 +8,7 @@ from typing import ClassVar
 import onnx_ir as ir
 
 from mcm_models.zoo.image_classifier import ImageClassifier
-from mcm_models.zoo.layers.convolution_layers import (
-    Window,
-    batch_norm,
-    convolution,
-    pooled_classifier,
-)
+from mcm_models.zoo.layers import convolution_layers
 from mcm_models.zoo.layers.graph_builder import Scope
 from mcm_models.zoo.layers.weights import RELU_GAIN
 
@@ -57,7 +52,9 @@ class MobileNetV2(ImageClassifier):
                 position += 1
         head = root.sub(f"features.{position}")
         image = _activated(head, image, channels, _HEAD_CHANNELS, gain=_LINEAR_GAIN)
-        return pooled_classifier(root, "classifier.1", image, _HEAD_CHANNELS, self.classes)
+        return convolution_layers.pooled_classifier(
+            root, "classifier.1", image, _HEAD_CHANNELS, self.classes
+        )
 
 
 def _inverted_residual(
@@ -77,8 +74,8 @@ def _inverted_residual(
     project = layers.sub(str(position + 1))
     is_residual = stride == 1 and channels == width
     gain = _BRANCH_GAIN if is_residual else 1.0
-    branch = convolution(project, branch, expanded, width, 1, gain=gain)
-    branch = batch_norm(layers.sub(str(position + 2)), branch, width)
+    branch = convolution_layers.convolution(project, branch, expanded, width, 1, gain=gain)
+    branch = convolution_layers.batch_norm(layers.sub(str(position + 2)), branch, width)
     return scope.op("Add", image, branch) if is_residual else branch
 
 
@@ -93,15 +90,15 @@ def _activated(
     depthwise: bool = False,
     gain: float = 1.0,
 ) -> ir.Value:
-    image = convolution(
+    image = convolution_layers.convolution(
         scope.sub("0"),
         image,
         channels,
         width,
-        Window(kernel, stride, kernel // 2),
+        convolution_layers.Window(kernel, stride, kernel // 2),
         groups=channels if depthwise else 1,
         gain=gain,
     )
-    image = batch_norm(scope.sub("1"), image, width)
+    image = convolution_layers.batch_norm(scope.sub("1"), image, width)
     relu6 = scope.sub("2")
     return relu6.op("Clip", image, relu6.floats(0.0), relu6.floats(6.0))

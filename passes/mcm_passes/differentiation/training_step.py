@@ -20,27 +20,10 @@ from mcm_compiler.ir.rewriting.functions import inline_functions
 from mcm_compiler.ir.shapes.decided_branches import fold_decided_branches
 from mcm_compiler.ir.shapes.inference import infer_shapes, open_values
 from mcm_compiler.text.option_ranges import above, at_least, checked, one_of
+from mcm_passes.differentiation import optimisers, reverse_mode
 from mcm_passes.differentiation.bookkeeping import delay_early_ops, read_once, with_bookkeeping
 from mcm_passes.differentiation.emission import Emitter
 from mcm_passes.differentiation.opset_raising import raise_opset
-from mcm_passes.differentiation.optimisers import (
-    LOSSES,
-    AdamSettings,
-    Trained,
-    Update,
-    adam,
-    add_loss,
-    clipped,
-    named_presents,
-    sgd,
-)
-from mcm_passes.differentiation.reverse_mode import (
-    Rules,
-    gradients_of,
-    installed_gradients,
-    needed_for,
-    reached_from,
-)
 from mcm_passes.differentiation.variables import (
     FLOATS,
     chosen_variables,
@@ -76,7 +59,7 @@ def emit_gradients(
     loss: ir.Value,
     sources: Sequence[ir.Value],
     ops: Emitter,
-    rules: Rules | None = None,
+    rules: reverse_mode.Rules | None = None,
 ) -> list[ir.Value | None]:
     """Emits the gradients of a loss by sources; see `gradients_of`.
 
@@ -90,7 +73,9 @@ def emit_gradients(
     ops.enter(f"grad/{loss.name}")
     kind = ops.operand(loss)
     seed = ops.constant(np.ones(kind.shape, kind.dtype.numpy()))
-    return gradients_of(list(graph), {loss: seed}, sources, ops, rules or installed_gradients())
+    return reverse_mode.gradients_of(
+        list(graph), {loss: seed}, sources, ops, rules or reverse_mode.installed_gradients()
+    )
 
 
 def append_gradients(model: ir.Model, loss: str, sources: Sequence[str]) -> list[ir.Value | None]:
@@ -200,27 +185,27 @@ def training_step(model: ir.Model, options: TrainingStepOptions | None = None) -
     options = options or TrainingStepOptions()
     graph = model.graph
     version = made_ready(model)
-    loss = _loss(graph, add_loss(graph, options.loss, version))
-    needed = needed_for(list(graph), [loss])
+    loss = _loss(graph, optimisers.add_loss(graph, options.loss, version))
+    needed = reverse_mode.needed_for(list(graph), [loss])
     wanted = _chosen_before(model, needed, loss, options.variables)
     initial = make_inputs(graph, wanted)
     forward = len(graph)
     ops = Emitter(graph, version)
-    rules = installed_gradients()
+    rules = reverse_mode.installed_gradients()
     if options.bookkeeping:
         rules = with_bookkeeping(rules)
     found = emit_gradients(graph, loss, list(initial), ops, rules)
-    trained: list[Trained] = []
+    trained: list[optimisers.Trained] = []
     for variable, gradient in zip(initial, found, strict=True):
         if gradient is None:
             make_constant(graph, variable, initial[variable])
         else:
-            trained.append(Trained(variable, gradient))
+            trained.append(optimisers.Trained(variable, gradient))
     if not trained:
         raise _nothing_to_train(loss, options.variables)
     backward = ops.emitted
     updates = _updates(trained, options, ops, graph)
-    names = named_presents(updates, ops)
+    names = optimisers.named_presents(updates, ops)
     for value, name in names.items():
         value.name = name
     added = ops.finish()
@@ -267,7 +252,7 @@ def _loss(graph: ir.Graph, name: str) -> ir.Value:
             at="option loss",
             hint="name an output with one element of floating point "
             f"({', '.join(map(quote, numbers)) or 'the model has none'}), or have one added with "
-            f'loss="KIND:OUTPUT" ({", ".join(LOSSES)})',
+            f'loss="KIND:OUTPUT" ({", ".join(optimisers.LOSSES)})',
         )
     )
 
@@ -293,7 +278,7 @@ def _chosen_before(
     """
     read = {value for node in needed for value in consumed_values(node)}
     chosen = [value for value in chosen_variables(model, pattern) if value in read]
-    if loss not in reached_from(needed, chosen):
+    if loss not in reverse_mode.reached_from(needed, chosen):
         raise _nothing_to_train(loss, pattern)
     return chosen
 
@@ -311,16 +296,18 @@ def _nothing_to_train(loss: ir.Value, pattern: str) -> CompileError:
 
 
 def _updates(
-    trained: list[Trained], options: TrainingStepOptions, ops: Emitter, graph: ir.Graph
-) -> list[Update]:
+    trained: list[optimisers.Trained], options: TrainingStepOptions, ops: Emitter, graph: ir.Graph
+) -> list[optimisers.Update]:
     if options.clip > 0:
-        trained = clipped(trained, options.clip, ops)
+        trained = optimisers.clipped(trained, options.clip, ops)
     if options.optimizer == "sgd":
-        return sgd(trained, options.learning_rate, ops)
-    return adam(trained, AdamSettings(options.learning_rate), ops, graph)
+        return optimisers.sgd(trained, options.learning_rate, ops)
+    return optimisers.adam(trained, optimisers.AdamSettings(options.learning_rate), ops, graph)
 
 
-def _initial(update: Update, values: Mapping[ir.Value, ir.TensorProtocol]) -> ir.TensorProtocol:
+def _initial(
+    update: optimisers.Update, values: Mapping[ir.Value, ir.TensorProtocol]
+) -> ir.TensorProtocol:
     """What a past is in the first step."""
     past = update.past
     if not update.zero:

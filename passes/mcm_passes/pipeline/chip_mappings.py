@@ -9,15 +9,11 @@ from typing import Any, cast
 import numpy as np
 
 from mcm_compiler.components.capabilities import chip_problem, is_nothing
+from mcm_compiler.contracts.fabrics import models
 from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings, same_problem
 from mcm_compiler.contracts.fabrics.legality import faults_of_mapping, faults_of_problem
 from mcm_compiler.contracts.fabrics.mappers import Mapper, MapperAnswer, MapperRequest
 from mcm_compiler.contracts.fabrics.measurement import MappingJudge, Measurements
-from mcm_compiler.contracts.fabrics.models import (
-    ChoosingMappingModel,
-    LearnedMappingModel,
-    MappingModel,
-)
 from mcm_compiler.contracts.fabrics.target import MappedChip, MapsChips, UnitChoice
 from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.target import ChipModel
@@ -101,13 +97,13 @@ class MappingSearch:
         self._target, self._context = target, context
         self._names = (mapper.name, model.name)
         self._mapper: Mapper = MAPPERS.made(mapper)
-        self._model: MappingModel = MAPPING_MODELS.made(model)
+        self._model: models.MappingModel = MAPPING_MODELS.made(model)
         self._judge = RememberingJudge(target.mapping_judge())
         kind = (target.fabric, target.lowering_hash, self._judge.physics)
         with MAPPING_MODELS.at_work(model.name):
-            if isinstance(self._model, ChoosingMappingModel):
+            if isinstance(self._model, models.ChoosingMappingModel):
                 self._model = self._model.chosen_for(*kind)
-            if isinstance(self._model, LearnedMappingModel):
+            if isinstance(self._model, models.LearnedMappingModel):
                 self._model.check_learned_of(*kind)
             self._method = f"{mapper.name} by {self._model.name}"
         self._hops = level.measured_hops

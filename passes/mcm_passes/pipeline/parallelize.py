@@ -7,17 +7,12 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
+from mcm_compiler.contracts import replication
 from mcm_compiler.contracts.cost import NODE_COST
 from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.partition import PartitionProblem
-from mcm_compiler.contracts.replication import (
-    PACKAGE_EVALUATOR,
-    PACKAGE_PROBLEM,
-    REPLICATION,
-    Replication,
-)
 from mcm_compiler.contracts.sharding.sharding import APPLIED_PLAN, OUTPUT_PARTS, SHARDING_PLAN
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.machines.machine_builder import shares_alike
@@ -27,11 +22,7 @@ from mcm_passes.mapping.placement_constraints.assignments import RequestedPlacem
 from mcm_passes.mapping.problem.partition_problem import build_problem
 from mcm_passes.mapping.solving.lowered_evaluator import evaluator_of
 from mcm_passes.mapping.solving.solve import with_chips
-from mcm_passes.parallelism.replicas.replicas import (
-    choose_replicas,
-    given_replicas,
-    replica_obstacle,
-)
+from mcm_passes.parallelism.replicas import replicas
 from mcm_passes.pipeline.shard_oversized import ShardOversized
 
 
@@ -53,9 +44,9 @@ class Parallelize(Pass):
     provides: ClassVar[tuple[AnyKey, ...]] = (
         SHARDING_PLAN,
         OUTPUT_PARTS,
-        PACKAGE_PROBLEM,
-        PACKAGE_EVALUATOR,
-        REPLICATION,
+        replication.PACKAGE_PROBLEM,
+        replication.PACKAGE_EVALUATOR,
+        replication.REPLICATION,
     )
     preserves: ClassVar[tuple[AnyKey, ...]] = (NODE_COST, FUSION_PLAN)
 
@@ -76,16 +67,18 @@ class Parallelize(Pass):
         options, plan = context.options, FUSION_PLAN.get(model)
         pins = RequestedPlacement.of(model, plan, options).pins
         problem = build_problem(model, context.target, options.routing, plan, pins=pins)
-        obstacle = replica_obstacle(problem, options, context.target.name)
+        obstacle = replicas.replica_obstacle(problem, options, context.target.name)
         applied = APPLIED_PLAN.find(model)
         wanted = options.replicas or (applied.plan.degrees.data if applied is not None else None)
         if options.chips is not None:
             pipelines = 1 if obstacle else wanted
             problem = with_chips(problem, options.chips, pipelines)
         evaluator = evaluator_of(model, problem, context.target)
-        PACKAGE_PROBLEM.set(model, problem)
-        PACKAGE_EVALUATOR.set(model, evaluator)
-        REPLICATION.set(model, _replication(problem, options, wanted, obstacle, evaluator))
+        replication.PACKAGE_PROBLEM.set(model, problem)
+        replication.PACKAGE_EVALUATOR.set(model, evaluator)
+        replication.REPLICATION.set(
+            model, _replication(problem, options, wanted, obstacle, evaluator)
+        )
         return divided
 
 
@@ -95,13 +88,13 @@ def _replication(
     wanted: int | None,
     obstacle: str,
     evaluator: BatchEvaluator | None,
-) -> Replication:
+) -> replication.Replication:
     if wanted is None:
         if obstacle or not options.goal.plain:
             # The partition decides how often it stands there, where it is not for the period alone.
-            return Replication(1, problem.num_chips)
+            return replication.Replication(1, problem.num_chips)
         simulated = load_level(options.level).judged_pipelines
-        return choose_replicas(problem, evaluator, simulated=simulated)
+        return replicas.choose_replicas(problem, evaluator, simulated=simulated)
     if wanted > problem.num_chips:
         obstacle = f"there are {problem.num_chips} chips"
     elif problem.machine is not None and not obstacle:
@@ -117,4 +110,4 @@ def _replication(
                 hint="ask for fewer, or for none to let the compiler choose",
             )
         )
-    return given_replicas(problem, wanted)
+    return replicas.given_replicas(problem, wanted)

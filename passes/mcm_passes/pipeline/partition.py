@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.components.capabilities import lacking
+from mcm_compiler.contracts import replication
 from mcm_compiler.contracts.cost import NODE_COST
 from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.fabrics.target import MapsChips
@@ -26,12 +27,6 @@ from mcm_compiler.contracts.partition import (
     PartitionStrategy,
     SearchMonitor,
     asks_evaluator,
-)
-from mcm_compiler.contracts.replication import (
-    PACKAGE_EVALUATOR,
-    PACKAGE_PROBLEM,
-    REPLICATION,
-    Replication,
 )
 from mcm_compiler.contracts.target import Target, other_machine_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
@@ -49,12 +44,7 @@ from mcm_passes.mapping.problem.untyped_values import untyped_note
 from mcm_passes.mapping.search.named import runnable
 from mcm_passes.mapping.solving.lowered_evaluator import evaluator_of
 from mcm_passes.mapping.solving.solve import given_answer, solve, with_chips
-from mcm_passes.parallelism.replicas.replica_search import (
-    Pipelines,
-    Solved,
-    solve_replicas,
-    solved,
-)
+from mcm_passes.parallelism.replicas import replica_search
 from mcm_passes.parallelism.replicas.replicas import share_evaluator
 
 
@@ -70,8 +60,8 @@ class PartitionPass(Pass):
     name: ClassVar[str] = "partition"
     summary: ClassVar[str] = "place ops on chips, with a proven bound"
     requires: ClassVar[tuple[AnyKey, ...]] = (NODE_COST, FUSION_PLAN)
-    uses: ClassVar[tuple[AnyKey, ...]] = (REPLICATION,)
-    provides: ClassVar[tuple[AnyKey, ...]] = (PARTITION_PROBLEM, PARTITION, REPLICATION)
+    uses: ClassVar[tuple[AnyKey, ...]] = (replication.REPLICATION,)
+    provides: ClassVar[tuple[AnyKey, ...]] = (PARTITION_PROBLEM, PARTITION, replication.REPLICATION)
 
     strategy: str | None = None
 
@@ -107,7 +97,7 @@ class PartitionPass(Pass):
             context.report(note)
         PARTITION_PROBLEM.set(model, found.problem)
         PARTITION.set(model, found.partition)
-        REPLICATION.set(model, found.replication)
+        replication.REPLICATION.set(model, found.replication)
         return False
 
     def _strategy(self, context: PassContext, level: Level) -> tuple[PartitionStrategy, str]:
@@ -124,7 +114,7 @@ class PartitionPass(Pass):
 
     def _found(
         self, model: ir.Model, context: PassContext, *, keep_states: bool = True
-    ) -> Pipelines:
+    ) -> replica_search.Pipelines:
         """The partition of the best number of pipelines."""
         options = context.options
         level = load_level(options.level)
@@ -133,8 +123,8 @@ class PartitionPass(Pass):
         if (measured := measured_note(model, plan, context.target.cost_model())) is not None:
             context.report(measured)
         requested = RequestedPlacement.of(model, plan, options)
-        problem = PACKAGE_PROBLEM.find(model) if keep_states else None
-        evaluator = PACKAGE_EVALUATOR.find(model) if keep_states else None
+        problem = replication.PACKAGE_PROBLEM.find(model) if keep_states else None
+        evaluator = replication.PACKAGE_EVALUATOR.find(model) if keep_states else None
         if problem is None:
             problem = build_problem(
                 model,
@@ -180,7 +170,7 @@ class PartitionPass(Pass):
             persist: bool,
             known: tuple[Ints, ...] = (),
             searches: bool = True,
-        ) -> Solved:
+        ) -> replica_search.Solved:
             seconds = options.budget_s
             if seconds is not None:
                 seconds = max(seconds - (time.monotonic() - start_s), 0.0)
@@ -196,7 +186,7 @@ class PartitionPass(Pass):
                 known=known,
                 monitor=SearchMonitor(lambda _, period_s: context.progress(_found(text, period_s))),
             )
-            return solved(
+            return replica_search.solved(
                 shared,
                 solve_one,
                 budget,
@@ -213,11 +203,13 @@ class PartitionPass(Pass):
             goal = ObjectiveRun(strategy, text, cost_model, given=given is not None, alone=alone)
             problem = goal.prepared(problem, model, context, plan)
             return goal.found(problem, context, level, evaluator)
-        chosen = REPLICATION.find(model) or Replication(1, problem.num_chips)
+        chosen = replication.REPLICATION.find(model) or replication.Replication(
+            1, problem.num_chips
+        )
         chosen = chosen if keep_states else _unplaced(chosen)
         # Under a limit in seconds all of them are for the number that seems best.
         further = 0 if options.budget_s is not None else level.further
-        return solve_replicas(problem, chosen, solve_share, further, starts)
+        return replica_search.solve_replicas(problem, chosen, solve_share, further, starts)
 
 
 def _starts(
@@ -238,7 +230,7 @@ def _starts(
     return found
 
 
-def _unplaced(chosen: Replication) -> Replication:
+def _unplaced(chosen: replication.Replication) -> replication.Replication:
     """The choice without partitions of other units."""
     rows = tuple(replace(one, partitions=None) for one in chosen.considered)
     return replace(chosen, considered=rows)

@@ -10,30 +10,13 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.cost import NODE_COST
 from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionGroup, FusionPlan
-from mcm_compiler.contracts.sharding.sharding import (
-    OUTPUT_PARTS,
-    SHARDING_PLAN,
-    OperatorSharding,
-    OutputPart,
-    ShardingPlan,
-)
+from mcm_compiler.contracts.sharding import sharding
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.text.option_ranges import at_least, checked, from_to
 from mcm_compiler.text.units import bytes_text
-from mcm_passes.parallelism.oversized.output_pieces import (
-    gather_bytes,
-    joined_output,
-    leave_in_pieces,
-    pieces_note,
-)
-from mcm_passes.parallelism.oversized.oversized import (
-    OperatorSharder,
-    Oversized,
-    WeightDemand,
-    weight_demand,
-)
+from mcm_passes.parallelism.oversized import output_pieces, oversized
 from mcm_passes.parallelism.row_tiles.row_tiling import RowTiler
 from mcm_passes.parallelism.row_tiles.tile_notes import not_tiled_note, tiled_note
 
@@ -59,7 +42,7 @@ class ShardOversized(Pass):
 
     name: ClassVar[str] = "shard_oversized"
     summary: ClassVar[str] = "split operators with more weights than a chip can hold"
-    provides: ClassVar[tuple[AnyKey, ...]] = (SHARDING_PLAN, OUTPUT_PARTS)
+    provides: ClassVar[tuple[AnyKey, ...]] = (sharding.SHARDING_PLAN, sharding.OUTPUT_PARTS)
     preserves: ClassVar[tuple[AnyKey, ...]] = (NODE_COST, FUSION_PLAN)
 
     fraction: float = 0.95
@@ -74,18 +57,20 @@ class ShardOversized(Pass):
         """
         target = context.target
         cost_model = target.cost_model()
-        demand = weight_demand(model.graph, cost_model, target.limits, self.fraction)
+        demand = oversized.weight_demand(model.graph, cost_model, target.limits, self.fraction)
         faults = _faults(demand, target)
         if faults:
             raise CompileError(faults)
         costed = NODE_COST.present(model)
         plan = FUSION_PLAN.find(model)
-        earlier = SHARDING_PLAN.find(model)
-        records: list[OperatorSharding] = list(earlier.operators) if earlier is not None else []
+        earlier = sharding.SHARDING_PLAN.find(model)
+        records: list[sharding.OperatorSharding] = (
+            list(earlier.operators) if earlier is not None else []
+        )
         if plan is not None and demand.oversized:
             FUSION_PLAN.set(model, plan_without(plan, [found.node for found in demand.oversized]))
-        sharder = OperatorSharder(model.graph)
-        parts = dict(OUTPUT_PARTS.find(model) or {})
+        sharder = oversized.OperatorSharder(model.graph)
+        parts = dict(sharding.OUTPUT_PARTS.find(model) or {})
         for found in demand.oversized:
             stored_bytes = cost_model.storage_bytes(found.weight)
             record, nodes = sharder.shard(found)
@@ -96,14 +81,14 @@ class ShardOversized(Pass):
             context.report(_note(record, found, target))
             if pieces := _in_pieces(model.graph, nodes[-1], target, self.fraction):
                 parts |= pieces
-                context.report(pieces_note(list(pieces.values()), target.limits))
+                context.report(output_pieces.pieces_note(list(pieces.values()), target.limits))
         tiled = self._tile_rows(model, context, parts)
-        OUTPUT_PARTS.set(model, parts)
-        SHARDING_PLAN.set(model, ShardingPlan(tuple(records)))
+        sharding.OUTPUT_PARTS.set(model, parts)
+        sharding.SHARDING_PLAN.set(model, sharding.ShardingPlan(tuple(records)))
         return bool(demand.oversized) or tiled
 
     def _tile_rows(
-        self, model: ir.Model, context: PassContext, parts: dict[str, OutputPart]
+        self, model: ir.Model, context: PassContext, parts: dict[str, sharding.OutputPart]
     ) -> bool:
         """Divides along rows what no chip has room for; `parts` takes pieces of outputs."""
         target, plan = context.target, FUSION_PLAN.find(model)
@@ -128,7 +113,7 @@ class ShardOversized(Pass):
                 places = [part for _, part in pieces]
                 within = parts.pop(places[0].output, None)
                 if within is None:
-                    context.report(pieces_note(places, target.limits))
+                    context.report(output_pieces.pieces_note(places, target.limits))
                 parts |= {name: replace(part, within=within) for name, part in pieces}
         for refused in done.refused[:MAX_REFUSED]:
             context.report(not_tiled_note(refused, target.limits))
@@ -137,14 +122,14 @@ class ShardOversized(Pass):
 
 def _in_pieces(
     graph: ir.Graph, concat: ir.Node, target: Target, fraction: float
-) -> dict[str, OutputPart]:
+) -> dict[str, sharding.OutputPart]:
     """Lets an output leave in pieces where no chip has room to put it together."""
     limits, cost_model = target.limits, target.cost_model()
     sizes = [cost_model.storage_bytes(piece) for piece in concat.inputs if piece is not None]
-    if gather_bytes(sizes, limits.channel_slots) <= fraction * max(limits.sram_bytes):
+    if output_pieces.gather_bytes(sizes, limits.channel_slots) <= fraction * max(limits.sram_bytes):
         return {}
-    joined = joined_output(graph, concat)
-    return {} if joined is None else leave_in_pieces(graph, joined)
+    joined = output_pieces.joined_output(graph, concat)
+    return {} if joined is None else output_pieces.leave_in_pieces(graph, joined)
 
 
 def plan_without(plan: FusionPlan, nodes: Sequence[ir.Node]) -> FusionPlan:
@@ -170,7 +155,7 @@ def plan_without(plan: FusionPlan, nodes: Sequence[ir.Node]) -> FusionPlan:
     return FusionPlan(tuple(group for group in groups if group is not None))
 
 
-def _faults(demand: WeightDemand, target: Target) -> list[Diagnostic]:
+def _faults(demand: oversized.WeightDemand, target: Target) -> list[Diagnostic]:
     limits = target.limits
     faults = [
         Diagnostic(
@@ -198,7 +183,9 @@ def _faults(demand: WeightDemand, target: Target) -> list[Diagnostic]:
     return faults
 
 
-def _note(record: OperatorSharding, found: Oversized, target: Target) -> Diagnostic:
+def _note(
+    record: sharding.OperatorSharding, found: oversized.Oversized, target: Target
+) -> Diagnostic:
     largest = max(target.limits.sram_bytes)
     return Diagnostic(
         "MCM-P011",

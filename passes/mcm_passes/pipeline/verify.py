@@ -10,12 +10,7 @@ import onnx_ir as ir
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.emit import input_entries
-from mcm_compiler.checking.comparison.equality import (
-    ReadFolder,
-    differences,
-    not_compared,
-    verify_folder,
-)
+from mcm_compiler.checking.comparison import equality
 from mcm_compiler.checking.comparison.output_coverage import weakness_warnings
 from mcm_compiler.checking.comparison.user_data import RunData, sibling_data
 from mcm_compiler.checking.structure_step import emitted_model, left_to_runs, open_points
@@ -73,8 +68,8 @@ class Verify(Pass):
         # Read once: of a large graph, reading takes longer than proving.
         annotated, unlike = emitted_model(context.staging.path, source)
         give_back()
-        verification = verify_folder(
-            ReadFolder(context.staging.path, annotated, source.shape_only),
+        verification = equality.verify_folder(
+            equality.ReadFolder(context.staging.path, annotated, source.shape_only),
             [chip.chip for chip in CHIP_MODELS.get(model)],
             WIRES.get(model),
             range(options.seed, options.seed + options.verify_seeds),
@@ -88,12 +83,12 @@ class Verify(Pass):
             raise CompileError(fault)
         proof = _structure(model, context, annotated, unlike)
         verification = replace(verification, structure=proof)
-        faults = differences(verification, hint=_OUR_FAULT)
+        faults = equality.differences(verification, hint=_OUR_FAULT)
         if faults:
             raise CompileError([_with_switch(fault, "MCM-V022") for fault in faults])
         for warning in weakness_warnings(verification.weak, verification.structure):
             context.report(warning)
-        if (unchecked := not_compared(verification)) is not None:
+        if (unchecked := equality.not_compared(verification)) is not None:
             context.report(unchecked)
         if verification.random_outputs:
             _, nodes = random_outputs(source.original)

@@ -16,13 +16,8 @@ from mcm_hardware.chip.chip_spec import ChipSpec, MacArray, PackageSpec, VectorU
 from mcm_hardware.descriptions.description_reader import DescriptionReader
 from mcm_hardware.descriptions.package_schema import PackageForm
 from mcm_hardware.descriptions.target_schema import Key
-from mcm_hardware.families.fabric.description import builtin_fabrics
+from mcm_hardware.families.fabric.description import builtin_fabrics, fabric_schema
 from mcm_hardware.families.fabric.description.fabric_file import check_grid, grid, parse_fabric
-from mcm_hardware.families.fabric.description.fabric_schema import (
-    FABRIC_FORM,
-    FABRIC_KEYS,
-    GRID_KEYS,
-)
 from mcm_hardware.families.fabric.fabric_package import FabricPackage, FabricSpec
 from mcm_hardware.package.chips_package import ChipsPackage
 from mcm_hardware.package.package_machine import package_machine
@@ -33,7 +28,7 @@ class FabricChip:
     """Implements `mcm_hardware.descriptions.chip_kinds.ChipKind`."""
 
     name: ClassVar[str] = "fabric"
-    keys: Mapping[str, Key] = GRID_KEYS
+    keys: Mapping[str, Key] = fabric_schema.GRID_KEYS
 
     def check(self, reader: DescriptionReader, values: Mapping[str, Any]) -> None:
         """Notes which numbers of a grid contradict each other."""
@@ -86,7 +81,7 @@ is read (our choice)."""
 class LoneFabric(ChipsPackage):
     """A package of one chip that the host reaches through the memory channels."""
 
-    form: ClassVar[PackageForm] = PackageForm(FABRIC_KEYS, FABRIC_FORM)
+    form: ClassVar[PackageForm] = PackageForm(fabric_schema.FABRIC_KEYS, fabric_schema.FABRIC_FORM)
 
     @property
     def limits(self) -> PackageLimits:

@@ -9,13 +9,8 @@ from typing import ClassVar
 from mcm_compiler.machines.machine import MOST_LANES, Machine
 from mcm_compiler.machines.machine_builder import MachineBuilder
 from mcm_hardware.chip.chip_spec import PackageSpec
+from mcm_hardware.descriptions import package_schema
 from mcm_hardware.descriptions.package_file import PackageFile
-from mcm_hardware.descriptions.package_schema import (
-    BANDWIDTH,
-    LATENCY_US,
-    PackageForm,
-    package_form,
-)
 from mcm_hardware.descriptions.target_schema import Choice, Flag, Key, Listed, Number
 from mcm_hardware.families.package.topologies import Grid, LinkList, Topology
 from mcm_hardware.package.chips_package import ChipsPackage
@@ -59,8 +54,8 @@ _KEYS: Mapping[str, Key] = {
         "it passes the end of a circle",
         default=1,
     ),
-    "link.bandwidth_gb_per_s": Key(BANDWIDTH, "rate of one link, one way"),
-    "link.hop_latency_us": Key(LATENCY_US, "delay of one hop"),
+    "link.bandwidth_gb_per_s": Key(package_schema.BANDWIDTH, "rate of one link, one way"),
+    "link.hop_latency_us": Key(package_schema.LATENCY_US, "delay of one hop"),
     "link.switching": Key(
         Choice(("store_and_forward", "cut_through")),
         "whether a tensor that crosses several links has to arrive whole before it goes on",
@@ -68,7 +63,7 @@ _KEYS: Mapping[str, Key] = {
     ),
 }
 
-PACKAGE = package_form("package", "a package", _KEYS)
+PACKAGE = package_schema.package_form("package", "a package", _KEYS)
 """The form of a description of a package."""
 
 
@@ -102,7 +97,7 @@ class TopologyPackage(ChipsPackage):
     """
 
     spec: TopologySpec
-    form: ClassVar[PackageForm] = PACKAGE
+    form: ClassVar[package_schema.PackageForm] = PACKAGE
 
     @classmethod
     def from_text(cls, name: str, text: str) -> TopologyPackage:

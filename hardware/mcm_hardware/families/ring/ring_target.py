@@ -13,14 +13,9 @@ from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import PackageLimits, Target, ring_limits
 from mcm_compiler.machines.machine import Machine
+from mcm_hardware.descriptions import package_schema
 from mcm_hardware.descriptions.chip_kinds import ChipKind, chip_kind, kinds_at_work
 from mcm_hardware.descriptions.package_file import PackageFile
-from mcm_hardware.descriptions.package_schema import (
-    BANDWIDTH,
-    LATENCY_US,
-    PackageForm,
-    package_form,
-)
 from mcm_hardware.descriptions.target_schema import Choice, Key, Number
 from mcm_hardware.families.ring.ring_machine import RingSpec, ring_machine
 from mcm_hardware.package.chips_package import ChipsPackage
@@ -32,9 +27,9 @@ _KEYS: Mapping[str, Key] = {
         "where the host reaches the ring: at every chip, or at the first and last that are on; "
         "over these, inputs of inner chips enter at the first, and outputs leave at the last",
     ),
-    "link.bandwidth_gb_per_s": Key(BANDWIDTH, "rate of one link"),
+    "link.bandwidth_gb_per_s": Key(package_schema.BANDWIDTH, "rate of one link"),
     "link.hop_latency_us": Key(
-        LATENCY_US, "delay of one hop; a chip that is off in between adds its hop"
+        package_schema.LATENCY_US, "delay of one hop; a chip that is off in between adds its hop"
     ),
     "link.switching": Key(
         Choice(("store_and_forward", "cut_through")),
@@ -48,26 +43,26 @@ _KEYS: Mapping[str, Key] = {
         default="engine",
     ),
     "host.total_bandwidth_gb_per_s": Key(
-        BANDWIDTH,
+        package_schema.BANDWIDTH,
         "rate, each way, of one channel that everything between the host and all chips "
         "together crosses; what several chips read crosses it once for each",
         otherwise="they share none",
     ),
     "off_package_memory.total_bandwidth_gb_per_s": Key(
-        BANDWIDTH,
+        package_schema.BANDWIDTH,
         "rate of one channel that the reads of all chips together cross",
         otherwise="they share none",
     ),
 }
 
 
-def ring_form(chip: Mapping[str, Key] | None = None) -> PackageForm:
+def ring_form(chip: Mapping[str, Key] | None = None) -> package_schema.PackageForm:
     """The form of a description of a ring package.
 
     Args:
         chip: keys of its chips where they are no arrays.
     """
-    return package_form("ring", "a ring package", _KEYS, chip)
+    return package_schema.package_form("ring", "a ring package", _KEYS, chip)
 
 
 RING = ring_form()
@@ -136,7 +131,7 @@ class RingTarget(ChipsPackage):
     """
 
     spec: RingSpec
-    form: ClassVar[PackageForm] = RING
+    form: ClassVar[package_schema.PackageForm] = RING
 
     @classmethod
     def from_text(cls, name: str, text: str) -> RingTarget:
@@ -153,7 +148,7 @@ class RingTarget(ChipsPackage):
         return self.spec.summary or f"{self.spec.num_chips} chips on a one-way ring"
 
     @property
-    def described_form(self) -> PackageForm:
+    def described_form(self) -> package_schema.PackageForm:
         """What its description looks like."""
         kind = chip_kind(self.name, self.source_text)
         return self.form if kind is None else ring_form(kind.keys)

@@ -8,28 +8,21 @@ from typing import Any
 
 import click
 
+from mcm_compiler.cli import parameters
 from mcm_compiler.cli.completed_names import names_of
 from mcm_compiler.cli.failures import Verb
-from mcm_compiler.cli.parameters import (
-    FILE,
-    SEED,
-    force_option,
-    format_option,
-    load_plugins,
-    plugin_option,
-)
 from mcm_compiler.cli.show import beside, show_json, show_table
 from mcm_compiler.text.units import printable
 
 
 @click.command(cls=Verb)
 @click.argument("name", required=False, shell_complete=names_of("ZOO"))
-@click.option("-o", "--output", type=FILE, default=None, help="ONNX file to write.")
-@click.option("--seed", type=SEED, default=None, help="Seed of the random weights.")
+@click.option("-o", "--output", type=parameters.FILE, default=None, help="ONNX file to write.")
+@click.option("--seed", type=parameters.SEED, default=None, help="Seed of the random weights.")
 @click.option("--shape-only", is_flag=True, help="Weights with shapes but no values: a tiny file.")
-@force_option
-@plugin_option
-@format_option()
+@parameters.force_option
+@parameters.plugin_option
+@parameters.format_option()
 def command(
     name: str | None,
     output: Path | None,
@@ -40,7 +33,7 @@ def command(
     output_format: str,
 ) -> None:
     """List the zoo; show the options of NAME; or write NAME{option=value,...} to a file."""
-    load_plugins(plugin)
+    parameters.load_plugins(plugin)
     if name is None:
         if output is not None:
             raise click.UsageError("-o needs the name of a model")

@@ -7,12 +7,7 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.contracts.gradients import (
-    GradientOps,
-    GradientRequest,
-    GradientRule,
-    NotDifferentiable,
-)
+from mcm_compiler.contracts import gradients
 from mcm_passes.differentiation.composition import composed
 from mcm_passes.differentiation.rules.operands import (
     Gradients,
@@ -27,7 +22,7 @@ from mcm_passes.differentiation.rules.operands import (
 from mcm_passes.differentiation.rules.rearranging import padded
 
 
-def _gather(request: GradientRequest) -> Gradients:
+def _gather(request: gradients.GradientRequest) -> Gradients:
     ops, data, indices = request.ops, given(request, 0), given(request, 1)
     if not request.wanted[0]:
         return [None, None]
@@ -45,7 +40,7 @@ def _gather(request: GradientRequest) -> Gradients:
 
 
 def _added_rows(
-    ops: GradientOps,
+    ops: gradients.GradientOps,
     gradient: ir.Value,
     indices: ir.Value,
     extents: tuple[int, ...],
@@ -77,7 +72,7 @@ def _added_rows(
     return total
 
 
-def _gather_elements(request: GradientRequest) -> Gradients:
+def _gather_elements(request: gradients.GradientRequest) -> Gradients:
     ops, data, indices = request.ops, given(request, 0), given(request, 1)
     axis = int(request.attribute("axis", 0))
     nothing = filled(ops, request.shape(data), data)
@@ -87,7 +82,7 @@ def _gather_elements(request: GradientRequest) -> Gradients:
     return [total, None]
 
 
-def _gather_nd(request: GradientRequest) -> Gradients:
+def _gather_nd(request: gradients.GradientRequest) -> Gradients:
     ops, data, indices = request.ops, given(request, 0), given(request, 1)
     batch = int(request.attribute("batch_dims", 0))
     extents = request.shape(indices)
@@ -99,14 +94,14 @@ def _gather_nd(request: GradientRequest) -> Gradients:
     return [ops.op("ScatterND", nothing, indices, arriving(request), reduction="add"), None]
 
 
-def _scatter(request: GradientRequest) -> Gradients:
+def _scatter(request: gradients.GradientRequest) -> Gradients:
     """What was overwritten gets nothing; what was put there gets what stands there."""
     ops, gradient = request.ops, arriving(request)
     indices, updates = given(request, 1), given(request, 2)
     op_type = request.node.op_type
     reduction = str(request.attribute("reduction", "none"))
     if reduction not in ("none", "add"):
-        raise NotDifferentiable(f"reduction={reduction} has no gradient rule")
+        raise gradients.NotDifferentiable(f"reduction={reduction} has no gradient rule")
     along = {} if op_type == "ScatterND" else {"axis": int(request.attribute("axis", 0))}
     to_data = gradient
     if reduction == "none" and request.wanted[0]:
@@ -117,7 +112,7 @@ def _scatter(request: GradientRequest) -> Gradients:
     return [to_data if request.wanted[0] else None, None, to_updates]
 
 
-def _one_hot(request: GradientRequest) -> Gradients:
+def _one_hot(request: gradients.GradientRequest) -> Gradients:
     """The value of hot elements gets what arrives at those, that of cold ones the rest."""
     ops, gradient = request.ops, arriving(request)
     indices, values = given(request, 0), given(request, 2)
@@ -132,7 +127,7 @@ def _one_hot(request: GradientRequest) -> Gradients:
     return placed(reshaped(ops, both, request.shape(values)), request, 2)
 
 
-def _cumulative_sum(request: GradientRequest) -> Gradients:
+def _cumulative_sum(request: gradients.GradientRequest) -> Gradients:
     """The sum from the other end."""
     found = request.ops.op(
         "CumSum", arriving(request), given(request, 1),
@@ -142,7 +137,7 @@ def _cumulative_sum(request: GradientRequest) -> Gradients:
     return placed(found, request)
 
 
-def _cumulative_product(request: GradientRequest) -> list[ir.Value]:
+def _cumulative_product(request: gradients.GradientRequest) -> list[ir.Value]:
     """One product for each place, so that elements which are zero have their gradient, too."""
     ops, x = request.ops, given(request, 0)
     shape = request.shape(x)
@@ -169,7 +164,7 @@ def _with(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     return tuple(1 if place == axis else size for place, size in enumerate(shape))
 
 
-def _top(request: GradientRequest) -> Gradients:
+def _top(request: gradients.GradientRequest) -> Gradients:
     """What was taken gets what arrives; the places are the op's second output."""
     ops, x = request.ops, given(request, 0)
     nothing = filled(ops, request.shape(x), x)
@@ -181,7 +176,7 @@ def _top(request: GradientRequest) -> Gradients:
     return placed(total, request)
 
 
-RULES: dict[str, GradientRule] = {
+RULES: dict[str, gradients.GradientRule] = {
     "Gather": _gather,
     "GatherElements": _gather_elements,
     "GatherND": _gather_nd,

@@ -10,12 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import onnx_ir as ir
 
-from mcm_compiler.contracts.gradients import (
-    GradientOps,
-    GradientRequest,
-    GradientRule,
-    NotDifferentiable,
-)
+from mcm_compiler.contracts import gradients
 from mcm_passes.differentiation.composition import Windows, composed, numbers, text, windows_of
 from mcm_passes.differentiation.rules.operands import (
     Gradients,
@@ -31,7 +26,7 @@ from mcm_passes.differentiation.rules.operands import (
 )
 
 
-def _max_pool(request: GradientRequest) -> Gradients:
+def _max_pool(request: gradients.GradientRequest) -> Gradients:
     """All that arrives goes to the element that was taken: the first one where several are equal.
 
     The places come from the op's second output, or from the same op once more.
@@ -52,7 +47,7 @@ def _max_pool(request: GradientRequest) -> Gradients:
     return [reshaped(ops, total, shape)]
 
 
-def _max_unpool(request: GradientRequest) -> Gradients:
+def _max_unpool(request: gradients.GradientRequest) -> Gradients:
     """Places count in the shape without `output_shape`, which only adds zeros behind."""
     ops, gradient, places = request.ops, arriving(request), given(request, 1)
     kernel = numbers(request, "kernel_shape", ())
@@ -69,13 +64,13 @@ def _max_unpool(request: GradientRequest) -> Gradients:
     return placed(ops.op("Gather", flat, places, axis=0), request)
 
 
-def _pooling_windows(request: GradientRequest) -> Windows:
+def _pooling_windows(request: gradients.GradientRequest) -> Windows:
     kernel = numbers(request, "kernel_shape", ())
     size = request.shape(given(request, 0))[2:]
     return windows_of(request, kernel, size, request.shape(request.node.outputs[0])[2:])
 
 
-def _spread(request: GradientRequest, held: ir.Value, windows: Windows) -> ir.Value:
+def _spread(request: gradients.GradientRequest, held: ir.Value, windows: Windows) -> ir.Value:
     """Adds what each window holds to all its places: a transposed convolution with ones."""
     ops, x = request.ops, given(request, 0)
     batch, channels, *size = request.shape(x)
@@ -85,7 +80,7 @@ def _spread(request: GradientRequest, held: ir.Value, windows: Windows) -> ir.Va
     return reshaped(ops, spread, (batch, channels, *size))
 
 
-def _average_pool(request: GradientRequest) -> Gradients:
+def _average_pool(request: gradients.GradientRequest) -> Gradients:
     windows = _pooling_windows(request)
     ops, gradient = request.ops, arriving(request)
     counts = _places(windows, bool(request.attribute("count_include_pad", 0)))
@@ -108,7 +103,7 @@ def _places(windows: Windows, with_padding: bool) -> npt.NDArray[np.int64]:
     return reduce(np.multiply.outer, by_axis)
 
 
-def _lp_pool(request: GradientRequest) -> Gradients:
+def _lp_pool(request: gradients.GradientRequest) -> Gradients:
     """`sign(x) |x|^(p-1) Σ g y^(1-p)` over the windows of an element; 0 where a window is."""
     ops, x, y, gradient = request.ops, given(request, 0), request.node.outputs[0], arriving(request)
     p = int(request.attribute("p", 2))
@@ -125,10 +120,10 @@ def _lp_pool(request: GradientRequest) -> Gradients:
     return [ops.op("Mul", slope, _spread(request, share, windows))]
 
 
-def _global(op_type: str) -> GradientRule:
+def _global(op_type: str) -> gradients.GradientRule:
     """A reduction over the spatial dimensions."""
 
-    def forward(request: GradientRequest) -> list[ir.Value]:
+    def forward(request: gradients.GradientRequest) -> list[ir.Value]:
         x = given(request, 0)
         axes = ints(request.ops, [*range(2, len(request.shape(x)))])
         return [request.ops.op(op_type, x, axes, keepdims=1)]
@@ -136,10 +131,10 @@ def _global(op_type: str) -> GradientRule:
     return composed(forward)
 
 
-def _global_lp(request: GradientRequest) -> Gradients:
+def _global_lp(request: gradients.GradientRequest) -> Gradients:
     p = int(request.attribute("p", 2))
     if p not in (1, 2):
-        raise NotDifferentiable(f"p={p} has no gradient rule, only 1 and 2 have")
+        raise gradients.NotDifferentiable(f"p={p} has no gradient rule, only 1 and 2 have")
     return _global(f"ReduceL{p}")(request)
 
 
@@ -151,7 +146,7 @@ def _shape(value: ir.Value) -> tuple[int, ...]:
 _NUMPY_MODES = {"edge": "edge", "reflect": "reflect", "wrap": "wrap"}
 
 
-def _pad(request: GradientRequest) -> Gradients:
+def _pad(request: gradients.GradientRequest) -> Gradients:
     mode = text(request, "mode", "constant")
     pads = _pads(request)
     if mode != "constant":
@@ -170,7 +165,7 @@ def _pad(request: GradientRequest) -> Gradients:
     return found[: len(request.node.inputs)]
 
 
-def _pads(request: GradientRequest) -> list[int]:
+def _pads(request: gradients.GradientRequest) -> list[int]:
     """Padding in front of and then behind each dimension; negative ones cut."""
     rank = len(request.shape(given(request, 0)))
     pads = known_numbers(request, 1) or []
@@ -184,7 +179,7 @@ def _pads(request: GradientRequest) -> list[int]:
     return found
 
 
-def _repeated(request: GradientRequest, pads: Sequence[int], mode: str) -> ir.Value:
+def _repeated(request: gradients.GradientRequest, pads: Sequence[int], mode: str) -> ir.Value:
     """The padded operand as elements that are taken by index, dimension by dimension."""
     value = given(request, 0)
     shape = request.shape(value)
@@ -198,7 +193,7 @@ def _repeated(request: GradientRequest, pads: Sequence[int], mode: str) -> ir.Va
     return value
 
 
-def cut_or_padded(ops: GradientOps, value: ir.Value, pads: Sequence[int]) -> ir.Value:
+def cut_or_padded(ops: gradients.GradientOps, value: ir.Value, pads: Sequence[int]) -> ir.Value:
     """Zeros around a value, or without its outermost places where a pad is negative.
 
     Args:
@@ -219,7 +214,7 @@ def cut_or_padded(ops: GradientOps, value: ir.Value, pads: Sequence[int]) -> ir.
     return ops.op("Pad", value, ints(ops, more)) if any(more) else value
 
 
-RULES: dict[str, GradientRule] = {
+RULES: dict[str, gradients.GradientRule] = {
     "MaxPool": _max_pool,
     "MaxUnpool": _max_unpool,
     "AveragePool": _average_pool,

@@ -5,12 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.contracts.gradients import (
-    GradientOps,
-    GradientRequest,
-    GradientRule,
-    NotDifferentiable,
-)
+from mcm_compiler.contracts import gradients
 from mcm_passes.differentiation.composition import composed, text
 from mcm_passes.differentiation.rules.operands import (
     Gradients,
@@ -25,7 +20,7 @@ from mcm_passes.differentiation.rules.operands import (
 )
 
 
-def _blocks_forward(request: GradientRequest) -> list[ir.Value]:
+def _blocks_forward(request: gradients.GradientRequest) -> list[ir.Value]:
     """`DepthToSpace` and `SpaceToDepth` as a transposition between two shapes."""
     ops, x = request.ops, given(request, 0)
     batch, channels, height, width = request.shape(x)
@@ -44,7 +39,7 @@ def _blocks_forward(request: GradientRequest) -> list[ir.Value]:
     return [reshaped(ops, moved, request.shape(request.node.outputs[0]))]
 
 
-def _tile(request: GradientRequest) -> Gradients:
+def _tile(request: gradients.GradientRequest) -> Gradients:
     """The sum over all copies."""
     ops, x = request.ops, given(request, 0)
     shape = request.shape(x)
@@ -57,20 +52,20 @@ def _tile(request: GradientRequest) -> Gradients:
     return placed(reshaped(ops, split, shape), request)
 
 
-def _trilu(request: GradientRequest) -> Gradients:
+def _trilu(request: gradients.GradientRequest) -> Gradients:
     upper = int(request.attribute("upper", 1))
     more = [value for value in (operand(request, 1),) if value is not None]
     return placed(request.ops.op("Trilu", arriving(request), *more, upper=upper), request)
 
 
-def _reverse_sequence(request: GradientRequest) -> Gradients:
+def _reverse_sequence(request: gradients.GradientRequest) -> Gradients:
     attributes = {name: a.value for name, a in request.node.attributes.items()}
     lengths = given(request, 1)
     turned = request.ops.op("ReverseSequence", arriving(request), lengths, **attributes)
     return placed(turned, request)
 
 
-def _compress_forward(request: GradientRequest) -> list[ir.Value]:
+def _compress_forward(request: gradients.GradientRequest) -> list[ir.Value]:
     """What a constant condition keeps, by index."""
     ops, x = request.ops, given(request, 0)
     kept = np.flatnonzero(known_numbers(request, 1) or [])
@@ -81,7 +76,7 @@ def _compress_forward(request: GradientRequest) -> list[ir.Value]:
     return [ops.op("Gather", x, ops.constant(kept), axis=int(axis))]
 
 
-def _tensor_scatter(request: GradientRequest) -> Gradients:
+def _tensor_scatter(request: gradients.GradientRequest) -> Gradients:
     """What was overwritten gets nothing; what was put there gets what stands there.
 
     Rows `[.., sequence, ..]` of a cache are written from an index for each sample on, which wraps
@@ -92,7 +87,7 @@ def _tensor_scatter(request: GradientRequest) -> Gradients:
     axis = int(request.attribute("axis", -2)) % len(shape)
     starts = operand(request, 2)
     if axis == 0:
-        raise NotDifferentiable("it writes along the batch")
+        raise gradients.NotDifferentiable("it writes along the batch")
     along = [1] * len(shape)
     along[axis] = extents[axis]
     places = ops.constant(np.arange(extents[axis], dtype=np.int64).reshape(along))
@@ -112,19 +107,19 @@ def _tensor_scatter(request: GradientRequest) -> Gradients:
     return found
 
 
-def _back_in_shape(request: GradientRequest) -> Gradients:
+def _back_in_shape(request: gradients.GradientRequest) -> Gradients:
     shape = request.shape(given(request, 0))
     return placed(reshaped(request.ops, arriving(request), shape), request)
 
 
-def _transpose(request: GradientRequest) -> Gradients:
+def _transpose(request: gradients.GradientRequest) -> Gradients:
     rank = len(request.shape(given(request, 0)))
     perm = [int(axis) for axis in request.attribute("perm", range(rank)[::-1])]
     back = [perm.index(axis) for axis in range(rank)]
     return [request.ops.op("Transpose", arriving(request), perm=back)]
 
 
-def _concat(request: GradientRequest) -> Gradients:
+def _concat(request: gradients.GradientRequest) -> Gradients:
     ops, gradient = request.ops, arriving(request)
     axis = int(request.attribute("axis", 1))
     inputs = [given(request, index) for index in range(len(request.node.inputs))]
@@ -135,7 +130,7 @@ def _concat(request: GradientRequest) -> Gradients:
     return [part if wanted else None for part, wanted in zip(parts, request.wanted, strict=True)]
 
 
-def _split(request: GradientRequest) -> Gradients:
+def _split(request: gradients.GradientRequest) -> Gradients:
     ops, axis = request.ops, int(request.attribute("axis", 0))
     x = given(request, 0)
     parts = [
@@ -146,11 +141,11 @@ def _split(request: GradientRequest) -> Gradients:
     return placed(joined, request)
 
 
-def _expand(request: GradientRequest) -> Gradients:
+def _expand(request: gradients.GradientRequest) -> Gradients:
     return placed(request.ops.reduced_to(arriving(request), given(request, 0)), request)
 
 
-def _slice(request: GradientRequest) -> Gradients:
+def _slice(request: gradients.GradientRequest) -> Gradients:
     """Zeros around what was taken; with gaps between where the steps are wider than 1."""
     ops, x, gradient = request.ops, given(request, 0), arriving(request)
     shape = request.shape(x)
@@ -173,7 +168,9 @@ def _slice(request: GradientRequest) -> Gradients:
     return placed(padded(ops, gradient, before, behind), request)
 
 
-def padded(ops: GradientOps, value: ir.Value, before: list[int], behind: list[int]) -> ir.Value:
+def padded(
+    ops: gradients.GradientOps, value: ir.Value, before: list[int], behind: list[int]
+) -> ir.Value:
     """Zeros around a value, so many in front of and behind each dimension."""
     if not any(before) and not any(behind):
         return value
@@ -181,7 +178,7 @@ def padded(ops: GradientOps, value: ir.Value, before: list[int], behind: list[in
 
 
 def _with_gaps(
-    ops: GradientOps, gradient: ir.Value, taken: range, size: int, axis: int
+    ops: gradients.GradientOps, gradient: ir.Value, taken: range, size: int, axis: int
 ) -> ir.Value:
     """Puts the elements along one axis where they were taken, with a zero everywhere else."""
     source = np.full(size, len(taken), np.int64)
@@ -194,7 +191,7 @@ def _with_gaps(
     )
 
 
-RULES: dict[str, GradientRule] = {
+RULES: dict[str, gradients.GradientRule] = {
     "DepthToSpace": composed(_blocks_forward),
     "SpaceToDepth": composed(_blocks_forward),
     "Tile": _tile,

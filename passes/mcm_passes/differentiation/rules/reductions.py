@@ -8,16 +8,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from mcm_compiler.contracts.gradients import GradientOps, GradientRequest, GradientRule
-from mcm_passes.differentiation.rules.operands import (
-    Gradients,
-    arriving,
-    given,
-    ints,
-    known_numbers,
-    placed,
-    reshaped,
-    zero,
-)
+from mcm_passes.differentiation.rules import operands
 
 
 @dataclass(frozen=True)
@@ -47,9 +38,9 @@ class _Reduction:
     @classmethod
     def of(cls, request: GradientRequest) -> _Reduction:
         """The reduction of a request; over no axes its other steps are still taken."""
-        x, y = given(request, 0), request.node.outputs[0]
+        x, y = operands.given(request, 0), request.node.outputs[0]
         shape = request.shape(x)
-        axes = known_numbers(request, 1)
+        axes = operands.known_numbers(request, 1)
         if not axes:
             none = request.attribute("noop_with_empty_axes", 0)
             axes = [] if none else list(range(len(shape)))
@@ -59,8 +50,8 @@ class _Reduction:
         return cls(
             ops,
             x,
-            reshaped(ops, y, kept),
-            reshaped(ops, arriving(request), kept),
+            operands.reshaped(ops, y, kept),
+            operands.reshaped(ops, operands.arriving(request), kept),
             reduced,
             math.prod(shape[axis] for axis in reduced),
             shape,
@@ -71,13 +62,13 @@ class _Reduction:
         """A value of the kept shape, repeated over the reduced dimensions."""
         if self.kept == self.shape:
             return value
-        return self.ops.op("Expand", value, ints(self.ops, self.shape))
+        return self.ops.op("Expand", value, operands.ints(self.ops, self.shape))
 
     def total(self, value: ir.Value) -> ir.Value:
         """A value of the operand's shape summed over the reduced dimensions, which are kept."""
         if not self.axes:
             return value
-        return self.ops.op("ReduceSum", value, ints(self.ops, self.axes), keepdims=1)
+        return self.ops.op("ReduceSum", value, operands.ints(self.ops, self.axes), keepdims=1)
 
 
 def _sum(r: _Reduction) -> ir.Value:
@@ -103,7 +94,7 @@ def _product(r: _Reduction) -> ir.Value:
     zeros = r.total(ops.op("CastLike", is_zero, r.x))
     product = rest
     if r.axes:
-        product = ops.op("ReduceProd", rest, ints(ops, r.axes), keepdims=1)
+        product = ops.op("ReduceProd", rest, operands.ints(ops, r.axes), keepdims=1)
     alone = ops.op("Where", ops.op("Equal", zeros, one), product, none)
     others = ops.op("Where", ops.op("Equal", zeros, none), product, none)
     slope = ops.op("Where", is_zero, alone, ops.op("Div", others, rest))
@@ -150,27 +141,27 @@ _ITSELF = {
 """What a reduction of one element leaves as it is; the others take squares, logarithms or sizes."""
 
 
-def _reduction(request: GradientRequest) -> Gradients:
+def _reduction(request: GradientRequest) -> operands.Gradients:
     if not request.wanted[0]:
-        return placed(None, request)
+        return operands.placed(None, request)
     found = _Reduction.of(request)
     if not found.axes and request.node.op_type in _ITSELF:
-        return placed(arriving(request), request)
-    return placed(_SLOPES[request.node.op_type](found), request)
+        return operands.placed(operands.arriving(request), request)
+    return operands.placed(_SLOPES[request.node.op_type](found), request)
 
 
-def _softmax(request: GradientRequest) -> Gradients:
+def _softmax(request: GradientRequest) -> operands.Gradients:
     """`y (g - Σ g y)`."""
-    ops, gradient, y = request.ops, arriving(request), request.node.outputs[0]
-    axes = ints(ops, [int(request.attribute("axis", -1))])
+    ops, gradient, y = request.ops, operands.arriving(request), request.node.outputs[0]
+    axes = operands.ints(ops, [int(request.attribute("axis", -1))])
     total = ops.op("ReduceSum", ops.op("Mul", gradient, y), axes, keepdims=1)
     return [ops.op("Mul", y, ops.op("Sub", gradient, total))]
 
 
-def _log_softmax(request: GradientRequest) -> Gradients:
+def _log_softmax(request: GradientRequest) -> operands.Gradients:
     """`g - e^y Σ g`."""
-    ops, gradient, y = request.ops, arriving(request), request.node.outputs[0]
-    axes = ints(ops, [int(request.attribute("axis", -1))])
+    ops, gradient, y = request.ops, operands.arriving(request), request.node.outputs[0]
+    axes = operands.ints(ops, [int(request.attribute("axis", -1))])
     total = ops.op("ReduceSum", gradient, axes, keepdims=1)
     return [ops.op("Sub", gradient, ops.op("Mul", ops.op("Exp", y), total))]
 
@@ -179,5 +170,5 @@ RULES: dict[str, GradientRule] = {
     **dict.fromkeys(_SLOPES, _reduction),
     "Softmax": _softmax,
     "LogSoftmax": _log_softmax,
-    "Hardmax": zero,
+    "Hardmax": operands.zero,
 }

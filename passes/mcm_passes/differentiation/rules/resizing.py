@@ -20,17 +20,7 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.gradients import GradientRequest, GradientRule, NotDifferentiable
 from mcm_passes.differentiation.composition import composed, numbers, text
-from mcm_passes.differentiation.rules.operands import (
-    Gradients,
-    arriving,
-    given,
-    ints,
-    known_value,
-    numpy_type,
-    operand,
-    placed,
-    reshaped,
-)
+from mcm_passes.differentiation.rules import operands
 
 Matrix = npt.NDArray[np.float64]
 
@@ -173,9 +163,9 @@ def _cubic(distance: float, a: float) -> float:
     return 0.0
 
 
-def _resize(request: GradientRequest) -> Gradients:
+def _resize(request: GradientRequest) -> operands.Gradients:
     """Each axis that changes takes the gradient back by its matrix."""
-    ops, gradient = request.ops, arriving(request)
+    ops, gradient = request.ops, operands.arriving(request)
     how = Filter(
         text(request, "mode", "nearest"),
         text(request, "coordinate_transformation_mode", "half_pixel"),
@@ -192,21 +182,21 @@ def _resize(request: GradientRequest) -> Gradients:
         if axis.size == axis.count and np.array_equal(matrix, np.eye(axis.size)):
             continue
         shape[place] = axis.size
-        weights = ops.constant(matrix.astype(numpy_type(gradient)))
+        weights = ops.constant(matrix.astype(operands.numpy_type(gradient)))
         if place == len(shape) - 1:
             gradient = ops.op("MatMul", gradient, weights)
             continue
         behind = math.prod(shape[place + 1 :])
         before = math.prod(shape[:place])
-        rows = reshaped(ops, gradient, (before, axis.count, behind))
-        turned = ops.constant(np.ascontiguousarray(matrix.T).astype(numpy_type(gradient)))
-        gradient = reshaped(ops, ops.op("MatMul", turned, rows), shape)
-    return placed(gradient, request)
+        rows = operands.reshaped(ops, gradient, (before, axis.count, behind))
+        turned = ops.constant(np.ascontiguousarray(matrix.T).astype(operands.numpy_type(gradient)))
+        gradient = operands.reshaped(ops, ops.op("MatMul", turned, rows), shape)
+    return operands.placed(gradient, request)
 
 
 def _axes(request: GradientRequest) -> dict[int, Axis]:
     """The axes that are resized, by their places."""
-    x, y = given(request, 0), request.node.outputs[0]
+    x, y = operands.given(request, 0), request.node.outputs[0]
     shape, counts = request.shape(x), request.shape(y)
     rank = len(shape)
     axes = [axis % rank for axis in numbers(request, "axes", range(rank))]
@@ -230,10 +220,10 @@ def _axes(request: GradientRequest) -> dict[int, Axis]:
 
 
 def _floats(request: GradientRequest, index: int) -> npt.NDArray[Any] | None:
-    value = operand(request, index)
+    value = operands.operand(request, index)
     if value is None:
         return None
-    known = known_value(value)
+    known = operands.known_value(value)
     if known is None:
         raise NotDifferentiable(f"input {index} is not constant")
     return known.reshape(-1)
@@ -335,17 +325,17 @@ class _Grid:
 
 def _sampled(request: GradientRequest) -> list[ir.Value]:
     """The sum over all taps of what stands there times the weights along each axis."""
-    ops, x, grid = request.ops, given(request, 0), given(request, 1)
+    ops, x, grid = request.ops, operands.given(request, 0), operands.given(request, 1)
     batch, channels, *size = request.shape(x)
     made = request.shape(request.node.outputs[0])
     points = math.prod(made[2:])
-    flat = reshaped(ops, x, (batch, channels, math.prod(size)))
-    rows = reshaped(ops, grid, (batch, points, len(size)))
-    parts = ops.ops(len(size), "Split", rows, ints(ops, [1] * len(size)), axis=2)
+    flat = operands.reshaped(ops, x, (batch, channels, math.prod(size)))
+    rows = operands.reshaped(ops, grid, (batch, points, len(size)))
+    parts = ops.ops(len(size), "Split", rows, operands.ints(ops, [1] * len(size)), axis=2)
     sampler = _Grid(request)
     # The last number of a grid belongs to the first spatial dimension.
     taps = [
-        sampler.taps(reshaped(ops, part, (batch, 1, points)), extent)
+        sampler.taps(operands.reshaped(ops, part, (batch, 1, points)), extent)
         for part, extent in zip(reversed(parts), size, strict=True)
     ]
     terms: list[ir.Value] = []
@@ -355,11 +345,11 @@ def _sampled(request: GradientRequest) -> list[ir.Value]:
             width = ops.constant(np.array(extent, np.int64))
             index = ops.op("Add", ops.op("Mul", index, width), place)
             weight = ops.op("Mul", weight, factor)
-        wide = ops.op("Expand", index, ints(ops, [batch, channels, points]))
+        wide = ops.op("Expand", index, operands.ints(ops, [batch, channels, points]))
         taken = ops.op("GatherElements", flat, wide, axis=2)
         terms.append(ops.op("Mul", taken, weight))
     total = terms[0] if len(terms) == 1 else ops.op("Sum", *terms)
-    return [reshaped(ops, total, made)]
+    return [operands.reshaped(ops, total, made)]
 
 
 RULES: dict[str, GradientRule] = {"Resize": _resize, "GridSample": composed(_sampled)}

@@ -15,16 +15,7 @@ import numpy as np
 
 from mcm_compiler.contracts.partition import Floats, Ints
 from mcm_compiler.contracts.placement import PlacementProblem
-from mcm_passes.mapping.device_placement.device_chain_kernels import (
-    ChainLimits,
-    GroupPaths,
-    Ideals,
-    IdealWork,
-    PassedGroups,
-    SplitOutputs,
-    best_chains,
-    split_outputs,
-)
+from mcm_passes.mapping.device_placement import device_chain_kernels
 from mcm_passes.mapping.device_placement.device_groups import DeviceGroups
 from mcm_passes.mapping.device_placement.device_loads import MEMORY_SLACK
 from mcm_passes.mapping.device_placement.training_order import backward_paths
@@ -89,12 +80,14 @@ class ChainSearch:
         for t, reading in enumerate(groups.readers):
             for g in reading:
                 readers[t, g >> 6] |= np.uint64(1) << np.uint64(g & 63)
-        ptr, split = split_outputs(self._members, groups.producer, readers)
+        ptr, split = device_chain_kernels.split_outputs(self._members, groups.producer, readers)
         crossing = np.zeros(len(members))
         owner = np.repeat(np.arange(len(members)), np.diff(ptr))
         np.add.at(crossing, owner, groups.transfer_time[split])
-        self._outputs = SplitOutputs(groups.producer, readers, groups.transfer_time, ptr, split)
-        self._work = IdealWork(
+        self._outputs = device_chain_kernels.SplitOutputs(
+            groups.producer, readers, groups.transfer_time, ptr, split
+        )
+        self._work = device_chain_kernels.IdealWork(
             least=sums[:, 0].copy(),
             accelerator=sums[:, 1].copy(),
             barred=sums[:, 2].astype(np.int64),
@@ -103,7 +96,7 @@ class ChainSearch:
             crossing=crossing,
         )
         paths = backward_paths(problem, groups.group_of, self._behind)
-        self._passed = PassedGroups(paths.group, paths.before, paths.behind)
+        self._passed = device_chain_kernels.PassedGroups(paths.group, paths.before, paths.behind)
         self._first, self._last = int(sums[:, 5].argmin()), int(sums[:, 5].argmax())
         self._problem = problem
         self._count = groups.count
@@ -126,7 +119,7 @@ class ChainSearch:
     def below(self, reading: Reading, ceiling: float) -> DeviceChain | None:
         """As `optimum`, among chains with a period up to `ceiling`."""
         problem = self._problem
-        limits = ChainLimits(
+        limits = device_chain_kernels.ChainLimits(
             min(problem.max_accelerators, self._count),
             min(problem.max_cpus, self._count),
             problem.memory_bytes * (1.0 + MEMORY_SLACK),
@@ -134,12 +127,12 @@ class ChainSearch:
             reading == "adjacent",
             reading == "between",
         )
-        best, came_from = best_chains(
-            Ideals(self._members, self._first, self._last),
+        best, came_from = device_chain_kernels.best_chains(
+            device_chain_kernels.Ideals(self._members, self._first, self._last),
             self._work,
             self._outputs,
             self._passed,
-            GroupPaths(self._before, self._behind),
+            device_chain_kernels.GroupPaths(self._before, self._behind),
             limits,
             ceiling * (1.0 + SLACK),
         )

@@ -16,6 +16,7 @@ from mcm_compiler.contracts.requests import Rule
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.text import spec_text
 from mcm_compiler.text.units import count_text
+from mcm_passes.mapping.device_placement import device_faults
 from mcm_passes.mapping.device_placement.chain_ideals import (
     MOST_IDEALS,
     MOST_SAMPLED_IDEALS,
@@ -23,11 +24,6 @@ from mcm_passes.mapping.device_placement.chain_ideals import (
     sampled_chain,
 )
 from mcm_passes.mapping.device_placement.device_chains import ChainSearch, DeviceChain, Reading
-from mcm_passes.mapping.device_placement.device_faults import (
-    not_found,
-    refuse_impossible,
-    refuse_unanswerable,
-)
 from mcm_passes.mapping.device_placement.device_groups import DeviceGroups, device_groups
 from mcm_passes.mapping.device_placement.device_loads import device_loads
 from mcm_passes.mapping.device_placement.device_problem import partition_problem, with_free
@@ -63,9 +59,9 @@ class DevicePlacement:
 
     def place(self, problem: PlacementProblem, request: PlacementRequest) -> Placement:
         """Places the operators; MCM-F005 to MCM-F007, MCM-P009, MCM-U001 to MCM-U003."""
-        refuse_unanswerable(problem, request.rule)
+        device_faults.refuse_unanswerable(problem, request.rule)
         groups = device_groups(problem)
-        refuse_impossible(problem, groups)
+        device_faults.refuse_impossible(problem, groups)
         found = _Search(problem, groups, request)
         if request.partitioner is not None:
             device_of, method = found.by_strategy(request.partitioner)
@@ -76,7 +72,7 @@ class DevicePlacement:
                     f"are too many to search with {count_text(problem.max_cpus, 'CPU')}"
                 )
                 hint = "give fewer devices (--max-cpus 0, --max-accelerators)"
-                raise not_found(problem, request.rule, reason, hint)
+                raise device_faults.not_found(problem, request.rule, reason, hint)
             device_of, method = found.by_strategy("dp")
         else:
             device_of, method = found.by_ideals()
@@ -150,7 +146,7 @@ class _Search:
                 best = device_of
                 break
         if best is None:
-            raise not_found(self.problem, rule, self._why_none())
+            raise device_faults.not_found(self.problem, rule, self._why_none())
         return best, "ideals" if self.exact is not None else "sampled-ideals"
 
     def by_strategy(self, text: str) -> tuple[Ints, str]:
@@ -179,7 +175,7 @@ class _Search:
             Budget(evaluations=request.evaluations, seconds=request.budget_s),
         )
         if outcome.chip_of is None:
-            raise not_found(problem, request.rule, outcome.reason)
+            raise device_faults.not_found(problem, request.rule, outcome.reason)
         return with_free(problem, self.groups, outcome.chip_of, outcome.chip_of), text
 
     def bound(self) -> _Bound:

@@ -15,17 +15,8 @@ from typing import cast
 
 import numpy as np
 
+from mcm_compiler.contracts import partition
 from mcm_compiler.contracts.mapping import FamilyMapping
-from mcm_compiler.contracts.partition import (
-    Budget,
-    Evaluate,
-    Longs,
-    LowerBound,
-    Outcome,
-    PartitionProblem,
-    PartitionStrategy,
-    SearchMonitor,
-)
 from mcm_compiler.contracts.target import RING
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.registry import MAPPINGS, STRATEGIES
@@ -53,7 +44,7 @@ class AlongDevices:
     """
 
     text: str
-    strategy: PartitionStrategy
+    strategy: partition.PartitionStrategy
     moves: bool = True
 
     @property
@@ -68,11 +59,11 @@ class AlongDevices:
 
     def solve(
         self,
-        problem: PartitionProblem,
-        evaluate: Evaluate,
+        problem: partition.PartitionProblem,
+        evaluate: partition.Evaluate,
         rng: np.random.Generator,
-        budget: Budget,
-    ) -> Outcome:
+        budget: partition.Budget,
+    ) -> partition.Outcome:
         """Searches along the devices, then on the machine."""
         assert problem.machine is not None
         search = Search(problem, evaluate, budget)
@@ -86,7 +77,7 @@ class AlongDevices:
             known=(),
             start=None,
             evaluator=None,
-            monitor=SearchMonitor(None, budget.monitor),
+            monitor=partition.SearchMonitor(None, budget.monitor),
         )
         found = answer_of(self.text, self.strategy, line, periods, rng, part)
         search.spend(found.evaluations)
@@ -117,18 +108,20 @@ class AlongDevices:
 
 
 def exact_bound(
-    problem: PartitionProblem, rng: np.random.Generator, search: Search
-) -> LowerBound | None:
+    problem: partition.PartitionProblem, rng: np.random.Generator, search: Search
+) -> partition.LowerBound | None:
     """The bound of all placements by order ideals; None where there is none, or none is needed."""
     if EXACT not in STRATEGIES or search.enough:
         return None
     ring = problem.at_need().reached()
-    budget = Budget(evaluations=1_000)
+    budget = partition.Budget(evaluations=1_000)
     found = answer_of(EXACT, strategy_of(EXACT), ring, ring_mapping().periods(ring), rng, budget)
     return found.bound
 
 
-def ring_along(problem: PartitionProblem, machine: Machine) -> tuple[PartitionProblem, Longs]:
+def ring_along(
+    problem: partition.PartitionProblem, machine: Machine
+) -> tuple[partition.PartitionProblem, partition.Longs]:
     """The problem on a ring along a walk over the devices, and `[C]` the devices of its chips."""
     devices = walk_over_devices(machine, problem.num_chips)
     limits, rates = problem.limits, machine.channel_bytes_per_s

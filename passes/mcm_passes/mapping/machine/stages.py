@@ -9,15 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from mcm_compiler.arrays.rows import distinct_rows
-from mcm_compiler.contracts.partition import (
-    Budget,
-    Evaluate,
-    Floats,
-    Ints,
-    Longs,
-    Outcome,
-    PartitionProblem,
-)
+from mcm_compiler.contracts import partition
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_compiler.text.option_ranges import at_least, checked
@@ -87,11 +79,11 @@ class Stages:
 
     def solve(
         self,
-        problem: PartitionProblem,
-        evaluate: Evaluate,
+        problem: partition.PartitionProblem,
+        evaluate: partition.Evaluate,
         rng: np.random.Generator,
-        budget: Budget,
-    ) -> Outcome:
+        budget: partition.Budget,
+    ) -> partition.Outcome:
         """Searches until the budget is spent; MCM-P040 for a ring, which has no `machine`."""
         if problem.machine is None:
             raise CompileError(
@@ -115,9 +107,9 @@ class Stages:
         self,
         search: Search,
         rng: np.random.Generator,
-        budget: Budget,
-        stages: Sequence[Ints],
-    ) -> Outcome:
+        budget: partition.Budget,
+        stages: Sequence[partition.Ints],
+    ) -> partition.Outcome:
         """Searches from given stages instead of cuts of orders.
 
         Args:
@@ -131,16 +123,16 @@ class Stages:
 
     def _from_starts(
         self,
-        starts: Iterable[Ints | Longs],
+        starts: Iterable[partition.Ints | partition.Longs],
         count: int,
         search: Search,
         rng: np.random.Generator,
-        budget: Budget,
-    ) -> Outcome:
+        budget: partition.Budget,
+    ) -> partition.Outcome:
         run = _Run(search.problem)
         each = max(budget.evaluations // count, 1)
         least: tuple[float, float] | None = None
-        best: Ints | None = None
+        best: partition.Ints | None = None
         for stage_of in starts:
             if not search.left:
                 break
@@ -178,7 +170,7 @@ class Stages:
 class _Run:
     """One problem, and the search that stands at some placement of it."""
 
-    def __init__(self, problem: PartitionProblem) -> None:
+    def __init__(self, problem: partition.PartitionProblem) -> None:
         model: MachineModel = machine_model(problem)
         assert problem.machine is not None
         limits = problem.limits
@@ -215,7 +207,7 @@ class _Run:
         self.rounds = 0
 
     @property
-    def placement(self) -> Ints:
+    def placement(self) -> partition.Ints:
         """`[N]`, the best placement since `begin`."""
         return placement(self._best.stage_of, self._best.device_of)
 
@@ -229,7 +221,7 @@ class _Run:
         """Period and cost of the best placement since `begin`."""
         return float(self._best.score[PERIOD]), float(self._best.score[COST])
 
-    def begin(self, stage_of: Ints | Longs) -> None:
+    def begin(self, stage_of: partition.Ints | partition.Longs) -> None:
         """Stands at given stages, on devices beside each other."""
         best = self._best
         best.device_of[:], best.stage_of[:] = self._devices, stage_of
@@ -249,15 +241,15 @@ class _Run:
         current.score[COST], current.score[BUSIEST] = max(cost, float(best.score[COST])), busiest
         self.rounds += 1
 
-    def step(self, draws: Floats, worse: Floats) -> int:
+    def step(self, draws: partition.Floats, worse: partition.Floats) -> int:
         """Tries moves; see `search_stages`."""
         return search_stages(self._task, self._current, self._best, draws, worse)
 
-    def _cost(self, chip_of: Ints) -> tuple[float, float, int]:
+    def _cost(self, chip_of: partition.Ints) -> tuple[float, float, int]:
         return cost_of(self._task.problem, self._task.routes, self._task.package, chip_of)
 
 
-def _stages_along(problem: PartitionProblem, order: Order) -> Longs:
+def _stages_along(problem: partition.PartitionProblem, order: Order) -> partition.Longs:
     """`[N]`, the stage of each unit where an order is cut into stages as equal as can be.
 
     A unit that is heavier than the others' share has a stage for itself. Each weight counts with

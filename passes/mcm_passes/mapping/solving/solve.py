@@ -7,16 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mcm_compiler.contracts.partition import (
-    Budget,
-    Ints,
-    KnowsMachines,
-    LowerBound,
-    Outcome,
-    Partition,
-    PartitionProblem,
-    PartitionStrategy,
-)
+from mcm_compiler.contracts import partition
 from mcm_compiler.contracts.target import RING
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.registry import STRATEGIES
@@ -28,14 +19,14 @@ from mcm_passes.mapping.search.named import ROOM, answer_of, refuted_bound
 
 
 def solve(
-    problem: PartitionProblem,
-    strategy: PartitionStrategy,
+    problem: partition.PartitionProblem,
+    strategy: partition.PartitionStrategy,
     rng: np.random.Generator,
-    budget: Budget,
+    budget: partition.Budget,
     *,
     strategy_text: str,
     cost_model: str,
-) -> Partition:
+) -> partition.Partition:
     """The partition that `strategy` finds, checked against the rules, with its bound.
 
     Args:
@@ -71,13 +62,13 @@ def solve(
 
 
 def checked_answer(
-    problem: PartitionProblem,
-    outcome: Outcome,
-    bound: LowerBound,
+    problem: partition.PartitionProblem,
+    outcome: partition.Outcome,
+    bound: partition.LowerBound,
     *,
     strategy_text: str,
     cost_model: str,
-) -> Partition:
+) -> partition.Partition:
     """The partition that an outcome has, held against the rules and against bounds on the period.
 
     Args:
@@ -112,7 +103,7 @@ def checked_answer(
     # Sums taken in another order may differ in the last bits.
     bound = dataclasses.replace(bound, seconds=min(bound.seconds, result.period_s))
     result.chip_of.setflags(write=False)
-    return Partition(
+    return partition.Partition(
         chip_of=result.chip_of,
         period_s=result.period_s,
         bound=bound,
@@ -125,13 +116,13 @@ def checked_answer(
 
 
 def given_answer(
-    problem: PartitionProblem,
-    chip_of: Ints,
-    bound: LowerBound | None,
+    problem: partition.PartitionProblem,
+    chip_of: partition.Ints,
+    bound: partition.LowerBound | None,
     *,
     strategy_text: str,
     cost_model: str,
-) -> Partition:
+) -> partition.Partition:
     """The answer that a partition is whose memory was planned, whatever its estimate.
 
     Args:
@@ -146,7 +137,7 @@ def given_answer(
     """
     found = checked_answer(
         problem.at_need(),
-        Outcome(chip_of, 0, found_by="first look"),
+        partition.Outcome(chip_of, 0, found_by="first look"),
         bound or lower_bound(problem),
         strategy_text=strategy_text,
         cost_model=cost_model,
@@ -155,7 +146,9 @@ def given_answer(
     return dataclasses.replace(found, period_s=period_s)
 
 
-def with_sram_limits(problem: PartitionProblem, sram_bytes: Sequence[int]) -> PartitionProblem:
+def with_sram_limits(
+    problem: partition.PartitionProblem, sram_bytes: Sequence[int]
+) -> partition.PartitionProblem:
     """The same problem with other memory limits.
 
     For the dynamic constraint (MCM, Eq. 5): where lowering finds that a chip needs more than the
@@ -175,8 +168,8 @@ def with_sram_limits(problem: PartitionProblem, sram_bytes: Sequence[int]) -> Pa
 
 
 def with_chips(
-    problem: PartitionProblem, num_chips: int, pipelines: int | None = 1
-) -> PartitionProblem:
+    problem: partition.PartitionProblem, num_chips: int, pipelines: int | None = 1
+) -> partition.PartitionProblem:
     """The same problem on the first `num_chips` chips of the package.
 
     Args:
@@ -213,7 +206,7 @@ def _not_for(family: str, strategy_text: str) -> Diagnostic:
     able = [
         registration.name
         for registration in STRATEGIES.registrations()
-        if isinstance(registration.load(), KnowsMachines)
+        if isinstance(registration.load(), partition.KnowsMachines)
     ]
     return Diagnostic(
         "MCM-P040",
@@ -224,7 +217,9 @@ def _not_for(family: str, strategy_text: str) -> Diagnostic:
     )
 
 
-def not_found(problem: PartitionProblem, strategy_text: str, outcome: Outcome) -> Diagnostic:
+def not_found(
+    problem: partition.PartitionProblem, strategy_text: str, outcome: partition.Outcome
+) -> Diagnostic:
     """Why there is no partition: MCM-P016 where that is proven, else MCM-P008."""
     weights = all_weights(problem)
     memory = sum(problem.limits.sram_bytes)

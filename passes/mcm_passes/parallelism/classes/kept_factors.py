@@ -18,11 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcm_compiler.contracts.sharding.rules import FactorKind, ShardingRule
-from mcm_passes.parallelism.classes.joined_dimensions import (
-    JoinedDimensions,
-    join_dimensions,
-    rows_of_rules,
-)
+from mcm_passes.parallelism.classes import joined_dimensions
 from mcm_passes.parallelism.rules.rule_templates import Block, SlotTemplate, rule_template
 from mcm_passes.parallelism.rules.ruled_graph import RuledGraph, template_table
 
@@ -36,8 +32,8 @@ Kept = dict[int, frozenset[int]]
 
 
 def divided_below_whole(
-    ruled: RuledGraph, joined: JoinedDimensions
-) -> tuple[RuledGraph, JoinedDimensions]:
+    ruled: RuledGraph, joined: joined_dimensions.JoinedDimensions
+) -> tuple[RuledGraph, joined_dimensions.JoinedDimensions]:
     """The graph with such ops read otherwise, and its classes.
 
     Args:
@@ -48,7 +44,7 @@ def divided_below_whole(
     if not kept:
         return ruled, joined
     tried = _with_kept(ruled, kept)
-    found = join_dimensions(tried)
+    found = joined_dimensions.join_dimensions(tried)
     useful = {
         node: factors
         for node, given in kept.items()
@@ -59,12 +55,12 @@ def divided_below_whole(
     if not useful:
         return ruled, joined
     tried = _with_kept(ruled, useful)
-    return tried, join_dimensions(tried)
+    return tried, joined_dimensions.join_dimensions(tried)
 
 
-def _candidates(ruled: RuledGraph, joined: JoinedDimensions) -> Kept:
+def _candidates(ruled: RuledGraph, joined: joined_dimensions.JoinedDimensions) -> Kept:
     """Factors that are blocked for themselves, above others that nothing but their place blocks."""
-    node, row = rows_of_rules(ruled.rules.merged_ptr, ruled.node_rule)
+    node, row = joined_dimensions.rows_of_rules(ruled.rules.merged_ptr, ruled.node_rule)
     if not len(node):
         return {}
     slot, place, factor = ruled.rules.merged[row].T
@@ -79,7 +75,7 @@ def _candidates(ruled: RuledGraph, joined: JoinedDimensions) -> Kept:
 
 
 def _to_keep(
-    ruled: RuledGraph, joined: JoinedDimensions, node: int, slot: int, dim: int
+    ruled: RuledGraph, joined: joined_dimensions.JoinedDimensions, node: int, slot: int, dim: int
 ) -> set[int]:
     """Factors of a dimension above the first that may be free; none if there is no such one."""
     rule = ruled.rule_of(node).rule
@@ -126,7 +122,7 @@ def _keeping(rule: ShardingRule, kept: frozenset[int]) -> SlotTemplate:
 
 
 def _useful(
-    tried: RuledGraph, found: JoinedDimensions, node: int, kept: frozenset[int]
+    tried: RuledGraph, found: joined_dimensions.JoinedDimensions, node: int, kept: frozenset[int]
 ) -> frozenset[int]:
     """Those of the kept factors below which something can be divided now."""
     rule = tried.rule_of(node).rule

@@ -13,11 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mcm_passes.parallelism.decisions.decision_problem import (
-    DecisionProblem,
-    dense_conflicts,
-    unpack_bits,
-)
+from mcm_passes.parallelism.decisions import decision_problem
 from mcm_passes.parallelism.decisions.step_cost import StepCost
 
 
@@ -76,7 +72,7 @@ class DecisionObjective:
         return float(self.linear[partitioned].sum() + self.term_gain[paid].sum())
 
 
-def count_objective(problem: DecisionProblem) -> DecisionObjective:
+def count_objective(problem: decision_problem.DecisionProblem) -> DecisionObjective:
     """`paper-count`: tensors that have a partitioned dim (Wang et al. 2020, section 3.2).
 
     The paper's reward, 0.4 for each partitioned dim and 0.1 for each replicated one, adds up to
@@ -110,7 +106,7 @@ class CostOptimum:
 
 
 def cheapest_decision(
-    problem: DecisionProblem,
+    problem: decision_problem.DecisionProblem,
     cost: StepCost,
     *,
     forced: NDArray[np.bool_] | None = None,
@@ -172,14 +168,15 @@ def _at_most(solver: Any, most: float, terms: Iterable[tuple[Any, float]]) -> No
         row.SetCoefficient(variable, weight)
 
 
-def _conflicting_pairs(problem: DecisionProblem) -> NDArray[np.int64]:
+def _conflicting_pairs(problem: decision_problem.DecisionProblem) -> NDArray[np.int64]:
     """`[P, 2]`, each pair of classes that may be partitioned, but not both."""
     free = np.flatnonzero(~problem.blocked)
     pairs = [
         (one, other)
         for one in free.tolist()
         for other in np.flatnonzero(
-            unpack_bits(problem.conflicts[one], problem.num_classes) & ~problem.blocked
+            decision_problem.unpack_bits(problem.conflicts[one], problem.num_classes)
+            & ~problem.blocked
         ).tolist()
         if other > one
     ]
@@ -239,7 +236,7 @@ class DecisionItems:
 
 
 def decision_items(
-    problem: DecisionProblem,
+    problem: decision_problem.DecisionProblem,
     objective: DecisionObjective,
     *,
     linkage: bool = True,
@@ -274,7 +271,7 @@ def decision_items(
         item_class=item_class.astype(np.int32),
         item_dims=item_dims.astype(np.int32),
         blocked=problem.blocked,
-        conflicts=dense_conflicts(problem),
+        conflicts=decision_problem.dense_conflicts(problem),
         linear=objective.linear,
         members=objective.members(),
         term_gain=objective.term_gain,

@@ -21,18 +21,14 @@ from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_models.dqn.decisions import DecisionArrays, DecisionEnvironment
 from mcm_models.dqn.learner import Learner
 from mcm_models.dqn.settings import PUBLISHED, DqnSettings, improved
+from mcm_passes.parallelism.decisions import decision_objective
 from mcm_passes.parallelism.decisions.count_oracle import OracleDecision, best_decision
-from mcm_passes.parallelism.decisions.decision_objective import (
-    DecisionItems,
-    DecisionObjective,
-    count_objective,
-    decision_items,
-    gap,
-)
 from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
 
 
-def largest_first(items: DecisionItems, forced: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def largest_first(
+    items: decision_objective.DecisionItems, forced: NDArray[np.bool_]
+) -> NDArray[np.bool_]:
     """`[K]`: partitions every item that it can and that adds something, in order.
 
     Args:
@@ -49,8 +45,8 @@ def largest_first(items: DecisionItems, forced: NDArray[np.bool_]) -> NDArray[np
 
 
 def random_search(
-    items: DecisionItems,
-    objective: DecisionObjective,
+    items: decision_objective.DecisionItems,
+    objective: decision_objective.DecisionObjective,
     forced: NDArray[np.bool_],
     episodes: int,
     rng: np.random.Generator,
@@ -191,7 +187,7 @@ def search_decision(
     problem: DecisionProblem,
     recipe: DecisionRecipe,
     seed: int,
-    objective: DecisionObjective | None = None,
+    objective: decision_objective.DecisionObjective | None = None,
     *,
     forced: NDArray[np.bool_] | None = None,
     linkage: bool = True,
@@ -213,16 +209,16 @@ def search_decision(
     """
     if forced is None:
         forced = np.zeros(problem.num_classes, dtype=bool)
-    objective = objective or count_objective(problem)
+    objective = objective or decision_objective.count_objective(problem)
     oracle = best_decision(problem, objective, forced=forced)
-    items = decision_items(
+    items = decision_objective.decision_items(
         problem, objective, linkage=linkage, with_blocked=not (recipe.masked and linkage)
     )
     started = time.perf_counter()
     stages = _Stages(items, recipe, seed, linkage=linkage, progress=progress)
     learned = stages.run(forced) if (~forced[items.item_class]).any() else forced
     seconds = time.perf_counter() - started
-    groups = items if linkage else decision_items(problem, objective)
+    groups = items if linkage else decision_objective.decision_items(problem, objective)
     rng = seeded_generator(seed, "random decisions")
     found = {
         "dqn": learned,
@@ -240,7 +236,7 @@ def search_decision(
         dqn=learned,
         values=values,
         oracle=oracle,
-        gaps={name: gap(value, oracle.bound) for name, value in values.items()},
+        gaps={name: decision_objective.gap(value, oracle.bound) for name, value in values.items()},
         episodes=stages.episodes,
         iterations=stages.iterations,
         first_hit=stages.first_hit,
@@ -254,7 +250,7 @@ class _Stages:
 
     def __init__(
         self,
-        items: DecisionItems,
+        items: decision_objective.DecisionItems,
         recipe: DecisionRecipe,
         seed: int,
         *,

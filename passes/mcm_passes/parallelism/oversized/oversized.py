@@ -17,12 +17,7 @@ from mcm_compiler.graph.constants import (
     consumed_values,
 )
 from mcm_compiler.ir.rewriting.naming import UnusedNames
-from mcm_passes.parallelism.oversized.output_pieces import (
-    WeightCut,
-    piece_bounds,
-    static_shape,
-    weight_cut,
-)
+from mcm_passes.parallelism.oversized import output_pieces
 from mcm_passes.parallelism.oversized.unused_values import drop_unused
 from mcm_passes.parallelism.oversized.weight_slices import Slice, WeightSlicer, can_slice
 
@@ -52,7 +47,7 @@ class Oversized:
     node: ir.Node
     weight: ir.Value
     weight_bytes: int
-    cut: WeightCut | None
+    cut: output_pieces.WeightCut | None
     pieces: tuple[tuple[int, int], ...]
 
 
@@ -157,10 +152,10 @@ def _cut(
     sizes: Sequence[int],
     constants: set[ir.Value],
     room: _Room,
-) -> tuple[WeightCut, tuple[tuple[int, int], ...]] | None:
+) -> tuple[output_pieces.WeightCut, tuple[tuple[int, int], ...]] | None:
     """The cut into as few pieces as fit."""
-    cut = weight_cut(node)
-    shape = static_shape(weight)
+    cut = output_pieces.weight_cut(node)
+    shape = output_pieces.static_shape(weight)
     if cut is None or shape is None or node.inputs[cut.operand] is not weight:
         return None
     if len(node.outputs) != 1 or node.inputs.count(weight) != 1 or not can_slice(weight):
@@ -175,7 +170,7 @@ def _cut(
     # Pieces that are small enough to be streamed may share a chip.
     most = round(room.limits.num_chips / room.part)
     for count in range(2, min(extent, most) + 1):
-        bounds = piece_bounds(extent, count)
+        bounds = output_pieces.piece_bounds(extent, count)
         extents = [stop - start for start, stop in bounds]
         if min(extents) < cut.min_extent:
             break
@@ -238,7 +233,7 @@ class OperatorSharder:
         return record, [*pieces, concat]
 
     def _piece(
-        self, found: Oversized, cut: WeightCut, index: int, bounds: tuple[int, int]
+        self, found: Oversized, cut: output_pieces.WeightCut, index: int, bounds: tuple[int, int]
     ) -> ir.Node:
         node = found.node
         inputs = list(node.inputs)

@@ -24,17 +24,10 @@ from mcm_models.pipelines.balanced import descend
 from mcm_models.pipelines.kernels import Ints, length_s
 from mcm_models.pipelines.problem import Floats, Pipeline, PipelineProblem
 from mcm_models.pipelines.tables import PipelineTables, pipeline_tables
+from mcm_passes.parallelism.pipelines import stage_labels
 from mcm_passes.parallelism.pipelines.baselines import descended, pipeline_of
 from mcm_passes.parallelism.pipelines.cut_intervals import CutIntervals, cut_intervals
 from mcm_passes.parallelism.pipelines.least_memory import least_memory, roomiest_pipeline
-from mcm_passes.parallelism.pipelines.stage_labels import (
-    StageLabels,
-    StageStates,
-    bounds_before,
-    labels_behind,
-    least_behind,
-    least_label,
-)
 
 __all__ = ["best_pipeline", "least_memory"]
 
@@ -139,9 +132,9 @@ def _search(
     while True:
         g = cut_intervals(t, low, high, space.cuts)
         most = limit * (1.0 + _TOLERANCE)
-        before = bounds_before(t, g, states, most)
-        labels = labels_behind(t, g, states, before, most)
-        length, state, label = least_label(states, labels, t.micro_batches - 1.0)
+        before = stage_labels.bounds_before(t, g, states, most)
+        labels = stage_labels.labels_behind(t, g, states, before, most)
+        length, state, label = stage_labels.least_label(states, labels, t.micro_batches - 1.0)
         if state < 0:
             return known, max(limit, floor), bounded
         found = _settled(t, *_read_back(g, states, labels, state, label, t), space.places)
@@ -165,7 +158,7 @@ def _first_intervals(t: PipelineTables, allowed: Ints) -> tuple[Ints, Ints]:
     return np.concatenate([[0], first, [inner + 1]]), np.concatenate([[0], last, [inner + 1]])
 
 
-def _all_states(space: _Space, intervals: int) -> StageStates:
+def _all_states(space: _Space, intervals: int) -> stage_labels.StageStates:
     stages, devices = space.stages, space.tables.speed.shape[0] - 1
     usable = space.places.copy()
     usable[[0, devices]] = True
@@ -182,12 +175,14 @@ def _all_states(space: _Space, intervals: int) -> StageStates:
     return _states(stages, devices, table, np.zeros((len(table), 4)))
 
 
-def _states(stages: int, devices: int, rows: Ints, behind: Floats) -> StageStates:
+def _states(stages: int, devices: int, rows: Ints, behind: Floats) -> stage_labels.StageStates:
     """States of rows of stage, first device, interval and end, sorted."""
     order = np.lexsort((rows[:, 3], rows[:, 2], rows[:, 1], rows[:, 0]))
     stage, first, interval, end = (np.ascontiguousarray(c) for c in rows[order].T)
     begin = np.searchsorted(stage * devices + first, np.arange(stages * devices + 1))
-    return StageStates(stage, first, interval, end, behind[order], begin.astype(np.int64))
+    return stage_labels.StageStates(
+        stage, first, interval, end, behind[order], begin.astype(np.int64)
+    )
 
 
 def _divided(
@@ -195,9 +190,9 @@ def _divided(
     stages: int,
     low: Ints,
     high: Ints,
-    states: StageStates,
-    labels: StageLabels,
-) -> tuple[Ints, Ints, StageStates]:
+    states: stage_labels.StageStates,
+    labels: stage_labels.StageLabels,
+) -> tuple[Ints, Ints, stage_labels.StageStates]:
     """Intervals that a state is left in, divided, and their states."""
     left = np.flatnonzero(labels.size)
     used = np.zeros(len(low), np.bool_)
@@ -221,14 +216,14 @@ def _divided(
             states.end[owner],
         ]
     )
-    behind = least_behind(labels)[owner]
+    behind = stage_labels.least_behind(labels)[owner]
     return first, last, _states(stages, t.speed.shape[0] - 1, rows, behind)
 
 
 def _read_back(
     g: CutIntervals,
-    states: StageStates,
-    labels: StageLabels,
+    states: stage_labels.StageStates,
+    labels: stage_labels.StageLabels,
     state: int,
     label: int,
     t: PipelineTables,

@@ -24,11 +24,7 @@ from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_models.dqn.learner import Learner
 from mcm_models.dqn.network import QNetwork, Singles
 from mcm_models.dqn.settings import PUBLISHED, DqnSettings
-from mcm_models.pipelines.policy_checkpoint import (
-    PipelinePolicyCard,
-    load_pipeline_policy,
-    save_pipeline_policy,
-)
+from mcm_models.pipelines import policy_checkpoint
 from mcm_models.pipelines.policy_environment import (
     POLICY_LAYOUT,
     CaseEnvironment,
@@ -232,10 +228,10 @@ def _train(
         card = policy_card(
             trainer.recipe, settings, request.seed, trainer.samples, checkpoints, trained
         )
-        save_pipeline_policy(path, trained.weights, card)
+        policy_checkpoint.save_pipeline_policy(path, trained.weights, card)
         write_whole(folder / CARD_NAME, card.to_json().encode())
         state_path.unlink(missing_ok=True)
-    _, card = load_pipeline_policy(path)
+    _, card = policy_checkpoint.load_pipeline_policy(path)
     return TrainingResult(path, trainer.samples, _scores(card.trained_on.get("metrics")))
 
 
@@ -273,9 +269,9 @@ def policy_card(
     samples: int,
     checkpoints: int,
     trained: TrainedPolicy,
-) -> PipelinePolicyCard:
+) -> policy_checkpoint.PipelinePolicyCard:
     """What is told of a training; nothing in it depends on the machine but the versions."""
-    return PipelinePolicyCard(
+    return policy_checkpoint.PipelinePolicyCard(
         hidden=POLICY_LAYOUT.hidden,
         flat=recipe == PUBLISHED_RECIPE,
         trained_on={

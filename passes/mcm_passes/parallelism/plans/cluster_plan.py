@@ -18,14 +18,7 @@ import onnx_ir as ir
 from mcm_compiler.components.cost_choice import calibrated
 from mcm_compiler.contracts.cluster import Cluster, ClusterTarget
 from mcm_compiler.contracts.planning import PlanEstimate, PlanResult
-from mcm_compiler.contracts.sharding.parallel_plan import (
-    REPLICATED,
-    Degrees,
-    ParallelPlan,
-    PlannedPipeline,
-    SearchRecord,
-    model_digest,
-)
+from mcm_compiler.contracts.sharding import parallel_plan
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_models.pipelines.kernels import memory_bytes, unchecked_length_s
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem
@@ -156,15 +149,15 @@ def plan_for_cluster(
     if best.stages > 1:
         planned = _planned(pipelining, pipeline, operator, options)
     records = [*choice.records, *(inputs.records if data > 1 else ()), *pipeline_record]
-    plan = ParallelPlan(
+    plan = parallel_plan.ParallelPlan(
         model=name,
-        digest=model_digest(model),
+        digest=parallel_plan.model_digest(model),
         target=target.name,
         objective=options.objective,
         training=options.training,
-        degrees=Degrees(data, operator, best.stages),
+        degrees=parallel_plan.Degrees(data, operator, best.stages),
         variables=choice.dims,
-        inputs=inputs.dims if data > 1 else dict.fromkeys(inputs.dims, REPLICATED),
+        inputs=inputs.dims if data > 1 else dict.fromkeys(inputs.dims, parallel_plan.REPLICATED),
         pipeline=planned,
         search=tuple(records),
     )
@@ -365,7 +358,7 @@ def _group(cluster: Cluster, operator: int) -> DeviceGroup:
 
 def _searched(
     way: _Way, options: AutoMapOptions, progress: Callable[[str], None]
-) -> tuple[Pipeline, list[SearchRecord]]:
+) -> tuple[Pipeline, list[parallel_plan.SearchRecord]]:
     """The best pipeline of a way; with a learned search also how far that ends from it."""
     if way.stages == 1:
         assert way.pipeline is not None
@@ -381,7 +374,7 @@ def _searched(
         if learned is not None and np.isfinite(learned.length_s):
             found.append(("dqn", learned))
     records = [
-        SearchRecord(
+        parallel_plan.SearchRecord(
             "PP", label, options.seed, one.length_s, exact.length_s,
             one.length_s / exact.length_s - 1.0,
         )
@@ -392,13 +385,13 @@ def _searched(
 
 def _planned(
     pipelining: ModelPipelining, pipeline: Pipeline, operator: int, options: AutoMapOptions
-) -> PlannedPipeline:
+) -> parallel_plan.PlannedPipeline:
     chain: NodeChain = pipelining.chain
     positions = pipelining.positions(pipeline.cuts)
     cuts = pipelining.layers(pipeline.cuts) if pipelining.boundaries else positions
     if len(set(cuts)) < len(cuts):
         cuts = positions
-    return PlannedPipeline(
+    return parallel_plan.PlannedPipeline(
         cuts=cuts,
         device_cuts=tuple(operator * place for place in pipeline.devices),
         first_ops=tuple(chain.names[position] for position in positions),

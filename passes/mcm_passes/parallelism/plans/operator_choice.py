@@ -12,20 +12,8 @@ from numpy.typing import NDArray
 from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.sharding.parallel_plan import REPLICATED, SearchRecord
 from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses
-from mcm_passes.parallelism.decisions.constraints import (
-    ConstrainedProblem,
-    constrained,
-    parse_constraint,
-    require_devices,
-    require_divisible,
-)
+from mcm_passes.parallelism.decisions import constraints, decision_objective
 from mcm_passes.parallelism.decisions.count_oracle import best_decision
-from mcm_passes.parallelism.decisions.decision_objective import (
-    DecisionObjective,
-    cheapest_decision,
-    cost_objective,
-    count_objective,
-)
 from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
 from mcm_passes.parallelism.decisions.decision_problems import adp_problem, opp_problem
 from mcm_passes.parallelism.decisions.step_cost import (
@@ -64,7 +52,7 @@ class OperatorChoice:
     memory_share: float = 1.0
     records: tuple[SearchRecord, ...] = ()
     problem: DecisionProblem | None = None
-    objective: DecisionObjective | None = None
+    objective: decision_objective.DecisionObjective | None = None
     cost: StepCost | None = None
     partitioned: NDArray[np.bool_] | None = None
     forced: NDArray[np.bool_] | None = None
@@ -101,7 +89,7 @@ class OperatorChoice:
         assert self.problem is not None
         if self.cost is not None:
             return self.cost.seconds(partitioned)
-        return count_objective(self.problem).value(partitioned)
+        return decision_objective.count_objective(self.problem).value(partitioned)
 
 
 @dataclass(frozen=True)
@@ -137,7 +125,7 @@ def best_inputs(
     """
     # One replica divides nothing; what it could divide is as for two.
     problem = adp_problem(model, max(options.data or 0, replicas, LEAST_DEGREE), classes)
-    objective = count_objective(problem)
+    objective = decision_objective.count_objective(problem)
     exact = best_decision(problem, objective)
     decision, gap = exact.partitioned, 0.0 if exact.proven else None
     records = [SearchRecord("ADP", "cp-sat", options.seed, exact.value, exact.bound, gap)]
@@ -161,9 +149,9 @@ def asks_to_divide(model: ir.Model, classes: DimensionClasses, options: AutoMapO
     """
     if not options.shards:
         return False
-    asked = [parse_constraint(text) for text in options.shards]
-    fixed = constrained(opp_problem(model, LEAST_DEGREE, classes), classes, asked)
-    require_devices(asked, options.operator or LEAST_DEGREE)
+    asked = [constraints.parse_constraint(text) for text in options.shards]
+    fixed = constraints.constrained(opp_problem(model, LEAST_DEGREE, classes), classes, asked)
+    constraints.require_devices(asked, options.operator or LEAST_DEGREE)
     return bool(fixed.forced.any())
 
 
@@ -188,11 +176,11 @@ def choose_operators(
         CompileError: as `constrained`, and MCM-S027 for a degree that is asked for and that nothing
             can take.
     """
-    asked = [parse_constraint(text) for text in options.shards]
+    asked = [constraints.parse_constraint(text) for text in options.shards]
     problem = opp_problem(model, group.devices, classes)
     if options.operator is not None:
-        require_divisible(problem, group.devices)
-    fixed = constrained(problem, classes, asked)
+        constraints.require_divisible(problem, group.devices)
+    fixed = constraints.constrained(problem, classes, asked)
     seconds = seconds_by_model(classes, cost_model)
     batch_class = None
     if batch:
@@ -217,13 +205,13 @@ def choose_operators(
 
 
 def _by_count(
-    fixed: ConstrainedProblem,
+    fixed: constraints.ConstrainedProblem,
     cost: StepCost,
     group: DeviceGroup,
     options: AutoMapOptions,
     alone_s: float,
 ) -> OperatorChoice:
-    objective = count_objective(fixed.problem)
+    objective = decision_objective.count_objective(fixed.problem)
     exact = best_decision(fixed.problem, objective, forced=fixed.forced)
     plain = exact.value
     gap = 0.0 if exact.proven else None
@@ -233,24 +221,24 @@ def _by_count(
 
 
 def _by_cost(
-    fixed: ConstrainedProblem,
+    fixed: constraints.ConstrainedProblem,
     cost: StepCost,
     group: DeviceGroup,
     options: AutoMapOptions,
     alone_s: float,
 ) -> OperatorChoice | None:
-    best = cheapest_decision(fixed.problem, cost, forced=fixed.forced)
+    best = decision_objective.cheapest_decision(fixed.problem, cost, forced=fixed.forced)
     if best is None:
         return None
     oracle, gap = (best.seconds, 0.0) if best.proven else (None, None)
     record = SearchRecord("OPP", "milp", options.seed, best.seconds, oracle, gap)
-    objective = cost_objective(cost)
+    objective = decision_objective.cost_objective(cost)
     return _choice(fixed, objective, cost, best.partitioned, group, record, alone_s)
 
 
 def _choice(
-    fixed: ConstrainedProblem,
-    objective: DecisionObjective,
+    fixed: constraints.ConstrainedProblem,
+    objective: decision_objective.DecisionObjective,
     cost: StepCost,
     partitioned: NDArray[np.bool_],
     group: DeviceGroup,

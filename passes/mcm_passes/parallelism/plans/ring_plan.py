@@ -14,27 +14,15 @@ from mcm_compiler.api import run_passes
 from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM
 from mcm_compiler.contracts.planning import PlanEstimate, PlanResult
 from mcm_compiler.contracts.replication import REPLICATION
-from mcm_compiler.contracts.sharding.parallel_plan import (
-    REPLICATED,
-    Degrees,
-    ParallelPlan,
-    PlannedPipeline,
-    model_digest,
-    plan_text,
-)
+from mcm_compiler.contracts.sharding import parallel_plan
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.text.spec_text import print_value
 from mcm_passes.parallelism.classes.dimension_classes import dimension_classes
 from mcm_passes.parallelism.decisions.step_cost import DeviceGroup
+from mcm_passes.parallelism.plans import operator_choice
 from mcm_passes.parallelism.plans.auto_map_options import AutoMapOptions
-from mcm_passes.parallelism.plans.operator_choice import (
-    OperatorChoice,
-    asks_to_divide,
-    best_inputs,
-    choose_operators,
-)
 from mcm_passes.parallelism.rules.graph_rules import rules_of
 
 PIPELINE = "simplify,fuse,annotate_cost,parallelize,partition"
@@ -68,25 +56,27 @@ def plan_for_ring(
         )
     progress("dimension classes")
     classes = dimension_classes(model, rules_of(model))
-    inputs = best_inputs(model, classes, options)
-    choice = OperatorChoice.none(model, classes)
-    asks_to_divide(model, classes, replace(options, operator=options.operator or 1))
+    inputs = operator_choice.best_inputs(model, classes, options)
+    choice = operator_choice.OperatorChoice.none(model, classes)
+    operator_choice.asks_to_divide(model, classes, replace(options, operator=options.operator or 1))
     if (degree := options.operator or 1) > 1:
         progress(f"ops over {degree} chips")
         limits, cost_model = target.limits, target.cost_model()
         group = DeviceGroup(degree, 1.0, limits.link_bytes_per_s, limits.hop_latency_s)
         # A chip that does not divide an op has all of its batch: nothing here divides that.
-        found = choose_operators(model, classes, group, options, cost_model, batch=False)
+        found = operator_choice.choose_operators(
+            model, classes, group, options, cost_model, batch=False
+        )
         if found is not None:
             choice = found.searched(options, progress)
-    draft = ParallelPlan(
+    draft = parallel_plan.ParallelPlan(
         name,
-        model_digest(model),
+        parallel_plan.model_digest(model),
         target.name,
         options.objective,
-        degrees=Degrees(options.data or 1, degree, 1),
+        degrees=parallel_plan.Degrees(options.data or 1, degree, 1),
         variables=choice.dims,
-        inputs=dict.fromkeys(inputs.dims, REPLICATED),
+        inputs=dict.fromkeys(inputs.dims, parallel_plan.REPLICATED),
     )
     progress("partition")
     return _with_partition(model, target, options, draft, choice, progress)
@@ -109,15 +99,15 @@ def _with_partition(
     model: ir.Model,
     target: Target,
     options: AutoMapOptions,
-    draft: ParallelPlan,
-    choice: OperatorChoice,
+    draft: parallel_plan.ParallelPlan,
+    choice: operator_choice.OperatorChoice,
     progress: Callable[[str], None],
 ) -> PlanResult:
     with tempfile.TemporaryDirectory() as folder:
         passes = PIPELINE
         if draft.degrees.operator > 1:
             path = Path(folder) / "plan.json"
-            path.write_text(plan_text(draft), encoding="utf-8")
+            path.write_text(parallel_plan.plan_text(draft), encoding="utf-8")
             passes = f"apply_plan{{file={print_value(str(path))}}},{PIPELINE}"
 
         def partitioned(data: int | None) -> tuple[ir.Model, tuple[Diagnostic, ...]]:
@@ -145,17 +135,17 @@ def _with_partition(
     cuts = np.flatnonzero(np.diff(chips)) + 1
     pipeline = None
     if len(cuts):
-        pipeline = PlannedPipeline(
+        pipeline = parallel_plan.PlannedPipeline(
             cuts=tuple(cuts.tolist()),
             device_cuts=tuple(int(chip) for chip in chips[cuts]),
             first_ops=tuple(problem.names[order[cut]] for cut in cuts.tolist()),
         )
-    plan = ParallelPlan(
+    plan = parallel_plan.ParallelPlan(
         draft.model,
         draft.digest,
         draft.target,
         options.objective,
-        degrees=Degrees(replication.replicas, draft.degrees.operator, len(cuts) + 1),
+        degrees=parallel_plan.Degrees(replication.replicas, draft.degrees.operator, len(cuts) + 1),
         variables=draft.variables,
         inputs=draft.inputs,
         pipeline=pipeline,

@@ -18,12 +18,7 @@ from mcm_compiler.contracts.partition import (
 )
 from mcm_compiler.contracts.replication import PipelineCount, Replication
 from mcm_compiler.diagnostics import CompileError
-from mcm_passes.mapping.solving.planned_memory import (
-    GivesAnswer,
-    first_planned,
-    overflows,
-    solve_with_plans,
-)
+from mcm_passes.mapping.solving import planned_memory
 from mcm_passes.parallelism.replicas.replicas import on_share
 
 CLOSE = 0.06
@@ -99,7 +94,7 @@ def solved(
     budget: Budget,
     *,
     persist: bool,
-    given: GivesAnswer | None,
+    given: planned_memory.GivesAnswer | None,
     alone: bool,
     simulated: bool = True,
     searches: bool = True,
@@ -126,12 +121,14 @@ def solved(
     known = () if given is None or (alone and searches) else budget.known
     try:
         if searches:
-            found = solve_with_plans(problem, solve, budget, persist=persist, given=given)
+            found = planned_memory.solve_with_plans(
+                problem, solve, budget, persist=persist, given=given
+            )
             best = _solved(problem, found, budget, simulated=simulated)
     except CompileError as error:
         unfound = error
         if not (alone or known) and {d.code for d in error.diagnostics} <= NOT_FOUND:
-            first = first_planned(problem, budget.evaluator)
+            first = planned_memory.first_planned(problem, budget.evaluator)
             known = () if first is None else (first.chip_of,)
     for chip_of in known:
         assert given is not None, "nothing is known of an assignment"
@@ -158,7 +155,7 @@ def _solved(
         runs = results.kind[0] == ResultKind.RUNS
         return float(results.period_s[0]) if runs else float("inf")
 
-    return Solved(partition, not overflows(problem, partition, budget), simulated_s)
+    return Solved(partition, not planned_memory.overflows(problem, partition, budget), simulated_s)
 
 
 def solve_replicas(

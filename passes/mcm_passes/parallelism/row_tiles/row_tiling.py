@@ -16,14 +16,7 @@ from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.graph.constants import constant_values, consumed_values, leaves, placeable_nodes
 from mcm_compiler.text.units import bytes_text
-from mcm_passes.parallelism.oversized.output_pieces import (
-    VIEWS,
-    gather_bytes,
-    joined_output,
-    leave_in_pieces,
-    output_behind,
-    piece_bounds,
-)
+from mcm_passes.parallelism.oversized import output_pieces
 
 if TYPE_CHECKING:
     from mcm_passes.parallelism.row_tiles.row_regions import RowRegion
@@ -170,7 +163,7 @@ class RowTiler:
 
     def _need(self, nodes: Sequence[ir.Node]) -> int:
         """The least bytes that a chip holds while it runs a kernel; 0 for one of views alone."""
-        if all(node.op_type in VIEWS or node.op_type in _EXTENTS for node in nodes):
+        if all(node.op_type in output_pieces.VIEWS or node.op_type in _EXTENTS for node in nodes):
             return 0
         made = {value for node in nodes for value in node.outputs}
         inside = set(nodes)
@@ -189,7 +182,7 @@ class RowTiler:
                 held[root] = max(held.get(root, 0), times)
             for value in node.outputs:
                 root = self._root(value)
-                if output_behind(self._graph, value, self._constants) is not None:
+                if output_pieces.output_behind(self._graph, value, self._constants) is not None:
                     held[root] = slots
                 elif any(use.node not in inside for use in value.uses()):
                     held[root] = max(held.get(root, 0), 1)
@@ -197,7 +190,7 @@ class RowTiler:
 
     def _root(self, value: ir.Value) -> ir.Value:
         """What a value is a view of."""
-        while (node := value.producer()) is not None and node.op_type in VIEWS:
+        while (node := value.producer()) is not None and node.op_type in output_pieces.VIEWS:
             source = node.inputs[0] if node.inputs else None
             if source is None:
                 break
@@ -247,7 +240,7 @@ class RowTiler:
         most = min(rows, TILES_PER_CHIP * self._limits.num_chips)
         largest: tuple[int, str] = (0, "")
         for count in range(first, most + 1):
-            bounds = piece_bounds(rows, count)
+            bounds = output_pieces.piece_bounds(rows, count)
             extents = [stop - start for start, stop in bounds]
             for node, few in least.items():
                 if min(extents) < few:
@@ -275,9 +268,9 @@ class RowTiler:
                     f"taking {quote(value.name or '')} apart",
                     size + (slots if value.is_graph_input() else 1) * size,
                 )
-            elif output_behind(self._graph, value, self._constants) is None and leaves(
-                value, region.ops
-            ):
+            elif output_pieces.output_behind(
+                self._graph, value, self._constants
+            ) is None and leaves(value, region.ops):
                 times = slots if value.is_graph_output() else 1
                 yield f"putting {quote(value.name or '')} together", size + times * size
 
@@ -337,10 +330,13 @@ class RowTiler:
         gone: set[ir.Node] = set()
         for join in made.joins:
             sizes = [self._size(piece) for piece in join.inputs if piece is not None]
-            if gather_bytes(sizes, self._limits.channel_slots) <= self._fraction * self._sram:
+            if (
+                output_pieces.gather_bytes(sizes, self._limits.channel_slots)
+                <= self._fraction * self._sram
+            ):
                 continue
-            if (joined := joined_output(self._graph, join)) is not None:
-                parts.append(tuple(leave_in_pieces(self._graph, joined).items()))
+            if (joined := output_pieces.joined_output(self._graph, join)) is not None:
+                parts.append(tuple(output_pieces.leave_in_pieces(self._graph, joined).items()))
                 gone.add(join)
         self._new.update(made.nodes)
         self._constants = constant_values(self._graph)

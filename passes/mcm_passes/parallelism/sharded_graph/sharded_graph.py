@@ -26,13 +26,7 @@ from mcm_passes.parallelism.oversized.unused_values import drop_unused
 from mcm_passes.parallelism.oversized.weight_slices import Slice, WeightSlicer, can_slice
 from mcm_passes.parallelism.rules.graph_rules import GraphRules, installed_rules
 from mcm_passes.parallelism.rules.shard_forms import ShardForm, shard_form
-from mcm_passes.parallelism.sharded_graph.new_ops import (
-    Extents,
-    NewOps,
-    TableRows,
-    changed_attributes,
-    masked_lookup,
-)
+from mcm_passes.parallelism.sharded_graph import new_ops
 from mcm_passes.parallelism.sharded_graph.value_parts import (
     combined_results,
     joined_value,
@@ -90,7 +84,7 @@ class _Rewriting:
         self._partitioned = partitioned
         self._degree = degree
         self._names = UnusedNames(model.graph)
-        self._make = NewOps(model.graph, self._names)
+        self._make = new_ops.NewOps(model.graph, self._names)
         self._slicer = WeightSlicer(model.graph, self._names)
         self._constants = constant_values(model.graph)
         self._parts: dict[ir.Value, tuple[ir.Value, ...]] = {}
@@ -175,7 +169,7 @@ class _Rewriting:
         self,
         node: ir.Node,
         of: int,
-        part: Extents,
+        part: new_ops.Extents,
         operands: list[ir.Value | None],
         form: ShardForm,
     ) -> list[ir.Value]:
@@ -195,7 +189,7 @@ class _Rewriting:
             taken[at] = self._make.constant(np.array(numbers, np.int64), "sizes")
         while taken and taken[-1] is None:
             taken.pop()
-        attributes = changed_attributes(node, form.attributes)
+        attributes = new_ops.changed_attributes(node, form.attributes)
         shard = ir.Node(
             node.domain,
             node.op_type,
@@ -209,7 +203,7 @@ class _Rewriting:
         return results
 
     def _looked_up(
-        self, node: ir.Node, operands: Sequence[ir.Value | None], part: Extents
+        self, node: ir.Node, operands: Sequence[ir.Value | None], part: new_ops.Extents
     ) -> ir.Value:
         table, rows, indices = node.inputs[0], operands[0], operands[1]
         assert table is not None
@@ -218,8 +212,8 @@ class _Rewriting:
         assert indices is not None
         axis = node.attributes.get_int("axis", 0) % len(table.shape)
         extent, runs = known_extent(table, axis), self._classes.runs_of(table, axis)
-        found = TableRows(*part.of(extent // runs), runs, extent)
-        return masked_lookup(self._make, node, rows, indices, found)
+        found = new_ops.TableRows(*part.of(extent // runs), runs, extent)
+        return new_ops.masked_lookup(self._make, node, rows, indices, found)
 
     def _operand(self, value: ir.Value | None, of: int, index: int) -> ir.Value | None:
         if value is None:
@@ -306,11 +300,11 @@ class _Rewriting:
         found = np.flatnonzero(self._classes.of(value) == of)
         return int(found[0]) if found.size else None
 
-    def _extents(self, of: int) -> list[Extents]:
+    def _extents(self, of: int) -> list[new_ops.Extents]:
         units = int(self._classes.size[of])
         count = min(self._degree, units)
         bounds = [units * k // count for k in range(count + 1)]
-        return [Extents(a, b, units) for a, b in pairwise(bounds)]
+        return [new_ops.Extents(a, b, units) for a, b in pairwise(bounds)]
 
     def _record(self, node: ir.Node, of: int, pieces: Sequence[str]) -> None:
         for value in dict.fromkeys((*node.inputs, *node.outputs)):

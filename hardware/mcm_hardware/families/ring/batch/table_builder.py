@@ -26,14 +26,7 @@ from mcm_compiler.placements.ring_rules import dependency_edges, route_kinds
 from mcm_hardware.chip.chip_spec import ChipSpec
 from mcm_hardware.chip.cycle_model import copy_seconds, cycle_model
 from mcm_hardware.chip.kernel_work import is_view
-from mcm_hardware.families.ring.batch.problem_tables import (
-    KernelTables,
-    OpTables,
-    ProblemTables,
-    TensorTables,
-    UnitTables,
-    ValueTables,
-)
+from mcm_hardware.families.ring.batch import problem_tables
 from mcm_hardware.families.ring.ring_machine import RingSpec
 from mcm_hardware.memory.activation_plan import buffer_bytes
 from mcm_hardware.memory.body_memory import body_scratch
@@ -45,7 +38,7 @@ def build_tables(
     groups: Mapping[str, str],
     spec: RingSpec,
     durations: CostModel | None = None,
-) -> ProblemTables:
+) -> problem_tables.ProblemTables:
     """The tables of a problem. Takes near-linear time in the size of the graph.
 
     Args:
@@ -104,8 +97,8 @@ def build_tables(
     read_ptr, read_values = _rows(reads, number)
     made_ptr, made_values = _rows(made, number)
     option_ptr, option_values = _rows(times.options, number)
-    return ProblemTables(
-        units=UnitTables(
+    return problem_tables.ProblemTables(
+        units=problem_tables.UnitTables(
             clone_row=np.where(problem.clonable, np.cumsum(problem.clonable) - 1, -1).astype(
                 np.int32
             ),
@@ -116,7 +109,7 @@ def build_tables(
             edge_source=np.array(source),
             edge_target=np.array(target),
         ),
-        kernels=KernelTables(
+        kernels=problem_tables.KernelTables(
             op_ptr=_offsets([len(kernel) for kernel in kernels]),
             seconds=np.array(times.seconds, np.float64),
             early=np.array(early, np.int64),
@@ -127,7 +120,7 @@ def build_tables(
             option_begin=np.array(times.option_begin, np.int64),
             option_s=np.array(times.option_seconds, np.float64),
         ),
-        ops=OpTables(
+        ops=problem_tables.OpTables(
             is_view=np.array(views, np.bool_),
             copy_s=_copy_times(chip, ops, views),
             read_ptr=read_ptr,
@@ -135,7 +128,7 @@ def build_tables(
             made_ptr=made_ptr,
             made=made_values,
         ),
-        values=ValueTables(
+        values=problem_tables.ValueTables(
             size_bytes=sizes,
             room_bytes=np.array(
                 [
@@ -149,7 +142,7 @@ def build_tables(
             outputs=np.array([number[value] for value in outputs], np.int64),
             held=np.array([v in held.room or v in held.roots for v in values], np.bool_),
         ),
-        tensors=TensorTables(
+        tensors=problem_tables.TensorTables(
             value=np.array([number[value] for value in tensors], np.int64),
             reader_ptr=np.array(problem.placed_readers.ptr),
             readers=np.array(problem.placed_readers.entries),

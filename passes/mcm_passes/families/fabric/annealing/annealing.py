@@ -23,14 +23,9 @@ from mcm_compiler.contracts.fabrics.mappers import MapperAnswer, MapperRequest
 from mcm_compiler.contracts.fabrics.measurement import MappingJudge
 from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
 from mcm_compiler.text.option_ranges import above, at_least, checked, from_to
+from mcm_passes.families.fabric.annealing import measured
 from mcm_passes.families.fabric.annealing.batches import BatchedWalks
 from mcm_passes.families.fabric.annealing.chains import Chains, Cooling, Spending
-from mcm_passes.families.fabric.annealing.measured import (
-    distinct,
-    legal_start,
-    measured_answer,
-    time_of_measurement,
-)
 from mcm_passes.families.fabric.annealing.starts import built_mappings
 from mcm_passes.families.fabric.annealing.walkers import Leg, MoveShares, Walkers
 from mcm_passes.families.fabric.formulas.formula import CorrectsFormula, HasFormula
@@ -117,11 +112,11 @@ class Annealing:
                 start that is no mapping of the problem.
         """
         begin = time.thread_time()
-        legal_start(problem, fabric, request.start)
+        measured.legal_start(problem, fabric, request.start)
         rng = seeded_generator(request.seed, "annealing of mappings")
         tables = tables_of(problem, fabric)
         starts = self._starts(problem, tables, request, rng)
-        cost_s = time_of_measurement(problem, fabric, judge, request, starts[0])
+        cost_s = measured.time_of_measurement(problem, fabric, judge, request, starts[0])
         kept_back = int(self.refining * request.evaluations)
         # A walk that refines has two evaluations at least.
         rest = min(max(request.measurements - len(starts), 0), kept_back // 2)
@@ -131,7 +126,7 @@ class Annealing:
         spending = Spending(request.evaluations - (kept_back if rest else 0), left)
         chains, history = self._searched(model, request, tables, starts, spending, rng)
         rate = spending.spent / max(time.thread_time() - begin, 1e-6)
-        candidates = distinct(chains.best_mappings, chains.best_costs, measurements)
+        candidates = measured.distinct(chains.best_mappings, chains.best_costs, measurements)
         if request.start is not None and measurements > 1:
             kept = Mappings(
                 candidates.site[: measurements - 1], candidates.turn[: measurements - 1]
@@ -145,7 +140,9 @@ class Annealing:
             0.0,
             history=tuple(history),
         )
-        answer = measured_answer(problem, fabric, model, judge, candidates, found, progress)
+        answer = measured.measured_answer(
+            problem, fabric, model, judge, candidates, found, progress
+        )
         if not rest:
             return answer
         allowance = Allowance(rest, kept_back // rest - 1)

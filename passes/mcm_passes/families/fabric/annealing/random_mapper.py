@@ -15,12 +15,7 @@ from mcm_compiler.contracts.fabrics.mappers import MapperAnswer, MapperRequest
 from mcm_compiler.contracts.fabrics.measurement import MappingJudge
 from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
 from mcm_compiler.text.option_ranges import at_least, checked
-from mcm_passes.families.fabric.annealing.measured import (
-    asked_costs,
-    distinct,
-    legal_start,
-    measured_answer,
-)
+from mcm_passes.families.fabric.annealing import measured
 from mcm_passes.families.fabric.annealing.starts import random_mappings
 
 
@@ -49,16 +44,16 @@ class RandomMapper:
     ) -> MapperAnswer:
         """See `mcm_compiler.contracts.fabrics.mappers.Mapper`; raises as annealing does."""
         begin = time.thread_time()
-        legal_start(problem, fabric, request.start)
+        measured.legal_start(problem, fabric, request.start)
         rng = seeded_generator(request.seed, "random mappings")
         pool = random_mappings(problem, fabric, 1, rng) if request.start is None else request.start
-        costs = asked_costs(model, pool)
+        costs = measured.asked_costs(model, pool)
         spent, history = 1, [(1, float(costs[0]))]
         while spent < request.evaluations and _in_time(begin, request):
             count = min(self.batch, request.evaluations - spent)
             drawn = random_mappings(problem, fabric, count, rng)
             pool = Mappings.stacked([pool, drawn])
-            costs = np.concatenate([costs, asked_costs(model, drawn)])
+            costs = np.concatenate([costs, measured.asked_costs(model, drawn)])
             order = np.argsort(costs, kind="stable")[: max(request.measurements, 1)]
             pool, costs = Mappings(pool.site[order], pool.turn[order]), costs[order]
             spent += count
@@ -72,8 +67,8 @@ class RandomMapper:
             0.0,
             history=tuple(history),
         )
-        candidates = distinct(pool, costs, request.measurements)
-        return measured_answer(problem, fabric, model, judge, candidates, found, progress)
+        candidates = measured.distinct(pool, costs, request.measurements)
+        return measured.measured_answer(problem, fabric, model, judge, candidates, found, progress)
 
 
 def _in_time(begin: float, request: MapperRequest) -> bool:

@@ -17,15 +17,9 @@ from mcm_compiler.contracts.fabrics.target import MapsChips, UnitChoice
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_models.blocks.random_blocks import FAMILIES, random_block
+from mcm_models.mapping_model import data_set
 from mcm_models.mapping_model.checkpoint import Learned, make_of
 from mcm_models.mapping_model.data_files import load_data, save_data
-from mcm_models.mapping_model.data_set import (
-    FORMULA,
-    RANDOM,
-    MappingData,
-    MeasuredGraph,
-    faults_of_data,
-)
 from mcm_passes.families.fabric.annealing.annealing import Annealing
 from mcm_passes.families.fabric.annealing.starts import random_mappings
 from mcm_passes.families.fabric.formulas.analytic import Busiest, RoundTrips, WireLength
@@ -105,7 +99,7 @@ def collect(
     seed: int,
     folder: Path,
     tell: Callable[[int, int], None],
-) -> MappingData:
+) -> data_set.MappingData:
     """Measures, or goes on where an earlier process was stopped.
 
     Args:
@@ -122,7 +116,7 @@ def collect(
     """
     folder.mkdir(parents=True, exist_ok=True)
     learned = learned_of(target)
-    graphs: list[MeasuredGraph] = []
+    graphs: list[data_set.MeasuredGraph] = []
     left_out = 0
     for begin in range(0, size.graphs, PART):
         end = min(begin + PART, size.graphs)
@@ -136,15 +130,17 @@ def collect(
         else:
             drawn = (collected_graph(target, size, seed, k) for k in range(begin, end))
             found = tuple(graph for graph in drawn if graph is not None)
-            part = MappingData(learned, target.fabric, found, seed, end - begin - len(found))
+            part = data_set.MappingData(
+                learned, target.fabric, found, seed, end - begin - len(found)
+            )
             save_data(path, part)
         graphs += part.graphs
         left_out += part.left_out
         tell(end, left_out)
-    return MappingData(learned, target.fabric, tuple(graphs), seed, left_out)
+    return data_set.MappingData(learned, target.fabric, tuple(graphs), seed, left_out)
 
 
-def check_same(data: MappingData, target: MapsChips, path: Path) -> None:
+def check_same(data: data_set.MappingData, target: MapsChips, path: Path) -> None:
     """Refuses data of another target; also of another size of fabric, on which sites differ.
 
     Raises:
@@ -162,7 +158,7 @@ def check_same(data: MappingData, target: MapsChips, path: Path) -> None:
 
 def collected_graph(
     target: MapsChips, size: CollectionSize, seed: int, number: int
-) -> MeasuredGraph | None:
+) -> data_set.MeasuredGraph | None:
     """One block with its measurements; None where it cannot be measured.
 
     Raises:
@@ -180,7 +176,7 @@ def collected_block(
     family: str,
     problem: MappingProblem,
     rng: np.random.Generator,
-) -> MeasuredGraph | None:
+) -> data_set.MeasuredGraph | None:
     """A block that is there, with mappings as a collection has them; None as `measured`.
 
     Raises:
@@ -191,14 +187,14 @@ def collected_block(
     searched = [
         _searched(problem, fabric, target.mapping_judge(), rng) for _ in range(size.searched)
     ]
-    origin = np.array([RANDOM] * size.drawn + [FORMULA] * size.searched, np.int32)
+    origin = np.array([data_set.RANDOM] * size.drawn + [data_set.FORMULA] * size.searched, np.int32)
     mappings = Mappings.stacked([drawn, *searched])
     return measured(target, family, problem, mappings, origin)
 
 
 def measured(
     target: MapsChips, family: str, problem: MappingProblem, mappings: Mappings, origin: np.ndarray
-) -> MeasuredGraph | None:
+) -> data_set.MeasuredGraph | None:
     """Mappings with what the judge says of them.
 
     Returns:
@@ -215,7 +211,7 @@ def measured(
         found.append(judge.measure(problem, target.fabric, mappings[k]))
         if np.isposinf(found[-1].period_cycles).any():
             return None
-    graph = MeasuredGraph(
+    graph = data_set.MeasuredGraph(
         family,
         problem,
         judge.bound_cycles(problem, target.fabric),
@@ -225,7 +221,7 @@ def measured(
         np.concatenate([one.error for one in found]),
         origin,
     )
-    faults = faults_of_data(target.fabric, [graph])
+    faults = data_set.faults_of_data(target.fabric, [graph])
     if faults:
         raise CompileError(
             Diagnostic(

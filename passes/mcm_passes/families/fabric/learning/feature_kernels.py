@@ -10,15 +10,7 @@ import numpy as np
 from mcm_compiler.arrays.kernels import lean_inner_njit
 from mcm_compiler.arrays.types import Ints, Longs
 from mcm_compiler.contracts.fabrics.fabric import EAST, NORTH, SOUTH, WEST
-from mcm_models.mapping_model.layout import (
-    BRANCH_COLUMNS,
-    GLOBAL_COLUMNS,
-    LINK_COLUMNS,
-    STATIC_BRANCH,
-    STATIC_UNIT,
-    UNIT_COLUMNS,
-    Singles,
-)
+from mcm_models.mapping_model import layout
 from mcm_passes.families.fabric.formulas.formula import Formula, Room
 from mcm_passes.families.fabric.formulas.terms import (
     BOUND,
@@ -37,7 +29,10 @@ from mcm_passes.families.fabric.routing_trees import Routed
 LEAST = 1e-3
 """Logarithms are taken of at least this share of the bound."""
 
-UNIT_MOVES, BRANCH_MOVES = len(UNIT_COLUMNS) - STATIC_UNIT, len(BRANCH_COLUMNS) - STATIC_BRANCH
+UNIT_MOVES, BRANCH_MOVES = (
+    len(layout.UNIT_COLUMNS) - layout.STATIC_UNIT,
+    len(layout.BRANCH_COLUMNS) - layout.STATIC_BRANCH,
+)
 """Columns that depend on the mapping."""
 
 
@@ -60,13 +55,13 @@ class Seen(NamedTuple):
         busy_in: `[switches]`, scratch: of the busiest that leads there.
     """
 
-    units: Singles
-    branches: Singles
-    links: Singles
+    units: layout.Singles
+    branches: layout.Singles
+    links: layout.Singles
     pair_ptr: Ints
     pair_link: Ints
-    pair_weight: Singles
-    whole: Singles
+    pair_weight: layout.Singles
+    whole: layout.Singles
     sizes: Ints
     place: Ints
     streams_on: Ints
@@ -84,11 +79,11 @@ def seen_for(formula: Formula) -> Seen:
     return Seen(
         np.zeros((UNIT_MOVES, len(streams.kind)), np.float32),
         np.zeros((BRANCH_MOVES, leaves), np.float32),
-        np.zeros((len(LINK_COLUMNS), 4 * switches), np.float32),
+        np.zeros((len(layout.LINK_COLUMNS), 4 * switches), np.float32),
         np.zeros(leaves + 1, np.int32),
         np.zeros(longest, np.int32),
         np.zeros(longest, np.float32),
-        np.zeros(len(GLOBAL_COLUMNS), np.float32),
+        np.zeros(len(layout.GLOBAL_COLUMNS), np.float32),
         np.zeros(1, np.int32),
         np.zeros(4 * switches, np.int32),
         np.zeros((2, 4 * switches), np.int32),

@@ -13,15 +13,8 @@ from mcm_models.mapping_model.graphs import MappingGraph
 from mcm_models.mapping_model.layout import MappingLayout, Singles, Weights
 from mcm_passes.families.fabric.formulas.analytic import RoundTrips
 from mcm_passes.families.fabric.formulas.formula import Formula, room_of
+from mcm_passes.families.fabric.learning import network_kernels
 from mcm_passes.families.fabric.learning.feature_kernels import seen_for
-from mcm_passes.families.fabric.learning.network_kernels import (
-    Evaluation,
-    Network,
-    answer_all,
-    look_at,
-    network_for,
-    vectors_for,
-)
 from mcm_passes.families.fabric.learning.static_features import branch_features, unit_features
 from mcm_passes.families.fabric.routing_trees import room_for, stream_of_leaf
 
@@ -54,7 +47,7 @@ class PreparedGnn:
     layout: MappingLayout
     corrected: Formula
     features: tuple[Singles, Singles]
-    network: Network
+    network: network_kernels.Network
     wire: float = 0.0
     noted: float = NOTED
 
@@ -96,8 +89,10 @@ class PreparedGnn:
             self._graph(evaluation, site, turn) for site, turn in zip(*_own(mappings), strict=True)
         ]
 
-    def _graph(self, evaluation: Evaluation, site: Ints, turn: Ints) -> MappingGraph:
-        look_at(evaluation, site, turn)
+    def _graph(
+        self, evaluation: network_kernels.Evaluation, site: Ints, turn: Ints
+    ) -> MappingGraph:
+        network_kernels.look_at(evaluation, site, turn)
         seen = evaluation.seen
         links, pairs = int(seen.sizes[0]), int(seen.pair_ptr[-1])
         static_units, static_branches = self.features
@@ -124,19 +119,19 @@ class PreparedGnn:
     def _answers(self, mappings: Mappings) -> Floats:
         self._check(mappings)
         answers = np.empty((len(mappings), 4))
-        answer_all(self._evaluation(), *_own(mappings), answers)
+        network_kernels.answer_all(self._evaluation(), *_own(mappings), answers)
         return answers
 
-    def _evaluation(self) -> Evaluation:
+    def _evaluation(self) -> network_kernels.Evaluation:
         grid = self.corrected.tables.grid
-        return Evaluation(
+        return network_kernels.Evaluation(
             self.corrected,
             self.network,
             self.problem.num_stages,
             room_for(self.corrected.tables),
             room_of(self.corrected),
             seen_for(self.corrected),
-            vectors_for(self.layout, self.network, 4 * grid.rows * grid.cols),
+            network_kernels.vectors_for(self.layout, self.network, 4 * grid.rows * grid.cols),
         )
 
     def _check(self, mappings: Mappings) -> None:
@@ -160,7 +155,7 @@ def prepared_gnn(
         branch_features(problem, fabric, formula.facts),
     )
     source = problem.source[stream_of_leaf(problem)]
-    network = network_for(weights, problem.op, features, (source, problem.leaf))
+    network = network_kernels.network_for(weights, problem.op, features, (source, problem.leaf))
     return PreparedGnn(problem, fabric, layout, formula, features, network, wire)
 
 

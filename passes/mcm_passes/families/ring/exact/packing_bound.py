@@ -8,24 +8,10 @@ from functools import partial
 import numpy as np
 
 from mcm_compiler.arrays.rows import starts
-from mcm_compiler.contracts.partition import (
-    Bools,
-    Floats,
-    Ints,
-    Longs,
-    LowerBound,
-    PartitionProblem,
-)
+from mcm_compiler.contracts import partition
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.text.units import count_text, seconds_text
-from mcm_passes.families.ring.exact.packed_windows import (
-    SLACK,
-    Side,
-    Weights,
-    light_work,
-    lowest_by_memory,
-    lowest_by_work,
-)
+from mcm_passes.families.ring.exact import packed_windows
 from mcm_passes.families.ring.exact.weight_runs import WeightRuns, weight_runs
 from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
 from mcm_passes.mapping.problem.resident_sizes import sram_blocks, weight_blocks
@@ -59,10 +45,10 @@ GRAIN = 1e-5
 class _Work:
     """One way to count work: as it is, or with the gaps of runs."""
 
-    seconds: Floats
-    light_from_start: Floats
-    light_from_end: Floats
-    sizes: Floats
+    seconds: partition.Floats
+    light_from_start: partition.Floats
+    light_from_end: partition.Floats
+    sizes: partition.Floats
     runs: WeightRuns | None
 
 
@@ -74,7 +60,7 @@ class PackedWindows:
         graph: its rule graph.
     """
 
-    def __init__(self, problem: PartitionProblem, graph: RuleGraph) -> None:
+    def __init__(self, problem: partition.PartitionProblem, graph: RuleGraph) -> None:
         n = graph.num_nodes
         ancestors, descendants = closure(graph)
         own_s = np.array(problem.compute_s[graph.units], np.float64)
@@ -85,7 +71,7 @@ class PackedWindows:
         along = np.arange(n, dtype=np.int32)
         self._graph = graph
         self._speed = problem.chip_speed
-        self._start = Side(
+        self._start = packed_windows.Side(
             along,
             graph.before_ptr,
             graph.before_nodes,
@@ -95,7 +81,7 @@ class PackedWindows:
             pivots,
             heavy,
         )
-        self._end = Side(
+        self._end = packed_windows.Side(
             along[::-1].copy(),
             graph.next_ptr,
             graph.next_nodes,
@@ -109,16 +95,16 @@ class PackedWindows:
         runs = weight_runs(problem, graph, ancestors, descendants)
         if runs.users:
             self._works.append(self._work(runs.work_s, runs))
-        self._sram: Longs | None = None
+        self._sram: partition.Longs | None = None
         if not problem.streams:
             self._sram = sram_blocks(problem)
         self._weights = _weights_of(problem, graph)
 
-    def _work(self, seconds: Floats, runs: WeightRuns | None) -> _Work:
+    def _work(self, seconds: partition.Floats, runs: WeightRuns | None) -> _Work:
         return _Work(
             seconds,
-            light_work(self._start, seconds),
-            light_work(self._end, seconds),
+            packed_windows.light_work(self._start, seconds),
+            packed_windows.light_work(self._end, seconds),
             _common_sizes(seconds[self._start.heavy]),
             runs,
         )
@@ -151,16 +137,16 @@ class PackedWindows:
 
     def _by_work(self, windows: ChipWindows, *, work: _Work, period_s: float) -> ChipWindows:
         last = self._speed.size - 1
-        capacity = self._speed * (period_s * (1.0 + SLACK))
+        capacity = self._speed * (period_s * (1.0 + packed_windows.SLACK))
         if work.runs is not None:
             capacity = capacity + work.runs.excess_s(windows, self._speed.size, self._sram)
-        low, load = lowest_by_work(
+        low, load = packed_windows.lowest_by_work(
             self._start, windows, work.seconds, work.light_from_start, capacity, work.sizes
         )
         narrowed = ChipWindows(low, windows.high)
         if narrowed.empty:
             return narrowed
-        from_end, load_from_end = lowest_by_work(
+        from_end, load_from_end = packed_windows.lowest_by_work(
             self._end,
             _turned(narrowed, last),
             work.seconds,
@@ -171,23 +157,27 @@ class PackedWindows:
         high = (last - from_end).astype(np.int32)
         # A node with one chip left has there what both ends say of it.
         both = load + load_from_end - work.seconds
-        full = (low == high) & (both > capacity[np.clip(low, 0, last)] * (1.0 + SLACK))
+        full = (low == high) & (
+            both > capacity[np.clip(low, 0, last)] * (1.0 + packed_windows.SLACK)
+        )
         return ChipWindows(low, np.where(full, low - 1, high).astype(np.int32))
 
-    def _by_memory(self, windows: ChipWindows, *, sram: Longs) -> ChipWindows:
+    def _by_memory(self, windows: ChipWindows, *, sram: partition.Longs) -> ChipWindows:
         last = self._speed.size - 1
-        low = lowest_by_memory(self._start, windows, self._weights, sram)
+        low = packed_windows.lowest_by_memory(self._start, windows, self._weights, sram)
         narrowed = ChipWindows(low, windows.high)
         if narrowed.empty:
             return narrowed
         turned = _turned(narrowed, last)
-        from_end = lowest_by_memory(self._end, turned, self._weights, sram[::-1].copy())
+        from_end = packed_windows.lowest_by_memory(
+            self._end, turned, self._weights, sram[::-1].copy()
+        )
         return ChipWindows(low, (last - from_end).astype(np.int32))
 
 
 def packing_bound(
-    problem: PartitionProblem, graph: RuleGraph, least_s: float, most_s: float
-) -> LowerBound:
+    problem: partition.PartitionProblem, graph: RuleGraph, least_s: float, most_s: float
+) -> partition.LowerBound:
     """The longest period between `least_s` and `most_s` at which some node has no chip left.
 
     Args:
@@ -199,7 +189,7 @@ def packing_bound(
     Returns:
         0 seconds where nothing beyond `least_s` is proven.
     """
-    nothing = LowerBound(0.0, "units and weights pack")
+    nothing = partition.LowerBound(0.0, "units and weights pack")
     if not 0 < graph.num_nodes <= MOST_NODES or not 0.0 < least_s < most_s < np.inf:
         return nothing
     packed = PackedWindows(problem, graph)
@@ -216,7 +206,7 @@ def packing_bound(
         else:
             high, wider = middle, found
     node = int(np.argmax(windows.low - windows.high))
-    return LowerBound(
+    return partition.LowerBound(
         low,
         f"within {seconds_text(low)} no chip is left for unit "
         f"{quote(problem.names[graph.units[node]])}, with weights that share memory and "
@@ -231,7 +221,9 @@ def _turned(windows: ChipWindows, last: int) -> ChipWindows:
     return ChipWindows(low, high)
 
 
-def _joins(before_ptr: Longs, before_nodes: Ints, before: Words) -> Bools:
+def _joins(
+    before_ptr: partition.Longs, before_nodes: partition.Ints, before: Words
+) -> partition.Bools:
     """`[n]`, as in `Side`: a node with k others before a predecessor has more than k + 1 itself."""
     count = np.bitwise_count(before).sum(axis=1)
     degree = np.diff(before_ptr)
@@ -241,7 +233,9 @@ def _joins(before_ptr: Longs, before_nodes: Ints, before: Words) -> Bools:
     return joins
 
 
-def _pivots(ancestors: Words, descendants: Words, own_s: Floats, heavy: Ints) -> Ints:
+def _pivots(
+    ancestors: Words, descendants: Words, own_s: partition.Floats, heavy: partition.Ints
+) -> partition.Ints:
     """Nodes that most heavy work comes before or after, apart from each other by work before."""
     if not heavy.size or not own_s.any():
         return np.empty(0, np.int32)
@@ -266,7 +260,7 @@ def _pivots(ancestors: Words, descendants: Words, own_s: Floats, heavy: Ints) ->
     return np.sort(np.array(chosen, np.int32))
 
 
-def _common_sizes(work_s: Floats) -> Floats:
+def _common_sizes(work_s: partition.Floats) -> partition.Floats:
     """Sizes that hold most work, rounded down to the least of those that are almost the same."""
     if not work_s.size:
         return np.empty(0)
@@ -277,7 +271,7 @@ def _common_sizes(work_s: Floats) -> Floats:
     return np.sort(ordered[starts[best]])
 
 
-def _weights_of(problem: PartitionProblem, graph: RuleGraph) -> Weights:
+def _weights_of(problem: partition.PartitionProblem, graph: RuleGraph) -> packed_windows.Weights:
     """The weights of the nodes."""
     weight = np.repeat(np.arange(problem.weight_bytes.size), np.diff(problem.weight_ptr))
     node_of = np.full(problem.num_units, -1, np.int64)
@@ -285,7 +279,7 @@ def _weights_of(problem: PartitionProblem, graph: RuleGraph) -> Weights:
     node = node_of[problem.weight_users]
     weight, node = weight[node >= 0], node[node >= 0]
     by_node = np.argsort(node, kind="stable")
-    return Weights(
+    return packed_windows.Weights(
         ptr=starts(np.bincount(node, minlength=graph.num_nodes)),
         weights=weight[by_node].astype(np.int32),
         room=weight_blocks(problem),

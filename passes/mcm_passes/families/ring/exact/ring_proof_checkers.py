@@ -8,18 +8,7 @@ from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_passes.families.ring.exact import certificates
 from mcm_passes.families.ring.exact.checks.ideal_check import IdealCheck
 from mcm_passes.families.ring.exact.checks.packed_check import MOST_UNITS as MOST_PACKED_UNITS
-from mcm_passes.mapping.bound_checks.bound_checks import (
-    CHAIN,
-    COPIED_WEIGHTS,
-    HEAVIEST_UNIT,
-    HOST_TRANSFERS,
-    INDIVISIBLE_WORK,
-    LARGE_TENSORS,
-    OUTPUTS_PASSED_ON,
-    STREAMED_WEIGHTS,
-    TOTAL_WORK,
-    Argument,
-)
+from mcm_passes.mapping.bound_checks import bound_checks
 
 SOLVERS_WORD = "it is taken from the solver's word, which comes without a proof to follow"
 
@@ -66,7 +55,7 @@ class OnRing:
         argument: the argument.
     """
 
-    argument: Argument | IdealArgument | SolverArgument
+    argument: bound_checks.Argument | IdealArgument | SolverArgument
 
     @property
     def summary(self) -> str:
@@ -90,7 +79,7 @@ class OnRing:
 
 
 WINDOWS = OnRing(
-    Argument(
+    bound_checks.Argument(
         "a unit has no device left",
         certificates.check_of("windows"),
         certificates.MOST_UNITS,
@@ -98,7 +87,7 @@ WINDOWS = OnRing(
     )
 )
 LINK_CUTS = OnRing(
-    Argument(
+    bound_checks.Argument(
         "a channel must carry too much",
         certificates.check_of("link_cuts"),
         certificates.MOST_UNITS,
@@ -106,7 +95,7 @@ LINK_CUTS = OnRing(
     )
 )
 PACKED_WINDOWS = OnRing(
-    Argument(
+    bound_checks.Argument(
         "units and weights do not pack in order",
         certificates.check_of("packed_windows"),
         MOST_PACKED_UNITS,
@@ -119,15 +108,15 @@ _FEW_IDEALS = IdealArgument(most_windows=100_000)
 CPSAT = OnRing(SolverArgument())
 
 _QUICK_FIRST = (
-    TOTAL_WORK,
-    HEAVIEST_UNIT,
-    HOST_TRANSFERS,
-    STREAMED_WEIGHTS,
-    INDIVISIBLE_WORK,
-    COPIED_WEIGHTS,
-    OUTPUTS_PASSED_ON,
-    LARGE_TENSORS,
-    CHAIN,
+    bound_checks.TOTAL_WORK,
+    bound_checks.HEAVIEST_UNIT,
+    bound_checks.HOST_TRANSFERS,
+    bound_checks.STREAMED_WEIGHTS,
+    bound_checks.INDIVISIBLE_WORK,
+    bound_checks.COPIED_WEIGHTS,
+    bound_checks.OUTPUTS_PASSED_ON,
+    bound_checks.LARGE_TENSORS,
+    bound_checks.CHAIN,
     LINK_CUTS,
     PACKED_WINDOWS,
 )

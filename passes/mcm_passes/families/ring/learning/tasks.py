@@ -12,11 +12,7 @@ from mcm_compiler.contracts.partition import Ints, PartitionProblem
 from mcm_models.policy.features import GraphFeatures, Singles, graph_features
 from mcm_models.policy.padding import PaddedGraph, pad_graph
 from mcm_models.policy.prior import balanced_prior, prior_around
-from mcm_passes.families.ring.learning.orders import (
-    order_of_partition,
-    orders_of_least_span,
-    share_before,
-)
+from mcm_passes.families.ring.learning import orders
 from mcm_passes.families.ring.learning.recipes import Recipe
 from mcm_passes.families.ring.learning.rewards import Rewards
 from mcm_passes.families.ring.learning.rollouts import Sampler, sampler_of
@@ -73,14 +69,14 @@ class Task:
         """
         features = graph_features(problem)
         if order is None:
-            order = orders_of_least_span(problem, features)[0]
+            order = orders.orders_of_least_span(problem, features)[0]
         if start is not None:
             chips = start[features.units]
-            order = order_of_partition(features, order, chips)
+            order = orders.order_of_partition(features, order, chips)
             features = features.along((chips + 0.5) / features.num_chips)
             prior = prior_around(chips, features.num_chips, recipe.start_prior)
         else:
-            place = share_before(problem, features, order)
+            place = orders.share_before(problem, features, order)
             features = features.along(place)
             if recipe.prior:
                 prior = balanced_prior(place, features.num_chips, recipe.prior)

@@ -17,14 +17,7 @@ import numpy as np
 
 from mcm_compiler.arrays.rows import Rows, starts
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
-from mcm_compiler.placements.ring_rules import (
-    CLONED,
-    COLLECTED,
-    EVERYWHERE,
-    FROM_HOST,
-    SENT_ONCE,
-    TO_HOST,
-)
+from mcm_compiler.placements import ring_rules
 from mcm_passes.mapping.loads.demand_table import (
     DemandTable,
     Resource,
@@ -68,10 +61,10 @@ def shared_items(problem: PartitionProblem, table: DemandTable) -> SharedItems:
         problem: the problem.
         table: its demands.
     """
-    inputs = np.flatnonzero(table.kinds & EVERYWHERE)
+    inputs = np.flatnonzero(table.kinds & ring_rules.EVERYWHERE)
     clones = np.flatnonzero(problem.clonable)
     made = np.zeros(problem.num_units, np.int64)
-    by_clones = np.flatnonzero(table.kinds & CLONED)
+    by_clones = np.flatnonzero(table.kinds & ring_rules.CLONED)
     rooms = table.amount(Subject.TENSOR, Trigger.MADE, Resource.HELD)
     np.add.at(made, problem.tensor_producer[by_clones], rooms[by_clones])
     weights = table.amount(Subject.WEIGHT, Trigger.READ, Resource.WEIGHT)
@@ -272,15 +265,19 @@ def _counted(problem: PartitionProblem, own_buffers: bool, clone_outputs: bool) 
     n, limits = problem.num_units, problem.limits
     table = demand_table(problem, own_buffers=own_buffers)
     columns = tensor_columns(table, block := limits.buffer_alignment_bytes)
-    wanted = (np.diff(problem.placed_readers.ptr) > 0) | (table.kinds & FROM_HOST == 0)
-    chosen = np.flatnonzero(wanted & (table.kinds & (CLONED | EVERYWHERE) == 0))
+    wanted = (np.diff(problem.placed_readers.ptr) > 0) | (table.kinds & ring_rules.FROM_HOST == 0)
+    chosen = np.flatnonzero(
+        wanted & (table.kinds & (ring_rules.CLONED | ring_rules.EVERYWHERE) == 0)
+    )
     kind, amount = table.kinds[chosen], columns.amount[chosen]
     producer = problem.tensor_producer[chosen]
     made = producer >= 0
     makers = Rows(starts(made.astype(np.int64)), producer[made].astype(np.int64))
-    at_its_chip = kind & (TO_HOST | COLLECTED) == TO_HOST
+    at_its_chip = kind & (ring_rules.TO_HOST | ring_rules.COLLECTED) == ring_rules.TO_HOST
     # What units read as well, and has its buffers once, counts where it crosses.
-    sent_here = at_its_chip & ((kind & SENT_ONCE == 0) | (np.diff(problem.tensor_ptr)[chosen] == 0))
+    sent_here = at_its_chip & (
+        (kind & ring_rules.SENT_ONCE == 0) | (np.diff(problem.tensor_ptr)[chosen] == 0)
+    )
     items_table = table
     if clone_outputs != own_buffers:
         items_table = demand_table(problem, own_buffers=clone_outputs)
@@ -307,7 +304,7 @@ def _counted(problem: PartitionProblem, own_buffers: bool, clone_outputs: bool) 
         tensors=TensorDemands(
             producer=producer,
             readers=problem.placed_readers.chosen(chosen),
-            kind=kind & ~SENT_ONCE,
+            kind=kind & ~ring_rules.SENT_ONCE,
             amount=amount,
             passed_s=columns.passed_s[chosen],
             room=tensor_sizes(problem)[chosen] // block,

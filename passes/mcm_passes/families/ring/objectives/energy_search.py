@@ -12,12 +12,7 @@ from mcm_passes.families.ring.exact.ideal_chain import SLACK, ChipLimits
 from mcm_passes.families.ring.exact.ideal_dp import IdealLattice
 from mcm_passes.families.ring.exact.triangle_readings import TriangleReading, Triangles
 from mcm_passes.families.ring.loads.chip_demands import chip_demands
-from mcm_passes.families.ring.objectives.energy_chain import (
-    TIE,
-    EnergyLattice,
-    energy_chains,
-    least_beyond,
-)
+from mcm_passes.families.ring.objectives import energy_chain
 from mcm_passes.families.ring.objectives.joules import joule_problem
 from mcm_passes.families.ring.order_encoding.cpsat_model import Incumbent
 from mcm_passes.mapping.problem.order_ideals import OrderIdeals
@@ -70,7 +65,7 @@ class EnergyIdeals(IdealLattice):
             once = joules.items._replace(in_bytes=np.zeros_like(joules.items.in_bytes))
             self._always_j = int(joules.items.in_bytes.sum()) / self._host_rate
             self._joules = joules._replace(items=once)
-        self._beyond = least_beyond(self._joules, self._cuts, self._host_rate)
+        self._beyond = energy_chain.least_beyond(self._joules, self._cuts, self._host_rate)
 
     def of_problem(self, problem: PartitionProblem) -> EnergyIdeals:
         """The lattice of a problem with the same units and dependencies, and other memory."""
@@ -89,7 +84,7 @@ class EnergyIdeals(IdealLattice):
             ceiling_j: what takes more is not looked for; may be infinite.
             most_windows: gives up beyond so many.
         """
-        lattice = EnergyLattice(
+        lattice = energy_chain.EnergyLattice(
             self._joules,
             self._demands,
             self._cuts,
@@ -102,14 +97,14 @@ class EnergyIdeals(IdealLattice):
             self._always_j,
             int(self._chips.sram_room.max()),
         )
-        chains, windows = energy_chains(lattice, ceiling_j, most_windows)
+        chains, windows = energy_chain.energy_chains(lattice, ceiling_j, most_windows)
         complete = windows <= most_windows
         last = self._ideals.count - 1
         least_j = float(chains.least_j[last].min())
         if not np.isfinite(least_j):
             return EnergyOptimum(None, np.inf, complete, windows)
         # The fewest chips of those that tie.
-        chips = int((chains.energy_j[last] <= least_j * (1.0 + 2.0 * TIE)).argmax())
+        chips = int((chains.energy_j[last] <= least_j * (1.0 + 2.0 * energy_chain.TIE)).argmax())
         chip_of = np.zeros(self._problem.num_units, np.int32)
         members, at = self._ideals.members, last
         for chip in range(chips - 1, -1, -1):

@@ -11,15 +11,7 @@ from mcm_compiler.contracts.partition import Bools, Ints, Longs, PartitionProble
 from mcm_compiler.placements.ring_rules import COLLECTED, FROM_HOST
 from mcm_passes.families.ring.analytic.fast_model import RingEvaluation, evaluate, refuse_machines
 from mcm_passes.families.ring.loads.chip_demands import ChipDemands, chip_demands
-from mcm_passes.families.ring.objectives.chip_play import (
-    ROOT_IN,
-    ROOT_OUT,
-    Handover,
-    PlayRates,
-    PlayScratch,
-    play_chip,
-    play_scratch,
-)
+from mcm_passes.families.ring.objectives import chip_play
 from mcm_passes.mapping.problem.rule_graph import RuleGraph, rule_graph
 
 NOTHING = np.empty(0, np.int32)
@@ -38,7 +30,7 @@ class PlayedProblem(NamedTuple):
     demands: ChipDemands
     reads: Rows
     entering: Bools
-    rates: PlayRates
+    rates: chip_play.PlayRates
 
     @classmethod
     def of(cls, problem: PartitionProblem, graph: RuleGraph) -> PlayedProblem:
@@ -46,7 +38,7 @@ class PlayedProblem(NamedTuple):
         demands = chip_demands(problem, graph.units)
         tensors, limits = demands.tensors, problem.limits
         reads = distinct_rows(tensors.readers.entries, tensors.readers.owners, graph.num_nodes)
-        rates = PlayRates(
+        rates = chip_play.PlayRates(
             speed=problem.chip_speed,
             link_bytes_per_s=limits.link_bytes_per_s,
             # One more, as a chip without a link behind it has none to ask for.
@@ -75,7 +67,7 @@ class RingLatency:
         self._problem = problem
         self._graph = rule_graph(problem)
         self._played = PlayedProblem.of(problem, self._graph)
-        self._scratch: PlayScratch = play_scratch(self._played.demands)
+        self._scratch: chip_play.PlayScratch = chip_play.play_scratch(self._played.demands)
 
     def __call__(self, chip_of: Ints) -> float:
         """Of one placement `[N]`; infinite where it breaks a rule."""
@@ -106,7 +98,7 @@ class RingLatency:
             if chip in (0, played.rates.last_chip):
                 # The host sends to either end by itself.
                 scratch.arrival_s[played.demands.tensors.producer < 0] = -1.0
-            given = Handover(
+            given = chip_play.Handover(
                 chip,
                 nodes[node_ptr[chip] : node_ptr[chip + 1]],
                 ways.leaving[chip],
@@ -115,11 +107,14 @@ class RingLatency:
                 shared_s,
             )
             entering = ways.entering
-            played_s = play_chip(
+            played_s = chip_play.play_chip(
                 played.demands, played.reads, played.rates, given, entering, scratch
             )
             end_s = max(end_s, played_s)
-            shared_s = float(scratch.clock_s[ROOT_IN]), float(scratch.clock_s[ROOT_OUT])
+            shared_s = (
+                float(scratch.clock_s[chip_play.ROOT_IN]),
+                float(scratch.clock_s[chip_play.ROOT_OUT]),
+            )
             scratch.arrival_s[given.leaving] = scratch.done_s[given.leaving]
         return end_s
 

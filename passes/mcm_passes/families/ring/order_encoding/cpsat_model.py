@@ -11,27 +11,15 @@ from typing import Literal
 import numpy as np
 from ortools.sat.python import cp_model
 
-from mcm_compiler.contracts.partition import (
-    Budget,
-    Evaluate,
-    Ints,
-    LowerBound,
-    Outcome,
-    PartitionProblem,
-)
+from mcm_compiler.contracts import partition
 from mcm_passes.families.ring.loads.chip_demands import ChipDemands
+from mcm_passes.families.ring.order_encoding import memory_constraints
 from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
-from mcm_passes.families.ring.order_encoding.memory_constraints import (
-    MemoryConstraints,
-    constrain_skips,
-    constrain_time,
-    constrain_triangles,
-)
 from mcm_passes.families.ring.order_encoding.order_literals import OrderLiterals
 from mcm_passes.families.ring.order_encoding.trigger_literals import PeriodModel, TriggerLiterals
 from mcm_passes.mapping.problem.rule_graph import RuleGraph
 
-NO_BOUND = LowerBound(0.0, "nothing proven")
+NO_BOUND = partition.LowerBound(0.0, "nothing proven")
 
 
 class Incumbent:
@@ -46,8 +34,8 @@ class Incumbent:
         exhausted: whether it is proven that no partition exists.
     """
 
-    def __init__(self, evaluate: Evaluate, budget: Budget) -> None:
-        self.chip_of: Ints | None = None
+    def __init__(self, evaluate: partition.Evaluate, budget: partition.Budget) -> None:
+        self.chip_of: partition.Ints | None = None
         self.period_s = float("inf")
         self.bound = NO_BOUND
         self.settled_s = 0.0
@@ -57,7 +45,7 @@ class Incumbent:
         self._budget = budget
         self._start_s = time.monotonic()
 
-    def offer(self, chip_of: Ints) -> bool:
+    def offer(self, chip_of: partition.Ints) -> bool:
         """Evaluates a partition and keeps it if it is the best; whether it is valid."""
         self.evaluations += 1
         period_s = self._evaluate(chip_of)
@@ -66,14 +54,14 @@ class Incumbent:
             self._budget.monitor.best(chip_of, period_s)
         return period_s < float("inf")
 
-    def prefer(self, chip_of: Ints) -> None:
+    def prefer(self, chip_of: partition.Ints) -> None:
         """Keeps a partition that is as good as the best, up to rounding, and better otherwise."""
         self.evaluations += 1
         value = self._evaluate(chip_of)
         if value <= self.period_s * (1.0 + 1e-12):
             self.chip_of, self.period_s = chip_of, value
 
-    def prove(self, bound: LowerBound) -> None:
+    def prove(self, bound: partition.LowerBound) -> None:
         """Keeps a bound if it is the best."""
         if bound.seconds > self.bound.seconds:
             self.bound = bound
@@ -103,12 +91,16 @@ class Incumbent:
             or self.seconds_left() == 0.0
         )
 
-    def outcome(self, reason: str) -> Outcome:
+    def outcome(self, reason: str) -> partition.Outcome:
         """The answer; `reason` says why there is no partition where there is none."""
         bound = self.bound if self.bound.seconds > 0.0 else None
         if self.chip_of is None:
-            return Outcome(None, self.evaluations, reason, bound, infeasible=self.exhausted)
-        return Outcome(self.chip_of, self.evaluations, bound=bound, settled_s=self.settled_s)
+            return partition.Outcome(
+                None, self.evaluations, reason, bound, infeasible=self.exhausted
+            )
+        return partition.Outcome(
+            self.chip_of, self.evaluations, bound=bound, settled_s=self.settled_s
+        )
 
 
 TICKS = 1 << 24
@@ -148,7 +140,7 @@ class SearchResult:
     """
 
     verdict: Verdict
-    chip_of: Ints | None
+    chip_of: partition.Ints | None
     bound_s: float
     effort_s: float
 
@@ -172,7 +164,7 @@ class CpSatModel:
 
     def __init__(
         self,
-        problem: PartitionProblem,
+        problem: partition.PartitionProblem,
         graph: RuleGraph,
         demands: ChipDemands,
         windows: ChipWindows,
@@ -194,11 +186,11 @@ class CpSatModel:
         parts = PeriodModel(
             self._order, literals, problem, demands, self._period, self._ticks_per_s
         )
-        constrain_time(parts, least)
+        memory_constraints.constrain_time(parts, least)
         if memory:
-            MemoryConstraints(parts).add()
+            memory_constraints.MemoryConstraints(parts).add()
         if problem.routing == "strict":
-            constrain_triangles(self._order, graph)
+            memory_constraints.constrain_triangles(self._order, graph)
         self._compresses = (
             len(set(problem.limits.sram_bytes)) == 1
             and len(set(problem.chip_speed.tolist())) == 1
@@ -206,10 +198,10 @@ class CpSatModel:
         )
         if not self._compresses:
             # Where chips are alike, an empty one can be left out of any solution.
-            constrain_skips(self._order, graph.num_nodes)
+            memory_constraints.constrain_skips(self._order, graph.num_nodes)
         model.minimize(self._period)
 
-    def hint(self, chip_of: Ints) -> None:
+    def hint(self, chip_of: partition.Ints) -> None:
         """Starts the search at a partition, as far as the windows allow it."""
         for v, chip in enumerate(chip_of[self._graph.units].tolist()):
             for c in range(self._order.low[v] + 1, self._order.high[v] + 1):
@@ -220,7 +212,7 @@ class CpSatModel:
     def search(
         self,
         limits: SearchLimits,
-        on_solution: Callable[[Ints], object],
+        on_solution: Callable[[partition.Ints], object],
         cancelled: Callable[[], bool],
     ) -> SearchResult:
         """Searches until the gap is closed or a limit is hit.
@@ -252,7 +244,7 @@ class CpSatModel:
         verdict = "optimal" if status == cp_model.OPTIMAL else "feasible"
         return SearchResult(verdict, self._placement(solver.boolean_value), bound_s, effort_s)
 
-    def _placement(self, holds: Callable[[cp_model.LiteralT], bool]) -> Ints:
+    def _placement(self, holds: Callable[[cp_model.LiteralT], bool]) -> partition.Ints:
         """`[N]`, the partition that the literals say."""
         chip_of = np.zeros(self._problem.num_units, np.int32)
         for v, unit in enumerate(self._graph.units.tolist()):
@@ -269,8 +261,8 @@ class CpSatModel:
 class _OnSolution(cp_model.CpSolverSolutionCallback):
     def __init__(
         self,
-        placement: Callable[[Callable[[cp_model.LiteralT], bool]], Ints],
-        on_solution: Callable[[Ints], object],
+        placement: Callable[[Callable[[cp_model.LiteralT], bool]], partition.Ints],
+        on_solution: Callable[[partition.Ints], object],
     ) -> None:
         super().__init__()
         self._placement = placement

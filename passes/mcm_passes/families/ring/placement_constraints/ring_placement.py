@@ -9,11 +9,7 @@ from mcm_compiler.arrays.randomness import seeded_generator
 from mcm_compiler.contracts.partition import Budget
 from mcm_compiler.contracts.placement import Placement, PlacementProblem, PlacementRequest
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_passes.mapping.device_placement.device_faults import (
-    not_found,
-    refuse_impossible,
-    refuse_unanswerable,
-)
+from mcm_passes.mapping.device_placement import device_faults
 from mcm_passes.mapping.device_placement.device_groups import device_groups
 from mcm_passes.mapping.device_placement.device_loads import device_loads
 from mcm_passes.mapping.device_placement.device_problem import partition_problem, with_free
@@ -45,9 +41,9 @@ class RingPlacement:
                     hint="give --rule relay or --rule strict, or --cost device-placement",
                 )
             )
-        refuse_unanswerable(problem, request.rule)
+        device_faults.refuse_unanswerable(problem, request.rule)
         groups = device_groups(problem)
-        refuse_impossible(problem, groups)
+        device_faults.refuse_impossible(problem, groups)
         strategy, text = runnable(request.partitioner or DEFAULT_PARTITIONER)
         arrays = partition_problem(problem, groups, request.rule)
         found = solve(
@@ -60,7 +56,7 @@ class RingPlacement:
         )
         device_of = with_free(problem, groups, found.chip_of, found.chip_of)
         if violations := device_loads(problem, device_of, request.rule).violations:
-            raise not_found(problem, request.rule, violations[0])
+            raise device_faults.not_found(problem, request.rule, violations[0])
         # Times of the file: what leaves a chip along the ring is the load of the link behind it.
         loads = device_loads(problem, device_of, "relay")
         period = float(max(loads.compute.max(), loads.send.max()))

@@ -12,11 +12,7 @@ import numpy as np
 
 from mcm_compiler.contracts.partition import Ints, Longs
 from mcm_compiler.contracts.target import Routing
-from mcm_passes.families.ring.solver.adjacent_domains import (
-    AdjacentFacts,
-    adjacent_facts,
-    edges_of,
-)
+from mcm_passes.families.ring.solver import adjacent_domains
 from mcm_passes.families.ring.solver.cpsat_validity import RingAuthority
 from mcm_passes.families.ring.solver.lanes import LANES, Domains, Singles, narrow, widen
 from mcm_passes.families.ring.solver.random_stream import streams
@@ -46,7 +42,7 @@ class BatchSolver:
     """
 
     graph: RuleGraph
-    shared: RelayFacts | AdjacentFacts | None
+    shared: RelayFacts | adjacent_domains.AdjacentFacts | None
     low: Ints
     high: Ints
     max_chips: int
@@ -60,7 +56,7 @@ class BatchSolver:
                 monotone paths instead.
         """
         if routing == "strict":
-            found = adjacent_facts(graph)
+            found = adjacent_domains.adjacent_facts(graph)
             if found is None:
                 return cls(graph, None, graph.low, graph.high, 0)
             facts, (low, high) = found
@@ -185,10 +181,10 @@ class BatchSolver:
     def _kernel(self) -> Callable[[Rollouts], Ints]:
         graph, facts = self.graph, self.shared
         first = Domains(narrow(self.low, graph.num_chips), narrow(self.high, graph.num_chips))
-        if isinstance(facts, AdjacentFacts):
-            return partial(solve_adjacent, edges_of(graph), facts, first)
+        if isinstance(facts, adjacent_domains.AdjacentFacts):
+            return partial(solve_adjacent, adjacent_domains.edges_of(graph), facts, first)
         assert facts is not None
-        return partial(solve_relay, edges_of(graph), facts, first)
+        return partial(solve_relay, adjacent_domains.edges_of(graph), facts, first)
 
 
 def _nearest(authority: RingAuthority, proposals: Ints, domains: Ints | None) -> Ints:

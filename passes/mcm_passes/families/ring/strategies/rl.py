@@ -12,12 +12,7 @@ from mcm_compiler.contracts.partition import Budget, Evaluate, Outcome, Partitio
 from mcm_compiler.text.option_ranges import at_least, checked, one_of
 from mcm_models.policy.layout import initial_weights
 from mcm_passes.families.ring.learning.recipes import RECIPES
-from mcm_passes.families.ring.strategies.rl_run import (
-    LearnedRun,
-    Reward,
-    policy_of,
-    recipe_of,
-)
+from mcm_passes.families.ring.strategies import rl_run
 
 
 @dataclass(frozen=True)
@@ -45,7 +40,7 @@ class RlFinetune:
 
     policy: str = ""
     recipe: str = "default"
-    reward: Reward = "fast"
+    reward: rl_run.Reward = "fast"
     start: str = ""
     draws: int = 0
     samples: int = 0
@@ -70,11 +65,11 @@ class RlFinetune:
                 numbers, MCM-L005 for a graph that is too large, MCM-L012 without the extra, and as
                 the strategy that it starts from.
         """
-        weights, card = policy_of(self.policy)
-        run = LearnedRun.of(problem, evaluate, budget, self.reward, self.samples)
+        weights, card = rl_run.policy_of(self.policy)
+        run = rl_run.LearnedRun.of(problem, evaluate, budget, self.reward, self.samples)
         if self.start and (end := run.begin(self.start, evaluate, rng)) is not None:
             return end
-        recipe = recipe_of(card, self.recipe)
+        recipe = rl_run.recipe_of(card, self.recipe)
         if self.draws:
             run.draw(recipe, weights, rng, self.draws)
         return run.learn(recipe, weights, rng, self.effort_s)
@@ -97,7 +92,7 @@ class RlZeroshot:
     summary: ClassVar[str] = "draws of a policy that was trained on other models"
 
     policy: str = ""
-    reward: Reward = "fast"
+    reward: rl_run.Reward = "fast"
     samples: int = 0
 
     @property
@@ -117,9 +112,9 @@ class RlZeroshot:
         Raises:
             CompileError: MCM-L001 to MCM-L003 for the checkpoint.
         """
-        weights, card = policy_of(self.policy)
-        run = LearnedRun.of(problem, evaluate, budget, self.reward, self.samples)
-        return run.draw(recipe_of(card), weights, rng)
+        weights, card = rl_run.policy_of(self.policy)
+        run = rl_run.LearnedRun.of(problem, evaluate, budget, self.reward, self.samples)
+        return run.draw(rl_run.recipe_of(card), weights, rng)
 
 
 @dataclass(frozen=True)
@@ -142,7 +137,7 @@ class Rl:
     extra: ClassVar[str] = LEARN
 
     recipe: str = "default"
-    reward: Reward = "fast"
+    reward: rl_run.Reward = "fast"
     start: str = ""
     samples: int = 0
     effort_s: float = 0.0
@@ -166,7 +161,7 @@ class Rl:
                 too large, MCM-L012 without the extra, and as the strategy that it starts from.
         """
         recipe = RECIPES[self.recipe]
-        run = LearnedRun.of(problem, evaluate, budget, self.reward, self.samples)
+        run = rl_run.LearnedRun.of(problem, evaluate, budget, self.reward, self.samples)
         if self.start and (end := run.begin(self.start, evaluate, rng)) is not None:
             return end
         weights = initial_weights(recipe.layout, int(rng.integers(1 << 31)))

@@ -12,16 +12,8 @@ from typing import Literal
 import numpy as np
 
 from mcm_compiler.components.extras import require_learning
+from mcm_compiler.contracts import partition
 from mcm_compiler.contracts.evaluation import BatchEvaluator, ResultKind
-from mcm_compiler.contracts.partition import (
-    Budget,
-    Evaluate,
-    Floats,
-    Ints,
-    LowerBound,
-    Outcome,
-    PartitionProblem,
-)
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_models.policy.checkpoint import PolicyCard, load_checkpoint
 from mcm_models.policy.features import graph_features
@@ -71,11 +63,11 @@ class SearchRewards:
         self.baseline_s = max(float(problem.compute_s.sum()) / problem.num_chips, LEAST_S)
         self._search = search
         self._evaluator = evaluator
-        self._best: Ints | None = None
+        self._best: partition.Ints | None = None
         self._best_s = float("inf")
 
     @property
-    def best(self) -> Ints | None:
+    def best(self) -> partition.Ints | None:
         """The best partition so far, by the evaluator where there is one."""
         return self._search.best if self._evaluator is None else self._best
 
@@ -84,29 +76,29 @@ class SearchRewards:
         """The period of `best`; infinite where there is none."""
         return self._search.best_period_s if self._evaluator is None else self._best_s
 
-    def evaluate(self, partitions: Ints) -> Floats:
+    def evaluate(self, partitions: partition.Ints) -> partition.Floats:
         """`[B]`, throughput of each of `partitions[B, N]` over that of the baseline."""
         periods = np.full(len(partitions), np.inf)
         found = self._search.periods(partitions)
         periods[: found.size] = self._evaluated(partitions[: found.size], found)
         return relative_throughput(periods, self.baseline_s)
 
-    def offer(self, partitions: Ints) -> None:
+    def offer(self, partitions: partition.Ints) -> None:
         """Takes in partitions that were evaluated before."""
         periods = np.array([self._search.period_of(row) for row in partitions])
         for row, period_s in zip(partitions, periods.tolist(), strict=True):
             self._search.offer(row, period_s)
         self._evaluated(partitions, periods)
 
-    def outcome(self, reason: str, bound: LowerBound | None = None) -> Outcome:
+    def outcome(self, reason: str, bound: partition.LowerBound | None = None) -> partition.Outcome:
         """As `Search.outcome`, with the best by the evaluator in front where there is one."""
         found = self._search.outcome(reason, bound)
         if self._best is None:
             return found
         others = tuple(row for _, row in self._search.kept() if not np.array_equal(row, self._best))
-        return Outcome(self._best, found.evaluations, bound=bound, runners_up=others)
+        return partition.Outcome(self._best, found.evaluations, bound=bound, runners_up=others)
 
-    def _evaluated(self, partitions: Ints, periods: Floats) -> Floats:
+    def _evaluated(self, partitions: partition.Ints, periods: partition.Floats) -> partition.Floats:
         runs = np.flatnonzero(np.isfinite(periods))
         if self._evaluator is None or not runs.size:
             return periods
@@ -165,17 +157,17 @@ class LearnedRun:
         rewards: of partitions.
     """
 
-    problem: PartitionProblem
-    budget: Budget
+    problem: partition.PartitionProblem
+    budget: partition.Budget
     search: Search
     rewards: SearchRewards
 
     @classmethod
     def of(
         cls,
-        problem: PartitionProblem,
-        evaluate: Evaluate,
-        budget: Budget,
+        problem: partition.PartitionProblem,
+        evaluate: partition.Evaluate,
+        budget: partition.Budget,
         reward: Reward,
         samples: int,
     ) -> LearnedRun:
@@ -189,7 +181,9 @@ class LearnedRun:
         search = Search(problem, evaluate, budget)
         return cls(problem, budget, search, SearchRewards(search, evaluator))
 
-    def begin(self, start: str, evaluate: Evaluate, rng: np.random.Generator) -> Outcome | None:
+    def begin(
+        self, start: str, evaluate: partition.Evaluate, rng: np.random.Generator
+    ) -> partition.Outcome | None:
         """Gives the run partitions to search around.
 
         Args:
@@ -216,7 +210,7 @@ class LearnedRun:
 
     def learn(
         self, recipe: Recipe, weights: Weights, rng: np.random.Generator, effort_s: float
-    ) -> Outcome:
+    ) -> partition.Outcome:
         """Learns until the budget is spent, around the best partition if there is one by now.
 
         Args:
@@ -261,7 +255,7 @@ class LearnedRun:
         weights: Weights,
         rng: np.random.Generator,
         samples: int | None = None,
-    ) -> Outcome:
+    ) -> partition.Outcome:
         """Draws from a policy as it is until the budget is spent; without JAX.
 
         Along each of several orders in turn: what one rules out, another may not.
@@ -300,14 +294,14 @@ class LearnedRun:
             without_valid = 0 if found else without_valid + 1
         return self._outcome()
 
-    def _task(self, recipe: Recipe, start: Ints | None, order: Ints) -> Task:
+    def _task(self, recipe: Recipe, start: partition.Ints | None, order: partition.Ints) -> Task:
         """The problem along an order, around a start if there is one."""
         return Task.of(
             self.problem, recipe, self.rewards, start, order, lambda: self.rewards.best_s
         )
 
     def _next_task(
-        self, recipe: Recipe, orders: list[Ints], way: int, rng: np.random.Generator
+        self, recipe: Recipe, orders: list[partition.Ints], way: int, rng: np.random.Generator
     ) -> Task:
         """The problem along another order: `orders` around the best in turn, then random ones.
 
@@ -332,7 +326,7 @@ class LearnedRun:
         edges = int(self.problem.tensor_consumers.size)
         return max(int((~self.problem.clonable).sum()), edges // EDGES_PER_NODE, 1)
 
-    def _outcome(self) -> Outcome:
+    def _outcome(self) -> partition.Outcome:
         if not self.search.evaluations:
             return self.rewards.outcome(NOTHING_DRAWN)
         return self.rewards.outcome(
@@ -340,7 +334,9 @@ class LearnedRun:
         )
 
 
-def _iterations(recipe: Recipe, weights: Weights) -> Callable[[Task, np.random.Generator], Ints]:
+def _iterations(
+    recipe: Recipe, weights: Weights
+) -> Callable[[Task, np.random.Generator], partition.Ints]:
     """Iterations of one policy, each from a task to the partitions that it drew."""
     if not recipe.ppo.learning_rate:
         return FrozenPolicy(recipe, weights).iterate

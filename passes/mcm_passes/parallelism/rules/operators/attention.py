@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from mcm_compiler.contracts.sharding.rules import OpFacts, RuleMaker, ShardingRule
 from mcm_compiler.contracts.sharding.templates import rule_for_shapes
-from mcm_passes.parallelism.rules.operators.composing import (
-    Shape,
-    known_shapes,
-    spelled,
-    whole,
-)
+from mcm_passes.parallelism.rules.operators import composing
 
 
-@known_shapes(inputs=2)
-def attention(facts: OpFacts, query: Shape, key: Shape) -> ShardingRule:
+@composing.known_shapes(inputs=2)
+def attention(facts: OpFacts, query: composing.Shape, key: composing.Shape) -> ShardingRule:
     """`b (h g) s !d, b h !t !d, b h !t v -> b (h g) s v`, or with heads within the last dimension.
 
     `h` are the key-value heads, `g` the query heads that share one. The keys are needed whole by
@@ -23,7 +18,7 @@ def attention(facts: OpFacts, query: Shape, key: Shape) -> ShardingRule:
     heads = facts.attributes.get("kv_num_heads") if packed else key[1]
     all_heads = facts.attributes.get("q_num_heads") if packed else query[1]
     if heads is None or all_heads is None:
-        return whole(facts)
+        return composing.whole(facts)
     windowed = any(facts.attributes.get(f"{side}_window_size", -1) >= 0 for side in _SIDES)
     s = "!s" if facts.attributes.get("is_causal", 0) or windowed else "s"
     if packed:
@@ -61,19 +56,19 @@ def _with_heads(
     facts: OpFacts, texts: list[str], results: list[str], heads: int, all_heads: int
 ) -> ShardingRule:
     if heads < 1 or all_heads % heads:
-        return whole(facts)
-    return spelled(facts, texts, results, {"h": heads, "g": all_heads // heads})
+        return composing.whole(facts)
+    return composing.spelled(facts, texts, results, {"h": heads, "g": all_heads // heads})
 
 
-@known_shapes(inputs=1)
-def rotary(facts: OpFacts, image: Shape) -> ShardingRule:
+@composing.known_shapes(inputs=1)
+def rotary(facts: OpFacts, image: composing.Shape) -> ShardingRule:
     """`b h s !d, b s !r, b s !r -> b h s !d`, or tables over positions `!p !r` that `b s` names."""
     sizes: dict[str, int] = {}
     text = "b h s !d"
     if len(image) == 3:
         heads = int(facts.attributes.get("num_heads", 0))
         if heads < 1:
-            return whole(facts)
+            return composing.whole(facts)
         text, sizes = "b s (h !d)", {"h": heads}
     named = len(facts.input_shapes) > 3 and facts.input_shapes[3] is not None
     table = "!p !r" if named else "b s !r"
@@ -86,7 +81,7 @@ def rotary(facts: OpFacts, image: Shape) -> ShardingRule:
 
 def causal_convolution(facts: OpFacts) -> ShardingRule:
     """`b c !l, c 1 !k, c, b c !p -> b c !l, b c !p`: every channel on its own."""
-    return spelled(facts, ["b c !l", "c 1 !k", "c", "b c !p"], ["b c !l", "b c !p"])
+    return composing.spelled(facts, ["b c !l", "c 1 !k", "c", "b c !p"], ["b c !l", "b c !p"])
 
 
 RULES: dict[str, RuleMaker] = {

@@ -3,15 +3,7 @@
 from __future__ import annotations
 
 from mcm_compiler.contracts.sharding.rules import OpFacts, RuleMaker, ShardingRule
-from mcm_passes.parallelism.rules.operators.composing import (
-    PASS,
-    REPLICATE,
-    RuleBuilder,
-    Shape,
-    known_shapes,
-    spelled,
-    whole,
-)
+from mcm_passes.parallelism.rules.operators import composing
 
 
 def recurrent(facts: OpFacts) -> ShardingRule:
@@ -28,7 +20,7 @@ def recurrent(facts: OpFacts) -> ShardingRule:
     weights = [f"{d} !g !i", f"{d} !g !h", f"{d} !k"]
     texts = [sequence, *weights, "b", state, state, f"{d} !p"]
     states = f"b !t {d} !h" if batch_first else f"!t {d} b !h"
-    return spelled(facts, texts, [states, state, state])
+    return composing.spelled(facts, texts, [states, state, state])
 
 
 def spectrum(facts: OpFacts) -> ShardingRule:
@@ -39,23 +31,25 @@ def spectrum(facts: OpFacts) -> ShardingRule:
 def words(facts: OpFacts) -> ShardingRule:
     """TfIdfVectorizer `n !c -> n !m`; one row alone is whole."""
     shape = facts.input_shapes[0]
-    return _first_only(facts) if shape is not None and len(shape) == 2 else whole(facts)
+    return _first_only(facts) if shape is not None and len(shape) == 2 else composing.whole(facts)
 
 
-@known_shapes(inputs=1, outputs=1)
-def _first_only(facts: OpFacts, shape: Shape, out: Shape) -> ShardingRule:
-    build = RuleBuilder()
-    batch = build.dim(shape[0], PASS)
+@composing.known_shapes(inputs=1, outputs=1)
+def _first_only(facts: OpFacts, shape: composing.Shape, out: composing.Shape) -> ShardingRule:
+    build = composing.RuleBuilder()
+    batch = build.dim(shape[0], composing.PASS)
     rest = [None] * (len(facts.input_shapes) - 1)
-    inputs = [batch, *[build.dim(s, REPLICATE) for s in shape[1:]]]
-    return build.rule([inputs, *rest], [[batch, *[build.dim(s, REPLICATE) for s in out[1:]]]])
+    inputs = [batch, *[build.dim(s, composing.REPLICATE) for s in shape[1:]]]
+    return build.rule(
+        [inputs, *rest], [[batch, *[build.dim(s, composing.REPLICATE) for s in out[1:]]]]
+    )
 
 
-@known_shapes(outputs=1)
-def affine_grid(facts: OpFacts, out: Shape) -> ShardingRule:
+@composing.known_shapes(outputs=1)
+def affine_grid(facts: OpFacts, out: composing.Shape) -> ShardingRule:
     """`n !i !j, _ -> n !y !x !k`: coordinates run over the whole grid."""
     places = " ".join(f"!y{axis}" for axis in range(len(out) - 2))
-    return spelled(facts, ["n !i !j", "_"], [f"n {places} !k"])
+    return composing.spelled(facts, ["n !i !j", "_"], [f"n {places} !k"])
 
 
 RULES: dict[str, RuleMaker] = {

@@ -3,17 +3,7 @@
 from __future__ import annotations
 
 from mcm_compiler.contracts.sharding.rules import OpFacts, RuleMaker, ShardingRule
-from mcm_passes.parallelism.rules.operators.composing import (
-    PASS,
-    REPLICATE,
-    RuleBuilder,
-    Shape,
-    axis_of,
-    is_given,
-    known_shapes,
-    same_shape,
-    whole,
-)
+from mcm_passes.parallelism.rules.operators import composing
 
 UNARY = [
     "Abs",
@@ -97,61 +87,63 @@ FIRST_ONLY = ("CastLike", "Clip")
 """Ops whose other operands are one element, or are read for their type alone."""
 
 
-@known_shapes(outputs=1)
-def broadcast(facts: OpFacts, out: Shape) -> ShardingRule:
+@composing.known_shapes(outputs=1)
+def broadcast(facts: OpFacts, out: composing.Shape) -> ShardingRule:
     """`*, * -> *`; a size that is unknown in one operand alone might be 1, so it stays whole."""
     shapes = facts.input_shapes
     if any(s is not None and len(s) > len(out) for s in shapes):
-        return whole(facts)
-    build = RuleBuilder()
+        return composing.whole(facts)
+    build = composing.RuleBuilder()
     rank = len(out)
     result = [
-        build.dim(size, PASS if _is_certain(shapes, axis - rank, size) else REPLICATE)
+        build.dim(
+            size, composing.PASS if _is_certain(shapes, axis - rank, size) else composing.REPLICATE
+        )
         for axis, size in enumerate(out)
     ]
     inputs = [None if s is None else _aligned(result, s) for s in shapes]
     return build.rule(inputs, [result])
 
 
-def _is_certain(shapes: tuple[Shape | None, ...], axis: int, size: int | None) -> bool:
+def _is_certain(shapes: tuple[composing.Shape | None, ...], axis: int, size: int | None) -> bool:
     """Whether no operand may be broadcast without saying so: the only one that is not cannot."""
     sizes = [s[axis] for s in shapes if s is not None and len(s) >= -axis and s[axis] != 1]
     unknown = sum(s is None for s in sizes)
     return not unknown or len(sizes) == 1 or (size is None and unknown == len(sizes))
 
 
-def _aligned(result: list[tuple[int, ...]], shape: Shape) -> list[tuple[int, ...]]:
+def _aligned(result: list[tuple[int, ...]], shape: composing.Shape) -> list[tuple[int, ...]]:
     skipped = len(result) - len(shape)
     return [() if size == 1 else result[skipped + axis] for axis, size in enumerate(shape)]
 
 
-@known_shapes(inputs=1)
-def first_only(facts: OpFacts, shape: Shape) -> ShardingRule:
+@composing.known_shapes(inputs=1)
+def first_only(facts: OpFacts, shape: composing.Shape) -> ShardingRule:
     """`*, _, _ -> *`."""
-    return same_shape(facts, shape)
+    return composing.same_shape(facts, shape)
 
 
-@known_shapes(inputs=1)
-def dropout(facts: OpFacts, shape: Shape) -> ShardingRule:
+@composing.known_shapes(inputs=1)
+def dropout(facts: OpFacts, shape: composing.Shape) -> ShardingRule:
     """`*, _, _ -> *, *`; where it draws (training mode), each device draws for its part.
 
     What is drawn from a seed has to be the same on any number of devices, and a part of it cannot
     be drawn alone: then it is whole, unless it is known that nothing is drawn.
     """
-    draws = is_given(facts, 2) and facts.constants.get(2) != (0,)
+    draws = composing.is_given(facts, 2) and facts.constants.get(2) != (0,)
     if draws and "seed" in facts.attributes:
-        return whole(facts)
-    return same_shape(facts, shape)
+        return composing.whole(facts)
+    return composing.same_shape(facts, shape)
 
 
-@known_shapes(inputs=1, outputs=1)
-def quantize(facts: OpFacts, shape: Shape, out: Shape) -> ShardingRule:
+@composing.known_shapes(inputs=1, outputs=1)
+def quantize(facts: OpFacts, shape: composing.Shape, out: composing.Shape) -> ShardingRule:
     """Scales and zero points per tensor, per index of `axis`, or per block along it."""
     scale = facts.input_shapes[1]
     if scale is None:
-        return whole(facts)
-    build = RuleBuilder()
-    axis = axis_of(facts, 1, len(shape))
+        return composing.whole(facts)
+    build = composing.RuleBuilder()
+    axis = composing.axis_of(facts, 1, len(shape))
     block = int(facts.attributes.get("block_size", 0))
     scale_dims: list[tuple[int, ...]] = []
     if block and len(scale) == len(shape):
@@ -160,17 +152,17 @@ def quantize(facts: OpFacts, shape: Shape, out: Shape) -> ShardingRule:
         scale_dims = list(dims)
         if size is not None and groups is not None and groups * block == size:
             group = build.dim(groups, name="g")
-            dims[axis] = group + build.dim(block, REPLICATE, "b")
+            dims[axis] = group + build.dim(block, composing.REPLICATE, "b")
             scale_dims[axis] = group
         else:
-            dims[axis] = build.dim(size, REPLICATE)
-            scale_dims[axis] = build.dim(groups, REPLICATE)
+            dims[axis] = build.dim(size, composing.REPLICATE)
+            scale_dims[axis] = build.dim(groups, composing.REPLICATE)
     else:
         dims = build.dims(shape)
         if len(scale) == 1 and scale[0] != 1:
             scale_dims = [dims[axis]]
         elif scale not in ((), (1,)):
-            return whole(facts)
+            return composing.whole(facts)
         else:
             scale_dims = [() for _ in scale]
     rest = [None if s is None else scale_dims for s in facts.input_shapes[1:]]

@@ -2,26 +2,12 @@
 
 from __future__ import annotations
 
-from mcm_compiler.contracts.sharding.rules import (
-    Dim,
-    FactorKind,
-    OpFacts,
-    Reduction,
-    RuleMaker,
-    ShardingRule,
-)
-from mcm_passes.parallelism.rules.operators.composing import (
-    PASS,
-    REDUCE,
-    REPLICATE,
-    RuleBuilder,
-    Shape,
-    known_shapes,
-)
+from mcm_compiler.contracts.sharding import rules
+from mcm_passes.parallelism.rules.operators import composing
 
 
-@known_shapes(inputs=1)
-def loss(facts: OpFacts, scores: Shape) -> ShardingRule:
+@composing.known_shapes(inputs=1)
+def loss(facts: rules.OpFacts, scores: composing.Shape) -> rules.ShardingRule:
     """`n+mean !c, n+mean, _ -> []`, with `reduction` none `n !c, n, _ -> n`.
 
     A mean that weighs classes, or leaves some out, is no mean of the parts' means: it is the
@@ -32,26 +18,26 @@ def loss(facts: OpFacts, scores: Shape) -> ShardingRule:
     how = facts.attributes.get("reduction", "mean")
     how = how.decode() if isinstance(how, bytes) else str(how)
     weighted = len(facts.input_shapes) > 2 or "ignore_index" in facts.attributes
-    kind: FactorKind = REDUCE
+    kind: rules.FactorKind = composing.REDUCE
     if how == "none":
-        kind = PASS
+        kind = composing.PASS
     elif how == "mean" and weighted:
-        kind = REPLICATE
-    reduction: Reduction = "mean" if how == "mean" else "sum"
-    build = RuleBuilder()
+        kind = composing.REPLICATE
+    reduction: rules.Reduction = "mean" if how == "mean" else "sum"
+    build = composing.RuleBuilder()
     dims = [
-        build.dim(size, REPLICATE if axis == 1 else kind, reduction=reduction)
+        build.dim(size, composing.REPLICATE if axis == 1 else kind, reduction=reduction)
         for axis, size in enumerate(scores)
     ]
     labels = [dim for axis, dim in enumerate(dims) if axis != 1]
-    results: list[list[Dim]] = [labels if how == "none" else []]
+    results: list[list[rules.Dim]] = [labels if how == "none" else []]
     if len(facts.output_shapes) > 1:
         results.append(dims)
     rest = [None] * (len(facts.input_shapes) - 2)
     return build.rule([dims, labels, *rest], results)
 
 
-RULES: dict[str, RuleMaker] = {
+RULES: dict[str, rules.RuleMaker] = {
     "SoftmaxCrossEntropyLoss": loss,
     "NegativeLogLikelihoodLoss": loss,
 }

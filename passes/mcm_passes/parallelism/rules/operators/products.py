@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from mcm_compiler.contracts.sharding.rules import OpFacts, RuleMaker, ShardingRule
 from mcm_compiler.contracts.sharding.templates import rule_for_shapes
-from mcm_passes.parallelism.rules.operators.composing import (
-    PASS,
-    REDUCE,
-    REPLICATE,
-    RuleBuilder,
-    whole,
-)
+from mcm_passes.parallelism.rules.operators import composing
 
 
 def matmul(facts: OpFacts) -> ShardingRule:
@@ -35,7 +29,7 @@ def _product(
     left, right = facts.input_shapes[0], facts.input_shapes[second]
     out = facts.output_shapes[0]
     if left is None or right is None or out is None or not left or not right:
-        return whole(facts)
+        return composing.whole(facts)
     k = "!k" if contracted == "!" else "k+"
     texts = ["_"] * len(facts.input_shapes)
     texts[0] = k if len(left) == 1 else f"* m {k}"
@@ -49,7 +43,7 @@ def _product(
         elif len(shape) == 1 and factor in texts[0 if factor == "m" else second].split():
             texts[operand] = factor
         else:
-            return whole(facts)
+            return composing.whole(facts)
     rows = " m" if len(left) > 1 else ""
     columns = " n" if len(right) > 1 else ""
     batch = "*" if max(len(left), len(right)) > 2 else ""
@@ -77,7 +71,7 @@ def einsum(facts: OpFacts) -> ShardingRule:
     terms = left.split(",")
     shapes = facts.input_shapes
     if len(terms) != len(shapes) or any(s is None for s in shapes):
-        return whole(facts)
+        return composing.whole(facts)
     if not arrow:
         letters = left.replace(",", "").replace(".", "")
         once = sorted(c for c in set(letters) if letters.count(c) == 1)
@@ -103,16 +97,18 @@ class _Contraction:
         out = self.facts.output_shapes[0]
         result = self._spelled(self.right, -1 if out is None else len(out))
         if result is None or any(s is None for s in spelled):
-            return whole(self.facts)
+            return composing.whole(self.facts)
         pairs = list(zip([s or [] for s in spelled], self.facts.input_shapes, strict=True))
         for labels, shape in pairs:
             for label, size in zip(labels, shape or (), strict=True):
                 if self.sizes.get(label, 1) == 1:
                     self.sizes[label] = size
-        build = RuleBuilder()
+        build = composing.RuleBuilder()
         dims = {
             label: build.dim(
-                size, PASS if label in result else REDUCE, label if label.isalpha() else ""
+                size,
+                composing.PASS if label in result else composing.REDUCE,
+                label if label.isalpha() else "",
             )
             for label, size in self.sizes.items()
             if label not in self.diagonal
@@ -120,7 +116,7 @@ class _Contraction:
 
         def placed(label: str, size: int | None) -> tuple[int, ...]:
             if label in self.diagonal:
-                return build.dim(size, REPLICATE)
+                return build.dim(size, composing.REPLICATE)
             return () if size == 1 else dims[label]
 
         inputs = [

@@ -7,35 +7,25 @@ from collections.abc import Iterator
 from functools import partial
 
 from mcm_compiler.contracts.sharding.rules import Dim, OpFacts, RuleMaker, ShardingRule
-from mcm_passes.parallelism.rules.operators.composing import (
-    BLOCKED,
-    REPLICATE,
-    RuleBuilder,
-    Shape,
-    axis_of,
-    is_given,
-    known_shapes,
-    listed,
-    whole,
-)
+from mcm_passes.parallelism.rules.operators import composing
 
 
-@known_shapes(inputs=1)
-def transpose(facts: OpFacts, shape: Shape) -> ShardingRule:
+@composing.known_shapes(inputs=1)
+def transpose(facts: OpFacts, shape: composing.Shape) -> ShardingRule:
     """`a b -> b a`."""
     order = facts.attributes.get("perm") or tuple(reversed(range(len(shape))))
-    build = RuleBuilder()
+    build = composing.RuleBuilder()
     dims = build.dims(shape)
     return build.rule([dims], [[dims[axis] for axis in order]])
 
 
-@known_shapes(inputs=1, outputs=1)
-def reshape(facts: OpFacts, shape: Shape, out: Shape) -> ShardingRule:
+@composing.known_shapes(inputs=1, outputs=1)
+def reshape(facts: OpFacts, shape: composing.Shape, out: composing.Shape) -> ShardingRule:
     """`(a b) c -> a (b c)`: factors are what the two shapes have in common, major to minor."""
     sizes = _settled(shape, out, facts.constants.get(1, ()))
     if sizes is None:
-        return whole(facts)
-    build = RuleBuilder()
+        return composing.whole(facts)
+    build = composing.RuleBuilder()
     dims, result = _common_factors(build, *sizes)
     return build.rule([dims, *[None] * (len(facts.input_shapes) - 1)], [result])
 
@@ -44,7 +34,7 @@ _Size = int | None
 
 
 def _settled(
-    shape: Shape, out: Shape, target: tuple[int, ...]
+    shape: composing.Shape, out: composing.Shape, target: tuple[int, ...]
 ) -> tuple[list[_Size], list[_Size]] | None:
     """Sizes of both sides; unknown ones are left only where both sides have the same.
 
@@ -71,7 +61,7 @@ def _settled(
 
 
 def _common_factors(
-    build: RuleBuilder, left: list[_Size], right: list[_Size]
+    build: composing.RuleBuilder, left: list[_Size], right: list[_Size]
 ) -> tuple[list[Dim], list[Dim]]:
     """Splits both sides into factors, from the major end on; a rest without a common one blocks."""
     dims: list[Dim] = [() for _ in left]
@@ -111,7 +101,7 @@ _Side = tuple[list[_Size], list[Dim], int, _Size]
 """Sizes, factors so far, the dimension that was reached, and what is left of it."""
 
 
-def _from_behind(build: RuleBuilder, left: _Side, right: _Side) -> None:
+def _from_behind(build: composing.RuleBuilder, left: _Side, right: _Side) -> None:
     """Finds where both sides agree again: minor dimensions after a rest of equal extent.
 
     Between the two points elements are interleaved, so the factors there are blocked.
@@ -121,7 +111,7 @@ def _from_behind(build: RuleBuilder, left: _Side, right: _Side) -> None:
         end = ends[0] if sizes is left[0] else ends[1]
         for axis in range(start, end):
             size = rest if axis == start else sizes[axis]
-            dims[axis] += build.dim(size, BLOCKED)
+            dims[axis] += build.dim(size, composing.BLOCKED)
     if ends[0] < len(left[0]) and ends[1] < len(right[0]):
         tail_l, tail_r = _common_factors(build, left[0][ends[0] :], right[0][ends[1] :])
         left[1][ends[0] :] = tail_l
@@ -149,43 +139,43 @@ def _products(side: _Side) -> Iterator[tuple[int, int]]:
         yield axis + 1, product
 
 
-@known_shapes(inputs=1)
-def squeeze(facts: OpFacts, shape: Shape) -> ShardingRule:
+@composing.known_shapes(inputs=1)
+def squeeze(facts: OpFacts, shape: composing.Shape) -> ShardingRule:
     """`a 1 b -> a b`."""
-    axes = listed(facts, 1, "axes")
-    if axes is None and (is_given(facts, 1) or None in shape):
-        return whole(facts)
+    axes = composing.listed(facts, 1, "axes")
+    if axes is None and (composing.is_given(facts, 1) or None in shape):
+        return composing.whole(facts)
     dropped = (
         {axis for axis, size in enumerate(shape) if size == 1}
         if axes is None
         else {axis % len(shape) for axis in axes}
     )
-    build = RuleBuilder()
+    build = composing.RuleBuilder()
     dims = [() if axis in dropped else build.dim(size) for axis, size in enumerate(shape)]
     result = [dim for axis, dim in enumerate(dims) if axis not in dropped]
     return build.rule([dims, *[None] * (len(facts.input_shapes) - 1)], [result])
 
 
-@known_shapes(inputs=1)
-def unsqueeze(facts: OpFacts, shape: Shape) -> ShardingRule:
+@composing.known_shapes(inputs=1)
+def unsqueeze(facts: OpFacts, shape: composing.Shape) -> ShardingRule:
     """`a b -> a 1 b`."""
-    axes = listed(facts, 1, "axes")
+    axes = composing.listed(facts, 1, "axes")
     if axes is None:
-        return whole(facts)
+        return composing.whole(facts)
     rank = len(shape) + len(axes)
     added = {axis % rank for axis in axes}
-    build = RuleBuilder()
+    build = composing.RuleBuilder()
     dims = build.dims(shape)
     rest = iter(dims)
     result = [() if axis in added else next(rest) for axis in range(rank)]
     return build.rule([dims, *[None] * (len(facts.input_shapes) - 1)], [result])
 
 
-@known_shapes(inputs=1)
-def flatten(facts: OpFacts, shape: Shape) -> ShardingRule:
+@composing.known_shapes(inputs=1)
+def flatten(facts: OpFacts, shape: composing.Shape) -> ShardingRule:
     """`a b c -> (a b) c`; a product is divided along its major factor."""
-    axis = axis_of(facts, 1, len(shape))
-    build = RuleBuilder()
+    axis = composing.axis_of(facts, 1, len(shape))
+    build = composing.RuleBuilder()
     dims = build.dims(shape)
     merged = [tuple(f for d in part for f in d) for part in (dims[:axis], dims[axis:])]
     return build.rule([dims], [merged])
@@ -195,16 +185,16 @@ def pixels(facts: OpFacts, to_depth: bool) -> ShardingRule:
     """DepthToSpace `n (!i !j c) y x -> n c (y !i) (x !j)`, and its inverse, in both modes."""
     deep = facts.output_shapes[0] if to_depth else facts.input_shapes[0]
     if deep is None or deep[1] is None:
-        return whole(facts)
+        return composing.whole(facts)
     block = int(facts.attributes["blocksize"])
-    build = RuleBuilder()
+    build = composing.RuleBuilder()
     n, y, x = (
         build.dim(deep[0], name="n"),
         build.dim(deep[2], name="y"),
         build.dim(deep[3], name="x"),
     )
     c = build.dim(deep[1] // block**2, name="c")
-    i, j = build.dim(block, REPLICATE, "i"), build.dim(block, REPLICATE, "j")
+    i, j = build.dim(block, composing.REPLICATE, "i"), build.dim(block, composing.REPLICATE, "j")
     rows_first = facts.attributes.get("mode", "DCR") in ("CRD", b"CRD")
     depth = [n, c + i + j if rows_first else i + j + c, y, x]
     space = [n, c, y + i, x + j]

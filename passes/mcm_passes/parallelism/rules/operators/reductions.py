@@ -5,26 +5,17 @@ from __future__ import annotations
 from functools import partial
 
 from mcm_compiler.contracts.sharding.rules import Dim, OpFacts, Reduction, RuleMaker, ShardingRule
-from mcm_passes.parallelism.rules.operators.composing import (
-    PASS,
-    REDUCE,
-    REPLICATE,
-    RuleBuilder,
-    Shape,
-    is_given,
-    known_shapes,
-    listed,
-    same_shape,
-    whole,
-)
+from mcm_passes.parallelism.rules.operators import composing
 
 
-@known_shapes(inputs=1, outputs=1)
-def reduce(facts: OpFacts, shape: Shape, out: Shape, reduction: Reduction | None) -> ShardingRule:
+@composing.known_shapes(inputs=1, outputs=1)
+def reduce(
+    facts: OpFacts, shape: composing.Shape, out: composing.Shape, reduction: Reduction | None
+) -> ShardingRule:
     """`a k+ -> a`; without an operator for partial results (a norm), the axis is needed whole."""
-    axes = listed(facts, 1, "axes")
-    if axes is None and is_given(facts, 1):
-        return whole(facts)
+    axes = composing.listed(facts, 1, "axes")
+    if axes is None and composing.is_given(facts, 1):
+        return composing.whole(facts)
     if axes:
         reduced = {a % len(shape) for a in axes}
     else:
@@ -34,20 +25,24 @@ def reduce(facts: OpFacts, shape: Shape, out: Shape, reduction: Reduction | None
     return _along(facts, shape, reduced, keep, reduction)
 
 
-@known_shapes(inputs=1)
-def arg_extreme(facts: OpFacts, shape: Shape) -> ShardingRule:
+@composing.known_shapes(inputs=1)
+def arg_extreme(facts: OpFacts, shape: composing.Shape) -> ShardingRule:
     """`a !k -> a`: an index says nothing without the value it was found with."""
     axis = int(facts.attributes.get("axis", 0)) % len(shape)
     return _along(facts, shape, {axis}, bool(facts.attributes.get("keepdims", 1)), None)
 
 
 def _along(
-    facts: OpFacts, shape: Shape, reduced: set[int], keep: bool, reduction: Reduction | None
+    facts: OpFacts,
+    shape: composing.Shape,
+    reduced: set[int],
+    keep: bool,
+    reduction: Reduction | None,
 ) -> ShardingRule:
-    build = RuleBuilder()
-    kind = REPLICATE if reduction is None else REDUCE
+    build = composing.RuleBuilder()
+    kind = composing.REPLICATE if reduction is None else composing.REDUCE
     dims = [
-        build.dim(size, kind if axis in reduced else PASS, reduction=reduction)
+        build.dim(size, kind if axis in reduced else composing.PASS, reduction=reduction)
         for axis, size in enumerate(shape)
     ]
     result: list[Dim] = [
@@ -58,24 +53,26 @@ def _along(
     return build.rule([dims, *[None] * (len(facts.input_shapes) - 1)], [result])
 
 
-@known_shapes(inputs=1)
-def global_pool(facts: OpFacts, shape: Shape, reduction: Reduction | None) -> ShardingRule:
+@composing.known_shapes(inputs=1)
+def global_pool(
+    facts: OpFacts, shape: composing.Shape, reduction: Reduction | None
+) -> ShardingRule:
     """`n c y+ x+ -> n c 1 1`."""
     return _along(facts, shape, set(range(2, len(shape))), True, reduction)
 
 
-@known_shapes(inputs=1)
-def determinant(facts: OpFacts, shape: Shape) -> ShardingRule:
+@composing.known_shapes(inputs=1)
+def determinant(facts: OpFacts, shape: composing.Shape) -> ShardingRule:
     """`* !n !m -> *`."""
     return _along(facts, shape, {len(shape) - 2, len(shape) - 1}, False, None)
 
 
-@known_shapes(inputs=1)
-def running(facts: OpFacts, shape: Shape) -> ShardingRule:
+@composing.known_shapes(inputs=1)
+def running(facts: OpFacts, shape: composing.Shape) -> ShardingRule:
     """`a !k, _ -> a !k`: every element depends on those before it."""
     if not facts.constants.get(1):
-        return whole(facts)
-    return same_shape(facts, shape, {facts.constants[1][0] % len(shape)})
+        return composing.whole(facts)
+    return composing.same_shape(facts, shape, {facts.constants[1][0] % len(shape)})
 
 
 RULES: dict[str, RuleMaker] = {

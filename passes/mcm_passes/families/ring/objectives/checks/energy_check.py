@@ -12,12 +12,7 @@ import numpy as np
 
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.machines.package_limits import UnitEnergies
-from mcm_passes.families.ring.exact.checks.ideal_check import (
-    IdealCheck,
-    PlainWay,
-    Window,
-    units_of,
-)
+from mcm_passes.families.ring.exact.checks import ideal_check
 
 
 def least_rules_out(problem: PartitionProblem, joules: float) -> bool:
@@ -61,7 +56,7 @@ def _readers(problem: PartitionProblem, t: int) -> list[int]:
     return problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]].tolist()
 
 
-class EnergyCheck(IdealCheck):
+class EnergyCheck(ideal_check.IdealCheck):
     """Asks whether a chain of order ideals takes less than some energy, the triangle rule left out.
 
     Args:
@@ -136,7 +131,7 @@ class EnergyCheck(IdealCheck):
     def _of_units(self, inside: int) -> float:
         """Joules of some units, with what they give to the host."""
         joules = 0.0
-        for u in units_of(inside):
+        for u in ideal_check.units_of(inside):
             joules += self._unit_j[u]
             leaving = sum(t.link_bytes for t in self._made[u] if t.to_host)
             joules += leaving * self._energy.host_byte_j
@@ -149,7 +144,7 @@ class EnergyCheck(IdealCheck):
     def _windows_from(self, held: int, chip: int, left_j: float) -> Iterator[tuple[int, float]]:
         """The ideals that a chip can hand over at for less than what is left, and its joules."""
         arriving = self._arriving(held)
-        queue, seen = [(held, Window())], {held}
+        queue, seen = [(held, ideal_check.Window())], {held}
         while queue:
             at, before = queue.pop()
             for u in self._ready_at(at):
@@ -177,7 +172,7 @@ class EnergyCheck(IdealCheck):
             if self.windows > self._most_windows:
                 return
 
-    def _moved(self, held: int, grown: int, arriving: list[PlainWay]) -> float:
+    def _moved(self, held: int, grown: int, arriving: list[ideal_check.PlainWay]) -> float:
         """Joules of the link behind a window, and of relays on its chip."""
         leaving = self._crossing(grown)
         passed = [t for t in arriving if t.relayed and t.readers & ~grown]
