@@ -8,9 +8,9 @@ channels, capacities and demands.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -89,6 +89,52 @@ class MalformedError(ValueError):
     """The data are no problem; the message says where."""
 
 
+class _Layout(NamedTuple):
+    """How the fields of a record are stored.
+
+    Attributes:
+        record: the dataclass.
+        names: name in the file of each field.
+        prefix: of the names of other fields.
+        absent: fields that are left out where they have this value, as in older files.
+        mark: the name that is in a file where the record is.
+    """
+
+    record: type[Any]
+    names: Mapping[str, str]
+    prefix: str = ""
+    absent: Mapping[str, Any] = {}
+    mark: str = ""
+
+    def stored(self) -> Iterator[tuple[dataclasses.Field[Any], str]]:
+        """The fields with their names in the file; `routing` is left to the head."""
+        for field in dataclasses.fields(self.record):
+            if field.name != "routing":
+                yield field, self.names.get(field.name, f"{self.prefix}{field.name}")
+
+
+ENERGY_ARRAYS = {"unit_j": "unit.energy_j", "relay_j": "tensor.forward_j"}
+"""Name in the file of each array of `UnitEnergies`; its numbers are in the head as they are."""
+
+_MACHINE_NAMES = {
+    field.name: f"machine.{field.name}"
+    for field in dataclasses.fields(Machine)
+    if field.type not in ("str", *_NUMBERS)
+} | {"routes": "machine.route"}
+"""Name of each array of `Machine`; its numbers are in the head as they are."""
+
+_LAYOUTS = {
+    "PartitionProblem": _Layout(PartitionProblem, PROBLEM_NAMES, "problem."),
+    "PackageLimits": _Layout(PackageLimits, LIMIT_NAMES, absent=ABSENT_LIMITS),
+    "Machine": _Layout(Machine, _MACHINE_NAMES, absent={"router_buffers": False}, mark="family"),
+    "UnitEnergies": _Layout(UnitEnergies, ENERGY_ARRAYS, mark="link_byte_j"),
+}
+"""Records by the annotation of a field. Numbers that two of them share are stored once."""
+
+_LEAST_PLACE = -4
+"""Places of channels are stored above it, as arrays of indices have no number below -1."""
+
+
 def problem_to_arrays(problem: PartitionProblem) -> tuple[dict[str, Array], dict[str, Any]]:
     """The arrays of a problem by name, and the numbers of its machine for the head.
 
@@ -96,35 +142,30 @@ def problem_to_arrays(problem: PartitionProblem) -> tuple[dict[str, Array], dict
     """
     arrays: dict[str, Array] = {}
     machine: dict[str, Any] = {}
-    for field in dataclasses.fields(problem):
-        value = getattr(problem, field.name)
-        name = PROBLEM_NAMES.get(field.name, f"problem.{field.name}")
-        if field.name == "limits":
-            _limits_to_arrays(problem.limits, arrays, machine)
-        elif field.name == "machine":
-            if problem.machine is not None:
-                machine_to_arrays(problem.machine, arrays, machine)
-        elif field.name == "energy":
-            if problem.energy is not None:
-                _energies_to_arrays(problem.energy, arrays, machine)
-        elif field.name != "routing":
-            _put(arrays, machine, name, str(field.type), value)
+    _put(arrays, machine, "", "PartitionProblem", problem)
     return arrays, machine
-
-
-def _limits_to_arrays(
-    limits: PackageLimits, arrays: dict[str, Array], machine: dict[str, Any]
-) -> None:
-    for field in dataclasses.fields(limits):
-        name, value = LIMIT_NAMES.get(field.name, field.name), getattr(limits, field.name)
-        if field.name not in ABSENT_LIMITS or value != ABSENT_LIMITS[field.name]:
-            _put(arrays, machine, name, str(field.type), value)
 
 
 def _put(
     arrays: dict[str, Array], numbers: dict[str, Any], name: str, kind: str, value: Any
 ) -> None:
-    if kind in _DTYPES:
+    kind = kind.removesuffix(" | None")
+    if value is None:
+        return
+    if kind in _LAYOUTS:
+        layout = _LAYOUTS[kind]
+        for field, part_name in layout.stored():
+            part = getattr(value, field.name)
+            if field.name not in layout.absent or part != layout.absent[field.name]:
+                _put(arrays, numbers, part_name, str(field.type), part)
+    elif kind == "Routes":
+        for end, part in zip(Routes._fields, value, strict=True):
+            arrays[f"{name}_{end}"] = np.ascontiguousarray(part, np.int32)
+    elif name == _MACHINE_NAMES["channel_ends"]:
+        ends = value.astype(np.int64) - _LEAST_PLACE
+        arrays["machine.channel_from"] = np.ascontiguousarray(ends[:, 0])
+        arrays["machine.channel_to"] = np.ascontiguousarray(ends[:, 1])
+    elif kind in _DTYPES:
         arrays[name] = np.ascontiguousarray(value, _DTYPES[kind])
     elif kind == "tuple[str, ...]":
         put_texts(arrays, name, value)
@@ -133,7 +174,7 @@ def _put(
         arrays[f"{name}.ptr"] = np.cumsum([0, *map(len, rows)], dtype=np.int64)
         put_texts(arrays, name, [text for row in rows for text in row])
     else:
-        numbers[name] = value
+        numbers.setdefault(name, value)
 
 
 def problem_from_arrays(
@@ -144,122 +185,44 @@ def problem_from_arrays(
     Raises:
         MalformedError: for an array that is missing, of another type or rank, or out of range.
     """
-    limits = PackageLimits(
-        **{
-            field.name: _limit(arrays, machine, field)
-            for field in dataclasses.fields(PackageLimits)
-        }
-    )
-    values: dict[str, Any] = {"limits": limits, "routing": routing}
-    values["machine"] = machine_from_arrays(arrays, machine) if "family" in machine else None
-    values["energy"] = _energies(arrays, machine) if "link_byte_j" in machine else None
-    for field in dataclasses.fields(PartitionProblem):
-        if field.name not in values:
-            name = PROBLEM_NAMES.get(field.name, f"problem.{field.name}")
-            values[field.name] = _get(arrays, machine, name, str(field.type))
-    problem = PartitionProblem(**values)
+    problem = _record(arrays, machine, "PartitionProblem", routing=routing)
     _check_sizes(problem)
     return problem
 
 
-ENERGY_ARRAYS = {"unit_j": "unit.energy_j", "relay_j": "tensor.forward_j"}
-"""Name in the file of each array of `UnitEnergies`; its numbers are keys of `machine`."""
-
-_ENERGY_NUMBERS = ("link_byte_j", "host_byte_j", "memory_byte_j")
-
-
-def _energies_to_arrays(
-    energy: UnitEnergies, arrays: dict[str, Array], numbers: dict[str, Any]
-) -> None:
-    for field, name in ENERGY_ARRAYS.items():
-        arrays[name] = np.ascontiguousarray(getattr(energy, field), np.float64)
-    for name in _ENERGY_NUMBERS:
-        numbers[name] = getattr(energy, name)
-
-
-def _energies(arrays: Mapping[str, Array], numbers: Mapping[str, Any]) -> UnitEnergies:
-    found = {field: vector(arrays, name, np.float64) for field, name in ENERGY_ARRAYS.items()}
-    return UnitEnergies(
-        **found, **{name: _get(arrays, numbers, name, "float") for name in _ENERGY_NUMBERS}
-    )
-
-
-_MACHINE_ARRAYS = {
-    "memory_bytes": np.int64,
-    "speed": np.float64,
-    "channel_bytes_per_s": np.float64,
-    "channel_latency_s": np.float64,
-    "channel_cuts": np.bool_,
-}
-"""Vectors of a machine, by field; they are called `machine.<field>`."""
-
-_LEAST_PLACE = -4
-"""The lowest number of a place; see `mcm_compiler.machines.machine`."""
-
-
-def machine_to_arrays(machine: Machine, arrays: dict[str, Array], numbers: dict[str, Any]) -> None:
-    """Adds the arrays of a machine, and its family to the head; other numbers are in the limits."""
-    for name, dtype in _MACHINE_ARRAYS.items():
-        arrays[f"machine.{name}"] = np.ascontiguousarray(getattr(machine, name), dtype)
-    ends = machine.channel_ends.astype(np.int64) - _LEAST_PLACE
-    arrays["machine.channel_from"] = np.ascontiguousarray(ends[:, 0])
-    arrays["machine.channel_to"] = np.ascontiguousarray(ends[:, 1])
-    for name, part in zip(Routes._fields, machine.routes, strict=True):
-        arrays[f"machine.route_{name}"] = np.ascontiguousarray(part, np.int32)
-    if machine.route_lanes is not None:
-        arrays["machine.route_lanes"] = np.ascontiguousarray(machine.route_lanes, np.int32)
-    numbers["family"] = machine.family
-    if machine.router_buffers:
-        numbers["router_buffers"] = True
-
-
-def machine_from_arrays(arrays: Mapping[str, Array], numbers: Mapping[str, Any]) -> Machine:
-    """The machine of arrays that `machine_to_arrays` may have made.
-
-    Raises:
-        MalformedError: as `problem_from_arrays`, and for what is wrong with the machine.
-    """
-    ends = [vector(arrays, f"machine.channel_{end}", np.int64) for end in ("from", "to")]
-    routes = [vector(arrays, f"machine.route_{name}", np.int32) for name in Routes._fields]
-    if ends[0].size != ends[1].size or any(e.size and e.max() > 2**30 for e in ends):
-        raise MalformedError("the arrays machine.channel_* are no ends of channels")
-    values: dict[str, Any] = {
-        name: _get(arrays, numbers, name, kind)
-        for name, kind in (
-            ("family", "str"),
-            ("channel_slots", "int"),
-            ("buffer_alignment_bytes", "int"),
-            ("stream_buffers", "int"),
-            ("activation_packing", "float"),
-        )
-    }
-    if "router_buffers" in numbers:
-        values["router_buffers"] = _get(arrays, numbers, "router_buffers", "bool")
-    if "machine.route_lanes" in arrays:
-        values["route_lanes"] = vector(arrays, "machine.route_lanes", np.int32)
-    values |= {
-        name: vector(arrays, f"machine.{name}", dtype) for name, dtype in _MACHINE_ARRAYS.items()
-    }
-    channel_ends = (np.stack(ends, axis=1) + _LEAST_PLACE).astype(np.int32)
+def _record(
+    arrays: Mapping[str, Array], numbers: Mapping[str, Any], kind: str, **values: Any
+) -> Any:
+    layout = _LAYOUTS[kind]
+    for field, name in layout.stored():
+        if field.name in layout.absent and name not in numbers and name not in arrays:
+            values[field.name] = layout.absent[field.name]
+        else:
+            values[field.name] = _get(arrays, numbers, name, str(field.type))
     try:
-        return Machine(**values, channel_ends=channel_ends, routes=Routes(*routes))
+        return layout.record(**values)
     except ValueError as error:
         raise MalformedError(f"the machine makes no sense: {error}") from error
 
 
-def _limit(
-    arrays: Mapping[str, Array], machine: Mapping[str, Any], field: dataclasses.Field[Any]
-) -> Any:
-    name = LIMIT_NAMES.get(field.name, field.name)
-    if field.name in ABSENT_LIMITS and name not in machine and name not in arrays:
-        return ABSENT_LIMITS[field.name]
-    value = _get(arrays, machine, name, str(field.type))
-    return tuple(value.tolist()) if isinstance(value, np.ndarray) else value
-
-
 def _get(arrays: Mapping[str, Array], numbers: Mapping[str, Any], name: str, kind: str) -> Any:
+    if kind.endswith(" | None"):
+        kind = kind.removesuffix(" | None")
+        mark = _LAYOUTS[kind].mark if kind in _LAYOUTS else name
+        if mark not in numbers and mark not in arrays:
+            return None
+    if kind in _LAYOUTS:
+        return _record(arrays, numbers, kind)
+    if kind == "Routes":
+        return Routes(*(vector(arrays, f"{name}_{end}", np.int32) for end in Routes._fields))
+    if name == _MACHINE_NAMES["channel_ends"]:
+        ends = [vector(arrays, f"machine.channel_{end}", np.int64) for end in ("from", "to")]
+        if ends[0].size != ends[1].size or any(e.size and e.max() > 2**30 for e in ends):
+            raise MalformedError("the arrays machine.channel_* are no ends of channels")
+        return (np.stack(ends, axis=1) + _LEAST_PLACE).astype(np.int32)
     if kind in _DTYPES:
-        return vector(arrays, name, _DTYPES[kind])
+        found = vector(arrays, name, _DTYPES[kind])
+        return tuple(found.tolist()) if kind.startswith("tuple") else found
     if kind == "tuple[str, ...]":
         return texts(arrays, name)
     if kind == "tuple[tuple[str, ...], ...]":

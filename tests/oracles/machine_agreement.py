@@ -10,13 +10,13 @@ import numpy as np
 from mcm_compiler.checking.lowered_figures import answered_s, carried_bytes
 from mcm_compiler.contracts.partition import Budget
 from mcm_passes.families.ring.analytic.fast_model import evaluate, prepared
-from mcm_passes.families.ring.exact.certificates import verify_bound
 from mcm_passes.families.ring.exact.ideals import Ideals
 from mcm_passes.families.ring.objectives.latency import RingLatency
 from mcm_passes.mapping.solving.solve import solve
 from tests.generators.ring_cases import RingCase, random_placement, ring_case
 from tests.oracles.objective_equality import differences
 from tests.oracles.plain_objectives import PlainPlacement, all_figures
+from tests.oracles.shown_bounds import verify_bound
 
 PLACEMENTS = 4
 """Placements of each problem that are lowered."""

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from mcm_compiler.contracts.partition import Budget, LowerBound
 from mcm_passes.families.ring.analytic.fast_model import evaluate, period
-from mcm_passes.families.ring.exact.certificates import verify_bound
 from mcm_passes.families.ring.exact.cpsat import CpSat
 from mcm_passes.families.ring.exact.flow_bound import flow_bound
 from mcm_passes.families.ring.exact.ideals import Ideals
@@ -24,6 +23,7 @@ from mcm_passes.mapping.bounds.work_around import work_around
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 from tests.generators.partition_problems import connected_problems, make_problem
 from tests.oracles.best_period import best_period
+from tests.oracles.shown_bounds import verify_bound
 
 ARGUMENTS = (
     bounds.heaviest_unit,

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 
 from mcm_compiler.contracts.partition import LowerBound
 from mcm_passes.families.ring.analytic.fast_model import period
-from mcm_passes.families.ring.exact.certificates import verify_bound
 from mcm_passes.families.ring.exact.checks.packed_check import units_do_not_pack_in_order
 from mcm_passes.families.ring.exact.packing_bound import PROOF, packing_bound
 from mcm_passes.mapping.bounds.bounds import lower_bound, total_work
@@ -18,6 +17,7 @@ from mcm_passes.mapping.problem.rule_graph import rule_graph
 from tests.generators.packing_cases import bound_of, steps
 from tests.generators.partition_problems import connected_problems, make_problem
 from tests.oracles.best_period import best_period
+from tests.oracles.shown_bounds import verify_bound
 
 
 @given(connected_problems(6))

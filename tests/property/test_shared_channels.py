@@ -13,9 +13,9 @@ from mcm_compiler.certificate.stored_problem import problem_from_arrays, problem
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_passes.families.ring.analytic.fast_model import evaluate, period
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
-from mcm_passes.families.ring.exact.certificates import verify_bound
 from mcm_passes.mapping.bounds import bounds
 from tests.generators.partition_problems import connected_problems, forward_placement, make_problem
+from tests.oracles.shown_bounds import verify_bound
 from tools.memory_oracle.plain_period import plain_period
 
 RATES = st.sampled_from([1e7, 2e8, 2e9])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mcm_compiler.api import run_passes
+from mcm_compiler.certificate.bound_check import all_proof_checkers
 from mcm_compiler.components.capabilities import required_batch_evaluation_of
 from mcm_compiler.contracts.evaluation import BatchEvaluator, ResultKind
 from mcm_compiler.contracts.fusion import FUSION_PLAN
@@ -15,14 +16,12 @@ from mcm_compiler.contracts.partition import (
     PARTITION,
     Budget,
     Ints,
-    LowerBound,
     Outcome,
     PartitionProblem,
 )
 from mcm_compiler.diagnostics import CompileError
 from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
-from mcm_passes.families.ring.exact.certificates import CHECKED_PROOFS, verify_bound
 from mcm_passes.families.ring.exact.cpsat import CpSat
 from mcm_passes.families.ring.exact.ideals import Ideals
 from mcm_passes.mapping.bounds.bounds import lower_bound
@@ -150,9 +149,9 @@ def hold(found: Found, who: str, *, infeasible: bool, bound_s: float, best_s: fl
 
 def _check_checkers(found: Found, problem: PartitionProblem, best_s: float) -> None:
     """No checker may show a bound above what fits."""
-    for proof in sorted(CHECKED_PROOFS):
-        if verify_bound(problem, LowerBound(best_s * 1.001, "too long", proof)):
-            found.contradictions.append(f"checker {proof} shows a bound above {best_s:.9g} s")
+    for checker in all_proof_checkers():
+        if checker.rules_out(problem, best_s * 1.001):
+            found.contradictions.append(f"checker {checker.name} rules out {best_s:.9g} s")
 
 
 def _compile(

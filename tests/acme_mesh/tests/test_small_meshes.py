@@ -7,12 +7,12 @@ import pytest
 
 from mcm_compiler.contracts.partition import Budget
 from mcm_compiler.placements.machine_rules import find_placement_violations
-from mcm_passes.mapping.bound_checks.bound_checks import verify_bound
 from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.machine.stages import Stages
 from mcm_passes.mapping.models import evaluate, periods_of
 from tests.acme_mesh.tests.plain_mesh import all_placements, is_valid, optimum_s, period_s
 from tests.acme_mesh.tests.random_meshes import mesh_case
+from tests.oracles.shown_bounds import verify_bound
 
 
 @pytest.mark.parametrize("first", range(0, 300, 30))

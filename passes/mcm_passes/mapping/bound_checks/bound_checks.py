@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
-from mcm_compiler.contracts.partition import LowerBound, PartitionProblem
+from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_passes.mapping.bound_checks.chain_check import chain_does_not_fit
 from mcm_passes.mapping.bound_checks.plain_need import plain_weights
 from mcm_passes.mapping.bound_checks.window_check import plain_windows
@@ -100,35 +101,9 @@ def _fewest(counts: Counter[int], room: int, at_least: int) -> Fraction | float:
     return best
 
 
-Checks = Mapping[str, Callable[[PartitionProblem, float], bool]]
-
-MARGIN = 1e-8
-"""Relative room between a claim and what is checked, for sums taken in another order."""
-
 MOST_UNITS = 4000
 """Units up to which all ancestors of all units are collected; all other checks are linear, or
 linear but for sorting."""
-
-
-def verify_bound(
-    problem: PartitionProblem, bound: LowerBound, checks: Checks | None = None
-) -> bool:
-    """Whether `bound` is shown to hold, by an argument that is carried out here again.
-
-    The kind of argument is `bound.proof`. A bound whose kind is not among them is shown to hold if
-    one of the others rules out every shorter period. False means "not shown", not "wrong".
-
-    Args:
-        problem: what was placed.
-        bound: the claim; only its seconds and the name of its proof are looked at.
-        checks: arguments by the name of their kind; those of every machine where None.
-    """
-    if bound.seconds <= 0.0:
-        return True
-    checks = CHECKS if checks is None else checks
-    period_s = bound.seconds * (1.0 - MARGIN)
-    known = [checks[bound.proof]] if bound.proof in checks else list(checks.values())
-    return any(check(problem, period_s) for check in known)
 
 
 def _heaviest_unit(problem: PartitionProblem, period_s: float) -> bool:
@@ -235,86 +210,65 @@ def _chain(problem: PartitionProblem, period_s: float) -> bool:
     return chain_does_not_fit(problem, period_s) or around_units(problem, period_s)
 
 
-CHECKS: Checks = {
-    "heaviest_unit": _heaviest_unit,
-    "total_work": _total_work,
-    "indivisible_work": units_do_not_pack,
-    "copied_weights": copies_do_not_fit,
-    "host_transfers": _host_transfers,
-    "streamed_weights": _streamed_weights,
-    "tensors_too_large_to_cross": _large_tensors,
-    "work_around_a_unit": around_units,
-    "outputs_passed_on": _outputs_passed_on,
-    "chain_of_units": _chain,
-}
-"""Whether an argument rules out a period, by the name of its kind."""
+def _no_room(problem: PartitionProblem, period_s: float) -> bool | None:
+    """Weights that no device holds, or all of them together, whatever the period.
 
-
-Check = Callable[[PartitionProblem, float], bool]
+    The weights of every unit are added up in plain Python.
+    """
+    if not problem.streams:
+        own = [0] * problem.num_units
+        total = 0
+        for w, size in enumerate(problem.weight_bytes.tolist()):
+            users = problem.weight_users[problem.weight_ptr[w] : problem.weight_ptr[w + 1]]
+            total += size if users.size else 0
+            for u in users.tolist():
+                own[u] += size
+        sram = problem.limits.sram_bytes
+        if total > sum(sram) or max(own, default=0) > max(sram):
+            return True
+    return None if impossible(problem) else False
 
 
 @dataclass(frozen=True)
 class Argument:
-    """One kind of argument, carried out up to a size.
+    """One kind of argument: a `ProofChecker`, or an `ObjectiveChecker`.
 
     Attributes:
-        summary: what it says.
-        check: whether it rules out a period.
-        most_units: units up to which it is carried out; None for any number.
+        summary: its claim.
+        check: whether it rules out what `rules_out` is asked for; None where it cannot decide.
+        most_units: units up to which it decides; None for any number.
         effort: see `ProofChecker`.
+        reason: why it may not decide, other than too many units.
     """
 
     summary: str
-    check: Check
+    check: Callable[..., bool | None]
     most_units: int | None = None
     effort: int = 0
+    reason: str = ""
 
     @property
     def undecided(self) -> str:
         """See `ProofChecker`."""
-        return f"the problem has more than {self.most_units} units"
+        return self.reason or f"the problem has more than {self.most_units} units"
 
-    def rules_out(self, problem: PartitionProblem, period_s: float) -> bool | None:
-        """See `ProofChecker`."""
-        shown = bool(self.check(problem, period_s))
+    def rules_out(self, problem: PartitionProblem, *question: Any) -> bool | None:
+        """See `ProofChecker` and `ObjectiveChecker`."""
+        shown = self.check(problem, *question)
         too_large = self.most_units is not None and problem.num_units > self.most_units
         return None if too_large and not shown else shown
 
 
-@dataclass(frozen=True)
-class RoomArgument:
-    """Weights that no device holds, or all of them together, whatever the period."""
-
-    summary: str = "there is not room enough"
-    undecided: str = "the room that tensors take is not derived again"
-    effort: int = 0
-
-    def rules_out(self, problem: PartitionProblem, period_s: float) -> bool | None:
-        """See `ProofChecker`; the weights of every unit are added up in plain Python."""
-        if not problem.streams:
-            own = [0] * problem.num_units
-            total = 0
-            for w, size in enumerate(problem.weight_bytes.tolist()):
-                users = problem.weight_users[problem.weight_ptr[w] : problem.weight_ptr[w + 1]]
-                total += size if users.size else 0
-                for u in users.tolist():
-                    own[u] += size
-            sram = problem.limits.sram_bytes
-            if total > sum(sram) or max(own, default=0) > max(sram):
-                return True
-        return None if impossible(problem) else False
-
-
-HEAVIEST_UNIT = Argument("a unit is not divided", CHECKS["heaviest_unit"])
-TOTAL_WORK = Argument("all devices share the work", CHECKS["total_work"])
-INDIVISIBLE_WORK = Argument("units do not pack into devices", CHECKS["indivisible_work"])
-COPIED_WEIGHTS = Argument("copies of weights do not fit", CHECKS["copied_weights"])
-HOST_TRANSFERS = Argument("the host's channels are too busy", CHECKS["host_transfers"])
-STREAMED_WEIGHTS = Argument("weights have to be read again", CHECKS["streamed_weights"])
-LARGE_TENSORS = Argument("large tensors tie units together", CHECKS["tensors_too_large_to_cross"])
-AROUND_UNITS = Argument(
-    "work lies before and after a unit", CHECKS["work_around_a_unit"], MOST_UNITS, effort=1
+HEAVIEST_UNIT = Argument("a unit is not divided", _heaviest_unit)
+TOTAL_WORK = Argument("all devices share the work", _total_work)
+INDIVISIBLE_WORK = Argument("units do not pack into devices", units_do_not_pack)
+COPIED_WEIGHTS = Argument("copies of weights do not fit", copies_do_not_fit)
+HOST_TRANSFERS = Argument("the host's channels are too busy", _host_transfers)
+STREAMED_WEIGHTS = Argument("weights have to be read again", _streamed_weights)
+LARGE_TENSORS = Argument("large tensors tie units together", _large_tensors)
+AROUND_UNITS = Argument("work lies before and after a unit", around_units, MOST_UNITS, effort=1)
+OUTPUTS_PASSED_ON = Argument("outputs have to be passed on", _outputs_passed_on)
+CHAIN = Argument("units that all work is around", _chain, MOST_UNITS, effort=1)
+NO_ROOM = Argument(
+    "there is not room enough", _no_room, reason="the room that tensors take is not derived again"
 )
-OUTPUTS_PASSED_ON = Argument("outputs have to be passed on", CHECKS["outputs_passed_on"])
-CHAIN = Argument("units that all work is around", CHECKS["chain_of_units"], MOST_UNITS, 1)
-NO_ROOM = RoomArgument()

@@ -1,111 +1,82 @@
-"""The checks of `certificates.py` as components that `mcmc check` finds by the kind of proof."""
+"""Checks of the bounds of rings, with the arguments that hold on them alone; see `bound_checks`.
+
+For another machine, they are about the ring that all its placements fit.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from mcm_compiler.contracts.partition import PartitionProblem
-from mcm_passes.families.ring.exact import certificates
-from mcm_passes.families.ring.exact.checks.ideal_check import IdealCheck
-from mcm_passes.families.ring.exact.checks.packed_check import MOST_UNITS as MOST_PACKED_UNITS
+from mcm_passes.families.ring.exact.checks import packed_check
+from mcm_passes.families.ring.exact.checks.ideal_check import MOST_WINDOWS, IdealCheck
 from mcm_passes.mapping.bound_checks import bound_checks
+from mcm_passes.mapping.bound_checks.bound_checks import MOST_UNITS, Argument
+from mcm_passes.mapping.bound_checks.window_check import crosses_at_least, plain_windows
 
-SOLVERS_WORD = "it is taken from the solver's word, which comes without a proof to follow"
+Check = Callable[[PartitionProblem, float], bool | None]
 
-
-@dataclass(frozen=True)
-class IdealArgument:
-    """Order ideals, weighed up to a number of windows.
-
-    Attributes:
-        most_windows: how many; plain Python weighs 30,000 to 250,000 a second.
-    """
-
-    most_windows: int = certificates.MOST_WINDOWS
-    summary: str = "no chain of order ideals is faster"
-    undecided: str = "there are too many order ideals to weigh again"
-    effort: int = 2
-
-    def rules_out(self, problem: PartitionProblem, period_s: float) -> bool | None:
-        """See `ProofChecker`."""
-        if problem.num_units > certificates.MOST_UNITS:
-            return None
-        return IdealCheck(problem, self.most_windows).none_below(period_s)
+FEW_WINDOWS = 100_000
+"""Windows that are weighed where nobody claims that order ideals show a bound."""
 
 
-@dataclass(frozen=True)
-class SolverArgument:
-    """A solver's word: shown only where an argument that can be followed is as strong."""
+def on_ring(check: Check) -> Check:
+    """The same check, of the ring of a problem."""
 
-    summary: str = "the dual bound of CP-SAT"
-    undecided: str = SOLVERS_WORD
-    effort: int = 2
+    def of_its_ring(problem: PartitionProblem, period_s: float) -> bool | None:
+        return check(problem if problem.machine is None else problem.reached(), period_s)
 
-    def rules_out(self, problem: PartitionProblem, period_s: float) -> bool | None:
-        """See `ProofChecker`; never False, since a weaker argument contradicts nothing."""
-        shown = any(checker.rules_out(problem, period_s) for checker in _QUICK_FIRST)
-        return shown or _FEW_IDEALS.rules_out(problem, period_s)
+    return of_its_ring
 
 
-@dataclass(frozen=True)
-class OnRing:
-    """An argument about rings; for another machine, about the ring that all its placements fit.
-
-    Attributes:
-        argument: the argument.
-    """
-
-    argument: bound_checks.Argument | IdealArgument | SolverArgument
-
-    @property
-    def summary(self) -> str:
-        """See `ProofChecker`."""
-        return self.argument.summary
-
-    @property
-    def undecided(self) -> str:
-        """See `ProofChecker`."""
-        return self.argument.undecided
-
-    @property
-    def effort(self) -> int:
-        """See `ProofChecker`."""
-        return self.argument.effort
-
-    def rules_out(self, problem: PartitionProblem, period_s: float) -> bool | None:
-        """See `ProofChecker`."""
-        ring = problem if problem.machine is None else problem.reached()
-        return self.argument.rules_out(ring, period_s)
+def _link_cuts(problem: PartitionProblem, period_s: float) -> bool:
+    if problem.num_units > MOST_UNITS:
+        return False
+    windows = plain_windows(problem, period_s)
+    if windows is None:
+        return True
+    room = period_s * problem.limits.link_bytes_per_s
+    links = range(problem.num_chips - 1)
+    return any(crosses_at_least(problem, windows, link, room) for link in links)
 
 
-WINDOWS = OnRing(
-    bound_checks.Argument(
-        "a unit has no device left",
-        certificates.check_of("windows"),
-        certificates.MOST_UNITS,
-        effort=1,
-    )
+def no_chain_is_faster(
+    problem: PartitionProblem, period_s: float, most_windows: int = MOST_WINDOWS
+) -> bool | None:
+    """Order ideals, weighed up to a number of windows."""
+    if problem.num_units > MOST_UNITS:
+        return None
+    return IdealCheck(problem, most_windows).none_below(period_s)
+
+
+def _as_strong_as_a_solver(problem: PartitionProblem, period_s: float) -> bool | None:
+    """A solver's bound: shown only where an argument that can be followed is as strong."""
+    shown = any(checker.rules_out(problem, period_s) for checker in _QUICK_FIRST)
+    return shown or no_chain_is_faster(problem, period_s, FEW_WINDOWS)
+
+
+WINDOWS = Argument(
+    "a unit has no device left", on_ring(bound_checks.around_units), MOST_UNITS, effort=1
 )
-LINK_CUTS = OnRing(
-    bound_checks.Argument(
-        "a channel must carry too much",
-        certificates.check_of("link_cuts"),
-        certificates.MOST_UNITS,
-        effort=2,
-    )
+LINK_CUTS = Argument("a channel must carry too much", on_ring(_link_cuts), MOST_UNITS, effort=2)
+PACKED_WINDOWS = Argument(
+    "units and weights do not pack in order",
+    on_ring(packed_check.units_do_not_pack_in_order),
+    packed_check.MOST_UNITS,
+    effort=2,
 )
-PACKED_WINDOWS = OnRing(
-    bound_checks.Argument(
-        "units and weights do not pack in order",
-        certificates.check_of("packed_windows"),
-        MOST_PACKED_UNITS,
-        effort=2,
-    )
+IDEALS = Argument(
+    "no chain of order ideals is faster",
+    on_ring(no_chain_is_faster),
+    effort=2,
+    reason="there are too many order ideals to weigh again",
 )
-IDEALS = OnRing(IdealArgument())
-_FEW_IDEALS = IdealArgument(most_windows=100_000)
-"""Where nobody says that this argument holds."""
-CPSAT = OnRing(SolverArgument())
+CPSAT = Argument(
+    "the dual bound of CP-SAT",
+    on_ring(_as_strong_as_a_solver),
+    effort=2,
+    reason="it is the solver's own bound, which comes without a proof to follow",
+)
 
 _QUICK_FIRST = (
     bound_checks.TOTAL_WORK,

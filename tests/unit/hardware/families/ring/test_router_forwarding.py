@@ -17,9 +17,9 @@ from mcm_compiler.options import CompileOptions
 from mcm_hardware.families.ring.builtin_targets import mcm36
 from mcm_hardware.families.ring.ring_target import RingTarget
 from mcm_passes.families.ring.analytic.fast_model import evaluate
-from mcm_passes.families.ring.exact.certificates import verify_bound
 from tests.generators.partition_problems import make_problem
 from tests.generators.small_rings import CUT, STORE, far
+from tests.oracles.shown_bounds import verify_bound
 
 PASSES = "simplify,fuse,annotate_cost,parallelize,partition,legalize,split,lower,simulate"
 ENGINE_KEY = "hop_latency_us = 1.0\n"

@@ -7,10 +7,10 @@ import dataclasses
 import pytest
 
 from mcm_compiler.contracts.partition import LowerBound
-from mcm_passes.families.ring.exact.certificates import verify_bound
 from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.bounds.copied_weights import copied_weights
 from tests.generators.partition_problems import make_problem
+from tests.oracles.shown_bounds import verify_bound
 
 STEPS = 10
 """Of a recurrence of two layers; each step of a layer takes a microsecond."""

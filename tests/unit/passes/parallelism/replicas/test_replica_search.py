@@ -27,9 +27,9 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
-from mcm_passes.families.ring.exact.certificates import verify_bound
 from mcm_passes.parallelism.replicas.replica_search import Solved, solve_replicas
 from mcm_passes.parallelism.replicas.replicas import ShareEvaluator, choose_replicas, on_share
+from tests.oracles.shown_bounds import verify_bound
 
 TO_SIMULATION = "simplify,fuse,annotate_cost,parallelize,partition,legalize,split,lower,simulate"
 BRANCHES = "zoo:ensemble-cnn{shape_only=true}"

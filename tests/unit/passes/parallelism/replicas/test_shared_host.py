@@ -23,8 +23,8 @@ from mcm_compiler.report.sentences import shared_sentence
 from mcm_compiler.report.terminal import report_text
 from mcm_compiler.report.timeline_tracks import tracks_of
 from mcm_hardware.families.ring.builtin_targets import mcm36, mcm36_shared
-from mcm_passes.families.ring.exact.certificates import verify_bound
 from mcm_passes.parallelism.replicas.replicas import on_share
+from tests.oracles.shown_bounds import verify_bound
 
 TO_SIMULATION = "simplify,fuse,annotate_cost,parallelize,partition,legalize,split,lower,simulate"
 ROOT_BYTES_PER_S = 64e9

@@ -18,6 +18,9 @@ from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_passes.mapping.bound_checks.plain_need import PlainTensor, plain_tensors, plain_weights
 
+MOST_WINDOWS = 500_000
+"""Windows that a check over order ideals may weigh, at 30,000 to 250,000 a second."""
+
 ROUNDING = 1e-12
 """Relative slack of sums taken in another order: no chain is left out because of it."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from mcm_compiler.contracts.objectives import Objective
 from mcm_compiler.contracts.partition import PartitionProblem
-from mcm_passes.families.ring.exact import certificates
+from mcm_passes.families.ring.exact.checks.ideal_check import MOST_WINDOWS
 from mcm_passes.families.ring.objectives.checks.energy_check import EnergyCheck, least_rules_out
 from mcm_passes.families.ring.objectives.checks.label_check import LabelCheck
+from mcm_passes.mapping.bound_checks.bound_checks import MOST_UNITS, Argument
 
 
 def path_rules_out(problem: PartitionProblem, latency_s: float) -> bool:
@@ -79,121 +79,100 @@ def _readers(problem: PartitionProblem, t: int) -> list[int]:
     return problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]].tolist()
 
 
-@dataclass(frozen=True)
-class LatencyArgument:
-    """An argument that needs no search.
+def _of_latency(
+    check: Callable[[PartitionProblem, float], bool],
+) -> Callable[[PartitionProblem, Objective, float], bool | None]:
+    """A check of latencies as one of objectives: nothing answers within the limit, or earlier."""
 
-    Attributes:
-        summary: what it says.
-        check: whether it rules out a latency.
-    """
-
-    summary: str
-    check: Callable[[PartitionProblem, float], bool]
-    undecided: str = "it is about latencies alone"
-
-    def rules_out(
-        self, problem: PartitionProblem, objective: Objective, value: float
-    ) -> bool | None:
-        """See `mcm_compiler.contracts.proofs.ObjectiveChecker`."""
+    def rules_out(problem: PartitionProblem, objective: Objective, value: float) -> bool | None:
         if objective.aim == "latency":
-            return self.check(problem, value)
+            return check(problem, value)
         if objective.aim == "energy":
             return None
-        within_s = objective.latency_limit_s
-        return True if self.check(problem, within_s * (1.0 + 1e-9)) else None
+        return check(problem, objective.latency_limit_s * (1.0 + 1e-9)) or None
+
+    return rules_out
 
 
-@dataclass(frozen=True)
-class LabelArgument:
+def no_chain_in_time(
+    problem: PartitionProblem, objective: Objective, value: float, most_windows: int = MOST_WINDOWS
+) -> bool | None:
     """Order ideals with labels, weighed and played again up to a number of windows."""
-
-    most_windows: int = certificates.MOST_WINDOWS
-    summary: str = "no chain of order ideals is below the value, or answers in time"
-    undecided: str = "there are too many order ideals to weigh again, or weights are streamed"
-
-    def rules_out(
-        self, problem: PartitionProblem, objective: Objective, value: float
-    ) -> bool | None:
-        """See `mcm_compiler.contracts.proofs.ObjectiveChecker`."""
-        if objective.aim == "energy":
-            return None
-        sought_s = value if objective.aim == "latency" else objective.latency_limit_s * (1.0 + 1e-9)
-        if any(one(problem, sought_s) for one in (path_rules_out, work_rules_out, host_rules_out)):
-            return True
-        if problem.num_units > certificates.MOST_UNITS:
-            return None
-        check = LabelCheck(problem, self.most_windows)
-        if objective.aim == "latency":
-            shown = check.none_within(value, float("inf"), strictly=True)
-        else:
-            shown = check.none_within(objective.latency_limit_s, value, strictly=False)
-        # Streamed weights delay what is played here without them: no chain is none with them.
-        return None if problem.streams and not shown else shown
+    if objective.aim == "energy":
+        return None
+    sought_s = value if objective.aim == "latency" else objective.latency_limit_s * (1.0 + 1e-9)
+    if any(one(problem, sought_s) for one in (path_rules_out, work_rules_out, host_rules_out)):
+        return True
+    if problem.num_units > MOST_UNITS:
+        return None
+    check = LabelCheck(problem, most_windows)
+    if objective.aim == "latency":
+        shown = check.none_within(value, float("inf"), strictly=True)
+    else:
+        shown = check.none_within(objective.latency_limit_s, value, strictly=False)
+    # Streamed weights delay what is played here without them: no chain is none with them.
+    return None if problem.streams and not shown else shown
 
 
-@dataclass(frozen=True)
-class LeastEnergyArgument:
-    """What every placement spends, without a search."""
-
-    summary: str = "every unit runs, and the host's traffic crosses its links"
-    undecided: str = "it is about energy alone"
-
-    def rules_out(
-        self, problem: PartitionProblem, objective: Objective, value: float
-    ) -> bool | None:
-        """See `mcm_compiler.contracts.proofs.ObjectiveChecker`."""
-        needed = problem.at_need()
-        return least_rules_out(needed, value) if objective.aim == "energy" else None
-
-
-@dataclass(frozen=True)
-class EnergyChainArgument:
-    """Order ideals with joules, weighed again up to a number of windows."""
-
-    most_windows: int = certificates.MOST_WINDOWS
-    summary: str = "no chain of order ideals takes less"
-    undecided: str = "there are too many order ideals to weigh again, or it is not about energy"
-
-    def rules_out(
-        self, problem: PartitionProblem, objective: Objective, value: float
-    ) -> bool | None:
-        """See `mcm_compiler.contracts.proofs.ObjectiveChecker`."""
-        needed = problem.at_need()
-        if objective.aim != "energy" or needed.energy is None:
-            return None
-        if least_rules_out(needed, value):
-            return True
-        if needed.num_units > certificates.MOST_UNITS:
-            return None
-        return EnergyCheck(needed, needed.energy, self.most_windows).none_takes_less(value)
-
-
-@dataclass(frozen=True)
-class MergedArgument:
+def no_merged_chain_in_time(
+    problem: PartitionProblem, objective: Objective, value: float, most_windows: int = MOST_WINDOWS
+) -> bool | None:
     """Order ideals with the best times of all chains up to each, played again."""
-
-    most_windows: int = certificates.MOST_WINDOWS
-    summary: str = "no chain of order ideals is below the value, whatever way led to each ideal"
-    undecided: str = "there are too many order ideals to play again, chips differ, or one is pinned"
-
-    def rules_out(
-        self, problem: PartitionProblem, objective: Objective, value: float
-    ) -> bool | None:
-        """See `mcm_compiler.contracts.proofs.ObjectiveChecker`."""
-        if objective.aim == "energy" or problem.num_units > certificates.MOST_UNITS:
-            return None
-        check = LabelCheck(problem, self.most_windows)
-        if objective.aim == "latency":
-            return check.none_merged_within(value, float("inf"), strictly=True)
-        within_s = objective.latency_limit_s * (1.0 + 1e-9)
-        return check.none_merged_within(within_s, value, strictly=False)
+    if objective.aim == "energy" or problem.num_units > MOST_UNITS:
+        return None
+    check = LabelCheck(problem, most_windows)
+    if objective.aim == "latency":
+        return check.none_merged_within(value, float("inf"), strictly=True)
+    within_s = objective.latency_limit_s * (1.0 + 1e-9)
+    return check.none_merged_within(within_s, value, strictly=False)
 
 
-CRITICAL_PATH = LatencyArgument("units wait for each other", path_rules_out)
-SHARED_WORK = LatencyArgument("no chip runs two units at a time", work_rules_out)
-SHARED_HOST = LatencyArgument("all chips share a channel to the host", host_rules_out)
-LABEL_CHAINS = LabelArgument()
-MERGED_CHAINS = MergedArgument()
-LEAST_ENERGY = LeastEnergyArgument()
-ENERGY_CHAINS = EnergyChainArgument()
+def _least_energy(problem: PartitionProblem, objective: Objective, value: float) -> bool | None:
+    return least_rules_out(problem.at_need(), value) if objective.aim == "energy" else None
+
+
+def no_chain_takes_less(
+    problem: PartitionProblem, objective: Objective, value: float, most_windows: int = MOST_WINDOWS
+) -> bool | None:
+    """Order ideals with joules, weighed again up to a number of windows."""
+    needed = problem.at_need()
+    if objective.aim != "energy" or needed.energy is None:
+        return None
+    if least_rules_out(needed, value):
+        return True
+    if needed.num_units > MOST_UNITS:
+        return None
+    return EnergyCheck(needed, needed.energy, most_windows).none_takes_less(value)
+
+
+_OF_LATENCIES = "it is about latencies alone"
+
+CRITICAL_PATH = Argument(
+    "units wait for each other", _of_latency(path_rules_out), reason=_OF_LATENCIES
+)
+SHARED_WORK = Argument(
+    "no chip runs two units at a time", _of_latency(work_rules_out), reason=_OF_LATENCIES
+)
+SHARED_HOST = Argument(
+    "all chips share a channel to the host", _of_latency(host_rules_out), reason=_OF_LATENCIES
+)
+LABEL_CHAINS = Argument(
+    "no chain of order ideals is below the value, or answers in time",
+    no_chain_in_time,
+    reason="there are too many order ideals to weigh again, or weights are streamed",
+)
+MERGED_CHAINS = Argument(
+    "no chain of order ideals is below the value, whatever way led to each ideal",
+    no_merged_chain_in_time,
+    reason="there are too many order ideals to play again, chips differ, or one is pinned",
+)
+LEAST_ENERGY = Argument(
+    "every unit runs, and the host's traffic crosses its links",
+    _least_energy,
+    reason="it is about energy alone",
+)
+ENERGY_CHAINS = Argument(
+    "no chain of order ideals takes less",
+    no_chain_takes_less,
+    reason="there are too many order ideals to weigh again, or it is not about energy",
+)

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from mcm_compiler.contracts.partition import LowerBound
-from mcm_passes.families.ring.exact import certificates
-from mcm_passes.families.ring.exact.certificates import verify_bound
+from mcm_passes.families.ring.exact import ring_proof_checkers
 from mcm_passes.mapping.bound_checks import chain_check
 from mcm_passes.mapping.bounds import bounds
 from mcm_passes.mapping.bounds.passed_outputs import outputs_passed_on
 from tests.generators.partition_problems import make_problem
+from tests.oracles.shown_bounds import verify_bound
 
 
 def ladder(rungs, heavy_us=9.0, light_us=1.0):
@@ -64,7 +64,7 @@ def test_no_check_of_a_large_graph_looks_at_more_than_its_edges(monkeypatch):
 
     monkeypatch.setattr(chain_check, "_alone", counted)
     for name in ("plain_windows", "crosses_at_least", "IdealCheck"):
-        monkeypatch.setattr(certificates, name, None)
+        monkeypatch.setattr(ring_proof_checkers, name, None)
     compute, edges = ladder(2000)
     problem = make_problem(compute, edges, chips=1200)
     assert not verify_bound(problem, LowerBound(1.0, "CP-SAT says so", "cpsat"))

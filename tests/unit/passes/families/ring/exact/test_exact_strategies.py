@@ -7,8 +7,7 @@ import pytest
 
 from mcm_compiler.contracts.partition import Budget, LowerBound, SearchMonitor
 from mcm_passes.families.ring.analytic.fast_model import evaluate, period
-from mcm_passes.families.ring.exact import certificates, cpsat
-from mcm_passes.families.ring.exact.certificates import verify_bound
+from mcm_passes.families.ring.exact import cpsat, ring_proof_checkers
 from mcm_passes.families.ring.exact.cpsat import CpSat
 from mcm_passes.families.ring.exact.flow_bound import OF_LINKS, OF_WINDOWS, flow_bound
 from mcm_passes.families.ring.exact.ideals import Ideals
@@ -21,6 +20,7 @@ from mcm_passes.mapping.problem import order_ideals as order_ideals_module
 from mcm_passes.mapping.problem.order_ideals import order_ideals
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 from tests.generators.partition_problems import make_problem
+from tests.oracles.shown_bounds import verify_bound
 
 CHAIN = [(0, 1), (1, 2), (2, 3)]
 WIDE = [(u, 24) for u in range(24)]
@@ -79,7 +79,7 @@ def test_the_bound_says_how_it_was_proven():
 
 
 def test_a_bound_of_cpsat_that_nothing_else_shows_is_not_verified(monkeypatch):
-    monkeypatch.setattr(certificates, "MOST_WINDOWS", 1000)
+    monkeypatch.setattr(ring_proof_checkers, "FEW_WINDOWS", 1000)
     problem = make_problem([4] * 25, WIDE, chips=25)
     assert not verify_bound(problem, LowerBound(12e-6, "CP-SAT says so", "cpsat"))
 

@@ -8,12 +8,12 @@ import pytest
 from mcm_compiler.contracts.objectives import Objective
 from mcm_compiler.contracts.partition import Budget
 from mcm_passes.families.ring.analytic.fast_model import evaluate
-from mcm_passes.families.ring.exact.certificates import verify_bound
 from mcm_passes.families.ring.objectives.frontier import Frontier
 from mcm_passes.families.ring.objectives.latency_bounds import objective_values
 from tests.generators.branching_problems import branching_problem
 from tests.generators.objective_problems import objective_problem
 from tests.oracles.objective_equality import differences
+from tests.oracles.shown_bounds import verify_bound
 
 
 @pytest.mark.parametrize("seed", range(24))

@@ -23,9 +23,9 @@ from mcm_passes.families.ring.objectives.checks.objective_checkers import (
     LEAST_ENERGY,
     MERGED_CHAINS,
     SHARED_WORK,
-    EnergyChainArgument,
-    LabelArgument,
-    MergedArgument,
+    no_chain_in_time,
+    no_chain_takes_less,
+    no_merged_chain_in_time,
 )
 from mcm_passes.families.ring.objectives.label_search import LabelLattice
 from mcm_passes.families.ring.objectives.latency_bounds import critical_path, shared_work
@@ -135,12 +135,13 @@ def test_too_many_ideals_leave_an_energy_open():
     problem = objective_problem(3)
     assert problem.num_units > 3
     least_j = joules.least_energy(problem).seconds
-    few = EnergyChainArgument(most_windows=1)
-    assert few.rules_out(problem, ENERGY, least_j * 1.5) is None
+    assert no_chain_takes_less(problem, ENERGY, least_j * 1.5, most_windows=1) is None
 
 
 def test_what_takes_too_long_is_left_open():
     problem = branching_problem(chains=2, length=3, chips=3)
-    for few in (LabelArgument(most_windows=1), MergedArgument(most_windows=1)):
-        assert few.rules_out(problem, LATENCY, float(problem.compute_s.sum())) is None
-        assert "too many" in few.undecided
+    for check in (no_chain_in_time, no_merged_chain_in_time):
+        work_s = float(problem.compute_s.sum())
+        assert check(problem, LATENCY, work_s, most_windows=1) is None
+    for checker in (LABEL_CHAINS, MERGED_CHAINS):
+        assert "too many" in checker.undecided
