@@ -36,7 +36,7 @@ def kinds_in(tree, module):
         if not isinstance(node, ast.Call):
             continue
         named = [k.value for k in node.keywords if k.arg == "proof"]
-        called = node.func.id if isinstance(node.func, ast.Name) else ""
+        called = ast.unparse(node.func).rpartition(".")[2]
         for given in named + (node.args[2:3] if called == "LowerBound" else []):
             if isinstance(given, ast.Constant):
                 found.add(given.value)
