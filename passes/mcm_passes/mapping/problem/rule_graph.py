@@ -125,6 +125,11 @@ def closure(graph: RuleGraph) -> tuple[Words, Words]:
     return ancestors, descendants
 
 
+def nodes_of(bits: Words) -> Longs:
+    """The nodes of a bitset `[words]`, ascending."""
+    return np.flatnonzero(np.unpackbits(bits.astype("<u8").view(np.uint8), bitorder="little"))
+
+
 def compressed_rows(
     rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64], size: int
 ) -> tuple[Longs, Ints]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Self
 
 import numpy as np
@@ -16,24 +18,26 @@ from mcm_passes.families.ring.loads.crossings import cuts_of
 from mcm_passes.families.ring.loads.window_costs import PackingRatio
 from mcm_passes.mapping.problem.order_ideals import OrderIdeals, order_ideals
 from mcm_passes.mapping.problem.resident_sizes import sram_blocks
-from mcm_passes.mapping.problem.rule_graph import closure, rule_graph
+from mcm_passes.mapping.problem.rule_graph import closure, nodes_of, rule_graph
 
 
 @dataclass(frozen=True, eq=False)
-class IdealOptimum:
-    """The best partition under one reading of the rules, among those below a ceiling.
+class ChainOptimum:
+    """The best partition among chains of ideals, under one reading of the rules.
 
     Attributes:
-        chip_of: `[N]`, or None where no partition is below the ceiling.
-        period_s: its period, or the ceiling.
-        ideals: ideals of the graph.
+        chip_of: `[N]`, or None where no chain is within the limits of the search.
+        value: the figure that it minimises; for None the ceiling on periods, or infinite.
+        complete: whether all chains were searched, so that none is better.
         windows: windows that were weighed.
+        labels: labels that were made.
     """
 
     chip_of: Ints | None
-    period_s: float
-    ideals: int
+    value: float
+    complete: bool
     windows: int
+    labels: int = 0
 
 
 class IdealLattice:
@@ -61,18 +65,23 @@ class IdealLattice:
         ideals = order_ideals(graph, most_ideals) if graph.num_nodes else None
         return None if ideals is None else cls(problem, ideals)
 
-    def of_problem(self, problem: PartitionProblem) -> IdealLattice:
+    def of_problem(self, problem: PartitionProblem) -> Self:
         """The lattice of a problem with the same units and dependencies, and other memory."""
-        return IdealLattice(problem, self._ideals)
+        return type(self)(problem, self._ideals)
+
+    @property
+    def count(self) -> int:
+        """Number of ideals."""
+        return self._ideals.count
 
     @property
     def most_windows(self) -> int:
         """No more pairs of ideals can be a window."""
-        return self._ideals.count * (self._ideals.count - 1) // 2
+        return self.count * (self.count - 1) // 2
 
     def optimum(
         self, reading: TriangleReading, ceiling_s: float, most_windows: int
-    ) -> IdealOptimum | None:
+    ) -> ChainOptimum:
         """The smallest period below `ceiling_s`, with the fewest chips among equals.
 
         Every constraint but the triangle rule is local to one window between two ideals, so the
@@ -82,47 +91,48 @@ class IdealLattice:
         Args:
             reading: how windows treat long dependencies.
             ceiling_s: partitions from this period on are not looked for; may be infinite.
-            most_windows: give up beyond so many.
-
-        Returns:
-            None where there are more windows.
+            most_windows: gives up beyond so many.
         """
-        problem = self._problem
         best, came_from, windows = best_chain(
             self._demands,
             self._cuts,
             self._covers,
             self._pinned,
             self._chips,
-            Triangles(reading == "adjacent", reading == "between", *self._closure),
+            self._triangles(reading),
             ceiling_s,
             most_windows,
         )
-        if windows > most_windows:
-            return None
-        count = self._ideals.count
-        last = best[count - 1]
+        last = best[self.count - 1]
         chips = int(last.argmin())
-        if not last[chips] < ceiling_s:
-            return IdealOptimum(None, ceiling_s, count, windows)
-        chip_of = np.zeros(problem.num_units, np.int32)
+        complete = windows <= most_windows
+        if not (complete and last[chips] < ceiling_s):
+            return ChainOptimum(None, ceiling_s, complete, windows)
+        return ChainOptimum(self._chained(came_from, chips), float(last[chips]), True, windows)
+
+    def _triangles(self, reading: TriangleReading) -> Triangles:
+        return Triangles(reading == "adjacent", reading == "between", *self._closure)
+
+    def _chained(self, came_from: Ints, chips: int) -> Ints:
+        """The partition of a chain: `came_from[I, C + 1]` has the ideal before each, by chips."""
+        ideals = [self.count - 1]
+        for k in range(chips, 0, -1):
+            ideals.append(int(came_from[ideals[-1], k]))
+        return self._partition(ideals[::-1])
+
+    def _partition(self, ideals: Sequence[int]) -> Ints:
+        """The partition whose chips take over and hand over at these ideals, from the first on."""
+        chip_of = np.zeros(self._problem.num_units, np.int32)
         members = self._ideals.members
-        at = count - 1
-        for chip in range(chips - 1, -1, -1):
-            before = int(came_from[at, chip + 1])
-            inside = members[at] & ~members[before]
-            nodes = np.flatnonzero(
-                np.unpackbits(inside.astype("<u8").view(np.uint8), bitorder="little")
-            )
-            chip_of[self._graph.units[nodes]] = chip
-            at = before
-        return IdealOptimum(chip_of, float(last[chips]), count, windows)
+        for chip, (before, at) in enumerate(pairwise(ideals)):
+            chip_of[self._graph.units[nodes_of(members[at] & ~members[before])]] = chip
+        return chip_of
 
     def _pinned_sets(self) -> Longs:
         """`[I, C + 1]`, how many nodes of each ideal are pinned to each chip, and to any."""
         pinned = self._demands.nodes.pinned
         chips = self._problem.num_chips
-        held = np.zeros((self._ideals.count, chips + 1), np.int64)
+        held = np.zeros((self.count, chips + 1), np.int64)
         for v in np.flatnonzero(pinned >= 0).tolist():
             inside = (self._ideals.members[:, v >> 6] >> np.uint64(v & 63) & np.uint64(1)) > 0
             held[inside, chips] += 1

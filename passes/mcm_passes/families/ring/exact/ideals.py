@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
@@ -13,12 +13,14 @@ from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_compiler.text.units import count_text
 from mcm_passes.families.ring.contiguous.contiguous_dp import dp_outcome
 from mcm_passes.families.ring.exact.ideal_chain import SLACK
-from mcm_passes.families.ring.exact.ideal_dp import IdealLattice, IdealOptimum
+from mcm_passes.families.ring.exact.ideal_dp import ChainOptimum, IdealLattice
 from mcm_passes.families.ring.exact.triangle_readings import TriangleReading
 from mcm_passes.families.ring.order_encoding.cpsat_model import Incumbent
 from mcm_passes.mapping.bounds.bounds import lower_bound
 
 PROOF = "ideals"
+
+Lattice = TypeVar("Lattice", bound=IdealLattice)
 
 FIRST_STEP = 0.01
 """Of the periods that are tried, by how much the first is above the bound."""
@@ -104,69 +106,94 @@ def search_ideals(
     lattice = IdealLattice.of(problem.at_need(), most_ideals)
     if lattice is None or known.must_stop():
         return ""
+
+    def best(of: IdealLattice, reading: TriangleReading) -> ChainOptimum | None:
+        return _climb(known, of, reading, most_windows)
+
     strict = problem.routing == "strict"
-    fits = True
-    if strict:
-        found = _climb(known, lattice, "adjacent", most_windows)
-        if found is not None and found.chip_of is not None:
-            fits = known.offer(found.chip_of)
-    found = _climb(known, lattice, "between" if strict else "none", most_windows)
-    if found is not None and found.chip_of is not None:
-        fits &= known.offer(found.chip_of) or strict
-    if not fits and problem.memory == "estimate":
-        # Whether a plan is tight to the last byte is for the planner to say; one with some room
-        # is looked for as well.
-        roomy = lattice.of_problem(problem)
-        better = _climb(known, roomy, "adjacent" if strict else "none", most_windows)
-        if better is not None and better.chip_of is not None:
-            known.offer(better.chip_of)
-        if better is not None and not strict:
-            known.settle(min(better.period_s, known.period_s))
+    found, roomy = offer_chains(known, problem, lattice, best, "between")
+    if roomy is not None and not strict:
+        known.settle(min(roomy.value, known.period_s))
     if found is None:
         return ""
-    if found.chip_of is None and np.isinf(found.period_s):
+    if found.chip_of is None and np.isinf(found.value):
         known.exhausted = True
         return (
             f"none exists: each of the {count_text(found.windows, 'window')} between "
-            f"{count_text(found.ideals, 'order ideal')} of the graph was tried, and no chain of "
+            f"{count_text(lattice.count, 'order ideal')} of the graph was tried, and no chain of "
             "them fits memory and rules"
         )
-    optimal = found.period_s * (1.0 + SLACK) >= known.period_s
-    chains = f"chains of {count_text(found.ideals, 'order ideal')}"
+    optimal = found.value * (1.0 + SLACK) >= known.period_s
+    chains = f"chains of {count_text(lattice.count, 'order ideal')}"
     argument = f"best of all {chains}" if optimal else f"slower are all {chains}"
     if strict:
         argument += ", with detours beside dependencies left out"
-    known.prove(LowerBound(min(found.period_s, known.period_s), argument, PROOF))
+    known.prove(LowerBound(min(found.value, known.period_s), argument, PROOF))
     if known.chip_of is None:
         return "none is known, and it is unproven that none exists"
     return ""
 
 
+def offer_chains(
+    known: Incumbent,
+    problem: PartitionProblem,
+    lattice: Lattice,
+    best: Callable[[Lattice, TriangleReading], ChainOptimum | None],
+    loosest: TriangleReading = "none",
+) -> tuple[ChainOptimum | None, ChainOptimum | None]:
+    """Offers the best chains of ideals, by each reading of the rules that may have a valid one.
+
+    Args:
+        known: receives them.
+        problem: partitions are kept where they fit as it counts memory.
+        lattice: of what every memory plan needs at least.
+        best: the best chain of a lattice by a reading, if it finds one.
+        loosest: the reading for bounds under the strict rule.
+
+    Returns:
+        The result of the loosest reading, and that with the memory that `problem` counts, which is
+        only sought where the other does not fit.
+    """
+    strict = problem.routing == "strict"
+
+    def offered(of: Lattice, reading: TriangleReading) -> tuple[ChainOptimum | None, bool]:
+        found = best(of, reading)
+        return found, found is None or found.chip_of is None or known.offer(found.chip_of)
+
+    fits = not strict or offered(lattice, "adjacent")[1]
+    found, valid = offered(lattice, loosest if strict else "none")
+    if (fits and (valid or strict)) or problem.memory != "estimate":
+        return found, None
+    # Whether a plan is tight to the last byte is for the planner to say; one with some room is
+    # sought as well.
+    return found, offered(lattice.of_problem(problem), "adjacent" if strict else "none")[0]
+
+
 def _climb(
     known: Incumbent, lattice: IdealLattice, reading: TriangleReading, most_windows: int
-) -> IdealOptimum | None:
+) -> ChainOptimum | None:
     """The optimum under a reading of the rules, or the largest period that none is below.
 
     Returns:
         None where not even the first period could be tried.
     """
-    reached: IdealOptimum | None = None
+    reached: ChainOptimum | None = None
     few = lattice.most_windows <= most_windows
     start_s = np.inf if few else known.bound.seconds
-    for period_s in _periods(start_s, known.period_s):
+    for period_s in rising_periods(start_s, known.period_s):
         found = lattice.optimum(reading, period_s * (1.0 + 10.0 * SLACK), most_windows)
-        if found is None:
+        if not found.complete:
             break
         most_windows -= found.windows
         if found.chip_of is not None:
             return found
-        reached = replace(found, period_s=period_s)
+        reached = replace(found, value=period_s)
         if known.must_stop():
             break
     return reached
 
 
-def _periods(bound_s: float, known_s: float) -> Iterator[float]:
+def rising_periods(bound_s: float, known_s: float) -> Iterator[float]:
     """From just above a bound, where that is finite, to a period that is known or infinite."""
     above = FIRST_STEP
     while 0.0 < bound_s < np.inf and bound_s * (1.0 + above) < known_s and above < LAST_STEP:

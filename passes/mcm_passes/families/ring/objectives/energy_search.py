@@ -9,8 +9,9 @@ import numpy as np
 from mcm_compiler.contracts.partition import Ints, LowerBound, PartitionProblem
 from mcm_compiler.text.units import count_text
 from mcm_passes.families.ring.exact.ideal_chain import SLACK, ChipLimits
-from mcm_passes.families.ring.exact.ideal_dp import IdealLattice
-from mcm_passes.families.ring.exact.triangle_readings import TriangleReading, Triangles
+from mcm_passes.families.ring.exact.ideal_dp import ChainOptimum, IdealLattice
+from mcm_passes.families.ring.exact.ideals import offer_chains
+from mcm_passes.families.ring.exact.triangle_readings import TriangleReading
 from mcm_passes.families.ring.loads.chip_demands import chip_demands
 from mcm_passes.families.ring.objectives import energy_chain
 from mcm_passes.families.ring.objectives.joules import joule_problem
@@ -33,24 +34,6 @@ class Effort:
     windows: int
 
 
-@dataclass(frozen=True, eq=False)
-class EnergyOptimum:
-    """What a search over chains came to.
-
-    Attributes:
-        chip_of: `[N]`, the partition with the least energy up to the ceiling, of such that with the
-            least period; None where there is none.
-        least_j: its energy, up to rounding; infinite where there is none.
-        complete: whether all chains up to the ceiling were looked at.
-        windows: that were weighed.
-    """
-
-    chip_of: Ints | None
-    least_j: float
-    complete: bool
-    windows: int
-
-
 class EnergyIdeals(IdealLattice):
     """A problem with its `energy`, prepared for chains of its ideals."""
 
@@ -67,17 +50,10 @@ class EnergyIdeals(IdealLattice):
             self._joules = joules._replace(items=once)
         self._beyond = energy_chain.least_beyond(self._joules, self._cuts, self._host_rate)
 
-    def of_problem(self, problem: PartitionProblem) -> EnergyIdeals:
-        """The lattice of a problem with the same units and dependencies, and other memory."""
-        return EnergyIdeals(problem, self._ideals)
-
-    @property
-    def count(self) -> int:
-        """How many ideals there are."""
-        return self._ideals.count
-
-    def least(self, reading: TriangleReading, ceiling_j: float, most_windows: int) -> EnergyOptimum:
+    def least(self, reading: TriangleReading, ceiling_j: float, most_windows: int) -> ChainOptimum:
         """The partition with the least energy up to a ceiling, by a reading of the triangle rule.
+
+        Of such, one with the least period.
 
         Args:
             reading: how windows treat long dependencies.
@@ -92,28 +68,20 @@ class EnergyIdeals(IdealLattice):
             self._pinned,
             self._priced(),
             self._chips,
-            Triangles(reading == "adjacent", reading == "between", *self._closure),
+            self._triangles(reading),
             *self._beyond,
             self._always_j,
             int(self._chips.sram_room.max()),
         )
         chains, windows = energy_chain.energy_chains(lattice, ceiling_j, most_windows)
         complete = windows <= most_windows
-        last = self._ideals.count - 1
+        last = self.count - 1
         least_j = float(chains.least_j[last].min())
         if not np.isfinite(least_j):
-            return EnergyOptimum(None, np.inf, complete, windows)
+            return ChainOptimum(None, np.inf, complete, windows)
         # The fewest chips of those that tie.
         chips = int((chains.energy_j[last] <= least_j * (1.0 + 2.0 * energy_chain.TIE)).argmax())
-        chip_of = np.zeros(self._problem.num_units, np.int32)
-        members, at = self._ideals.members, last
-        for chip in range(chips - 1, -1, -1):
-            before = int(chains.came_from[at, chip + 1])
-            inside = members[at] & ~members[before]
-            bits = np.unpackbits(inside.astype("<u8").view(np.uint8), bitorder="little")
-            chip_of[self._graph.units[np.flatnonzero(bits)]] = chip
-            at = before
-        return EnergyOptimum(chip_of, least_j, complete, windows)
+        return ChainOptimum(self._chained(chains.came_from, chips), least_j, complete, windows)
 
     def _priced(self) -> ChipLimits:
         limits = self._priced_problem.limits
@@ -141,54 +109,58 @@ def least_energy_of(known: Incumbent, problem: PartitionProblem, effort: Effort)
     """
     if known.must_stop() or known.closed(SLACK):
         return ""
+
+    def least(of: EnergyIdeals, reading: TriangleReading) -> ChainOptimum:
+        return of.least(reading, known.period_s, effort.windows)
+
     lattice = EnergyIdeals.of(problem.at_need(), effort.ideals)
     if lattice is not None:
-        found = _offer_least(known, lattice, problem, effort)
-        if found.complete:
-            return _conclude(known, found, lattice.count, problem)
+        found, _ = offer_chains(known, problem, lattice, least)
+        if found is not None and found.complete:
+            strict = problem.routing == "strict"
+            return conclude(known, found, lattice, PROOF, strict=strict, worse="more is taken by")
     graph = rule_graph(problem)
     if graph.num_nodes < effort.ideals:
         for order in topological_orders(problem, ORDERS):
             if not known.must_stop():
                 beginnings = EnergyIdeals(problem, beginnings_of(graph, order.units))
-                _offer_least(known, beginnings, problem, effort)
+                offer_chains(known, problem, beginnings, least)
     return ""
 
 
-def _offer_least(
-    known: Incumbent, lattice: EnergyIdeals, problem: PartitionProblem, effort: Effort
-) -> EnergyOptimum:
-    """Offers the best chains of ideals; what the reading says that leaves out the least."""
-    strict = problem.routing == "strict"
-    reading: TriangleReading = "adjacent" if strict else "none"
-    found = lattice.least(reading, known.period_s, effort.windows)
-    fits = found.chip_of is None or known.offer(found.chip_of)
-    if not fits and problem.memory == "estimate":
-        roomy = lattice.of_problem(problem).least(reading, known.period_s, effort.windows)
-        if roomy.chip_of is not None:
-            known.offer(roomy.chip_of)
-    if strict:
-        found = lattice.least("none", known.period_s, effort.windows)
-        if found.chip_of is not None:
-            known.offer(found.chip_of)
-    return found
-
-
-def _conclude(
-    known: Incumbent, found: EnergyOptimum, ideals: int, problem: PartitionProblem
+def conclude(
+    known: Incumbent,
+    found: ChainOptimum,
+    lattice: IdealLattice,
+    proof: str,
+    *,
+    strict: bool,
+    worse: str = "slower are",
+    within: str = "",
 ) -> str:
-    """Takes note of what all chains show; why there is no partition, or empty."""
-    chains = f"chains of {count_text(ideals, 'order ideal')}"
+    """Takes note of what all chains show; why there is no partition, or empty.
+
+    Args:
+        known: receives the bound.
+        found: of all chains, the triangle rule left out.
+        lattice: the ideals.
+        proof: the kind of proof.
+        strict: whether the triangle rule holds.
+        worse: says that chains are not below the bound.
+        within: the limit on latencies, in words.
+    """
+    chains = f"chains of {count_text(lattice.count, 'order ideal')}"
     if found.chip_of is None and known.chip_of is None:
         known.exhausted = True
-        return f"none exists: none of all {chains} fits memory and rules"
+        in_time = f" and answers {within}" if within else ""
+        return f"none exists: none of all {chains} fits memory and rules{in_time}"
     # No chain is below what is known by more than rounding.
-    least_j = min(found.least_j, known.period_s)
-    optimal = least_j * (1.0 + 10.0 * SLACK) >= known.period_s
-    argument = f"best of all {chains}" if optimal else f"more is taken by all {chains}"
-    if problem.routing == "strict":
-        argument += ", the triangle rule left out"
-    known.prove(LowerBound(least_j * (1.0 - 5.0 * SLACK), argument, PROOF))
+    value = min(found.value, known.period_s)
+    optimal = value * (1.0 + 10.0 * SLACK) >= known.period_s
+    argument = f"best of all {chains}" if optimal else f"{worse} all {chains}"
+    argument += f" that answer {within}" if within else ""
+    argument += ", the triangle rule left out" if strict else ""
+    known.prove(LowerBound(value * (1.0 - 5.0 * SLACK), argument, proof))
     return ""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -15,12 +14,13 @@ from mcm_compiler.text.units import count_text, seconds_text
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.all_partitions import tried_partitions
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
+from mcm_passes.families.ring.exact import ideals
 from mcm_passes.families.ring.exact.ideal_chain import SLACK
-from mcm_passes.families.ring.exact.ideals import PROOF as PERIOD_PROOF
+from mcm_passes.families.ring.exact.ideal_dp import ChainOptimum
 from mcm_passes.families.ring.exact.triangle_readings import TriangleReading
-from mcm_passes.families.ring.objectives.energy_search import Effort, least_energy_of
+from mcm_passes.families.ring.objectives.energy_search import Effort, conclude, least_energy_of
 from mcm_passes.families.ring.objectives.label_chain import Goal
-from mcm_passes.families.ring.objectives.label_search import LabelLattice, LabelOptimum
+from mcm_passes.families.ring.objectives.label_search import LabelLattice
 from mcm_passes.families.ring.objectives.latency_bounds import objective_bound
 from mcm_passes.families.ring.order_encoding.cpsat_model import Incumbent
 from mcm_passes.mapping.solving.solve import with_chips
@@ -50,10 +50,6 @@ def offer_first_cuts(
 
 
 PROOF, MERGED = "label_chains", "merged_chains"
-
-FIRST_STEP, GROWTH, LAST_STEP = 0.01, 3.0, 100.0
-"""Periods that are tried, above the bound and as a share of it: the first, how each grows over the
-one before, and beyond which only what is known is tried."""
 
 
 @dataclass(frozen=True)
@@ -117,27 +113,22 @@ class Frontier:
             if objective.aim == "latency" and not strict:
                 self._hasten(known, problem, lattice)
             return ""
-        fits = True
-        if strict:
-            found = self._best(known, lattice, "adjacent", objective)
-            fits = found.chip_of is None or known.offer(found.chip_of)
-        found = self._best(known, lattice, "none", objective)
-        if found.chip_of is not None:
-            fits &= known.offer(found.chip_of) or strict
-        if not fits and problem.memory == "estimate":
-            roomy = LabelLattice.of(problem, self.ideals)
-            assert roomy is not None, "its graph is the same"
-            better = self._best(known, roomy, "adjacent" if strict else "none", objective)
-            if better.chip_of is not None:
-                known.offer(better.chip_of)
-        reason = self._conclude(known, found, objective, strict=strict)
-        if objective.aim == "latency" and found.complete and not strict:
+
+        def best(of: LabelLattice, reading: TriangleReading) -> ChainOptimum:
+            return self._best(known, of, reading, objective)
+
+        found, _ = ideals.offer_chains(known, problem, lattice, best)
+        if found is None or not found.complete:
+            return ""
+        proof, within = _proof_of(objective), _within(objective)
+        reason = conclude(known, found, lattice, proof, strict=strict, within=within)
+        if objective.aim == "latency" and not strict:
             self._hasten(known, problem, lattice)
         return reason
 
     def _relax(self, known: Incumbent, lattice: LabelLattice, objective: Objective) -> None:
         """Proves what follows where all chains up to an ideal are one."""
-        chains = f"chains of {count_text(lattice.ideals, 'order ideal')}, times up to each merged"
+        chains = f"chains of {count_text(lattice.count, 'order ideal')}, times up to each merged"
         if objective.aim == "latency":
             found_s, complete = lattice.merged(np.inf, known.period_s, self.windows)
             if complete and min(found_s, known.period_s) < np.inf:
@@ -147,8 +138,8 @@ class Frontier:
         most_s = objective.latency_limit_s
         if most_s == np.inf:
             return
-        within = f" that answer within {seconds_text(objective.max_latency_s)}"
-        for period_s in _periods(known.bound.seconds, known.period_s):
+        within = f" that answer {_within(objective)}"
+        for period_s in ideals.rising_periods(known.bound.seconds, known.period_s):
             found_s, complete = lattice.merged(period_s, most_s, self.windows)
             if not complete or found_s < np.inf or period_s == np.inf:
                 break
@@ -165,34 +156,9 @@ class Frontier:
         if faster.chip_of is not None:
             known.prefer(faster.chip_of)
 
-    def _conclude(
-        self, known: Incumbent, found: LabelOptimum, objective: Objective, *, strict: bool
-    ) -> str:
-        """Takes note of what a search shows; why there is no partition, or empty."""
-        if not found.complete:
-            return ""
-        value = found.latency_s if objective.aim == "latency" else found.period_s
-        chains = f"chains of {count_text(found.ideals, 'order ideal')}"
-        if found.chip_of is None and known.chip_of is None:
-            known.exhausted = True
-            within = ""
-            if objective.max_latency_s is not None:
-                within = f" and answers within {seconds_text(objective.max_latency_s)}"
-            return f"none exists: none of all {chains} fits memory and rules{within}"
-        # No chain is below what is known by more than rounding.
-        value = min(value, known.period_s)
-        optimal = value * (1.0 + 10.0 * SLACK) >= known.period_s
-        argument = f"best of all {chains}" if optimal else f"slower are all {chains}"
-        if objective.max_latency_s is not None:
-            argument += f" that answer within {seconds_text(objective.max_latency_s)}"
-        if strict:
-            argument += ", the triangle rule left out"
-        known.prove(LowerBound(value * (1.0 - 5.0 * SLACK), argument, _proof_of(objective)))
-        return ""
-
     def _best(
         self, known: Incumbent, lattice: LabelLattice, reading: TriangleReading, aim: Objective
-    ) -> LabelOptimum:
+    ) -> ChainOptimum:
         """The best chain by a reading of the rules; where not all labels fit, that of a beam."""
         if aim.aim == "latency":
             soon_s = self._soon(known, lattice, reading)
@@ -200,10 +166,12 @@ class Frontier:
         else:
             most_s = aim.latency_limit_s
             # A little above, so that chains as fast as what is known are found, too.
-            steps = _periods(known.bound.seconds, known.period_s)
+            steps = ideals.rising_periods(known.bound.seconds, known.period_s)
             goals = [Goal(False, s * (1.0 + 10.0 * SLACK), most_s, 0, 0, 0) for s in steps]
+        slower = f"slower are all chains of {count_text(lattice.count, 'order ideal')}"
+        slower += f" that answer {within}" if (within := _within(aim)) else ""
         windows, labels = self.windows, self.labels
-        found: LabelOptimum | None = None
+        found: ChainOptimum | None = None
         for goal in goals:
             whole = goal._replace(most_windows=windows, most_labels=labels)
             found = lattice.best(reading, whole)
@@ -211,7 +179,7 @@ class Frontier:
             if found.chip_of is not None or not found.complete or known.must_stop():
                 break
             if reading == "none" and goal.period_s < known.period_s:
-                known.prove(LowerBound(goal.period_s, *self._slower(lattice, aim)))
+                known.prove(LowerBound(goal.period_s, slower, _proof_of(aim)))
         assert found is not None, "there is always a goal"
         if found.complete:
             return found
@@ -229,7 +197,7 @@ class Frontier:
         look weighs much of what may be weighed, the highest ceiling is the next one.
         """
         windows = self.windows
-        for ceiling_s in _periods(known.bound.seconds, known.period_s):
+        for ceiling_s in ideals.rising_periods(known.bound.seconds, known.period_s):
             if known.must_stop():
                 break
             if windows < self.windows // 2 and ceiling_s < known.period_s:
@@ -239,25 +207,15 @@ class Frontier:
             windows -= found.windows
             if found.chip_of is not None:
                 known.offer(found.chip_of)
-                return min(known.period_s, found.latency_s)
+                return min(known.period_s, found.value)
         return known.period_s
-
-    def _slower(self, lattice: LabelLattice, aim: Objective) -> tuple[str, str]:
-        text = f"slower are all chains of {count_text(lattice.ideals, 'order ideal')}"
-        if aim.max_latency_s is not None:
-            text += f" that answer within {seconds_text(aim.max_latency_s)}"
-        return text, _proof_of(aim)
 
 
 def _proof_of(objective: Objective) -> str:
     """Of a plain period it is the argument of `ideals`, and checked as such."""
-    return PERIOD_PROOF if objective.aim == "period" else PROOF
+    return ideals.PROOF if objective.aim == "period" else PROOF
 
 
-def _periods(bound_s: float, known_s: float) -> Iterator[float]:
-    """From just above a bound to a period that is known or infinite."""
-    above = FIRST_STEP
-    while bound_s > 0.0 and bound_s * (1.0 + above) < known_s and above < LAST_STEP:
-        yield bound_s * (1.0 + above)
-        above *= GROWTH
-    yield known_s
+def _within(objective: Objective) -> str:
+    limit_s = objective.max_latency_s
+    return "" if limit_s is None else f"within {seconds_text(limit_s)}"

@@ -2,44 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.rows import Rows
-from mcm_compiler.contracts.partition import Floats, Ints, PartitionProblem
-from mcm_passes.families.ring.exact.ideal_dp import IdealLattice
-from mcm_passes.families.ring.exact.triangle_readings import TriangleReading, Triangles
+from mcm_compiler.contracts.partition import Floats, PartitionProblem
+from mcm_passes.families.ring.exact.ideal_dp import ChainOptimum, IdealLattice
+from mcm_passes.families.ring.exact.triangle_readings import TriangleReading
 from mcm_passes.families.ring.loads.crossings import IdealCrossings, holds
 from mcm_passes.families.ring.objectives.chip_play import play_scratch
 from mcm_passes.families.ring.objectives.label_chain import Goal, Lattice, label_chains
 from mcm_passes.families.ring.objectives.latency import PlayedProblem
 from mcm_passes.families.ring.objectives.merged_labels import merged_bound
 from mcm_passes.mapping.problem.order_ideals import OrderIdeals
-
-
-@dataclass(frozen=True, eq=False)
-class LabelOptimum:
-    """What a search over labels came to.
-
-    Attributes:
-        chip_of: `[N]`, the best partition that the goal allows, or None where none was found.
-        period_s: its period; infinite where there is none.
-        latency_s: when it answers; infinite where there is none.
-        complete: whether everything was looked at, so that nothing better is left, or nothing.
-        ideals: of the graph.
-        windows: that were weighed.
-        labels: that were made.
-    """
-
-    chip_of: Ints | None
-    period_s: float
-    latency_s: float
-    complete: bool
-    ideals: int
-    windows: int
-    labels: int
 
 
 class LabelLattice(IdealLattice):
@@ -51,15 +26,6 @@ class LabelLattice(IdealLattice):
         self._scratch = play_scratch(self._played.demands)
         tails = tail_s(self._played)
         self._beyond_s = _longest_beyond(self._cuts, self._demands.tensors.readers, tails)
-
-    def of_problem(self, problem: PartitionProblem) -> LabelLattice:
-        """The lattice of a problem with the same units and dependencies, and other memory."""
-        return LabelLattice(problem, self._ideals)
-
-    @property
-    def ideals(self) -> int:
-        """How many there are."""
-        return self._ideals.count
 
     def merged(self, period_s: float, latency_s: float, most_windows: int) -> tuple[float, bool]:
         """No chain below a period answers earlier than this: as `merged_bound`.
@@ -91,25 +57,18 @@ class LabelLattice(IdealLattice):
             package=chips._replace(speed=speed, sram_room=room),
         )
 
-    def best(self, reading: TriangleReading, goal: Goal) -> LabelOptimum:
+    def best(self, reading: TriangleReading, goal: Goal) -> ChainOptimum:
         """The best partition that a goal allows, by a reading of the triangle rule."""
-        problem = self._problem
         labels, best, complete = label_chains(self._lattice(reading), goal, self._scratch)
         made, windows = int(labels.counts[0]), int(labels.counts[1])
-        count = self._ideals.count
         if best < 0:
-            return LabelOptimum(None, np.inf, np.inf, complete, count, windows, made)
+            return ChainOptimum(None, np.inf, complete, windows, made)
         chain = [best]
         while labels.before[chain[-1]] >= 0:
             chain.append(int(labels.before[chain[-1]]))
-        chip_of = np.zeros(problem.num_units, np.int32)
-        members = self._ideals.members
-        for chip, (before, at) in enumerate(zip(chain[:0:-1], chain[-2::-1], strict=True)):
-            inside = members[labels.ideal[at]] & ~members[labels.ideal[before]]
-            bits = np.unpackbits(inside.astype("<u8").view(np.uint8), bitorder="little")
-            chip_of[self._graph.units[np.flatnonzero(bits)]] = chip
-        period_s, end_s = float(labels.period_s[best]), float(labels.end_s[best])
-        return LabelOptimum(chip_of, period_s, end_s, complete, count, windows, made)
+        chip_of = self._partition(labels.ideal[chain[::-1]].tolist())
+        value = labels.end_s[best] if goal.least_latency else labels.period_s[best]
+        return ChainOptimum(chip_of, float(value), complete, windows, made)
 
     def _lattice(self, reading: TriangleReading) -> Lattice:
         limits = self._problem.limits
@@ -120,7 +79,7 @@ class LabelLattice(IdealLattice):
             self._covers,
             self._pinned,
             self._chips._replace(alike=self._chips.alike and len(set(limits.latencies_s)) < 2),
-            Triangles(reading == "adjacent", reading == "between", *self._closure),
+            self._triangles(reading),
             self._beyond_s,
             limits.buffer_alignment_bytes / stream_rate,
         )

@@ -20,7 +20,7 @@ from mcm_passes.families.ring.order_encoding.trigger_literals import PeriodModel
 from mcm_passes.mapping.loads.demand_table import Trigger
 from mcm_passes.mapping.loads.problem_arrays import CROSSED, LIVE, PASSED, RECEIVED, SENT
 from mcm_passes.mapping.problem.resident_sizes import sram_blocks
-from mcm_passes.mapping.problem.rule_graph import RuleGraph, closure
+from mcm_passes.mapping.problem.rule_graph import RuleGraph, closure, nodes_of
 
 MOST_CLAUSES = 2_000_000
 """Clauses beyond which the part of the rule that needs them is left out."""
@@ -60,9 +60,7 @@ def _forbid_detours_along_paths(
         between = descendants[u] & ancestors[v]
         if not between.any():
             continue
-        for w in np.flatnonzero(
-            np.unpackbits(between.astype("<u8").view(np.uint8), bitorder="little")
-        ).tolist():
+        for w in nodes_of(between).tolist():
             first = max(order.low[w], order.low[u] + 1)
             last = min(order.high[w], order.high[v] - 1)
             clauses += max(last - first + 1, 0)
