@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from mcm_compiler.arrays.dags import find_circle
 from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.machines.routes import Routes, followed_pairs, rows_with_circles, rows_with_gaps
@@ -295,39 +296,16 @@ def route_circle(machine: Machine) -> str:
     """
     between = machine.num_devices**2
     begin, end, channels = machine.routes
-    count = machine.num_channels
     if machine.route_lanes is not None:
-        channels, count = channels + count * machine.route_lanes, count * MOST_LANES
-    pairs = followed_pairs(Routes(begin[:between], end[:between], channels))
-    waiting = np.bincount(pairs[:, 1], minlength=count)
-    after: list[list[int]] = [[] for _ in range(count)]
-    for a, b in pairs.tolist():
-        after[a].append(b)
-    free = np.flatnonzero(waiting == 0).tolist()
-    left = waiting.tolist()
-    while free:
-        for b in after[free.pop()]:
-            left[b] -= 1
-            if not left[b]:
-                free.append(b)
-    stuck = {c for c in range(count) if left[c]}
-    if not stuck:
+        channels = channels + machine.num_channels * machine.route_lanes
+    circle = np.array(
+        find_circle(followed_pairs(Routes(begin[:between], end[:between], channels)).tolist())
+    )
+    if not circle.size:
         return ""
-    circle = np.array(_circle_among(stuck, pairs))
     ends = machine.channel_ends[circle % machine.num_channels]
     way = " -> ".join(f"{a} to {b}" for a, b in ends.tolist())
     return f"routes wait for each other in a circle over the channels {way}"
-
-
-def _circle_among(stuck: set[int], pairs: Longs) -> list[int]:
-    """Channels of one circle among those that are left when all that end are taken away."""
-    before = {b: a for a, b in pairs.tolist() if a in stuck and b in stuck}
-    seen: list[int] = []
-    at = min(before)
-    while at not in seen:
-        seen.append(at)
-        at = before[at]
-    return seen[seen.index(at) :][::-1]
 
 
 def same_machine(one: Machine, other: Machine) -> bool:

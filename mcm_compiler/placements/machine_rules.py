@@ -8,11 +8,11 @@ inference stand still for good. A ring has further rules, in `ring_rules`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 
 import numpy as np
 
+from mcm_compiler.arrays.dags import find_circle
 from mcm_compiler.contracts.mapping import Violation
 from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
 from mcm_compiler.diagnostics import quote
@@ -149,15 +149,8 @@ def circle_of_devices(source: Ints, target: Ints) -> list[int]:
     """
     between = source != target
     pairs = np.unique(np.stack([source[between], target[between]], axis=1), axis=0)
-    before: dict[int, list[int]] = {}
-    for a, b in pairs.tolist():
-        before.setdefault(b, []).append(a)
-    try:
-        tuple(TopologicalSorter(before).static_order())
-    except CycleError as error:
-        # Given as who is needed by whom, from the last to the first.
-        return list(error.args[1])
-    return []
+    circle = find_circle(pairs.tolist())
+    return [*circle, *circle[:1]]
 
 
 def _name(node: int, names: Sequence[str] | None) -> str:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from msgspec import Meta, Struct
 
+from mcm_compiler.arrays.dags import find_circle
 from mcm_compiler.contracts.partition import Ints
 from mcm_compiler.contracts.placement import PlacementProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
@@ -138,7 +139,7 @@ def placement_from_json(data: Any, source: str) -> PlacementProblem:
         max_cpus=found.max_cpus,
         memory_bytes=found.max_size_per_fpga,
     )
-    if cycle := find_cycle(n, problem.edge_source, problem.edge_target):
+    if cycle := find_circle(pairs):
         shown = [quote(names[v]) for v in cycle[:5]] + (["..."] if len(cycle) > 5 else [])
         raise CompileError(
             Diagnostic(
@@ -150,34 +151,6 @@ def placement_from_json(data: Any, source: str) -> PlacementProblem:
             )
         )
     return problem
-
-
-def find_cycle(num_nodes: int, source: Ints, target: Ints) -> list[int]:
-    """Nodes along one cycle, each with an edge to the next; empty where there is none. O(N + E)."""
-    following: list[list[int]] = [[] for _ in range(num_nodes)]
-    waits = [0] * num_nodes
-    for u, v in zip(source.tolist(), target.tolist(), strict=True):
-        following[u].append(v)
-        waits[v] += 1
-    ready = [v for v in range(num_nodes) if not waits[v]]
-    while ready:
-        for v in following[ready.pop()]:
-            waits[v] -= 1
-            if not waits[v]:
-                ready.append(v)
-    # Every node that still waits has a predecessor that waits: walking back ends in a cycle.
-    before = dict[int, int]()
-    for u, v in zip(source.tolist(), target.tolist(), strict=True):
-        if waits[u] and waits[v]:
-            before.setdefault(v, u)
-    if not before:
-        return []
-    path: dict[int, int] = {}
-    at = min(before)
-    while at not in path:
-        path[at] = len(path)
-        at = before[at]
-    return list(path)[path[at] :][::-1]
 
 
 def _names(nodes: Sequence[_Node]) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mcm_compiler.arrays.dags import following_lists, strong_components, topological
 from mcm_compiler.contracts.partition import Bools, Floats, Ints
 from mcm_compiler.contracts.placement import PlacementProblem
 from mcm_passes.mapping.device_placement.device_loads import clonable_operators, totals
@@ -100,47 +101,14 @@ def _distinct(source: Pairs, target: Pairs) -> Pairs:
     return np.unique(np.stack([source[keep], target[keep]], axis=1), axis=0)
 
 
+def _following(group_of: Pairs, source: Ints, target: Ints) -> list[list[int]]:
+    pairs = _distinct(group_of[source], group_of[target])
+    return following_lists(int(group_of.max()) + 1, pairs.tolist())
+
+
 def components(group_of: Pairs, source: Ints, target: Ints) -> Pairs:
-    """Strongly connected components of the groups, numbered anew; Tarjan without recursion."""
-    size = int(group_of.max()) + 1
-    following: list[list[int]] = [[] for _ in range(size)]
-    for a, b in _distinct(group_of[source], group_of[target]).tolist():
-        following[a].append(b)
-    label = np.full(size, -1, np.int64)
-    number, low = [-1] * size, [0] * size
-    stack, labels, count = list[int](), 0, 0
-    for root in range(size):
-        if number[root] >= 0:
-            continue
-        work = [(root, 0)]
-        while work:
-            v, at = work.pop()
-            if at == 0:
-                number[v] = low[v] = count
-                count += 1
-                stack.append(v)
-            for k in range(at, len(following[v])):
-                w = following[v][k]
-                if number[w] < 0:
-                    work += [(v, k + 1), (w, 0)]
-                    break
-                if label[w] < 0:
-                    low[v] = min(low[v], number[w])
-            else:
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[v])
-                if low[v] == number[v]:
-                    label[_taken_down_to(stack, v)] = labels
-                    labels += 1
-    return label[group_of]
-
-
-def _taken_down_to(stack: list[int], last: int) -> list[int]:
-    """Takes everything off a stack down to `last`, and gives it."""
-    taken = [stack.pop()]
-    while taken[-1] != last:
-        taken.append(stack.pop())
-    return taken
+    """Strongly connected components of the groups, renumbered."""
+    return np.array(strong_components(_following(group_of, source, target)))[group_of]
 
 
 def _join_idle(problem: PlacementProblem, group_of: Pairs) -> Pairs | None:
@@ -169,26 +137,11 @@ def _join_idle(problem: PlacementProblem, group_of: Pairs) -> Pairs | None:
 
 def in_order(group_of: Pairs, source: Ints, target: Ints) -> Pairs:
     """Groups numbered in a topological order: among those that are ready the first in the file."""
-    import heapq
-
-    size = int(group_of.max()) + 1
-    first = np.full(size, group_of.size)
+    first = np.full(int(group_of.max()) + 1, group_of.size)
     np.minimum.at(first, group_of, np.arange(group_of.size))
-    following: list[list[int]] = [[] for _ in range(size)]
-    waits = [0] * size
-    for a, b in _distinct(group_of[source], group_of[target]).tolist():
-        following[a].append(b)
-        waits[b] += 1
-    ready = [(int(first[g]), g) for g in range(size) if not waits[g]]
-    heapq.heapify(ready)
-    place = np.empty(size, np.int64)
-    for position in range(size):
-        _, g = heapq.heappop(ready)
-        place[g] = position
-        for h in following[g]:
-            waits[h] -= 1
-            if not waits[h]:
-                heapq.heappush(ready, (int(first[h]), h))
+    place = np.empty_like(first)
+    order = topological(_following(group_of, source, target), first.tolist())
+    place[order] = np.arange(first.size)
     return place[group_of]
 
 

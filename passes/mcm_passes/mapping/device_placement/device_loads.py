@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mcm_compiler.arrays.dags import find_circle
 from mcm_compiler.contracts.partition import Bools, Floats, Ints
 from mcm_compiler.contracts.placement import PlacementProblem
 from mcm_compiler.contracts.requests import Rule
 from mcm_compiler.diagnostics import quote
-from mcm_compiler.placements.placement_file import find_cycle
 from mcm_compiler.placements.ring_rules import MAX_REPORTED, find_violations
 from mcm_passes.mapping.device_placement.training_order import order_edges, torn_parts
 
@@ -174,7 +174,7 @@ def _memory(problem: PlacementProblem, device_of: Ints) -> list[str]:
 def _order(problem: PlacementProblem, device_of: Ints, rule: Rule) -> list[str]:
     source, target = order_edges(problem)
     if rule == "none":
-        return [*_cycle(problem, device_of, source, target), *_torn(problem, device_of)]
+        return [*_cycle(device_of, source, target), *_torn(problem, device_of)]
     dear = ~clonable_operators(problem)[source]
     found = find_violations(
         device_of,
@@ -195,13 +195,10 @@ def _torn(problem: PlacementProblem, device_of: Ints) -> list[str]:
     ]
 
 
-def _cycle(problem: PlacementProblem, device_of: Ints, source: Ints, target: Ints) -> list[str]:
+def _cycle(device_of: Ints, source: Ints, target: Ints) -> list[str]:
     """Whether no order of the devices lets all data flow one way."""
-    devices = problem.max_accelerators + problem.max_cpus
-    codes = np.unique(device_of[source].astype(np.int64) * devices + device_of[target])
-    before, behind = codes // devices, codes % devices
-    apart = before != behind
-    cycle = find_cycle(devices, before[apart].astype(np.int32), behind[apart].astype(np.int32))
+    ends = np.stack([device_of[source], device_of[target]], axis=1)
+    cycle = find_circle(np.unique(ends[ends[:, 0] != ends[:, 1]], axis=0).tolist())
     if not cycle:
         return []
     shown = " -> ".join(str(device) for device in [*cycle[:MAX_REPORTED], cycle[0]])

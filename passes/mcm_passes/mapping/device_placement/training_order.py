@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mcm_compiler.arrays.dags import following_lists, topological
 from mcm_compiler.contracts.partition import Bools, Ints
 from mcm_compiler.contracts.placement import PlacementProblem
 from mcm_passes.mapping.problem.rule_graph import Words
@@ -149,21 +150,11 @@ def _device_sets(problem: PlacementProblem, place_of: Ints) -> tuple[list[int], 
 
 def _collected(count: int, source: list[int], target: list[int], bit: list[int]) -> list[int]:
     """For each operator the union of the bits of all from which a path of edges leads to it."""
-    following: list[list[int]] = [[] for _ in range(count)]
-    waits = [0] * count
-    for u, v in zip(source, target, strict=True):
-        following[u].append(v)
-        waits[v] += 1
-    ready = [v for v in range(count) if not waits[v]]
+    following = following_lists(count, zip(source, target, strict=True))
     found = [0] * count
-    while ready:
-        u = ready.pop()
-        given = found[u] | bit[u]
+    for u in topological(following):
         for v in following[u]:
-            found[v] |= given
-            waits[v] -= 1
-            if not waits[v]:
-                ready.append(v)
+            found[v] |= found[u] | bit[u]
     return found
 
 

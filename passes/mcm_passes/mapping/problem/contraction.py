@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -11,11 +10,13 @@ from typing import NamedTuple
 import numpy as np
 import onnx_ir as ir
 
+from mcm_compiler.arrays.dags import find_circle, topological
 from mcm_compiler.arrays.rows import starts
 from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.contracts.partition import Bools, Ints, Longs, PartitionProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.constants import consumed_values
+from mcm_passes.mapping.problem.measured_names import kernel_key
 from mcm_passes.mapping.problem.resident_sizes import aliases_among
 from mcm_passes.mapping.problem.untyped_values import joined_units, untyped_reads
 
@@ -136,8 +137,7 @@ def contract(
     names: list[str] = []
     for position, node in enumerate(nodes):
         group = plan.group_of.get(node.name or "")
-        key = f"group {group.name}" if group is not None else f"node {node.name}"
-        unit = unit_of_name.setdefault(key, len(members))
+        unit = unit_of_name.setdefault(kernel_key(node, plan), len(members))
         if unit == len(members):
             members.append([])
             last_position.append(0)
@@ -146,9 +146,9 @@ def contract(
         last_position[unit] = position
 
     maker, reads, successors = _dataflow(members)
-    order, missing = _topological(successors, last_position)
+    order = topological(successors, last_position)
     if len(order) < len(members):
-        raise CompileError(_cycle(members, names, successors, missing))
+        raise CompileError(_cycle(members, names, successors))
     kernels = [tuple(ops) for ops in members]
     unit_of = {node: u for u, ops in enumerate(members) for node in ops}
     joining = untyped_reads(reads, maker)
@@ -164,7 +164,7 @@ def contract(
         joined.setdefault(component[unit], []).append(unit)
     parts = list(joined.values())
     _, reads, successors = _dataflow([[op for u in part for op in members[u]] for part in parts])
-    order, _ = _topological(successors, [max(last_position[u] for u in part) for part in parts])
+    order = topological(successors, [max(last_position[u] for u in part) for part in parts])
     return [Unit(names[parts[j][-1]], tuple(kernels[u] for u in parts[j]), reads[j]) for j in order]
 
 
@@ -184,49 +184,13 @@ def _dataflow(
     return maker, reads, successors
 
 
-def _topological(
-    successors: list[list[int]], last_position: list[int]
-) -> tuple[list[int], list[int]]:
-    """The order, without units on or after a cycle, and how many producers each still waits for."""
-    missing = [0] * len(successors)
-    for followers in successors:
-        for follower in followers:
-            missing[follower] += 1
-    ready = [(last_position[u], u) for u, count in enumerate(missing) if count == 0]
-    heapq.heapify(ready)
-    order: list[int] = []
-    while ready:
-        _, unit = heapq.heappop(ready)
-        order.append(unit)
-        for follower in successors[unit]:
-            missing[follower] -= 1
-            if missing[follower] == 0:
-                heapq.heappush(ready, (last_position[follower], follower))
-    return order, missing
-
-
 def _cycle(
     members: list[list[ir.Node]],
     names: list[str],
     successors: list[list[int]],
-    missing: list[int],
 ) -> Diagnostic:
     """The diagnostic for a cycle: some group on it is not convex, since the graph has none."""
-    stuck = [u for u, count in enumerate(missing) if count > 0]
-    inside = set(stuck)
-    waits_for: dict[int, int] = {}
-    for u in stuck:
-        for follower in successors[u]:
-            if follower in inside:
-                waits_for.setdefault(follower, u)
-    seen: list[int] = []
-    unit = stuck[0]
-    visited: set[int] = set()
-    while unit not in visited:
-        visited.add(unit)
-        seen.append(unit)
-        unit = waits_for[unit]
-    cycle = seen[seen.index(unit) :]
+    cycle = find_circle((u, v) for u, following in enumerate(successors) for v in following)
     group = max(cycle, key=lambda u: (len(members[u]), -u))
     through = ", ".join(quote(names[u]) for u in cycle[:4] if u != group)
     return Diagnostic(

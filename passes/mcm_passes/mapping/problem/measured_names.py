@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx_ir as ir
 
 from mcm_compiler.components.cost_files import coverage, measured_costs
@@ -49,10 +51,18 @@ def measured_note(model: ir.Model, plan: FusionPlan, costs: CostModel) -> Diagno
 
 def planned_kernels(graph: ir.Graph, plan: FusionPlan | None) -> list[list[ir.Node]]:
     """The ops of each kernel of a graph; where there is no plan each op is one."""
+    return kernels_of(placeable_nodes(graph), plan)
+
+
+def kernels_of(nodes: Sequence[ir.Node], plan: FusionPlan | None) -> list[list[ir.Node]]:
+    """The kernels of some ops, in the order of the first op of each."""
     kernels: dict[str, list[ir.Node]] = {}
-    for node in placeable_nodes(graph):
-        group = None if plan is None else plan.group_of.get(node.name or "")
-        # A lone op may be named like a group.
-        key = f"group {group.name}" if group is not None else f"node {node.name}"
-        kernels.setdefault(key, []).append(node)
+    for node in nodes:
+        kernels.setdefault(kernel_key(node, plan), []).append(node)
     return list(kernels.values())
+
+
+def kernel_key(node: ir.Node, plan: FusionPlan | None) -> str:
+    """The same text for all ops of one kernel."""
+    group = None if plan is None else plan.group_of.get(node.name or "")
+    return f"node {node.name}" if group is None else f"group {group.name}"

@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.components.op_support import runs_on_host
-from mcm_compiler.contracts.cost import NODE_COST, CostModel, costs_in
+from mcm_compiler.contracts.cost import NODE_COST, CostModel, NodeCost, costs_in
 from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.contracts.target import Routing, Target, other_machine_of
@@ -178,7 +178,9 @@ def build_problem(
         tensor_ptr=tensor_ptr,
         tensor_consumers=tensor_consumers,
         tensor_to_host=np.array(tensors.to_host, dtype=np.bool_),
-        relay_s=_relay_seconds(tensors.values, cost_model),
+        relay_s=np.array(
+            [cost.seconds for cost in relay_costs(tensors.values, cost_model)], np.float64
+        ),
         weight_names=tuple(value.name or "" for value in weights.values),
         weight_bytes=weight_bytes,
         weight_ptr=weight_ptr,
@@ -277,19 +279,17 @@ def _op_type(unit: Unit, seconds: _Seconds) -> str:
     return max(unit.nodes, key=lambda node: seconds.of_kernel([node])).op_type
 
 
-def _relay_seconds(values: Sequence[ir.Value], cost_model: CostModel) -> np.ndarray:
-    """Seconds of an Identity of each value, priced once per type and shape."""
-    known: dict[str, float] = {}
-    seconds = np.empty(len(values), dtype=np.float64)
-    for t, value in enumerate(values):
-        key = f"{value.type}{value.shape}"
+def relay_costs(values: Sequence[ir.Value], cost_model: CostModel) -> list[NodeCost]:
+    """Costs of an Identity of each value, priced once per type and shape."""
+    known: dict[str, NodeCost] = {}
+    keys = [f"{value.type}{value.shape}" for value in values]
+    for key, value in zip(keys, values, strict=True):
         if key not in known:
-            known[key] = cost_model.node_cost(relay_op(value)).seconds
-        seconds[t] = known[key]
-    return seconds
+            known[key] = cost_model.node_cost(_relay_op(value))
+    return [known[key] for key in keys]
 
 
-def relay_op(value: ir.Value) -> ir.Node:
+def _relay_op(value: ir.Value) -> ir.Node:
     """An Identity of a value, of no graph, to be priced."""
     # A stand-in, so that the graph's own value gains no reader.
     source = ir.Value(name=value.name, type=value.type, shape=value.shape)

@@ -15,7 +15,8 @@ from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.machines.package_limits import EnergyCosts, UnitEnergies, energy_of
-from mcm_passes.mapping.problem.partition_problem import relay_op
+from mcm_passes.mapping.problem.measured_names import kernels_of
+from mcm_passes.mapping.problem.partition_problem import relay_costs
 
 
 def with_energy(
@@ -46,6 +47,7 @@ def with_energy(
     nodes = {node.name or "": node for node in model.graph}
     values = {value.name: value for value in model.graph.inputs}
     values |= {value.name: value for node in nodes.values() for value in node.outputs}
+    tensors = [values[name] for name in problem.tensor_names]
     cost_model = target.cost_model()
     energy = UnitEnergies(
         unit_j=np.array(
@@ -55,7 +57,9 @@ def with_energy(
             ],
             np.float64,
         ),
-        relay_j=_relay_joules([values[name] for name in problem.tensor_names], cost_model, costs),
+        relay_j=np.array(
+            [_kernel_joules(cost, costs) for cost in relay_costs(tensors, cost_model)], np.float64
+        ),
         link_byte_j=costs.link_byte_j,
         host_byte_j=costs.host_byte_j,
         memory_byte_j=costs.memory_byte_j,
@@ -67,12 +71,7 @@ def _unit_joules(
     ops: Sequence[ir.Node], plan: FusionPlan, cost_model: CostModel, costs: EnergyCosts
 ) -> float:
     """Of one run of a unit: its kernels, each a group of the plan or a single op."""
-    kernels: dict[str, list[ir.Node]] = {}
-    for node in ops:
-        group = plan.group_of.get(node.name or "")
-        key = f"node {node.name}" if group is None else f"group {group.name}"
-        kernels.setdefault(key, []).append(node)
-    found = (_kernel_cost(kernel, cost_model) for kernel in kernels.values())
+    found = (_kernel_cost(kernel, cost_model) for kernel in kernels_of(ops, plan))
     return math.fsum(_kernel_joules(cost, costs) for cost in found)
 
 
@@ -86,17 +85,3 @@ def _kernel_joules(cost: NodeCost, costs: EnergyCosts) -> float:
     if cost.trip is not None:
         return joules + (cost.trip.up_bytes + cost.trip.down_bytes) * costs.host_byte_j
     return joules + cost.flops / 2 * costs.mac_j
-
-
-def _relay_joules(
-    values: Sequence[ir.Value], cost_model: CostModel, costs: EnergyCosts
-) -> np.ndarray:
-    """Joules of an Identity of each value, priced once per type and shape."""
-    known: dict[str, float] = {}
-    joules = np.empty(len(values), np.float64)
-    for t, value in enumerate(values):
-        key = f"{value.type}{value.shape}"
-        if key not in known:
-            known[key] = _kernel_joules(cost_model.node_cost(relay_op(value)), costs)
-        joules[t] = known[key]
-    return joules

@@ -11,10 +11,12 @@ from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
+from mcm_compiler.arrays.dags import strong_components
 from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
 from mcm_compiler.graph.constants import constants_and_placeable, consumed_values
 from mcm_compiler.text.units import count_text
+from mcm_passes.mapping.problem.measured_names import kernel_key
 
 
 def untyped_reads(
@@ -41,8 +43,6 @@ def joined_units(
 
     With an edge back from each reader to its maker, the strongly connected components are the
     smallest such sets: what lies on a path between two members of one is a member as well.
-    Components by Tarjan 1972, *Depth-first search and linear graph algorithms*, without
-    recursion; time is linear in units and edges.
 
     Args:
         successors: units that read from each unit; acyclic.
@@ -54,35 +54,7 @@ def joined_units(
     follow = [list(units) for units in successors]
     for made_by, reader in together:
         follow[reader].append(made_by)
-    count = len(follow)
-    component = [-1] * count
-    index = [-1] * count
-    lowest = [0] * count
-    open_units: list[int] = []
-    visited = components = 0
-    for start in range(count):
-        stack = [(start, 0)] if index[start] < 0 else []
-        while stack:
-            unit, edge = stack.pop()
-            if edge == 0:
-                index[unit] = lowest[unit] = visited
-                visited += 1
-                open_units.append(unit)
-            else:
-                child = follow[unit][edge - 1]
-                if component[child] < 0:
-                    lowest[unit] = min(lowest[unit], lowest[child])
-            if edge < len(follow[unit]):
-                stack.append((unit, edge + 1))
-                child = follow[unit][edge]
-                if index[child] < 0:
-                    stack.append((child, 0))
-                continue
-            if lowest[unit] == index[unit]:
-                while component[unit] < 0:
-                    component[open_units.pop()] = components
-                components += 1
-    return component
+    return strong_components(follow)
 
 
 def untyped_note(graph: ir.Graph, plan: FusionPlan) -> Diagnostic | None:
@@ -91,8 +63,7 @@ def untyped_note(graph: ir.Graph, plan: FusionPlan) -> Diagnostic | None:
     kernel: dict[ir.Value, str] = {}
     found: dict[ir.Value, None] = {}
     for node in nodes:
-        group = plan.group_of.get(node.name or "")
-        own = f"group {group.name}" if group is not None else f"node {node.name}"
+        own = kernel_key(node, plan)
         for value in consumed_values(node):
             if value.type is None and value not in constants and kernel.get(value, own) != own:
                 found[value] = None
