@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto
+from onnx import TensorProto, defs
 
 from mcm_passes.parallelism.rules.operators import elementwise
 from sharding_examples.example import Example, Operand
@@ -42,11 +42,13 @@ _NEWER = {"BitCast": 26, "SwiGLU": 28, "Swish": 24, "CumProd": 26}
 
 def _elementwise() -> list[Example]:
     found = []
-    for operator in elementwise.UNARY:
+    names = [name for name, maker in elementwise.RULES.items() if maker is elementwise.broadcast]
+    unary = [name for name in names if defs.get_schema(name).max_input == 1]
+    for operator in unary:
         kind, attributes = _UNARY.get(operator, ("p", {}))
         version = _NEWER.get(operator, 21)
         found.append(_op(operator, f"{kind} 5 6", version=version, **attributes))
-    for operator in elementwise.BROADCAST:
+    for operator in (name for name in names if name not in unary):
         kind, attributes = _BINARY.get(operator, ("p", {}))
         version = _NEWER.get(operator, 21)
         if operator == "Where":

@@ -5,20 +5,9 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from mcm_compiler.graph.constants import consumed_values, is_deterministic, subgraphs
+from mcm_compiler.graph.op_classes import SHAPED_BY_VALUES
 from mcm_compiler.graph.static_shapes import static_dims
 from mcm_compiler.ir.shapes.misestimated_ops import may_be_misestimated
-
-_SHAPED_BY_VALUES = {
-    "AffineGrid": (1,), "BlackmanWindow": (0,), "CenterCropPad": (1,), "Col2Im": (1, 2),
-    "ConstantOfShape": (0,), "DFT": (1, 2), "Expand": (1,), "HammingWindow": (0,),
-    "HannWindow": (0,), "MaxUnpool": (2,), "MelWeightMatrix": (0, 1), "OneHot": (1,),
-    "Pad": (1, 3), "Range": (0, 1, 2), "ReduceL1": (1,), "ReduceL2": (1,), "ReduceLogSum": (1,),
-    "ReduceLogSumExp": (1,), "ReduceMax": (1,), "ReduceMean": (1,), "ReduceMin": (1,),
-    "ReduceProd": (1,), "ReduceSum": (1,), "ReduceSumSquare": (1,), "Reshape": (1,),
-    "Resize": (2, 3), "STFT": (1, 2, 3), "Slice": (1, 2, 3, 4), "Split": (1,), "Squeeze": (1,),
-    "Tile": (1,), "TopK": (1,), "Unsqueeze": (1,), "Upsample": (1,),
-}  # fmt: skip
-"""Inputs whose values decide the shape of the output."""
 
 _RANKED_BY_LENGTH = {
     "AffineGrid": 1, "Col2Im": 1, "ConstantOfShape": 0, "Expand": 1, "GatherND": 1, "Reshape": 1,
@@ -144,7 +133,7 @@ def _takes_rank_from_data(node: ir.Node, shapes: set[ir.Value], values: set[ir.V
 def _shaping_inputs(node: ir.Node) -> list[ir.Value]:
     """What the node reads of the inputs whose values decide about the shape of its output."""
     inputs = node.inputs
-    found = [inputs[p] for p in _SHAPED_BY_VALUES.get(node.op_type, ()) if p < len(inputs)]
+    found = [inputs[p] for p in SHAPED_BY_VALUES.get(node.op_type, ()) if p < len(inputs)]
     return [value for value in found if value is not None]
 
 

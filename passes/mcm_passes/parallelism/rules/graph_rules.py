@@ -14,6 +14,7 @@ from mcm_compiler.contracts.sharding.notation import factor_problem, read_templa
 from mcm_compiler.contracts.sharding.rules import OpFacts, RuleMaker, ShardingRule
 from mcm_compiler.contracts.sharding.templates import rule_for_shapes
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.graph.op_classes import SHAPED_BY_VALUES
 from mcm_compiler.processes.foreign_code import fault_text, is_no_fault
 from mcm_compiler.registry import SHARDING_RULES
 from mcm_passes.parallelism.rules.operators.composing import whole
@@ -23,33 +24,12 @@ Shape = tuple[int | None, ...]
 _MOST_ELEMENTS = 64
 """Elements of the largest constant that a rule may depend on."""
 
-SPECIFYING: Mapping[str, tuple[int, ...]] = {
-    "AffineGrid": (1,),
-    "CenterCropPad": (1,),
+SPECIFYING: Mapping[str, tuple[int, ...]] = SHAPED_BY_VALUES | {
     "CumProd": (1,),
     "CumSum": (1,),
-    "DFT": (2,),
     "Dropout": (2,),
-    "Expand": (1,),
     "Gather": (1,),
-    "Pad": (1, 3),
-    "ReduceL1": (1,),
-    "ReduceL2": (1,),
-    "ReduceLogSum": (1,),
-    "ReduceLogSumExp": (1,),
-    "ReduceMax": (1,),
-    "ReduceMean": (1,),
-    "ReduceMin": (1,),
-    "ReduceProd": (1,),
-    "ReduceSum": (1,),
-    "ReduceSumSquare": (1,),
-    "Reshape": (1,),
     "Resize": (1, 2, 3),
-    "Slice": (1, 2, 3, 4),
-    "Split": (1,),
-    "Squeeze": (1,),
-    "Unsqueeze": (1,),
-    "Upsample": (1,),
 }
 """Operands of ONNX's operators whose values their rules depend on; of others, all small ones."""
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mcm_compiler.contracts.sharding.rules import Dim, Dims, FactorKind, OpFacts, ShardingRule
-from mcm_passes.parallelism.rules.operators.composing import listed
+from mcm_passes.parallelism.rules.operators.composing import OpRule
 from mcm_passes.parallelism.rules.operators.extents import sliced_pieces
 from mcm_passes.parallelism.rules.operators.windows import Window, windows
 
@@ -151,16 +151,17 @@ def _slice(share: Share) -> ShardForm:
     facts, rule = share.facts, share.rule
     dims = rule.inputs[0]
     assert dims is not None
-    pieces = sliced_pieces(facts)
+    op = OpRule(facts)
+    pieces = sliced_pieces(op)
     axis = next((at for at, dim in enumerate(dims) if share.factor in dim), None)
     if axis is None or axis not in pieces or pieces[axis][:2] == (0, pieces[axis][2]):
         return ShardForm()
     local, size = share.operand_shape()[axis], pieces[axis][2]
-    axes = listed(facts, 3, "axes") or tuple(range(len(dims)))
+    axes = op.listed(3, "axes") or tuple(range(len(dims)))
     at = [other % len(dims) for other in axes].index(axis)
     made: list[tuple[int, ...]] = []
     for operand, name in ((1, "starts"), (2, "ends")):
-        given = list(listed(facts, operand, name) or ())
+        given = list(op.listed(operand, name) or ())
         given[at] = pieces[axis][operand - 1] * local // size
         made.append(tuple(given))
     if "starts" in facts.attributes:
@@ -269,28 +270,19 @@ def _direction(share: Share) -> ShardForm:
 
 
 _FORMS: Mapping[str, Callable[[Share], ShardForm]] = {
+    **dict.fromkeys(("Attention", "LinearAttention", "RotaryEmbedding"), _heads),
+    **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), _pool),
+    **dict.fromkeys(("Conv", "ConvInteger", "QLinearConv"), _conv),
+    **dict.fromkeys(("Expand", "Reshape"), _to_shape),
+    **dict.fromkeys(("GRU", "LSTM", "RNN"), _direction),
     "AffineGrid": _affine_grid,
-    "Attention": _heads,
-    "AveragePool": _pool,
     "CenterCropPad": _crop_or_pad,
     "ConstantOfShape": _filled,
-    "Conv": _conv,
-    "ConvInteger": _conv,
     "ConvTranspose": _conv_transpose,
-    "Expand": _to_shape,
     "Gather": _gather,
     "Gemm": _gemm,
-    "GRU": _direction,
     "GroupNormalization": _group_normalization,
-    "LSTM": _direction,
-    "LinearAttention": _heads,
-    "LpPool": _pool,
-    "MaxPool": _pool,
-    "QLinearConv": _conv,
-    "RNN": _direction,
-    "Reshape": _to_shape,
     "Resize": _resize,
-    "RotaryEmbedding": _heads,
     "Slice": _slice,
     "Split": _split,
     "Squeeze": _squeeze,

@@ -1,4 +1,4 @@
-"""The fusion rules: those of ONNX, one pattern a file, and those of plug-ins."""
+"""The fusion rules: those of ONNX and those of plug-ins."""
 
 from __future__ import annotations
 
@@ -6,16 +6,11 @@ from collections.abc import Mapping
 
 from mcm_compiler.registry import FUSION_RULES
 from mcm_passes.rewriting.fusion_rules.attention import ATTENTION
-from mcm_passes.rewriting.fusion_rules.convolution import CONV_BN_ACTIVATION
-from mcm_passes.rewriting.fusion_rules.elementwise import ELEMENTWISE
-from mcm_passes.rewriting.fusion_rules.gelu import GELU
-from mcm_passes.rewriting.fusion_rules.layer_norm import LAYER_NORM
-from mcm_passes.rewriting.fusion_rules.matmul import MATMUL_BIAS_ACTIVATION
-from mcm_passes.rewriting.fusion_rules.rms_norm import RMS_NORM
+from mcm_passes.rewriting.fusion_rules.elementwise import ELEMENTWISE, VIEWS
+from mcm_passes.rewriting.fusion_rules.epilogue import CONV_BN_ACTIVATION, MATMUL_BIAS_ACTIVATION
+from mcm_passes.rewriting.fusion_rules.gated_activation import GELU, SWISH
+from mcm_passes.rewriting.fusion_rules.normalization import LAYER_NORM, RMS_NORM, SOFTMAX
 from mcm_passes.rewriting.fusion_rules.rule import FusionRule
-from mcm_passes.rewriting.fusion_rules.softmax import SOFTMAX
-from mcm_passes.rewriting.fusion_rules.swish import SWISH
-from mcm_passes.rewriting.fusion_rules.views import VIEWS
 
 ONNX_RULES: Mapping[str, FusionRule] = {
     rule.name: rule

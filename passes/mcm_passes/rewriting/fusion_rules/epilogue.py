@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
+from mcm_compiler.graph.op_classes import ELEMENTWISE_OPS, VIEW_OPS
 from mcm_passes.rewriting.fusion_rules.fusion_graph import FusionGraph
 from mcm_passes.rewriting.fusion_rules.grouping import Group, Grouping
-from mcm_passes.rewriting.fusion_rules.op_classes import ELEMENTWISE_OPS, VIEW_OPS
+from mcm_passes.rewriting.fusion_rules.rule import FusionRule
 
 _WHOLE_GROUPS = frozenset({"gelu", "swish"})
 
@@ -64,3 +65,17 @@ def _applies_in_place(graph: FusionGraph, end: int, reader: int) -> bool:
         return before == after
     # A result that broadcasts this one is as large as another operand: no part of this kernel.
     return math.prod(before.numpy()) == math.prod(after.numpy())
+
+
+CONV_BN_ACTIVATION = FusionRule(
+    "conv_bn_activation",
+    frozenset({"Conv", "ConvInteger", "ConvTranspose", "QLinearConv"}),
+    with_epilogue,
+)
+
+
+MATMUL_BIAS_ACTIVATION = FusionRule(
+    "matmul_bias_activation",
+    frozenset({"Einsum", "Gemm", "MatMul", "MatMulInteger", "QLinearMatMul"}),
+    with_epilogue,
+)

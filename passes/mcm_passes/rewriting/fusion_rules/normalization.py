@@ -1,4 +1,4 @@
-"""What LayerNorm and RMSNorm in parts have in common: division by a root mean square."""
+"""LayerNorm, RMSNorm and softmax in their parts."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from mcm_passes.rewriting.fusion_rules.fusion_graph import FusionGraph
+from mcm_passes.rewriting.fusion_rules.grouping import Grouping
+from mcm_passes.rewriting.fusion_rules.region import Growth, grow
+from mcm_passes.rewriting.fusion_rules.rule import FusionRule
 
 GROWTH_OPS = frozenset({"Add", "Cast", "Div", "Mul", "Reciprocal", "Sub"})
 """Ops from the root to the scaled and shifted result."""
@@ -73,3 +76,74 @@ def _is_square(node: ir.Node) -> bool:
         return node.inputs[0] is node.inputs[1]
     exponent = node.inputs[1].const_value if node.inputs[1] is not None else None
     return exponent is not None and exponent.size == 1 and exponent.numpy().item() == 2
+
+
+def _layer_norm(grouping: Grouping, anchor: int) -> set[int] | None:
+    """LayerNorm in its parts (Ba et al. 2016, *Layer Normalization*).
+
+    `(x - mean) / sqrt(mean((x - mean)^2) + epsilon) * scale + shift`, as PyTorch exports it up to
+    opset 16, and `x * (scale / root) + (shift - mean * scale / root)`, as TensorFlow does.
+    """
+    graph = grouping.graph
+    root = root_mean_square(graph, anchor)
+    center = centered(graph, root.value) if root is not None else None
+    if root is None or center is None:
+        return None
+    source, ops = center
+    growth = Growth(
+        source,
+        allowed=GROWTH_OPS,
+        joins=frozenset({"Div", "Mul"}),
+        joined=frozenset({source, root.value}),
+    )
+    return grow(graph, root.members | ops, growth)
+
+
+LAYER_NORM = FusionRule("layer_norm", frozenset({"Sqrt", "Pow"}), _layer_norm)
+
+
+def _rms_norm(grouping: Grouping, anchor: int) -> set[int] | None:
+    """RMSNorm (Zhang and Sennrich 2019): `x / sqrt(mean(x^2) + epsilon) * scale`."""
+    graph = grouping.graph
+    root = root_mean_square(graph, anchor)
+    if root is None:
+        return None
+    growth = Growth(
+        root.value,
+        allowed=GROWTH_OPS,
+        joins=frozenset({"Div", "Mul"}),
+        joined=frozenset({root.value}),
+    )
+    return grow(graph, root.members, growth)
+
+
+RMS_NORM = FusionRule("rms_norm", frozenset({"Sqrt", "Pow"}), _rms_norm)
+
+
+def _softmax(grouping: Grouping, anchor: int) -> set[int] | None:
+    """Softmax and LogSoftmax: `exp(x - max(x)) / sum(exp(x - max(x)))`."""
+    graph = grouping.graph
+    operands = graph.operands(anchor)
+    exponential = graph.producer_of(operands[0], "Exp") if len(operands) == 1 else None
+    if exponential is None:
+        return None
+    seed = {anchor, exponential}
+    (source,) = graph.operands(exponential)
+    joined = {graph.output(exponential), source}
+    difference = graph.producer_of(source, "Sub")
+    if difference is not None:
+        minuend, subtrahend = graph.nodes[difference].inputs
+        maximum = graph.producer_of(subtrahend, "ReduceMax") if subtrahend is not None else None
+        if minuend is not None and maximum is not None and graph.operands(maximum) == [minuend]:
+            seed |= {difference, maximum}
+            source = minuend
+    growth = Growth(
+        source,
+        allowed=frozenset({"Div", "Log", "Mul", "Reciprocal", "Sub"}),
+        joins=frozenset({"Div", "Mul", "Sub"}),
+        joined=frozenset(joined),
+    )
+    return grow(graph, seed, growth)
+
+
+SOFTMAX = FusionRule("softmax", frozenset({"ReduceSum"}), _softmax)

@@ -2,86 +2,88 @@
 
 from __future__ import annotations
 
-from mcm_compiler.contracts.sharding.rules import OpFacts, RuleMaker, ShardingRule
+from mcm_compiler.contracts.sharding.rules import RuleMaker, ShardingRule
 from mcm_compiler.contracts.sharding.templates import rule_for_shapes
-from mcm_passes.parallelism.rules.operators import composing
+from mcm_passes.parallelism.rules.operators.composing import OpRule, Shape, maker
 
 
-@composing.known_shapes(inputs=2)
-def attention(facts: OpFacts, query: composing.Shape, key: composing.Shape) -> ShardingRule:
+@maker(inputs=2)
+def attention(op: OpRule, query: Shape, key: Shape) -> ShardingRule:
     """`b (h g) s !d, b h !t !d, b h !t v -> b (h g) s v`, or with heads within the last dimension.
 
     `h` are the key-value heads, `g` the query heads that share one. The keys are needed whole by
     the softmax, and where a mask depends on the places of queries, so are these.
     """
     packed = len(query) == 3
-    heads = facts.attributes.get("kv_num_heads") if packed else key[1]
-    all_heads = facts.attributes.get("q_num_heads") if packed else query[1]
+    heads = op.attributes.get("kv_num_heads") if packed else key[1]
+    all_heads = op.attributes.get("q_num_heads") if packed else query[1]
     if heads is None or all_heads is None:
-        return composing.whole(facts)
-    windowed = any(facts.attributes.get(f"{side}_window_size", -1) >= 0 for side in _SIDES)
-    s = "!s" if facts.attributes.get("is_causal", 0) or windowed else "s"
+        return op.whole()
+    windowed = any(op.attributes.get(f"{side}_window_size", -1) >= 0 for side in _SIDES)
+    s = "!s" if op.attributes.get("is_causal", 0) or windowed else "s"
     if packed:
         texts = [f"b {s} (h g !d)", "b !t (h !d)", "b !t (h v)"]
         results = [f"b {s} (h g v)"]
     else:
         texts = [f"b (h g) {s} !d", "b h !t !d", "b h !t v"]
         results = [f"b (h g) {s} v"]
-    mask = facts.input_shapes[3] if len(facts.input_shapes) > 3 else None
+    mask = op.inputs[3] if len(op.inputs) > 3 else None
     mask_dims = ["b", "(h g)", s, "!w"]
     texts.append("_" if mask is None else " ".join(mask_dims[4 - len(mask) :]))
     texts += ["b h !p !d", "b h !p v", "b"]
     results += ["b h !u !d", "b h !u v", f"b (h g) {s} !u"]
-    return _with_heads(facts, texts, results, int(heads), int(all_heads))
+    return _with_heads(op, texts, results, int(heads), int(all_heads))
 
 
 _SIDES = ("left", "right")
 
 
-def linear_attention(facts: OpFacts) -> ShardingRule:
+@maker()
+def linear_attention(op: OpRule) -> ShardingRule:
     """`b !t (h g !k), b !t (h !k), b !t (h v) -> b !t (h g v)` with a state `b h !k v`."""
-    heads = int(facts.attributes["kv_num_heads"])
+    heads = int(op.attributes["kv_num_heads"])
     texts = ["b !t (h g !k)", "b !t (h !k)", "b !t (h v)", "b h !k v"]
-    shapes = facts.input_shapes
+    shapes = op.inputs
     decay = shapes[4] if len(shapes) > 4 else None
     beta = shapes[5] if len(shapes) > 5 else None
     texts.append("b !t h" if decay is not None and decay[2] == heads else "b !t (h !k)")
     texts.append("b !t 1" if beta is not None and beta[2] == 1 else "b !t h")
     results = ["b !t (h g v)", "b h !k v"]
-    all_heads = int(facts.attributes["q_num_heads"])
-    return _with_heads(facts, texts, results, heads, all_heads)
+    all_heads = int(op.attributes["q_num_heads"])
+    return _with_heads(op, texts, results, heads, all_heads)
 
 
 def _with_heads(
-    facts: OpFacts, texts: list[str], results: list[str], heads: int, all_heads: int
+    op: OpRule, texts: list[str], results: list[str], heads: int, all_heads: int
 ) -> ShardingRule:
     if heads < 1 or all_heads % heads:
-        return composing.whole(facts)
-    return composing.spelled(facts, texts, results, {"h": heads, "g": all_heads // heads})
+        return op.whole()
+    return op.spelled(texts, results, {"h": heads, "g": all_heads // heads})
 
 
-@composing.known_shapes(inputs=1)
-def rotary(facts: OpFacts, image: composing.Shape) -> ShardingRule:
+@maker(inputs=1)
+def rotary(op: OpRule, image: Shape) -> ShardingRule:
     """`b h s !d, b s !r, b s !r -> b h s !d`, or tables over positions `!p !r` that `b s` names."""
     sizes: dict[str, int] = {}
     text = "b h s !d"
     if len(image) == 3:
-        heads = int(facts.attributes.get("num_heads", 0))
+        heads = int(op.attributes.get("num_heads", 0))
         if heads < 1:
-            return composing.whole(facts)
+            return op.whole()
         text, sizes = "b s (h !d)", {"h": heads}
-    named = len(facts.input_shapes) > 3 and facts.input_shapes[3] is not None
+    named = len(op.inputs) > 3 and op.inputs[3] is not None
     table = "!p !r" if named else "b s !r"
     inputs = f"{text}, {table}, {table}" + (", b s" if named else "")
-    shapes = facts.input_shapes if named else facts.input_shapes[:3]
-    made = rule_for_shapes(f"{inputs} -> {text}", shapes, facts.output_shapes, sizes)
-    left_out = (None,) * (len(facts.input_shapes) - len(made.inputs))
+    shapes = op.inputs if named else op.inputs[:3]
+    made = rule_for_shapes(f"{inputs} -> {text}", shapes, op.outputs, sizes)
+    left_out = (None,) * (len(op.inputs) - len(made.inputs))
     return ShardingRule(made.factors, made.inputs + left_out, made.outputs)
 
 
-def causal_convolution(facts: OpFacts) -> ShardingRule:
+@maker()
+def causal_convolution(op: OpRule) -> ShardingRule:
     """`b c !l, c 1 !k, c, b c !p -> b c !l, b c !p`: every channel on its own."""
-    return composing.spelled(facts, ["b c !l", "c 1 !k", "c", "b c !p"], ["b c !l", "b c !p"])
+    return op.spelled(["b c !l", "c 1 !k", "c", "b c !p"], ["b c !l", "b c !p"])
 
 
 RULES: dict[str, RuleMaker] = {

@@ -18,10 +18,16 @@ BLOCKED = rules.FactorKind.BLOCKED
 Shape = tuple[int | None, ...]
 
 
-class RuleBuilder:
-    """Collects the factors of one rule; those without a name get letters."""
+class OpRule:
+    """The rule of one op in the making: what is known of the op, and the factors so far.
 
-    def __init__(self) -> None:
+    Factors without a name get letters. Shapes of operands and results are `inputs` and `outputs`.
+    """
+
+    def __init__(self, facts: rules.OpFacts) -> None:
+        self.facts = facts
+        self.attributes, self.constants = facts.attributes, facts.constants
+        self.inputs, self.outputs = facts.input_shapes, facts.output_shapes
         self._factors: list[rules.Factor] = []
 
     def dim(
@@ -38,97 +44,103 @@ class RuleBuilder:
         self._factors.append(rules.Factor(name, size, kind, how))
         return (len(self._factors) - 1,)
 
-    def dims(self, shape: Shape, kind: rules.FactorKind = PASS) -> list[rules.Dim]:
-        """New factors for all dimensions of a tensor."""
-        return [self.dim(size, kind) for size in shape]
+    def needed(self, size: int | None, name: str = "") -> rules.Dim:
+        """A dimension of one new factor that the op needs whole."""
+        return self.dim(size, REPLICATE, name)
+
+    def dims(self, shape: Shape, needed: Container[int] = ()) -> list[rules.Dim]:
+        """New factors for all dimensions of a tensor, of which the axes `needed` are whole."""
+        return [self.dim(s, REPLICATE if i in needed else PASS) for i, s in enumerate(shape)]
+
+    def all_needed(self, shape: Shape) -> list[rules.Dim]:
+        """New factors for all dimensions of a tensor that the op needs whole."""
+        return [self.needed(size) for size in shape]
 
     def rule(
         self,
         inputs: Sequence[Sequence[rules.Dim] | None],
         outputs: Sequence[Sequence[rules.Dim] | None],
     ) -> rules.ShardingRule:
-        """The rule, without the factors that no dimension has."""
-        return ordered_rule(self._factors, inputs, outputs)
+        """The rule, without the factors that no dimension has; further operands are read whole."""
+        rest = [None] * (len(self.inputs) - len(inputs))
+        return ordered_rule(self._factors, [*inputs, *rest], outputs)
+
+    def whole(self) -> rules.ShardingRule:
+        """Every device runs the whole op."""
+        return whole(self.facts)
+
+    def same_shape(self, shape: Shape, needed: Container[int] = ()) -> rules.ShardingRule:
+        """Every result has the first operand's dimensions, of which the axes `needed` are whole.
+
+        Other operands are small, or read for their type alone.
+        """
+        dims = self.dims(shape, needed)
+        return self.rule([dims], [dims] * len(self.outputs))
+
+    def spelled(
+        self,
+        operands: Sequence[str],
+        results: Sequence[str],
+        sizes: Mapping[str, int | None] | None = None,
+    ) -> rules.ShardingRule:
+        """The rule of a template with a text for each operand and result.
+
+        Those that the op leaves out at the end are left out. `sizes` are as of `rule_for_shapes`.
+        """
+        inputs = ", ".join(operands[: len(self.inputs)])
+        outputs = ", ".join(results[: len(self.outputs)])
+        return rule_for_shapes(f"{inputs} -> {outputs}", self.inputs, self.outputs, sizes)
+
+    def axis(self, default: int, rank: int, name: str = "axis") -> int:
+        """The attribute `name` as an index from the front."""
+        axis = int(self.attributes.get(name, default))
+        return axis + rank if axis < 0 else axis
+
+    def listed(self, operand: int, attribute: str) -> tuple[int, ...] | None:
+        """Integers that are an operand in newer opsets and an attribute in older ones.
+
+        Returns:
+            None where the op has neither, or the values of the operand are not known (`is_given`
+            tells one from the other).
+        """
+        if operand in self.constants:
+            return self.constants[operand]
+        found = self.attributes.get(attribute)
+        return None if found is None else tuple(int(i) for i in found)
+
+    def is_given(self, operand: int) -> bool:
+        """Whether the op may have the operand; left out before others, it counts as given."""
+        return operand < len(self.inputs)
 
 
 def whole(facts: rules.OpFacts) -> rules.ShardingRule:
     """Every device runs the whole op."""
-    build = RuleBuilder()
-    inputs = [None if s is None else build.dims(s, REPLICATE) for s in facts.input_shapes]
-    outputs = [None if s is None else build.dims(s, REPLICATE) for s in facts.output_shapes]
-    return build.rule(inputs, outputs)
+    op = OpRule(facts)
+    sides = (
+        [None if shape is None else op.all_needed(shape) for shape in side]
+        for side in (op.inputs, op.outputs)
+    )
+    return op.rule(*sides)
 
 
-def known_shapes(
+def maker(
     inputs: int = 0, outputs: int = 0
 ) -> Callable[[Callable[..., rules.ShardingRule]], Callable[..., rules.ShardingRule]]:
-    """Decorator of a maker of rules that needs shapes; where one is unknown, the op is `whole`.
+    """Decorator of a function from an `OpRule` to a rule; without shapes it needs, `whole`.
 
-    The maker gets them behind `facts`, those of operands first.
+    The function gets the shapes behind the op, those of operands first.
 
     Args:
         inputs: how many operands, from the first on.
         outputs: how many results, from the first on.
     """
 
-    def decorate(maker: Callable[..., rules.ShardingRule]) -> Callable[..., rules.ShardingRule]:
-        @wraps(maker)
+    def decorate(made: Callable[..., rules.ShardingRule]) -> Callable[..., rules.ShardingRule]:
+        @wraps(made)
         def make(facts: rules.OpFacts, **options: Any) -> rules.ShardingRule:
             shapes = facts.input_shapes[:inputs] + facts.output_shapes[:outputs]
-            return whole(facts) if None in shapes else maker(facts, *shapes, **options)
+            return whole(facts) if None in shapes else made(OpRule(facts), *shapes, **options)
 
         return make
 
     return decorate
-
-
-def same_shape(
-    facts: rules.OpFacts, shape: Shape, needed: Container[int] = ()
-) -> rules.ShardingRule:
-    """Every result has the first operand's dimensions, of which the axes `needed` are whole.
-
-    Other operands are small, or read for their type alone.
-    """
-    build = RuleBuilder()
-    dims = [build.dim(s, REPLICATE if i in needed else PASS) for i, s in enumerate(shape)]
-    rest = [None] * (len(facts.input_shapes) - 1)
-    return build.rule([dims, *rest], [dims] * len(facts.output_shapes))
-
-
-def spelled(
-    facts: rules.OpFacts,
-    operands: Sequence[str],
-    results: Sequence[str],
-    sizes: Mapping[str, int | None] | None = None,
-) -> rules.ShardingRule:
-    """The rule of a template with a text for each operand and result.
-
-    Those that the op leaves out at the end are left out. `sizes` are as of `rule_for_shapes`.
-    """
-    inputs = ", ".join(operands[: len(facts.input_shapes)])
-    outputs = ", ".join(results[: len(facts.output_shapes)])
-    return rule_for_shapes(f"{inputs} -> {outputs}", facts.input_shapes, facts.output_shapes, sizes)
-
-
-def axis_of(facts: rules.OpFacts, default: int, rank: int, name: str = "axis") -> int:
-    """The attribute `name` as an index from the front."""
-    axis = int(facts.attributes.get(name, default))
-    return axis + rank if axis < 0 else axis
-
-
-def listed(facts: rules.OpFacts, operand: int, attribute: str) -> tuple[int, ...] | None:
-    """Integers that are an operand in newer opsets and an attribute in older ones.
-
-    Returns:
-        None where the op has neither, or the values of the operand are not known (`is_given`
-        tells one from the other).
-    """
-    if operand in facts.constants:
-        return facts.constants[operand]
-    found = facts.attributes.get(attribute)
-    return None if found is None else tuple(int(i) for i in found)
-
-
-def is_given(facts: rules.OpFacts, operand: int) -> bool:
-    """Whether the op may have the operand; one that is left out before others counts as given."""
-    return operand < len(facts.input_shapes)

@@ -2,59 +2,52 @@
 
 from __future__ import annotations
 
-from mcm_compiler.contracts.sharding.rules import Dim, FactorKind, OpFacts, RuleMaker, ShardingRule
+from collections.abc import Mapping
+from functools import partial
+
+from mcm_compiler.contracts.sharding.rules import Dim, FactorKind, RuleMaker, ShardingRule
 from mcm_passes.parallelism.rules.operators.composing import (
     PASS,
     REDUCE,
     REPLICATE,
-    RuleBuilder,
+    OpRule,
     Shape,
-    known_shapes,
-    whole,
+    maker,
 )
 from mcm_passes.parallelism.rules.operators.windows import window_dims, windows
 
 
-def conv(facts: OpFacts) -> ShardingRule:
-    """`n c+ y~ x~, m c+ !i !j, m -> n m y~ x~`; with groups, `(g c+)` and `(g m)`."""
-    return _conv(facts, 1, REDUCE, {2: "bias"})
+@maker()
+def conv(
+    op: OpRule, by_channel: Mapping[int, bool], at: int = 1, contracted: FactorKind = REDUCE
+) -> ShardingRule:
+    """`n c+ y~ x~, m c+ !i !j, m -> n m y~ x~`; with groups, `(g c+)` and `(g m)`.
 
-
-def conv_integer(facts: OpFacts) -> ShardingRule:
-    """As `conv`, with a zero point for all or per output channel."""
-    return _conv(facts, 1, REDUCE, {2: "", 3: "channel"})
-
-
-def qlinear_conv(facts: OpFacts) -> ShardingRule:
-    """As `conv`, but rounding the result makes the input channels needed whole."""
-    roles = {1: "", 2: "", 4: "channel", 5: "channel", 6: "", 7: "", 8: "bias"}
-    return _conv(facts, 3, REPLICATE, roles)
-
-
-def _conv(facts: OpFacts, at: int, contracted: FactorKind, roles: dict[int, str]) -> ShardingRule:
-    image, weight, out = facts.input_shapes[0], facts.input_shapes[at], facts.output_shapes[0]
+    Args:
+        op: the op.
+        by_channel: further operands, and whether they have an element for each output channel.
+        at: the operand that holds the weights.
+        contracted: of the input channels, which rounding the result makes needed whole.
+    """
+    image, weight, out = op.inputs[0], op.inputs[at], op.outputs[0]
     if image is None or weight is None or out is None or len(weight) != len(image):
-        return whole(facts)
-    groups = int(facts.attributes.get("group", 1))
+        return op.whole()
+    groups = int(op.attributes.get("group", 1))
     filters = weight[0]
     if groups > 1 and (filters is None or filters % groups):
-        return whole(facts)
-    build = RuleBuilder()
-    n = build.dim(image[0], name="n")
-    g = build.dim(groups, name="g")
-    c = build.dim(weight[1], contracted, "c")
+        return op.whole()
+    n, g = op.dim(image[0], name="n"), op.dim(groups, name="g")
+    c = op.dim(weight[1], contracted, "c")
     per_group = filters if groups == 1 or filters is None else filters // groups
-    m = g + build.dim(per_group, name="m")
-    places = windows(facts, image[2:], weight[2:], out[2:])
-    before, after = window_dims(build, places)
-    kernel = [build.dim(size, REPLICATE) for size in weight[2:]]
-    inputs: list[list[Dim] | None] = [None] * len(facts.input_shapes)
+    m = g + op.dim(per_group, name="m")
+    before, after = window_dims(op, windows(op.facts, image[2:], weight[2:], out[2:]))
+    inputs: list[list[Dim] | None] = [None] * len(op.inputs)
     inputs[0] = [n, g + c, *before]
-    inputs[at] = [m, c, *kernel]
-    for operand, role in roles.items():
+    inputs[at] = [m, c, *op.all_needed(weight[2:])]
+    for operand, has_channels in by_channel.items():
         if operand < len(inputs):
-            inputs[operand] = _per_channel(facts.input_shapes[operand], m if role else ())
-    return build.rule(inputs, [[n, m, *after]])
+            inputs[operand] = _per_channel(op.inputs[operand], m if has_channels else ())
+    return op.rule(inputs, [[n, m, *after]])
 
 
 def _per_channel(shape: Shape | None, m: Dim) -> list[Dim] | None:
@@ -63,57 +56,59 @@ def _per_channel(shape: Shape | None, m: Dim) -> list[Dim] | None:
     return [() if size == 1 else m for size in shape]
 
 
-@known_shapes(inputs=2, outputs=1)
-def conv_transpose(facts: OpFacts, image: Shape, weight: Shape, out: Shape) -> ShardingRule:
+@maker(inputs=2, outputs=1)
+def conv_transpose(op: OpRule, image: Shape, weight: Shape, out: Shape) -> ShardingRule:
     """`n c+ !y !x, c+ m !i !j, m -> n m !v !u`; with groups, `(g c+)` and `(g m)`."""
-    groups = int(facts.attributes.get("group", 1))
+    groups = int(op.attributes.get("group", 1))
     channels = weight[0]
     if groups > 1 and (channels is None or channels % groups):
-        return whole(facts)
-    build = RuleBuilder()
-    n = build.dim(image[0], name="n")
-    g = build.dim(groups, name="g")
+        return op.whole()
+    n, g = op.dim(image[0], name="n"), op.dim(groups, name="g")
     per_group = channels if groups == 1 or channels is None else channels // groups
-    c = g + build.dim(per_group, REDUCE, "c")
-    m = build.dim(weight[1], name="m")
-    before = [build.dim(s, REPLICATE) for s in image[2:]]
-    after = [build.dim(s, REPLICATE) for s in out[2:]]
-    kernel = [build.dim(s, REPLICATE) for s in weight[2:]]
+    c = g + op.dim(per_group, REDUCE, "c")
+    m = op.dim(weight[1], name="m")
+    before = op.all_needed(image[2:])
+    after = op.all_needed(out[2:])
+    kernel = op.all_needed(weight[2:])
     inputs: list[list[Dim] | None] = [[n, c, *before], [c, m, *kernel]]
-    if len(facts.input_shapes) > 2:
-        inputs.append(_per_channel(facts.input_shapes[2], g + m))
-    return build.rule(inputs, [[n, g + m, *after]])
+    if len(op.inputs) > 2:
+        inputs.append(_per_channel(op.inputs[2], g + m))
+    return op.rule(inputs, [[n, g + m, *after]])
 
 
-@known_shapes(inputs=2, outputs=1)
-def deform_conv(facts: OpFacts, image: Shape, weight: Shape, out: Shape) -> ShardingRule:
+@maker(inputs=2, outputs=1)
+def deform_conv(op: OpRule, image: Shape, weight: Shape, out: Shape) -> ShardingRule:
     """`n !c !y !x, m !d !i !j, n !o v u, m, n !k v u -> n m v u`: offsets may reach anywhere."""
-    offset = facts.input_shapes[2]
+    offset = op.inputs[2]
     if offset is None:
-        return whole(facts)
-    build = RuleBuilder()
-    n = build.dim(image[0], name="n")
-    m_kind = PASS if int(facts.attributes.get("group", 1)) == 1 else REPLICATE
-    m = build.dim(weight[0], m_kind, "m")
-    places = [build.dim(s, REPLICATE) for s in out[2:]]
-    rest = [build.dim(s, REPLICATE) for s in image[1:]]
+        return op.whole()
+    n = op.dim(image[0], name="n")
+    m_kind = PASS if int(op.attributes.get("group", 1)) == 1 else REPLICATE
+    m = op.dim(weight[0], m_kind, "m")
+    places = op.all_needed(out[2:])
+    rest = op.all_needed(image[1:])
     inputs: list[list[Dim] | None] = [
         [n, *rest],
-        [m, *[build.dim(s, REPLICATE) for s in weight[1:]]],
-        [n, build.dim(offset[1], REPLICATE), *places],
+        [m, *op.all_needed(weight[1:])],
+        [n, op.needed(offset[1]), *places],
     ]
-    if len(facts.input_shapes) > 3:
-        inputs.append(_per_channel(facts.input_shapes[3], m))
-    if len(facts.input_shapes) > 4:
-        mask = facts.input_shapes[4]
-        inputs.append(None if mask is None else [n, build.dim(mask[1], REPLICATE), *places])
-    return build.rule(inputs, [[n, m, *places]])
+    if len(op.inputs) > 3:
+        inputs.append(_per_channel(op.inputs[3], m))
+    if len(op.inputs) > 4:
+        mask = op.inputs[4]
+        inputs.append(None if mask is None else [n, op.needed(mask[1]), *places])
+    return op.rule(inputs, [[n, m, *places]])
 
 
 RULES: dict[str, RuleMaker] = {
-    "Conv": conv,
-    "ConvInteger": conv_integer,
-    "QLinearConv": qlinear_conv,
+    "Conv": partial(conv, by_channel={2: True}),
+    "ConvInteger": partial(conv, by_channel={2: False, 3: True}),
+    "QLinearConv": partial(
+        conv,
+        by_channel={1: False, 2: False, 4: True, 5: True, 6: False, 7: False, 8: True},
+        at=3,
+        contracted=REPLICATE,
+    ),
     "ConvTranspose": conv_transpose,
     "DeformConv": deform_conv,
 }

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from mcm_compiler.contracts.sharding import rules
-from mcm_passes.parallelism.rules.operators import composing
+from mcm_compiler.contracts.sharding.rules import (
+    Dim,
+    FactorKind,
+    Reduction,
+    RuleMaker,
+    ShardingRule,
+)
+from mcm_passes.parallelism.rules.operators.composing import (
+    PASS,
+    REDUCE,
+    REPLICATE,
+    OpRule,
+    Shape,
+    maker,
+)
 
 
-@composing.known_shapes(inputs=1)
-def loss(facts: rules.OpFacts, scores: composing.Shape) -> rules.ShardingRule:
+@maker(inputs=1)
+def loss(op: OpRule, scores: Shape) -> ShardingRule:
     """`n+mean !c, n+mean, _ -> []`, with `reduction` none `n !c, n, _ -> n`.
 
     A mean that weighs classes, or leaves some out, is no mean of the parts' means: it is the
@@ -15,29 +28,27 @@ def loss(facts: rules.OpFacts, scores: composing.Shape) -> rules.ShardingRule:
     are divided. Log probabilities, where they are a second result, have the batch dimensions in
     any case.
     """
-    how = facts.attributes.get("reduction", "mean")
+    how = op.attributes.get("reduction", "mean")
     how = how.decode() if isinstance(how, bytes) else str(how)
-    weighted = len(facts.input_shapes) > 2 or "ignore_index" in facts.attributes
-    kind: rules.FactorKind = composing.REDUCE
+    weighted = len(op.inputs) > 2 or "ignore_index" in op.attributes
+    kind: FactorKind = REDUCE
     if how == "none":
-        kind = composing.PASS
+        kind = PASS
     elif how == "mean" and weighted:
-        kind = composing.REPLICATE
-    reduction: rules.Reduction = "mean" if how == "mean" else "sum"
-    build = composing.RuleBuilder()
+        kind = REPLICATE
+    reduction: Reduction = "mean" if how == "mean" else "sum"
     dims = [
-        build.dim(size, composing.REPLICATE if axis == 1 else kind, reduction=reduction)
+        op.dim(size, REPLICATE if axis == 1 else kind, reduction=reduction)
         for axis, size in enumerate(scores)
     ]
     labels = [dim for axis, dim in enumerate(dims) if axis != 1]
-    results: list[list[rules.Dim]] = [labels if how == "none" else []]
-    if len(facts.output_shapes) > 1:
+    results: list[list[Dim]] = [labels if how == "none" else []]
+    if len(op.outputs) > 1:
         results.append(dims)
-    rest = [None] * (len(facts.input_shapes) - 2)
-    return build.rule([dims, labels, *rest], results)
+    return op.rule([dims, labels], results)
 
 
-RULES: dict[str, rules.RuleMaker] = {
+RULES: dict[str, RuleMaker] = {
     "SoftmaxCrossEntropyLoss": loss,
     "NegativeLogLikelihoodLoss": loss,
 }

@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-from mcm_compiler.contracts.sharding.rules import OpFacts, RuleMaker, ShardingRule
+from collections.abc import Mapping
+from functools import partial
+
+from mcm_compiler.contracts.sharding.rules import RuleMaker, ShardingRule
 from mcm_compiler.contracts.sharding.templates import rule_for_shapes
-from mcm_passes.parallelism.rules.operators import composing
+from mcm_passes.parallelism.rules.operators.composing import PASS, REDUCE, OpRule, maker
 
 
-def matmul(facts: OpFacts) -> ShardingRule:
-    """`* m k+, * k+ n -> * m n`, where operands of one dimension have no `m` or `n`."""
-    return _product(facts, "+")
-
-
-def matmul_integer(facts: OpFacts) -> ShardingRule:
-    """As `matmul`, with zero points per tensor, or per row and per column."""
-    return _product(facts, "+", [(2, "m"), (3, "n")])
-
-
-def qlinear_matmul(facts: OpFacts) -> ShardingRule:
-    """As `matmul`, but rounding the result makes the contracted factor needed whole."""
-    return _product(facts, "!", [(1, "m"), (2, "m"), (4, "n"), (5, "n"), (6, ""), (7, "")])
-
-
-def _product(
-    facts: OpFacts, contracted: str, scales: list[tuple[int, str]] | None = None
+@maker()
+def matmul(
+    op: OpRule, second: int = 1, k: str = "k+", scales: Mapping[int, str] | None = None
 ) -> ShardingRule:
-    second = 3 if contracted == "!" else 1
-    left, right = facts.input_shapes[0], facts.input_shapes[second]
-    out = facts.output_shapes[0]
+    """`* m k+, * k+ n -> * m n`, where operands of one dimension have no `m` or `n`.
+
+    Args:
+        op: the op.
+        second: the other operand of the product.
+        k: the contracted factor, which rounding the result makes needed whole.
+        scales: operands that scale or shift: per tensor, or per element of a factor.
+    """
+    left, right = op.inputs[0], op.inputs[second]
+    out = op.outputs[0]
     if left is None or right is None or out is None or not left or not right:
-        return composing.whole(facts)
-    k = "!k" if contracted == "!" else "k+"
-    texts = ["_"] * len(facts.input_shapes)
+        return op.whole()
+    texts = ["_"] * len(op.inputs)
     texts[0] = k if len(left) == 1 else f"* m {k}"
     texts[second] = k if len(right) == 1 else f"* {k} n"
-    for operand, factor in scales or ():
-        shape = facts.input_shapes[operand] if operand < len(texts) else None
+    for operand, factor in (scales or {}).items():
+        shape = op.inputs[operand] if operand < len(texts) else None
         if shape is None:
             continue
         if shape in ((), (1,)):
@@ -43,71 +38,71 @@ def _product(
         elif len(shape) == 1 and factor in texts[0 if factor == "m" else second].split():
             texts[operand] = factor
         else:
-            return composing.whole(facts)
+            return op.whole()
     rows = " m" if len(left) > 1 else ""
     columns = " n" if len(right) > 1 else ""
     batch = "*" if max(len(left), len(right)) > 2 else ""
     result = f"{batch}{rows}{columns}".strip() or "[]"
-    return rule_for_shapes(
-        f"{', '.join(texts)} -> {result}", facts.input_shapes, facts.output_shapes
-    )
+    return rule_for_shapes(f"{', '.join(texts)} -> {result}", op.inputs, op.outputs)
 
 
-def gemm(facts: OpFacts) -> ShardingRule:
+@maker()
+def gemm(op: OpRule) -> ShardingRule:
     """`m k+, k+ n, m n -> m n` with either product operand transposed; the third broadcasts."""
-    a = "k+ m" if facts.attributes.get("transA", 0) else "m k+"
-    b = "n k+" if facts.attributes.get("transB", 0) else "k+ n"
+    a = "k+ m" if op.attributes.get("transA", 0) else "m k+"
+    b = "n k+" if op.attributes.get("transB", 0) else "k+ n"
     texts = [a, b]
-    if len(facts.input_shapes) > 2:
-        bias = facts.input_shapes[2]
+    if len(op.inputs) > 2:
+        bias = op.inputs[2]
         texts.append("_" if bias is None else ("[]", "n", "m n")[len(bias)])
-    return rule_for_shapes(f"{', '.join(texts)} -> m n", facts.input_shapes, facts.output_shapes)
+    return rule_for_shapes(f"{', '.join(texts)} -> m n", op.inputs, op.outputs)
 
 
-def einsum(facts: OpFacts) -> ShardingRule:
+@maker()
+def einsum(op: OpRule) -> ShardingRule:
     """What the equation says; indices that stand twice in an operand are needed whole."""
-    equation = str(facts.attributes.get("equation", "")).replace(" ", "")
+    equation = str(op.attributes.get("equation", "")).replace(" ", "")
     left, arrow, right = equation.partition("->")
     terms = left.split(",")
-    shapes = facts.input_shapes
+    shapes = op.inputs
     if len(terms) != len(shapes) or any(s is None for s in shapes):
-        return composing.whole(facts)
+        return op.whole()
     if not arrow:
         letters = left.replace(",", "").replace(".", "")
         once = sorted(c for c in set(letters) if letters.count(c) == 1)
         right = ("..." if "..." in left else "") + "".join(once)
-    return _Contraction(facts, terms, right).rule()
+    return _Contraction(op, terms, right).rule()
 
 
 class _Contraction:
     """An einsum equation with the shapes of its operands."""
 
-    def __init__(self, facts: OpFacts, terms: list[str], right: str) -> None:
-        self.facts = facts
+    def __init__(self, op: OpRule, terms: list[str], right: str) -> None:
+        self.op = op
         self.terms = terms
         self.right = right
         self.diagonal = {c for t in terms for c in t if c != "." and t.count(c) > 1}
         self.sizes: dict[str, int | None] = {}
 
     def rule(self) -> ShardingRule:
+        op = self.op
         spelled = [
             self._spelled(term, len(shape or ()))
-            for term, shape in zip(self.terms, self.facts.input_shapes, strict=True)
+            for term, shape in zip(self.terms, op.inputs, strict=True)
         ]
-        out = self.facts.output_shapes[0]
+        out = op.outputs[0]
         result = self._spelled(self.right, -1 if out is None else len(out))
         if result is None or any(s is None for s in spelled):
-            return composing.whole(self.facts)
-        pairs = list(zip([s or [] for s in spelled], self.facts.input_shapes, strict=True))
+            return op.whole()
+        pairs = list(zip([s or [] for s in spelled], op.inputs, strict=True))
         for labels, shape in pairs:
             for label, size in zip(labels, shape or (), strict=True):
                 if self.sizes.get(label, 1) == 1:
                     self.sizes[label] = size
-        build = composing.RuleBuilder()
         dims = {
-            label: build.dim(
+            label: op.dim(
                 size,
-                composing.PASS if label in result else composing.REDUCE,
+                PASS if label in result else REDUCE,
                 label if label.isalpha() else "",
             )
             for label, size in self.sizes.items()
@@ -116,14 +111,14 @@ class _Contraction:
 
         def placed(label: str, size: int | None) -> tuple[int, ...]:
             if label in self.diagonal:
-                return build.dim(size, composing.REPLICATE)
+                return op.needed(size)
             return () if size == 1 else dims[label]
 
         inputs = [
             [placed(label, size) for label, size in zip(labels, shape or (), strict=True)]
             for labels, shape in pairs
         ]
-        return build.rule(inputs, [[placed(label, self.sizes[label]) for label in result]])
+        return op.rule(inputs, [[placed(label, self.sizes[label]) for label in result]])
 
     def _spelled(self, term: str, rank: int) -> list[str] | None:
         """Labels of a term; the dimensions of its ellipsis are numbered from the right."""
@@ -136,8 +131,10 @@ class _Contraction:
 
 RULES: dict[str, RuleMaker] = {
     "MatMul": matmul,
-    "MatMulInteger": matmul_integer,
-    "QLinearMatMul": qlinear_matmul,
+    "MatMulInteger": partial(matmul, scales={2: "m", 3: "n"}),
+    "QLinearMatMul": partial(
+        matmul, second=3, k="!k", scales={1: "m", 2: "m", 4: "n", 5: "n", 6: "", 7: ""}
+    ),
     "Gemm": gemm,
     "Einsum": einsum,
 }

@@ -6,35 +6,33 @@ import math
 from collections.abc import Iterator
 from functools import partial
 
-from mcm_compiler.contracts.sharding.rules import Dim, OpFacts, RuleMaker, ShardingRule
-from mcm_passes.parallelism.rules.operators import composing
+from mcm_compiler.contracts.sharding.rules import Dim, RuleMaker, ShardingRule
+from mcm_passes.parallelism.rules.operators.composing import BLOCKED, OpRule, Shape, maker
 
 
-@composing.known_shapes(inputs=1)
-def transpose(facts: OpFacts, shape: composing.Shape) -> ShardingRule:
+@maker(inputs=1)
+def transpose(op: OpRule, shape: Shape) -> ShardingRule:
     """`a b -> b a`."""
-    order = facts.attributes.get("perm") or tuple(reversed(range(len(shape))))
-    build = composing.RuleBuilder()
-    dims = build.dims(shape)
-    return build.rule([dims], [[dims[axis] for axis in order]])
+    order = op.attributes.get("perm") or tuple(reversed(range(len(shape))))
+    dims = op.dims(shape)
+    return op.rule([dims], [[dims[axis] for axis in order]])
 
 
-@composing.known_shapes(inputs=1, outputs=1)
-def reshape(facts: OpFacts, shape: composing.Shape, out: composing.Shape) -> ShardingRule:
+@maker(inputs=1, outputs=1)
+def reshape(op: OpRule, shape: Shape, out: Shape) -> ShardingRule:
     """`(a b) c -> a (b c)`: factors are what the two shapes have in common, major to minor."""
-    sizes = _settled(shape, out, facts.constants.get(1, ()))
+    sizes = _settled(shape, out, op.constants.get(1, ()))
     if sizes is None:
-        return composing.whole(facts)
-    build = composing.RuleBuilder()
-    dims, result = _common_factors(build, *sizes)
-    return build.rule([dims, *[None] * (len(facts.input_shapes) - 1)], [result])
+        return op.whole()
+    dims, result = _common_factors(op, *sizes)
+    return op.rule([dims], [result])
 
 
 _Size = int | None
 
 
 def _settled(
-    shape: composing.Shape, out: composing.Shape, target: tuple[int, ...]
+    shape: Shape, out: Shape, target: tuple[int, ...]
 ) -> tuple[list[_Size], list[_Size]] | None:
     """Sizes of both sides; unknown ones are left only where both sides have the same.
 
@@ -61,7 +59,7 @@ def _settled(
 
 
 def _common_factors(
-    build: composing.RuleBuilder, left: list[_Size], right: list[_Size]
+    op: OpRule, left: list[_Size], right: list[_Size]
 ) -> tuple[list[Dim], list[Dim]]:
     """Splits both sides into factors, from the major end on; a rest without a common one blocks."""
     dims: list[Dim] = [() for _ in left]
@@ -80,14 +78,14 @@ def _common_factors(
         if i == len(left) or j == len(right) or not _may_share(rest_l, rest_r):
             break
         if rest_l is None or rest_r is None:
-            factor, rest_l, rest_r = build.dim(None), 1, 1
+            factor, rest_l, rest_r = op.dim(None), 1, 1
         else:
             size = math.gcd(rest_l, rest_r)
-            factor, rest_l, rest_r = build.dim(size), rest_l // size, rest_r // size
+            factor, rest_l, rest_r = op.dim(size), rest_l // size, rest_r // size
         dims[i] += factor
         result[j] += factor
     if i < len(left) and j < len(right):
-        _from_behind(build, (left, dims, i, rest_l), (right, result, j, rest_r))
+        _from_behind(op, (left, dims, i, rest_l), (right, result, j, rest_r))
     return dims, result
 
 
@@ -101,7 +99,7 @@ _Side = tuple[list[_Size], list[Dim], int, _Size]
 """Sizes, factors so far, the dimension that was reached, and what is left of it."""
 
 
-def _from_behind(build: composing.RuleBuilder, left: _Side, right: _Side) -> None:
+def _from_behind(op: OpRule, left: _Side, right: _Side) -> None:
     """Finds where both sides agree again: minor dimensions after a rest of equal extent.
 
     Between the two points elements are interleaved, so the factors there are blocked.
@@ -111,9 +109,9 @@ def _from_behind(build: composing.RuleBuilder, left: _Side, right: _Side) -> Non
         end = ends[0] if sizes is left[0] else ends[1]
         for axis in range(start, end):
             size = rest if axis == start else sizes[axis]
-            dims[axis] += build.dim(size, composing.BLOCKED)
+            dims[axis] += op.dim(size, BLOCKED)
     if ends[0] < len(left[0]) and ends[1] < len(right[0]):
-        tail_l, tail_r = _common_factors(build, left[0][ends[0] :], right[0][ends[1] :])
+        tail_l, tail_r = _common_factors(op, left[0][ends[0] :], right[0][ends[1] :])
         left[1][ends[0] :] = tail_l
         right[1][ends[1] :] = tail_r
 
@@ -139,66 +137,59 @@ def _products(side: _Side) -> Iterator[tuple[int, int]]:
         yield axis + 1, product
 
 
-@composing.known_shapes(inputs=1)
-def squeeze(facts: OpFacts, shape: composing.Shape) -> ShardingRule:
+@maker(inputs=1)
+def squeeze(op: OpRule, shape: Shape) -> ShardingRule:
     """`a 1 b -> a b`."""
-    axes = composing.listed(facts, 1, "axes")
-    if axes is None and (composing.is_given(facts, 1) or None in shape):
-        return composing.whole(facts)
+    axes = op.listed(1, "axes")
+    if axes is None and (op.is_given(1) or None in shape):
+        return op.whole()
     dropped = (
         {axis for axis, size in enumerate(shape) if size == 1}
         if axes is None
         else {axis % len(shape) for axis in axes}
     )
-    build = composing.RuleBuilder()
-    dims = [() if axis in dropped else build.dim(size) for axis, size in enumerate(shape)]
+    dims = [() if axis in dropped else op.dim(size) for axis, size in enumerate(shape)]
     result = [dim for axis, dim in enumerate(dims) if axis not in dropped]
-    return build.rule([dims, *[None] * (len(facts.input_shapes) - 1)], [result])
+    return op.rule([dims], [result])
 
 
-@composing.known_shapes(inputs=1)
-def unsqueeze(facts: OpFacts, shape: composing.Shape) -> ShardingRule:
+@maker(inputs=1)
+def unsqueeze(op: OpRule, shape: Shape) -> ShardingRule:
     """`a b -> a 1 b`."""
-    axes = composing.listed(facts, 1, "axes")
+    axes = op.listed(1, "axes")
     if axes is None:
-        return composing.whole(facts)
+        return op.whole()
     rank = len(shape) + len(axes)
     added = {axis % rank for axis in axes}
-    build = composing.RuleBuilder()
-    dims = build.dims(shape)
+    dims = op.dims(shape)
     rest = iter(dims)
     result = [() if axis in added else next(rest) for axis in range(rank)]
-    return build.rule([dims, *[None] * (len(facts.input_shapes) - 1)], [result])
+    return op.rule([dims], [result])
 
 
-@composing.known_shapes(inputs=1)
-def flatten(facts: OpFacts, shape: composing.Shape) -> ShardingRule:
+@maker(inputs=1)
+def flatten(op: OpRule, shape: Shape) -> ShardingRule:
     """`a b c -> (a b) c`; a product is divided along its major factor."""
-    axis = composing.axis_of(facts, 1, len(shape))
-    build = composing.RuleBuilder()
-    dims = build.dims(shape)
+    axis = op.axis(1, len(shape))
+    dims = op.dims(shape)
     merged = [tuple(f for d in part for f in d) for part in (dims[:axis], dims[axis:])]
-    return build.rule([dims], [merged])
+    return op.rule([dims], [merged])
 
 
-def pixels(facts: OpFacts, to_depth: bool) -> ShardingRule:
+@maker()
+def pixels(op: OpRule, to_depth: bool) -> ShardingRule:
     """DepthToSpace `n (!i !j c) y x -> n c (y !i) (x !j)`, and its inverse, in both modes."""
-    deep = facts.output_shapes[0] if to_depth else facts.input_shapes[0]
+    deep = op.outputs[0] if to_depth else op.inputs[0]
     if deep is None or deep[1] is None:
-        return composing.whole(facts)
-    block = int(facts.attributes["blocksize"])
-    build = composing.RuleBuilder()
-    n, y, x = (
-        build.dim(deep[0], name="n"),
-        build.dim(deep[2], name="y"),
-        build.dim(deep[3], name="x"),
-    )
-    c = build.dim(deep[1] // block**2, name="c")
-    i, j = build.dim(block, composing.REPLICATE, "i"), build.dim(block, composing.REPLICATE, "j")
-    rows_first = facts.attributes.get("mode", "DCR") in ("CRD", b"CRD")
+        return op.whole()
+    block = int(op.attributes["blocksize"])
+    n, y, x = (op.dim(deep[axis], name=name) for axis, name in ((0, "n"), (2, "y"), (3, "x")))
+    c = op.dim(deep[1] // block**2, name="c")
+    i, j = op.needed(block, "i"), op.needed(block, "j")
+    rows_first = op.attributes.get("mode", "DCR") in ("CRD", b"CRD")
     depth = [n, c + i + j if rows_first else i + j + c, y, x]
     space = [n, c, y + i, x + j]
-    return build.rule([space], [depth]) if to_depth else build.rule([depth], [space])
+    return op.rule([space], [depth]) if to_depth else op.rule([depth], [space])
 
 
 RULES: dict[str, RuleMaker] = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mcm_compiler.contracts.sharding.rules import OpFacts, RuleMaker, ShardingRule
-from mcm_passes.parallelism.rules.operators import composing
+from mcm_compiler.contracts.sharding.rules import RuleMaker, ShardingRule
+from mcm_passes.parallelism.rules.operators.composing import OpRule, Shape, maker, whole
 
 REASONS: dict[str, tuple[str, ...]] = {
     "random numbers would differ between parts": (
@@ -59,15 +59,15 @@ SHAPE_READERS = ("EyeLike", "RandomNormalLike", "RandomUniformLike", "Shape", "S
 """Operators to which only the shape of their operand matters: it may be divided elsewhere."""
 
 
-@composing.known_shapes(inputs=1)
-def of_shape(facts: OpFacts, shape: composing.Shape) -> ShardingRule:
+@maker(inputs=1)
+def of_shape(op: OpRule, shape: Shape) -> ShardingRule:
     """`_ -> !n`; where a size is unknown, the operand has to be whole for it to be right."""
     if None in shape:
-        return composing.whole(facts)
-    return composing.whole(replace(facts, input_shapes=(None,)))
+        return op.whole()
+    return whole(replace(op.facts, input_shapes=(None,)))
 
 
 RULES: dict[str, RuleMaker] = {
-    **{operator: composing.whole for operators in REASONS.values() for operator in operators},
+    **{operator: whole for operators in REASONS.values() for operator in operators},
     **dict.fromkeys(SHAPE_READERS, of_shape),
 }

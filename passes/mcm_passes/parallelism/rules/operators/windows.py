@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mcm_compiler.contracts.sharding.rules import Dim, OpFacts
-from mcm_passes.parallelism.rules.operators.composing import HALO, REPLICATE, RuleBuilder, Shape
+from mcm_passes.parallelism.rules.operators.composing import HALO, OpRule, Shape
 
 _NAMES = {1: "x", 2: "yx", 3: "zyx"}
 
@@ -76,7 +76,7 @@ def windows(
 
 
 def window_dims(
-    build: RuleBuilder, places: Sequence[Window | tuple[int | None, int | None]]
+    op: OpRule, places: Sequence[Window | tuple[int | None, int | None]]
 ) -> tuple[list[Dim], list[Dim]]:
     """Spatial dimensions of operand and result.
 
@@ -91,18 +91,18 @@ def window_dims(
         name = names[axis] if names else f"s{axis}"
         if not isinstance(window, Window) or window.places == 1:
             size, made = (window.size, 1) if isinstance(window, Window) else window
-            before.append(build.dim(size, REPLICATE, name))
-            after.append(build.dim(made, REPLICATE))
+            before.append(op.needed(size, name))
+            after.append(op.needed(made))
         elif (
             window.before == 0
             and window.extent <= window.stride
             and window.size == window.places * window.stride
         ):
-            major = build.dim(window.places, name=name)
-            before.append(major + build.dim(window.stride, REPLICATE))
+            major = op.dim(window.places, name=name)
+            before.append(major + op.needed(window.stride))
             after.append(major)
         else:
-            slid = build.dim(window.places, HALO, name)
+            slid = op.dim(window.places, HALO, name)
             before.append(slid if window.size != 1 else ())
             after.append(slid)
     return before, after
