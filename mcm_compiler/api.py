@@ -138,13 +138,10 @@ def compile_model(
     manager = PassManager(pipeline, after_pass if keeper is None else keeper.after)
     facts = manager.check()
     if output is not None and EMITTED.name not in facts:
-        raise CompileError(
-            Diagnostic(
-                "MCM-U006",
-                "an output folder is asked for, but no pass of the pipeline writes one",
-                at=f"'{options.passes}'",
-                hint="end the pipeline with split,lower,simulate,emit,verify",
-            )
+        raise CompileError.of(
+            "MCM-U006",
+            "an output folder is asked for, but no pass of the pipeline writes one",
+            at=f"'{options.passes}'",
         )
     with staging(output, force) as stage, doing(doing_name(model)):
         compiled, found, timings, package = _run(

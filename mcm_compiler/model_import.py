@@ -91,10 +91,7 @@ def set_states(model: ir.Model, options: CompileOptions) -> list[Diagnostic]:
         message = (
             f"room for {options.sequences} sequences is asked for, and the model has no states"
         )
-        hint = "name states with --state, or leave --sequences out"
-        notes.append(
-            Diagnostic("MCM-P059", message, "option sequences", hint, severity=Severity.WARNING)
-        )
+        notes.append(Diagnostic("MCM-P059", message, "option sequences"))
     return notes
 
 

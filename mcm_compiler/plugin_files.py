@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.plugin_kinds import Kind
 from mcm_compiler.processes.foreign_code import fault_text, is_no_fault
 
@@ -61,13 +61,8 @@ def to_undo(undo: Callable[[], None]) -> None:
 
 def twice(kind: Kind, name: str, origin: str, other: str) -> CompileError:
     """MCM-X001 for a name that two origins register."""
-    return CompileError(
-        Diagnostic(
-            "MCM-X001",
-            f"two {kind.words} registrations are named '{name}'",
-            at=f"{origin} and {other}",
-            hint="rename one of them or uninstall its distribution",
-        )
+    return CompileError.of(
+        "MCM-X001", f"two {kind.words} registrations are named '{name}'", at=f"{origin} and {other}"
     )
 
 
@@ -85,8 +80,8 @@ def load_plugin(path: Path) -> None:
         return
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
-        raise CompileError(
-            Diagnostic("MCM-X004", "the plug-in file does not exist or is not Python", at=str(path))
+        raise CompileError.of(
+            "MCM-X004", "the plug-in file does not exist or is not Python", at=str(path)
         )
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
@@ -99,8 +94,8 @@ def load_plugin(path: Path) -> None:
             undo()
         if is_no_fault(error):
             raise
-        raise CompileError(
-            Diagnostic("MCM-X004", f"the plug-in fails: {fault_text(error)}", at=str(path))
+        raise CompileError.of(
+            "MCM-X004", f"the plug-in fails: {fault_text(error)}", at=str(path)
         ) from error
     finally:
         _loading = None

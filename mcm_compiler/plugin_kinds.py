@@ -185,7 +185,6 @@ def note_old(kind: Kind, entry: Entry) -> None:
             at=entry.origin,
             hint=f'in its pyproject.toml write "{kind.name}.{entry.name}" under '
             f'[project.entry-points."{GROUP}"], and its other names likewise',
-            severity=Severity.NOTE,
         ),
         once_for=entry.origin,
     )

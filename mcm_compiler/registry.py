@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from mcm_compiler import plugin_files
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.diagnostics.refusals import notice
 from mcm_compiler.plugin_files import twice
 from mcm_compiler.plugin_kinds import (
@@ -148,13 +148,11 @@ class Registry(Generic[T]):
                 f"{first} if '{name}' is in a plug-in, install that, or give its file with --plugin"
             )
             known = ", ".join(sorted(self._registered)) or "none"
-            raise CompileError(
-                Diagnostic(
-                    "MCM-U003",
-                    f"unknown {self.kind.words} '{name}'; known: {known}",
-                    at=f"{self.kind.words} '{name}'",
-                    hint=MOVED.get(f"{self.kind.name}.{name}", hint),
-                )
+            raise CompileError.of(
+                "MCM-U003",
+                f"unknown {self.kind.words} '{name}'; known: {known}",
+                at=f"{self.kind.words} '{name}'",
+                hint=MOVED.get(f"{self.kind.name}.{name}", hint),
             )
         with _import(f"{self.kind.words} '{name}'", registration.origin):
             component = registration.load()
@@ -227,13 +225,11 @@ class Registry(Generic[T]):
                 raise
             if made is not _ANYTHING and not foreign_code.has_let_through(made, error):
                 raise
-            raise CompileError(
-                Diagnostic(
-                    "MCM-X007",
-                    f"{self.kind.words} '{name}' failed: {foreign_code.fault_text(error)}",
-                    at=self.origin_of(name),
-                    hint=f"fix the {self.kind.words}, or report it to its author",
-                )
+            raise CompileError.of(
+                "MCM-X007",
+                f"{self.kind.words} '{name}' failed: {foreign_code.fault_text(error)}",
+                at=self.origin_of(name),
+                hint=f"fix the {self.kind.words}, or report it to its author",
             ) from error
 
     def _scan(self) -> None:
@@ -335,13 +331,8 @@ def _import(what: str, origin: str) -> Generator[None]:
         text = foreign_code.fault_text(error)
         # That it is one the message says already.
         text = text.removeprefix("ImportError: ").removeprefix("ModuleNotFoundError: ")
-        raise CompileError(
-            Diagnostic(
-                "MCM-X003",
-                f"{what} cannot be imported: {text}",
-                at=origin,
-                hint="reinstall or remove the distribution that registers it",
-            )
+        raise CompileError.of(
+            "MCM-X003", f"{what} cannot be imported: {text}", at=origin
         ) from error
 
 
@@ -370,13 +361,11 @@ def register(kind: str, name: str | None = None) -> Callable[[T], T]:
     """
     if kind not in REGISTRIES:
         near = difflib.get_close_matches(str(kind), REGISTRIES, n=3)
-        raise CompileError(
-            Diagnostic(
-                "MCM-X014",
-                f"{quote(str(kind))} is no kind of component; known: {', '.join(REGISTRIES)}",
-                at=plugin_files.current(),
-                hint=f"did you mean {', '.join(near)}?" if near else 'write @register("KIND")',
-            )
+        raise CompileError.of(
+            "MCM-X014",
+            f"{quote(str(kind))} is no kind of component; known: {', '.join(REGISTRIES)}",
+            at=plugin_files.current(),
+            hint=f"did you mean {', '.join(near)}?" if near else 'write @register("KIND")',
         )
 
     def register_one(component: T) -> T:
@@ -402,7 +391,6 @@ def __getattr__(name: str) -> Any:
                 f"the decorator {name} goes with the next release",
                 at=plugin_files.current() or getattr(first, "__module__", None),
                 hint=f'write register("{kind.name}"{given}), which mcm_compiler has',
-                severity=Severity.NOTE,
             )
         )
         if isinstance(first, str):

@@ -15,7 +15,7 @@ from mcm_compiler.artifact.manifest import TensorEntry
 from mcm_compiler.contracts.chips import dataflow_order
 from mcm_compiler.contracts.sharding.sharding import HostJoin, host_joins
 from mcm_compiler.contracts.target import HOST, ChipState, Wire
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.equivalence.values.node_facts import static_shape
 from mcm_compiler.execution.piecewise import open_large, run_large
 from mcm_compiler.execution.runner import run_batches
@@ -81,13 +81,10 @@ def run_chain(
         put_together(inbox[HOST], wires)
         missing = [name for name in outputs if name not in inbox[HOST]]
         if missing:
-            raise CompileError(
-                Diagnostic(
-                    "MCM-V003",
-                    f"the output {quote(missing[0])} reaches no host wire",
-                    at=f"output {quote(missing[0])}",
-                    hint="the folder was changed; compile again",
-                )
+            raise CompileError.of(
+                "MCM-V003",
+                f"the output {quote(missing[0])} reaches no host wire",
+                at=f"output {quote(missing[0])}",
             )
         results.append({name: inbox[HOST][name] for name in outputs})
     return results
@@ -104,13 +101,10 @@ def _deliver(
             continue
         if wire.tensor not in tensors:
             where = "the host" if source == HOST else f"chip {source}"
-            raise CompileError(
-                Diagnostic(
-                    "MCM-V003",
-                    f"a wire takes {quote(wire.tensor)} from {where}, which does not have it",
-                    at=f"wire {quote(wire.tensor)}",
-                    hint="the folder was changed; compile again",
-                )
+            raise CompileError.of(
+                "MCM-V003",
+                f"a wire takes {quote(wire.tensor)} from {where}, which does not have it",
+                at=f"wire {quote(wire.tensor)}",
             )
         for destination in wire.destinations:
             inbox.setdefault(destination, {})[wire.tensor] = tensors[wire.tensor]
@@ -203,14 +197,11 @@ def put_together(tensors: MutableMapping[str, Any], wires: Sequence[Wire]) -> No
         for tensor, part in join.pieces:
             array = tensors.get(tensor)
             if not isinstance(array, np.ndarray) or math.prod(part.piece_shape) != array.size:
-                raise CompileError(
-                    Diagnostic(
-                        "MCM-V003",
-                        f"the piece {quote(tensor)} of the output {quote(join.output)} does not "
-                        "fit its place",
-                        at=f"output {quote(join.output)}",
-                        hint="the folder was changed; compile again",
-                    )
+                raise CompileError.of(
+                    "MCM-V003",
+                    f"the piece {quote(tensor)} of the output {quote(join.output)} does not "
+                    "fit its place",
+                    at=f"output {quote(join.output)}",
                 )
             arrays.append(array.reshape(part.piece_shape))
         tensors[join.output] = np.concatenate(arrays, axis=join.pieces[0][1].axis)

@@ -16,7 +16,7 @@ from mcm_compiler.components.target_loading import target_from_text
 from mcm_compiler.contracts.chips import with_state_wires
 from mcm_compiler.contracts.replication import ChipRole, chip_roles
 from mcm_compiler.contracts.target import ChipState, Routing, Target, Wire
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.graph.states import StatePair
 from mcm_compiler.machines.choices import MOST_SEQUENCES
 from mcm_compiler.text import json_text
@@ -220,24 +220,17 @@ def read_manifest(folder: Path) -> Manifest:
     if path.is_symlink():
         raise damaged(path, "it is a link")
     if not path.is_file():
-        raise CompileError(
-            Diagnostic(
-                "MCM-A004",
-                "this is not an output folder of mcmc: it has no manifest.json",
-                at=str(folder),
-                hint="name the folder that mcmc compile wrote",
-            )
+        raise CompileError.of(
+            "MCM-A004",
+            "this is not an output folder of mcmc: it has no manifest.json",
+            at=str(folder),
         )
     data = read_json(path)
     if data.get("kind") == PLACEMENT_KIND:
-        raise CompileError(
-            Diagnostic(
-                "MCM-D085",
-                "this is the folder of a placement, and nothing in it is compiled for chips",
-                at=str(folder),
-                hint="mcmc check, report and simulate read it; schedule.json says which segment "
-                "runs when",
-            )
+        raise CompileError.of(
+            "MCM-D085",
+            "this is the folder of a placement, and nothing in it is compiled for chips",
+            at=str(folder),
         )
     version = data.get("schema_version")
     if version != SCHEMA_VERSION:
@@ -300,11 +293,7 @@ def folder_record(path: Path, data: Mapping[str, Any], kind: type[T]) -> T:
 
 def damaged(path: Path, reason: str) -> CompileError:
     """The diagnostic for a file of the output folder that cannot be used."""
-    return CompileError(
-        Diagnostic(
-            "MCM-A005", f"{path.name} is damaged: {reason}", at=str(path), hint="compile again"
-        )
-    )
+    return CompileError.of("MCM-A005", f"{path.name} is damaged: {reason}", at=str(path))
 
 
 def sha256_file(path: Path) -> str:

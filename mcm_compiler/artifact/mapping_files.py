@@ -17,7 +17,7 @@ from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import Manifest, damaged, folder_record, read_json
 from mcm_compiler.contracts.fabrics.fabric import MappingProblem, Mappings
 from mcm_compiler.contracts.fabrics.target import MappedChip, MapsChips
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.text import json_text
 from mcm_compiler.text.json_text import Amount, Index, Size
 
@@ -220,14 +220,10 @@ def read_mappings(folder: Path, manifest: Manifest) -> tuple[MappingFile, ...]:
     placed = sorted(chip for file in found for chip in file.chips)
     own = [layout.mapping_file(min(file.chips)) for file in found]
     if placed != sorted(used) or own != names:
-        raise CompileError(
-            Diagnostic(
-                "MCM-M024",
-                f"mapping files are about chips {_listed(placed)}, and the folder uses "
-                f"{_listed(used)}",
-                at=", ".join(names[:3]),
-                hint="the folder was changed; compile again",
-            )
+        raise CompileError.of(
+            "MCM-M024",
+            f"mapping files are about chips {_listed(placed)}, and the folder uses {_listed(used)}",
+            at=", ".join(names[:3]),
         )
     return tuple(found)
 

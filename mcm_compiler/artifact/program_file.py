@@ -86,8 +86,5 @@ def _chip_fault(program: ChipProgram | None, model: ChipModel | None) -> str | N
 
 def _differs(what: str, place: str) -> Diagnostic:
     return Diagnostic(
-        "MCM-A013",
-        f"{layout.PROGRAM} does not fit the chips' models: {what}",
-        at=place,
-        hint="compile again",
+        "MCM-A013", f"{layout.PROGRAM} does not fit the chips' models: {what}", at=place
     )

@@ -11,7 +11,7 @@ import numpy as np
 from mcm_compiler.certificate.claims import Certificate, Claim
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import PackageLimits
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.machines.machine_builder import equal_shares
 from mcm_compiler.registry import OBJECTIVE_PROOFS, PROOF_CHECKERS, Registry
 from mcm_compiler.text.units import count_text, seconds_text
@@ -51,15 +51,11 @@ def check_bound(certificate: Certificate, limits: PackageLimits) -> tuple[str, D
         met = certificate.period_s / certificate.scope.pipelines == package.seconds
         optimal = ", which the placement meets" if met else ""
         return f"{seconds_text(package.seconds)} re-proved ({package.proof}){optimal}", None
-    hint = "compile with another --partitioner for a bound whose proof can be followed"
-    what = f"the bound of {seconds_text(package.seconds)}"
-    warning = not_re_proved(missing[0], what, hint)
+    warning = not_re_proved(missing[0], f"the bound of {seconds_text(package.seconds)}")
     return warning.message, warning
 
 
-def not_re_proved(
-    reason: str, what: str = "the bound", hint: str = "check where all its passes are installed"
-) -> Diagnostic:
+def not_re_proved(reason: str, what: str = "the bound", hint: str | None = None) -> Diagnostic:
     """MCM-V072: nothing contradicts a bound, and nothing shows it.
 
     Args:
@@ -68,11 +64,7 @@ def not_re_proved(
         hint: what to do about it.
     """
     return Diagnostic(
-        "MCM-V072",
-        f"{what} is not re-proved: {reason}",
-        at="claims in certificate.json",
-        hint=hint,
-        severity=Severity.WARNING,
+        "MCM-V072", f"{what} is not re-proved: {reason}", at="claims in certificate.json", hint=hint
     )
 
 
@@ -168,14 +160,10 @@ def _words(pipelines: int, devices_each: int) -> str:
 
 
 def _not_shown(what: str) -> CompileError:
-    return CompileError(
-        Diagnostic(
-            "MCM-V071",
-            f"the bound does not hold as it is claimed: {what}",
-            at="claims in certificate.json",
-            hint="the certificate was changed, or a plug-in's strategy claimed more than its proof "
-            "shows: compile again, with another --partitioner",
-        )
+    return CompileError.of(
+        "MCM-V071",
+        f"the bound does not hold as it is claimed: {what}",
+        at="claims in certificate.json",
     )
 
 

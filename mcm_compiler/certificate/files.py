@@ -30,7 +30,7 @@ from mcm_compiler.certificate.stored_problem import (
 from mcm_compiler.contracts import objectives
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import Routing
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
 from mcm_compiler.text import json_text
 from mcm_compiler.text.json_text import Amount, Count, Index, UnreadableError, record_of
@@ -331,11 +331,4 @@ def _rows(arrays: Mapping[str, Array], name: str) -> tuple[tuple[str, str, int],
 
 
 def _unusable(path: Path, reason: str) -> CompileError:
-    return CompileError(
-        Diagnostic(
-            "MCM-A020",
-            f"the certificate cannot be used: {reason}",
-            at=str(path),
-            hint="copy the whole folder, or compile again",
-        )
-    )
+    return CompileError.of("MCM-A020", f"the certificate cannot be used: {reason}", at=str(path))

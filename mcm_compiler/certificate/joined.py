@@ -16,7 +16,7 @@ from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.contracts.chips import GROUP_PROPERTY, chips_in_dataflow_order
 from mcm_compiler.contracts.fusion import FusionGroup, FusionPlan
 from mcm_compiler.contracts.target import HOST, ChipModel, Wire
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.graph.constants import constant_values, consumed_values
 from mcm_compiler.ir.rewriting.node_copying import copy_node
 
@@ -38,13 +38,8 @@ class JoinedModel:
 
 def differs(what: str, place: str) -> CompileError:
     """MCM-V070: the certificate is not about the models of the folder."""
-    return CompileError(
-        Diagnostic(
-            "MCM-V070",
-            f"the certificate is not about the chips' models: {what}",
-            at=place,
-            hint="the certificate or a model was changed; compile again",
-        )
+    return CompileError.of(
+        "MCM-V070", f"the certificate is not about the chips' models: {what}", at=place
     )
 
 

@@ -10,7 +10,7 @@ from mcm_compiler.contracts.objectives import LIMIT_SLACK, ObjectiveFigures, Sha
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.proofs import KnowsValues
 from mcm_compiler.contracts.target import PackageLimits
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.machines.machine_builder import equal_shares
 from mcm_compiler.registry import PROBLEM_MODELS
 from mcm_compiler.text.units import count_text
@@ -43,8 +43,6 @@ def check_objective(
         "MCM-V072",
         f"the bound on {figures.objective} is not re-proved: {missing[0]}",
         at="objective in certificate.json",
-        hint="compile with another --partitioner for a bound whose proof can be followed",
-        severity=Severity.WARNING,
     )
     return warning.message, warning
 
@@ -176,11 +174,8 @@ def _verdict(
 
 
 def _wrong(what: str) -> CompileError:
-    return CompileError(
-        Diagnostic(
-            "MCM-V075",
-            f"what is said of the objective does not hold: {what}",
-            at="objective in certificate.json",
-            hint="the certificate was changed; compile again",
-        )
+    return CompileError.of(
+        "MCM-V075",
+        f"what is said of the objective does not hold: {what}",
+        at="objective in certificate.json",
     )

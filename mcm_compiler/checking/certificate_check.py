@@ -21,7 +21,7 @@ from mcm_compiler.contracts.partition import Floats, Ints, LearnedGain, Partitio
 from mcm_compiler.contracts.proofs import LowersPlacements, PricesEnergy, ProblemModel
 from mcm_compiler.contracts.replication import PipelineCount
 from mcm_compiler.contracts.target import PackageLimits, Target, machine_of
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.graph.states import STATES, States
 from mcm_compiler.machines.machine import Machine, same_machine
 from mcm_compiler.machines.machine_builder import equal_shares
@@ -89,13 +89,10 @@ def refuse_unproven(report: Mapping[str, Any]) -> str:
     """
     claimed = [name for name in CLAIMED_FIGURES if report.get(name) is not None]
     if claimed:
-        raise CompileError(
-            Diagnostic(
-                "MCM-A020",
-                f"there is no certificate, and the report has a {claimed[0]}",
-                at=layout.CERTIFICATE,
-                hint="copy the whole folder, or compile again",
-            )
+        raise CompileError.of(
+            "MCM-A020",
+            f"there is no certificate, and the report has a {claimed[0]}",
+            at=layout.CERTIFICATE,
         )
     return "nothing was placed, and nothing is claimed"
 

@@ -269,7 +269,7 @@ class _Run:
             return "nothing is claimed"
         detail, missing = check_bound(found, self.opened.target.limits)
         if missing is None and (unknown := fusion_unknown(self.opened.manifest.pipeline)):
-            missing = not_re_proved(unknown)
+            missing = not_re_proved(unknown, hint="check where all its passes are installed")
         if found.figures is not None:
             from mcm_compiler.certificate.objective_check import check_objective
 
@@ -350,13 +350,10 @@ def _check_simulation(opened: OpenedFolder) -> str:
     asked = folder_record(path, report, _SimulatedReport).options.inferences
     period_s = opened.simulated(asked).period_s / opened.manifest.replicas
     if period_s != period:
-        raise CompileError(
-            Diagnostic(
-                "MCM-V030",
-                f"the simulated period is {period_s!r} s, the report says {period!r} s",
-                at=str(path),
-                hint="the report was changed, or made by another release; compile again",
-            )
+        raise CompileError.of(
+            "MCM-V030",
+            f"the simulated period is {period_s!r} s, the report says {period!r} s",
+            at=str(path),
         )
     return f"period {seconds_text(period)}"
 

@@ -12,7 +12,7 @@ from mcm_compiler.checking.entry.gate import OpenedFolder
 from mcm_compiler.checking.sharded_operators import sharded_faults
 from mcm_compiler.contracts.program import SimulationResult
 from mcm_compiler.contracts.verification import StructureProof, Verification
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution.runner import SESSION_OPTIONS
 from mcm_compiler.graph.dimension_formulas import formula_of
 from mcm_compiler.report.cost_section import COST_SECTION, STORAGE_SECTION
@@ -118,8 +118,6 @@ def check_stored_figures(opened: OpenedFolder) -> Diagnostic | None:
             "MCM-A023",
             "the report was made by other versions, so that only its hash was checked",
             at=str(opened.path / layout.REPORT),
-            hint="compile again to have its figures derived",
-            severity=Severity.NOTE,
         )
     try:
         faults = [*_differences(report, _derived(opened, report, models=False))]
@@ -321,13 +319,10 @@ def _check_texts(opened: OpenedFolder, report: dict[str, Any]) -> None:
     for name, content in written.items():
         path = opened.path / name
         if name not in opened.manifest.files or path.read_bytes() != content:
-            raise CompileError(
-                Diagnostic(
-                    "MCM-V074",
-                    f"{name} is not the text that belongs to the figures of {layout.REPORT}",
-                    at=str(path),
-                    hint="the file was changed, or made by another release; compile again",
-                )
+            raise CompileError.of(
+                "MCM-V074",
+                f"{name} is not the text that belongs to the figures of {layout.REPORT}",
+                at=str(path),
             )
 
 
@@ -340,7 +335,6 @@ def _wrong(faults: Sequence[str]) -> CompileError:
                 f"a figure of {layout.REPORT} is not what the folder gives: {fault}"
                 + (f"; and {further} more" if further > 0 and i == LISTED - 1 else ""),
                 at=layout.REPORT,
-                hint="the report was changed, or made by another release; compile again",
             )
             for i, fault in enumerate(faults[:LISTED])
         ]

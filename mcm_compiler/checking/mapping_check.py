@@ -35,13 +35,10 @@ def check_mappings(files: Sequence[MappingFile], chips: Sequence[ChipModel], tar
             figures; MCM-M001 to MCM-M005 where a chip's model can no longer be laid out.
     """
     if not isinstance(target, MapsChips):
-        raise CompileError(
-            Diagnostic(
-                "MCM-M024",
-                f"there are mappings, and the chips of {quote(target.name)} are no fabrics",
-                at=layout.mapping_file(files[0].chips[0]),
-                hint="the folder was changed; compile again",
-            )
+        raise CompileError.of(
+            "MCM-M024",
+            f"there are mappings, and the chips of {quote(target.name)} are no fabrics",
+            at=layout.mapping_file(files[0].chips[0]),
         )
     models = {chip.chip: chip for chip in chips}
 
@@ -69,7 +66,7 @@ def _by_other_rules(file: MappingFile, target: MapsChips) -> Diagnostic | None:
     ):
         if stored != own:
             message = f"{name} is {quote(stored[:16])}, here it is {quote(own[:16])}"
-            return _told("MCM-M028", message, file, "compile again with this release")
+            return _told("MCM-M028", message, file)
     return None
 
 
@@ -117,7 +114,5 @@ def _other_figures(file: MappingFile, target: MapsChips) -> Diagnostic | None:
     return None
 
 
-def _told(
-    code: str, message: str, file: MappingFile, hint: str = "the file was changed; compile again"
-) -> Diagnostic:
-    return Diagnostic(code, message, at=layout.mapping_file(file.chips[0]), hint=hint)
+def _told(code: str, message: str, file: MappingFile) -> Diagnostic:
+    return Diagnostic(code, message, at=layout.mapping_file(file.chips[0]))

@@ -133,7 +133,7 @@ def check_memory(
     for chip in program.chips:
         place = f"chip {chip.chip}"
         if not 0 <= chip.chip < len(limits):
-            raise CompileError(Diagnostic("MCM-V042", f"the target has no {place}"))
+            raise CompileError.of("MCM-V042", f"the target has no {place}")
         limit = limits[chip.chip]
         faults += [
             Diagnostic(
@@ -152,13 +152,10 @@ def check_memory(
         raise CompileError(faults)
     if (found := first_difference(lowered(target, chips, wires, mapped), program)) is not None:
         place, difference = found
-        raise CompileError(
-            Diagnostic(
-                "MCM-V042",
-                f"lowering the chips' models does not give the program in the folder: {difference}",
-                at=f"{layout.PROGRAM}: {place}",
-                hint="the program or the target was changed, or made by another release",
-            )
+        raise CompileError.of(
+            "MCM-V042",
+            f"lowering the chips' models does not give the program in the folder: {difference}",
+            at=f"{layout.PROGRAM}: {place}",
         )
     highest = max((chip.high_water_bytes for chip in program.chips), default=0)
     return f"no overlap, at most {bytes_text(highest)} on a chip"

@@ -56,12 +56,7 @@ def check_shapes(chips: Sequence[ChipModel], wires: Sequence[Wire], source: ir.M
 
 
 def _told(place: str, fault: str) -> Diagnostic:
-    return Diagnostic(
-        "MCM-V052",
-        f"{place} {fault}",
-        at=place,
-        hint="a model was changed; compile or place it again",
-    )
+    return Diagnostic("MCM-V052", f"{place} {fault}", at=place)
 
 
 class _Joined:

@@ -17,7 +17,7 @@ from mcm_compiler.contracts import zoo
 from mcm_compiler.contracts.chips import PLANNED_PROPERTY
 from mcm_compiler.contracts.target import HOST
 from mcm_compiler.contracts.verification import StructureProof
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.equivalence.structure_proof import prove_chips
 from mcm_compiler.equivalence.values.followed_passes import constant_bytes
 from mcm_compiler.equivalence.values.weight_contents import WeightContents
@@ -98,7 +98,6 @@ def original_faults(
             f"{quote(layout.ANNOTATED)} is not the model {quote(Path(name).name)}: "
             f"{found.place} {found.what}",
             at=found.place,
-            hint="the folder was changed, or compiled from another model; compile again",
         )
         for found in model_differences(original, annotated, contents, facts)[:MAX_NAMED]
     ]
@@ -200,7 +199,6 @@ def structure_faults(proof: StructureProof, recorded: OpenPoints = frozenset()) 
             "MCM-V060",
             f"op {quote(op.node)} of chip {op.chip} {op.what}",
             at=f"chip {op.chip}, op {quote(op.node)} ({quote(op.op_type)[1:-1]})",
-            hint=_HINT,
         )
         for op in proof.unproven
         if (op.chip, op.node) not in recorded
@@ -212,7 +210,6 @@ def structure_faults(proof: StructureProof, recorded: OpenPoints = frozenset()) 
             "MCM-V061",
             f"what arrives as output {quote(name)} is not what the model computes for it",
             at=f"output {quote(name)}",
-            hint=_HINT,
         )
         for name in proof.outputs[:MAX_NAMED]
     ]
@@ -241,7 +238,6 @@ def left_to_runs(proof: StructureProof, recorded: OpenPoints = frozenset()) -> D
         hint=changed
         or "the proof by structure has no rule for them; --strict fails, and a report "
         "of the model helps to add one",
-        severity=Severity.NOTE,
     )
 
 
@@ -251,9 +247,6 @@ def describe_structure(proof: StructureProof) -> str:
     if proof.model is not None:
         return f"{text} against {quote(proof.model)}"
     return f"{text} against {layout.ANNOTATED}; --model compares with the original"
-
-
-_HINT = "the folder was changed; compile again"
 
 
 def _user_model_faults(
@@ -267,7 +260,6 @@ def _user_model_faults(
                 f"{manifest.model_sha256[:12]}..., that of {quote(Path(model.name).name)} is "
                 f"{model.sha256[:12]}...",
                 at=layout.MANIFEST,
-                hint="name the model that the folder was compiled from, or compile again",
             )
         ]
     imported = model.imported
@@ -289,7 +281,6 @@ def _end_faults(manifest: Manifest, model: UserModel) -> list[Diagnostic]:
             f"the {what} in the manifest are not those of {quote(Path(model.name).name)} for the "
             "recorded sizes",
             at=layout.MANIFEST,
-            hint=_HINT,
         )
         for what, (listed, found) in said.items()
         if listed != tuple(found)
@@ -386,4 +377,6 @@ def raw_model(proto: onnx.ModelProto, path: Path) -> ir.Model:
 
 def _unreadable(path: Path, error: Exception) -> CompileError:
     reason = " ".join(str(error).split())[:300]
-    return CompileError(Diagnostic("MCM-I003", f"the model cannot be read: {reason}", at=str(path)))
+    return CompileError.of(
+        "MCM-I003", f"the model cannot be read: {reason}", str(path), "copy the file again"
+    )

@@ -21,7 +21,7 @@ import msgspec
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.ci.figures import Figures, figures_of, stored_op_times
-from mcm_compiler.diagnostics import Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.processes.staging import cannot_write, no_empty_folders, write_whole
 from mcm_compiler.text.json_text import UnreadableError, parse_json, read_bounded, record_of
 from mcm_compiler.text.units import count_text
@@ -128,12 +128,11 @@ class AcceptedBaseline:
         if self._first:
             cells = count_text(len(self._first), "cell")
             message = f"{cells} had no accepted baseline, and the figures of this build are it now"
-            hint = "keep the folder, under version control or between runs of CI"
-            found.append(self._note("MCM-B022", f"{message}: {_names(self._first)}", hint))
+            found.append(self._note("MCM-B022", f"{message}: {_names(self._first)}"))
         if self._replaced:
             cells = count_text(len(self._replaced), "cell")
             message = f"the figures of this build are the accepted baseline of {cells} now"
-            found.append(self._note("MCM-B023", f"{message}: {_names(self._replaced)}", None))
+            found.append(self._note("MCM-B023", f"{message}: {_names(self._replaced)}"))
         return found
 
     def note_unknown(self, folders: Collection[PurePosixPath], *, remove: bool) -> list[Diagnostic]:
@@ -165,9 +164,8 @@ class AcceptedBaseline:
             for part in (folder, *folder.parents[:-1]):
                 (self.root / part).rmdir()
 
-    def _note(self, code: str, message: str, hint: str | None) -> Diagnostic:
-        at = quote(str(self.root))
-        return Diagnostic(code, message, at=at, hint=hint, severity=Severity.NOTE)
+    def _note(self, code: str, message: str, hint: str | None = None) -> Diagnostic:
+        return Diagnostic(code, message, at=quote(str(self.root)), hint=hint)
 
 
 def _sha256(path: Path) -> str:

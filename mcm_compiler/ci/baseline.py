@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 from mcm_compiler.artifact import layout
 from mcm_compiler.ci import accepted
 from mcm_compiler.ci.figures import Figures, figures_of, stored_op_times
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
+from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.text.json_text import UnreadableError
 
 UNUSABLE_CODE = "MCM-U030"
@@ -108,16 +108,9 @@ def missing(model: str, path: Path) -> Diagnostic:
         "MCM-U035",
         "the baseline does not have this model, so there is nothing to compare it with",
         at=f"{model}, looked for in {path}",
-        hint="it will be compared once this build's output is the baseline",
-        severity=Severity.NOTE,
     )
 
 
-def _unusable(
-    path: Path,
-    reason: str,
-    hint: str = "give --baseline a report.json that mcmc compile wrote, or for many models the "
-    "folder that it wrote with -o",
-) -> CompileError:
+def _unusable(path: Path, reason: str, hint: str | None = None) -> CompileError:
     message = f"the baseline cannot be used: {reason}"
-    return CompileError(Diagnostic(UNUSABLE_CODE, message, at=str(path), hint=hint))
+    return CompileError.of(UNUSABLE_CODE, message, at=str(path), hint=hint)

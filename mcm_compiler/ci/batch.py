@@ -202,11 +202,7 @@ def lost_process(work: str, name: str, exit_code: int | None, journal: CrashJour
     """
     how = "died" if exit_code is None else f"ended with {_exit_text(exit_code)}"
     return Diagnostic(
-        "MCM-U037",
-        f"the process that {work} {how}",
-        at=", ".join(journal.steps) or name,
-        hint="after signal 9 give the processes more memory with a smaller --jobs; after another, "
-        "compile the model alone with fewer --passes to see what crashes",
+        "MCM-U037", f"the process that {work} {how}", at=", ".join(journal.steps) or name
     )
 
 
@@ -235,7 +231,6 @@ def with_baseline(
             "MCM-U038",
             "the compile has no throughput to compare with the baseline",
             at=outcome.model,
-            hint="add 'simulate' to --passes, or leave --baseline out",
         )
         return replace(outcome, diagnostics=(*outcome.diagnostics, unknown))
     comparison = compare(before, figures_of(outcome.report, outcome.op_times), allowed)

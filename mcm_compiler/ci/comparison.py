@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mcm_compiler.ci.figures import Figures, OpTime
-from mcm_compiler.diagnostics import Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, rate_text, seconds_text
 
 REGRESSION_CODE = "MCM-U031"
@@ -75,18 +75,14 @@ class Comparison:
             if self.change <= 0:
                 return ()
             text = f"throughput rose by {change}, {span}: {self.reasons[0]}"
-            return (Diagnostic(RISE_CODE, text, at=at, severity=Severity.NOTE),)
+            return (Diagnostic(RISE_CODE, text, at=at),)
         error = Diagnostic(
             REGRESSION_CODE,
             f"throughput fell by {change}, {span}, where {percent_text(self.allowed)} is allowed: "
             f"{self.reasons[0]}",
             at=at,
-            hint="undo the change, allow it with --max-regression, or make the new report the "
-            "baseline",
         )
-        notes = (
-            Diagnostic("MCM-U032", reason, severity=Severity.NOTE) for reason in self.reasons[1:]
-        )
+        notes = (Diagnostic("MCM-U032", reason) for reason in self.reasons[1:])
         return (error, *notes)
 
 

@@ -45,13 +45,10 @@ def list_models(arguments: Sequence[str], skipped: Path) -> tuple[ListedModel, .
             a single model.
     """
     if (skipped / layout.MANIFEST).exists():
-        raise CompileError(
-            Diagnostic(
-                "MCM-U036",
-                "the output folder of many models is that of a single one already",
-                at=str(skipped),
-                hint="choose another folder with -o, or remove this one",
-            )
+        raise CompileError.of(
+            "MCM-U036",
+            "the output folder of many models is that of a single one already",
+            at=str(skipped),
         )
     found: dict[str, tuple[str, PurePosixPath]] = {}
     empty: list[Diagnostic] = []
@@ -70,11 +67,7 @@ def list_models(arguments: Sequence[str], skipped: Path) -> tuple[ListedModel, .
         if not inside:
             empty.append(
                 Diagnostic(
-                    "MCM-U034",
-                    f"the folder holds no *{SUFFIX} file at any depth",
-                    at=argument,
-                    hint="name a folder with models; names that begin with a dot, and output "
-                    "folders of mcmc compile, are passed over",
+                    "MCM-U034", f"the folder holds no *{SUFFIX} file at any depth", at=argument
                 )
             )
         for file in inside:

@@ -17,7 +17,7 @@ from string import Template
 from typing import Any
 
 from mcm_compiler import registry
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.processes.staging import staging
 
 MAX_NAME = 40
@@ -96,13 +96,11 @@ def write_plugin(word: str, name: str, folder: Path) -> list[str]:
     kind = KINDS[word]
     check_name(kind, name)
     if os.path.lexists(folder):
-        raise CompileError(
-            Diagnostic(
-                "MCM-A001",
-                "the output folder exists",
-                at=str(folder),
-                hint="choose another one with -o; what is there may be somebody's work",
-            )
+        raise CompileError.of(
+            "MCM-A001",
+            "the output folder exists",
+            at=str(folder),
+            hint="choose another one with -o; what is there may be somebody's work",
         )
     files = plugin_files(kind, name)
     with staging(folder) as stage:
@@ -167,12 +165,8 @@ def check_name(kind: PluginKind, name: str) -> None:
     elif package in _RESERVED:
         fault = "a folder or module of the plug-in has that name"
     if fault is not None:
-        raise CompileError(
-            Diagnostic(
-                "MCM-U070",
-                f"{quote(name[:MAX_NAME])} cannot be the name of a plug-in: {fault}",
-                hint="take one such as acme_layout",
-            )
+        raise CompileError.of(
+            "MCM-U070", f"{quote(name[:MAX_NAME])} cannot be the name of a plug-in: {fault}"
         )
     owner = None
     for known in (name, package, package.replace("_", "-")):
@@ -181,10 +175,4 @@ def check_name(kind: PluginKind, name: str) -> None:
     if owner is None and importlib.util.find_spec(package) is not None:
         owner = f"a Python module is named {quote(package)}"
     if owner is not None:
-        raise CompileError(
-            Diagnostic(
-                "MCM-U071",
-                f"{quote(name)} is taken: {owner}",
-                hint="take another name; one of your own in front, such as acme_, keeps them apart",
-            )
-        )
+        raise CompileError.of("MCM-U071", f"{quote(name)} is taken: {owner}")

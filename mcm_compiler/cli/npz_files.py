@@ -34,7 +34,6 @@ def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
                     "MCM-U022",
                     f"output {quote(name)} is a sequence or a map, not an array",
                     at=f"output {quote(name)}",
-                    hint="leave out --output to see the types and shapes of all outputs",
                 )
                 for name in faults
             ]

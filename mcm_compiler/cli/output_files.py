@@ -10,7 +10,7 @@ from typing import Literal
 
 import click
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.processes import staging
 
 
@@ -26,9 +26,7 @@ def refuse_existing(path: Path, force: bool) -> None:
         staging.refuse_irregular(path)
     if os.path.lexists(path) and (not force or path.is_dir()):
         hint = "choose another one" if path.is_dir() else "choose another one, or give --force"
-        raise CompileError(
-            Diagnostic("MCM-U021", "the output file exists", at=str(path), hint=hint)
-        )
+        raise CompileError.of("MCM-U021", "the output file exists", at=str(path), hint=hint)
 
 
 def refuse_inside_output(path: Path, folder: Path | None = None) -> None:
@@ -44,13 +42,10 @@ def refuse_inside_output(path: Path, folder: Path | None = None) -> None:
     real = Path(os.path.realpath(path))
     written = folder is not None and real.is_relative_to(os.path.realpath(folder))
     if written or staging.is_output_folder(real.parent):
-        raise CompileError(
-            Diagnostic(
-                "MCM-U054",
-                "the file would lie in an output folder, which holds no other files",
-                at=quote(str(path)),
-                hint="name a place beside the folder",
-            )
+        raise CompileError.of(
+            "MCM-U054",
+            "the file would lie in an output folder, which holds no other files",
+            at=quote(str(path)),
         )
 
 

@@ -234,14 +234,13 @@ def old_spelling(flag: str, instead: str) -> Diagnostic:
         flag: the option as it was written.
         instead: what to write from now on.
     """
-    from mcm_compiler.diagnostics import Diagnostic, Severity
+    from mcm_compiler.diagnostics import Diagnostic
 
     return Diagnostic(
         "MCM-U007",
         f"{flag} is the old spelling of an option, and goes with the next release",
         at=f"option {flag}",
         hint=f"write {instead}",
-        severity=Severity.NOTE,
     )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.text.units import printable
 
 if TYPE_CHECKING:
@@ -141,13 +141,11 @@ def _writer(folder: Path) -> Any:
     try:
         from tensorboardX import SummaryWriter
     except ImportError as error:
-        raise CompileError(
-            Diagnostic(
-                "MCM-L012",
-                f"curves for TensorBoard need tensorboardX, which cannot be imported: {error}",
-                at="--tensorboard",
-                hint="pip install 'mcm-compiler[tensorboard]', or leave --tensorboard out",
-            )
+        raise CompileError.of(
+            "MCM-L012",
+            f"curves for TensorBoard need tensorboardX, which cannot be imported: {error}",
+            at="--tensorboard",
+            hint="pip install 'mcm-compiler[tensorboard]', or leave --tensorboard out",
         ) from error
     from mcm_compiler.processes.staging import cannot_write
 

@@ -41,13 +41,11 @@ def without_chips(target: Target, places: Sequence[int]) -> Target:
         return target
     shown = ", ".join(map(str, places))
     if not isinstance(target, ShrinkableTarget):
-        raise CompileError(
-            Diagnostic(
-                "MCM-F020",
-                f"target {quote(target.name)} has no way to switch chips off",
-                at="option --forbid-chip",
-                hint="leave the option out, or write a description without these chips",
-            )
+        raise CompileError.of(
+            "MCM-F020",
+            f"target {quote(target.name)} has no way to switch chips off",
+            at="option --forbid-chip",
+            hint="leave the option out, or write a description without these chips",
         )
     try:
         return target.without_chips(places)

@@ -175,14 +175,10 @@ def lowered(
         return lowering_of(target).lower(chips, wires)
     known = {one.chip for one in mapped or ()}
     if missing := [chip.chip for chip in chips if chip.chip not in known]:
-        raise CompileError(
-            Diagnostic(
-                "MCM-M021",
-                f"the chips of {quote(target.name)} are fabrics, and chip {missing[0]} is not "
-                "mapped",
-                at=f"chip {missing[0]}",
-                hint="put map_chips between split and lower in the pipeline",
-            )
+        raise CompileError.of(
+            "MCM-M021",
+            f"the chips of {quote(target.name)} are fabrics, and chip {missing[0]} is not mapped",
+            at=f"chip {missing[0]}",
         )
     return target.lower_mapped(chips, wires, mapped or ())
 

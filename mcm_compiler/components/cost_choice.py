@@ -257,14 +257,10 @@ def with_cost_model(target: Any, text: str, read: ReadFile) -> Any:
     """
     if not isinstance(target, TakesCostModel):
         name = cast("str", target.name)
-        raise CompileError(
-            Diagnostic(
-                "MCM-C003",
-                f"target {quote(name)} takes no cost model but its own",
-                at="option --cost-model",
-                hint="leave the option out, or take a target of the family ring or cluster; boxes "
-                "take one for each kind of device: `mcmc place --cost-model KIND=MODEL`",
-            )
+        raise CompileError.of(
+            "MCM-C003",
+            f"target {quote(name)} takes no cost model but its own",
+            at="option --cost-model",
         )
     return target.with_cost_model(choose_cost_model(text, read))
 
@@ -420,33 +416,25 @@ def _place(node: ir.Node) -> str:
 
 def no_time(name: str, node: ir.Node, seconds: float) -> CompileError:
     """MCM-C002: a cost model gives a number of seconds that is no time."""
-    return CompileError(
-        Diagnostic(
-            "MCM-C002",
-            f"cost model {quote(name)} gives {seconds!r} s, which is no time",
-            at=_place(node),
-            hint="a time is a finite number of seconds and not negative; fix the cost model",
-        )
+    return CompileError.of(
+        "MCM-C002",
+        f"cost model {quote(name)} gives {seconds!r} s, which is no time",
+        at=_place(node),
     )
 
 
 def _not_a_model(name: str, reason: str, place: str | None = None) -> CompileError:
-    return CompileError(
-        Diagnostic(
-            "MCM-C001",
-            f"cost model {quote(name)} cannot be used: {reason}",
-            at=place or f"cost model {quote(name)}",
-            hint="see docs/how-to/kernel-times.md for what a cost model is",
-        )
+    return CompileError.of(
+        "MCM-C001",
+        f"cost model {quote(name)} cannot be used: {reason}",
+        at=place or f"cost model {quote(name)}",
+        hint="see docs/how-to/kernel-times.md for what a cost model is",
     )
 
 
 def _failed(name: str, error: BaseException, place: str | None = None) -> CompileError:
-    return CompileError(
-        Diagnostic(
-            "MCM-C001",
-            f"cost model {quote(name)} of {COST_MODELS.origin_of(name)} fails: {fault_text(error)}",
-            at=place or f"cost model {quote(name)}",
-            hint="the fault is the cost model's; MCMC_DEBUG=1 shows the stack trace",
-        )
+    return CompileError.of(
+        "MCM-C001",
+        f"cost model {quote(name)} of {COST_MODELS.origin_of(name)} fails: {fault_text(error)}",
+        at=place or f"cost model {quote(name)}",
     )

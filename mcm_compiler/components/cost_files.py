@@ -15,7 +15,7 @@ import onnx_ir as ir
 from mcm_compiler.components.cost_choice import ChosenCosts, ReadFile
 from mcm_compiler.contracts.chips import kernels_of
 from mcm_compiler.contracts.cost import CostModel, MeasuredCosts
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import CompileError, Severity, quote
 from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.text.toml_description import TomlDescription, parse_description
 
@@ -116,13 +116,11 @@ def with_cost_model_text(name: str, text: str, model: str, key: str = COST_KEY[1
         holds = False
     if holds:
         return changed
-    raise CompileError(
-        Diagnostic(
-            "MCM-C008",
-            "the description has a cost model in a form that cannot be exchanged",
-            at=description.place((COST_TABLE, key)),
-            hint=f'write {key} = "..." on a line of its own in a table [cost]',
-        )
+    raise CompileError.of(
+        "MCM-C008",
+        "the description has a cost model in a form that cannot be exchanged",
+        at=description.place((COST_TABLE, key)),
+        hint=f'write {key} = "..." on a line of its own in a table [cost]',
     )
 
 
@@ -153,13 +151,11 @@ def _too_large(path: str, size: int) -> CompileError:
 
 
 def _unreadable(path: str, reason: str) -> CompileError:
-    return CompileError(
-        Diagnostic(
-            "MCM-C004",
-            f"the file of the cost model cannot be read: {reason}",
-            at=quote(path)[1:-1],
-            hint="name a file by its path, as in --cost-model 'table{file=times.csv}'",
-        )
+    return CompileError.of(
+        "MCM-C004",
+        f"the file of the cost model cannot be read: {reason}",
+        at=quote(path)[1:-1],
+        hint="name a file by its path, as in --cost-model 'table{file=times.csv}'",
     )
 
 

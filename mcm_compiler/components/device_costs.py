@@ -94,13 +94,11 @@ def with_device_costs(
     if not texts:
         return target
     if not isinstance(target, TakesDeviceCosts):
-        raise CompileError(
-            Diagnostic(
-                "MCM-C003",
-                f"target {quote(cast('BoxTarget', target).name)} takes no cost model but its own",
-                at=place(next(iter(texts))),
-                hint="leave it out, or take a target of the family box",
-            )
+        raise CompileError.of(
+            "MCM-C003",
+            f"target {quote(cast('BoxTarget', target).name)} takes no cost model but its own",
+            at=place(next(iter(texts))),
+            hint="leave it out, or take a target of the family box",
         )
     if faults := unknown_kinds(target.box, texts, place):
         raise CompileError(faults)

@@ -10,7 +10,7 @@ import importlib.util
 from typing import Any
 
 from mcm_compiler.contracts.described import NeedsExtra
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError
 
 LEARN = "learn"
 """The extra of all that learns."""
@@ -46,13 +46,11 @@ def require_learning(who: str, at: str, instead: str) -> None:
         CompileError: MCM-L012 if it cannot.
     """
     if missing := missing_modules(LEARN):
-        raise CompileError(
-            Diagnostic(
-                "MCM-L012",
-                f"{who} learns, and {_listed(missing)} missing",
-                at=at,
-                hint=f"{install_command(LEARN)}, or {instead}",
-            )
+        raise CompileError.of(
+            "MCM-L012",
+            f"{who} learns, and {_listed(missing)} missing",
+            at=at,
+            hint=f"{install_command(LEARN)}, or {instead}",
         )
 
 

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from mcm_compiler.contracts.cost import CostModel, KnowsHostOps
 from mcm_compiler.contracts.described import Described
 from mcm_compiler.contracts.target import Fallback, SupportsOps, Unsupported
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.text.units import count_text
 
@@ -72,38 +72,22 @@ def host_ops(
     if not found:
         return {}, []
     if fallback_of(target, options) == "error":
-        hint = "`--fallback host` lets the host run them, for the price of round trips"
-        raise CompileError(_by_reason(target, found, "MCM-T030", "cannot run", hint))
+        raise CompileError(_by_reason(target, found, "MCM-T030", "cannot run"))
     model = target.cost_model()
     if not isinstance(model, KnowsHostOps):
-        hint = "each chip needs a link of its own to the host; see docs/how-to/unsupported-ops.md"
-        faults = _by_reason(target, found, "MCM-T031", "has no way to the host for", hint)
-        raise CompileError(faults)
+        raise CompileError(_by_reason(target, found, "MCM-T031", "has no way to the host for"))
     left = [node for node in nodes if node not in found and model.node_cost(node).seconds > 0]
     if not left:
-        raise CompileError(
-            Diagnostic(
-                "MCM-T032",
-                f"target {quote(target.name)} runs none of the "
-                f"{count_text(len(found), 'op')} of this model",
-                at=f"target {quote(target.name)}",
-                hint="correct the lists of ops and types in its description",
-            )
+        raise CompileError.of(
+            "MCM-T032",
+            f"target {quote(target.name)} runs none of the "
+            f"{count_text(len(found), 'op')} of this model",
+            at=f"target {quote(target.name)}",
         )
-    hint = "the report tells what it costs; `--fallback error` refuses such models"
-    return found, _by_reason(
-        target, found, "MCM-T033", "leaves to the host", hint, Severity.WARNING
-    )
+    return found, _by_reason(target, found, "MCM-T033", "leaves to the host")
 
 
-def _by_reason(
-    target: Described,
-    found: Found,
-    code: str,
-    what: str,
-    hint: str,
-    severity: Severity = Severity.ERROR,
-) -> list[Diagnostic]:
+def _by_reason(target: Described, found: Found, code: str, what: str) -> list[Diagnostic]:
     """One diagnostic for each op type and element type that chips lack."""
     groups: dict[tuple[str, str], list[ir.Node]] = {}
     for node, why in found.items():
@@ -115,8 +99,6 @@ def _by_reason(
             f"{quote(name) if because == 'op' else f'tensors of type {name}'}: "
             f"{_ops(because, name, nodes, found)}",
             at=_places(nodes),
-            hint=hint,
-            severity=severity,
         )
         for (because, name), nodes in groups.items()
     ]

@@ -22,7 +22,7 @@ from mcm_compiler.components.cost_files import (
     user_files,
 )
 from mcm_compiler.contracts.target import Target, TargetFamily, machine_of
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.machines.machine import MachineError, refusal
 from mcm_compiler.registry import TARGET_FAMILIES, TARGETS, Registry
 from mcm_compiler.text import toml_description
@@ -172,14 +172,12 @@ def load_cluster(name_or_path: str) -> ClusterTarget:
         name for name in ("config-a", "config-b", "config-c") if name in _registered(TARGETS)
     )
     what = "a box" if _is_box(package) else "a package of chips"
-    raise CompileError(
-        Diagnostic(
-            "MCM-S041",
-            f"target {quote(package.name)} is {what}, not a cluster",
-            at=f"target {quote(name_or_path)}",
-            hint=f"take a cluster ({clusters or 'none is installed'}), or a description with "
-            'family = "cluster"',
-        )
+    raise CompileError.of(
+        "MCM-S041",
+        f"target {quote(package.name)} is {what}, not a cluster",
+        at=f"target {quote(name_or_path)}",
+        hint=f"take a cluster ({clusters or 'none is installed'}), or a description with "
+        'family = "cluster"',
     )
 
 
@@ -197,14 +195,12 @@ def _box_only(package: Package, place: str) -> BoxTarget:
         return package
     boxes = ", ".join(name for name in _registered(TARGETS) if name.startswith("box-"))
     verb = "parallelize" if _is_cluster(package) else "compile"
-    raise CompileError(
-        Diagnostic(
-            "MCM-D002",
-            f"target {quote(package.name)} is no box of CPUs and GPUs",
-            at=f"target {quote(place)}",
-            hint=f"take a box ({boxes or 'none is installed'}), or a description with "
-            f'family = "box"; for this target there is `mcmc {verb}`',
-        )
+    raise CompileError.of(
+        "MCM-D002",
+        f"target {quote(package.name)} is no box of CPUs and GPUs",
+        at=f"target {quote(place)}",
+        hint=f"take a box ({boxes or 'none is installed'}), or a description with "
+        f'family = "box"; for this target there is `mcmc {verb}`',
     )
 
 
@@ -231,15 +227,12 @@ def load_plannable(name_or_path: str) -> Target | ClusterTarget:
 def _no_box(package: Package, place: str, what: str) -> Target | ClusterTarget:
     if not _is_box(package):
         return package
-    raise CompileError(
-        Diagnostic(
-            "MCM-D001",
-            f"target {quote(package.name)} is a box of CPUs and GPUs, and no model is {what} "
-            "for one",
-            at=f"target {quote(place)}",
-            hint=f"place the model's ops in it with `mcmc place MODEL --target {package.name}`; "
-            "`mcmc targets` lists the packages of chips",
-        )
+    raise CompileError.of(
+        "MCM-D001",
+        f"target {quote(package.name)} is a box of CPUs and GPUs, and no model is {what} for one",
+        at=f"target {quote(place)}",
+        hint=f"place the model's ops in it with `mcmc place MODEL --target {package.name}`; "
+        "`mcmc targets` lists the packages of chips",
     )
 
 
@@ -247,14 +240,12 @@ def _chips_only(package: Package, place: str) -> Target:
     package = _no_box(package, place, "compiled")
     if not _is_cluster(package):
         return package
-    raise CompileError(
-        Diagnostic(
-            "MCM-S040",
-            f"target {quote(package.name)} is a cluster, and no model is compiled for one",
-            at=f"target {quote(place)}",
-            hint=f"plan for it with `mcmc parallelize MODEL --target {package.name}`; "
-            "`mcmc targets` lists the packages of chips",
-        )
+    raise CompileError.of(
+        "MCM-S040",
+        f"target {quote(package.name)} is a cluster, and no model is compiled for one",
+        at=f"target {quote(place)}",
+        hint=f"plan for it with `mcmc parallelize MODEL --target {package.name}`; "
+        "`mcmc targets` lists the packages of chips",
     )
 
 
@@ -286,17 +277,15 @@ def package_from_text(
     family = description.data.get("family")
     if family is None:
         known = ", ".join(_registered(TARGET_FAMILIES))
-        raise CompileError(
-            Diagnostic(
-                "MCM-T003",
-                "the target description has no family",
-                at=place,
-                hint=f'add family = "..." with one of: {known}',
-            )
+        raise CompileError.of(
+            "MCM-T003",
+            "the target description has no family",
+            at=place,
+            hint=f'add family = "..." with one of: {known}',
         )
     at = description.place(("family",))
     if not isinstance(family, str):
-        raise CompileError(Diagnostic("MCM-T004", "expected a text", at=at))
+        raise CompileError.of("MCM-T004", "expected a text", at, 'such as family = "ring"')
     try:
         make = cast("TargetFamily | ClusterFamily | BoxFamily", TARGET_FAMILIES.get(family))
     except CompileError as error:

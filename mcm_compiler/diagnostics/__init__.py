@@ -1,8 +1,9 @@
 """Diagnostics: errors, warnings and notes for users.
 
 A diagnostic has a code that `mcmc explain` knows, a message with numbers, the place, and a
-hint with a lever to pull. Stages collect diagnostics and raise one `CompileError` with all of
-them, so that a user sees every fault of a file at once.
+hint with a lever to pull. The catalogue states the hint and the severity that most messages of a
+code have; it is read when they are asked for. Stages collect diagnostics and raise one
+`CompileError` with all of them, so that a user sees every fault of a file at once.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Generic, TypeVar, overload
 
 
 class Severity(enum.StrEnum):
@@ -20,6 +22,37 @@ class Severity(enum.StrEnum):
     NOTE = "note"
 
 
+_T = TypeVar("_T")
+
+
+class _Stated(Generic[_T]):
+    """A field that the catalogue states for the code of a diagnostic, where none is given."""
+
+    def __init__(self, otherwise: _T) -> None:
+        self._otherwise = otherwise
+        """For codes of plug-ins."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, of: None, owner: type) -> None: ...
+    @overload
+    def __get__(self, of: Diagnostic, owner: type) -> _T: ...
+    def __get__(self, of: Diagnostic | None, owner: type) -> _T | None:
+        if of is None:
+            return None
+        if (given := vars(of)[self._name]) is not None:
+            return given
+        from mcm_compiler.diagnostics.catalog import entry_of
+
+        entry = entry_of(of.code)
+        return self._otherwise if entry is None else getattr(entry, self._name)
+
+    def __set__(self, of: Diagnostic, given: _T | None) -> None:
+        vars(of)[self._name] = given
+
+
 @dataclass(frozen=True)
 class Diagnostic:
     """One finding.
@@ -28,8 +61,8 @@ class Diagnostic:
         code: identifier in the catalogue, such as `MCM-P003`; plug-ins use a prefix of their own.
         message: one sentence with the numbers.
         at: the place (node, file, option), or None where there is none.
-        hint: what the user can do, or None.
-        severity: see `Severity`.
+        hint: what the user can do, or None; by default what the catalogue says.
+        severity: see `Severity`; by default what the catalogue says.
 
     Raises:
         TypeError: for fields of other types, which no report could hold.
@@ -38,18 +71,20 @@ class Diagnostic:
     code: str
     message: str
     at: str | None = None
-    hint: str | None = None
-    severity: Severity = Severity.ERROR
+    hint: _Stated[str | None] = _Stated(None)
+    severity: _Stated[Severity] = _Stated(Severity.ERROR)
 
     def __post_init__(self) -> None:
         # Passes of others make these, whatever the types say.
-        said: dict[str, object] = {"code": self.code, "message": self.message}
-        said |= {k: t for k, t in (("at", self.at), ("hint", self.hint)) if t is not None}
-        wrong = [name for name, text in said.items() if not isinstance(text, str)]
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        severity = given.pop("severity", Severity.ERROR)
+        wrong = [
+            name for name in ("code", "message", *given) if not isinstance(given.get(name), str)
+        ]
         if wrong:
             raise TypeError(f"the {wrong[0]} of a diagnostic is a text")
-        if not isinstance(self.severity, Severity):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"the severity of a diagnostic is no {type(self.severity).__name__}")
+        if not isinstance(severity, Severity):
+            raise TypeError(f"the severity of a diagnostic is no {type(severity).__name__}")
 
     def to_dict(self) -> dict[str, str | None]:
         """The JSON form, as in `report.json` and with `--format json`."""
@@ -87,6 +122,13 @@ class CompileError(Exception):
             raise ValueError("a CompileError needs at least one diagnostic of severity error")
         super().__init__("\n".join(str(d) for d in found))
         self.diagnostics: tuple[Diagnostic, ...] = found
+
+    @classmethod
+    def of(
+        cls, code: str, message: str, at: str | None = None, hint: str | None = None
+    ) -> CompileError:
+        """The exception with one diagnostic, which is an error."""
+        return cls(Diagnostic(code, message, at, hint))
 
     def __reduce__(self) -> tuple[type[CompileError], tuple[tuple[Diagnostic, ...]]]:
         # An exception travels between processes by what its message is; that would lose the rest.

@@ -138,14 +138,7 @@ def malformed_refused(path: Path, read: Callable[[], Side]) -> Side:
 
 def not_comparable(at: str, reason: str) -> CompileError:
     """MCM-U080."""
-    return CompileError(
-        Diagnostic(
-            "MCM-U080",
-            f"the folder cannot be compared: {reason}",
-            at=at,
-            hint="name two folders of mcmc compile that were simulated, or two of mcmc place",
-        )
-    )
+    return CompileError.of("MCM-U080", f"the folder cannot be compared: {reason}", at=at)
 
 
 def _side(folder: str, opened: OpenedFolder, note: Diagnostic | None) -> Side:

@@ -41,14 +41,7 @@ def list_folder(root: Path) -> Listing:
     """
     if not root.is_dir():
         kind = "is a file" if root.exists() else "does not exist"
-        raise CompileError(
-            Diagnostic(
-                "MCM-U041",
-                f"the folder of the project {kind}",
-                at=quote(str(root)),
-                hint="name the folder that holds the models",
-            )
-        )
+        raise CompileError.of("MCM-U041", f"the folder of the project {kind}", at=quote(str(root)))
     models: list[str] = []
     skipped: list[tuple[str, str]] = []
     inside = os.path.realpath(root)
@@ -71,14 +64,8 @@ def list_folder(root: Path) -> Listing:
             else:
                 models.append(model)
     if not models and not skipped:
-        raise CompileError(
-            Diagnostic(
-                "MCM-U034",
-                f"the folder holds no *{SUFFIX} file at any depth",
-                at=quote(str(root)),
-                hint="name a folder with models; names that begin with a dot, and output "
-                "folders of mcmc compile, are passed over",
-            )
+        raise CompileError.of(
+            "MCM-U034", f"the folder holds no *{SUFFIX} file at any depth", at=quote(str(root))
         )
     return Listing(tuple(sorted(models, key=_parts)), tuple(sorted(skipped)))
 

@@ -57,14 +57,8 @@ def read_npz(path: Path) -> dict[str, np.ndarray]:
             reason = "it is not a whole .npz file"
             if kind is not None and "zip archive" not in kind[0]:
                 reason = f"it is {kind[0]}, not .npz"
-        raise CompileError(
-            Diagnostic(
-                "MCM-U020",
-                f"the input arrays cannot be read: {reason}",
-                at=str(path),
-                hint="write them with numpy.savez(path, name=array), without object arrays; types "
-                "that NumPy lacks as raw bits, such as uint16 for bfloat16",
-            )
+        raise CompileError.of(
+            "MCM-U020", f"the input arrays cannot be read: {reason}", at=str(path)
         ) from error
 
 
@@ -187,10 +181,7 @@ def check_inputs(
         except ValueError as error:
             faults.append(
                 Diagnostic(
-                    "MCM-I052",
-                    f"the array {error}",
-                    at=f"input {quote(name)}, {quote(origin)}",
-                    hint="give one array of the input's type and shape",
+                    "MCM-I052", f"the array {error}", at=f"input {quote(name)}, {quote(origin)}"
                 )
             )
     if faults:

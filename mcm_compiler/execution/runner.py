@@ -91,13 +91,10 @@ def open_session(
         with doing(f"opening {_place(model)} in onnxruntime"):
             session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # the runtime raises a type of its own per status code
-        raise CompileError(
-            Diagnostic(
-                "MCM-V001",
-                f"onnxruntime {ort.__version__} refuses the model: {_one_line(error, model)}",
-                at=_place(model),
-                hint="the model must run in stock onnxruntime; see its release notes for opsets",
-            )
+        raise CompileError.of(
+            "MCM-V001",
+            f"onnxruntime {ort.__version__} refuses the model: {_one_line(error, model)}",
+            at=_place(model),
         ) from error
     _STORED_BYTES[session] = _stored_bytes(model)
     return session
@@ -158,13 +155,7 @@ def run_session(
             kind = RunStoppedError
             reason = f"it was stopped after {stopped_after:.3g} s of computing"
         raise kind(
-            Diagnostic(
-                "MCM-V002",
-                f"onnxruntime fails while running: {reason}",
-                at=place,
-                hint="where random inputs do not suit the model, leave `verify` out of --passes, "
-                "and try the chips with mcmc run",
-            )
+            Diagnostic("MCM-V002", f"onnxruntime fails while running: {reason}", at=place)
         ) from error
 
 

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO, Literal, TypedDict
 
 import msgspec
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.processes.staging import cannot_write, refuse_irregular
 from mcm_compiler.results.points import FaultRow, PlacedPoint, PointFacts
 from mcm_compiler.text.json_text import Index, Seed
@@ -155,7 +155,7 @@ class Journal(AbstractContextManager["Journal"]):
 
 
 def _refused(path: Path, what: str, hint: str) -> CompileError:
-    return CompileError(Diagnostic("MCM-U063", what, at=str(path), hint=hint))
+    return CompileError.of("MCM-U063", what, at=str(path), hint=hint)
 
 
 # ruff: noqa: UP013 - an object of JSON is one definition here, as a class it were one per key

@@ -67,9 +67,7 @@ def settings_of(sweeps: Sequence[Sweep]) -> list[Settings]:
     """
     keys = [sweep.key for sweep in sweeps]
     if not keys:
-        raise CompileError(
-            Diagnostic("MCM-U061", "nothing is swept", hint="give --sweep KEY=VALUE,VALUE")
-        )
+        raise CompileError.of("MCM-U061", "nothing is swept")
     for key in keys:
         if keys.count(key) > 1:
             raise _refused(key, "the key is swept twice")
@@ -77,13 +75,11 @@ def settings_of(sweeps: Sequence[Sweep]) -> list[Settings]:
     for sweep in sweeps:
         count *= len(sweep.values)
     if count > MAX_POINTS:
-        raise CompileError(
-            Diagnostic(
-                "MCM-U061",
-                f"the sweeps have {count:,} combinations, more than {MAX_POINTS:,}",
-                at="--sweep",
-                hint="sweep fewer values or larger steps",
-            )
+        raise CompileError.of(
+            "MCM-U061",
+            f"the sweeps have {count:,} combinations, more than {MAX_POINTS:,}",
+            at="--sweep",
+            hint="sweep fewer values or larger steps",
         )
     return [
         dict(zip(keys, row, strict=True)) for row in product(*(sweep.values for sweep in sweeps))
@@ -134,13 +130,8 @@ def _plain(number: Decimal) -> int | float:
 
 
 def _refused(text: str, why: str) -> CompileError:
-    return CompileError(
-        Diagnostic(
-            "MCM-U061",
-            f"the sweep cannot be read: {why}",
-            at=f"--sweep {quote(text)}",
-            hint="write KEY=VALUE,VALUE or KEY=FIRST..LAST:STEP, such as chip.sram_mib=16,32,64",
-        )
+    return CompileError.of(
+        "MCM-U061", f"the sweep cannot be read: {why}", at=f"--sweep {quote(text)}"
     )
 
 
@@ -194,14 +185,11 @@ def variants_of(target: Target, sweeps: Sequence[Sweep], options: CompileOptions
             found.append(Variant(settings, changed.target))
     if not first:
         why = found[0].faults[0]
-        raise CompileError(
-            Diagnostic(
-                "MCM-U062",
-                f"none of {len(found):,} combinations is a valid target; of the first: "
-                f"{why.message}",
-                at=why.at or "--sweep",
-                hint=why.hint or f"`mcmc explain {why.code}` tells more",
-            )
+        raise CompileError.of(
+            "MCM-U062",
+            f"none of {len(found):,} combinations is a valid target; of the first: {why.message}",
+            at=why.at or "--sweep",
+            hint=why.hint or f"`mcmc explain {why.code}` tells more",
         )
     return found
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import onnx_ir as ir
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.dimension_formulas import formula_of, names_in
 from mcm_compiler.graph.usual_sizes import usual_shape, usual_size
 
@@ -96,8 +96,6 @@ def shared_names(
             f"the dimension {quote(symbol)} stands for the sizes {', '.join(map(str, sizes))}"
             f"{others}",
             at=f"input {', '.join(owners)}",
-            hint="each input has the size that is given for it, as in onnxruntime",
-            severity=Severity.NOTE,
         )
     ]
 

@@ -195,7 +195,5 @@ def _does_not_fit(pair: StatePair, why: str, severity: Severity) -> Diagnostic:
         f"{quote(pair.present)} is no state that {quote(pair.past)} can take in the next step: "
         f"{why}",
         at=f"input {quote(pair.past)}",
-        hint="bind symbolic dimensions with --dim; name states with --state past=present, or "
-        "switch them off with --state none",
         severity=severity,
     )

@@ -41,7 +41,6 @@ def check_structure(graph: onnx.GraphProto) -> list[Diagnostic]:
                 "MCM-I004",
                 "the graph has no node, so there is nothing to place",
                 at=f"graph {quote(graph.name)}",
-                hint="check that the export wrote the model that you meant",
             )
         ]
     return _check_body(_body_of(graph), (), MAX_SUBGRAPH_DEPTH)[:MAX_FAULTS]
@@ -132,7 +131,6 @@ def _check_body(body: _Body, outer: tuple[AbstractSet[str], ...], depth: int) ->
                 "MCM-I014",
                 f"subgraphs are nested more than {MAX_SUBGRAPH_DEPTH} deep",
                 at=body.place,
-                hint="inline or merge the inner branches",
             )
         ]
     faults = _check_given(body)
@@ -174,7 +172,6 @@ def _check_body(body: _Body, outer: tuple[AbstractSet[str], ...], depth: int) ->
                 "MCM-I012",
                 f"{len(cycle)} nodes form a cycle: {shown}{' -> ...' if len(cycle) > 5 else ''}",
                 at=place_of(cycle[0]),
-                hint="a graph must be acyclic; loops are written with the Loop or Scan op",
             )
         )
     return faults
@@ -186,14 +183,7 @@ def _check_given(body: _Body) -> list[Diagnostic]:
         seen: set[str] = set()
         for name in names:
             if not name:
-                faults.append(
-                    Diagnostic(
-                        "MCM-I009",
-                        f"an {kind} has no name",
-                        at=body.place,
-                        hint="the file is damaged; export it again",
-                    )
-                )
+                faults.append(Diagnostic("MCM-I009", f"an {kind} has no name", at=body.place))
             elif name in seen:
                 faults.append(_twice(name, f"{kind} of {body.place}"))
             seen.add(name)
@@ -201,12 +191,7 @@ def _check_given(body: _Body) -> list[Diagnostic]:
 
 
 def _twice(name: str, place: str) -> Diagnostic:
-    return Diagnostic(
-        "MCM-I010",
-        f"the value {quote(name)} is produced twice",
-        at=place,
-        hint="a graph is in single-assignment form; rename one of them",
-    )
+    return Diagnostic("MCM-I010", f"the value {quote(name)} is produced twice", at=place)
 
 
 def _unmade_output(name: str, place: str, outside: bool) -> Diagnostic:

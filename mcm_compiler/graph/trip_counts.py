@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.constants import subgraphs
 from mcm_compiler.graph.estimated_dims import dim_size
 from mcm_compiler.graph.static_shapes import static_dims
@@ -168,7 +168,6 @@ def assumption_warning(assumed: Mapping[str, int]) -> Diagnostic:
         at=f"node {quote(name)}",
         hint=f"--trip-count {shlex.quote(name + '=N')} states a count, --input FILE.npz counts a "
         "run with its data",
-        severity=Severity.WARNING,
     )
 
 

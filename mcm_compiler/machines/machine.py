@@ -331,15 +331,7 @@ def refusal(error: MachineError, target: str) -> CompileError:
     Returns:
         MCM-T014 where routes wait for each other in a circle, MCM-T015 for each other fault.
     """
-    if error.circular:
-        code = "MCM-T014"
-        hint = (
-            "set virtual_channels = 2 in the table [topology], or let routes take channels in one "
-            "order, such as first along rows and then along columns"
-        )
-    else:
-        code = "MCM-T015"
-        hint = "ask whoever wrote the family of the target; its machine is at fault"
+    code = "MCM-T014" if error.circular else "MCM-T015"
     return CompileError(
-        [Diagnostic(code, fault, at=f"target {quote(target)}", hint=hint) for fault in error.faults]
+        [Diagnostic(code, fault, at=f"target {quote(target)}") for fault in error.faults]
     )

@@ -241,7 +241,6 @@ class _Run:
                 f"{told} ran again {when}: {fall}, from which '{fact}' was derived",
                 at=f"pass '{fall.culprit}'",
                 hint=f"put '{fall.culprit}' before '{name}' to save the time",
-                severity=Severity.NOTE,
             )
         )
 
@@ -274,8 +273,6 @@ def _check_result(
                     "MCM-X005",
                     f"pass '{step.name}' broke an invariant: {fault}",
                     at=f"pass '{step.name}' of {PASSES.origin_of(step.name)}",
-                    hint="this is a fault of the pass, not of the model",
-                    severity=Severity.ERROR,
                 )
                 for fault in broken[:5]
             ]

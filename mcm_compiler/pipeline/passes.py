@@ -113,13 +113,11 @@ def pass_failed(name: str, reason: str, asked: str | None = None) -> CompileErro
         asked: the component that the pass had asked when it was, with its origin; None for none.
     """
     by = "the pass" if asked is None else f"the pass, or of {asked}, which it had asked"
-    return CompileError(
-        Diagnostic(
-            "MCM-X006",
-            f"pass '{name}' failed: {reason}",
-            at=f"pass '{name}' of {PASSES.origin_of(name)}",
-            hint=f"this is a fault of {by}; please report it with the model",
-        )
+    return CompileError.of(
+        "MCM-X006",
+        f"pass '{name}' failed: {reason}",
+        at=f"pass '{name}' of {PASSES.origin_of(name)}",
+        hint=f"this is a fault of {by}; please report it with the model",
     )
 
 

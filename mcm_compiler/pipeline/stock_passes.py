@@ -19,7 +19,7 @@ import onnx_ir.passes.common
 from onnx_ir.passes import PassBase
 
 from mcm_compiler.contracts.chips import OWN_PROPERTIES
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.ir.rewriting.naming import UnusedNames
 from mcm_compiler.pipeline.passes import Pass, PassContext
 from mcm_compiler.registry import Registration
@@ -66,13 +66,10 @@ class StockPass(Pass):
             result = self._built()(model)
         except Exception as error:  # its own types, those of onnx's checker and inference
             reason = error.__cause__ or error
-            raise CompileError(
-                Diagnostic(
-                    "MCM-X012",
-                    f"'{self.name}' refuses the model: {' '.join(str(reason).split())[:500]}",
-                    at=f"pass '{self.name}'",
-                    hint="leave the pass out, or fix what it names",
-                )
+            raise CompileError.of(
+                "MCM-X012",
+                f"'{self.name}' refuses the model: {' '.join(str(reason).split())[:500]}",
+                at=f"pass '{self.name}'",
             ) from error
         modified = bool(result.modified)
         if result.model is not model:

@@ -125,13 +125,9 @@ def _refuse_homeless(problem: StepProblem, allowed: Bools, ops: Ints, place: str
         return
     op = int(homeless[0])
     more = f" and {len(homeless) - 1:,} more" if len(homeless) > 1 else ""
-    raise CompileError(
-        Diagnostic(
-            "MCM-D072",
-            f"no device is left for {quote(problem.names[op])} of type "
-            f"{quote(problem.op_types[op])}{more}",
-            at=place,
-            hint="ops that share a variable run together, and not every device runs every op; "
-            "leave a pin out, or let the pins of one group name one device",
-        )
+    raise CompileError.of(
+        "MCM-D072",
+        f"no device is left for {quote(problem.names[op])} of type "
+        f"{quote(problem.op_types[op])}{more}",
+        at=place,
     )

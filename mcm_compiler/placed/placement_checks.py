@@ -49,8 +49,6 @@ from mcm_compiler.text.units import count_text, percent_text, seconds_text
 MAX_NAMED = 5
 """Ops that are told one by one."""
 
-HINT = "the folder was changed, or written by another release; place the model again"
-
 
 StepOfModel = Callable[[BoxTarget, PlaceOptions], ir.Model]
 """Makes what is placed of a model that is at hand: in a box, as options say."""
@@ -232,7 +230,7 @@ def check_placement(read: ReadPlacement) -> str:
     faults = faults or [*read.record_differences.get("", ()), *_wishes(read)][:MAX_NAMED]
     if faults:
         raise CompileError(
-            [Diagnostic("MCM-D080", fault, at=str(read.opened.path), hint=HINT) for fault in faults]
+            [Diagnostic("MCM-D080", fault, at=str(read.opened.path)) for fault in faults]
         )
     return f"{count_text(len(read.device_of_node), 'op')} on {len(set(device_of.tolist()))} devices"
 
@@ -401,7 +399,6 @@ def check_segments(read: ReadPlacement, schedule: Schedule) -> str:
             "MCM-D083",
             f"op {quote(op.node)} of segment {op.chip} {op.what}",
             at=f"segment {op.chip}",
-            hint=HINT,
         )
         for op in proof.unproven[:MAX_NAMED]
     ]
@@ -410,7 +407,6 @@ def check_segments(read: ReadPlacement, schedule: Schedule) -> str:
             "MCM-D083",
             f"what arrives as output {quote(name)} is not what the model computes for it",
             at=f"output {quote(name)}",
-            hint=HINT,
         )
         for name in proof.outputs[:MAX_NAMED]
     ]
@@ -469,4 +465,4 @@ def check_report_text(read: ReadPlacement) -> str:
 
 
 def _fault(code: str, message: str, place: str) -> CompileError:
-    return CompileError(Diagnostic(code, message, at=place, hint=HINT))
+    return CompileError.of(code, message, at=place)

@@ -23,7 +23,7 @@ from mcm_compiler.components.target_loading import given_box
 from mcm_compiler.contracts.boxes.bounds import bound_step, claimed_bound, refuse_refuted
 from mcm_compiler.contracts.boxes.box import INPUT, Box, BoxTarget, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator
-from mcm_compiler.diagnostics import Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.graph.states import STATES
 from mcm_compiler.graph.trip_counts import assumed_trips, assumption_warning
@@ -115,9 +115,6 @@ def alone_note(
             f"{seconds_text(segments.seconds)}, all of it on {quote(device)} in one segment "
             f"{seconds_text(float(alone[best]))}",
             at=f"device {quote(device)}",
-            hint="the placement pays where a runtime starts ops on several devices by itself, or "
-            "dispatches in less; for segments take --placer single, or give --dispatch",
-            severity=Severity.NOTE,
         )
     ]
 

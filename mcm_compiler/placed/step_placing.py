@@ -109,13 +109,10 @@ def simulated(
             return evaluator.evaluate(answer.device_of[None, :].astype(np.int32))
         except ValueError as error:
             fault = str(error)
-    raise CompileError(
-        Diagnostic(
-            "MCM-D075",
-            f"what placer {quote(placer)} found is no placement: {fault}",
-            at=f"placer {quote(placer)}",
-            hint="this is a fault of the placer, not of the model; take another one",
-        )
+    raise CompileError.of(
+        "MCM-D075",
+        f"what placer {quote(placer)} found is no placement: {fault}",
+        at=f"placer {quote(placer)}",
     )
 
 
@@ -133,8 +130,6 @@ def _does_not_fit(
             f"takes {seconds_text(float(results.seconds[0]))}, and the variables of the model are "
             f"{bytes_text(int(held))}",
             at=f"device {quote(box.devices[d])}",
-            hint="take a box with more devices or memory, a smaller batch (--dim, --shape), more "
-            "--evaluations, or leave out pins",
         )
         for d in np.flatnonzero(peak > box.memory_bytes).tolist()
     ]

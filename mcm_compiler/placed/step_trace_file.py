@@ -12,7 +12,7 @@ import numpy as np
 
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepTrace
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.report.perfetto_trace import MAX_SECONDS, MAX_SLICES, MAX_TEXT, SEQUENCE
 from mcm_compiler.text.units import bytes_text, printable
 
@@ -29,13 +29,11 @@ def refuse_large_step(trace: StepTrace) -> None:
     seconds = float(trace.end_s.max(initial=0.0))
     if slices <= MAX_SLICES and seconds < MAX_SECONDS:
         return
-    raise CompileError(
-        Diagnostic(
-            "MCM-A012",
-            f"the trace would have {slices:,} slices in {seconds:.3g} s; at most {MAX_SLICES:,} "
-            f"slices and {MAX_SECONDS:.0g} s are written",
-            hint="place a smaller step, such as one that is unrolled less",
-        )
+    raise CompileError.of(
+        "MCM-A012",
+        f"the trace would have {slices:,} slices in {seconds:.3g} s; at most {MAX_SLICES:,} "
+        f"slices and {MAX_SECONDS:.0g} s are written",
+        hint="place a smaller step, such as one that is unrolled less",
     )
 
 

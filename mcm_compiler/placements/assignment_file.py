@@ -33,8 +33,6 @@ JSON_SUFFIX = ".json"
 COLUMNS = ("chip", "device")
 """Names of the second column; `mcmc partition` writes devices, `mcmc compile` chips."""
 
-HINT = "see docs/how-to/partitioning-problems.md for the form"
-
 
 @dataclass(frozen=True)
 class AssignedName:
@@ -69,7 +67,7 @@ def read_assignment(path: Path) -> tuple[AssignedName, ...]:
             rows = _csv_rows(text, source)
     except UnreadableError as error:
         message = f"the assignment cannot be read: {error}"
-        raise CompileError(Diagnostic("MCM-F010", message, at=source, hint=HINT)) from error
+        raise CompileError.of("MCM-F010", message, at=source) from error
     found: list[AssignedName] = []
     seen: dict[str, str] = {}
     faults: list[Diagnostic] = []
@@ -85,12 +83,12 @@ def read_assignment(path: Path) -> tuple[AssignedName, ...]:
             seen[name] = place
             found.append(AssignedName(name, int(chip), place))
         if fault is not None:
-            faults.append(Diagnostic("MCM-F010", fault, at=place, hint=HINT))
+            faults.append(Diagnostic("MCM-F010", fault, at=place))
             if len(faults) == MAX_FAULTS:
                 break
     if not found and not faults:
         message = "the assignment is empty"
-        faults.append(Diagnostic("MCM-F010", message, at=source, hint=HINT))
+        faults.append(Diagnostic("MCM-F010", message, at=source))
     if faults:
         raise CompileError(faults)
     return tuple(found)

@@ -27,8 +27,6 @@ MAX_FAULTS = 20
 SAME_COST = 1e-6
 """Transfer times of one output may differ by so much, as in the published programs."""
 
-HINT = "see docs/how-to/partitioning-problems.md for the form"
-
 
 Devices = Annotated[int, Meta(ge=0, le=MAX_DEVICES)]
 
@@ -86,7 +84,7 @@ def read_placement(path: Path) -> PlacementProblem:
         data = json_text.parse_json(json_text.read_bounded(path, MAX_FILE_BYTES))
     except json_text.UnreadableError as error:
         message = f"the problem file cannot be read: {error}"
-        raise CompileError(Diagnostic("MCM-F001", message, at=str(path), hint=HINT)) from error
+        raise CompileError.of("MCM-F001", message, at=str(path)) from error
     return placement_from_json(data, str(path))
 
 
@@ -99,14 +97,14 @@ def placement_from_json(data: Any, source: str) -> PlacementProblem:
     try:
         found = json_text.record_of(data, _PlacementFile)
     except json_text.OutOfRangeError as error:
-        raise CompileError(Diagnostic("MCM-F002", str(error), at=source, hint=HINT)) from None
+        raise CompileError.of("MCM-F002", str(error), at=source) from None
     except json_text.UnreadableError as error:
         message = f"the file is no placement problem: {error}"
-        raise CompileError(Diagnostic("MCM-F001", message, at=source, hint=HINT)) from None
+        raise CompileError.of("MCM-F001", message, at=source) from None
     nodes, edges = found.nodes, found.edges
     if not nodes:
         message = "the problem has no nodes, so there is nothing to place"
-        raise CompileError(Diagnostic("MCM-F001", message, at=source, hint=HINT))
+        raise CompileError.of("MCM-F001", message, at=source)
     index = {node.id: v for v, node in enumerate(nodes)}
     names = _names(nodes)
     faults = _contradictions(nodes, edges, index, names, source)
@@ -141,14 +139,11 @@ def placement_from_json(data: Any, source: str) -> PlacementProblem:
     )
     if cycle := find_circle(pairs):
         shown = [quote(names[v]) for v in cycle[:5]] + (["..."] if len(cycle) > 5 else [])
-        raise CompileError(
-            Diagnostic(
-                "MCM-F004",
-                f"the graph has a cycle of {len(cycle)} node{'s' if len(cycle) > 1 else ''}: "
-                f"{' -> '.join([*shown, shown[0]])}",
-                at=source,
-                hint="dataflow has no cycles; remove or reverse one of these edges",
-            )
+        raise CompileError.of(
+            "MCM-F004",
+            f"the graph has a cycle of {len(cycle)} node{'s' if len(cycle) > 1 else ''}: "
+            f"{' -> '.join([*shown, shown[0]])}",
+            at=source,
         )
     return problem
 
@@ -193,12 +188,10 @@ def _contradictions(
                 f"edges[{k}] transfers the output of {quote(names[index[u]])} in {edge.cost:g}, "
                 f"and an edge before in {first:g}"
             )
-    diagnostics = [
-        Diagnostic("MCM-F003", message, at=source, hint=HINT) for message in found[:MAX_FAULTS]
-    ]
+    diagnostics = [Diagnostic("MCM-F003", message, at=source) for message in found[:MAX_FAULTS]]
     if len(found) > MAX_FAULTS:
         message = f"{len(found) - MAX_FAULTS:,} more faults of this kind"
-        diagnostics.append(Diagnostic("MCM-F003", message, at=source, hint=HINT))
+        diagnostics.append(Diagnostic("MCM-F003", message, at=source))
     return diagnostics
 
 
@@ -217,12 +210,10 @@ def with_devices(
         changes["max_cpus"] = max_cpus
     asked = sum(changes.values())
     if asked > problem.num_operators:
-        raise CompileError(
-            Diagnostic(
-                "MCM-F006",
-                f"{asked} devices are asked for, and the problem has {problem.num_operators} nodes",
-                at=problem.source,
-                hint="ask for at most one device per node",
-            )
+        raise CompileError.of(
+            "MCM-F006",
+            f"{asked} devices are asked for, and the problem has {problem.num_operators} nodes",
+            at=problem.source,
+            hint="ask for at most one device per node",
         )
     return replace(problem, **changes)

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.diagnostics.refusals import refusal_of_the_system
 from mcm_compiler.processes.crash_journal import displaced, unfinished
 from mcm_compiler.processes.interruption import becoming_visible, output_is_there
@@ -122,13 +122,11 @@ def cannot_write(error: OSError, destination: Path | None) -> CompileError:
     else:
         hint = "choose an output folder that you may write"
     where = destination if destination is not None else error.filename
-    return CompileError(
-        Diagnostic(
-            "MCM-A002",
-            f"the output cannot be written: {error.strerror or error}",
-            at=str(where) if where is not None else None,
-            hint=hint,
-        )
+    return CompileError.of(
+        "MCM-A002",
+        f"the output cannot be written: {error.strerror or error}",
+        at=str(where) if where is not None else None,
+        hint=hint,
     )
 
 
@@ -139,25 +137,15 @@ def _check_destination(destination: Path, force: bool) -> None:
         raise _exists(destination)
     foreign = _foreign(destination)
     if foreign is not None:
-        raise CompileError(
-            Diagnostic(
-                "MCM-A003",
-                "--force would replace something that this compiler did not write",
-                at=str(foreign),
-                hint="remove it yourself, or choose another output folder",
-            )
+        raise CompileError.of(
+            "MCM-A003",
+            "--force would replace something that this compiler did not write",
+            at=str(foreign),
         )
 
 
 def _exists(destination: Path) -> CompileError:
-    return CompileError(
-        Diagnostic(
-            "MCM-A001",
-            "the output folder exists",
-            at=str(destination),
-            hint="choose another one with -o, or replace it with --force",
-        )
-    )
+    return CompileError.of("MCM-A001", "the output folder exists", at=str(destination))
 
 
 def _foreign(destination: Path) -> Path | None:
@@ -301,13 +289,8 @@ def refuse_irregular(path: Path) -> None:
         raise cannot_write(error, path) from error
     for is_kind, kind in _KINDS:
         if is_kind(mode):
-            raise CompileError(
-                Diagnostic(
-                    "MCM-U050",
-                    f"the output would take the place of {kind}",
-                    at=quote(str(path)),
-                    hint="give the name of a new or a regular file",
-                )
+            raise CompileError.of(
+                "MCM-U050", f"the output would take the place of {kind}", at=quote(str(path))
             )
 
 

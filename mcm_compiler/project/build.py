@@ -290,13 +290,7 @@ def _unchanged(entry: CacheEntry, allowed: float) -> Comparison | None:
 
 
 def _without_key(reason: str) -> Diagnostic:
-    return Diagnostic(
-        "MCM-B026",
-        f"this installation has no key to sign its cache with: {reason}",
-        hint="let XDG_STATE_HOME name a folder that this user alone can write; until then each "
-        "build proves what is in the cache again",
-        severity=Severity.NOTE,
-    )
+    return Diagnostic("MCM-B026", f"this installation has no key to sign its cache with: {reason}")
 
 
 def remove_empty(output: Path, folder: PurePosixPath) -> None:

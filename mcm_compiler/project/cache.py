@@ -24,7 +24,7 @@ from pathlib import Path
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.ci.signatures import Signer, signer_apart_from
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.private_folders import private_folder, remove_stale
 from mcm_compiler.processes.staging import staging
 from mcm_compiler.project.cell_record import CellRecord, EntryRecord, StoredFile, to_data
@@ -104,13 +104,10 @@ class BuildCache:
         """
         try:
             if self.root.is_dir() and not (self.root / TAG).is_file() and any(self.root.iterdir()):
-                raise CompileError(
-                    Diagnostic(
-                        "MCM-B019",
-                        "the folder of the cache holds something else",
-                        at=quote(str(self.root)),
-                        hint="name another folder with 'cache', or build with --no-cache",
-                    )
+                raise CompileError.of(
+                    "MCM-B019",
+                    "the folder of the cache holds something else",
+                    at=quote(str(self.root)),
                 )
             (self.root / "entries").mkdir(parents=True, exist_ok=True)
             (self.root / "external").mkdir(exist_ok=True)
@@ -317,13 +314,11 @@ class BuildCache:
 
 def _cannot_write(error: OSError, root: Path) -> CompileError:
     """The diagnostic for a write into the cache that the system refused."""
-    return CompileError(
-        Diagnostic(
-            "MCM-A002",
-            f"the cache cannot be written: {error.strerror or error}",
-            at=quote(str(root)),
-            hint="name another folder with 'cache', or build with --no-cache",
-        )
+    return CompileError.of(
+        "MCM-A002",
+        f"the cache cannot be written: {error.strerror or error}",
+        at=quote(str(root)),
+        hint="name another folder with 'cache', or build with --no-cache",
     )
 
 
@@ -333,8 +328,6 @@ def tampered(error: TamperedError, folder: Path, title: str) -> Diagnostic:
         "MCM-B014",
         f"the entry of the cache is not used, and the cell is compiled: {error}",
         at=f"{title}, in {folder}",
-        hint="leave the cache to mcmc build alone; remove the folder if its disk is damaged",
-        severity=Severity.WARNING,
     )
 
 

@@ -130,13 +130,11 @@ def only(cells: Collection[Cell], patterns: Collection[str]) -> tuple[Cell, ...]
         hits = {cell.folder: cell for cell in cells if _matches(cell, pattern)}
         if not hits:
             names = ", ".join(quote(cell.title) for cell in list(cells)[:5])
-            raise CompileError(
-                Diagnostic(
-                    "MCM-B018",
-                    f"no cell of the build matches {quote(pattern)}",
-                    at="option --only",
-                    hint=f"cells are {names}{', ...' if len(cells) > 5 else ''}",
-                )
+            raise CompileError.of(
+                "MCM-B018",
+                f"no cell of the build matches {quote(pattern)}",
+                at="option --only",
+                hint=f"cells are {names}{', ...' if len(cells) > 5 else ''}",
             )
         chosen |= hits
     return tuple(cell for cell in cells if cell.folder in chosen)
@@ -300,7 +298,6 @@ def _shared(cell: Cell, other: Cell) -> Diagnostic:
         f"{quote(cell.model)} for {quote(cell.target)} and {quote(other.model)} for "
         f"{quote(other.target)} would both lie in {quote(str(other.folder))}",
         at=f"{cell.place} and {other.place}",
-        hint="give one of them another 'name', or a description of a target another file name",
     )
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from mcm_compiler.contracts import zoo
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.project.cells import Cell, is_path
 from mcm_compiler.report.versions import DISTRIBUTIONS
 from mcm_compiler.text.toml_description import parse_description, read_description
@@ -285,9 +285,7 @@ def _plugin_bytes(path: Path) -> bytes:
             return path.read_bytes()
     except OSError as error:
         reason = error.strerror or str(error)
-    raise CompileError(
-        Diagnostic("MCM-X004", f"the plug-in file cannot be read: {reason}", at=str(path))
-    )
+    raise CompileError.of("MCM-X004", f"the plug-in file cannot be read: {reason}", at=str(path))
 
 
 def _code_of(distribution: Distribution, modules: list[str]) -> str:

@@ -102,7 +102,6 @@ def clash(cell: Cell, what: str) -> Diagnostic:
         f"the output folder of {quote(cell.model)} for {quote(cell.target)}, "
         f"{quote(cell.title)}, would take the place of {what}",
         at=cell.place,
-        hint="give the model another 'name', or a description of a target another file name",
     )
 
 

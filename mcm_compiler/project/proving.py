@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcm_compiler.artifact import layout
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.staging import staging
 from mcm_compiler.project.cache import BuildCache, CacheEntry, TamperedError, tampered
 from mcm_compiler.project.cells import Cell
@@ -161,5 +161,4 @@ def proven_note(cell: Cell) -> Diagnostic:
         PROVEN_CODE,
         "the entry of the cache is not signed by this installation, and was proven again",
         at=cell.title,
-        severity=Severity.NOTE,
     )

@@ -57,7 +57,7 @@ def parse_project(path: Path, text: str) -> records.ProjectFile:
     given = reader.table(data.get("defaults", {}), table_reader.DEFAULT_KEYS, ("defaults",))
     for name in top.keys() & given.keys():
         message = f"{quote(name)} is given at the top of the file as well"
-        reader.fault("MCM-B005", message, ("defaults", name), "leave one of the two out")
+        reader.fault("MCM-B005", message, ("defaults", name))
     defaults = {**top, **given}
     settings = _settings(reader, defaults, ("defaults",) if "defaults" in data else ())
     sections = [
@@ -95,7 +95,7 @@ def _section(reader: table_reader.TableReader, table: Any, at: KeyPath) -> recor
     for index, profile in enumerate(profiles):
         if profile.name and profile.name in names[:index]:
             message = f"there is a profile {quote(profile.name)} already"
-            reader.fault("MCM-B005", message, (*profile.path, "name"), "rename one of the two")
+            reader.fault("MCM-B005", message, (*profile.path, "name"))
     return records.ModelSection(
         values.get("files", ()),
         values.get("exclude", ()),
@@ -125,7 +125,6 @@ def _profile(
                     f"the profile gives {quote(name)} the size {_size(mine[name])}, and its model "
                     f"gives it {_size(above[name])}",
                     (*at, kind, name),
-                    "give it in the profiles alone, or once for the model",
                 )
     expected = _expected(reader, values.get("expected_failure"), (*at, "expected_failure"))
     return records.Profile(values.get("name", ""), settings, expected, at)
@@ -135,8 +134,7 @@ def _settings(
     reader: table_reader.TableReader, values: Mapping[str, Any], at: KeyPath
 ) -> records.Settings:
     if "level" in values and "levels" in values:
-        hint = "leave one of the two out"
-        reader.fault("MCM-B005", "'level' and 'levels' are both given", (*at, "levels"), hint)
+        reader.fault("MCM-B005", "'level' and 'levels' are both given", (*at, "levels"))
     options = {
         key.option: values[name]
         for name, key in table_reader.SETTING_KEYS.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 
-from mcm_compiler.diagnostics import Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.project.cells import tables_of
 from mcm_compiler.project.records import ProjectFile
 from mcm_compiler.project.verdicts import CellOutcome
@@ -48,5 +48,4 @@ def _unused(name: str, place: str, known: set[str]) -> Diagnostic:
         f"no model has the dimension {quote(name)}; they have {listed}",
         at=place,
         hint=f"did you mean {quote(near[0])}?" if near else "leave the size out",
-        severity=Severity.WARNING,
     )

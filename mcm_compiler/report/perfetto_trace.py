@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcm_compiler.contracts.program import LoweredProgram, Timeline
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.report.timeline_tracks import Track, end_name, memory_counter, tracks_of
 from mcm_compiler.text.units import printable
 
@@ -119,16 +119,14 @@ def refuse_large_trace(program: LoweredProgram, inferences: int) -> None:
     )
     if per_inference * inferences > MAX_SLICES:
         fit = MAX_SLICES // per_inference
-        raise CompileError(
-            Diagnostic(
-                "MCM-A012",
-                f"the trace would have {per_inference * inferences:,} slices, at most "
-                f"{MAX_SLICES:,} are written",
-                at=f"{inferences} inferences with up to {per_inference:,} slices each",
-                hint=f"simulate fewer: --inferences {fit}"
-                if fit
-                else "the program is too large for a trace",
-            )
+        raise CompileError.of(
+            "MCM-A012",
+            f"the trace would have {per_inference * inferences:,} slices, at most "
+            f"{MAX_SLICES:,} are written",
+            at=f"{inferences} inferences with up to {per_inference:,} slices each",
+            hint=f"simulate fewer: --inferences {fit}"
+            if fit
+            else "the program is too large for a trace",
         )
 
 
@@ -155,13 +153,10 @@ def write_trace(
         float(timeline.hop_start_s.max(initial=0.0)),
     )
     if slices > MAX_SLICES or not last_s < MAX_SECONDS:
-        raise CompileError(
-            Diagnostic(
-                "MCM-A012",
-                f"the trace would have {slices:,} slices in {last_s:.3g} s; at most "
-                f"{MAX_SLICES:,} slices and {MAX_SECONDS:.0g} s are written",
-                hint="simulate fewer inferences",
-            )
+        raise CompileError.of(
+            "MCM-A012",
+            f"the trace would have {slices:,} slices in {last_s:.3g} s; at most "
+            f"{MAX_SLICES:,} slices and {MAX_SECONDS:.0g} s are written",
         )
     drawn = min(replicas, max(MAX_SLICES // max(slices, 1), 1))
     each = [tracks_of(timeline, pipeline * chips_each) for pipeline in range(drawn)]

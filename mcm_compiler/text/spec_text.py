@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError
 
 T = TypeVar("T")
 
@@ -43,13 +43,10 @@ class _Reader:
 
     def fail(self, expected: str) -> CompileError:
         found = repr(self.text[self.at]) if self.at < len(self.text) else "the end"
-        return CompileError(
-            Diagnostic(
-                "MCM-U001",
-                f"expected {expected} at column {self.at + 1}, found {found}",
-                at=f"'{self.text}'",
-                hint="the form is name{option=value,...},name,...",
-            )
+        return CompileError.of(
+            "MCM-U001",
+            f"expected {expected} at column {self.at + 1}, found {found}",
+            at=f"'{self.text}'",
         )
 
     def skip_space(self) -> None:
@@ -177,7 +174,7 @@ def print_one(name: str, instance: object) -> str:
 
 
 def _refused(spec: Spec, message: str, hint: str | None) -> CompileError:
-    return CompileError(Diagnostic("MCM-U002", message, at=f"'{spec.name}'", hint=hint))
+    return CompileError.of("MCM-U002", message, at=f"'{spec.name}'", hint=hint)
 
 
 def print_value(value: object) -> str:

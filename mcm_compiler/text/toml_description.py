@@ -164,12 +164,7 @@ def _unreadable(place: str, reason: str, kind: str) -> Diagnostic:
 
 
 def _not_toml(place: str, reason: str, kind: str) -> Diagnostic:
-    return Diagnostic(
-        "MCM-T001",
-        f"the {kind} description is not TOML: {reason}",
-        at=place,
-        hint="see docs/how-to/writing-a-target.md for the form",
-    )
+    return Diagnostic("MCM-T001", f"the {kind} description is not TOML: {reason}", at=place)
 
 
 KeyPath = tuple[str | int, ...]

@@ -11,7 +11,7 @@ from mcm_compiler.components.cost_choice import TakesCostModel, choice_of
 from mcm_compiler.components.cost_files import COST_KEY
 from mcm_compiler.components.target_loading import target_from_text
 from mcm_compiler.contracts.target import Target
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.text.toml_description import parse_description, to_toml
 
 Value = bool | int | float | str
@@ -80,13 +80,11 @@ def _set(data: dict[str, Any], key: str, value: Value, name: str) -> None:
     for depth, part in enumerate(tables, start=1):
         inner = at.setdefault(part, {})
         if not isinstance(inner, dict):
-            raise CompileError(
-                Diagnostic(
-                    "MCM-T002",
-                    f"{quote('.'.join(tables[:depth]))} is no table",
-                    at=f"{name}: {quote(key)}",
-                    hint=f"`mcmc targets show {name}` lists all keys",
-                )
+            raise CompileError.of(
+                "MCM-T002",
+                f"{quote('.'.join(tables[:depth]))} is no table",
+                at=f"{name}: {quote(key)}",
+                hint=f"`mcmc targets show {name}` lists all keys",
             )
         at = cast("dict[str, Any]", inner)
     at[leaf] = value

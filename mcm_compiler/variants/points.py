@@ -230,12 +230,7 @@ def _facts(model: ir.Model, target: Target) -> PlacedPoint:
 
 def _died(code: int) -> Diagnostic:
     how = f"signal {-code}" if code < 0 else f"exit code {code}"
-    return Diagnostic(
-        "MCM-U037",
-        f"the process that compiled this point ended with {how}",
-        hint="after signal 9 give the processes more memory with a smaller --jobs; otherwise "
-        "compile the model for this target alone to see what crashes",
-    )
+    return Diagnostic("MCM-U037", f"the process that compiled this point ended with {how}")
 
 
 def _unheard(_found: Diagnostic) -> None:

@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.program import SIMULATION
 from mcm_compiler.contracts.verification import EMITTED
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.graph.annotations import known_keys
 from mcm_compiler.pipeline.passes import Pass, parse_pipeline
 
@@ -41,13 +41,10 @@ def split_pipeline(passes: Sequence[Pass], text: str, asked: str) -> SplitPipeli
     """
     own = _own(passes)
     if not any(SIMULATION in one.provides for one in own):
-        raise CompileError(
-            Diagnostic(
-                "MCM-U060",
-                f"{asked} compares throughput, and the pipeline simulates nothing before it writes",
-                at=f"'{text}'",
-                hint="put split,lower,simulate behind partition,legalize",
-            )
+        raise CompileError.of(
+            "MCM-U060",
+            f"{asked} compares throughput, and the pipeline simulates nothing before it writes",
+            at=f"'{text}'",
         )
     shared = itertools.takewhile(lambda one: not one.looks_at_target, passes)
     return SplitPipeline(tuple(shared), own)

@@ -76,13 +76,10 @@ class PageServer(ThreadingHTTPServer):
         try:
             super().__init__((HOST, port), _Answer)
         except OSError as error:
-            raise CompileError(
-                Diagnostic(
-                    "MCM-U090",
-                    f"nothing can be served at port {port}: {error.strerror or error}",
-                    at="option --port",
-                    hint="take another port, or leave --port out for a free one",
-                )
+            raise CompileError.of(
+                "MCM-U090",
+                f"nothing can be served at port {port}: {error.strerror or error}",
+                at="option --port",
             ) from error
 
     def server_bind(self) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.diagnostics.refusals import notice
 from mcm_compiler.processes.staging import write_whole
 from mcm_compiler.text.json_text import UnreadableError, parse_json, record_of
@@ -60,7 +60,6 @@ def card_of(data: bytes, kind: type[T]) -> T:
                 f"the state of the training has its card under {OLD_CARD_KEY!r}, as release 0.1.0 "
                 "wrote it; the next release does not read it",
                 hint=f"go on with --resume: the next state has it under {CARD_KEY!r}",
-                severity=Severity.NOTE,
             )
         )
         return record_of(parse_json(metadata[OLD_CARD_KEY]), kind)
@@ -216,7 +215,7 @@ class CheckpointKind(Generic[C]):
 
     def _refusal(self, code: int, reason: str, place: str) -> CompileError:
         text = f"the {self.name} {reason}"
-        return CompileError(Diagnostic(self.codes[code], text, at=quote(place), hint=self.remedy))
+        return CompileError.of(self.codes[code], text, at=quote(place), hint=self.remedy)
 
 
 def _fault(weights: Weights, shapes: Shapes) -> str | None:

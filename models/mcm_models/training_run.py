@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from mcm_compiler.contracts.training import TrainingRequest
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.processes.private_folders import PREFIX, remove_stale
 from mcm_compiler.processes.staging import write_whole
 
@@ -23,13 +23,11 @@ def check_unused(request: TrainingRequest) -> None:
     """
     folder = request.folder
     if not request.resume and folder.exists() and any(folder.iterdir()):
-        raise CompileError(
-            Diagnostic(
-                "MCM-A001",
-                "the folder of the training exists",
-                at=quote(str(folder)),
-                hint="choose another one, or go on with --resume",
-            )
+        raise CompileError.of(
+            "MCM-A001",
+            "the folder of the training exists",
+            at=quote(str(folder)),
+            hint="choose another one, or go on with --resume",
         )
 
 
@@ -82,11 +80,6 @@ def _text(run: dict[str, Any]) -> bytes:
 
 
 def _other_training(folder: Path, reason: str) -> CompileError:
-    return CompileError(
-        Diagnostic(
-            "MCM-L008",
-            f"the folder belongs to another training: {reason}",
-            at=quote(str(folder)),
-            hint="give the options that it began with, or another folder",
-        )
+    return CompileError.of(
+        "MCM-L008", f"the folder belongs to another training: {reason}", at=quote(str(folder))
     )

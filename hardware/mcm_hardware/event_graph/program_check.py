@@ -53,7 +53,6 @@ def check_program(program: LoweredProgram, machine: Machine) -> None:
             "MCM-T011",
             f"chip {o.chip} needs {bytes_text(o.demand_bytes)}, it has {bytes_text(o.limit_bytes)}",
             at=f"chip {o.chip}: {_largest(o.largest)}",
-            hint="use more chips, allow sharding, or choose a target with more memory per chip",
         )
         for o in program.overflows
     ]
@@ -61,12 +60,7 @@ def check_program(program: LoweredProgram, machine: Machine) -> None:
         raise CompileError(faults)
     _check_size(program, machine)
     faults = [
-        Diagnostic(
-            "MCM-T012",
-            f"the lowered program contradicts itself: {problem}",
-            at=place,
-            hint="compile the model again",
-        )
+        Diagnostic("MCM-T012", f"the lowered program contradicts itself: {problem}", at=place)
         for place, problem in islice(_contradictions(program, machine), _FAULTS_SHOWN)
     ]
     if faults:
@@ -85,13 +79,11 @@ def check_timeline(num_activities: int, inferences: int) -> None:
     """
     most = MAX_STARTS // num_activities
     if inferences > most:
-        raise CompileError(
-            Diagnostic(
-                "MCM-T013",
-                f"{inferences} inferences of {num_activities} kernels and hops are too many for "
-                "a timeline",
-                hint=f"ask for at most {most}",
-            )
+        raise CompileError.of(
+            "MCM-T013",
+            f"{inferences} inferences of {num_activities} kernels and hops are too many for "
+            "a timeline",
+            hint=f"ask for at most {most}",
         )
 
 
@@ -117,13 +109,10 @@ def _check_size(program: LoweredProgram, machine: Machine) -> None:
         (starts, MAX_STARTS, f"start times of {slots + int(rounds)} inferences in flight"),
     ):
         if count > limit:
-            raise CompileError(
-                Diagnostic(
-                    "MCM-T013",
-                    f"the lowered program is too large to simulate: {count} {what}, "
-                    f"at most {limit} are possible",
-                    hint="fuse more ops, or compile the model again if the program was changed",
-                )
+            raise CompileError.of(
+                "MCM-T013",
+                f"the lowered program is too large to simulate: {count} {what}, "
+                f"at most {limit} are possible",
             )
 
 

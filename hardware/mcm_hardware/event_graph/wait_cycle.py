@@ -94,12 +94,7 @@ def deadlock(program: LoweredProgram, graph: EventGraph) -> Diagnostic:
         name = activity_name(program, graph, activity)
         if not names or names[-1] != name:
             names.append(name)
-    return Diagnostic(
-        "MCM-T010",
-        f"the program deadlocks: {_told(names)}",
-        at=names[0],
-        hint="compile the model again; the program was changed, or its lowering is at fault",
-    )
+    return Diagnostic("MCM-T010", f"the program deadlocks: {_told(names)}", at=names[0])
 
 
 def activity_name(program: LoweredProgram, graph: EventGraph, activity: int) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from mcm_compiler.contracts.program import LoweredProgram
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.machines.machine import Machine
 from mcm_hardware.event_graph.channel_arrays import ChannelArrays, channel_arrays
 from mcm_hardware.event_graph.graph import EventGraph, event_graph
@@ -72,5 +72,4 @@ def check_start_times(program: LoweredProgram, graph: EventGraph, channels: Chan
             f"{activity_name(program, graph, late)} starts at {start[late]} s, too early after "
             f"{activity_name(program, graph, early)} at {start[early]} s"
         )
-    hint = "re-run mcmc compile; the start times were changed"
-    raise CompileError(Diagnostic("MCM-T017", problem, at=f"program.json: {place}", hint=hint))
+    raise CompileError.of("MCM-T017", problem, at=f"program.json: {place}")

@@ -292,7 +292,6 @@ def differences(verification: Verification, hint: str | None = None) -> list[Dia
             "MCM-V022",
             f"the result differs from the expected one by up to {comparison.max_abs_error:g}",
             at=f"output {quote(comparison.output)}, {quote(comparison.data_set)}",
-            hint="the chips agree with the model in onnxruntime; were the data made from it?",
         )
         for comparison in verification.expected
         if not comparison.holds

@@ -36,7 +36,7 @@ from typing import Any
 import onnx_ir as ir
 
 from mcm_compiler.contracts.verification import OutputComparison, Verification
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution.runner import RunStoppedError, max_abs_error, run_batches, same_bits
 from mcm_compiler.processes.bounded_child import ChildDiedError, answer_of_child, can_fork
 from mcm_compiler.processes.run_limits import run_growth_bytes, run_seconds
@@ -145,11 +145,7 @@ def died_warning(found: Verification) -> list[Diagnostic]:
         return []
     return [
         Diagnostic(
-            "MCM-V026",
-            f"nothing was compared under stock session options: {found.stock_skipped}",
-            hint="report the file to onnxruntime; annotated.onnx was compared with graph "
-            "optimisations off",
-            severity=Severity.WARNING,
+            "MCM-V026", f"nothing was compared under stock session options: {found.stock_skipped}"
         )
     ]
 
@@ -165,14 +161,10 @@ def _died(error: ChildDiedError, what: str, cpu_s: int) -> StockComparison:
 
 
 def _not_under_stock_options(reason: str, place: str | None) -> CompileError:
-    return CompileError(
-        Diagnostic(
-            "MCM-V025",
-            f"under onnxruntime's own session options the model runs, and the chips do not: "
-            f"{reason}",
-            at=place,
-            hint="deploy the chips with graph optimisations off, and report the model",
-        )
+    return CompileError.of(
+        "MCM-V025",
+        f"under onnxruntime's own session options the model runs, and the chips do not: {reason}",
+        at=place,
     )
 
 
@@ -210,8 +202,6 @@ def unwritten_outputs(
             "onnxruntime returns memory that it has not written: the model's result differs from "
             "run to run",
             at=f"output {quote(name)}",
-            hint="an op before it is broken in onnxruntime for these shapes; leave `verify` out "
-            "of --passes to compile all the same",
         )
         for name in outputs
         if not all(same_bits(a[name], b[name]) for a, b in zip(*results, strict=True))

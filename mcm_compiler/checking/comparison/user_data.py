@@ -20,7 +20,7 @@ from google.protobuf.message import DecodeError
 from mcm_compiler.artifact.manifest import TensorEntry
 from mcm_compiler.checking.entry.run_folder import runtime_inputs
 from mcm_compiler.contracts.verification import ExpectedComparison
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution.runner import max_abs_error, same_bits
 from mcm_compiler.execution.runtime_values import is_exotic
 from mcm_compiler.graph.dimensions import free_inputs
@@ -184,13 +184,8 @@ def _message_type(value: ir.Value) -> Any:
 
 
 def _refused(path: Path, reason: str) -> CompileError:
-    return CompileError(
-        Diagnostic(
-            "MCM-V011",
-            f"the test data cannot be used: {reason}",
-            at=quote(str(path)),
-            hint="ONNX's layout is test_data_set_0/input_0.pb, input_1.pb, ..., output_0.pb",
-        )
+    return CompileError.of(
+        "MCM-V011", f"the test data cannot be used: {reason}", at=quote(str(path))
     )
 
 
@@ -270,6 +265,4 @@ def _left_out(folders: Sequence[Path], reason: str) -> Diagnostic:
         "MCM-V024",
         f"{count_text(len(folders), 'data set')} beside the model not compared: {reason}",
         at=quote(folders[0].name),
-        hint="mcmc check FOLDER --test-data compares the data that it is given",
-        severity=Severity.NOTE,
     )

@@ -95,7 +95,7 @@ def refuse_overlap(manifest: Manifest, target: Target) -> None:
         fault = f"need equal chips, and those of {quote(target.name)} differ"
     if fault:
         message = f"{manifest.replicas} pipelines side by side {fault}"
-        raise CompileError(Diagnostic("MCM-V050", message, at="replicas in manifest.json"))
+        raise CompileError.of("MCM-V050", message, at="replicas in manifest.json")
 
 
 def _arrays(edges: list[tuple[int, int]]) -> tuple[Ints, Ints]:

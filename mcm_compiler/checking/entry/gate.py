@@ -24,7 +24,7 @@ from mcm_compiler.artifact.manifest import (
     sha256_file,
     target_of,
 )
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.text.units import count_text
 
 if TYPE_CHECKING:
@@ -167,11 +167,7 @@ def open_folder(path: Path, *, further: bool = False) -> OpenedFolder:
 def bare_report_note(path: Path) -> Diagnostic:
     """MCM-A021 for a report that is read without the folder that it is about."""
     return Diagnostic(
-        "MCM-A021",
-        "the report is read by itself: no folder proves its figures",
-        at=str(path),
-        hint="name the folder that mcmc compile wrote to have them checked",
-        severity=Severity.NOTE,
+        "MCM-A021", "the report is read by itself: no folder proves its figures", at=str(path)
     )
 
 
@@ -222,7 +218,6 @@ def check_files(folder: Path, manifest: Manifest, *, further: bool = False) -> s
                 f"the manifest has two hashes of {quote(layout.TARGET)}: target_sha256 is another "
                 "than that of the file",
                 at=str(folder / layout.MANIFEST),
-                hint="compile again",
             )
         )
     if faults:
@@ -237,7 +232,6 @@ def unlisted(folder: Path, names: Collection[str]) -> list[Diagnostic]:
             "MCM-A006",
             f"the manifest does not list the file {quote(name)}",
             at=str(folder / layout.MANIFEST),
-            hint="compile again",
         )
         for name in sorted(names)
     ]
@@ -262,21 +256,13 @@ def file_faults(
     """
     present = {path.name for path in folder.iterdir()} - {layout.MANIFEST}
     faults = [
-        Diagnostic(
-            "MCM-A006",
-            f"the file {quote(name)} is missing",
-            at=str(folder / name),
-            hint="copy the whole folder, or compile again",
-        )
+        Diagnostic("MCM-A006", f"the file {quote(name)} is missing", at=str(folder / name))
         for name in sorted(files.keys() - present)
     ]
     if not further:
         faults += [
             Diagnostic(
-                "MCM-A007",
-                f"the file {quote(name)} is not in the manifest",
-                at=str(folder / name),
-                hint="move it elsewhere",
+                "MCM-A007", f"the file {quote(name)} is not in the manifest", at=str(folder / name)
             )
             for name in sorted(present - files.keys())
         ]
@@ -299,7 +285,6 @@ def file_faults(
                     f"the file {quote(name)} was changed: it has {size:,} bytes, the compiler "
                     f"writes at most {MAX_BYTES:,}",
                     at=str(path),
-                    hint="compile again",
                 )
             )
         else:
@@ -337,19 +322,13 @@ def _changed(folder: Path, files: Mapping[str, str], changed: dict[str, str]) ->
     if moved:
         parts = [f"{quote(name)} holds {quote(origin)}" for name, origin in moved.items()]
         faults.append(
-            Diagnostic(
-                "MCM-A009",
-                f"files were swapped: {', '.join(parts)}",
-                at=str(folder),
-                hint="give them their names back, or compile again",
-            )
+            Diagnostic("MCM-A009", f"files were swapped: {', '.join(parts)}", at=str(folder))
         )
     return faults + [
         Diagnostic(
             "MCM-A008",
             f"the file {quote(name)} was changed: its hash is not the manifest's",
             at=str(folder / name),
-            hint="compile again",
         )
         for name in changed
         if name not in moved

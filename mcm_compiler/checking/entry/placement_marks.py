@@ -161,12 +161,7 @@ def _is_number(text: str, number: float) -> bool:
 
 
 def _told(place: str, fault: str) -> Diagnostic:
-    return Diagnostic(
-        "MCM-V053",
-        f"{place} {fault}",
-        at=place,
-        hint="a model or the target was changed; compile again",
-    )
+    return Diagnostic("MCM-V053", f"{place} {fault}", at=place)
 
 
 """Faults that are spelled out."""
@@ -243,6 +238,4 @@ def _host_faults(node: ir.Node, wanted: bool, place: str) -> Iterator[Diagnostic
     elif wanted and not staged:
         problem = f"the multi-device fields of {quote(node.op_type)} say otherwise than its mark"
     if problem:
-        yield Diagnostic(
-            "MCM-V051", problem, at=place, hint="a model or the target was changed; compile again"
-        )
+        yield Diagnostic("MCM-V051", problem, at=place)

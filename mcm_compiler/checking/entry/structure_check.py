@@ -73,7 +73,6 @@ def check_states(
                 f"there are {manifest.states.sequences} sequences in flight, with room for "
                 f"{manifest.states.reserved}, and no state",
                 at="states in manifest.json",
-                hint="the folder was changed; compile again",
             )
         )
     return faults
@@ -84,7 +83,6 @@ def _fault(past: str, chip: int, why: str) -> Diagnostic:
         "MCM-A014",
         f"the state {quote(past)} does not stay on chip {chip}: {why}",
         at=f"chip {chip}",
-        hint="the folder was changed; compile again",
     )
 
 
@@ -230,7 +228,7 @@ def _check_chip(
     same = [o for o in others if (o.inputs, o.order) == (found.inputs, found.order)]
     if same and entry not in same:
         message += f"; it holds the model of chip {same[0].chip}"
-    return [Diagnostic("MCM-A010", message, at=f"chip {entry.chip}", hint="compile again")]
+    return [Diagnostic("MCM-A010", message, at=f"chip {entry.chip}")]
 
 
 def _check_ends(manifest: Manifest, source: ir.Model) -> list[Diagnostic]:
@@ -244,7 +242,6 @@ def _check_ends(manifest: Manifest, source: ir.Model) -> list[Diagnostic]:
             "MCM-A010",
             f"the {what} in the manifest are not those of {quote(layout.ANNOTATED)}",
             at=layout.MANIFEST,
-            hint="compile again",
         )
         for what, (listed, found) in said.items()
         if listed != found

@@ -18,7 +18,7 @@ from mcm_compiler.cli.show import show_json, show_table
 @format_option()
 def command(code: str | None, output_format: str) -> None:
     """Explain CODE, such as MCM-P003; without CODE, list all codes."""
-    from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+    from mcm_compiler.diagnostics import CompileError, quote
     from mcm_compiler.diagnostics.catalog import catalog
 
     entries = catalog()
@@ -32,14 +32,12 @@ def command(code: str | None, output_format: str) -> None:
     if entry is None:
         family = [known for known in entries if known[:5] == code[:5].upper()]
         near = difflib.get_close_matches(code.upper(), family or entries, n=3, cutoff=0.7)
-        raise CompileError(
-            Diagnostic(
-                "MCM-U023",
-                f"no diagnostic has the code {quote(code)}",
-                hint=f"did you mean {', '.join(near)}?"
-                if near
-                else "mcmc explain lists all codes; a plug-in documents its own",
-            )
+        raise CompileError.of(
+            "MCM-U023",
+            f"no diagnostic has the code {quote(code)}",
+            hint=f"did you mean {', '.join(near)}?"
+            if near
+            else "mcmc explain lists all codes; a plug-in documents its own",
         )
     if output_format == "json":
         show_json(dataclasses.asdict(entry))

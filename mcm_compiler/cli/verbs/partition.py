@@ -94,7 +94,7 @@ def command(
         placement_by,
         placement_cost,
     )
-    from mcm_compiler.diagnostics import CompileError, Diagnostic
+    from mcm_compiler.diagnostics import CompileError
     from mcm_compiler.placements.placement_file import read_placement, with_devices
 
     parameters.load_plugins(plugin)
@@ -107,7 +107,7 @@ def command(
     if objective_of(placer) != objective:
         message = f"the cost '{cost}' is one of the {objective_of(placer)}, not of the {objective}"
         hint = f"give --objective {objective_of(placer)}, or no --cost"
-        raise CompileError(Diagnostic("MCM-F022", message, at=asked.source, hint=hint))
+        raise CompileError.of("MCM-F022", message, at=asked.source, hint=hint)
     found = placement_by(cost, placer, asked, request)
     if output_format == "json":
         show_json(_data(asked, found, objective, (cost, request.rule)))

@@ -20,7 +20,7 @@ from functools import lru_cache
 from typing import NoReturn, get_args
 
 from mcm_compiler.contracts.sharding.rules import Dims, Factor, FactorKind, Reduction, ShardingRule
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<sign>->|\[\]|[,()*1])|(?P<whole>_)(?!\w)"
@@ -249,4 +249,4 @@ def refuse(code: str, message: str, text: str, start: int | None = None) -> NoRe
     """Raises the diagnostic of a faulty rule, with the column of what starts at `start`."""
     place = f"sharding rule {quote(text)}"
     at = place if start is None else f"column {start + 1} of {place}"
-    raise CompileError(Diagnostic(code, message, at=at))
+    raise CompileError.of(code, message, at=at)

@@ -49,8 +49,6 @@ Degree = Annotated[int, Meta(ge=1, le=MAX_DEGREE)]
 Dim = Annotated[int, Meta(ge=REPLICATED, le=MAX_DIM)]
 """A dimension of a tensor, or `REPLICATED`."""
 
-HINT = "plans are written by `mcmc parallelize -o`; docs/explanation/sharding.md has the form"
-
 
 @dataclass(frozen=True)
 class Degrees:
@@ -218,7 +216,7 @@ def read_plan(path: Path) -> ParallelPlan:
         return plan_from_json(parse_json(read_bounded(path, MAX_FILE_BYTES)))
     except UnreadableError as error:
         message = f"the plan cannot be read: {error}"
-        raise CompileError(Diagnostic("MCM-S020", message, at=str(path), hint=HINT)) from error
+        raise CompileError.of("MCM-S020", message, at=str(path)) from error
 
 
 def plan_from_json(data: Any) -> ParallelPlan:
@@ -286,15 +284,12 @@ def check_plan(plan: ParallelPlan, model: ir.Model, source: str | None = None) -
     """
     known = model_digest(model)
     if plan.digest != known:
-        raise CompileError(
-            Diagnostic(
-                "MCM-S021",
-                f"the plan is for another model: it was made for {quote(plan.model)} "
-                f"({quote(plan.digest[:12])}), whose tensors are not those of this one "
-                f"({quote(known[:12])})",
-                at=source,
-                hint="make a plan for this model with `mcmc parallelize`",
-            )
+        raise CompileError.of(
+            "MCM-S021",
+            f"the plan is for another model: it was made for {quote(plan.model)} "
+            f"({quote(plan.digest[:12])}), whose tensors are not those of this one "
+            f"({quote(known[:12])})",
+            at=source,
         )
     values = {value.name: value for value in [*model.graph.inputs, *_weights(model)]}
     faults: list[Diagnostic] = []
@@ -307,7 +302,7 @@ def check_plan(plan: ParallelPlan, model: ir.Model, source: str | None = None) -
             message = f"the plan divides dim {dim} of {quote(name)}, which has {rank} dimensions"
         else:
             continue
-        faults.append(Diagnostic("MCM-S022", message, at=source, hint=HINT))
+        faults.append(Diagnostic("MCM-S022", message, at=source))
     if faults:
         raise CompileError(faults[:20])
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+
+from mcm_compiler.diagnostics import Severity
+
+_LABEL = re.compile(r"\n\*\*(Severity|Example|Hint|What to do):\*\* ")
+_SENTENCE = re.compile(r"\.(?:\s+(?=[A-Z`])|$)")
 
 
 @dataclass(frozen=True)
@@ -18,6 +23,8 @@ class CatalogEntry:
         explanation: the fault, and why it is refused; Markdown, wrapped lines.
         example: a command, a file or a message that shows it; wrapped lines.
         remedy: whole sentences, wrapped lines.
+        hint: the first of them as messages of the code print it, or None where each has its own.
+        severity: of messages of the code.
     """
 
     code: str
@@ -25,6 +32,8 @@ class CatalogEntry:
     explanation: str
     example: str
     remedy: str
+    hint: str | None
+    severity: Severity
 
 
 @cache
@@ -34,16 +43,34 @@ def catalog() -> dict[str, CatalogEntry]:
     Raises:
         ValueError: if two entries have one code, or an entry lacks a part.
     """
-    pages = [page for page in files(__name__).iterdir() if page.name.endswith(".md")]
-    entries = [entry for page in pages for entry in entries_of(page.read_text(encoding="utf-8"))]
+    entries = [entry for page in _pages() for entry in entries_of(page)]
     found = {entry.code: entry for entry in sorted(entries, key=lambda entry: entry.code)}
     if len(found) != len(entries):
         raise ValueError("a diagnostic code is defined twice")
     return found
 
 
+@cache
+def entry_of(code: str) -> CatalogEntry | None:
+    """The entry of a code, or None; parses no other page."""
+    for page in _pages():
+        if f"\n## {code}: " in page:
+            return next(entry for entry in entries_of(page) if entry.code == code)
+    return None
+
+
+@cache
+def _pages() -> list[str]:
+    pages = [page for page in files(__name__).iterdir() if page.name.endswith(".md")]
+    return [page.read_text(encoding="utf-8") for page in pages]
+
+
 def entries_of(page: str) -> list[CatalogEntry]:
-    """Entries of a page, in its order: heading, explanation, example, what to do.
+    """Entries of a page, in its order.
+
+    An entry is a heading, an explanation, and paragraphs that begin with a label: `Example`, and
+    `Hint` or `What to do`. Messages without a hint of their own print the first sentence of
+    `Hint`. `Severity` comes before the example where messages are warnings or notes.
 
     Raises:
         ValueError: if an entry lacks a part.
@@ -52,10 +79,19 @@ def entries_of(page: str) -> list[CatalogEntry]:
     for section in re.split(r"^## ", page, flags=re.MULTILINE)[1:]:
         heading, _, text = section.partition("\n")
         code, _, title = heading.partition(": ")
-        explanation, _, rest = text.partition("\n**Example:** ")
-        example, _, remedy = rest.partition("\n**What to do:** ")
-        parts = (part.strip() for part in (explanation, example, remedy))
-        found.append(CatalogEntry(code, title, *parts))
-        if not all(astuple(found[-1])):
+        explanation, *labelled = (part.strip() for part in _LABEL.split(text))
+        parts = dict(zip(labelled[::2], labelled[1::2], strict=True))
+        hint, example = parts.get("Hint"), parts.get("Example", "")
+        remedy = hint or parts.get("What to do", "")
+        severity = Severity(parts.get("Severity", Severity.ERROR))
+        if not all((title, explanation, example, remedy)):
             raise ValueError(f"{code} needs a title, an explanation, an example and what to do")
+        printed = _printed(hint) if hint else None
+        found.append(CatalogEntry(code, title, explanation, example, remedy, printed, severity))
     return found
+
+
+def _printed(remedy: str) -> str:
+    """The first sentence as messages print it: no capital letter of a word, no full stop."""
+    sentence = _SENTENCE.split(" ".join(remedy.split()), maxsplit=1)[0]
+    return re.sub(r"^[A-Z](?=[a-z]*[ -])", lambda first: first[0].lower(), sentence)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.equivalence.values.node_facts import (
     NodeScope,
     constant_tensor,
@@ -108,13 +108,10 @@ class GraphWalk:
     def _node(self, node: ir.Node, known: Numbers, scope: NodeScope) -> None:
         self._ops += 1
         if self._ops > MAX_OPS:
-            raise CompileError(
-                Diagnostic(
-                    "MCM-V068",
-                    f"functions expand to more than {MAX_OPS:,} ops, which are not compared",
-                    at=f"model '{self._model.graph.name}'",
-                    hint="inline the functions of the model, or export it without them",
-                )
+            raise CompileError.of(
+                "MCM-V068",
+                f"functions expand to more than {MAX_OPS:,} ops, which are not compared",
+                at=f"model '{self._model.graph.name}'",
             )
         inputs = [None if v is None else self._number(v, known) for v in node.inputs]
         while inputs and inputs[-1] is None:

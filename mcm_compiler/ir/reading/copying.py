@@ -62,13 +62,10 @@ def _check_depth(model: ir.Model) -> None:
     while pending:
         graph, depth = pending.pop()
         if depth > MAX_SUBGRAPH_DEPTH:
-            raise CompileError(
-                Diagnostic(
-                    "MCM-I014",
-                    f"subgraphs are nested more than {MAX_SUBGRAPH_DEPTH} deep",
-                    at=f"graph {quote(graph.name or '')}",
-                    hint="inline or merge the inner branches",
-                )
+            raise CompileError.of(
+                "MCM-I014",
+                f"subgraphs are nested more than {MAX_SUBGRAPH_DEPTH} deep",
+                at=f"graph {quote(graph.name or '')}",
             )
         for node in graph:
             if node.attributes.data:

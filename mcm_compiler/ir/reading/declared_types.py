@@ -43,12 +43,7 @@ def check_declared_types(proto: onnx.ModelProto) -> list[Diagnostic]:
 
 
 def _fault(complaint: str, name: str) -> Diagnostic:
-    return Diagnostic(
-        "MCM-I033",
-        complaint,
-        at=f"value {quote(name)}",
-        hint="give it the type that the model was exported with",
-    )
+    return Diagnostic("MCM-I033", complaint, at=f"value {quote(name)}")
 
 
 def _open_negative_dimensions(declared: onnx.TypeProto) -> None:

@@ -189,19 +189,13 @@ def _check_external(
         offset = int(entries.get("offset", "0"))
         length = int(entries["length"]) if "length" in entries else declared
     except ValueError:
-        return Diagnostic(
-            "MCM-I022",
-            "offset or length is not a number",
-            at=place,
-            hint="the file is damaged; export again",
-        )
+        return Diagnostic("MCM-I022", "offset or length is not a number", at=place)
     if offset < 0 or length < 0 or offset + length > size:
         return Diagnostic(
             "MCM-I022",
             f"bytes {offset} to {offset + length} are past the end of {quote(location)}, which "
             f"has {size} bytes",
             at=place,
-            hint="the data file is cut short or belongs to another model; export again",
         )
     if length != declared:
         return _length_fault(tensor, declared, length)
@@ -210,9 +204,7 @@ def _check_external(
 
 def _file_size(location: str, folder: Path, roots: Sequence[str]) -> int | Diagnostic:
     escape = Diagnostic(
-        "MCM-I021",
-        f"external data at {quote(location)} is outside the model's folder",
-        hint="keep external data in the model's folder, and name it by a relative path",
+        "MCM-I021", f"external data at {quote(location)} is outside the model's folder"
     )
     if not location or "\0" in location or os.path.isabs(location):
         return escape
@@ -221,11 +213,7 @@ def _file_size(location: str, folder: Path, roots: Sequence[str]) -> int | Diagn
         return escape
     if not os.path.isfile(real):
         what = "is not a file" if os.path.lexists(real) else "does not exist"
-        return Diagnostic(
-            "MCM-I020",
-            f"the external data file {quote(location)} {what}",
-            hint="copy it into the model's folder",
-        )
+        return Diagnostic("MCM-I020", f"the external data file {quote(location)} {what}")
     size = os.path.getsize(real)
     if size < HEAD_BYTES:
         kind = kind_of(Path(real).read_bytes())
@@ -244,12 +232,7 @@ def _check_kind(tensor: onnx.TensorProto) -> Diagnostic | None:
         complaint = f"the shape {list(tensor.dims)} is not a shape"
     if complaint is None:
         return None
-    return Diagnostic(
-        "MCM-I025",
-        complaint,
-        at=f"tensor {quote(tensor.name)}",
-        hint="the file is damaged; export again",
-    )
+    return Diagnostic("MCM-I025", complaint, at=f"tensor {quote(tensor.name)}")
 
 
 def _check_inline(tensor: onnx.TensorProto) -> Diagnostic | None:
@@ -262,7 +245,6 @@ def _check_inline(tensor: onnx.TensorProto) -> Diagnostic | None:
             "MCM-I023",
             "the data is given more than once, in fields of several types",
             at=f"tensor {quote(tensor.name)}",
-            hint="the file is damaged; export again",
         )
     declared = _declared_bytes(tensor)
     if tensor.HasField("raw_data") and declared is not None:
@@ -277,7 +259,6 @@ def _check_inline(tensor: onnx.TensorProto) -> Diagnostic | None:
             "MCM-I023",
             f"the shape {list(tensor.dims)} calls for {expected} entries, the file holds {held}",
             at=f"tensor {quote(tensor.name)}",
-            hint="the file is damaged; export again",
         )
     return None
 
@@ -310,5 +291,4 @@ def _length_fault(tensor: onnx.TensorProto, declared: int, held: int) -> Diagnos
         "MCM-I023",
         f"the shape {list(tensor.dims)} calls for {declared} bytes, the file holds {held}",
         at=f"tensor {quote(tensor.name)}",
-        hint="the file is damaged; export again",
     )

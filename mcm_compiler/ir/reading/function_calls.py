@@ -88,7 +88,6 @@ def _check_calls(
                 f"function calls are nested {depth[deepest]} deep, at most {MAX_CALL_DEPTH} are "
                 "followed",
                 at=f"function {quote(deepest[1])}",
-                hint="inline the inner functions with onnx.inliner",
             )
         ]
     if total > MAX_EXPANDED_NODES:
@@ -100,7 +99,6 @@ def _check_calls(
                 f"with all functions inlined the model has {total} nodes, at most "
                 f"{MAX_EXPANDED_NODES} are compiled",
                 at=place_of(caller),
-                hint="export the model in parts, or with loops in place of nested functions",
             )
         ]
     return []
@@ -117,7 +115,6 @@ def _check_arity(node: onnx.NodeProto, body: onnx.FunctionProto) -> Diagnostic |
                 "MCM-I017",
                 f"it has {given} {what}, the function {quote(body.name)} has {known}",
                 at=place_of(node),
-                hint="export again, or correct the call",
             )
     node.output.extend([""] * (len(body.output) - len(node.output)))
     return None
@@ -130,7 +127,6 @@ def _recursion(path: list[FunctionId], again: FunctionId) -> Diagnostic:
         "MCM-I015",
         f"functions call each other in a circle: {shown}{' -> ...' if len(circle) > 5 else ''}",
         at=f"function {quote(again[1])}",
-        hint="ONNX functions may not be recursive; loops are written with the Loop or Scan op",
     )
 
 

@@ -108,13 +108,11 @@ def _model_of(proto: onnx.ModelProto, path: Path) -> tuple[ir.Model, list[Diagno
     try:
         model = model_from_proto(proto)
     except Exception as error:  # deserialisation raises many types on malformed fields
-        raise CompileError(
-            Diagnostic(
-                "MCM-I003",
-                f"the graph cannot be read: {' '.join(str(error).split())[:300]}",
-                at=str(path),
-                hint="the file is damaged; export it again",
-            )
+        raise CompileError.of(
+            "MCM-I003",
+            f"the graph cannot be read: {' '.join(str(error).split())[:300]}",
+            at=str(path),
+            hint="the file is damaged; export it again",
         ) from error
     return model, notes
 
@@ -166,14 +164,12 @@ def _proto_of(model: ir.Model) -> onnx.ModelProto:
             cause = cause.__cause__
         texts = unwritable_texts(model)
         reason = f"{texts[0]!a} is no text" if texts else " ".join(str(cause).split())[:300]
-        raise CompileError(
-            Diagnostic(
-                "MCM-I003",
-                f"no file can hold the model: {reason}",
-                at=f"graph {quote(str(model.graph.name or ''))}",
-                hint="names and properties are texts, and attributes of the kinds that ONNX has; "
-                "onnx_ir.to_proto says where it fails",
-            )
+        raise CompileError.of(
+            "MCM-I003",
+            f"no file can hold the model: {reason}",
+            at=f"graph {quote(str(model.graph.name or ''))}",
+            hint="names and properties are texts, and attributes of the kinds that ONNX has; "
+            "onnx_ir.to_proto says where it fails",
         ) from error
 
 
@@ -187,13 +183,11 @@ def _bytes_of(tensor: ir.TensorProtocol, value: ir.Value) -> bytes:
         return tensor.tobytes()
     except OSError as error:
         location = tensor.location if isinstance(tensor, ir.ExternalTensor) else error.filename
-        raise CompileError(
-            Diagnostic(
-                "MCM-I020",
-                f"the external data file {quote(str(location))} cannot be read: {error.strerror}",
-                at=f"weight {quote(value.name or '')}",
-                hint="give the tensor a base_dir in which the file lies",
-            )
+        raise CompileError.of(
+            "MCM-I020",
+            f"the external data file {quote(str(location))} cannot be read: {error.strerror}",
+            at=f"weight {quote(value.name or '')}",
+            hint="give the tensor a base_dir in which the file lies",
         ) from error
 
 
@@ -267,7 +261,6 @@ def _prepare(
                 "MCM-I042",
                 "the nodes of the file are not in topological order; they were sorted",
                 at=name,
-                severity=Severity.NOTE,
             )
         )
     name_outputs(model)
@@ -280,13 +273,8 @@ def _prepare(
     original = clone(model)
     LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0)(model)
     if not any(value.producer() is not None for value in model.graph.outputs):
-        raise CompileError(
-            Diagnostic(
-                "MCM-I004",
-                "no node makes a graph output, so there is nothing to place",
-                at=name,
-                hint="the export folded everything into constants, or lost its outputs",
-            )
+        raise CompileError.of(
+            "MCM-I004", "no node makes a graph output, so there is nothing to place", at=name
         )
     shape_only = model.metadata_props.get(WEIGHTS_KEY) == SHAPE_ONLY
     SOURCE.set(model, SourceModel(name, path, sha256, original, bound, shape_only, arrays, shapes))
@@ -301,7 +289,7 @@ def parse_file(path: Path) -> onnx.ModelProto:
     """
 
     def refuse(code: str, message: str, hint: str | None = None) -> CompileError:
-        return CompileError(Diagnostic(code, message, at=str(path), hint=hint))
+        return CompileError.of(code, message, at=str(path), hint=hint)
 
     try:
         if not path.exists():
@@ -314,16 +302,14 @@ def parse_file(path: Path) -> onnx.ModelProto:
             raise refuse("MCM-I001", "the model path is not a file", "name the .onnx file itself")
         size = path.stat().st_size
         if size == 0:
-            raise refuse("MCM-I002", "the model file is empty (0 bytes)", "export it again")
+            raise refuse("MCM-I002", "the model file is empty (0 bytes)")
         if size > MAX_PROTO_BYTES:
             with path.open("rb") as stream:
                 kind = kind_of(stream.read(HEAD_BYTES))
             if kind is not None:
                 raise refuse("MCM-I003", f"the file is {kind[0]}, not an ONNX model", kind[1])
             raise refuse(
-                "MCM-I006",
-                f"the file has {size} bytes, and protobuf ends at {MAX_PROTO_BYTES}",
-                "save the model with external data",
+                "MCM-I006", f"the file has {size} bytes, and protobuf ends at {MAX_PROTO_BYTES}"
             )
         data = path.read_bytes()
     except OSError as error:
@@ -409,7 +395,6 @@ def _check_weights(model: ir.Model) -> None:
                     "MCM-I024",
                     f"{bad} of {tensor.size} elements are NaN",
                     at=f"weight {quote(value.name or '')}",
-                    hint="the training diverged or the export failed; repair the weights",
                 )
             )
     if faults:

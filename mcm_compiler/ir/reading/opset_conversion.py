@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import onnx
 import onnx.version_converter
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.structure import all_nodes, subgraphs_of
 from mcm_compiler.ir.reading.op_schemas import check_ops
 from mcm_compiler.ir.reading.versions import MIN_OPSET, newest_opset
@@ -63,8 +63,6 @@ def lower_opset(proto: onnx.ModelProto, *, renumber_only: bool = False) -> list[
             f"the model's opset {given} was converted to {newest}, the newest that the installed "
             f"onnxruntime loads; {how}",
             at="opset_import",
-            hint="all that follows, the comparison of outputs as well, is about the converted one",
-            severity=Severity.NOTE,
         )
     ]
 
@@ -244,12 +242,9 @@ def _listed(renewed: list[tuple[onnx.NodeProto, _Body]]) -> str:
 
 
 def _refused(given: int, reason: str, at: str | None) -> CompileError:
-    return CompileError(
-        Diagnostic(
-            "MCM-I005",
-            f"the model needs opset {given}; the installed onnxruntime guarantees {MIN_OPSET} to "
-            f"{newest_opset()}, and it cannot be converted: {reason}",
-            at=at or "opset_import",
-            hint="export with another opset_version",
-        )
+    return CompileError.of(
+        "MCM-I005",
+        f"the model needs opset {given}; the installed onnxruntime guarantees {MIN_OPSET} to "
+        f"{newest_opset()}, and it cannot be converted: {reason}",
+        at=at or "opset_import",
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import onnx
 
-from mcm_compiler.diagnostics import Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import Diagnostic, quote
 
 
 def drop_overruled_functions(proto: onnx.ModelProto) -> list[Diagnostic]:
@@ -43,8 +43,6 @@ def drop_overruled_functions(proto: onnx.ModelProto) -> list[Diagnostic]:
                 f"onnxruntime has an op of this name in the domain {owner} and never calls the "
                 "function, which is left out",
                 at=f"function {quote(function.name)}",
-                hint="give the function a domain of its own if its body is what is meant",
-                severity=Severity.WARNING,
             )
         )
     if found:

@@ -47,12 +47,7 @@ def expand_sparse_weights(proto: onnx.ModelProto) -> list[Diagnostic]:
 
 
 def _fault(complaint: str, name: str) -> Diagnostic:
-    return Diagnostic(
-        "MCM-I026",
-        complaint,
-        at=f"sparse weight {quote(name)}",
-        hint="store the weight dense, or export it again",
-    )
+    return Diagnostic("MCM-I026", complaint, at=f"sparse weight {quote(name)}")
 
 
 def _dense(sparse: onnx.SparseTensorProto) -> onnx.TensorProto | str:

@@ -29,7 +29,6 @@ def check_text(proto: onnx.ModelProto) -> list[Diagnostic]:
             "MCM-I008",
             f"the text {quote(text.decode('utf-8', 'backslashreplace'))} is not UTF-8",
             at=f"{place} of the model",
-            hint="the file is damaged, or was written by a tool that does not follow protobuf",
         )
     ]
 

@@ -7,7 +7,7 @@ from functools import cache
 
 import onnx
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution.runner import open_session
 from mcm_compiler.graph.structure import all_nodes
 from mcm_compiler.text.units import count_text
@@ -93,7 +93,6 @@ def check_versions(proto: onnx.ModelProto) -> list[Diagnostic]:
                 f"{MIN_OPSET} to {newest_opset()}, and newer ones are converted up to {known}, the "
                 "newest of the installed onnx",
                 at="opset_import",
-                hint="export with another opset_version, or install a newer onnx",
             )
         )
     if proto.ir_version < MIN_IR_VERSION:
@@ -108,7 +107,6 @@ def check_versions(proto: onnx.ModelProto) -> list[Diagnostic]:
                 "MCM-I043",
                 f"IR version {proto.ir_version} is newer than the installed onnxruntime loads; "
                 f"emitted models say {newest_ir_version()}",
-                severity=Severity.NOTE,
             )
         )
         proto.ir_version = newest_ir_version()
@@ -141,8 +139,6 @@ def _complete_imports(proto: onnx.ModelProto, versions: dict[str, int]) -> list[
                 f"the model uses ops of {count_text(len(added), 'domain')} without an import; "
                 f"as in onnxruntime, these opsets are meant: {', '.join(added)}",
                 at="opset_import",
-                hint="set opset_import, so that other tools read the model as well",
-                severity=Severity.NOTE,
             )
         )
     return found
@@ -153,7 +149,6 @@ def _not_imported(domain: str, at: str) -> Diagnostic:
         "MCM-I007",
         f"no opset of the domain {quote(domain)} is imported, but its ops are used",
         at=at,
-        hint="export again, or set opset_import",
     )
 
 

@@ -124,7 +124,6 @@ class _Plan:
                 at=f"node {quote(producer.name or '')} of type {quote(producer.op_type)}"
                 if (producer := value.producer()) is not None
                 else "graph inputs",
-                hint="add a value_info with its type to the model, or run shape inference on it",
             )
             for value in dict.fromkeys(crossing)
             if value.type is None

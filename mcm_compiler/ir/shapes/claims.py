@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 
 import onnx_ir as ir
 
-from mcm_compiler.diagnostics import Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.graph.constants import graphs_of
 from mcm_compiler.graph.static_shapes import static_dims
 from mcm_compiler.text.units import count_text
@@ -77,9 +77,6 @@ def claims_note(model: ir.Model, claims: Claims, restored: Set[ir.Value]) -> lis
             f"the model declares other shapes of {count_text(len(wrong), 'value')} than their ops "
             f"make; {name} is declared as {_text(claim)} and is {_text(value.shape or ())}",
             at=f"value {name}",
-            hint="the shapes of the ops are taken, as onnxruntime does; run "
-            "onnx.shape_inference again to correct the file",
-            severity=Severity.NOTE,
         )
     ]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import onnx_ir as ir
 
-from mcm_compiler.diagnostics import Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.graph.constants import consumed_values, subgraphs
 from mcm_compiler.ir.shapes.fixed_shapes import fixed_shapes
 from mcm_compiler.ir.shapes.shapes_by_run import FileRuns, learn_shape
@@ -70,9 +70,6 @@ def contradicted_by_run(
             f"model or onnx's inference says; {quote(value.name or '')} is {list(computed)} and "
             f"not {claimed}",
             at=f"value {quote(value.name or '')}, made by {_maker(value)}",
-            hint="the computed shapes are taken; if they depend on data, give an input that is "
-            "typical with --input",
-            severity=Severity.NOTE,
         )
     ]
 

@@ -49,6 +49,4 @@ def impossible_sizes(model: ir.Model, reason: str) -> Diagnostic | None:
         "MCM-I058",
         f"onnxruntime cannot run the model with these sizes, whatever the data: {reason}",
         at=f"node {quote(node.name or '')} ({node.op_type}), which reads {sizes}",
-        hint="give other sizes by --shape or --dim: those that the model was exported or "
-        "trained with",
     )

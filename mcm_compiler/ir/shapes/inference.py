@@ -55,8 +55,6 @@ def contradictions(inference_error: str) -> list[Diagnostic]:
             at=f"node {quote(found['name'])} ({found['op']})"
             if found["name"]
             else f"a {found['op']} node",
-            hint="correct or remove the value_info or the type of the graph output, or run "
-            "onnx.shape_inference again",
         )
         for found in _CONTRADICTION.finditer(inference_error)
     ]
@@ -273,7 +271,6 @@ def _notes(
                 f"onnx's inference leaves {len(missing)} shapes open; {' and '.join(found)}",
                 at=f"value {quote(missing[0].name or '')}"
                 + (" and others" if len(missing) > 1 else ""),
-                severity=Severity.NOTE,
             )
         )
     if still:
@@ -283,8 +280,6 @@ def _notes(
             "MCM-I040",
             f"the type or shape of {len(still)} values is unknown{reason}{counted}",
             at=f"value {quote(still[0].name or '')}",
-            hint="give sizes that the model runs with by --shape or --dim, or add a "
-            "value_info with the type",
             severity=Severity.ERROR if runs.too_large else Severity.WARNING,
         )
         if runs.too_large:

@@ -10,7 +10,7 @@ from functools import partial
 
 import onnx
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.graph.structure import all_graphs
 from mcm_compiler.processes.bounded_child import ChildDiedError, answer_of_child, can_fork
 
@@ -53,14 +53,8 @@ def infer_in_child(proto: onnx.ModelProto, strict: bool) -> list[onnx.GraphProto
         how = f"crashes on the model ({error})"
         if str(error) == "SIGXCPU":
             how = f"was stopped after {cpu_s} s of computing"
-        raise CompileError(
-            Diagnostic(
-                "MCM-I018",
-                f"onnx's shape inference {how}",
-                at=f"graph {quote(proto.graph.name)}",
-                hint="look for an op whose inputs have types that it does not take; the model "
-                "would crash onnxruntime as well",
-            )
+        raise CompileError.of(
+            "MCM-I018", f"onnx's shape inference {how}", at=f"graph {quote(proto.graph.name)}"
         ) from None
     if answer[:1] == _REFUSED:
         raise onnx.shape_inference.InferenceError(answer[1:].decode("utf-8", "replace"))

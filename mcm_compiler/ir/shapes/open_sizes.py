@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import onnx_ir as ir
 
-from mcm_compiler.diagnostics import Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.graph.constants import graphs_of
 from mcm_compiler.graph.estimated_dims import estimated_dim
 
@@ -49,7 +49,5 @@ def leave_open(model: ir.Model, declared: Mapping[str, ir.Shape] | None) -> list
             "onnxruntime takes the model only while sizes are open that are known: they are "
             "planned as found, and open in the emitted models",
             at=f"input {', '.join(opened)}",
-            hint="a branch that data decide may make no sense for these sizes",
-            severity=Severity.NOTE,
         )
     ]

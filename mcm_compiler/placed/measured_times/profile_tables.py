@@ -11,7 +11,6 @@ from mcm_compiler.components import device_costs
 from mcm_compiler.components.cost_files import held_files
 from mcm_compiler.contracts.boxes.box import BoxTarget
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.placed.measured_times.profiles import PROFILE_HINT
 from mcm_compiler.text.spec_text import print_value
 
 OPTION = "--profile"
@@ -93,12 +92,9 @@ def table_of(seconds: OpSeconds) -> bytes:
 def foreign_profile(kind: str, seconds: OpSeconds) -> CompileError:
     """MCM-D078: a profile has no op that devices of the kind run."""
     some = next(iter(seconds), "")
-    return CompileError(
-        Diagnostic(
-            "MCM-D078",
-            f"none of {len(seconds):,} measured ops, such as {quote(some)}, is one that "
-            f"devices of kind {quote(kind)} run",
-            at=device_costs.option_place(OPTION)(kind),
-            hint=PROFILE_HINT,
-        )
+    return CompileError.of(
+        "MCM-D078",
+        f"none of {len(seconds):,} measured ops, such as {quote(some)}, is one that "
+        f"devices of kind {quote(kind)} run",
+        at=device_costs.option_place(OPTION)(kind),
     )

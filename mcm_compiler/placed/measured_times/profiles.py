@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.text.json_text import UnreadableError, parse_json, read_bounded
 
 MAX_PROFILE_BYTES = 1 << 30
@@ -15,11 +15,6 @@ MAX_PROFILE_BYTES = 1 << 30
 
 _SUFFIX = "_kernel_time"
 _MAX_S = 1e6
-PROFILE_HINT = (
-    "a profile is what onnxruntime writes with SessionOptions.enable_profiling; run the placed "
-    "model's ops under their own names, with graph optimisations off"
-)
-"""How to write one."""
 
 
 def profiled_seconds(paths: Sequence[Path]) -> dict[str, float]:
@@ -67,11 +62,6 @@ def _take(runs: dict[str, list[float]], event: Mapping[str, Any], place: int, pa
 
 
 def _no_profile(path: Path, why: str) -> CompileError:
-    return CompileError(
-        Diagnostic(
-            "MCM-D077",
-            f"the file is no profile of onnxruntime: {why}",
-            at=str(path),
-            hint=PROFILE_HINT,
-        )
+    return CompileError.of(
+        "MCM-D077", f"the file is no profile of onnxruntime: {why}", at=str(path)
     )

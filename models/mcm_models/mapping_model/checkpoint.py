@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mcm_compiler.contracts.fabrics.fabric import Fabric
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_models.cards import CheckpointCard, CheckpointKind, save_with_card
 from mcm_models.mapping_model.layout import FEATURES_VERSION, MappingLayout, Weights
 
@@ -129,11 +129,9 @@ def check_learned(card: MappingCard, wanted: Learned, place: str) -> None:
         if getattr(card.learned, name) != getattr(wanted, name)
     ]
     if differs:
-        raise CompileError(
-            Diagnostic(
-                "MCM-M053",
-                f"the mapping model has learned of {quote('; of '.join(differs))}",
-                at=quote(place),
-                hint=MAPPING_MODELS.remedy,
-            )
+        raise CompileError.of(
+            "MCM-M053",
+            f"the mapping model has learned of {quote('; of '.join(differs))}",
+            at=quote(place),
+            hint=MAPPING_MODELS.remedy,
         )

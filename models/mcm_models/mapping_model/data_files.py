@@ -20,7 +20,7 @@ import numpy as np
 from msgspec import Struct, defstruct, structs
 
 from mcm_compiler.contracts.fabrics.fabric import KINDS, Fabric, MappingProblem, Mappings
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.processes.staging import write_whole
 from mcm_compiler.text.json_text import UnreadableError, parse_json, record_of
 from mcm_models.cards import checkpoint_bytes
@@ -291,5 +291,4 @@ def _graph_of(
 
 
 def _error(code: str, message: str, path: Path) -> CompileError:
-    hint = "collect it again with `mcmc train mapping-model`"
-    return CompileError(Diagnostic(code, message, at=quote(str(path)), hint=hint))
+    return CompileError.of(code, message, at=quote(str(path)))

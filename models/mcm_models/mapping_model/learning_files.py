@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from msgspec import Struct
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_models.cards import read_with_card, save_with_card
 from mcm_models.mapping_model.training import LearningState
 
@@ -49,13 +49,8 @@ def load_learning(path: Path, fresh: LearningState) -> LearningState:
         if [array.shape for array in (*weights.values(), *found)] != shapes:
             raise ValueError("its weights have other shapes")
     except (OSError, ValueError, KeyError) as error:
-        raise CompileError(
-            Diagnostic(
-                "MCM-M059",
-                f"the training cannot go on: {quote(str(error))}",
-                at=quote(str(path)),
-                hint="start it again in another folder",
-            )
+        raise CompileError.of(
+            "MCM-M059", f"the training cannot go on: {quote(str(error))}", at=quote(str(path))
         ) from error
     optimizer = jax.tree.unflatten(shape, [jax.numpy.asarray(leaf) for leaf in found])
     return LearningState(weights, optimizer, numbers.epoch)

@@ -13,7 +13,7 @@ import numpy as np
 import optax
 
 from mcm_compiler.arrays.types import Floats, Ints
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError
 from mcm_models.mapping_model.graphs import GraphShape, MappingGraph, PaddedGraphs, buckets, padded
 from mcm_models.mapping_model.layout import MappingLayout, Weights
 from mcm_models.mapping_model.losses import Labels, latency_loss, period_loss, ranking_loss
@@ -110,12 +110,10 @@ def learn(
         mean = float(np.mean([float(loss) for loss in losses]))
         plain = {name: np.asarray(array) for name, array in weights.items()}
         if not np.isfinite(mean) or not all(np.isfinite(array).all() for array in plain.values()):
-            raise CompileError(
-                Diagnostic(
-                    "MCM-M058",
-                    f"the training diverges: its loss is {mean} in epoch {state.epoch + 1}",
-                    hint=f"learn with a rate below {settings.learning_rate}",
-                )
+            raise CompileError.of(
+                "MCM-M058",
+                f"the training diverges: its loss is {mean} in epoch {state.epoch + 1}",
+                hint=f"learn with a rate below {settings.learning_rate}",
             )
         state = LearningState(plain, optimizer, state.epoch + 1)
         tell(state, mean)

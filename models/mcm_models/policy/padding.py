@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError
 from mcm_models.policy.features import GraphFeatures, Singles
 
 Ints = npt.NDArray[np.int32]
@@ -65,14 +65,11 @@ def bucket_of(num_nodes: int, num_edges: int) -> Bucket:
             edges.
     """
     if num_nodes > MOST_NODES or num_edges > MOST_NODES * EDGES_PER_NODE:
-        raise CompileError(
-            Diagnostic(
-                "MCM-L005",
-                f"a graph of {num_nodes} nodes and {num_edges} edges is too large to learn on: "
-                f"{MOST_NODES} nodes and {MOST_NODES * EDGES_PER_NODE} edges are the most",
-                at="the policy",
-                hint="search with a classical strategy, such as portfolio",
-            )
+        raise CompileError.of(
+            "MCM-L005",
+            f"a graph of {num_nodes} nodes and {num_edges} edges is too large to learn on: "
+            f"{MOST_NODES} nodes and {MOST_NODES * EDGES_PER_NODE} edges are the most",
+            at="the policy",
         )
     needed = max(num_nodes + 1, -(-num_edges // EDGES_PER_NODE), MIN_NODES)
     nodes = MIN_NODES

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_passes.differentiation.emission import Emitter
 from mcm_passes.differentiation.variables import FLOATS
 
@@ -239,13 +239,11 @@ def add_loss(graph: ir.Graph, text: str, version: int) -> str:
     output = outputs.get(name)
     if output is None:
         known = ", ".join(quote(value.name or "") for value in graph.outputs)
-        raise CompileError(
-            Diagnostic(
-                "MCM-D032",
-                f"the model has no output {quote(name)} to compute {kind} of",
-                at="option loss",
-                hint=f"its outputs: {known}",
-            )
+        raise CompileError.of(
+            "MCM-D032",
+            f"the model has no output {quote(name)} to compute {kind} of",
+            at="option loss",
+            hint=f"its outputs: {known}",
         )
     if output.dtype not in FLOATS:
         raise _unfit(output, kind, f"it is {output.type}")
@@ -261,11 +259,9 @@ def add_loss(graph: ir.Graph, text: str, version: int) -> str:
 
 
 def _unfit(output: ir.Value, kind: str, why: str) -> CompileError:
-    return CompileError(
-        Diagnostic(
-            "MCM-D032",
-            f"{quote(output.name or '')} cannot have {kind}: {why}",
-            at="option loss",
-            hint="choose an output of floating point with static shape; classes come last",
-        )
+    return CompileError.of(
+        "MCM-D032",
+        f"{quote(output.name or '')} cannot have {kind}: {why}",
+        at="option loss",
+        hint="choose an output of floating point with static shape; classes come last",
     )

@@ -64,7 +64,6 @@ def _no_rule(name: str, held: object, origin: str) -> Diagnostic:
         "MCM-D037",
         f"entry point {quote(name)} holds {type(held).__name__} where a gradient rule is due",
         at=origin,
-        hint="register a function from GradientRequest to gradients, or a mapping of them",
     )
 
 

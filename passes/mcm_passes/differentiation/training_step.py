@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.graph.constants import consumed_values
 from mcm_compiler.graph.states import STATES_PROPERTY, StatePair
 from mcm_compiler.ir.rewriting.functions import inline_functions
@@ -245,15 +245,13 @@ def _loss(graph: ir.Graph, name: str) -> ir.Value:
     if found is not None and why is None:
         return found
     shown = f"{quote(name)} is no loss" if name else "the loss is not clear"
-    raise CompileError(
-        Diagnostic(
-            "MCM-D032",
-            f"{shown}: {why}",
-            at="option loss",
-            hint="name an output with one element of floating point "
-            f"({', '.join(map(quote, numbers)) or 'the model has none'}), or have one added with "
-            f'loss="KIND:OUTPUT" ({", ".join(optimisers.LOSSES)})',
-        )
+    raise CompileError.of(
+        "MCM-D032",
+        f"{shown}: {why}",
+        at="option loss",
+        hint="name an output with one element of floating point "
+        f"({', '.join(map(quote, numbers)) or 'the model has none'}), or have one added with "
+        f'loss="KIND:OUTPUT" ({", ".join(optimisers.LOSSES)})',
     )
 
 
@@ -284,14 +282,10 @@ def _chosen_before(
 
 
 def _nothing_to_train(loss: ir.Value, pattern: str) -> CompileError:
-    return CompileError(
-        Diagnostic(
-            "MCM-D033",
-            f"no weight to train: {quote(loss.name or '')} depends on none that {quote(pattern)} "
-            "names",
-            at="option variables",
-            hint="choose initializers of floating point by their names; scalars have to be named",
-        )
+    return CompileError.of(
+        "MCM-D033",
+        f"no weight to train: {quote(loss.name or '')} depends on none that {quote(pattern)} names",
+        at="option variables",
     )
 
 

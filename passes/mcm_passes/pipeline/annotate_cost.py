@@ -11,7 +11,7 @@ import onnx_ir as ir
 from mcm_compiler.components.cost_choice import calibrated, no_time
 from mcm_compiler.contracts.cost import NODE_COST, costs_in
 from mcm_compiler.contracts.fusion import FUSION_PLAN
-from mcm_compiler.diagnostics import Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.graph.trip_counts import assumed_trips, assumption_warning
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
@@ -61,8 +61,6 @@ class AnnotateCost(Pass):
                     "MCM-P010",
                     f"'{cost_model.name}' has no formula for {op}: {count} costed by bytes moved",
                     at=f"node {quote(nodes[0].name or '')}",
-                    hint="they count as copies of memory; a plug-in can register an op-cost",
-                    severity=Severity.WARNING,
                 )
             )
         return False

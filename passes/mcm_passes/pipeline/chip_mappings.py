@@ -230,13 +230,10 @@ def _check_answer(answer: object, problem: MappingProblem, target: MapsChips, ma
     """
     faults = _faults_of_answer(answer, problem, target.fabric)
     if faults:
-        raise CompileError(
-            Diagnostic(
-                "MCM-M022",
-                f"mapper {quote(mapper)} broke its contract: {faults[0]}",
-                at=f"mapper {quote(mapper)} of {MAPPERS.origin_of(mapper)}",
-                hint="this is a fault of the mapper; take another one with --mapper",
-            )
+        raise CompileError.of(
+            "MCM-M022",
+            f"mapper {quote(mapper)} broke its contract: {faults[0]}",
+            at=f"mapper {quote(mapper)} of {MAPPERS.origin_of(mapper)}",
         )
 
 
@@ -265,8 +262,6 @@ def _never_seen(chip: int, problem: MappingProblem) -> Diagnostic:
         f"period; the largest stream, into {quote(stage)}, has {problem.flits[largest]:,} flits "
         "per inference",
         at=f"chip {chip}",
-        hint="split the model over more chips, or make its largest tensors, or the trips of its "
-        "loops, smaller",
     )
 
 
@@ -277,8 +272,5 @@ def _of_chip(fault: Diagnostic, chip: int) -> Diagnostic:
 
 def _impossible(chip: int, wrong: Sequence[str]) -> Diagnostic:
     return Diagnostic(
-        "MCM-M023",
-        f"what was laid out could come to a standstill: {wrong[0]}",
-        at=f"chip {chip}",
-        hint="this is a fault of the target's lowering; please report it with the model",
+        "MCM-M023", f"what was laid out could come to a standstill: {wrong[0]}", at=f"chip {chip}"
     )

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler.diagnostics import Diagnostic, Severity
+from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.graph.states import STATES, States
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.text.units import count_text
@@ -52,7 +52,6 @@ class Differentiate(Pass, TrainingStepOptions):
                 f"{count_text(len(step.states), 'state')} are trained or kept by the optimiser; "
                 f"{forward} forward, {backward} backward, {update} of clipping and update",
                 at=f"loss '{step.loss}'",
-                severity=Severity.NOTE,
             )
         )
         return True

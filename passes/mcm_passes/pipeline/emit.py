@@ -77,8 +77,6 @@ def _check_ends(original: ir.Model, model: ir.Model, wires: Sequence[Wire]) -> N
             + (f" and {count_text(len(values) - 1, 'other')}" if len(values) > 1 else "")
             + ("" if values is lost else ", which the file does not take"),
             at=f"{kind} {quote(values[0].name or '')}",
-            hint="leave out the pass that changes what the model takes or gives, or run it with "
-            "mcmc opt and compile what that writes",
         )
         for what, kind, values in told
         if values

@@ -12,7 +12,7 @@ from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES
 from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS
 from mcm_compiler.contracts.program import PROGRAM, MemoryOverflow
 from mcm_compiler.contracts.replication import REPLICATION, Replication
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.placements.side_by_side import fitting_sequences, wanted_sequences
 from mcm_compiler.text.units import bytes_text, count_text
@@ -68,7 +68,6 @@ def _too_few(held: int, needed: int) -> Diagnostic:
         f"{needed} would for all of it",
         at="states on their chips",
         hint=f"--sequences {needed} makes placing leave room for them",
-        severity=Severity.NOTE,
     )
 
 

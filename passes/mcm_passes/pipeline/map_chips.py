@@ -55,5 +55,4 @@ def _no_fabrics(target: str, options: CompileOptions) -> Diagnostic:
         "MCM-M020",
         f"{named} is given, and the chips of {quote(target)} are no fabrics",
         at=f"target {quote(target)}",
-        hint="leave it out, or take a target whose chips are, such as fabric-16 or mcm36-fabric",
     )

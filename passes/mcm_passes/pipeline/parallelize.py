@@ -14,7 +14,7 @@ from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.sharding.sharding import APPLIED_PLAN, OUTPUT_PARTS, SHARDING_PLAN
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.machines.machine_builder import shares_alike
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
@@ -102,12 +102,9 @@ def _replication(
         if not shares_alike(problem.machine, each, wanted):
             obstacle = f"{wanted} shares of {each} chips are not alike"
     if obstacle and wanted > 1:
-        raise CompileError(
-            Diagnostic(
-                "MCM-P018",
-                f"{wanted} pipelines side by side are asked for, and {obstacle}",
-                at="option replicas" if options.replicas else "degree of data parallelism",
-                hint="ask for fewer, or for none to let the compiler choose",
-            )
+        raise CompileError.of(
+            "MCM-P018",
+            f"{wanted} pipelines side by side are asked for, and {obstacle}",
+            at="option replicas" if options.replicas else "degree of data parallelism",
         )
     return replicas.given_replicas(problem, wanted)

@@ -243,14 +243,12 @@ def _refuse_timeless(problem: PartitionProblem, target: Target) -> None:
     if isinstance(target, MapsChips):  # whose descriptions have no such key
         launch = ""
     if units and not problem.compute_s.any() and not problem.tensor_bytes.any():
-        raise CompileError(
-            Diagnostic(
-                "MCM-P002",
-                "the model's ops take no time on the target, and all tensors are empty, so that "
-                "no period is longer than 0 s",
-                at="all ops of the graph",
-                hint=f"compile a model whose tensors have elements{launch}",
-            )
+        raise CompileError.of(
+            "MCM-P002",
+            "the model's ops take no time on the target, and all tensors are empty, so that "
+            "no period is longer than 0 s",
+            at="all ops of the graph",
+            hint=f"compile a model whose tensors have elements{launch}",
         )
 
 

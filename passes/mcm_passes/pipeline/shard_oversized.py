@@ -12,7 +12,7 @@ from mcm_compiler.contracts.cost import NODE_COST
 from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionGroup, FusionPlan
 from mcm_compiler.contracts.sharding import sharding
 from mcm_compiler.contracts.target import Target
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.text.option_ranges import at_least, checked, from_to
 from mcm_compiler.text.units import bytes_text
@@ -164,8 +164,6 @@ def _faults(demand: oversized.WeightDemand, target: Target) -> list[Diagnostic]:
             f"weights, a chip of {quote(target.name)} has {bytes_text(max(limits.sram_bytes))}",
             at=f"node {quote(found.node.name or '')} ({quote(found.node.op_type)}, weight "
             f"{quote(found.weight.name or '')})",
-            hint="this operator cannot be split over chips; choose a target with more memory per "
-            "chip, or divide the weight in the model",
         )
         for found in demand.oversized
         if found.cut is None
@@ -177,7 +175,6 @@ def _faults(demand: oversized.WeightDemand, target: Target) -> list[Diagnostic]:
                 f"the weights take {bytes_text(demand.total_bytes)}, the {limits.num_chips} "
                 f"chips of {quote(target.name)} have {bytes_text(sum(limits.sram_bytes))}",
                 at="all weights of the graph",
-                hint="choose a target with more chips or more memory, or quantize the model",
             )
         )
     return faults
@@ -193,5 +190,4 @@ def _note(
         f"{bytes_text(largest)}: split into {len(record.pieces)} pieces along axis "
         f"{record.axis} of {quote(record.weight)}",
         at=f"node {quote(record.node)} ({quote(found.node.op_type)})",
-        severity=Severity.NOTE,
     )

@@ -16,7 +16,7 @@ from mcm_compiler.checking.comparison.user_data import RunData, sibling_data
 from mcm_compiler.checking.structure_step import emitted_model, left_to_runs, open_points
 from mcm_compiler.contracts.chips import CHIP_MODELS, WIRES, states_of, with_state_wires
 from mcm_compiler.contracts.verification import EMITTED, VERIFICATION, StructureProof
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.equivalence.structure_proof import prove_chips
 from mcm_compiler.equivalence.values.followed_passes import constant_bytes, unfollowed_passes
 from mcm_compiler.execution.inputs import random_inputs
@@ -99,8 +99,6 @@ class Verify(Pass):
                     f"{count_text(len(verification.random_outputs), 'output')} cannot be compared, "
                     "because they differ in every run",
                     at=f"random ops: {named}{', ...' if len(nodes) > MAX_NAMED else ''}",
-                    hint="give the ops a seed, or export the model in inference mode",
-                    severity=Severity.NOTE,
                 )
             )
         VERIFICATION.set(model, verification)

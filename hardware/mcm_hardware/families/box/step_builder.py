@@ -140,7 +140,6 @@ def check_runs(nodes: Sequence[ir.Node], times: Floats, spec: BoxSpec) -> None:
                 f"no device of the box runs {quote(name)}, of which there are {count} in the "
                 f"model; its kinds are {kinds}",
                 at=f"op {quote(firsts[name].name or name)}",
-                hint="add a device that runs it, such as a CPU, or replace it in the model",
             )
             for name, count in sorted(counts.items())
         ]

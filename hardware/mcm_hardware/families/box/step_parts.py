@@ -174,7 +174,6 @@ def _check_sizes(parts: StepParts) -> None:
             at=f"op {quote(maker.name or maker.op_type)}"
             if (maker := value.producer()) is not None
             else f"value {quote(value.name or '')}",
-            hint="give the dimensions of the inputs, as with `--dim batch=8`",
         )
         for value in unknown[:MAX_FAULTS]
     ]

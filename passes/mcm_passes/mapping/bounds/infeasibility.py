@@ -27,7 +27,6 @@ def impossible(problem: PartitionProblem) -> list[Diagnostic]:
                 "MCM-P002",
                 "the model has no op that a chip must run: all its outputs are constant or inputs",
                 at="all outputs of the graph",
-                hint="compile the model without `simplify` to keep its ops as they are",
             )
         ]
     faults = _oversized_units(problem)
@@ -40,7 +39,6 @@ def impossible(problem: PartitionProblem) -> list[Diagnostic]:
                 f"the weights need {bytes_text(weights)}, and all {problem.num_chips} chips have "
                 f"{bytes_text(memory)} together",
                 at=f"weight {heaviest_weight(problem)}",
-                hint="choose a target with more chips or more memory per chip",
             )
         )
     return faults + _bad_pins(problem)
@@ -73,8 +71,6 @@ def _oversized_units(problem: PartitionProblem) -> list[Diagnostic]:
                 f"chip, and the largest chip has {bytes_text(most)}",
                 at=f"weight {quote(problem.weight_names[largest])} "
                 f"({bytes_text(int(problem.weight_bytes[largest]))})",
-                hint="allow sharding of the op (`shard_oversized`), or choose a target with more "
-                "memory per chip",
             )
         )
     return faults
@@ -143,7 +139,6 @@ def _unit_and_tensors(problem: PartitionProblem, u: int, weights: int, tensors: 
         f"reads and makes; all weights need {bytes_text(total)} of "
         f"{bytes_text(sum(limits.sram_bytes))} on {limits.num_chips} chips",
         at=f"node {quote(problem.names[u])}",
-        hint="choose a target with more memory per chip, or a smaller batch or sequence",
     )
 
 
@@ -155,7 +150,6 @@ def _bad_pins(problem: PartitionProblem) -> list[Diagnostic]:
             f"{quote(problem.names[u])} is pinned to chip {problem.pinned_chip[u]}, and the "
             f"target has chips 0 to {problem.num_chips - 1}",
             at=f"node {quote(problem.names[u])}",
-            hint="pin it to a chip that exists",
         )
         for u in outside[:5].tolist()
     ]

@@ -22,17 +22,17 @@ def refuse_unanswerable(problem: PlacementProblem, rule: Rule) -> None:
     if rule != "none" and problem.max_cpus:
         message = f"the problem has {problem.max_cpus} CPUs, and the rules of the ring have none"
         hint = "give --max-cpus 0, or --rule none"
-        raise CompileError(Diagnostic("MCM-F005", message, at=at, hint=hint))
+        raise CompileError.of("MCM-F005", message, at=at, hint=hint)
     if rule != "none" and problem.backward.any():
         message = (
             f"{int(problem.backward.sum())} of the nodes belong to a backward pass, whose data "
             "flows against the ring"
         )
-        raise CompileError(Diagnostic("MCM-F005", message, at=at, hint="give --rule none"))
+        raise CompileError.of("MCM-F005", message, at=at, hint="give --rule none")
     if problem.max_accelerators + problem.max_cpus == 0:
         message = "there is no device: maxFPGAs and maxCPUs are 0"
         hint = "give --max-accelerators or --max-cpus"
-        raise CompileError(Diagnostic("MCM-F006", message, at=at, hint=hint))
+        raise CompileError.of("MCM-F006", message, at=at, hint=hint)
 
 
 def refuse_impossible(problem: PlacementProblem, groups: DeviceGroups) -> None:
@@ -74,8 +74,8 @@ def not_found(
         hint = "give more devices (--max-accelerators, --max-cpus)"
         if rule == "strict":
             hint = "give --rule relay or --rule none, or more devices (--max-accelerators)"
-    return CompileError(
-        Diagnostic("MCM-F007", f"no valid placement: {reason}", at=problem.source, hint=hint)
+    return CompileError.of(
+        "MCM-F007", f"no valid placement: {reason}", at=problem.source, hint=hint
     )
 
 

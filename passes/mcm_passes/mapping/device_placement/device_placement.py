@@ -84,7 +84,6 @@ class DevicePlacement:
                         "MCM-P009",
                         f"'{method}' returned an invalid placement: {violation}",
                         at=problem.source,
-                        hint="this is a fault of the strategy; choose another with --partitioner",
                     )
                     for violation in loads.violations[:5]
                 ]
@@ -156,14 +155,12 @@ class _Search:
         text = spec_text.print_one(spec.name, strategy)
         problem, request = self.problem, self.request
         if problem.max_cpus or not problem.max_accelerators:
-            raise CompileError(
-                Diagnostic(
-                    "MCM-F005",
-                    f"strategy '{text}' places on accelerators alone, and the problem has "
-                    f"{count_text(problem.max_cpus, 'CPU')}",
-                    at=problem.source,
-                    hint="give --max-cpus 0, or no --partitioner",
-                )
+            raise CompileError.of(
+                "MCM-F005",
+                f"strategy '{text}' places on accelerators alone, and the problem has "
+                f"{count_text(problem.max_cpus, 'CPU')}",
+                at=problem.source,
+                hint="give --max-cpus 0, or no --partitioner",
             )
         arrays = partition_problem(problem, self.groups, request.rule)
         outcome = answer_of(

@@ -10,7 +10,7 @@ import numpy as np
 
 from mcm_compiler.arrays.rows import distinct_rows
 from mcm_compiler.contracts import partition
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.mapping.machine.device_order import walk_over_devices
@@ -86,15 +86,13 @@ class Stages:
     ) -> partition.Outcome:
         """Searches until the budget is spent; MCM-P040 for a ring, which has no `machine`."""
         if problem.machine is None:
-            raise CompileError(
-                Diagnostic(
-                    "MCM-P040",
-                    f"strategy '{self.name}' places ops on packages that are no rings, and the "
-                    "target is a ring",
-                    at="option partitioner",
-                    hint="leave the choice to the level, or take a strategy for rings, such as "
-                    "local_search",
-                )
+            raise CompileError.of(
+                "MCM-P040",
+                f"strategy '{self.name}' places ops on packages that are no rings, and the "
+                "target is a ring",
+                at="option partitioner",
+                hint="leave the choice to the level, or take a strategy for rings, such as "
+                "local_search",
             )
         search = Search(problem, evaluate, budget)
         for known in budget.known:

@@ -13,7 +13,7 @@ import onnx_ir as ir
 from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.contracts.mapping import Nearest, Violation
 from mcm_compiler.contracts.partition import Ints, PartitionProblem, PartitionStrategy
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.placements.assignment_file import AssignedName
@@ -90,7 +90,7 @@ class RequestedPlacement:
                 "split"
             )
             at = str(options.assignment)
-            notes.append(Diagnostic("MCM-F016", message, at=at, severity=Severity.NOTE))
+            notes.append(Diagnostic("MCM-F016", message, at=at))
         return cast("PartitionStrategy", Manual(tuple(chip_of.tolist()))), notes
 
 
@@ -180,8 +180,7 @@ def assign(
         shown = ", ".join(quote(name) for name in missing[:3])
         more = f" and {len(missing) - 3:,} more" if len(missing) > 3 else ""
         message = f"the assignment gives no chip to {shown}{more}"
-        hint = "add rows for them, or a last row such as *,0 for all the rest"
-        faults.append(Diagnostic("MCM-F013", message, at=rows[0].place, hint=hint))
+        faults.append(Diagnostic("MCM-F013", message, at=rows[0].place))
     if faults:
         raise CompileError(faults[: 3 * MAX_FAULTS])
     return Assigned(chip_of, ignored)
@@ -216,7 +215,7 @@ def refuse_invalid(
             f"the assignment breaks {count_text(len(violations), 'rule')} "
             f"({violations[0].message}); {_moves(problem, chip_of, nearest)}"
         )
-        note = Diagnostic("MCM-F015", message, at=source, severity=Severity.WARNING)
+        note = Diagnostic("MCM-F015", message, at=source)
         return nearest.chip_of, [note]
     if nearest.chip_of is None and nearest.proven:
         hint = "no assignment of this model is valid, by proof; choose another package or rule"

@@ -198,5 +198,4 @@ def _cycle(
         f"fusion group {quote(names[group])} of {len(members[group])} ops is not convex: "
         f"a path leaves it and comes back{f' through {through}' if through else ''}",
         at=f"node {quote(members[group][-1].name or '')}",
-        hint="this is a fault of the fusion rule that made the group; compile without `fuse`",
     )

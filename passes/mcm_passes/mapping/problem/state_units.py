@@ -17,7 +17,7 @@ from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import Target, holds_states
-from mcm_compiler.diagnostics import Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.graph.constants import (
     attribute_weights,
     constant_values,
@@ -166,7 +166,6 @@ def dropped_note(dropped: Sequence[tuple[StatePair, str]]) -> Diagnostic | None:
             (hint for start, hint in _REMEDIES.items() if why.startswith(start)),
             "take a target with more memory per chip, or fewer --sequences",
         ),
-        severity=Severity.NOTE,
     )
 
 

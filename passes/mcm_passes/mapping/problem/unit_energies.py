@@ -13,7 +13,7 @@ from mcm_compiler.contracts.cost import CostModel, NodeCost
 from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import Target
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.machines.package_limits import EnergyCosts, UnitEnergies, energy_of
 from mcm_passes.mapping.problem.measured_names import kernels_of
 from mcm_passes.mapping.problem.partition_problem import relay_costs
@@ -35,14 +35,11 @@ def with_energy(
     """
     costs = energy_of(target)
     if costs is None:
-        raise CompileError(
-            Diagnostic(
-                "MCM-P064",
-                f"the least energy of an inference is asked for, and target {quote(target.name)} "
-                "does not say what its work costs",
-                at="option objective",
-                hint="give the target a table [energy], or ask for another objective",
-            )
+        raise CompileError.of(
+            "MCM-P064",
+            f"the least energy of an inference is asked for, and target {quote(target.name)} "
+            "does not say what its work costs",
+            at="option objective",
         )
     nodes = {node.name or "": node for node in model.graph}
     values = {value.name: value for value in model.graph.inputs}

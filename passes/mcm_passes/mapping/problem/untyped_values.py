@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from mcm_compiler.arrays.dags import strong_components
 from mcm_compiler.contracts.fusion import FusionPlan
-from mcm_compiler.diagnostics import Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.graph.constants import constants_and_placeable, consumed_values
 from mcm_compiler.text.units import count_text
 from mcm_passes.mapping.problem.measured_names import kernel_key
@@ -78,6 +78,4 @@ def untyped_note(graph: ir.Graph, plan: FusionPlan) -> Diagnostic | None:
         f"{count_text(len(found), 'value')} without a type can't travel between chips, so that "
         f"the ops that make and read them share a chip; the first is {quote(first.name or '')}",
         at=f"node {quote(producer.name or '')} of type {quote(producer.op_type)}",
-        hint="add a value_info with the type and shape of these values to the model",
-        severity=Severity.NOTE,
     )

@@ -23,7 +23,7 @@ from mcm_compiler.contracts.partition import (
     PartitionStrategy,
 )
 from mcm_compiler.contracts.target import RING
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import MAPPINGS, STRATEGIES
 from mcm_compiler.text import spec_text
 
@@ -109,14 +109,11 @@ def refuted_proof(text: str, period_s: float) -> CompileError:
 
 
 def _refuted(text: str, claim: str, period_s: float) -> CompileError:
-    return CompileError(
-        Diagnostic(
-            "MCM-P009",
-            f"strategy '{text}' claims that no partition {claim}, and one of {period_s:.9g} s was "
-            "found",
-            at="option partitioner",
-            hint="this is a fault of the strategy; choose another with --partitioner",
-        )
+    return CompileError.of(
+        "MCM-P009",
+        f"strategy '{text}' claims that no partition {claim}, and one of {period_s:.9g} s was "
+        "found",
+        at="option partitioner",
     )
 
 

@@ -24,7 +24,7 @@ from mcm_compiler.contracts.partition import (
     PartitionStrategy,
 )
 from mcm_compiler.contracts.target import RING
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.registry import STRATEGIES
 from mcm_compiler.text.units import seconds_text
 from mcm_passes.mapping.bounds.bounds import lower_bound
@@ -45,14 +45,11 @@ def require_able(
     mapping = mapping_of(problem)
     if not isinstance(mapping, KnowsObjectives):
         family = RING if problem.machine is None else problem.machine.family
-        raise CompileError(
-            Diagnostic(
-                "MCM-P061",
-                f"{objective} is asked for, and nothing tells latencies on machines of the family "
-                f"{quote(family)}",
-                at="option objective",
-                hint="ask for the least period, or for the fewest chips",
-            )
+        raise CompileError.of(
+            "MCM-P061",
+            f"{objective} is asked for, and nothing tells latencies on machines of the family "
+            f"{quote(family)}",
+            at="option objective",
         )
     if not meets(strategy, objective):
         able = [
@@ -61,14 +58,12 @@ def require_able(
             if isinstance(found := registration.load(), MeetsObjectives)
             and objective.aim in _aims(found)
         ]
-        raise CompileError(
-            Diagnostic(
-                "MCM-P060",
-                f"strategy {quote(text)} searches for the least period alone, and {objective} is "
-                f"asked for",
-                at="option partitioner",
-                hint=f"strategies that can: {', '.join(able)}; or leave the choice to the level",
-            )
+        raise CompileError.of(
+            "MCM-P060",
+            f"strategy {quote(text)} searches for the least period alone, and {objective} is "
+            f"asked for",
+            at="option partitioner",
+            hint=f"strategies that can: {', '.join(able)}; or leave the choice to the level",
         )
     return mapping
 
@@ -173,13 +168,10 @@ def _answer(
     )
     value = float(mapping.objective_values(problem, objective)(plain.chip_of))
     if not np.isfinite(value):
-        raise CompileError(
-            Diagnostic(
-                "MCM-P009",
-                f"strategy '{strategy_text}' returned a partition that is not {objective}",
-                at="option partitioner",
-                hint="this is a fault of the strategy; choose another with --partitioner",
-            )
+        raise CompileError.of(
+            "MCM-P009",
+            f"strategy '{strategy_text}' returned a partition that is not {objective}",
+            at="option partitioner",
         )
     best = _stronger(bound, outcome.bound, value, strategy_text)
     share = ShareBound(1, problem.num_chips, best.seconds, best.proof, best.argument)
@@ -199,14 +191,11 @@ def _stronger(
     if found is not None and found.seconds > bound.seconds:
         bound = found
     if bound.seconds > value * (1.0 + 1e-9):
-        raise CompileError(
-            Diagnostic(
-                "MCM-P009",
-                f"strategy '{strategy_text}' claims that nothing comes to less than "
-                f"{bound.seconds:.9g}, and returned a partition of {value:.9g}",
-                at="option partitioner",
-                hint="this is a fault of the strategy; choose another with --partitioner",
-            )
+        raise CompileError.of(
+            "MCM-P009",
+            f"strategy '{strategy_text}' claims that nothing comes to less than "
+            f"{bound.seconds:.9g}, and returned a partition of {value:.9g}",
+            at="option partitioner",
         )
     return dataclasses.replace(bound, seconds=min(bound.seconds, value))
 
@@ -242,14 +231,12 @@ def _without_limit(
         known = "what the least is was not sought"
     proven = outcome.infeasible or bound.seconds > limit_s
     certain = "no placement answers" if proven else "no placement was found that answers"
-    raise CompileError(
-        Diagnostic(
-            "MCM-P062",
-            f"{certain} within {seconds_text(limit_s)}: {known}, and none is below "
-            f"{seconds_text(bound.seconds)} ({bound.argument})",
-            at="option max_latency",
-            hint=_what_helps(problem, limit_s, bound),
-        )
+    raise CompileError.of(
+        "MCM-P062",
+        f"{certain} within {seconds_text(limit_s)}: {known}, and none is below "
+        f"{seconds_text(bound.seconds)} ({bound.argument})",
+        at="option max_latency",
+        hint=_what_helps(problem, limit_s, bound),
     )
 
 

@@ -83,7 +83,6 @@ def nothing_fits(planned: Planned) -> Diagnostic:
         "the rules allow was planned, and the least demanding one needs "
         f"{bytes_text(planned.least_bytes)} on a chip of {bytes_text(planned.limit_bytes)}",
         at="option target",
-        hint="choose a target with more memory per chip, or a smaller batch or sequence",
     )
 
 
@@ -283,7 +282,7 @@ def _first_partition(problem: PartitionProblem, budget: Budget) -> Partition:
     """
     found = mapping_of(problem).first(problem, budget)
     if found.chip_of is None:
-        raise CompileError(Diagnostic("MCM-P008", found.reason))
+        raise CompileError.of("MCM-P008", found.reason)
     return _first_answer(problem, found.chip_of, None)
 
 

@@ -91,7 +91,6 @@ def checked_answer(
                     "MCM-P009",
                     f"strategy '{strategy_text}' returned an invalid partition: {v.message}",
                     at="option partitioner",
-                    hint="this is a fault of the strategy; choose another with --partitioner",
                 )
                 for v in result.violations[:5]
             ]
@@ -192,13 +191,8 @@ def with_chips(
             have += f" in each of {count_text(pipelines, 'pipeline')}"
     else:
         return problem.within(limits.first(num_chips))
-    raise CompileError(
-        Diagnostic(
-            "MCM-P013",
-            f"{num_chips} chips are asked for, and {have}",
-            at="option chips",
-            hint="ask for fewer chips, or for none to let the compiler choose",
-        )
+    raise CompileError.of(
+        "MCM-P013", f"{num_chips} chips are asked for, and {have}", at="option chips"
     )
 
 

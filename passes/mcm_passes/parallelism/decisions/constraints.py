@@ -81,13 +81,10 @@ def parse_constraint(text: str) -> ShardConstraint:
         dim = int(digits) if len(digits) < 6 else _MAX_DIM + 1
         if KEPT_WHOLE <= dim <= _MAX_DIM:
             return ShardConstraint(pattern.strip(), dim)
-    raise CompileError(
-        Diagnostic(
-            "MCM-S023",
-            f"{quote(text)} is not of the form PATTERN=DIM, with a dimension from 0 on, or -1",
-            at="--shard",
-            hint="write for example --shard '/decoder/*/wi=1'",
-        )
+    raise CompileError.of(
+        "MCM-S023",
+        f"{quote(text)} is not of the form PATTERN=DIM, with a dimension from 0 on, or -1",
+        at="--shard",
     )
 
 
@@ -173,12 +170,8 @@ def require_divisible(problem: DecisionProblem, degree: int) -> None:
         reason = "ops need all of its dimensions whole, or they are too small"
     else:
         reason = f"none has more than {fitting} units"
-    raise CompileError(
-        Diagnostic(
-            "MCM-S027",
-            f"nothing of the model can be divided over {degree} devices: {reason}",
-            hint="ask for fewer devices; `mcmc parallelize --why NAME.DIM` tells why one cannot",
-        )
+    raise CompileError.of(
+        "MCM-S027", f"nothing of the model can be divided over {degree} devices: {reason}"
     )
 
 
@@ -237,7 +230,6 @@ def _forbidden(
         "MCM-S025",
         f"{place} cannot be divided:\n{reason}",
         at=f"--shard {quote(str(demand.option))}",
-        hint="keep it whole (-1), or divide another dimension",
     )
 
 
@@ -268,5 +260,4 @@ def _contradiction(one: _Demand, other: _Demand, what: str, way: str) -> Diagnos
         f"{quote(one.tensor)} dim {one.dim} and {quote(other.tensor)} dim {other.dim} are {what}:"
         f"\n{way}",
         at=f"--shard {quote(str(one.option))} and --shard {quote(str(other.option))}",
-        hint="leave out one of the two",
     )

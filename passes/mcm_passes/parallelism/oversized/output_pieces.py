@@ -20,7 +20,7 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.sharding.sharding import OutputPart
 from mcm_compiler.contracts.target import PackageLimits
-from mcm_compiler.diagnostics import Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.graph.constants import constant_values
 from mcm_compiler.ir.rewriting.naming import UnusedNames
 from mcm_compiler.text.units import bytes_text
@@ -152,7 +152,6 @@ def pieces_note(parts: Sequence[OutputPart], limits: PackageLimits) -> Diagnosti
         f"leaves in {len(parts)} pieces along axis {first.axis} of {list(first.shape)}, which the "
         f"host writes to their places ({kind})",
         at=f"output {quote(first.output)}",
-        severity=Severity.NOTE,
     )
 
 

@@ -17,7 +17,7 @@ from mcm_compiler.contracts.training import (
     TrainingRequest,
     TrainingResult,
 )
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.staging import cannot_write, write_whole
 from mcm_compiler.text.option_ranges import at_least, checked
@@ -195,13 +195,10 @@ class PipelinePolicyTrainer:
         use_one_thread()
         settings = RECIPES.get(self.recipe)
         if settings is None:
-            raise CompileError(
-                Diagnostic(
-                    "MCM-U003",
-                    f"unknown recipe {quote(self.recipe)}; known: {', '.join(RECIPES)}",
-                    at=f"recipe {quote(self.recipe)}",
-                    hint="take a known one",
-                )
+            raise CompileError.of(
+                "MCM-U003",
+                f"unknown recipe {quote(self.recipe)}; known: {', '.join(RECIPES)}",
+                at=f"recipe {quote(self.recipe)}",
             )
         try:
             return _train(self, request, settings, tell)

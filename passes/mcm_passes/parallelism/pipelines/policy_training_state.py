@@ -11,7 +11,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from mcm_compiler.arrays.randomness import generator_words, set_generator
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_models.cards import read_with_card, save_with_card
 from mcm_models.dqn.learner import Learner
 from mcm_models.dqn.network import Singles
@@ -79,12 +79,9 @@ def load_state(
             {name[len(LEARNER) :]: a for name, a in arrays.items() if name.startswith(LEARNER)}
         )
     except (OSError, ValueError, KeyError) as error:
-        raise CompileError(
-            Diagnostic(
-                "MCM-L009",
-                f"the state of the training is damaged: {quote(str(error))}",
-                at=quote(str(path)),
-                hint="start the training again in another folder",
-            )
+        raise CompileError.of(
+            "MCM-L009",
+            f"the state of the training is damaged: {quote(str(error))}",
+            at=quote(str(path)),
         ) from error
     return weights, np.inf if card.score is None else card.score, card.iterations

@@ -13,7 +13,7 @@ from mcm_compiler.contracts.planning import PlanOptions, PlanResult
 from mcm_compiler.contracts.sharding.parallel_plan import REPLICATED, ParallelPlan, check_plan
 from mcm_compiler.contracts.sharding.sharding import shard_value
 from mcm_compiler.contracts.target import Target
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_passes.parallelism.classes.dimension_classes import dimension_classes
 from mcm_passes.parallelism.classes.provenance import explain
 from mcm_passes.parallelism.classes.variables import trainable_variables
@@ -143,13 +143,10 @@ class AutoMap:
         rank = 0 if value is None or value.shape is None else len(value.shape)
         if dim >= rank:
             have = f"{rank} dimensions" if value is not None else "no such tensor"
-            raise CompileError(
-                Diagnostic(
-                    "MCM-S063",
-                    f"dim {dim} of {quote(tensor)} is asked about, and there is {have}",
-                    at="option why",
-                    hint="name a weight, an input or any other tensor of the model",
-                )
+            raise CompileError.of(
+                "MCM-S063",
+                f"dim {dim} of {quote(tensor)} is asked about, and there is {have}",
+                at="option why",
             )
         divided = None if plan is None else plan.variables
         names = [weight.name or "" for weight in trainable_variables(model)]

@@ -90,13 +90,10 @@ def plan_for_cluster(
         optimizer=cast("Optimizer", options.optimizer),
     )
     if not chain_nodes(model):
-        raise CompileError(
-            Diagnostic(
-                "MCM-I004",
-                "no op depends on an input of the model, so there is nothing to place",
-                at=quote(name),
-                hint="check that the export wrote the model that you meant, with its inputs",
-            )
+        raise CompileError.of(
+            "MCM-I004",
+            "no op depends on an input of the model, so there is nothing to place",
+            at=quote(name),
         )
     pipelining = prepare(model, target, settings)
     batch = _Batch(model, classes, options)
@@ -319,8 +316,7 @@ def _check_degrees(cluster: Cluster, name: str, options: AutoMapOptions) -> None
             f"{operator * stages * data} devices, there are {cluster.num_devices}"
         )
     if fault:
-        hint = "ask for fewer, or for none to let the compiler choose"
-        raise CompileError(Diagnostic("MCM-S064", fault, at=f"target {quote(name)}", hint=hint))
+        raise CompileError.of("MCM-S064", fault, at=f"target {quote(name)}")
 
 
 def _operator_degrees(cluster: Cluster, options: AutoMapOptions) -> list[int]:
@@ -423,7 +419,6 @@ def _nothing_fits(
                 "no combination of data, operator and pipeline parallelism uses the devices as "
                 "asked",
                 at=f"target {quote(target.name)}",
-                hint="ask for other degrees, or for none to let the compiler choose",
             )
         ]
     need = min(_least_memory(way.problem) for way in ways)
@@ -445,6 +440,5 @@ def _nothing_fits(
             f"the model does not fit the devices{training}: the fullest device needs at least "
             f"{bytes_text(int(need))} of {bytes_text(have)} in each of {len(ways)} ways",
             at=f"target {quote(target.name)}",
-            hint="choose a larger cluster, or an optimizer with less state (--optimizer)",
         )
     ]

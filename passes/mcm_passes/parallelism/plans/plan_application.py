@@ -21,8 +21,6 @@ from mcm_passes.rewriting.simplification.dead_code import remove_dead_code
 MOST_NAMED = 20
 """Faults that are told at most."""
 
-HINT = "make a plan for this model and number of devices with `mcmc parallelize`"
-
 
 def planned_classes(
     model: ir.Model, plan: ParallelPlan, source: str | None = None
@@ -51,7 +49,7 @@ def planned_classes(
         if of < 0 or classes.block[of] or classes.size[of] < plan.degrees.operator:
             reason = _obstacle(classes, name, dim, of, plan.degrees.operator)
             message = f"dim {dim} of {quote(name)} cannot be divided: {reason}"
-            faults.append(Diagnostic("MCM-S061", message, at=source, hint=HINT))
+            faults.append(Diagnostic("MCM-S061", message, at=source))
         else:
             found[of] = True
             by.setdefault(of, (name, dim))
@@ -85,7 +83,7 @@ def _conflicts(
             f"dim {one[1]} of {quote(one[0])} and dim {other[1]} of {quote(other[0])} cannot both "
             f"be divided: {way}"
         )
-        faults.append(Diagnostic("MCM-S062", message, at=source, hint=HINT))
+        faults.append(Diagnostic("MCM-S062", message, at=source))
         if len(faults) == MOST_NAMED:
             break
     return faults

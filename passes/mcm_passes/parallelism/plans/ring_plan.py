@@ -46,13 +46,10 @@ def plan_for_ring(
             and as the passes of a compile.
     """
     if options.training:
-        raise CompileError(
-            Diagnostic(
-                "MCM-S065",
-                "a package of chips runs inferences, and a step of training is asked for",
-                at=f"target {quote(target.name)}",
-                hint="choose a cluster, such as config-a, or leave --training out",
-            )
+        raise CompileError.of(
+            "MCM-S065",
+            "a package of chips runs inferences, and a step of training is asked for",
+            at=f"target {quote(target.name)}",
         )
     progress("dimension classes")
     classes = dimension_classes(model, rules_of(model))
@@ -85,13 +82,10 @@ def plan_for_ring(
 def _check_chips(target: Target, stages: int, data: int) -> None:
     chips = target.limits.num_chips
     if stages * data > chips:
-        raise CompileError(
-            Diagnostic(
-                "MCM-P018",
-                f"data {data} x stages {stages} take {stages * data} chips, and there are {chips}",
-                at=f"target {quote(target.name)}",
-                hint="ask for fewer, or for none to let the compiler choose",
-            )
+        raise CompileError.of(
+            "MCM-P018",
+            f"data {data} x stages {stages} take {stages * data} chips, and there are {chips}",
+            at=f"target {quote(target.name)}",
         )
 
 

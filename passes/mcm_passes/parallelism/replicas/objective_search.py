@@ -10,7 +10,7 @@ from typing import Protocol
 from mcm_compiler.contracts.objectives import Objective, ObjectiveFigures, ShareBound
 from mcm_compiler.contracts.partition import LowerBound, Partition, PartitionProblem
 from mcm_compiler.contracts.replication import Replication
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.machines.machine_builder import equal_shares
 from mcm_compiler.text.units import count_text, rate_text
 from mcm_passes.mapping.bounds.bounds import lower_bound
@@ -223,15 +223,12 @@ class _FewestChips:
             if not self._is_ruled_out(count, each) and proven == 0:
                 # From here on nothing is proven: this one may reach it, and was not found to.
                 proven = total
-        raise CompileError(
-            Diagnostic(
-                "MCM-P063",
-                f"{rate_text(self._rate)} are asked for, and "
-                f"{'no number of chips reaches' if proven == 0 else 'none was found to reach'} "
-                f"them: {self._most()}",
-                at="option throughput",
-                hint="ask for less, or choose a target with more or faster chips",
-            )
+        raise CompileError.of(
+            "MCM-P063",
+            f"{rate_text(self._rate)} are asked for, and "
+            f"{'no number of chips reaches' if proven == 0 else 'none was found to reach'} "
+            f"them: {self._most()}",
+            at="option throughput",
         )
 
     def _most(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mcm_compiler.contracts.target import PackageLimits
-from mcm_compiler.diagnostics import Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.text.units import bytes_text, count_text
 from mcm_passes.parallelism.row_tiles.row_tiling import NotTiled, TiledRows
 
@@ -17,7 +17,6 @@ def tiled_note(region: TiledRows, limits: PackageLimits) -> Diagnostic:
         f"{why if region.need_bytes else ''}{count_text(len(region.ops), 'op')} divided along "
         f"{region.rows:,} rows into {region.tiles} tiles",
         at=f"node {quote(region.node)}",
-        severity=Severity.NOTE,
     )
 
 
@@ -29,6 +28,4 @@ def not_tiled_note(refused: NotTiled, limits: PackageLimits) -> Diagnostic:
         f"{bytes_text(max(limits.sram_bytes))}, and the op is not divided along rows: "
         + "; ".join(refused.reasons),
         at=f"node {quote(refused.node.name or '')} ({quote(refused.node.op_type)})",
-        hint="choose a target with more memory per chip, or a smaller batch or sequence",
-        severity=Severity.NOTE,
     )

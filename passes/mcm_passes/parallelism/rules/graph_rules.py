@@ -13,7 +13,7 @@ import onnx_ir as ir
 from mcm_compiler.contracts.sharding.notation import factor_problem, read_template
 from mcm_compiler.contracts.sharding.rules import OpFacts, RuleMaker, ShardingRule
 from mcm_compiler.contracts.sharding.templates import rule_for_shapes
-from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.op_classes import SHAPED_BY_VALUES
 from mcm_compiler.processes.foreign_code import fault_text, is_no_fault
 from mcm_compiler.registry import SHARDING_RULES
@@ -68,10 +68,7 @@ def missing_rules(model: ir.Model, table: RuleTable | None = None) -> list[Diagn
     missing = sorted((operator_name(*op), n) for op, n in counts.items() if not table.has(*op))
     return [
         Diagnostic(
-            "MCM-S010",
-            f"operator {quote(name)} has no sharding rule; {count} of them stay whole",
-            hint="install a plug-in that registers a sharding-rule",
-            severity=Severity.NOTE,
+            "MCM-S010", f"operator {quote(name)} has no sharding rule; {count} of them stay whole"
         )
         for name, count in missing
     ]
@@ -271,13 +268,10 @@ def _checked(registered: RegisteredRule, facts: OpFacts) -> ShardingRule:
 
 
 def _unfit(registered: RegisteredRule, problem: str) -> CompileError:
-    return CompileError(
-        Diagnostic(
-            "MCM-S008",
-            f"the sharding rule of {quote(registered.operator)} does not fit the op: {problem}",
-            at=registered.origin,
-            hint="check that the op is valid, or tell those who wrote its rule",
-        )
+    return CompileError.of(
+        "MCM-S008",
+        f"the sharding rule of {quote(registered.operator)} does not fit the op: {problem}",
+        at=registered.origin,
     )
 
 
@@ -335,7 +329,6 @@ def _no_rule(name: str, held: object, origin: str) -> Diagnostic:
         "MCM-S009",
         f"entry point '{name}' holds {type(held).__name__} where a rule is due",
         at=origin,
-        hint="register a rule text, a function from OpFacts to ShardingRule, or a mapping",
     )
 
 

@@ -90,8 +90,8 @@ def test_diagnostics_go_to_stderr_and_exit_with_1(monkeypatch: pytest.MonkeyPatc
         monkeypatch,
         CompileError(
             [
-                Diagnostic("MCM-P003", "too big", "node 'x'", "shard it"),
-                Diagnostic("MCM-P010", "odd", severity=Severity.WARNING),
+                Diagnostic("ACME-003", "too big", "node 'x'", "shard it"),
+                Diagnostic("ACME-010", "odd", severity=Severity.WARNING),
             ]
         ),
     )
@@ -99,12 +99,12 @@ def test_diagnostics_go_to_stderr_and_exit_with_1(monkeypatch: pytest.MonkeyPatc
     assert result.exit_code == 1
     assert result.stdout == ""
     assert result.stderr == (
-        "error[MCM-P003]: too big\n  at: node 'x'\n  hint: shard it\nwarning[MCM-P010]: odd\n"
+        "error[ACME-003]: too big\n  at: node 'x'\n  hint: shard it\nwarning[ACME-010]: odd\n"
     )
 
 
 def test_diagnostics_as_json_go_to_stdout(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = Diagnostic("MCM-P003", "too big", "node 'x'", "shard it")
+    found = Diagnostic("ACME-003", "too big", "node 'x'", "shard it")
     _fail_with(monkeypatch, CompileError(found))
     result = _invoke("version", "--format", "json")
     assert result.exit_code == 1
@@ -113,12 +113,12 @@ def test_diagnostics_as_json_go_to_stdout(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_control_characters_in_diagnostics_are_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
-    _fail_with(monkeypatch, CompileError(Diagnostic("MCM-P003", "a\x1b[2Jb\nerror[X]: c")))
-    assert _invoke("version").stderr == "error[MCM-P003]: a\\x1b[2Jb\\nerror[X]: c\n"
+    _fail_with(monkeypatch, CompileError(Diagnostic("ACME-003", "a\x1b[2Jb\nerror[X]: c")))
+    assert _invoke("version").stderr == "error[ACME-003]: a\\x1b[2Jb\\nerror[X]: c\n"
 
 
 def test_colours_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    _fail_with(monkeypatch, CompileError(Diagnostic("MCM-P003", "too big")))
+    _fail_with(monkeypatch, CompileError(Diagnostic("ACME-003", "too big")))
     monkeypatch.delenv("NO_COLOR", raising=False)
     assert "\x1b" not in _invoke("version").stderr
     assert "\x1b[31m" in _invoke("version", color=True).stderr

@@ -149,7 +149,6 @@ def _check_sizes(unknown: Sequence[ir.Value]) -> None:
             "MCM-M003",
             f"the size of {quote(value.name or '')} is not known",
             at=f"value {quote(value.name or '')}",
-            hint="give the dimensions of the inputs, as with `--dim batch=8`",
         )
         for value in unknown[:MAX_FAULTS]
     ]
@@ -163,7 +162,6 @@ def _nothing(model: ir.Model) -> Diagnostic:
         "MCM-M004",
         f"nothing of {quote(model.graph.name or 'the model')} depends on its inputs, so there is "
         "nothing to lay out",
-        hint="compile the model that you meant, or let `simplify` fold it",
     )
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from mcm_compiler.arrays.types import Floats, Longs
 from mcm_compiler.contracts.boxes.bounds import StepBound
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.text.units import bytes_text, seconds_text
 from mcm_passes.families.box.bounds.chain_kernels import (
     Reads,
@@ -68,8 +68,7 @@ def check_memory(problem: StepProblem, box: Box) -> None:
 
 
 def _refusal(message: str, at: str | None) -> CompileError:
-    hint = "take a smaller batch, or a box with more memory"
-    return CompileError(Diagnostic("MCM-D012", message, at=at, hint=hint))
+    return CompileError.of("MCM-D012", message, at=at)
 
 
 def _held_throughout(problem: StepProblem) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 
 from mcm_compiler.arrays.types import Ints
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator, StepResults
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 
 
 @dataclass(eq=False)
@@ -41,13 +41,10 @@ class Judged:
         scores = results.score
         wrong = int(len(scores) - (np.isfinite(scores) & (scores >= 0.0)).sum())
         if wrong:
-            raise CompileError(
-                Diagnostic(
-                    "MCM-D060",
-                    f"{wrong} of {len(scores)} scores are no numbers from 0 up",
-                    at=f"evaluator {quote(self.evaluator.name)}",
-                    hint="look for times or sizes of the problem that are not finite",
-                )
+            raise CompileError.of(
+                "MCM-D060",
+                f"{wrong} of {len(scores)} scores are no numbers from 0 up",
+                at=f"evaluator {quote(self.evaluator.name)}",
             )
         for place, score in zip(placements, scores.tolist(), strict=True):
             self.evaluations += 1

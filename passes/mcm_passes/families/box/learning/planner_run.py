@@ -15,7 +15,7 @@ from mcm_compiler.components.extras import require_learning
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_models.planner.layout import PlannerLayout
 from mcm_models.planner.op_features import op_features
@@ -105,15 +105,11 @@ def run_planner(
 
     learn(plan, judged, state, updates, stop, after)
     if not judged.any_fits and not plan.settings.has_slope:
-        raise CompileError(
-            Diagnostic(
-                "MCM-D061",
-                f"none of {judged.evaluations} placements fits the memory of the devices, so that "
-                f"all had the same signal and nothing could be learned",
-                at=f"placer {recipe.kind}",
-                hint="take hierarchical-groups, whose signal says how much is too much, or a "
-                "placer that does not learn",
-            )
+        raise CompileError.of(
+            "MCM-D061",
+            f"none of {judged.evaluations} placements fits the memory of the devices, so that "
+            f"all had the same signal and nothing could be learned",
+            at=f"placer {recipe.kind}",
         )
     return PlacerAnswer(
         device_of=judged.best,
@@ -132,13 +128,10 @@ def _plan(recipe: Recipe, problem: StepProblem, box: Box, request: PlacerRequest
     if given is not None:
         groups = int(given.max(initial=0)) + 1
     if groups > units.count:
-        raise CompileError(
-            Diagnostic(
-                "MCM-D062",
-                f"{groups} groups are more than the {units.count} sets of ops that run together",
-                at=f"placer {recipe.kind}",
-                hint="ask for fewer groups",
-            )
+        raise CompileError.of(
+            "MCM-D062",
+            f"{groups} groups are more than the {units.count} sets of ops that run together",
+            at=f"placer {recipe.kind}",
         )
     settings = dataclasses.replace(
         recipe.settings, samples=max(1, min(recipe.settings.samples, request.evaluations))

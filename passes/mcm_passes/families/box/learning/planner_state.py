@@ -15,7 +15,7 @@ from msgspec import Struct
 from mcm_compiler.arrays.types import Ints
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import QueueOrder
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_models.cards import read_with_card, save_with_card
 from mcm_passes.families.box.learning.judged import Judged
 from mcm_passes.families.box.learning.planning import Plan, Progress, begin
@@ -121,13 +121,10 @@ class StateFolder:
                 raise ValueError("its best placement is none of this model")
             curve = [tuple(row) for row in arrays["curve"].tolist()]
         except (OSError, ValueError, KeyError) as error:
-            raise CompileError(
-                Diagnostic(
-                    "MCM-D064",
-                    f"the state of the planner is damaged: {quote(str(error))}",
-                    at=quote(str(self.file)),
-                    hint="remove it, or name another folder",
-                )
+            raise CompileError.of(
+                "MCM-D064",
+                f"the state of the planner is damaged: {quote(str(error))}",
+                at=quote(str(self.file)),
             ) from error
         judged.evaluations, judged.best_score = numbers.evaluations, numbers.best_score
         judged.best, judged.history = best, list(numbers.history)
@@ -159,11 +156,6 @@ class StateFolder:
                     words = "another model, box or order, or of other pins, times or sizes"
                 elif name == "seed":
                     words = f"seed {found}, not {asked}"
-                raise CompileError(
-                    Diagnostic(
-                        "MCM-D063",
-                        f"the state of the planner is of {words}",
-                        at=quote(str(self.file)),
-                        hint="name another folder, or ask for what the state is of",
-                    )
+                raise CompileError.of(
+                    "MCM-D063", f"the state of the planner is of {words}", at=quote(str(self.file))
                 )

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from mcm_compiler.arrays.types import Floats, Ints
 from mcm_compiler.contracts.boxes.evaluation import StepResults
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError
 from mcm_models.planner.group_features import group_features
 from mcm_models.planner.layout import PlannerLayout, Weights, initial_weights
 from mcm_models.planner.op_features import OpFeatures
@@ -323,12 +323,9 @@ def _update(
         rate,
     )
     if not np.isfinite(float(metrics.gradient)):
-        raise CompileError(
-            Diagnostic(
-                "MCM-D066",
-                f"the planner diverges in update {progress.update + 1}: its gradient is not finite",
-                at=f"learning rate {settings.rate_at(progress.update):g}",
-                hint="take a smaller learning rate",
-            )
+        raise CompileError.of(
+            "MCM-D066",
+            f"the planner diverges in update {progress.update + 1}: its gradient is not finite",
+            at=f"learning rate {settings.rate_at(progress.update):g}",
         )
     return float(metrics.entropy)

@@ -15,7 +15,7 @@ from mcm_compiler.arrays.types import Floats, Longs
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.families.box.clusters.adjacency import (
     Adjacency,
@@ -171,13 +171,10 @@ def _package(name: str, placer: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise CompileError(
-            Diagnostic(
-                "MCM-D051",
-                f"placer '{placer}' needs the package {name}, which cannot be imported",
-                at=f"placer {placer}",
-                hint="pip install 'mcm-compiler[baselines]', or choose another placer",
-            )
+        raise CompileError.of(
+            "MCM-D051",
+            f"placer '{placer}' needs the package {name}, which cannot be imported",
+            at=f"placer {placer}",
         ) from error
 
 

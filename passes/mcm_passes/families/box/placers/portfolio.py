@@ -19,7 +19,7 @@ from mcm_compiler.contracts.boxes.placers import (
     placer_answer,
     placer_of,
 )
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import PLACERS
 from mcm_compiler.text import spec_text
 from mcm_compiler.text.option_ranges import at_least, between, checked, from_to
@@ -112,7 +112,4 @@ class Portfolio:
 
 
 def _no_member(message: str) -> CompileError:
-    hint = "name placers, separated by ';', such as members=single;local_search"
-    return CompileError(
-        Diagnostic("MCM-D053", message, at="placer portfolio, option members", hint=hint)
-    )
+    return CompileError.of("MCM-D053", message, at="placer portfolio, option members")

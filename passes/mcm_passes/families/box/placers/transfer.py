@@ -14,7 +14,7 @@ from mcm_compiler.arrays.types import Ints
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_passes.families.box.clusters.adjacency import fastest_times, quotient
 from mcm_passes.families.box.clusters.weight_clusters import spread
 from mcm_passes.families.box.placers.local_search import LocalSearch
@@ -138,5 +138,4 @@ def _read(path: str) -> dict[str, str]:
 
 
 def _unusable(message: str) -> CompileError:
-    hint = "give a JSON object of names of weights and of devices of this box"
-    return CompileError(Diagnostic("MCM-D052", message, at="placer transfer", hint=hint))
+    return CompileError.of("MCM-D052", message, at="placer transfer")

@@ -14,7 +14,7 @@ import numpy as np
 
 from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError
 from mcm_passes.families.box.clusters import adjacency
 from mcm_passes.families.box.clusters.weight_clusters import SMALL_BYTES, spread_along
 
@@ -186,13 +186,8 @@ def layers_of_all(problem: StepProblem) -> Ints:
     """
     known = np.flatnonzero(problem.layer >= 0)
     if not has_layers(problem):
-        raise CompileError(
-            Diagnostic(
-                "MCM-D050",
-                "no op's name tells which layer it belongs to",
-                at="placer expert",
-                hint="name scopes like layer.0 in the model, or choose another placer",
-            )
+        raise CompileError.of(
+            "MCM-D050", "no op's name tells which layer it belongs to", at="placer expert"
         )
     count = problem.num_ops
     graph = adjacency.quotient(

@@ -13,7 +13,7 @@ from mcm_compiler.contracts.fabrics.legality import faults_of_mapping
 from mcm_compiler.contracts.fabrics.mappers import MapperAnswer, MapperRequest
 from mcm_compiler.contracts.fabrics.measurement import MappingJudge
 from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError
 
 
 def distinct(mappings: Mappings, costs: Floats, most: int) -> Mappings:
@@ -32,13 +32,10 @@ def legal_start(problem: MappingProblem, fabric: Fabric, start: Mappings | None)
     """
     faults = faults_of_mapping(problem, fabric, start) if start is not None else []
     if faults or (start is not None and len(start) != 1):
-        raise CompileError(
-            Diagnostic(
-                "MCM-M042",
-                "; ".join(faults) if faults else "a start is one mapping",
-                at=f"the mapping that the search of {problem.name} should start from",
-                hint="Give a mapping of the same problem on the same fabric, or none.",
-            )
+        raise CompileError.of(
+            "MCM-M042",
+            "; ".join(faults) if faults else "a start is one mapping",
+            at=f"the mapping that the search of {problem.name} should start from",
         )
 
 
@@ -125,25 +122,19 @@ def _checked(model: PreparedMappingModel, method: str, answer: object, count: in
         values = None
     if values is None or values.shape != (count,):
         found = type(answer).__name__ if values is None else f"shape {values.shape}"
-        raise CompileError(
-            Diagnostic(
-                "MCM-M040",
-                f"{method} was asked about {count} mappings and answered {found}",
-                at=f"mapping model {name}",
-                hint="A mapping model answers with one number per mapping, shape "
-                f"({count},); fix the model, or choose another one.",
-            )
+        raise CompileError.of(
+            "MCM-M040",
+            f"{method} was asked about {count} mappings and answered {found}",
+            at=f"mapping model {name}",
+            hint="A mapping model answers with one number per mapping, shape "
+            f"({count},); fix the model, or choose another one.",
         )
     wrong = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if len(wrong):
-        raise CompileError(
-            Diagnostic(
-                NO_PERIODS,
-                f"{method} answered {values[wrong[0]]} for mapping {wrong[0]}; {len(wrong)} of "
-                f"{count} answers are no finite numbers above 0",
-                at=f"mapping model {name}",
-                hint="A mapping model expects finite cycles above 0; fix the model, or choose "
-                "another one.",
-            )
+        raise CompileError.of(
+            NO_PERIODS,
+            f"{method} answered {values[wrong[0]]} for mapping {wrong[0]}; {len(wrong)} of "
+            f"{count} answers are no finite numbers above 0",
+            at=f"mapping model {name}",
         )
     return values

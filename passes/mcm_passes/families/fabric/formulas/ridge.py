@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.families.fabric.formulas.analytic import formula_of
 from mcm_passes.families.fabric.formulas.formula import RIDGE, PreparedFormula
@@ -87,12 +87,8 @@ def _same(what: str, found: object, known: object, fabric: str) -> None:
         if isinstance(found, dict) and isinstance(known, dict):
             found = {key: value for key, value in found.items() if known.get(key) != value}
             known = {key: known.get(key) for key in found}
-        raise CompileError(
-            Diagnostic(
-                "MCM-M043",
-                f"ridge was fitted to another {what}: {known}, and here it is {found}",
-                at=f"mapping model ridge on {fabric}",
-                hint="Choose --mapping-model round-trips, which needs no fit, or fit it again with "
-                "`python tools/reproduce/fabrics/lcm_ridge.py`.",
-            )
+        raise CompileError.of(
+            "MCM-M043",
+            f"ridge was fitted to another {what}: {known}, and here it is {found}",
+            at=f"mapping model ridge on {fabric}",
         )

@@ -14,7 +14,7 @@ from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappin
 from mcm_compiler.contracts.fabrics.mappers import MapperRequest
 from mcm_compiler.contracts.fabrics.measurement import MappingJudge, Measurements
 from mcm_compiler.contracts.fabrics.target import MapsChips, UnitChoice
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_models.blocks.random_blocks import FAMILIES, random_block
 from mcm_models.mapping_model import data_set
@@ -223,13 +223,10 @@ def measured(
     )
     faults = data_set.faults_of_data(target.fabric, [graph])
     if faults:
-        raise CompileError(
-            Diagnostic(
-                "MCM-M056",
-                f"nothing can be learned from what the judge measured: {faults[0]}",
-                at=quote(problem.name),
-                hint="fix the simulator of the target",
-            )
+        raise CompileError.of(
+            "MCM-M056",
+            f"nothing can be learned from what the judge measured: {faults[0]}",
+            at=quote(problem.name),
         )
     return graph
 
@@ -250,13 +247,11 @@ def _drawn(
         why = _unsuitable(target, size, problem, number, rng)
         if not why:
             return family, problem
-    raise CompileError(
-        Diagnostic(
-            "MCM-M061",
-            f"none of {ATTEMPTS} blocks of the family {family} can be measured: {quote(why)}",
-            at=quote(target.fabric.name),
-            hint="collect with fewer units, longer blocks or less contrast, or for a larger fabric",
-        )
+    raise CompileError.of(
+        "MCM-M061",
+        f"none of {ATTEMPTS} blocks of the family {family} can be measured: {quote(why)}",
+        at=quote(target.fabric.name),
+        hint="collect with fewer units, longer blocks or less contrast, or for a larger fabric",
     )
 
 
@@ -296,11 +291,6 @@ def _silent(_: str) -> None:
 
 
 def _other(path: Path, why: str) -> CompileError:
-    return CompileError(
-        Diagnostic(
-            "MCM-M057",
-            f"the data are of another collection: {quote(why)}",
-            at=quote(str(path)),
-            hint="collect in a new folder",
-        )
+    return CompileError.of(
+        "MCM-M057", f"the data are of another collection: {quote(why)}", at=quote(str(path))
     )

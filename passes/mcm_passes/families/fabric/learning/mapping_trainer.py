@@ -18,7 +18,7 @@ from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.contracts.fabrics.fabric import same_problem
 from mcm_compiler.contracts.fabrics.target import MapsChips
 from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, TrainingResult
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.private_folders import PREFIX, remove_stale
 from mcm_compiler.processes.staging import cannot_write, write_whole
@@ -311,12 +311,10 @@ class _Training:
 
     def _diverged(self) -> CompileError:
         """Finite weights may be so large that what the network answers is not."""
-        return CompileError(
-            Diagnostic(
-                "MCM-M058",
-                "the training diverges: the network answers with numbers that are no periods",
-                hint=f"learn with a rate below {self.trainer.learning_rate}",
-            )
+        return CompileError.of(
+            "MCM-M058",
+            "the training diverges: the network answers with numbers that are no periods",
+            hint=f"learn with a rate below {self.trainer.learning_rate}",
         )
 
     def _prepares(self, weights: Weights) -> Callable[[MeasuredGraph], PreparedGnn]:
@@ -355,13 +353,11 @@ def split(
         hint = "ask for at least 2 graphs, and better for hundreds"
         if left_out:
             hint = "ask for shorter blocks with a smaller `longest`, or for more graphs"
-        raise CompileError(
-            Diagnostic(
-                "MCM-M061",
-                f"{len(graphs)} graphs are too few: some are learned from, and others tell how "
-                f"good the model is{lacking}",
-                hint=hint,
-            )
+        raise CompileError.of(
+            "MCM-M061",
+            f"{len(graphs)} graphs are too few: some are learned from, and others tell how "
+            f"good the model is{lacking}",
+            hint=hint,
         )
     parts = folds(len(graphs), max(len(graphs) // max(len(graphs) // HELD_OUT, 1), 2), seed)
     held = parts[0].tolist()
@@ -384,13 +380,11 @@ def check_labels(held: Sequence[MeasuredGraph], known: Sequence[MeasuredGraph]) 
     ):
         if any((graph.error <= most).any() for graph in graphs):
             continue
-        raise CompileError(
-            Diagnostic(
-                "MCM-M061",
-                f"none of the measurements of {len(graphs)} graphs can be {use}: their plays were "
-                f"given up before periods were known to {most:.1%}",
-                hint="ask for more graphs, or for shorter blocks with a smaller `longest`",
-            )
+        raise CompileError.of(
+            "MCM-M061",
+            f"none of the measurements of {len(graphs)} graphs can be {use}: their plays were "
+            f"given up before periods were known to {most:.1%}",
+            hint="ask for more graphs, or for shorter blocks with a smaller `longest`",
         )
 
 
@@ -405,13 +399,8 @@ def _told(left_out: int, graphs: int) -> tuple[str, ...]:
 def _fabric_target(name: str) -> MapsChips:
     target = load_target(name)
     if not isinstance(target, MapsChips):
-        raise CompileError(
-            Diagnostic(
-                "MCM-M060",
-                f"the chips of the target {quote(name)} are no fabrics",
-                at="target",
-                hint="name one whose chips are, such as fabric-16",
-            )
+        raise CompileError.of(
+            "MCM-M060", f"the chips of the target {quote(name)} are no fabrics", at="target"
         )
     return target
 
@@ -432,11 +421,4 @@ def _check_asked(trainer: MappingTrainer, request: TrainingRequest) -> None:
 
 
 def _cannot_go_on(path: Path, why: str) -> CompileError:
-    return CompileError(
-        Diagnostic(
-            "MCM-M059",
-            f"the training cannot go on: {why}",
-            at=quote(str(path)),
-            hint="go on with the options that it was begun with, or begin in another folder",
-        )
-    )
+    return CompileError.of("MCM-M059", f"the training cannot go on: {why}", at=quote(str(path)))

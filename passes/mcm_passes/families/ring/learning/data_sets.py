@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.text.json_text import UnreadableError, parse_json, read_bounded, record_of
 from mcm_models.policy.dataset import split
 from mcm_passes.families.ring.learning.sized_models import each_size
@@ -57,14 +57,12 @@ def data_set(name: str) -> DataSet:
     try:
         return _from_json(name, parse_json(read_bounded(Path(name), MAX_FILE_BYTES)))
     except UnreadableError as error:
-        raise CompileError(
-            Diagnostic(
-                "MCM-L011",
-                f"the data set cannot be read: {error}",
-                at=quote(name),
-                hint=f"take '{DEFAULT_DATA_SET}', or a JSON file with the lists train and "
-                "validation of models",
-            )
+        raise CompileError.of(
+            "MCM-L011",
+            f"the data set cannot be read: {error}",
+            at=quote(name),
+            hint=f"take '{DEFAULT_DATA_SET}', or a JSON file with the lists train and "
+            "validation of models",
         ) from error
 
 

@@ -16,7 +16,7 @@ from concurrent.futures import (
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.processes.interruption import deaf_children
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.orphans import end_with_parent
@@ -131,14 +131,11 @@ class Jobs:
     def _count_loss(self, ticket: int, error: Exception) -> None:
         self._losses[ticket] = self._losses.get(ticket, 0) + 1
         if self._losses[ticket] > MAX_LOSSES:
-            raise CompileError(
-                Diagnostic(
-                    "MCM-L010",
-                    f"a job lost its worker {self._losses[ticket]} times, last by "
-                    f"{type(error).__name__}",
-                    at="the workers",
-                    hint="see why they end: memory is the usual reason; go on with --resume",
-                )
+            raise CompileError.of(
+                "MCM-L010",
+                f"a job lost its worker {self._losses[ticket]} times, last by "
+                f"{type(error).__name__}",
+                at="the workers",
             ) from error
 
 
@@ -200,13 +197,11 @@ def _begin_worker(parent: int) -> None:
 
 
 def _gone() -> CompileError:
-    return CompileError(
-        Diagnostic(
-            "MCM-L010",
-            f"the scheduler does not answer any more, for {PROBE_S:.0f} s at least",
-            at="the workers",
-            hint="start it again, and go on with --resume",
-        )
+    return CompileError.of(
+        "MCM-L010",
+        f"the scheduler does not answer any more, for {PROBE_S:.0f} s at least",
+        at="the workers",
+        hint="start it again, and go on with --resume",
     )
 
 
@@ -217,24 +212,20 @@ def _dask_executors(
     try:
         from distributed import Client
     except ImportError as error:
-        raise CompileError(
-            Diagnostic(
-                "MCM-L012",
-                "a scheduler needs Dask, which is not installed",
-                at=quote(scheduler),
-                hint="pip install 'mcm-compiler[cluster]', or leave --scheduler out",
-            )
+        raise CompileError.of(
+            "MCM-L012",
+            "a scheduler needs Dask, which is not installed",
+            at=quote(scheduler),
+            hint="pip install 'mcm-compiler[cluster]', or leave --scheduler out",
         ) from error
     try:
         client: Any = Client(scheduler, timeout=CONNECT_S)
     except (OSError, ValueError) as error:
-        raise CompileError(
-            Diagnostic(
-                "MCM-L010",
-                f"the scheduler cannot be reached: {quote(str(error))}",
-                at=quote(scheduler),
-                hint="start one with `dask scheduler`, and give its tcp:// address",
-            )
+        raise CompileError.of(
+            "MCM-L010",
+            f"the scheduler cannot be reached: {quote(str(error))}",
+            at=quote(scheduler),
+            hint="start one with `dask scheduler`, and give its tcp:// address",
         ) from error
 
     def alive() -> bool:

@@ -22,7 +22,7 @@ from mcm_compiler.contracts.training import (
     TrainingRequest,
     TrainingResult,
 )
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.staging import appended_file, cannot_write, write_whole
 from mcm_compiler.text.option_ranges import at_least, checked
@@ -141,13 +141,10 @@ def _train(trainer: PolicyTrainer, request: TrainingRequest, tell: Tell) -> Trai
 
 def _recipe(name: str) -> Recipe:
     if name not in RECIPES:
-        raise CompileError(
-            Diagnostic(
-                "MCM-U003",
-                f"unknown recipe {quote(name)}; known: {', '.join(sorted(RECIPES))}",
-                at=f"recipe {quote(name)}",
-                hint="take a known one",
-            )
+        raise CompileError.of(
+            "MCM-U003",
+            f"unknown recipe {quote(name)}; known: {', '.join(sorted(RECIPES))}",
+            at=f"recipe {quote(name)}",
         )
     return RECIPES[name]
 

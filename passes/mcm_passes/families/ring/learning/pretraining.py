@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.processes.private_folders import remove_stale
 from mcm_compiler.processes.staging import appended_file
 from mcm_models.policy.checkpoint import PolicyCard, save_checkpoint
@@ -62,14 +62,11 @@ class MetricsLog:
 def _cut(path: Path, length: int) -> None:
     with appended_file(path) as stream:
         if stream.tell() < length:
-            raise CompileError(
-                Diagnostic(
-                    "MCM-L009",
-                    f"the file has {stream.tell()} bytes, and had {length} when the state of the "
-                    "training was written",
-                    at=quote(str(path)),
-                    hint="start the training again in another folder",
-                )
+            raise CompileError.of(
+                "MCM-L009",
+                f"the file has {stream.tell()} bytes, and had {length} when the state of the "
+                "training was written",
+                at=quote(str(path)),
             )
         stream.truncate(length)
 
@@ -237,14 +234,11 @@ def _figures(row: Mapping[str, Number]) -> dict[str, float]:
 def _check_finite(found: Iteration, row: dict[str, Number], folder: Path) -> None:
     # The gradient is that of the last steps: once a weight is not finite, it is not either.
     if not all(np.isfinite(value) for value in found.metrics.values()):
-        raise CompileError(
-            Diagnostic(
-                "MCM-L006",
-                f"the policy diverges after {row['samples']} samples: loss {row['loss']}, "
-                f"gradient {row['gradient']}",
-                at=quote(str(folder)),
-                hint="take another seed, or a recipe with a lower learning rate",
-            )
+        raise CompileError.of(
+            "MCM-L006",
+            f"the policy diverges after {row['samples']} samples: loss {row['loss']}, "
+            f"gradient {row['gradient']}",
+            at=quote(str(folder)),
         )
 
 

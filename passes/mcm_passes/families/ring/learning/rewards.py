@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 
 from mcm_compiler.contracts.partition import Floats, Ints
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 
 LEAST_S = 1e-30
@@ -59,14 +59,11 @@ def rewards_of(evaluator: Rewards, partitions: Ints) -> Floats:
         rewards[found] = evaluator.evaluate(partitions[found])
     wrong = ~(np.isfinite(rewards) & (rewards >= 0))
     if wrong.any():
-        raise CompileError(
-            Diagnostic(
-                "MCM-L004",
-                f"{wrong.sum()} of {len(rewards)} rewards are no numbers from 0 up, the first "
-                f"is {rewards[wrong][0]}",
-                at="the evaluator of partitions",
-                hint="a partition that does not run has the reward 0, and any other a finite one",
-            )
+        raise CompileError.of(
+            "MCM-L004",
+            f"{wrong.sum()} of {len(rewards)} rewards are no numbers from 0 up, the first "
+            f"is {rewards[wrong][0]}",
+            at="the evaluator of partitions",
         )
     return rewards
 

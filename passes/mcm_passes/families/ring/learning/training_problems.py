@@ -13,7 +13,7 @@ from mcm_compiler.api import run_passes
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import Budget, PartitionProblem
 from mcm_compiler.contracts.target import Target
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.options import CompileOptions
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.greedy import Greedy
@@ -85,14 +85,10 @@ def training_problems(
             found.append(each)
         tell(k + 1)
     if not found:
-        raise CompileError(
-            Diagnostic(
-                "MCM-L007",
-                f"no partition is valid for any of {len(models)} models, such as "
-                f"{quote(models[0])}",
-                at=f"target {quote(target.name)}",
-                hint="choose a package with more memory, or smaller models",
-            )
+        raise CompileError.of(
+            "MCM-L007",
+            f"no partition is valid for any of {len(models)} models, such as {quote(models[0])}",
+            at=f"target {quote(target.name)}",
         )
     return tuple(found), tuple(left_out)
 

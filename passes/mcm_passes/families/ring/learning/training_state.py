@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from msgspec import Struct
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_models.cards import read_with_card, save_with_card
 from mcm_models.policy.layout import PolicyLayout, Weights
 
@@ -69,12 +69,9 @@ class TrainingState:
             if not all(np.isfinite(array).all() for array in arrays.values()):
                 raise ValueError("it holds numbers that are not finite")
         except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CompileError(
-                Diagnostic(
-                    "MCM-L009",
-                    f"the state of the training is damaged: {quote(str(error))}",
-                    at=quote(str(path)),
-                    hint="start the training again in another folder",
-                )
+            raise CompileError.of(
+                "MCM-L009",
+                f"the state of the training is damaged: {quote(str(error))}",
+                at=quote(str(path)),
             ) from error
         return cls(numbers.iterations, numbers.checkpoints, numbers.log_bytes, weights, optimizer)

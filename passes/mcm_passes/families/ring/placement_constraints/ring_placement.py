@@ -8,7 +8,7 @@ from typing import ClassVar
 from mcm_compiler.arrays.randomness import seeded_generator
 from mcm_compiler.contracts.partition import Budget
 from mcm_compiler.contracts.placement import Placement, PlacementProblem, PlacementRequest
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError
 from mcm_passes.mapping.device_placement import device_faults
 from mcm_passes.mapping.device_placement.device_groups import device_groups
 from mcm_passes.mapping.device_placement.device_loads import device_loads
@@ -33,13 +33,11 @@ class RingPlacement:
     def place(self, problem: PlacementProblem, request: PlacementRequest) -> Placement:
         """Places the operators; MCM-F005 to MCM-F007, and what `solve` raises."""
         if request.rule == "none":
-            raise CompileError(
-                Diagnostic(
-                    "MCM-F005",
-                    "the cost 'ring' needs a ring, and the rule is none",
-                    at=problem.source,
-                    hint="give --rule relay or --rule strict, or --cost device-placement",
-                )
+            raise CompileError.of(
+                "MCM-F005",
+                "the cost 'ring' needs a ring, and the rule is none",
+                at=problem.source,
+                hint="give --rule relay or --rule strict, or --cost device-placement",
             )
         device_faults.refuse_unanswerable(problem, request.rule)
         groups = device_groups(problem)

@@ -298,4 +298,4 @@ def test_shapes_that_only_loading_tells_are_static_even_where_no_run_succeeds():
     assert made["f"].shape == ir.Shape([4, 4])
     (warning,) = [note for note in notes if note.code == "MCM-I040"]
     assert warning.at == "value 'z'"
-    assert "--shape or --dim" in warning.hint
+    assert "`--shape` or `--dim`" in warning.hint

@@ -14,7 +14,7 @@ import numpy as np
 
 from mcm_compiler.components.extras import LEARN
 from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, TrainingResult
-from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.private_folders import PREFIX, remove_stale
 from mcm_compiler.processes.staging import cannot_write, write_whole
@@ -265,13 +265,10 @@ def _check_finite(trainer: PlacementTrainer, state: TrainingState) -> None:
     """Stops before weights that are no numbers are scored or saved: NaN decides, too, and badly."""
     if all(np.isfinite(array).all() for array in state.weights.values()):
         return
-    raise CompileError(
-        Diagnostic(
-            "MCM-D066",
-            f"the training diverges in iteration {state.iteration}: its weights are not finite",
-            at=f"learning rate {trainer.learning_rate:g}, entropy {trainer.entropy:g}",
-            hint="take a smaller learning rate, or less weight of the entropy",
-        )
+    raise CompileError.of(
+        "MCM-D066",
+        f"the training diverges in iteration {state.iteration}: its weights are not finite",
+        at=f"learning rate {trainer.learning_rate:g}, entropy {trainer.entropy:g}",
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_models.cards import read_with_card, save_with_card
 from mcm_models.cluster_policy.layout import Weights
 
@@ -105,6 +105,6 @@ def load_state(path: Path, asked: dict[str, Any], fresh: TrainingState) -> Train
 
 def cannot_go_on(why: str, place: Path, hint: str = ELSEWHERE) -> CompileError:
     """MCM-D067 of a file or folder."""
-    return CompileError(
-        Diagnostic("MCM-D067", f"the training cannot go on: {why}", at=quote(str(place)), hint=hint)
+    return CompileError.of(
+        "MCM-D067", f"the training cannot go on: {why}", at=quote(str(place)), hint=hint
     )
