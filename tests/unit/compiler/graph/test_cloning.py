@@ -22,7 +22,7 @@ OPS = 40
 
 def stores() -> int:
     gc.collect()
-    return sum(isinstance(one, MetadataStore) for one in gc.get_objects())
+    return sum(type(one) is MetadataStore for one in gc.get_objects())
 
 
 @pytest.fixture
