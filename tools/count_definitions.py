@@ -50,7 +50,6 @@ LOADS: dict[str, tuple[str, ...]] = {
         "_rows",
     ),
     f"{PASSES}/families/ring/moves/placement_state.py": ("",),
-    f"{PASSES}/families/ring/moves/chip_window.py": ("chip_window", "_with_loads"),
     f"{BATCH}/legalised_partition.py": ("place", "_route"),
 }
 """Definitions by file; the empty name stands for all of a file."""

@@ -76,7 +76,7 @@ TOP_LEVEL = (3, 200)
 """Learned search loads its network, and is shown on the smallest model alone."""
 
 QUICK = ("local_search", "multilevel{cycles=4}")
-SLOW = ("ideals", "cpsat{ideals=0}", "lns")
+SLOW = ("ideals", "cpsat{ideals=0}")
 
 
 @dataclass(frozen=True)

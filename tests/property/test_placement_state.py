@@ -9,12 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcm_compiler.arrays.kernels import entry_njit
-from mcm_compiler.contracts.partition import IN_A_WEIGHT
-from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.loads.ring_kernels import Loads
 from mcm_passes.families.ring.loads.ring_seconds import load_of_chip, load_of_root
-from mcm_passes.families.ring.moves.chip_window import chip_window
 from mcm_passes.families.ring.moves.placed_problem import (
     LAST_USED,
     LONG,
@@ -162,40 +159,3 @@ def test_after_any_moves_the_period_is_that_of_the_fast_model(problem, random):
     for k in (LAST_USED, LONG):
         assert state.counts[k] == again.counts[k]
     assert np.allclose(state.busy_s, again.busy_s, rtol=0, atol=1e-15)
-
-
-@given(connected_problems(), st.randoms(use_true_random=False))
-@settings(max_examples=80)
-def test_a_window_of_chips_has_the_loads_that_it_has_in_the_whole(problem, random):
-    if problem.routing != "relay" or problem.limits.host_io != "any":
-        return
-    if random.random() < 0.5:
-        problem = problem.at_need()
-    chip_of = np.array(
-        sorted(random.randrange(problem.num_chips) for _ in range(problem.num_units)), np.int32
-    )
-    whole = evaluate(problem, chip_of)
-    first = random.randrange(problem.num_chips)
-    last = random.randrange(first, problem.num_chips)
-    if not ((whole.chip_of >= first) & (whole.chip_of <= last) & ~problem.clonable).any():
-        return
-    window = chip_window(problem, chip_of, first, last)
-    part = evaluate(window.problem, window.inside(chip_of))
-    begin = first - window.first
-    here, there = slice(begin, begin + last - first + 1), slice(first, last + 1)
-    for name in ("chip_busy_s", "host_in_busy_s", "host_out_busy_s", "stream_busy_s"):
-        assert np.allclose(getattr(part, name)[here], getattr(whole, name)[there], rtol=1e-12)
-    assert np.array_equal(part.memory_bytes[here], whole.memory_bytes[there])
-    links = slice(max(begin - 1, 0), begin + last - first)
-    outer = slice(max(begin - 1, 0) + window.first, last)
-    assert np.allclose(part.link_busy_s[links], whole.link_busy_s[outer], rtol=1e-12)
-    views = dataclasses.replace(
-        problem, tensor_alias=np.where(problem.tensor_producer < 0, -1, IN_A_WEIGHT)
-    )
-    cut = chip_window(views, chip_of, first, last).problem
-    assert cut.tensor_alias.shape == cut.tensor_bytes.shape
-    assert cut.tensor_touched.shape == cut.tensor_consumers.shape
-    assert cut.weight_touched.shape == cut.weight_users.shape
-    assert cut.one_kernel.shape == cut.compute_s.shape
-    back = window.outside(chip_of, window.inside(chip_of))
-    assert np.array_equal(back[~problem.clonable], chip_of[~problem.clonable])

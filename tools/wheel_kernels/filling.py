@@ -21,7 +21,6 @@ STRATEGIES = (
     "local_search",
     "multilevel",
     "reorder",
-    "lns",
     "rl-zeroshot",
 )
 """Some have kernels of their own; those that learn need an extra, and call the same ones."""

@@ -227,7 +227,7 @@ def members(tool: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         (_cell("dp", 10.001, 11.0), False),
         (_cell("dp", 9.0, 11.0, seed=1), False),
         (_cell("dp", 9.0, 11.0, status="refused"), False),
-        (_cell("lns", 9.0, 11.0), False),
+        (_cell("ideals", 9.0, 11.0), False),
     ],
 )
 def test_when_a_member_beats_the_portfolio(tool: Any, rival: Any, beats: bool) -> None:

@@ -45,7 +45,7 @@ LONG = Level(
     summary="a longer portfolio with the simulator in the loop",
     strategy='portfolio{members="dp;cpsat{ideals=500000};local_search{simulated=true};multilevel;'
     "multilevel{heat=0.1,tries=24,patience=2};reorder{start=dp};reorder{start=known};"
-    'lns{start=known}",slack=1}',
+    'reorder{start=known,tolerance=0.05}",slack=1}',
     effort_s=60.0,
     gap=0.0,
     most_evaluations=200_000,

@@ -85,9 +85,9 @@ def test_dp_runs_once_for_all_members_that_begin_with_it(branches, monkeypatch):
         return strategy.solve(problem, FastPeriods(problem), np.random.default_rng(0), budget)
 
     monkeypatch.setattr(ContiguousDp, "solve", counted)
-    shared = run(("dp", "local_search", "lns{start=local_search}"))
+    shared = run(("dp", "local_search", "reorder"))
     assert runs == [problem]
     # Other options find something else, which is nobody's start.
-    apart = run(("dp{orders=1}", "local_search", "lns{start=local_search}"))
+    apart = run(("dp{orders=1}", "local_search", "reorder"))
     assert runs == [problem] * 4
     assert np.array_equal(shared.chip_of, apart.chip_of)

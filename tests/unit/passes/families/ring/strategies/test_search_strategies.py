@@ -13,7 +13,6 @@ from mcm_passes.families.ring.analytic.fast_model import period
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.strategies import start
-from mcm_passes.families.ring.strategies.lns import Lns
 from mcm_passes.families.ring.strategies.local_search import LocalSearch
 from mcm_passes.families.ring.strategies.multilevel import Multilevel
 from mcm_passes.families.ring.strategies.portfolio import Portfolio
@@ -98,12 +97,6 @@ def test_without_time_the_first_partitions_are_the_answer(branches, strategy):
     assert outcome.chip_of is not None
 
 
-def test_windows_end_with_the_time_wherever_they_begin(branches, monkeypatch):
-    monkeypatch.setattr(Lns, "_improve", lambda *_: pytest.fail("a window after the end"))
-    outcome = run(Lns(start="local_search"), branches(), seconds=1e-9)
-    assert outcome.chip_of is not None
-
-
 @pytest.mark.parametrize("strategy", FROM_DP[:4], ids=NAMES[:4])
 def test_a_search_that_is_cancelled_keeps_its_best(branches, strategy):
     problem = branches()
@@ -151,30 +144,6 @@ def test_local_search_beats_contiguous_cuts_where_chains_are_parallel(branches):
     assert period(problem, run(LocalSearch(), problem, 10_000).chip_of) < start
 
 
-@pytest.mark.parametrize("routing", ["relay", "strict"])
-def test_lns_improves_on_contiguous_cuts(branches, routing):
-    problem = branches(routing, chips=5, chains=3, length=5)
-    start = period(problem, run(ContiguousDp(), problem).chip_of)
-    first, second = (run(Lns(most_chips=4), problem) for _ in range(2))
-    assert period(problem, first.chip_of) < start
-    assert first.chip_of.tobytes() == second.chip_of.tobytes()
-    few = run(Lns(), problem, 6)
-    assert few.evaluations <= 6
-
-
-def test_lns_goes_on_from_what_is_known(branches):
-    problem = branches(chips=5, chains=3, length=5)
-    alone = run(Lns(most_chips=4), problem)
-    unknown = run(Lns(most_chips=4, start="known"), problem)
-    assert unknown.chip_of.tobytes() == alone.chip_of.tobytes()
-    # With a single evaluation it can only have what it was given.
-    worst = np.zeros_like(alone.chip_of)
-    outcome = run(Lns(start="known"), problem, 1, known=(worst, alone.chip_of))
-    assert period(problem, outcome.chip_of) == period(problem, alone.chip_of)
-    outcome = run(Lns(most_chips=4, start="known"), problem, known=(worst,))
-    assert period(problem, outcome.chip_of) < period(problem, worst)
-
-
 def test_reorder_improves_on_contiguous_cuts_with_and_without_walks(branches):
     problem = branches(chips=7)
     start = period(problem, run(ContiguousDp(), problem).chip_of)
@@ -198,13 +167,6 @@ def test_tries_share_the_budget_and_the_first_is_that_of_one_alone(branches):
     assert both.evaluations <= 4000
     alone = run(Multilevel(coarsest=8), problem, 2000)
     assert period(problem, both.chip_of) <= period(problem, alone.chip_of)
-
-
-def test_lns_leaves_large_graphs_to_others(branches):
-    problem = branches()
-    alone = run(ContiguousDp(), problem)
-    outcome = run(Lns(max_units=3), problem)
-    assert outcome.chip_of.tolist() == alone.chip_of.tolist()
 
 
 @pytest.mark.parametrize("strategy", FROM_DP, ids=NAMES)
@@ -263,8 +225,6 @@ def test_what_does_not_fit_has_a_reason(branches, strategy):
         "multilevel{coarsest=0}",
         "multilevel{heat=-1}",
         "multilevel{tries=0}",
-        "lns{chips=1}",
-        "lns{step=0}",
         "reorder{steps=-1}",
         "reorder{tolerance=-0.1}",
         "reorder{memory=0}",
