@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mcm_compiler.contracts.objectives import KINDS, Objective, ObjectiveKind, objective_faults
 from mcm_compiler.machines.choices import MOST_SEQUENCES, Fallback, Routing
@@ -70,6 +70,8 @@ class CompileOptions:
         max_latency_s: with the period, the latest that one inference may be answered by an empty
             package under the cost model; None for no limit.
         throughput: with `chips`, the inferences per second that they must reach; else None.
+        sources: in the build of a project, what gave options their values, by name; the report
+            states it.
 
     A path is taken for the text of one, a list for a tuple, and a mapping for pairs.
 
@@ -85,7 +87,7 @@ class CompileOptions:
     level: int | str = asked(
         "level", "Search", "Effort of the search: 0 greedy, 1 dp, 2 portfolio, 3 long, "
         "with simulator; or a name of mcmc strategies, or a TOML file.", DEFAULT_LEVEL,
-        flag="-O", key=None, metavar="LEVEL", names="LEVELS", low=0,
+        flag="-O", key=None, metavar="LEVEL", names="LEVELS FILE", low=0,
     )
     partitioner: str = asked(
         "text", "Search", "Strategy, as listed by mcmc strategies; overrides that of the level.",
@@ -191,6 +193,7 @@ class CompileOptions:
         metavar="N", reported="given",
     )
     # fmt: on
+    sources: Mapping[str, str] = field(default_factory=dict[str, str], compare=False, repr=False)
 
     @property
     def goal(self) -> Objective:

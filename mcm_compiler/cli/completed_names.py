@@ -34,6 +34,18 @@ def names_of(kind: str, *further: str, files: bool = False) -> Completer:
     return complete
 
 
+def completer_of(names: str) -> Completer:
+    """The completer of an option.
+
+    Args:
+        names: as `mcm_compiler.text.option_fields.Option` has them.
+    """
+    if names in _OTHERS:
+        return _OTHERS[names]
+    kind, *further = names.split()
+    return names_of(kind, *(set(further) - {"FILE"}), files="FILE" in further)
+
+
 def complete_pipeline(_ctx: Context, _param: Parameter, typed: str) -> list[CompletionItem[str]]:
     """Offers passes for the last step of a pipeline."""
     before, comma, step = typed.rpartition(",")
@@ -71,3 +83,6 @@ def _items(names: Iterable[str], typed: str, files: bool) -> list[CompletionItem
     if files:
         items.append(CompletionItem(typed, type="file"))
     return items
+
+
+_OTHERS: dict[str, Completer] = {"PIPELINE": complete_pipeline, "MODELS": complete_models}

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import click
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
-from mcm_compiler.diagnostics.refusals import refusal_of_the_system, take_notices
+from mcm_compiler.diagnostics.refusals import refusal_of_the_system
 from mcm_compiler.processes.foreign_code import fault_text, is_no_fault
 from mcm_compiler.processes.interruption import ends_the_command
 from mcm_compiler.text.units import printable
@@ -28,33 +28,15 @@ DEBUG_VARIABLE = "MCMC_DEBUG"
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 
 
-class Verb(click.Command):
-    """A command whose failures are diagnosed in the format that the user asked for."""
+def failed(error: BaseException, output_format: Any) -> int:
+    """The exit code of a verb that ends with an error, which is reported.
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Options in the sections that they name; all others are about the output."""
-        params = [p for p in self.get_params(ctx) if isinstance(p, click.Option)]
-        rest = "Output" if any(getattr(param, "group", "") for param in params) else "Options"
-        for group in ("Input", "Target", "Search", "Verification", rest):
-            of_group = [p for p in params if (getattr(p, "group", "") or rest) == group]
-            rows = [row for p in of_group if (row := p.get_help_record(ctx)) is not None]
-            if rows:
-                with formatter.section(group):
-                    formatter.write_dl(rows)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        try:
-            return super().invoke(ctx)
-        except BaseException as error:
-            if _is_clicks_own(error) or ends_the_command(error):
-                raise
-            ctx.exit(report_failure(error, _format_of(ctx)))
-        finally:
-            show_diagnostics(take_notices())
-
-
-def _format_of(ctx: click.Context) -> Format:
-    return "json" if ctx.params.get("output_format") == "json" else "text"
+    Raises:
+        BaseException: `error` itself, if click handles it or it ends the command.
+    """
+    if _is_clicks_own(error) or ends_the_command(error):
+        raise error
+    return report_failure(error, "json" if output_format == "json" else "text")
 
 
 def _left_by_foreign_code(leaving: SystemExit) -> Exception:
@@ -102,6 +84,21 @@ def internal_error(error: BaseException) -> Diagnostic:
         "MCM-U099",
         f"internal error: {fault_text(error)}",
         hint=f"run again with {DEBUG_VARIABLE}=1 for the stack trace, and report it",
+    )
+
+
+def old_spelling(flag: str, instead: str) -> Diagnostic:
+    """MCM-U007, a note.
+
+    Args:
+        flag: the option as it was written.
+        instead: what to write from now on.
+    """
+    return Diagnostic(
+        "MCM-U007",
+        f"{flag} is the old spelling of an option, and goes with the next release",
+        at=f"option {flag}",
+        hint=f"write {instead}",
     )
 
 

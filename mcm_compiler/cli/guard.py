@@ -1,9 +1,9 @@
-"""What CI asks for beside a compile: a baseline to hold, a JUnit file, annotations on GitHub."""
+"""Reports of a compile to CI: comparison with a baseline, JUnit file, annotations on GitHub."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
@@ -78,11 +78,20 @@ class Guard:
         Raises:
             CompileError: MCM-A002 or MCM-U050 if the file cannot be written.
         """
-        if wanted(os.environ):
-            for outcome in outcomes:
-                for line in workflow_commands(outcome.model, outcome.diagnostics, os.environ):
-                    click.echo(line, err=True)
+        annotate((outcome.model, outcome.diagnostics) for outcome in outcomes)
         if self.junit is not None:
             from mcm_compiler.ci.junit import junit_xml
 
             write_with_parents(self.junit, junit_xml(outcomes, settings.target))
+
+
+def annotate(found: Iterable[tuple[str, Sequence[Diagnostic]]]) -> None:
+    """Prints GitHub's annotations in a step of GitHub Actions.
+
+    Args:
+        found: diagnostics by the name of a model or folder.
+    """
+    if wanted(os.environ):
+        for name, diagnostics in found:
+            for line in workflow_commands(name, diagnostics, os.environ):
+                click.echo(line, err=True)

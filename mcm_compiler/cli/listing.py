@@ -13,7 +13,7 @@ from mcm_compiler.components.extras import extra_of
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.processes.foreign_code import fault_text, is_no_fault
 from mcm_compiler.processes.interruption import ends_the_command
-from mcm_compiler.registry import Registry
+from mcm_compiler.registry import REGISTRIES, Registry
 from mcm_compiler.text.units import printable
 from mcm_compiler.text.wrapping import wrapped
 
@@ -49,8 +49,8 @@ def component_rows(registry: Registry[Any], describe: Callable[[str, Any], Row])
     return rows
 
 
-def searcher_row(_name: str, component: Any) -> Row:
-    """Summary and options of a component that searches, such as a strategy or a placer."""
+def described(_name: str, component: Any) -> Row:
+    """Summary and options of a component."""
     summary = component.summary
     if not isinstance(summary, str):  # a property shows its text on an instance only
         summary = component().summary
@@ -75,12 +75,37 @@ def show_components(kind: str, rows: list[Row], output_format: str, options: boo
                 click.echo(f"{'':{indent}}{line}")
 
 
-def show_searchers(
-    kind: str, searchers: Registry[Any], levels: Registry[Any], output_format: str
+def show_registry(
+    name: str,
+    kind: str,
+    output_format: str,
+    describe: Callable[[str, Any], Row] | None = None,
+    options: bool = True,
 ) -> None:
-    """Writes what searches, and the levels that choose among it, as `show_components` does."""
-    found = component_rows(searchers, searcher_row)
-    efforts = component_rows(levels, lambda _name, level: dataclasses.asdict(level))
+    """Writes the components of a kind.
+
+    Args:
+        name: of the kind.
+        kind: key of the JSON object.
+        output_format: `text` or `json`.
+        describe: facts of a component; summary and options by default.
+        options: whether the text has the options.
+    """
+    rows = component_rows(REGISTRIES[name], describe or described)
+    show_components(kind, rows, output_format, options)
+
+
+def show_searchers(kind: str, searchers: str, levels: str, output_format: str) -> None:
+    """Writes what searches, and the levels that choose among it, as `show_components` does.
+
+    Args:
+        kind: key of the JSON object.
+        searchers: name of their kind.
+        levels: name of the kind of levels.
+        output_format: `text` or `json`.
+    """
+    found = component_rows(REGISTRIES[searchers], described)
+    efforts = component_rows(REGISTRIES[levels], lambda _name, level: dataclasses.asdict(level))
     if output_format == "json":
         show_json({kind: found, "levels": efforts})
         return

@@ -52,15 +52,20 @@ VERBS = {
     "completion": "Print what a shell reads to complete verbs and names.",
     "version": "Show the versions of the compiler and of what it runs on.",
 }
-"""All verbs with their help line; each is `command` of the module that `module_of` names."""
+"""All verbs with their help line."""
 
-_LISTINGS = frozenset({"costs", "passes", "placers", "strategies", "targets", "version", "zoo"})
+_VERBS = "mcm_compiler.cli.verbs"
+
+_LISTINGS = ("targets", "zoo")
+_COMPONENTS = ("costs", "explain", "passes", "placers", "strategies", "version")
 
 
-def module_of(verb: str) -> str:
-    """The module of a verb, by its full name."""
-    room = "verbs.listings" if verb in _LISTINGS else "verbs"
-    return f"mcm_compiler.cli.{room}.{verb}"
+def command_of(verb: str) -> click.Command:
+    """The command of a verb, whose module is imported."""
+    if verb in _COMPONENTS:
+        return getattr(importlib.import_module(f"{_VERBS}.listings.components"), verb)
+    folder = f"{_VERBS}.listings" if verb in _LISTINGS else _VERBS
+    return importlib.import_module(f"{folder}.{verb}").command
 
 
 class LazyGroup(click.Group):
@@ -72,7 +77,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in VERBS:
             return None
-        return importlib.import_module(module_of(cmd_name)).command
+        return command_of(cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

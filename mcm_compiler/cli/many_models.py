@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import gc
 import time
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from mcm_compiler.artifact.layout import page_path
 from mcm_compiler.ci.batch import CompileOutcome, Job, Settings, compile_all, exit_code
 from mcm_compiler.ci.comparison import change_text
-from mcm_compiler.ci.model_list import list_models
+from mcm_compiler.ci.figures import Figures
+from mcm_compiler.ci.model_list import ListedModel, list_models
 from mcm_compiler.cli import output_files
-from mcm_compiler.cli.compile_options import progress_line
 from mcm_compiler.cli.failures import show_diagnostics
 from mcm_compiler.cli.guard import Guard
-from mcm_compiler.cli.parameters import load_plugins
-from mcm_compiler.cli.show import show_json, terminal_width
+from mcm_compiler.cli.show import progress_line, show_json, terminal_width
+from mcm_compiler.cli.verb import load_plugins
+from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.processes.staging import no_empty_folders
 from mcm_compiler.report.state_section import throughput_text
 from mcm_compiler.report.verdict.words import VERDICT, gap_text
 from mcm_compiler.text.units import count_text, printable, seconds_text
 from mcm_compiler.text.wrapping import wrapped
+
+T = TypeVar("T")
+
+Shown = tuple[str, Sequence[str], Sequence[Diagnostic]]
+"""Of an outcome: its name, lines and diagnostics."""
 
 NAME_WIDTH = 60
 """Longer names push the figures of their line to the right."""
@@ -49,8 +56,6 @@ def compile_many(
         click.UsageError: for one in the place of a page.
     """
     # Reads models; a build that has all in its cache shows its lines without.
-
-    # Reads models; a build that has all in its cache shows its lines without.
     from mcm_compiler.ci.sizes_of_models import options_of_each
 
     start = time.perf_counter()
@@ -72,24 +77,21 @@ def compile_many(
     ]
     width = min(max(len(printable(job.model)) for job in jobs), NAME_WIDTH)
     as_text = output_format != "json"
-    outcomes: list[CompileOutcome] = []
     parents = [job.folder.parent for job in jobs]
     with no_empty_folders(*parents), progress_line() as progress:
         prepare = partial(prepare_process, plugins)
         results = compile_all(jobs, settings, processes, prepare, progress)
-        # An interrupt ends the other processes here, not whenever the generator is collected.
-        with closing(results):
-            for model, earlier, result in zip(listed, before, results, strict=True):
-                outcome = guard.compared(result, earlier, model.folder)
-                outcomes.append(outcome)
-                if as_text:
-                    click.echo("\n".join(outcome_lines(outcome, width)))
-                if outcome.diagnostics:
-                    click.echo(f"in {printable(outcome.model)}:", err=True)
-                    show_diagnostics(outcome.diagnostics)
-                if timings:
-                    name = printable(outcome.model)
-                    click.echo(f"{name:<{width}}  {outcome.seconds:8.3f} s", err=True)
+        compared = _compared(results, guard, zip(listed, before, strict=True))
+
+        def shown(outcome: CompileOutcome) -> Shown:
+            lines = outcome_lines(outcome, width) if as_text else []
+            return outcome.model, lines, outcome.diagnostics
+
+        outcomes = each_shown(compared, shown)
+    if timings:
+        for outcome in outcomes:
+            name = printable(outcome.model)
+            click.echo(f"{name:<{width}}  {outcome.seconds:8.3f} s", err=True)
     if as_text:
         click.echo(summary_line(outcomes))
     else:
@@ -98,6 +100,37 @@ def compile_many(
     click.echo(f"wrote to {printable(str(output))} in {seconds:.1f} s", err=True)
     guard.report(outcomes, settings)
     return exit_code(outcomes)
+
+
+def _compared(
+    results: Generator[CompileOutcome],
+    guard: Guard,
+    baselines: Iterable[tuple[ListedModel, Figures | Diagnostic | None]],
+) -> Generator[CompileOutcome]:
+    with closing(results):
+        for result, (model, before) in zip(results, baselines, strict=True):
+            yield guard.compared(result, before, model.folder)
+
+
+def each_shown(results: Generator[T], shown: Callable[[T], Shown]) -> list[T]:
+    """All outcomes, each shown as it comes: lines on stdout, diagnostics on stderr.
+
+    Args:
+        results: outcomes, in their order.
+        shown: of an outcome.
+    """
+    outcomes: list[T] = []
+    # An interrupt ends the other processes here, not whenever the generator is collected.
+    with closing(results):
+        for outcome in results:
+            outcomes.append(outcome)
+            name, lines, diagnostics = shown(outcome)
+            for line in lines:
+                click.echo(line)
+            if diagnostics:
+                click.echo(f"in {printable(name)}:", err=True)
+                show_diagnostics(diagnostics)
+    return outcomes
 
 
 def prepare_process(plugins: tuple[Path, ...]) -> None:

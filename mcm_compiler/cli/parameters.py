@@ -1,18 +1,13 @@
-"""Types of command-line values, and the options that many verbs share."""
+"""Values of the command line from their text."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import click
-
-if TYPE_CHECKING:
-    from mcm_compiler.diagnostics import Diagnostic
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(ms|s|m|min|h)?")
 _PERCENT = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*%")
@@ -21,92 +16,88 @@ _SECONDS_OF = {None: 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 360
 
 MAX_SEED = 2**63 - 1
 
-SEED = click.IntRange(0, MAX_SEED)
-FILE = click.Path(path_type=Path)
+
+class _UnfitError(ValueError):
+    """The part of a value that does not fit, and what would."""
 
 
-def parse_dimension(text: str) -> tuple[str, int]:
-    """`name=N`: the size of a symbolic dimension.
+def _pair(
+    form: str,
+    example: str,
+    right: Callable[[str], Any] = str,
+    first: bool = False,
+    least: int = 1,
+    never: str = "",
+    hint: str | None = None,
+) -> Callable[[str], tuple[str, Any]]:
+    """A parser of `NAME=VALUE`.
 
-    Raises:
-        click.BadParameter: for anything else.
+    Args:
+        form: of the text, in messages.
+        example: of one, in messages.
+        right: makes the value.
+        first: whether the first `=` parts the two; else the last does.
+        least: characters of the value.
+        never: a character that the name must not have.
+        hint: the option, where click does not know it.
+
+    Returns:
+        A function from a text, which raises `click.BadParameter` for anything else.
     """
-    name, equals, size = text.rpartition("=")
-    if not equals or not name:
-        raise click.BadParameter(f"'{text}' is not of the form name=N, such as batch=1")
-    if not _is_whole(size):
-        raise click.BadParameter(f"'{size}' in '{text}' is not a whole number")
-    return name, int(size)
+
+    def parse(text: str) -> tuple[str, Any]:
+        name, equals, value = text.partition("=") if first else text.rpartition("=")
+        if not equals or not name or len(value) < least or never in list(name):
+            message = f"'{text}' is not of the form {form}, such as {example}"
+            raise click.BadParameter(message, param_hint=hint)
+        try:
+            return name, right(value)
+        except _UnfitError as error:
+            part, what = error.args
+            raise click.BadParameter(f"'{part}' in '{text}' is not {what}") from error
+
+    return parse
 
 
-def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
-    """`input=1,128`: the full shape of a graph input.
-
-    Raises:
-        click.BadParameter: for anything else.
-    """
-    name, equals, shape = text.rpartition("=")
-    if not equals or not name or not shape:
-        raise click.BadParameter(f"'{text}' is not of the form input=N,N, such as ids=1,128")
-    sizes = shape.split(",")
-    for size in sizes:
-        if not _is_whole(size):
-            raise click.BadParameter(f"'{size}' in '{text}' is not a whole number")
-    return name, tuple(map(int, sizes))
+def _whole(text: str, above: int = 10**18, what: str = "a whole number") -> int:
+    if not _is_whole(text) or int(text) >= above:
+        raise _UnfitError(text, what)
+    return int(text)
 
 
-def parse_pin(text: str) -> tuple[str, int]:
-    """`name=N`: the chip of an op, of a group, or of all whose names match a pattern.
-
-    Raises:
-        click.BadParameter: for anything else.
-    """
-    name, equals, chip = text.rpartition("=")
-    if not equals or not name:
-        raise click.BadParameter(f"'{text}' is not of the form name=N, such as '/layer.0/*=0'")
-    if not _is_whole(chip) or int(chip) >= 2**31:
-        raise click.BadParameter(f"'{chip}' in '{text}' is not a number of a chip")
-    return name, int(chip)
+def _is_whole(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 18
 
 
-def parse_named_pin(text: str) -> tuple[str, str]:
-    """`pattern=name`: the device, or the kind of device, of ops.
+parse_dimension = _pair("name=N", "batch=1", _whole, least=0)
+"""`name=N`: the size of a symbolic dimension."""
 
-    Raises:
-        click.BadParameter: for anything else.
-    """
-    pattern, equals, name = text.rpartition("=")
-    if not equals or not pattern or not name:
-        raise click.BadParameter(f"'{text}' is not of the form pattern=name, such as 'fc*=gpu:0'")
-    return pattern, name
+parse_shape = _pair("input=N,N", "ids=1,128", lambda text: tuple(map(_whole, text.split(","))))
+"""`input=1,128`: the full shape of a graph input."""
 
+parse_pin = _pair(
+    "name=N", "'/layer.0/*=0'", lambda text: _whole(text, 2**31, "a number of a chip"), least=0
+)
+"""`name=N`: the chip of an op, of a group, or of all whose names match a pattern."""
 
-def parse_profile(text: str) -> tuple[str, Path]:
-    """`kind=file`: a kind of device, and a profile of ops on it.
+parse_named_pin = _pair("pattern=name", "'fc*=gpu:0'")
+"""`pattern=name`: the device, or the kind of device, of ops."""
 
-    Raises:
-        click.BadParameter: for anything else.
-    """
-    kind, equals, path = text.partition("=")
-    if not equals or not kind or not path:
-        raise click.BadParameter(f"'{text}' is not of the form kind=file, such as 'k40=run.json'")
-    return kind, Path(path)
+parse_profile = _pair("kind=file", "'k40=run.json'", Path, first=True)
+"""`kind=file`: a kind of device, and a profile of ops on it."""
 
+parse_setting = _pair("option=value", "samples=400", first=True, least=0)
+"""`option=value`: an option of a component by its name; the value is any text."""
 
-def parse_device_costs(text: str) -> tuple[str, str]:
-    """`kind=model`: a kind of device, and the text form of a cost model.
+parse_device_costs = _pair(
+    "kind=model",
+    "'k40=table{file=times.csv}'; each kind of device has a cost model of its own",
+    first=True,
+    never="{",
+)
+"""`kind=model`: a kind of device, and the text form of a cost model."""
 
-    Raises:
-        click.BadParameter: for anything else.
-    """
-    kind, equals, model = text.partition("=")
-    if not equals or not kind or not model or "{" in kind:
-        raise click.BadParameter(
-            f"'{text}' is not of the form kind=model, such as 'k40=table{{file=times.csv}}'; each "
-            "kind of device has a cost model of its own"
-        )
-    return kind, model
-
+_state = _pair("past=present", "cache=new_cache; or none by itself", first=True, hint="'--state'")
 
 NO_STATES = "none"
 """What `--state` takes to switch states off."""
@@ -116,39 +107,36 @@ def parse_states(texts: Sequence[str]) -> tuple[tuple[str, str], ...] | None:
     """`past=present` of every state; empty for `none`, None where nothing is given.
 
     Raises:
-        click.BadParameter: for anything else, and for `none` beside a state.
+        click.BadParameter: for anything else, and for `none` next to a state.
     """
     if not texts:
         return None
-    if list(texts) == [NO_STATES]:
-        return ()
-    pairs: list[tuple[str, str]] = []
-    for text in texts:
-        past, equals, present = text.partition("=")
-        if not equals or not past or not present:
-            raise click.BadParameter(
-                f"'{text}' is not of the form past=present, or none by itself",
-                param_hint="'--state'",
-            )
-        pairs.append((past, present))
-    return tuple(pairs)
+    return () if list(texts) == [NO_STATES] else tuple(map(_state, texts))
+
+
+def parse_choices(choices: Sequence[str]) -> Callable[[str], tuple[str, ...]]:
+    """A parser of `a,b`: some of the choices, each once.
+
+    Args:
+        choices: all of them.
+
+    Returns:
+        A function from a text, which raises `click.BadParameter` for anything else.
+    """
+
+    def parse(text: str) -> tuple[str, ...]:
+        wanted = tuple(dict.fromkeys(part.strip() for part in text.split(",")))
+        for name in wanted:
+            if name not in choices:
+                raise click.BadParameter(f"'{name}' is not one of {', '.join(choices)}")
+        return wanted
+
+    return parse
 
 
 def parse_level(text: str) -> int | str:
     """`2`, the name of a level, or the path of a description."""
     return int(text) if _is_whole(text) else text
-
-
-def parse_setting(text: str) -> tuple[str, str]:
-    """`option=value`: an option of a component by its name; the value is any text.
-
-    Raises:
-        click.BadParameter: for anything else.
-    """
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise click.BadParameter(f"'{text}' is not of the form option=value, such as samples=400")
-    return name.strip(), value
 
 
 def parse_duration(text: str) -> float:
@@ -193,62 +181,6 @@ def parse_percentage(text: str) -> float:
     return float(found.group(1)) / 100
 
 
-def format_option(*further: str) -> Callable[[F], F]:
-    """`--format text|json`, and `further` formats of this verb; parameter `output_format`."""
-    return click.option(
-        "--format",
-        "output_format",
-        type=click.Choice(["text", "json", *further]),
-        default="text",
-        show_default=True,
-        help="Form of the result.",
-    )
-
-
-def plugin_option(function: F) -> F:
-    """`--plugin FILE`, repeatable; parameter `plugin`, for `load_plugins`."""
-    return click.option(
-        "--plugin",
-        type=FILE,
-        multiple=True,
-        help="Python file whose decorators register components. Repeatable.",
-    )(function)
-
-
-def load_plugins(paths: tuple[Path, ...]) -> None:
-    """Runs the files of `--plugin`.
-
-    Raises:
-        CompileError: as `load_plugin`.
-    """
-    from mcm_compiler.plugin_files import load_plugin
-
-    for path in paths:
-        load_plugin(path)
-
-
-def old_spelling(flag: str, instead: str) -> Diagnostic:
-    """MCM-U007, a note.
-
-    Args:
-        flag: the option as it was written.
-        instead: what to write from now on.
-    """
-    from mcm_compiler.diagnostics import Diagnostic
-
-    return Diagnostic(
-        "MCM-U007",
-        f"{flag} is the old spelling of an option, and goes with the next release",
-        at=f"option {flag}",
-        hint=f"write {instead}",
-    )
-
-
-def force_option(function: F) -> F:
-    """`--force`; parameter `force`."""
-    return click.option("--force", is_flag=True, help="Replace what is there already.")(function)
-
-
 def once_each(flag: str, pairs: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
     """The pairs of a repeatable option as a mapping.
 
@@ -261,7 +193,3 @@ def once_each(flag: str, pairs: tuple[tuple[str, Any], ...]) -> dict[str, Any]:
             raise click.BadParameter(f"'{name}' is given twice", param_hint=f"'{flag}'")
         found[name] = value
     return found
-
-
-def _is_whole(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= 18

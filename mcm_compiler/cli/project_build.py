@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import time
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,11 +18,10 @@ from mcm_compiler.artifact.layout import page_path
 from mcm_compiler.ci.annotations import command_of, path_in_repository, wanted
 from mcm_compiler.ci.batch import CompileOutcome
 from mcm_compiler.ci.junit import Finding, junit_suites, place_in_file, sarif_log
-from mcm_compiler.cli import output_files
-from mcm_compiler.cli.compile_options import progress_line
+from mcm_compiler.cli import many_models
 from mcm_compiler.cli.failures import diagnosed, show_diagnostics
-from mcm_compiler.cli.many_models import NAME_WIDTH, outcome_line, prepare_process
-from mcm_compiler.cli.show import show_json
+from mcm_compiler.cli.output_files import diagnosed_writes, refuse_inside_output, write_with_parents
+from mcm_compiler.cli.show import progress_line, show_json, wrote
 from mcm_compiler.contracts import zoo
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.processes.staging import appended_file, refuse_irregular
@@ -90,9 +89,9 @@ class BuildReports:
             refuse_irregular(path)
             if os.path.realpath(path) in taken:
                 raise click.UsageError(f"--html and {option} name one file")
-            output_files.refuse_inside_output(path)
+            refuse_inside_output(path)
             for cell in cells:
-                output_files.refuse_inside_output(path, output / cell.folder)
+                refuse_inside_output(path, output / cell.folder)
 
     def write_index(self, project: ProjectFile, outcomes: Sequence[CellOutcome]) -> None:
         """Writes the index of the pages.
@@ -106,8 +105,8 @@ class BuildReports:
 
         output = Path(project.output)
         build = Build(project.root.name, output, self.indexed, tuple(outcomes))
-        output_files.write_with_parents(output / NAME, index_bytes(build))
-        click.echo(f"wrote {printable(str(output / NAME))}", err=True)
+        write_with_parents(output / NAME, index_bytes(build))
+        wrote(output / NAME)
 
     def write(self, outcomes: Sequence[CellOutcome], of_project: Sequence[Diagnostic] = ()) -> None:
         """Writes the files, and what GitHub reads.
@@ -127,21 +126,21 @@ class BuildReports:
                 if line is not None:
                     click.echo(line, err=True)
         if self.junit is not None:
-            output_files.write_with_parents(self.junit, junit_suites(_suites(outcomes)))
+            write_with_parents(self.junit, junit_suites(_suites(outcomes)))
         if self.sarif is not None:
             version = versions()["mcm-compiler"] or ""
             compiled = [(o.cell.title, o.record.figures) for o in outcomes]
             verdicts = {name: figures.verdict for name, figures in compiled if figures is not None}
             log = sarif_log(found, version, verdicts)
-            output_files.write_with_parents(self.sarif, json_text.encoded(log))
+            write_with_parents(self.sarif, json_text.encoded(log))
         step = os.environ.get(SUMMARY_VARIABLE)
         if self.summary is None and not step:
             return
         text = summary_markdown(outcomes, of_project).encode("utf-8", "backslashreplace")
         if self.summary is not None:
-            output_files.write_with_parents(self.summary, text)
+            write_with_parents(self.summary, text)
         if step:
-            with output_files.diagnosed_writes(Path(step)), appended_file(Path(step)) as stream:
+            with diagnosed_writes(Path(step)), appended_file(Path(step)) as stream:
                 stream.write(text)
 
     def _of_project(self, told: Diagnostic) -> Finding:
@@ -206,20 +205,22 @@ def run_build(
     """
     start = time.perf_counter()
     reports.refuse_taken(Path(project.output), cells)
-    width = min(max((len(printable(cell.title)) for cell in cells), default=0), NAME_WIDTH)
+    longest = max((len(printable(cell.title)) for cell in cells), default=0)
+    width = min(longest, many_models.NAME_WIDTH)
     as_text = reports.output_format != "json"
-    outcomes: list[CellOutcome] = []
+    done = itertools.count(1)
     of_project: list[Diagnostic] = []
-    prepare = partial(prepare_process, options.plugins)
+    prepare = partial(many_models.prepare_process, options.plugins)
     with progress_line() as progress:
+
+        def shown(outcome: CellOutcome) -> many_models.Shown:
+            if progress is not None:
+                progress(f"{next(done)} of {len(cells)} cells")
+            told = () if outcome.cached and not outcome.failed else outcome.diagnostics
+            return outcome.cell.title, [_line(outcome, width)] if as_text else [], told
+
         results = build(project, cells, options, diagnosed, prepare, of_project.append)
-        # An interrupt ends the other processes here, not whenever the generator is collected.
-        with closing(results):
-            for outcome in results:
-                outcomes.append(outcome)
-                _tell(outcome, width, as_text)
-                if progress is not None:
-                    progress(f"{len(outcomes)} of {len(cells)} cells")
+        outcomes = many_models.each_shown(results, shown)
     of_project += unused_sizes(project, outcomes) if options.whole else ()
     show_diagnostics(of_project)
     if as_text:
@@ -269,16 +270,12 @@ def outcome_data(
     }
 
 
-def _tell(outcome: CellOutcome, width: int, as_text: bool) -> None:
-    if as_text:
-        line = outcome_line(_as_compile(outcome), width)
-        if outcome.expectedly_failed and outcome.cell.expected is not None:
-            line += f"{outcome.cell.expected.code} as expected"
-        again = ", proven again" if outcome.proven_again else ""
-        click.echo(f"{line}  cached{again}" if outcome.cached else line)
-    if outcome.diagnostics and not (outcome.cached and not outcome.failed):
-        click.echo(f"in {printable(outcome.cell.title)}:", err=True)
-        show_diagnostics(outcome.diagnostics)
+def _line(outcome: CellOutcome, width: int) -> str:
+    line = many_models.outcome_line(_as_compile(outcome), width)
+    if outcome.expectedly_failed and outcome.cell.expected is not None:
+        line += f"{outcome.cell.expected.code} as expected"
+    again = ", proven again" if outcome.proven_again else ""
+    return f"{line}  cached{again}" if outcome.cached else line
 
 
 def _suites(outcomes: Sequence[CellOutcome]) -> dict[str, list[CompileOutcome]]:

@@ -15,6 +15,9 @@ from mcm_compiler.text.units import printable, printable_data
 from mcm_compiler.text.wrapping import LEAST_TEXT, LEAST_WIDTH, fitted, wrapped
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mcm_compiler.page.contents import Page
     from mcm_compiler.placed.placed_verdict import SegmentTimes
     from mcm_compiler.placed.records import PlacementRecord
     from mcm_compiler.text.styled import View
@@ -138,6 +141,28 @@ def view_width() -> int:
     return min(shutil.get_terminal_size().columns, MAX_WIDTH)
 
 
+def show_timings(timings: tuple[tuple[str, float], ...]) -> None:
+    """Prints seconds by stage to stderr."""
+    width = max((len(name) for name, _ in timings), default=0)
+    for name, seconds in (*timings, ("total", sum(seconds for _, seconds in timings))):
+        click.echo(f"{name:<{max(width, 5)}}  {seconds:8.3f} s", err=True)
+
+
+@contextmanager
+def progress_line(quiet: bool = False) -> Generator[Callable[[str], None] | None]:
+    """A status line on stderr while the block runs, if stderr is a terminal; gives None else.
+
+    Args:
+        quiet: no status line, because the verb itself prints to stderr meanwhile.
+    """
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    with status_line() as say:
+        say("starting")
+        yield say
+
+
 @contextmanager
 def status_line() -> Generator[Callable[[str], None]]:
     """A line on a terminal's stderr that is written over while the block runs, and taken away."""
@@ -157,6 +182,26 @@ def status_line() -> Generator[Callable[[str], None]]:
     finally:
         sys.stderr.write("\r\x1b[K")
         sys.stderr.flush()
+
+
+def wrote(*paths: object) -> None:
+    """Reports files that were written, to stderr.
+
+    Args:
+        paths: None for one that was not asked for.
+    """
+    for path in paths:
+        if path is not None:
+            click.echo(f"wrote {printable(str(path))}", err=True)
+
+
+def show_page(path: Path, page: Page) -> None:
+    """Writes a page, and reports it."""
+    from mcm_compiler.page.html import page_bytes
+    from mcm_compiler.processes.staging import write_whole
+
+    write_whole(path, page_bytes(page))
+    wrote(path)
 
 
 def _ascii_only() -> bool:

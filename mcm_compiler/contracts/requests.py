@@ -1,4 +1,4 @@
-"""The options of `mcmc parallelize`, `partition` and `train`, in a module that loads no NumPy."""
+"""Options of `mcmc parallelize`, `partition`, `train` and `explore`; this module loads no NumPy."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from mcm_compiler.text.option_fields import asked, check_options, seed_field
 
 Objective = Literal["paper-count", "cost"]
 """Objective of a plan: the most partitioned variables, or the least time of a step."""
+
+Measure = Literal["throughput", "latency", "chips", "sram", "area", "energy"]
+"""Of a point of an exploration; a front is of some of them."""
 
 Rule = Literal["none", "relay", "strict"]
 """Interconnect of the accelerators. `none`: each reaches each through the host's memory, and
@@ -138,6 +141,49 @@ class TrainingRequest:
     seed: int = seed_field()
     resume: bool = asked(
         "flag", "Input", "Go on with the training that the folder holds.", default=False
+    )
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+@dataclass(frozen=True)
+class ExploreOptions:
+    """Options of an exploration besides those of its compiles.
+
+    Attributes:
+        sweeps: `KEY=VALUES` each, of keys of the target's description.
+        front: what fronts are of; empty for all that is known.
+        jobs: points that are compiled at once; None for as many as there are cores.
+        resume: go on with what the journal holds.
+    """
+
+    sweeps: tuple[str, ...] = asked(
+        "patterns",
+        "Target",
+        "Values of a key of the target's description, such as chip.sram_mib=16,32,64 or "
+        "package.num_chips=4..36:8. Repeatable; all combinations are compiled.",
+        (),
+        flag="--sweep",
+        metavar="KEY=VALUES",
+        required=True,
+    )
+    front: tuple[Measure, ...] = asked(
+        "choices",
+        "Search",
+        f"Pareto objectives: some of {', '.join(get_args(Measure))} (all that is known).",
+        (),
+        choices=get_args(Measure),
+        metavar="MEASURE,...",
+    )
+    jobs: int | None = asked(
+        "whole", "", "Points that are compiled at once (as many as there are cores).", low=1
+    )
+    resume: bool = asked(
+        "flag",
+        "Input",
+        "Go on with an exploration that was interrupted, from the journal next to --json.",
+        default=False,
     )
 
     def __post_init__(self) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from mcm_compiler.api import prepare_model
 from mcm_compiler.arrays.types import Bools
 from mcm_compiler.contracts import zoo
 from mcm_compiler.contracts.levels import load_level
+from mcm_compiler.contracts.requests import ExploreOptions, Measure
 from mcm_compiler.contracts.target import NamesResources, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.diagnostics.refusals import is_of_the_moment
@@ -22,10 +24,9 @@ from mcm_compiler.exploration.journal import (
     ExploredModel,
     ExploredPoint,
     Journal,
-    Measure,
     request_digest,
 )
-from mcm_compiler.exploration.sweeps import Settings, Sweep, Variant, variants_of
+from mcm_compiler.exploration.sweeps import Settings, Sweep, Variant, parse_sweep, variants_of
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.passes import parse_pipeline, print_pipeline
@@ -97,16 +98,23 @@ class Request:
     Attributes:
         models: paths, or `zoo:NAME`.
         target: as it was loaded.
-        sweeps: each of another key.
+        asked: what is explored, and how.
         options: of the compiles.
-        measures: what fronts are of; empty for all that is known.
     """
 
     models: tuple[str, ...]
     target: Target
-    sweeps: tuple[Sweep, ...]
+    asked: ExploreOptions
     options: CompileOptions
-    measures: tuple[Measure, ...] = ()
+
+    @cached_property
+    def sweeps(self) -> tuple[Sweep, ...]:
+        """Each of another key.
+
+        Raises:
+            CompileError: MCM-U061 for one that is malformed.
+        """
+        return tuple(map(parse_sweep, self.asked.sweeps))
 
     @property
     def digest(self) -> str:
@@ -116,7 +124,7 @@ class Request:
                 "models": self.models,
                 "target": content_text(self.target.source_text),
                 "sweeps": [asdict(sweep) for sweep in self.sweeps],
-                "options": asdict(self.options),
+                "options": asdict(replace(self.options, sources={})),
                 "versions": versions(),
             }
         )
@@ -125,9 +133,7 @@ class Request:
 def explore(
     request: Request,
     *,
-    at_once: int | None = None,
     journal: Path | None = None,
-    resume: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> tuple[Exploration, Journal | None]:
     """Compiles every model for every variant, up to the simulation.
@@ -137,9 +143,7 @@ def explore(
 
     Args:
         request: what is asked for.
-        at_once: processes; None for as many as there are cores.
         journal: file that keeps what is found; None to keep nothing.
-        resume: whether to go on with what it holds.
         progress: called with how far it is.
 
     Returns:
@@ -154,8 +158,10 @@ def explore(
     passes = parse_pipeline(options.passes)
     split_pipeline(passes, options.passes, "explore")
     variants = variants_of(request.target, request.sweeps, options)
-    kept = None if journal is None else Journal(journal, request.digest, resume=resume)
-    work = _Work(request, variants, at_once or usable_cores(), kept, progress or _silent)
+    kept = (
+        None if journal is None else Journal(journal, request.digest, resume=request.asked.resume)
+    )
+    work = _Work(request, variants, request.asked.jobs or usable_cores(), kept, progress or _silent)
     models = [work.model(at) for at in range(len(request.models))]
     text = request.target.source_text
     return {
@@ -258,7 +264,7 @@ class _Work:
             for index, one in enumerate(self.variants)
         ]
         known = known_measures(facts)
-        measures: list[Measure] = [one for one in self.request.measures or known if one in known]
+        measures: list[Measure] = [one for one in self.request.asked.front or known if one in known]
         front = on_front(facts, measures)
         rows: list[ExploredPoint] = [
             {

@@ -18,6 +18,7 @@ from typing import Any, BinaryIO, Literal, TypedDict
 
 import msgspec
 
+from mcm_compiler.contracts.requests import Measure
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.processes.staging import cannot_write, refuse_irregular
 from mcm_compiler.results.points import FaultRow, PlacedPoint, PointFacts
@@ -160,8 +161,6 @@ def _refused(path: Path, what: str, hint: str) -> CompileError:
 
 # ruff: noqa: UP013 - an object of JSON is one definition here, as a class it were one per key
 
-
-Measure = Literal["throughput", "latency", "chips", "sram", "area", "energy"]
 
 SweptKey = TypedDict("SweptKey", {"key": str, "values": list[bool | float | str]})
 """A key that was swept.

@@ -274,7 +274,7 @@ def options_of(cell: Cell) -> CompileOptions:
     from mcm_compiler.options import CompileOptions
 
     given = {name: value for name, value in cell.options.items() if name != "sensitivities"}
-    return CompileOptions(dims=_dims(cell), input=cell.inputs, **given)
+    return CompileOptions(dims=_dims(cell), input=cell.inputs, sources=cell.sources, **given)
 
 
 def _compiled(diagnose: Diagnose, job: CellJob, start: float) -> batch.CompileOutcome:

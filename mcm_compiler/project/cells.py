@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -13,6 +13,9 @@ from mcm_compiler.project import records
 from mcm_compiler.project.places import clash, clashes, refuse_overlapping_folders
 from mcm_compiler.project.selection import SelectedModel, models_of, select_models
 from mcm_compiler.project.table_reader import TableReader
+
+COMMAND_LINE = "command line"
+"""The source of an option that the command line gives; those of the file have its name."""
 
 MAX_CELLS = 100_000
 """More than anybody builds; a pattern that matches a whole disk stops here."""
@@ -33,6 +36,7 @@ class Cell:
         thresholds: what is asked of the figures.
         expected: a failure that is known on this target, or None.
         place: in the project file.
+        sources: of options, by their field of `CompileOptions`.
     """
 
     model: str
@@ -45,6 +49,7 @@ class Cell:
     thresholds: records.Thresholds
     expected: records.ExpectedFailure | None
     place: str
+    sources: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def title(self) -> str:
@@ -117,7 +122,7 @@ def names_in_the_way(project: records.ProjectFile) -> tuple[set[str], set[str]]:
 def only(cells: Collection[Cell], patterns: Collection[str]) -> tuple[Cell, ...]:
     """The cells that one of the patterns matches, or all where there is none.
 
-    A pattern is held against the cell's name, the model's name and path, and the target; `*` also
+    A pattern is compared with the cell's name, the model's name and path, and the target; `*` also
     matches `/`.
 
     Raises:
@@ -150,10 +155,12 @@ def _cells_of_profile(
 ) -> list[Cell]:
     section = selected.section
     model_settings = section.settings.over(project.defaults)
-    settings = profile.settings.over(model_settings)
+    of_file = profile.settings.over(model_settings)
+    settings = project.over.over(of_file)
     targets = settings.targets or records.DEFAULT_TARGETS
     expected = profile.expected or section.expected
     asked_of_all = project.defaults.dims.keys() if selected.alone else model_settings.dims.keys()
+    asked_of_all |= project.over.dims.keys()
     strict = profile.settings.dims.keys() | (section.settings.dims if selected.alone else set())
     cells: list[Cell] = []
     for target in targets:
@@ -174,6 +181,7 @@ def _cells_of_profile(
                     settings.thresholds,
                     expected if known else None,
                     project.description.place(profile.path),
+                    _sources(of_file, project.over),
                 )
             )
     return cells
@@ -188,6 +196,13 @@ def _options(settings: records.Settings, level: int | str | None) -> dict[str, A
     if settings.state is not None:
         options["state"] = settings.state
     return options
+
+
+def _sources(file: records.Settings, line: records.Settings) -> dict[str, str]:
+    """Sources of options by their field of `CompileOptions`."""
+    both = f"{COMMAND_LINE}, over {records.FILE_NAME}"
+    given = dict.fromkeys(file.option_names, records.FILE_NAME)
+    return given | {n: both if n in given else COMMAND_LINE for n in line.option_names}
 
 
 def _folder_name(text: str) -> str:

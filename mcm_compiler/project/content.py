@@ -84,6 +84,7 @@ class Content:
             "lenient": sorted(cell.lenient),
             "inputs": self._file(self.root / cell.inputs) if cell.inputs else None,
             "options": dict(cell.options),
+            "sources": dict(cell.sources),
             "files": self._named_files(self.root, cell.options.values()),
         }
         text = json.dumps(made_of, sort_keys=True, default=list)

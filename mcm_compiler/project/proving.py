@@ -130,6 +130,7 @@ def _refuse_foreign(
         ("target", _sha256(target.source_text), manifest.target_sha256),
         ("target", target.name, manifest.target),
         ("options", asked, report.get("options")),
+        ("sources of options", options.sources, report.get("option_sources") or {}),
         ("passes", print_pipeline(parse_pipeline(options.passes)), manifest.pipeline),
         ("routing", options.routing, manifest.routing),
         ("seed", options.seed, manifest.seed),

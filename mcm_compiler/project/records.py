@@ -99,6 +99,19 @@ class Settings:
             {**below.options, **self.options},
         )
 
+    @property
+    def option_names(self) -> list[str]:
+        """The fields of `CompileOptions` that are given."""
+        named = {
+            "level": self.levels,
+            "dims": self.dims,
+            "shapes": self.shapes,
+            "state": self.state is not None,
+            "input": self.inputs,
+            **{name: name != "sensitivities" for name in self.options},
+        }
+        return sorted(name for name, given in named.items() if given)
+
 
 @dataclass(frozen=True)
 class Profile:
@@ -155,6 +168,7 @@ class ProjectFile:
         html: whether each cell has a page, and all of them an index.
         defaults: of all models.
         models: the sections in order.
+        over: settings of the command line, which win over those of the file.
     """
 
     path: Path
@@ -167,6 +181,7 @@ class ProjectFile:
     html: bool
     defaults: Settings
     models: tuple[ModelSection, ...]
+    over: Settings = Settings()
 
     @property
     def root(self) -> Path:

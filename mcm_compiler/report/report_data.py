@@ -52,6 +52,7 @@ def build_report(result: CompileResult) -> Report:
         "found_by": (partition.found_by or None) if partition else None,
         "dims": dict(sorted(source.dims.items())),
         "options": options_facts(result.options, source.shapes),
+        **option_sources(result.options),
         "verification": verification_data(result.verification) if result.verification else None,
         "diagnostics": [_without_paths(d, source) for d in result.diagnostics],
         "versions": versions(),
@@ -146,6 +147,12 @@ def options_facts(options: CompileOptions, shapes: Mapping[str, tuple[int, ...]]
     if options.goal.plain:
         del data["objective"]
     return data
+
+
+def option_sources(options: CompileOptions) -> dict[str, dict[str, str]]:
+    """The sources of options for a report, where a project file may give them."""
+    found = dict(sorted(options.sources.items()))
+    return {"option_sources": found} if found else {}
 
 
 def _sharded(compiled: ir.Model) -> list[ShardedRow] | None:

@@ -44,6 +44,21 @@ def search_phrase(report: Mapping[str, Any]) -> str:
     return f"{strategy_phrase(report, '-')}, {routing_phrase(report)}, seed {report['seed']}"
 
 
+def options_phrase(report: Mapping[str, Any]) -> str | None:
+    """The options that were given, with their sources; None where all have their defaults.
+
+    Such as `level 0 (command line, over mcmc.toml), seed 7 (mcmc.toml)`.
+    """
+    options = report.get("options") or {}
+
+    def named(name: str) -> str:
+        value = options.get(name)
+        return name if value is None or isinstance(value, dict | list) else f"{name} {value}"
+
+    sources: Mapping[str, str] = report.get("option_sources") or {}
+    return ", ".join(f"{named(name)} ({source})" for name, source in sources.items()) or None
+
+
 def model_phrase(report: Mapping[str, Any]) -> str:
     """The size of the source model."""
     ops = count_text(report["model"]["ops"], "op")

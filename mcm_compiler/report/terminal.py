@@ -177,6 +177,8 @@ def _facts(report: Mapping[str, Any], width: int) -> View:
     if (limit := limit_sentence(report)) is not None:
         rows.append(("replicas", Text(limit)))
     rows.append(("found by", Text(sentences.search_phrase(report))))
+    if (options := sentences.options_phrase(report)) is not None:
+        rows.append(("options", Text(options)))
     if (learned := sentences.learned_sentence(report)) is not None:
         rows.append(("learned search", Text(learned)))
     if (costs := cost_model_phrase(report)) is not None:

@@ -17,8 +17,11 @@ from mcm_compiler.text.typed_options import take_types
 Form = Literal[
     "text", "file", "level", "choice", "whole", "duration", "rate", "flag", "switch", "places",
     "pins", "sizes", "shapes", "pairs", "patterns", "named pins", "costs by kind", "profiles",
+    "path", "paths", "new file", "new model", "percentage", "settings",
+    "choices",
 ]  # fmt: skip
-"""Of values. A `flag` is on or not given, a `switch` on, off or not given."""
+"""Of values. A `flag` is on or not given, a `switch` on, off or not given; a `new file` or model is
+one that the command line writes."""
 
 Group = Literal["", "Input", "Target", "Search", "Verification"]
 """Sections of the help; empty for the last one."""
@@ -40,13 +43,17 @@ class Option:
         flag: on the command line.
         key: in a project file; None where that has no key of its own.
         metavar: of its value in the help.
-        names: registry whose names a shell completes, such as `STRATEGIES`; `PIPELINE` for passes.
+        names: registry whose names a shell completes, such as `STRATEGIES`, and further words
+            behind it; `FILE` among them for files. `PIPELINE` for passes, `MODELS` for models.
         choices: of a `choice`.
         shown: default in the help; by default that of the field where it is a word or number.
         low: least value.
         high: largest value.
         each: word for one of several values in messages.
         reported: in the report: always, where it is `given`, or `elsewhere`.
+        short: flag of one letter.
+        required: whether the command line must have it.
+        hidden: whether the help leaves it out.
     """
 
     name: str
@@ -64,6 +71,9 @@ class Option:
     high: int | None = None
     each: str = ""
     reported: Literal["always", "given", "elsewhere"] = "always"
+    short: str = ""
+    required: bool = False
+    hidden: bool = False
 
     def faults(self, value: Any) -> list[str]:
         """How a value, of the type of its field, is out of range."""
@@ -144,15 +154,21 @@ def check_options(record: object, further: Callable[[], list[str]] = list[str]) 
 
 def options_of(record: type) -> list[Option]:
     """The options of a record, in the order of its fields."""
-    found: list[Option] = []
-    for field in dataclasses.fields(cast("Any", record)):
-        if not field.metadata:
-            continue
-        flag = f"--{field.name.replace('_', '-')}"
-        facts: dict[str, Any] = {"flag": flag, "key": field.name, **field.metadata}
-        default = field.default if field.default is not dataclasses.MISSING else {}
-        found.append(Option(field.name, default=default, **facts))
-    return found
+    fields = dataclasses.fields(cast("Any", record))
+    return [option_of(field.name, field) for field in fields if field.metadata]
+
+
+def option_of(name: str, field: dataclasses.Field[Any]) -> Option:
+    """The option that `asked` notes.
+
+    Args:
+        name: of the field, or of a parameter with this default.
+        field: as `asked` made it.
+    """
+    flag = f"--{name.replace('_', '-')}"
+    facts: dict[str, Any] = {"flag": flag, "key": name, **field.metadata}
+    default = field.default if field.default is not dataclasses.MISSING else {}
+    return Option(name, default=default, **facts)
 
 
 def range_faults(record: object) -> list[str]:

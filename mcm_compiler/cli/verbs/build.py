@@ -3,65 +3,74 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcm_compiler.cli.failures import Verb
-from mcm_compiler.cli.parameters import FILE, format_option, plugin_option
+from mcm_compiler.cli.verb import FILE, FORMAT, JUNIT, argument, fields_of, verb
+from mcm_compiler.options import CompileOptions
+from mcm_compiler.text.option_fields import asked, options_of
+
+if TYPE_CHECKING:
+    from mcm_compiler.project.records import Settings
 
 
-@click.command(cls=Verb)
-@click.argument("project", type=FILE, default=Path("."))
-@click.option(
-    "--only",
-    multiple=True,
-    metavar="PATTERN",
-    help="Build the cells whose name, model or target matches; * matches / too. Repeatable.",
+@verb(
+    (
+        "build",
+        "build models --only '*.mcm36' --jobs 4",
+        "build --accept --junit build.xml --sarif build.sarif",
+    ),
+    late=True,
 )
-@click.option("--jobs", type=click.IntRange(1), default=None,
-              help="Cells that are worked on at once (as many as cores).")  # fmt: skip
-@click.option("--no-cache", is_flag=True, help="Compile everything, and keep nothing.")
-@click.option("--baseline", type=FILE, default=None,
-              help="Output folder of an earlier build to compare with, instead of the accepted "
-              "baseline.")  # fmt: skip
-@click.option("--accept", is_flag=True,
-              help="Make the figures of this build the accepted baseline.")  # fmt: skip
-@click.option("--folders", is_flag=True,
-              help="Print the folders that a build writes, and build nothing.")  # fmt: skip
-@click.option("--strict", is_flag=True,
-              help="Exit with 3 where something was not verified or not proven.")  # fmt: skip
-@click.option("--html/--no-html", default=None,
-              help="Write a page of each cell beside its folder, and index.html with links to "
-              "them (as 'html' in the project file says).")  # fmt: skip
-@click.option("--junit", type=FILE, default=None, help="Write a JUnit XML file, too.")
-@click.option("--sarif", type=FILE, default=None, help="Write a SARIF 2.1.0 file, too.")
-@click.option("--summary", type=FILE, default=None, help="Write a summary in Markdown, too.")
-@plugin_option
-@format_option()
-@click.pass_context
 def command(
-    ctx: click.Context,
-    project: Path,
-    only: tuple[str, ...],
-    jobs: int | None,
-    no_cache: bool,
-    baseline: Path | None,
-    accept: bool,
-    folders: bool,
-    strict: bool,
-    html: bool | None,
-    junit: Path | None,
-    sarif: Path | None,
-    summary: Path | None,
+    project: Path = argument(type=FILE, default=Path()),
+    only: tuple[str, ...] = asked(
+        "patterns", "Input", "Build the cells whose name, model or target matches; * matches / "
+        "too. Repeatable.", (), metavar="PATTERN",
+    ),
+    over: dict[str, Any] = fields_of(CompileOptions),
+    jobs: int | None = asked(
+        "whole", "", "Cells that are worked on at once (as many as cores).", low=1
+    ),
+    no_cache: bool = asked("flag", "", "Compile everything, and keep nothing.", default=False),
+    baseline: Path | None = asked(
+        "path", "Verification", "Output folder of an earlier build to compare with, instead of the "
+        "accepted baseline.",
+    ),
+    accept: bool = asked(
+        "flag", "Verification", "Make the figures of this build the accepted baseline.",
+        default=False,
+    ),
+    folders: bool = asked(
+        "flag", "", "Print the folders that a build writes, and build nothing.", default=False
+    ),
+    strict: bool = asked(
+        "flag", "Verification", "Exit with 3 where something was not verified or not proven.",
+        default=False,
+    ),
+    html: bool | None = asked(
+        "switch", "", "Write a page of each cell beside its folder, and index.html with links to "
+        "them (as 'html' in the project file says).",
+    ),
+    junit: Path | None = JUNIT,
+    sarif: Path | None = asked("path", "", "Write a SARIF 2.1.0 file, too."),
+    summary: Path | None = asked("path", "", "Write a summary in Markdown, too."),
+    output_format: str = FORMAT,
+    *,
     plugin: tuple[Path, ...],
-    output_format: str,
-) -> None:
+) -> int:  # fmt: skip
     """Compile the models that PROJECT names, check them, and compare them with the baseline.
 
     PROJECT is a project file, or a folder with mcmc.toml [default: .]. Each model is compiled in
     each of its profiles for each of its targets. What has not changed comes from the cache. The
     figures of a cell's first build are its baseline until --accept replaces them.
+
+    Options of a compile win over those of the project file, in all cells; the report has their
+    sources.
     """
     from mcm_compiler.cli.output_files import refuse_same_file
     from mcm_compiler.cli.project_build import BuildReports, run_build, show_folders
@@ -80,9 +89,10 @@ def command(
     refuse_same_file({"--junit": junit, "--sarif": sarif, "--summary": summary})
     project = project / FILE_NAME if project.is_dir() else project
     read = read_project(project)
+    read = dataclasses.replace(read, over=_settings(over, read.root))
     if folders:
         show_folders(read, output_format)
-        return
+        return 0
     given = tuple(path.absolute() for path in plugin)
     plugins = (*(read.root / path for path in read.plugins), *given)
     every = cells_of(read, TargetNames(plugins))
@@ -107,9 +117,27 @@ def command(
         every if paged else (),
     )
     with contextlib.chdir(read.root):
-        code = run_build(read, cells, options, reports)
-    if code:
-        ctx.exit(code)
+        return run_build(read, cells, options, reports)
+
+
+def _settings(given: dict[str, Any], root: Path) -> Settings:
+    """Options of the command line as settings of a project, whose paths are relative to `root`."""
+    from mcm_compiler.project.records import Settings
+
+    files = {one.name for one in options_of(CompileOptions) if one.form == "file"}
+    for name in files & given.keys():
+        given[name] = os.path.relpath(given[name], root)
+    level = given.pop("level", None)
+    if str(level).endswith(".toml"):
+        level = os.path.relpath(str(level), root)
+    return Settings(
+        levels=() if level is None else (level,),
+        dims=given.pop("dims", {}),
+        shapes=given.pop("shapes", {}),
+        state=given.pop("state", None),
+        inputs=given.pop("input", None),
+        options=given,
+    )
 
 
 def _absolute(path: Path | None) -> Path | None:

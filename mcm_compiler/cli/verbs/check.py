@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from mcm_compiler.cli.compile_options import progress_line
-from mcm_compiler.cli.completed_names import complete_models
-from mcm_compiler.cli.failures import Verb, show_diagnostics
-from mcm_compiler.cli.parameters import (
-    FILE,
-    MAX_SEED,
-    SEED,
-    format_option,
-    load_plugins,
-    plugin_option,
-)
-from mcm_compiler.cli.show import beside, show_json
-from mcm_compiler.text.units import printable
+from mcm_compiler.cli.failures import show_diagnostics
+from mcm_compiler.cli.parameters import MAX_SEED
+from mcm_compiler.cli.show import beside, progress_line, show_json
+from mcm_compiler.cli.verb import FORMAT, JUNIT, argument, verb
+from mcm_compiler.text.option_fields import asked
+from mcm_compiler.text.units import count_text, printable
 
 if TYPE_CHECKING:
-    from mcm_compiler.ci.checks import CheckSettings
+    from mcm_compiler.ci.checks import CheckOutcome, CheckSettings
 
 DEFAULT_SEEDS = 2
 """Random inputs that are compared where the user gives no data and some op is not proven."""
@@ -31,43 +26,45 @@ DEFAULT_SEEDS = 2
 _VERDICTS = {"holds": ("ok  ", "green"), "skipped": ("skip", "yellow"), "fails": ("FAIL", "red")}
 
 
-@click.command(cls=Verb)
-@click.argument("folders", metavar="FOLDER...", nargs=-1, required=True)
-@click.option("--seeds", type=click.IntRange(0), default=None,
-              help="Number of random inputs that are compared.  [default: 0 with own data; else "
-              "1 if every op is proven, 2 if not]",
-              )  # fmt: skip
-@click.option("--seed", type=SEED, default=0, show_default=True, help="The first seed.")
-@click.option("-i", "--input", "inputs", type=FILE, multiple=True,
-              help="An .npz file with one array per model input. Repeatable.")  # fmt: skip
-@click.option("--test-data", type=FILE, default=None,
-              help="A test_data_set_N folder, or the folder of a model that holds such folders; "
-              "their outputs are compared too.")  # fmt: skip
-@click.option("--model", default=None, shell_complete=complete_models,
-              help="The model that FOLDER was compiled from, a file or zoo:NAME: proves the chips "
-              "against it instead of against the folder's own copy.")  # fmt: skip
-@click.option("--strict", is_flag=True,
-              help="Exit with 3 where something could not be checked or proven.")  # fmt: skip
-@click.option("--junit", type=FILE, default=None, help="Write a JUnit XML file, too.")
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True,
-              help="Folders that are checked at once.")  # fmt: skip
-@plugin_option
-@format_option()
-@click.pass_context
+SUITE = "mcmc check"
+
+
+@verb(
+    (
+        "check out",
+        "check out --model model.onnx -i sample.npz --strict",
+        "check compiled/ --jobs 4 --junit checks.xml",
+    )
+)
 def command(
-    ctx: click.Context,
-    folders: tuple[str, ...],
-    seeds: int | None,
-    seed: int,
-    inputs: tuple[Path, ...],
-    test_data: Path | None,
-    model: str | None,
-    strict: bool,
-    junit: Path | None,
-    jobs: int,
+    folders: tuple[str, ...] = argument("FOLDER...", nargs=-1, required=True),
+    seeds: int | None = asked(
+        "whole", "Verification", "Number of random inputs that are compared.  [default: 0 with own "
+        "data; else 1 if every op is proven, 2 if not]", low=0,
+    ),
+    seed: int = asked("whole", "Verification", "The first seed.", 0, low=0, high=MAX_SEED),
+    inputs: tuple[Path, ...] = asked(
+        "paths", "Input", "An .npz file with one array per model input. Repeatable.", (),
+        flag="--input", short="-i",
+    ),
+    test_data: Path | None = asked(
+        "path", "Input", "A test_data_set_N folder, or the folder of a model that holds such "
+        "folders; their outputs are compared too.",
+    ),
+    model: str | None = asked(
+        "text", "Input", "The model that FOLDER was compiled from, a file or zoo:NAME: proves the "
+        "chips against it instead of against the folder's own copy.", names="MODELS",
+    ),
+    strict: bool = asked(
+        "flag", "Verification", "Exit with 3 where something could not be checked or proven.",
+        default=False,
+    ),
+    junit: Path | None = JUNIT,
+    jobs: int = asked("whole", "", "Folders that are checked at once.", 1, low=1),
+    output_format: str = FORMAT,
+    *,
     plugin: tuple[Path, ...],
-    output_format: str,
-) -> None:
+) -> int:  # fmt: skip
     """Check FOLDER: hashes, structure, the ring's rules, memory, and equal outputs in onnxruntime.
 
     Every op, attribute, weight and wire of the chips is proven against the model, of which the
@@ -84,9 +81,9 @@ def command(
     """
     from mcm_compiler.ci.checks import CheckSettings, list_folders
     from mcm_compiler.cli.failures import diagnosed
-    from mcm_compiler.cli.many_folders import check_many
+    from mcm_compiler.cli.output_files import refuse_inside_output
+    from mcm_compiler.processes.staging import refuse_irregular
 
-    load_plugins(plugin)
     own_data = bool(inputs) or test_data is not None
     proven_seeds = 1 if seeds is None else None
     if seeds is None:
@@ -97,14 +94,15 @@ def command(
         raise click.BadParameter(f"the last seed is larger than {MAX_SEED}", param_hint="'--seeds'")
     settings = CheckSettings(range(seed, seed + seeds), strict, diagnosed, model, proven_seeds)
     listed = list_folders(folders)
-    if len(folders) == 1 and listed == folders:
-        code = _check_one(folders[0], settings, inputs, test_data, junit, output_format)
-    else:
-        if own_data:
-            raise click.UsageError("--input and --test-data are for a single folder")
-        code = check_many(listed, settings, junit, jobs, plugin, output_format)
-    if code:
-        ctx.exit(code)
+    many = len(folders) > 1 or listed != folders
+    if many and own_data:
+        raise click.UsageError("--input and --test-data are for a single folder")
+    if junit is not None:
+        refuse_inside_output(junit)
+        refuse_irregular(junit)
+    if many:
+        return _check_many(listed, settings, junit, jobs, plugin, output_format)
+    return _check_one(listed[0], settings, inputs, test_data, junit, output_format)
 
 
 def _check_one(
@@ -117,14 +115,8 @@ def _check_one(
 ) -> int:
     from mcm_compiler.checking.comparison.user_data import RunData
     from mcm_compiler.ci.checks import check_of, exit_code, failure, outcome_of
-    from mcm_compiler.cli.many_folders import report
     from mcm_compiler.cli.npz_files import read_npz
-    from mcm_compiler.cli.output_files import refuse_inside_output
-    from mcm_compiler.processes.staging import refuse_irregular
 
-    if junit is not None:
-        refuse_inside_output(junit)
-        refuse_irregular(junit)
     start = time.perf_counter()
     try:
         with progress_line() as progress:
@@ -137,7 +129,7 @@ def _check_one(
             )
     except Exception as error:
         seconds = time.perf_counter() - start
-        report([failure(folder, settings.diagnose(error), seconds)], junit)
+        _report([failure(folder, settings.diagnose(error), seconds)], junit)
         raise
     outcome = outcome_of(folder, found, settings.strict, time.perf_counter() - start)
     if output_format == "json":
@@ -155,5 +147,67 @@ def _check_one(
             skipped = " and ".join(step.name for step in found.steps if step.skipped)
             text = f"holds as far as it was checked: {skipped} was not"
         click.echo(f"{printable(folder)} {text}")
-    report([outcome], junit)
+    _report([outcome], junit)
     return exit_code([outcome])
+
+
+def _check_many(
+    folders: Sequence[str],
+    settings: CheckSettings,
+    junit: Path | None,
+    processes: int,
+    plugins: tuple[Path, ...],
+    output_format: str,
+) -> int:
+    from mcm_compiler.ci.checks import check_all, exit_code
+    from mcm_compiler.cli.many_models import NAME_WIDTH, each_shown, prepare_process
+
+    width = min(max(len(printable(folder)) for folder in folders), NAME_WIDTH)
+    as_text = output_format != "json"
+    with progress_line() as progress:
+        prepare = partial(prepare_process, plugins)
+        results = check_all(folders, settings, processes, prepare, progress)
+        outcomes = each_shown(
+            results,
+            lambda one: (one.folder, [_line(one, width)] if as_text else [], one.diagnostics),
+        )
+    if as_text:
+        failed = sum(outcome.failed for outcome in outcomes)
+        total = count_text(len(outcomes), "folder")
+        click.echo(f"{total}: {len(outcomes) - failed} ok, {failed} failed")
+    else:
+        show_json([_data(outcome) for outcome in outcomes])
+    _report(outcomes, junit)
+    return exit_code(outcomes)
+
+
+def _line(outcome: CheckOutcome, width: int) -> str:
+    """`ok      compiled/a  7 steps hold`, or `FAILED  compiled/b  MCM-A010 in files`."""
+    verdict = click.style("FAILED", fg="red") if outcome.failed else click.style("ok    ", "green")
+    return f"{verdict}  {printable(outcome.folder):<{width}}  {outcome.line}"
+
+
+def _data(outcome: CheckOutcome) -> dict[str, object]:
+    """The JSON form: nothing that differs between two runs."""
+    found: dict[str, object] = {"folder": outcome.folder, "ok": not outcome.failed}
+    told = [d.to_dict() for d in outcome.diagnostics]
+    return found | (outcome.data or {"holds": False, "steps": [], "diagnostics": told})
+
+
+def _report(outcomes: Sequence[CheckOutcome], junit: Path | None) -> None:
+    """Prints GitHub's annotations, and writes the JUnit file.
+
+    Raises:
+        CompileError: MCM-A002 or MCM-U050 if the file cannot be written.
+    """
+    from mcm_compiler.cli.guard import annotate
+    from mcm_compiler.cli.output_files import write_with_parents
+
+    annotate((outcome.folder, outcome.diagnostics) for outcome in outcomes)
+    if junit is not None:
+        from mcm_compiler.ci.junit import Case, cases_xml
+
+        cases = [
+            Case(o.folder, o.seconds, o.diagnostics, printable(o.line), o.failed) for o in outcomes
+        ]
+        write_with_parents(junit, cases_xml(SUITE, "check", cases))

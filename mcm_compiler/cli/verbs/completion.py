@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import click
 
-from mcm_compiler.cli.failures import Verb
-from mcm_compiler.cli.parameters import format_option
 from mcm_compiler.cli.shell_scripts import SHELLS, script
 from mcm_compiler.cli.show import show_json
+from mcm_compiler.cli.verb import FORMAT, argument, verb
 
 
-@click.command(cls=Verb)
-@click.argument("shell", type=click.Choice(list(SHELLS)))
-@format_option()
-def command(shell: str, output_format: str) -> None:
+@verb(plugins=False)
+def command(
+    shell: str = argument(type=click.Choice(list(SHELLS))), output_format: str = FORMAT
+) -> None:
     """Print what SHELL reads to complete verbs, options and names.
 
     \b

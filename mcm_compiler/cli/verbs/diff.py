@@ -1,48 +1,28 @@
-"""`mcmc diff`: two output folders held against each other."""
+"""`mcmc diff`: two output folders compared."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-import click
-
-from mcm_compiler.cli import parameters
-from mcm_compiler.cli.failures import Verb, show_diagnostics
-from mcm_compiler.cli.show import show_json, show_view, view_width
-from mcm_compiler.text.units import printable
-
-if TYPE_CHECKING:
-    from mcm_compiler.difference.records import Difference
+from mcm_compiler.cli.failures import show_diagnostics
+from mcm_compiler.cli.show import show_json, show_page, show_view, view_width
+from mcm_compiler.cli.verb import FOLDER, FORCE, FORMAT, verb
+from mcm_compiler.text.option_fields import asked
 
 REGRESSION_EXIT = 1
 
 
-@click.command(cls=Verb)
-@click.argument("a", type=parameters.FILE)
-@click.argument("b", type=parameters.FILE)
-@click.option(
-    "--max-regression",
-    type=parameters.parse_percentage,
-    default=None,
-    metavar="PERCENT",
-    help="Exit with 1 if the throughput of B is lower than that of A by more.",
-)
-@click.option("--html", type=parameters.FILE, default=None, help="Write a page to look at, too.")
-@parameters.force_option
-@parameters.plugin_option
-@parameters.format_option()
-@click.pass_context
+@verb()
 def command(
-    ctx: click.Context,
-    a: Path,
-    b: Path,
-    max_regression: float | None,
-    html: Path | None,
-    force: bool,
-    plugin: tuple[Path, ...],
-    output_format: str,
-) -> None:
+    a: Path = FOLDER,
+    b: Path = FOLDER,
+    max_regression: float | None = asked(
+        "percentage", "", "Exit with 1 if the throughput of B is lower than that of A by more."
+    ),
+    html: Path | None = asked("new file", "", "Write a page to look at, too."),
+    force: bool = FORCE,
+    output_format: str = FORMAT,
+) -> int | None:
     """Compare the folders A and B: what moved, what got slower, and why.
 
     Both were written by mcmc compile, or both by mcmc place; hashes and figures are checked. Ops
@@ -50,13 +30,9 @@ def command(
 
     Exits with 0, however they differ, unless --max-regression asks for more.
     """
-    from mcm_compiler.cli.output_files import refuse_existing
     from mcm_compiler.difference.compared import difference, read_side
     from mcm_compiler.difference.text import difference_view
 
-    parameters.load_plugins(plugin)
-    if html is not None:
-        refuse_existing(html, force)
     first, second = read_side(a), read_side(b)
     allowed = 0.0 if max_regression is None else max_regression
     found = difference(first, second, allowed)
@@ -65,17 +41,11 @@ def command(
     else:
         show_view(difference_view(found, view_width()))
     if html is not None:
-        _write_page(html, found)
+        from mcm_compiler.difference.page import difference_page
+
+        show_page(html, difference_page(found))
     show_diagnostics([side.note for side in (first, second) if side.note is not None])
     if max_regression is not None and found.comparison.regressed:
         show_diagnostics(found.comparison.diagnostics(f"{b}, compared with {a}")[:1])
-        ctx.exit(REGRESSION_EXIT)
-
-
-def _write_page(path: Path, found: Difference) -> None:
-    from mcm_compiler.difference.page import difference_page
-    from mcm_compiler.page.html import page_bytes
-    from mcm_compiler.processes.staging import write_whole
-
-    write_whole(path, page_bytes(difference_page(found)))
-    click.echo(f"wrote {printable(str(path))}", err=True)
+        return REGRESSION_EXIT
+    return None

@@ -10,24 +10,24 @@ from pathlib import Path
 
 import click
 
-from mcm_compiler.cli.compile_options import progress_line
-from mcm_compiler.cli.failures import Verb, show_diagnostics
-from mcm_compiler.cli.parameters import FILE, force_option, format_option
-from mcm_compiler.cli.show import show_json
+from mcm_compiler.cli.failures import show_diagnostics
+from mcm_compiler.cli.show import progress_line, show_json
+from mcm_compiler.cli.verb import FILE, FORCE, FORMAT, argument, verb
+from mcm_compiler.text.option_fields import asked
 from mcm_compiler.text.units import count_text, printable
 
 
-@click.command(cls=Verb)
-@click.argument("folder", type=FILE, default=".")
-@click.option("--target", "targets", multiple=True, default=("mcm36",), show_default=True,
-              help="Name, or a TOML file. Repeatable.")  # fmt: skip
-@click.option("--jobs", type=click.IntRange(1), default=1, show_default=True,
-              help="Models that are looked at at once.")  # fmt: skip
-@force_option
-@format_option()
+@verb(plugins=False)
 def command(
-    folder: Path, targets: tuple[str, ...], jobs: int, force: bool, output_format: str
-) -> None:
+    folder: Path = argument(type=FILE, default="."),
+    targets: tuple[str, ...] = asked(
+        "patterns", "", "Name, or a TOML file. Repeatable.", ("mcm36",),
+        flag="--target", shown="mcm36",
+    ),
+    jobs: int = asked("whole", "", "Models that are looked at at once.", 1, low=1),
+    force: bool = FORCE,
+    output_format: str = FORMAT,
+) -> None:  # fmt: skip
     """Write FOLDER/mcmc.toml, which names all models in FOLDER and sizes for them.
 
     Sizes come from test data beside a model, from its weights, and from runs in onnxruntime; each

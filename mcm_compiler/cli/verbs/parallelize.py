@@ -9,25 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcm_compiler.cli.completed_names import complete_models, names_of
-from mcm_compiler.cli.failures import Verb, show_diagnostics
-from mcm_compiler.cli.field_options import (
-    field_option,
-    field_options,
-    grouped_option,
-    options_given,
-)
-from mcm_compiler.cli.parameters import (
-    FILE,
-    force_option,
-    format_option,
-    load_plugins,
-    old_spelling,
-    plugin_option,
-)
-from mcm_compiler.cli.show import show_json, show_table
+from mcm_compiler.cli.failures import old_spelling, show_diagnostics
+from mcm_compiler.cli.show import show_json, show_table, wrote
+from mcm_compiler.cli.verb import FORCE, FORMAT, MODEL, TARGET, fields_of, verb
 from mcm_compiler.contracts.requests import PlanOptions
-from mcm_compiler.text.option_fields import options_of
+from mcm_compiler.options import CompileOptions
+from mcm_compiler.text.option_fields import asked
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -41,93 +28,48 @@ LISTED = 40
 """Variables that are listed; `--format json` and `-o` have all."""
 
 
-EXAMPLES = """\b
-Examples:
-  mcmc parallelize zoo:bert-tiny --target mcm4
-  mcmc parallelize zoo:bert-tiny --training --data 2 --stages 2 -o plan.json
-  mcmc parallelize model.onnx --plan plan.json --sharded sharded.onnx
-"""
-
-
-@click.command(cls=Verb, epilog=EXAMPLES)
-@click.argument("model", shell_complete=complete_models)
-@grouped_option(
-    "Target",
-    "--target",
-    default="mcm36",
-    show_default=True,
-    shell_complete=names_of("TARGETS", files=True),
-    help="Name, or a TOML file.",
+@verb(
+    (
+        "parallelize zoo:bert-tiny --target mcm4",
+        "parallelize zoo:bert-tiny --training --data 2 --stages 2 -o plan.json",
+        "parallelize model.onnx --plan plan.json --sharded sharded.onnx",
+    ),
+    one_thread=True,
 )
-@grouped_option(
-    "Search",
-    "--planner",
-    default=DEFAULT_PLANNER,
-    show_default=True,
-    metavar="NAME{...}",
-    shell_complete=names_of("PLANNERS"),
-    help="Who plans, with its options, such as 'auto-map{search=dqn}'.",
-)
-@click.option("--search", default=None, hidden=True)
-@field_options(PlanOptions)
-@click.option("--linkage/--no-linkage", default=None, hidden=True)
-@click.option(
-    "--why",
-    "why",
-    multiple=True,
-    metavar="TENSOR.DIM",
-    help="Print what forces or forbids a choice instead of a plan. Repeatable.",
-)
-@grouped_option(
-    "Search", "--plan", "plan_file", type=FILE, default=None, help="Take this plan, search none."
-)
-@click.option("-o", "--output", type=FILE, default=None, help="Write the plan as JSON.")
-@click.option(
-    "--annotated",
-    type=FILE,
-    default=None,
-    help="Write the model with ONNX's sharding specs and pipeline stages.",
-)
-@click.option("--sharded", type=FILE, default=None, help="Write the model with one op per shard.")
-@field_option("dims")
-@field_option("shapes")
-@field_option("cost_model")
-@field_option("fallback")
-@force_option
-@plugin_option
-@format_option()
 def command(
-    model: str,
-    target: str,
-    planner: str,
-    search: str | None,
-    linkage: bool | None,
-    why: tuple[str, ...],
-    plan_file: Path | None,
-    output: Path | None,
-    annotated: Path | None,
-    sharded: Path | None,
-    dims: tuple[tuple[str, int], ...],
-    shapes: tuple[tuple[str, tuple[int, ...]], ...],
-    cost_model: str | None,
-    fallback: Any,
-    force: bool,
-    plugin: tuple[Path, ...],
-    output_format: str,
-    **given: Any,
-) -> None:
+    model: str = MODEL,
+    target: str = TARGET,
+    planner: str = asked(
+        "text", "Search", "Who plans, with its options, such as 'auto-map{search=dqn}'.",
+        DEFAULT_PLANNER, shown=DEFAULT_PLANNER, metavar="NAME{...}", names="PLANNERS",
+    ),
+    search: str | None = asked("text", "", "", hidden=True),
+    plan_options: dict[str, Any] = fields_of(PlanOptions),
+    linkage: bool | None = asked("switch", "", "", hidden=True),
+    why: tuple[str, ...] = asked(
+        "patterns", "", "Print what forces or forbids a choice instead of a plan. Repeatable.", (),
+        metavar="TENSOR.DIM",
+    ),
+    plan_file: Path | None = asked(
+        "path", "Search", "Take this plan, search none.", flag="--plan"
+    ),
+    output: Path | None = asked("new file", "", "Write the plan as JSON.", short="-o"),
+    annotated: Path | None = asked(
+        "new model", "", "Write the model with ONNX's sharding specs and pipeline stages."
+    ),
+    sharded: Path | None = asked("new model", "", "Write the model with one op per shard."),
+    of_model: dict[str, Any] = fields_of(
+        CompileOptions, "dims", "shapes", "cost_model", "fallback"
+    ),
+    force: bool = FORCE,
+    output_format: str = FORMAT,
+) -> None:  # fmt: skip
     """Plan how MODEL, a file or zoo:NAME, uses the devices of a target.
 
     Data parallelism, ops that are divided over devices, and a pipeline, together. mcmc compile
     --plan puts a plan for a package of chips to work.
     """  # fmt: skip
-    from mcm_compiler.processes.one_thread import use_one_thread
-
-    # Before NumPy is imported: learning is reproducible, and small products take no threads.
-    use_one_thread()
     from mcm_compiler.api import import_named
-    from mcm_compiler.cli import output_files
-    from mcm_compiler.cli.parameters import once_each
     from mcm_compiler.components.cost_choice import with_cost_model
     from mcm_compiler.components.cost_files import user_files
     from mcm_compiler.components.op_support import host_ops
@@ -135,34 +77,25 @@ def command(
     from mcm_compiler.contracts.planning import PlanResult, planned_by, planner_of
     from mcm_compiler.contracts.sharding.parallel_plan import check_plan, read_plan
     from mcm_compiler.graph.constants import placeable_nodes
-    from mcm_compiler.options import CompileOptions
     from mcm_compiler.registry import PLANNERS
 
     files = {"--output": output, "--annotated": annotated, "--sharded": sharded}
-    asked = options_given(options_of(PlanOptions), given)
-    degrees = {f"--{name.removesuffix('s') if name == 'shards' else name}": asked.get(name)
-               for name in ("data", "stages", "shards")}  # fmt: skip
+    flags = {"data": "--data", "stages": "--stages", "shards": "--shard"}
+    degrees = {flag: plan_options.get(name) for name, flag in flags.items()}
     if why:
         _refuse_beside("--why", {**files, **degrees})
     elif plan_file is not None:
-        further = {f"--{name}": asked.get(name) for name in ("operator", "training")}
+        further = {f"--{name}": plan_options.get(name) for name in ("operator", "training")}
         _refuse_beside("--plan", {**degrees, **further})
-    load_plugins(plugin)
-    output_files.refuse_same_file(files)
-    if output is not None:
-        output_files.refuse_existing(output, force)
-    for path in (annotated, sharded):
-        if path is not None:
-            output_files.refuse_existing_model(path, force)
-    options = PlanOptions(**asked)
+    options = PlanOptions(**plan_options)
     old = _old_options(planner, search, linkage)
     made = planner_of(planner, *(option for option, _ in old))
     package = load_plannable(target)
-    if cost_model is not None:
-        package = with_cost_model(package, cost_model, user_files(Path()))
-    imported, notes = import_named(model, once_each("--dim", dims), once_each("--shape", shapes))
-    options_of_ops = CompileOptions(fallback=fallback)
-    notes += host_ops(package, placeable_nodes(imported.graph), options_of_ops)[1]
+    asked_of_model = CompileOptions(**of_model)
+    if asked_of_model.cost_model is not None:
+        package = with_cost_model(package, asked_of_model.cost_model, user_files(Path()))
+    imported, notes = import_named(model, asked_of_model.dims, asked_of_model.shapes)
+    notes += host_ops(package, placeable_nodes(imported.graph), asked_of_model)[1]
     name = planner.partition("{")[0].strip()
     with PLANNERS.at_work(name):
         made.prepare(imported)
@@ -244,12 +177,12 @@ def _write(
 
     if output is not None:
         write_whole(output, plan_text(result.plan).encode())
-        click.echo(f"wrote {output}", err=True)
+        wrote(output)
     for path, make in ((annotated, planner.annotated), (sharded, planner.sharded)):
         if path is not None:
             with diagnosed_writes(path):
                 write_model(make(model, result.plan), path, inline_bytes=0)
-            click.echo(f"wrote {path}", err=True)
+            wrote(path)
 
 
 def _show(result: PlanResult, output_format: str) -> None:

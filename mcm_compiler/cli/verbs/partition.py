@@ -7,101 +7,62 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcm_compiler.cli import parameters
-from mcm_compiler.cli.completed_names import names_of
-from mcm_compiler.cli.failures import Verb
-from mcm_compiler.cli.field_options import field_options, grouped_option, options_given
-from mcm_compiler.cli.show import show_json, show_table
+from mcm_compiler.cli.show import show_json, show_table, wrote
+from mcm_compiler.cli.verb import FOLDER, FORCE, FORMAT, fields_of, verb
 from mcm_compiler.contracts.requests import PlacementRequest
-from mcm_compiler.text.option_fields import options_of
-from mcm_compiler.text.units import bytes_text, printable
+from mcm_compiler.text.option_fields import asked
+from mcm_compiler.text.units import bytes_text
 
 if TYPE_CHECKING:
     from mcm_compiler.contracts.placement import Placement, PlacementProblem
 
 DEFAULT_COSTS = {"period": "device-placement", "latency": "device-latency"}
 
-DEVICES = click.IntRange(0, 4096)
 
-
-EXAMPLES = """\b
-Examples:
-  mcmc partition problem.json --rule relay
-  mcmc partition problem.json --objective latency --max-cpus 2
-  mcmc partition problem.json --partitioner dp --assignment-out devices.csv
-"""
-
-
-@click.command(cls=Verb, epilog=EXAMPLES)
-@click.argument("problem", type=parameters.FILE)
-@grouped_option(
-    "Search",
-    "--objective",
-    type=click.Choice(["period", "latency"]),
-    default="period",
-    show_default=True,
-    help="What is to be small: time per sample of a full pipeline, or time of one sample alone.",
+@verb(
+    (
+        "partition problem.json --rule relay",
+        "partition problem.json --objective latency --max-cpus 2",
+        "partition problem.json --partitioner dp --assignment-out devices.csv",
+    )
 )
-@grouped_option(
-    "Search",
-    "--cost",
-    default=None,
-    shell_complete=names_of("PLACEMENT_COSTS"),
-    help="Of the period device-placement (default; compute and communication of a device add up) "
-    "or ring (they overlap), of the latency device-latency.",
-)
-@field_options(PlacementRequest)
-@grouped_option(
-    "Target",
-    "--max-accelerators",
-    type=DEVICES,
-    default=None,
-    help="Instead of the file's maxFPGAs.",
-)
-@grouped_option(
-    "Target", "--max-cpus", type=DEVICES, default=None, help="Instead of the file's maxCPUs."
-)
-@click.option(
-    "--assignment-out",
-    type=parameters.FILE,
-    default=None,
-    help="Write the device of each node as CSV, or as JSON to a name that ends in .json.",
-)
-@parameters.force_option
-@parameters.plugin_option
-@parameters.format_option()
 def command(
-    problem: Path,
-    objective: Any,
-    cost: str | None,
-    max_accelerators: int | None,
-    max_cpus: int | None,
-    assignment_out: Path | None,
-    force: bool,
-    plugin: tuple[Path, ...],
-    output_format: str,
-    **given: Any,
-) -> None:
+    problem: Path = FOLDER,
+    objective: str = asked(
+        "choice", "Search", "What is to be small: time per sample of a full pipeline, or time of "
+        "one sample alone.", "period", choices=("period", "latency"),
+    ),
+    cost: str | None = asked(
+        "text", "Search", "Of the period device-placement (default; compute and communication of a "
+        "device add up) or ring (they overlap), of the latency device-latency.",
+        names="PLACEMENT_COSTS",
+    ),
+    options: dict[str, Any] = fields_of(PlacementRequest),
+    max_accelerators: int | None = asked(
+        "whole", "Target", "Instead of the file's maxFPGAs.", low=0, high=4096
+    ),
+    max_cpus: int | None = asked(
+        "whole", "Target", "Instead of the file's maxCPUs.", low=0, high=4096
+    ),
+    assignment_out: Path | None = asked(
+        "new file", "", "Write the device of each node as CSV, or as JSON to a name that ends in "
+        ".json.",
+    ),
+    force: bool = FORCE,
+    output_format: str = FORMAT,
+) -> None:  # fmt: skip
     """Place the operators of PROBLEM, a JSON file, on accelerators and CPUs.
 
     The file has the form of the inputs of Tarnawski et al. 2020. Prints the period or the latency,
     the device of each operator, and a proven lower bound.
     """
-    from mcm_compiler.cli.output_files import refuse_existing, write_assignment
-    from mcm_compiler.contracts.placement import (
-        PlacementRequest,
-        objective_of,
-        placement_by,
-        placement_cost,
-    )
+    from mcm_compiler.cli.output_files import write_assignment
+    from mcm_compiler.contracts.placement import objective_of, placement_by, placement_cost
     from mcm_compiler.diagnostics import CompileError
     from mcm_compiler.placements.placement_file import read_placement, with_devices
 
-    parameters.load_plugins(plugin)
-    if assignment_out is not None:
-        refuse_existing(assignment_out, force)
     asked = with_devices(read_placement(problem), max_accelerators, max_cpus)
-    request = PlacementRequest(**options_given(options_of(PlacementRequest), given))
+    request = PlacementRequest(**options)
     cost = cost or DEFAULT_COSTS[objective]
     placer = placement_cost(cost)
     if objective_of(placer) != objective:
@@ -116,7 +77,7 @@ def command(
     if assignment_out is not None:
         rows = dict(zip(asked.names, found.device_of.tolist(), strict=True))
         write_assignment(assignment_out, rows, "device")
-        click.echo(f"wrote {printable(str(assignment_out))}", err=True)
+        wrote(assignment_out)
 
 
 def _data(

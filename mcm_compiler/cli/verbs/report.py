@@ -7,41 +7,31 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcm_compiler.cli import parameters
-from mcm_compiler.cli.failures import Verb, show_diagnostics
-from mcm_compiler.cli.show import show_json, show_report
+from mcm_compiler.cli.failures import show_diagnostics
+from mcm_compiler.cli.show import show_json, show_page, show_report
+from mcm_compiler.cli.verb import FOLDER, FORCE, form_of_result, verb
 from mcm_compiler.diagnostics import Diagnostic
-from mcm_compiler.text.units import printable
+from mcm_compiler.text.option_fields import asked
 
 if TYPE_CHECKING:
     from mcm_compiler.checking.entry.gate import OpenedFolder
-    from mcm_compiler.page.contents import Page
 
 
-@click.command(cls=Verb)
-@click.argument("folder", type=parameters.FILE)
-@click.option(
-    "--html",
-    type=parameters.FILE,
-    default=None,
-    help="Write a page to look at, too: one file, no network.",
-)
-@parameters.force_option
-@parameters.plugin_option
-@parameters.format_option("markdown")
+@verb()
 def command(
-    folder: Path, html: Path | None, force: bool, plugin: tuple[Path, ...], output_format: str
+    folder: Path = FOLDER,
+    html: Path | None = asked(
+        "new file", "", "Write a page to look at, too: one file, no network."
+    ),
+    force: bool = FORCE,
+    output_format: str = form_of_result("markdown"),
 ) -> None:
     """Show the report of FOLDER, whose hashes and figures are checked, or of a report.json file."""
     from mcm_compiler.artifact import layout
     from mcm_compiler.artifact.manifest import damaged, is_placement
-    from mcm_compiler.cli.output_files import refuse_existing
     from mcm_compiler.page.folder_page import MALFORMED
     from mcm_compiler.report.markdown import render_markdown
 
-    parameters.load_plugins(plugin)
-    if html is not None:
-        refuse_existing(html, force)
     if is_placement(folder):
         _show_placement(folder, output_format, html)
         return
@@ -56,27 +46,15 @@ def command(
         else:
             show_report(report)
         if html is not None:
-            _write_page(html, report, opened)
+            from mcm_compiler.page.compiled_page import compiled_page
+            from mcm_compiler.page.contents import Compiled
+
+            show_page(html, compiled_page(Compiled(report, opened)))
     except MALFORMED as error:
         reason = f"a field is missing or malformed: {type(error).__name__} {error}"
         raise damaged(path, reason) from error
     if note is not None:
         show_diagnostics([note])
-
-
-def _write_page(path: Path, report: dict[str, Any], opened: OpenedFolder | None) -> None:
-    from mcm_compiler.page.compiled_page import compiled_page
-    from mcm_compiler.page.contents import Compiled
-
-    _write(path, compiled_page(Compiled(report, opened)))
-
-
-def _write(path: Path, page: Page) -> None:
-    from mcm_compiler.page.html import page_bytes
-    from mcm_compiler.processes.staging import write_whole
-
-    write_whole(path, page_bytes(page))
-    click.echo(f"wrote {printable(str(path))}", err=True)
 
 
 def _show_placement(folder: Path, output_format: str, html: Path | None) -> None:
@@ -102,7 +80,7 @@ def _show_placement(folder: Path, output_format: str, html: Path | None) -> None
     if html is not None:
         from mcm_compiler.page.placed_page import placed_page
 
-        _write(html, placed_page(read))
+        show_page(html, placed_page(read))
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Diagnostic | None, OpenedFolder | None]:

@@ -6,32 +6,24 @@ from pathlib import Path
 
 import click
 
-from mcm_compiler.cli import parameters
-from mcm_compiler.cli.failures import Verb
-from mcm_compiler.cli.show import show_json, show_simulation
-from mcm_compiler.text.units import printable
+from mcm_compiler.cli.show import show_json, show_simulation, wrote
+from mcm_compiler.cli.verb import FOLDER, FORCE, FORMAT, verb
+from mcm_compiler.text.option_fields import asked
 
 
-@click.command(cls=Verb)
-@click.argument("folder", type=parameters.FILE)
-@click.option(
-    "--inferences", type=click.IntRange(1, 100_000), default=64, show_default=True,
-    help="Inferences that enter as fast as the package takes them.",
-)  # fmt: skip
-@click.option("--trace", type=parameters.FILE, default=None,
-              help="Write a timeline for https://ui.perfetto.dev, such as run.pftrace.",
-              )  # fmt: skip
-@parameters.force_option
-@parameters.plugin_option
-@parameters.format_option()
+@verb()
 def command(
-    folder: Path,
-    inferences: int,
-    trace: Path | None,
-    force: bool,
-    plugin: tuple[Path, ...],
-    output_format: str,
-) -> None:
+    folder: Path = FOLDER,
+    inferences: int = asked(
+        "whole", "", "Inferences that enter as fast as the package takes them.",
+        64, low=1, high=100_000,
+    ),
+    trace: Path | None = asked(
+        "new file", "", "Write a timeline for https://ui.perfetto.dev, such as run.pftrace."
+    ),
+    force: bool = FORCE,
+    output_format: str = FORMAT,
+) -> None:  # fmt: skip
     """Simulate FOLDER from its files alone: throughput, latency, and what each chip does.
 
     The files are compared with the hashes of the manifest before anything is simulated. Of a folder
@@ -39,15 +31,11 @@ def command(
     """
     from mcm_compiler.artifact.manifest import is_placement
     from mcm_compiler.checking.entry.run_folder import read_compiled, simulation_data
-    from mcm_compiler.cli.output_files import refuse_existing
     from mcm_compiler.components.capabilities import simulator_of
     from mcm_compiler.placements.side_by_side import play_together, side_by_side, simulate_pipelines
     from mcm_compiler.processes.staging import whole_file
     from mcm_compiler.report.perfetto_trace import refuse_large_trace, write_trace
 
-    parameters.load_plugins(plugin)
-    if trace is not None:
-        refuse_existing(trace, force)
     if is_placement(folder):
         _simulate_step(folder, trace, output_format)
         return
@@ -69,8 +57,7 @@ def command(
         show_json(data)
     else:
         show_simulation(data)
-    if trace is not None:
-        click.echo(f"wrote {printable(str(trace))}", err=True)
+    wrote(trace)
 
 
 def _simulate_step(folder: Path, trace: Path | None, output_format: str) -> None:
@@ -99,5 +86,4 @@ def _simulate_step(folder: Path, trace: Path | None, output_format: str) -> None
         click.echo(f"a step takes {seconds_text(data['seconds'])}, with {copies}")
         click.echo(f"its time is that of a chain of {ops}; the longest of them:")
         show_table(chain_rows(problem, box, read.trace))
-    if trace is not None:
-        click.echo(f"wrote {printable(str(trace))}", err=True)
+    wrote(trace)

@@ -9,25 +9,22 @@ from pathlib import Path
 
 import click
 
-from mcm_compiler.cli.failures import Verb, report_failure, show_diagnostics
-from mcm_compiler.cli.parameters import FILE, format_option, load_plugins, plugin_option
+from mcm_compiler.cli.failures import report_failure, show_diagnostics
 from mcm_compiler.cli.show import show_json
+from mcm_compiler.cli.verb import FOLDER, FORMAT, verb
 from mcm_compiler.processes.interruption import heeded
+from mcm_compiler.text.option_fields import asked
 from mcm_compiler.text.units import printable
 
 
-@click.command(cls=Verb)
-@click.argument("folder", type=FILE)
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="Port to serve at (a free one)."
-)
-@click.option(
-    "--open", "open_browser", is_flag=True, help="Open the page in the browser of this machine."
-)
-@plugin_option
-@format_option()
+@verb()
 def command(
-    folder: Path, port: int, open_browser: bool, plugin: tuple[Path, ...], output_format: str
+    folder: Path = FOLDER,
+    port: int | None = asked("whole", "", "Port to serve at (a free one).", low=0, high=65535),
+    open_browser: bool = asked(
+        "flag", "", "Open the page in the browser of this machine.", default=False, flag="--open"
+    ),
+    output_format: str = FORMAT,
 ) -> None:
     """Serve the page of FOLDER to the browsers of this machine; new compiles are seen at once.
 
@@ -36,9 +33,8 @@ def command(
     """
     from mcm_compiler.viewing.page_server import PageServer, WatchedPage
 
-    load_plugins(plugin)
     page = WatchedPage(folder.absolute())
-    with _ends_asked_for() as asked, PageServer(page, port, report_failure) as server:
+    with _ends_asked_for() as asked, PageServer(page, port or 0, report_failure) as server:
         note = page.look().note
         if note is not None:
             show_diagnostics([note])

@@ -216,6 +216,7 @@ _Inputs = TypedDict(
         "seed": Seed,
         "pipeline": str,
         "options": NotRequired[OptionsFacts],
+        "option_sources": NotRequired[dict[str, str]],
     },
 )
 
@@ -281,6 +282,10 @@ class Report(_Inputs, _Figures, _Parts):
         seed: seed of everything random.
         pipeline: text form of the passes that ran.
         options: the options of the compile; reports of the first release lack them.
+        option_sources: by name of an option, what gave its value: `command line`, `mcmc.toml`, or
+            `command line, over mcmc.toml` where both give one. All others have their defaults.
+            In builds of a project only: a compile of its own has one source, and equal options
+            give equal bytes from the command line and from Python code.
         throughput_per_s: inferences per second in steady state; the inverse of period_s.
         period_s: seconds between two inferences that leave the package in steady state, from
             period_model; with pipelines side by side, that of one divided by their number.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import importlib
 import json
 import os
 import subprocess
@@ -14,8 +13,8 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from mcm_compiler.cli.main import VERBS, cli, module_of
-from mcm_compiler.cli.verbs.listings import version
+from mcm_compiler.cli.main import VERBS, cli, command_of
+from mcm_compiler.cli.verbs.listings import components
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 
 HEAVY = ("onnx", "onnx_ir", "onnxruntime", "numpy", "numba", "rich", "jsonschema")
@@ -57,7 +56,7 @@ def test_help_lists_all_verbs() -> None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_verb_has_a_command_with_help_and_formats(verb: str) -> None:
-    command = importlib.import_module(module_of(verb)).command
+    command = command_of(verb)
     assert isinstance(command, click.Command)
     result = _invoke(verb, "--help")
     assert result.exit_code == 0
@@ -224,7 +223,7 @@ def test_a_verb_that_cannot_be_imported_is_an_internal_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("MCMC_DEBUG", raising=False)
-    monkeypatch.setitem(sys.modules, "mcm_compiler.cli.verbs.listings.version", None)
+    monkeypatch.setitem(sys.modules, "mcm_compiler.cli.verbs.listings.components", None)
     result = _invoke("version")
     assert result.exit_code == 1
     assert "MCM-U099" in result.stderr
@@ -295,4 +294,4 @@ def test_version_tells_what_a_result_depends_on() -> None:
     assert data["onnxruntime"]
     lines = _invoke("version").stdout.splitlines()
     assert [line.split()[0] for line in lines] == list(data)
-    assert version.command.help
+    assert components.version.help

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from mcm_compiler.cli.main import cli
-from mcm_compiler.cli.new_plugin import KINDS, check_name, plugin_files, write_plugin
+from mcm_compiler.cli.verbs.new import KINDS, check_name, plugin_files, write_plugin
 from mcm_compiler.diagnostics import CompileError
 
 

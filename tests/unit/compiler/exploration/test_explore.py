@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,11 @@ import pytest
 
 from mcm_compiler.api import compile_model
 from mcm_compiler.components.target_loading import load_target, target_from_text
+from mcm_compiler.contracts.requests import ExploreOptions
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.exploration import explore as module
 from mcm_compiler.exploration.explore import Request, explore
 from mcm_compiler.exploration.journal import Exploration, journal_path
-from mcm_compiler.exploration.sweeps import parse_sweep
 from mcm_compiler.exploration.texts import (
     csv_text,
     exploration_page,
@@ -36,7 +37,11 @@ _FIGURES = ("throughput_per_s", "period_s", "latency_s", "lower_bound_s", "gap",
 
 def _request(*sweeps: str, models: tuple[str, ...] = (_MODEL,), **more: Any) -> Request:
     target = load_target("mcm4")
-    return Request(models, target, tuple(map(parse_sweep, sweeps)), _OPTIONS, **more)
+    return Request(models, target, ExploreOptions(sweeps, **more), _OPTIONS)
+
+
+def _resumed(request: Request) -> Request:
+    return replace(request, asked=replace(request.asked, resume=True))
 
 
 @pytest.fixture(scope="module")
@@ -130,7 +135,7 @@ def test_a_killed_exploration_goes_on_and_ends_with_the_same_bytes(
             compiled.append(len(targets)) or plain(prepared, targets, at_once, **more)
         ),
     )
-    again, kept = explore(request, journal=journal, resume=True)
+    again, kept = explore(_resumed(request), journal=journal)
     assert compiled == [6 - 3]
     assert json_text.encoded(again) == json_text.encoded(found)
     assert kept is not None
@@ -152,7 +157,7 @@ def test_points_of_processes_that_died_are_compiled_anew(
         "MCM-U037",
     ]
     monkeypatch.setattr(module, "points_of", plain)
-    (model,) = explore(request, journal=journal, resume=True)[0]["models"]
+    (model,) = explore(_resumed(request), journal=journal)[0]["models"]
     assert [point["faults"] for point in model["points"]] == [[], []]
 
 
@@ -196,5 +201,5 @@ def test_another_model_under_the_same_name_is_told(tmp_path: Path) -> None:
     file.unlink()
     write_model(build_zoo_model("plain-cnn{image_size=16,stages=2,blocks=1,width=8}"), file)
     with pytest.raises(CompileError) as caught:
-        explore(request, journal=journal, resume=True)
+        explore(_resumed(request), journal=journal)
     assert [d.code for d in caught.value.diagnostics] == ["MCM-U063"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import runpy
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, make_dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,9 +16,14 @@ from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from mcm_compiler.cli.compile_options import compile_options
-from mcm_compiler.cli.failures import Verb
 from mcm_compiler.cli.main import cli
-from mcm_compiler.contracts.requests import PlacementRequest, PlanOptions, TrainingRequest
+from mcm_compiler.cli.verb import FORMAT, fields_of, verb
+from mcm_compiler.contracts.requests import (
+    ExploreOptions,
+    PlacementRequest,
+    PlanOptions,
+    TrainingRequest,
+)
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.placed.place_options import PlaceOptions
@@ -43,15 +48,12 @@ class More(CompileOptions):
     )
 
 
-@pytest.fixture
-def verb() -> click.Command:
-    seen: list[More] = []
-
-    def run(options: More, **_: Any) -> None:
-        seen.append(options)
+@pytest.fixture(name="verb")
+def _verb() -> click.Command:
+    def run(options: More = compile_options(More), output_format: str = FORMAT) -> None:
         click.echo(f"{options.acme_rounds} {options.acme_style} {options.acme_limit_s}")
 
-    return click.command(cls=Verb)(compile_options(run, More))
+    return verb()(run)
 
 
 @pytest.mark.parametrize(
@@ -140,14 +142,38 @@ def test_the_documents_have_it() -> None:
     assert "| `acme_limit` | a text such as" in script["with_keys"](page, More)
 
 
+@pytest.mark.parametrize("record", [CompileOptions, PlaceOptions, ExploreOptions, PlanOptions])
+def test_an_option_that_a_record_gets_is_one_of_its_verb(record: type) -> None:
+    more: Any = make_dataclass(
+        "More", [("acme_mode", str, asked("choice", "Search", "Mode.", "a", choices=("a", "b")))],
+        bases=(record,), frozen=True,
+    )  # fmt: skip
+
+    def run(given: dict[str, Any] = fields_of(more), output_format: str = FORMAT) -> None:
+        click.echo(more(**given).acme_mode)
+
+    command = verb()(run)
+    needed = ("--sweep", "chip.sram_mib=1") if record is ExploreOptions else ()
+    invoke = CliRunner().invoke
+    assert invoke(command, needed).stdout == "a\n"
+    assert invoke(command, [*needed, "--acme-mode", "b"]).stdout == "b\n"
+    assert invoke(command, [*needed, "--acme-mode", "c"]).exit_code == 2
+    assert "--acme-mode [a|b]" in invoke(command, ["--help"]).stdout.partition("Search:")[2]
+    complete = ShellComplete(command, {}, "mcmc", "_MCMC_COMPLETE").get_completions
+    assert [item.value for item in complete(["--acme-mode"], "")] == ["a", "b"]
+    with pytest.raises(CompileError, match="MCM-U004"):
+        more(acme_mode="c")
+
+
 @pytest.mark.parametrize(
     ("record", "without"),
     [
-        (CompileOptions, ""),
+        (CompileOptions, "sources"),
         (PlaceOptions, "training"),
         (PlanOptions, ""),
         (PlacementRequest, ""),
         (TrainingRequest, "folder"),
+        (ExploreOptions, ""),
     ],
 )
 def test_every_field_is_an_option_with_a_help(record: type, without: str) -> None:
@@ -159,13 +185,21 @@ def test_every_field_is_an_option_with_a_help(record: type, without: str) -> Non
 
 @pytest.mark.parametrize(
     ("verb", "record"),
-    [("parallelize", PlanOptions), ("partition", PlacementRequest), ("train", TrainingRequest)],
+    [
+        ("parallelize", PlanOptions),
+        ("partition", PlacementRequest),
+        ("train", TrainingRequest),
+        ("place", PlaceOptions),
+        ("explore", ExploreOptions),
+        ("build", CompileOptions),
+        ("compile", CompileOptions),
+    ],
 )
 def test_a_verb_has_the_options_of_its_record_and_three_examples(verb: str, record: type) -> None:
     text = CliRunner().invoke(cli, [verb, "--help"]).stdout
     sections = dict(re.findall(r"^(\w+):\n((?: .*\n|\n(?= ))+)", text, flags=re.MULTILINE))
     for one in options_of(record):
-        assert f"{one.flag} " in sections[one.group], one
+        assert f"{one.flag} " in sections[one.group or "Output"], one
     assert text.count(f"  mcmc {verb}") == 3
 
 
@@ -177,6 +211,11 @@ def test_a_verb_has_the_options_of_its_record_and_three_examples(verb: str, reco
         (lambda: PlacementRequest(evaluations=0), "evaluations is 0, not at least 1"),
         (lambda: PlacementRequest(rule=cast("Any", "odd")), "rule is 'odd', not"),
         (lambda: TrainingRequest(Path("out"), -1), "seed is -1, not at least 0"),
+        (lambda: ExploreOptions(jobs=0), "jobs is 0, not at least 1"),
+        (
+            lambda: ExploreOptions(front=cast("Any", ("cost",))),
+            "front is ('cost',), not a tuple of throughput",
+        ),
     ],
 )
 def test_ranges_hold_for_callers_as_for_the_command_line(

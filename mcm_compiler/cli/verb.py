@@ -1,0 +1,316 @@
+"""Verbs as functions: the default of a parameter is the option or argument that gives its value.
+
+Options are those of `mcm_compiler.text.option_fields`; what each needs of click, how values reach
+the function, and what all verbs do before their work follow from them.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+
+from mcm_compiler.cli import parameters
+from mcm_compiler.cli.completed_names import complete_files, complete_models, completer_of
+from mcm_compiler.cli.failures import failed, show_diagnostics
+from mcm_compiler.diagnostics.refusals import take_notices
+from mcm_compiler.text.option_fields import Option, asked, option_of, options_of
+
+FILE = click.Path(path_type=Path)
+
+_NAMED = ("sizes", "shapes", "costs by kind")
+_MULTIPLE = (
+    "places", "pins", "pairs", "patterns", "named pins", "profiles", "paths", "settings", *_NAMED
+)  # fmt: skip
+_FORMS: dict[str, dict[str, Any]] = {
+    "file": {"metavar": "FILE", "shell_complete": complete_files},
+    "level": {"type": parameters.parse_level},
+    "duration": {"type": parameters.parse_duration, "metavar": "DURATION"},
+    "rate": {"type": parameters.parse_rate},
+    "percentage": {"type": parameters.parse_percentage, "metavar": "PERCENT"},
+    "flag": {"is_flag": True},
+    "places": {"type": click.IntRange(0)},
+    "pins": {"type": parameters.parse_pin},
+    "sizes": {"type": parameters.parse_dimension},
+    "shapes": {"type": parameters.parse_shape},
+    "named pins": {"type": parameters.parse_named_pin},
+    "costs by kind": {"type": parameters.parse_device_costs},
+    "profiles": {"type": parameters.parse_profile},
+    "settings": {"type": parameters.parse_setting},
+    **{form: {"type": FILE} for form in ("path", "paths", "new file", "new model")},
+}
+"""Arguments of `click.Option` by the form of the values."""
+
+
+class GroupedOption(click.Option):
+    """An option in a section of the help.
+
+    Attributes:
+        group: the section; empty for the last one.
+        shown: the default that the help shows, of an option whose own default is None.
+    """
+
+    def __init__(self, flags: Sequence[str], group: str, shown: str | None, **facts: Any) -> None:
+        super().__init__(flags, **facts)
+        self.group, self.shown = group, shown
+
+    def get_help_extra(self, ctx: click.Context) -> Any:
+        extra: Any = super().get_help_extra(ctx)
+        return extra if self.shown is None else {**extra, "default": self.shown}
+
+
+class Verb(click.Command):
+    """A command whose failures are diagnosed in the format that the user asked for."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Options in the sections that they name; all others are about the output."""
+        params = [p for p in self.get_params(ctx) if isinstance(p, click.Option)]
+        rest = "Output" if any(getattr(param, "group", "") for param in params) else "Options"
+        for group in ("Input", "Target", "Search", "Verification", rest):
+            of_group = [p for p in params if (getattr(p, "group", "") or rest) == group]
+            rows = [row for p in of_group if (row := p.get_help_record(ctx)) is not None]
+            if rows:
+                with formatter.section(group):
+                    formatter.write_dl(rows)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BaseException as error:
+            ctx.exit(failed(error, ctx.params.get("output_format")))
+        finally:
+            show_diagnostics(take_notices())
+
+
+class VerbWithParts(Verb, click.Group):
+    """A verb that does something by itself, and more with a word behind it."""
+
+
+@dataclass(frozen=True)
+class Several:
+    """A parameter that several options make.
+
+    Attributes:
+        options: that the verb gets.
+        made: the value of the parameter, from the options that are given.
+    """
+
+    options: Sequence[Option]
+    made: Callable[[dict[str, Any]], Any] = field(default=dict[str, Any])
+
+
+def argument(metavar: str | None = None, **facts: Any) -> Any:
+    """A parameter that is an argument.
+
+    Args:
+        metavar: in the help; by default its name.
+        facts: further ones of `click.Argument`.
+    """
+    return {"metavar": metavar, **facts}
+
+
+def fields_of(record: type, *names: str) -> Any:
+    """A parameter that gets the given options of a record by their fields.
+
+    Args:
+        record: of options.
+        names: of the fields; by default all.
+    """
+    return Several([one for one in options_of(record) if not names or one.name in names])
+
+
+def form_of_result(*further: str) -> Any:
+    """The parameter `output_format`: text or JSON, and `further` formats of this verb."""
+    return asked(
+        "choice", "", "Form of the result.", "text", flag="--format",
+        choices=("text", "json", *further),
+    )  # fmt: skip
+
+
+MODEL = argument(shell_complete=complete_models)
+MODELS = argument("MODEL...", nargs=-1, required=True, shell_complete=complete_models)
+FOLDER = argument(type=FILE)
+FORCE = asked("flag", "", "Replace what is there already.", default=False)
+FORMAT = form_of_result()
+HTML = asked("flag", "", "Write a page to look at, too: OUTPUT.html, beside the folder.",
+             default=False)  # fmt: skip
+JUNIT = asked("path", "", "Write a JUnit XML file, too.")
+PLUGIN = asked(
+    "paths", "", "Python file whose decorators register components. Repeatable.", (), metavar="PATH"
+)
+TARGET = asked("text", "Target", "Name, or a TOML file.", "mcm36", shown="mcm36",
+               names="TARGETS FILE")  # fmt: skip
+
+_PLUGIN = option_of("plugin", PLUGIN)
+
+
+def verb(
+    examples: Sequence[str] = (),
+    *,
+    plugins: bool = True,
+    late: bool = False,
+    one_thread: bool = False,
+    kind: type[click.Command] = Verb,
+    **facts: Any,
+) -> Callable[[Callable[..., int | None]], Any]:
+    """Decorator that makes a function a command.
+
+    Defaults of parameters are options as `asked` notes them, arguments, or `Several`; a parameter
+    without one gets the option of its name. Plug-ins are loaded, and files that the verb would
+    write are refused where there are any, before the function runs.
+
+    Args:
+        examples: command lines for the help, without the program.
+        plugins: whether it loads plug-ins.
+        late: whether the function loads them itself.
+        one_thread: whether it may learn, which is reproducible on one thread.
+        kind: of the command.
+        facts: further ones of the command.
+    """
+
+    def decorate(function: Callable[..., int | None]) -> click.Command:
+        takes = inspect.signature(function).parameters
+        declared = {
+            name: p.default if isinstance(p.default, dict | Several)
+            else option_of(name, p.default)
+            for name, p in takes.items()
+            if p.default is not p.empty
+        }  # fmt: skip
+        options = [one for d in declared.values() for one in _options_in(d)]
+        params = [one for name, d in declared.items() for one in _parameters(name, d)]
+        if plugins and _PLUGIN not in options:
+            params.insert(-1, click_option(_PLUGIN))
+
+        def run(**given: Any) -> int | None:
+            if one_thread:
+                from mcm_compiler.processes.one_thread import use_one_thread
+
+                # Before NumPy is imported.
+                use_one_thread()
+            values = {n: _value(declared[n], n, given) for n in takes if n in declared}
+            values |= {n: given[n] for n in takes if n not in declared and n in given}
+            if not late:
+                load_plugins(given.get("plugin", ()))
+            refuse_taken(options, given)
+            return function(**values)
+
+        epilog = "\n".join(["\b", "Examples:", *(f"  mcmc {line}" for line in examples)])
+        return kind(
+            None, callback=run, params=params, help=inspect.cleandoc(function.__doc__ or ""),
+            epilog=f"{epilog}\n" if examples else None, **facts,
+        )  # fmt: skip
+
+    return decorate
+
+
+def _options_in(declared: Any) -> Sequence[Option]:
+    if isinstance(declared, Several):
+        return declared.options
+    return [declared] if isinstance(declared, Option) else []
+
+
+def _parameters(name: str, declared: Any) -> list[click.Parameter]:
+    if isinstance(declared, dict):
+        return [click.Argument([name], **declared)]
+    return [click_option(one) for one in _options_in(declared)]
+
+
+def _value(declared: Any, name: str, given: Mapping[str, Any]) -> Any:
+    if isinstance(declared, Several):
+        return declared.made(options_given(declared.options, given))
+    if isinstance(declared, Option):
+        value = value_of(declared, given[name])
+        return declared.default if value is None else value
+    return given[name]
+
+
+def click_option(option: Option) -> click.Option:
+    """The option of the command line for a field."""
+    facts: dict[str, Any] = {"help": option.help, **_FORMS.get(option.form, {})}
+    if option.form == "choices":
+        facts["type"] = parameters.parse_choices(option.choices)
+    elif option.form == "choice":
+        facts["type"] = click.Choice(option.choices)
+    elif option.form == "whole":
+        facts["type"] = click.IntRange(option.low, option.high)
+    if option.form in _MULTIPLE:
+        facts["multiple"] = True
+    elif option.form != "flag":
+        facts["default"] = None
+    if option.metavar is not None:
+        facts["metavar"] = option.metavar
+    if option.names:
+        facts["shell_complete"] = completer_of(option.names)
+    flag = option.flag
+    if option.form == "switch":
+        flag = f"{flag}/--no-{flag.removeprefix('--')}"
+    shown = option.shown
+    if (
+        shown is None
+        and option.form in ("level", "choice", "whole", "switch")
+        and option.default is not None
+    ):
+        shown = "on" if option.form == "switch" and option.default else str(option.default)
+    flags = [*([option.short] if option.short else []), flag, option.name]
+    return GroupedOption(
+        flags, option.group, shown, required=option.required, hidden=option.hidden, **facts
+    )
+
+
+def options_given(options: Sequence[Option], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of options that are given."""
+    values = {one.name: value_of(one, given[one.name]) for one in options}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def value_of(option: Option, given: Any) -> Any:
+    """The value of a field from that of its option; None where it was not given.
+
+    Raises:
+        click.BadParameter: for a name that is given twice, and for faulty pairs.
+    """
+    if option.form == "pairs":
+        return parameters.parse_states(given)
+    if not given and option.form in ("flag", *_MULTIPLE):
+        return None
+    if option.form == "places":
+        return tuple(sorted(set(given)))
+    return parameters.once_each(option.flag, given) if option.form in _NAMED else given
+
+
+def load_plugins(paths: Sequence[Path]) -> None:
+    """Runs the files of `--plugin`.
+
+    Raises:
+        CompileError: as `load_plugin`.
+    """
+    if paths:
+        from mcm_compiler.plugin_files import load_plugin
+
+        for path in paths:
+            load_plugin(path)
+
+
+def refuse_taken(options: Sequence[Option], given: Mapping[str, Any]) -> None:
+    """Stops a verb before it would write over a file.
+
+    Raises:
+        CompileError: as `refuse_existing`.
+        click.UsageError: if two options name one file.
+    """
+    files = {one.flag: (one, given[one.name]) for one in options if one.form.startswith("new ")}
+    if not any(path is not None for _, path in files.values()):
+        return
+    from mcm_compiler.cli import output_files
+
+    output_files.refuse_same_file({flag: path for flag, (_, path) in files.items()})
+    for one, path in files.values():
+        if path is not None:
+            refuse = output_files.refuse_existing
+            if one.form == "new model":
+                refuse = output_files.refuse_existing_model
+            refuse(path, given["force"])

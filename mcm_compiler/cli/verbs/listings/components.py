@@ -1,0 +1,97 @@
+"""`mcmc costs`, `passes`, `placers`, `strategies`, `version` and `explain`: lists and entries."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from typing import Any
+
+import click
+
+from mcm_compiler.cli.completed_names import complete_codes
+from mcm_compiler.cli.show import show_json, show_table
+from mcm_compiler.cli.verb import FORMAT, argument, verb
+
+
+@verb()
+def costs(output_format: str = FORMAT) -> None:
+    """List the cost models for --cost-model, and their options with defaults."""
+    from mcm_compiler.cli import listing
+
+    listing.show_registry("cost-model", "cost_models", output_format)
+
+
+@verb()
+def passes(output_format: str = FORMAT) -> None:
+    """List the passes, their options with defaults, and the distribution they come from."""
+    from mcm_compiler.cli import listing
+
+    def describe(name: str, cls: Any) -> dict[str, Any]:
+        keys = ("requires", "uses", "provides", "preserves", "invalidates")
+        facts = {kind: [key.name for key in getattr(cls, kind)] for kind in keys}
+        return {**listing.described(name, cls), **facts}
+
+    listing.show_registry("pass", "passes", output_format, describe)
+
+
+@verb()
+def placers(output_format: str = FORMAT) -> None:
+    """List the placers for --placer with their options, and the levels of mcmc place for -O."""
+    from mcm_compiler.cli import listing
+
+    listing.show_searchers("placers", "placer", "placer-level", output_format)
+
+
+@verb()
+def strategies(output_format: str = FORMAT) -> None:
+    """List the strategies for --partitioner with their options, and the levels for -O."""
+    from mcm_compiler.cli import listing
+
+    listing.show_searchers("strategies", "strategy", "level", output_format)
+
+
+@verb(plugins=False)
+def version(output_format: str = FORMAT) -> None:
+    """Show the versions of the compiler and of what it runs on."""
+    from mcm_compiler.report.versions import compiled_kernels, versions
+
+    kernels = compiled_kernels()
+    if output_format == "json":
+        show_json({**versions(), "kernels": kernels})
+        return
+    rows = [(name, version or "not installed") for name, version in versions().items()]
+    show_table([*rows, ("kernels", kernels)])
+
+
+@verb(plugins=False)
+def explain(
+    code: str | None = argument(required=False, shell_complete=complete_codes),
+    output_format: str = FORMAT,
+) -> None:
+    """Explain CODE, such as MCM-P003; without CODE, list all codes."""
+    from mcm_compiler.diagnostics import CompileError, quote
+    from mcm_compiler.diagnostics.catalog import catalog
+
+    entries = catalog()
+    if code is None:
+        if output_format == "json":
+            show_json({"codes": [dataclasses.asdict(entry) for entry in entries.values()]})
+        else:
+            show_table([(entry.code, entry.title) for entry in entries.values()])
+        return
+    entry = entries.get(code.upper())
+    if entry is None:
+        family = [known for known in entries if known[:5] == code[:5].upper()]
+        near = difflib.get_close_matches(code.upper(), family or entries, n=3, cutoff=0.7)
+        raise CompileError.of(
+            "MCM-U023",
+            f"no diagnostic has the code {quote(code)}",
+            hint=f"did you mean {', '.join(near)}?"
+            if near
+            else "mcmc explain lists all codes; a plug-in documents its own",
+        )
+    if output_format == "json":
+        show_json(dataclasses.asdict(entry))
+    else:
+        click.echo(f"{entry.code}: {entry.title}\n\n{entry.explanation.strip()}")
+        click.echo(f"\nExample: {entry.example}\n\nWhat to do: {entry.remedy}")
