@@ -21,8 +21,7 @@ from mcm_compiler.checking.check import check_folder
 from mcm_compiler.cli.main import cli
 from mcm_compiler.diagnostics import CompileError, Severity
 from mcm_compiler.options import CompileOptions
-from mcm_hardware.families.ring.builtin_targets import mcm4
-from mcm_hardware.families.ring.ring_target import RingTarget
+from mcm_hardware.families.ring.ring_target import RingTarget, mcm4
 
 MODEL = """
 m (float[32,64] x, bool c) => (float[32,64] y, float[32,64] z) {

@@ -17,7 +17,7 @@ from mcm_hardware.descriptions.package_schema import (
     package_form,
 )
 from mcm_hardware.descriptions.target_schema import Key, Number
-from mcm_hardware.families.ring.builtin_targets import mcm36
+from mcm_hardware.families.ring.ring_target import mcm36
 from mcm_hardware.package.chips_package import ChipsPackage
 from mcm_hardware.package.package_machine import package_machine
 

@@ -13,8 +13,8 @@ from mcm_compiler.contracts.program import (
 )
 from mcm_compiler.contracts.target import HOST
 from mcm_hardware.families.ring.batch.ring_evaluator import ring_simulator
-from mcm_hardware.families.ring.builtin_targets import mcm36
 from mcm_hardware.families.ring.ring_machine import RingSpec
+from mcm_hardware.families.ring.ring_target import mcm36
 
 REFERENCE = mcm36().spec.reference
 STORE = RingSpec(

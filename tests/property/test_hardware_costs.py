@@ -17,7 +17,7 @@ from mcm_hardware.chip.tile_cycles import (
     right_readings,
     streaming_cycles,
 )
-from mcm_hardware.families.ring.builtin_targets import mcm36
+from mcm_hardware.families.ring.ring_target import mcm36
 from mcm_hardware.op_costs.formula_table import FORMULA_TABLE
 from mcm_hardware.op_costs.work import Gemm
 

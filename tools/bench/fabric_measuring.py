@@ -54,12 +54,12 @@ def _blocks(count: int) -> Iterator[MappingProblem]:
     """Problems of random blocks, bound as `MOST_CYCLES` says."""
     from mcm_compiler.contracts.fabrics.target import UnitChoice
     from mcm_compiler.diagnostics import CompileError
-    from mcm_hardware.families.fabric.description.builtin_fabrics import fabric_12
     from mcm_hardware.families.fabric.layout.subgraph_layout import mapping_problem
+    from mcm_hardware.families.fabric.lone_fabric import fabric_12
     from mcm_hardware.families.fabric.measuring.judge import FlitJudge
     from mcm_models.blocks.random_blocks import FAMILIES, random_block
 
-    fabric, judge, seed = fabric_12(), FlitJudge(), 0
+    fabric, judge, seed = fabric_12().fabric, FlitJudge(), 0
     while count > 0:
         rng = np.random.default_rng(seed)
         block = random_block(FAMILIES[seed % len(FAMILIES)], rng, 40)
@@ -74,11 +74,11 @@ def _blocks(count: int) -> Iterator[MappingProblem]:
 
 
 def _rate(problems: Sequence[MappingProblem], settings: Settings) -> Bar:
-    from mcm_hardware.families.fabric.description.builtin_fabrics import fabric_12
+    from mcm_hardware.families.fabric.lone_fabric import fabric_12
     from mcm_hardware.families.fabric.measuring.judge import ENOUGH, FlitJudge
     from tests.generators.small_fabric import legal_mappings
 
-    fabric, judge = fabric_12(), FlitJudge(enough=ENOUGH)
+    fabric, judge = fabric_12().fabric, FlitJudge(enough=ENOUGH)
     rng = np.random.default_rng(0)
     cases = [(problem, legal_mappings(problem, fabric, MAPPINGS, rng)) for problem in problems]
     judge.measure(cases[0][0], fabric, cases[0][1])
@@ -153,11 +153,11 @@ def _accepted(count: int) -> int:
 
 
 def _cut_off(count: int) -> float:
-    from mcm_hardware.families.fabric.description.builtin_fabrics import fabric_12
+    from mcm_hardware.families.fabric.lone_fabric import fabric_12
     from mcm_hardware.families.fabric.measuring.judge import ENOUGH, FlitJudge
     from tests.generators.small_fabric import legal_mappings
 
-    fabric, rng = fabric_12(), np.random.default_rng(4)
+    fabric, rng = fabric_12().fabric, np.random.default_rng(4)
     away: list[float] = []
     for problem in _blocks(count):
         mappings = legal_mappings(problem, fabric, MAPPINGS, rng)

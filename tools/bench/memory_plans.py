@@ -30,8 +30,7 @@ from mcm_compiler.contracts.program import PROGRAM, Buffer
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.registry import ZOO
 from mcm_hardware.chip.chip_dataflow import chip_dataflow
-from mcm_hardware.families.ring.builtin_targets import mcm36
-from mcm_hardware.families.ring.ring_target import RingTarget
+from mcm_hardware.families.ring.ring_target import RingTarget, mcm36
 from mcm_hardware.memory.activation_plan import find_activations
 from mcm_hardware.memory.low_memory_order import peak_of_order
 from mcm_hardware.package.transfer_plan import plan_transfers

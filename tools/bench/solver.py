@@ -30,7 +30,7 @@ from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionPlan
 from mcm_compiler.contracts.partition import Ints
 from mcm_compiler.contracts.target import Routing
 from mcm_compiler.options import CompileOptions
-from mcm_hardware.families.ring.builtin_targets import mcm36
+from mcm_hardware.families.ring.ring_target import mcm36
 from mcm_passes.families.ring.solver.batch import BatchSolver
 from mcm_passes.families.ring.solver.cpsat_validity import RingAuthority
 from mcm_passes.mapping.problem.partition_problem import build_problem

@@ -81,6 +81,25 @@ class ChipSpec:
     speed: float = 1.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class DeviceNumbers:
+    """One device of a host with accelerators, or of a cluster.
+
+    Attributes:
+        memory_bytes: what a placement may use of its memory.
+        memory_bytes_per_s: between the device and its memory.
+        flops_per_s: arithmetic; a multiply-accumulate counts as two.
+        launch_s: cost of starting one op or kernel.
+        support: what it can run; None where it runs everything.
+    """
+
+    memory_bytes: int
+    memory_bytes_per_s: float
+    flops_per_s: float
+    launch_s: float
+    support: OpSupport | None = None
+
+
 @dataclass(frozen=True)
 class AreaCosts:
     """Square millimetres of the parts of a package.

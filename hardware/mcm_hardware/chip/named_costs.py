@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -52,6 +52,10 @@ class CostPair:
 
     searched: CostModel
     played: CostModel
+
+    def each(self, change: Callable[[CostModel], CostModel]) -> CostPair:
+        """Both of them changed likewise."""
+        return CostPair(change(self.searched), change(self.played))
 
 
 class Described(Protocol):

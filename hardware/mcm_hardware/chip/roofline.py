@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 import onnx_ir as ir
 
 from mcm_compiler.contracts.cost import Engine, NodeCost
-from mcm_hardware.chip.chip_spec import ChipSpec, MacArray, VectorUnit
+from mcm_hardware.chip.chip_spec import ChipSpec, DeviceNumbers, MacArray, VectorUnit
 from mcm_hardware.chip.kernel_work import KernelWork, is_view, kernel_work
 from mcm_hardware.chip.op_likeness import Likeness, likeness
 from mcm_hardware.chip.tile_cycles import runs_on_vector_unit, streaming_cycles
@@ -158,29 +158,20 @@ def _total(costs: Sequence[NodeCost]) -> NodeCost:
 _ALIGNMENT_BYTES = 256
 
 
-def device_roofline(
-    flops_per_s: float, memory_bytes_per_s: float, memory_bytes: int, launch_s: float
-) -> Roofline:
-    """The cost model of a device; tensors take as many bytes as ONNX says.
-
-    Args:
-        flops_per_s: arithmetic; a multiply-accumulate counts as two.
-        memory_bytes_per_s: between the device and its memory.
-        memory_bytes: of the device.
-        launch_s: cost of starting one kernel.
-    """
+def device_roofline(device: DeviceNumbers) -> Roofline:
+    """The cost model of a device; tensors take as many bytes as ONNX says."""
     # The peak rate as one multiply-accumulate unit with a fast clock.
-    macs_per_s = flops_per_s / 2
-    device = ChipSpec(
-        sram_bytes=memory_bytes,
-        sram_bytes_per_s=memory_bytes_per_s,
+    macs_per_s = device.flops_per_s / 2
+    chip = ChipSpec(
+        sram_bytes=device.memory_bytes,
+        sram_bytes_per_s=device.memory_bytes_per_s,
         alignment_bytes=_ALIGNMENT_BYTES,
-        launch_s=launch_s,
+        launch_s=device.launch_s,
         array=MacArray(rows=1, cols=1, clock_hz=macs_per_s),
         vector=VectorUnit(lanes=1, clock_hz=macs_per_s),
         storage=StorageWidths({}),
     )
-    return Roofline(device, timing=_device_times, name="device-roofline")
+    return Roofline(chip, timing=_device_times, name="device-roofline")
 
 
 def _device_times(chip: ChipSpec, work: KernelWork) -> EngineTimes:

@@ -6,12 +6,13 @@ import difflib
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, cast
 
 import onnx_ir as ir
 
-from mcm_compiler.diagnostics import Diagnostic, quote
-from mcm_compiler.text.toml_description import KeyPath, TomlDescription
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.text.toml_description import KeyPath, parse_description
 from mcm_hardware.descriptions import target_schema
 from mcm_hardware.descriptions.package_schema import STORAGE_BITS, STORAGE_TABLE
 
@@ -34,15 +35,67 @@ class DescriptionReader:
     """Reads tables, and collects what is wrong with them.
 
     Args:
-        description: the file.
+        name: the file or target, for the place in diagnostics.
+        text: the description.
         form: what files of its family look like.
+
+    Raises:
+        CompileError: MCM-T001 for what is not TOML.
     """
 
-    def __init__(self, description: TomlDescription, form: target_schema.DescriptionForm) -> None:
-        self.description = description
+    def __init__(self, name: str, text: str, form: target_schema.DescriptionForm) -> None:
+        self.description = parse_description(name, text)
         self.form = form
         self._faults: list[tuple[int, Diagnostic]] = []
         self._unshown = 0
+
+    @cached_property
+    def values(self) -> dict[str, Any]:
+        """Values of all keys of the form by dotted path, as `read` gives them."""
+        return self.read(self.description.data, self.form.keys)
+
+    def number(self, path: str, unit: float) -> float:
+        """A number of the file in another unit; 0 where the file has none."""
+        return float(self.values.get(path, 0.0)) * unit
+
+    def sections(self) -> dict[str, dict[str, str | float]]:
+        """The values by table, to be shown."""
+        found: dict[str, dict[str, str | float]] = {}
+        for path, value in self.values.items():
+            table, _, key = path.rpartition(".")
+            if table:
+                shown = ", ".join(map(str, value)) if isinstance(value, list) else value
+                found.setdefault(table, {})[key] = shown
+        return found
+
+    def tables(
+        self, name: str, whole: str = "an array of tables", each: str = "a table"
+    ) -> Iterator[tuple[KeyPath, Mapping[str, Any]]]:
+        """Path and content of each table of an array; notes what is none.
+
+        Args:
+            name: of the array.
+            whole: what it should be, for a diagnostic.
+            each: what its entries should be, likewise.
+        """
+        listed = self.description.data.get(name, [])
+        if not isinstance(listed, list):
+            self.wrong_type((name,), listed, whole)
+            return
+        for index, table in enumerate(cast("list[Any]", listed)):
+            if isinstance(table, dict):
+                yield (name, index), cast("dict[str, Any]", table)
+            else:
+                self.wrong_type((name, index), table, each)
+
+    def refuse(self) -> None:
+        """Ends the reading of a file with faults.
+
+        Raises:
+            CompileError: with one diagnostic per fault.
+        """
+        if faults := self.faults:
+            raise CompileError(faults)
 
     @property
     def faults(self) -> list[Diagnostic]:

@@ -6,8 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.text.toml_description import KeyPath, parse_description
+from mcm_compiler.text.toml_description import KeyPath
 from mcm_hardware.chip.chip_spec import ChipSpec, MacArray, VectorUnit
 from mcm_hardware.descriptions.chip_kinds import ARRAY, KIND_KEY, ChipKind
 from mcm_hardware.descriptions.description_reader import DescriptionReader
@@ -38,27 +37,17 @@ class Override:
     sram_mib: float | None
 
 
-def read_overrides(
-    reader: DescriptionReader, listed: object, num_chips: int | None
-) -> dict[int, Override]:
+def read_overrides(reader: DescriptionReader, num_chips: int | None) -> dict[int, Override]:
     """Overrides by place in the package; faults are noted by `reader`.
 
     Args:
         reader: of the description.
-        listed: what stands under `override`.
         num_chips: chips of the package, or None where that itself is at fault.
     """
-    if not isinstance(listed, list):
-        reader.wrong_type((OVERRIDE_TABLE,), listed, "tables [[override]]")
-        return {}
     found: dict[int, Override] = {}
     last_off: KeyPath = (OVERRIDE_TABLE,)
-    for index, table in enumerate(cast("list[Any]", listed)):
-        at = (OVERRIDE_TABLE, index)
-        if not isinstance(table, dict):
-            reader.wrong_type(at, table, "a table [[override]]")
-            continue
-        given = cast("dict[str, Any]", table)
+    words = ("tables [[override]]", "a table [[override]]")
+    for at, given in reader.tables(OVERRIDE_TABLE, *words):
         values = reader.read(given, OVERRIDE_KEYS, at)
         override = Override(
             values.get("off", False), float(values.get("speed", 1.0)), values.get("sram_mib")
@@ -128,20 +117,20 @@ class PackageFile:
     def __init__(
         self, name: str, text: str, form: PackageForm, kind: ChipKind | None = None
     ) -> None:
-        self.data = parse_description(name, text)
-        self.reader = DescriptionReader(self.data, form.form)
-        self.values = self.reader.read(self.data.data, form.keys)
+        self.reader = DescriptionReader(name, text, form)
+        self.data = self.reader.description
+        self.values = self.reader.values
         self._storage = self.reader.read_storage(self.data.data)
         self._kind = kind
         if kind is not None:
             kind.check(self.reader, self.values)
         elif self.values.get(KIND_KEY, ARRAY) != ARRAY:
-            message = f"{form.form.subject} holds no chips of the kind '{self.values[KIND_KEY]}'"
+            message = f"{form.subject} holds no chips of the kind '{self.values[KIND_KEY]}'"
             self.reader.fault("MCM-T008", message, ("chip", "kind"), f'kind = "{ARRAY}"')
 
     def number(self, path: str, unit: float) -> float:
         """The number at a dotted path in SI units; 0 where its table is left out."""
-        return float(self.values.get(path, 0.0)) * unit
+        return self.reader.number(path, unit)
 
     def common(self, num_chips: int | None, *, all_on: bool = False) -> dict[str, Any]:
         """The fields of a `PackageSpec`, by name.
@@ -157,19 +146,21 @@ class PackageFile:
                 MCM-T016 unknown op.
             ValueError: if `num_chips` is None, and nothing is at fault.
         """
-        listed = self.data.data.get(OVERRIDE_TABLE, [])
-        overrides = read_overrides(self.reader, listed, num_chips)
+        overrides = read_overrides(self.reader, num_chips)
         if all_on:
-            self._check_all_on(listed)
+            message = f"{self.reader.form.subject} has no way around a chip that is off"
+            hint = "leave `off` out, or describe a smaller package"
+            self._refuse_in_overrides("off", message, hint)
         self._check_spill()
         self._check_energy()
         support = None
         if self._kind is None:
             support = read_support(self.reader, self.values, "chip")
         else:
-            self._check_alike(listed)
-        if faults := self.reader.faults:
-            raise CompileError(faults)
+            message = f"chips of the kind '{self.values[KIND_KEY]}' are all alike"
+            for key in ("speed", "sram_mib"):
+                self._refuse_in_overrides(key, message, "leave it out")
+        self.reader.refuse()
         if num_chips is None:
             raise ValueError("the number of chips is not known, though nothing is at fault")
         reference = self._reference()
@@ -220,23 +211,15 @@ class PackageFile:
             storage=StorageWidths(self._storage),
         )
 
-    def _check_all_on(self, listed: object) -> None:
-        message = f"{self.reader.form.subject} has no way around a chip that is off"
+    def _refuse_in_overrides(self, key: str, message: str, hint: str) -> None:
+        """Notes each override that has a key, or whose key `off` is true."""
+        listed = self.data.data.get(OVERRIDE_TABLE, [])
         for index, table in enumerate(
-            cast("list[Any]", listed) if isinstance(listed, list) else []
+            cast("list[Any]", listed if isinstance(listed, list) else [])
         ):
-            if isinstance(table, dict) and cast("dict[str, Any]", table).get("off") is True:
-                hint = "leave `off` out, or describe a smaller package"
-                self.reader.fault("MCM-T008", message, (OVERRIDE_TABLE, index, "off"), hint)
-
-    def _check_alike(self, listed: object) -> None:
-        """Chips of other kinds than arrays differ in nothing but being there."""
-        tables = cast("list[Any]", listed) if isinstance(listed, list) else []
-        for index, table in enumerate(tables):
-            given = cast("dict[str, Any]", table).keys() if isinstance(table, dict) else set[str]()
-            for key in sorted({"sram_mib", "speed"} & given):
-                message = f"chips of the kind '{self.values[KIND_KEY]}' are all alike"
-                self.reader.fault("MCM-T008", message, (OVERRIDE_TABLE, index, key), "leave it out")
+            given = cast("dict[str, Any]", table if isinstance(table, dict) else {})
+            if given.get("off") is True if key == "off" else key in given:
+                self.reader.fault("MCM-T008", message, (OVERRIDE_TABLE, index, key), hint)
 
     def _check_energy(self) -> None:
         if ENERGY_TABLE not in self.data.data or STREAM_TABLE not in self.data.data:

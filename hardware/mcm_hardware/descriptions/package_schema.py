@@ -6,12 +6,13 @@ A family adds its own keys to them (`package_form`): how many chips there are, a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from mcm_hardware.descriptions import energy_keys
 from mcm_hardware.descriptions.support_keys import support_keys
 from mcm_hardware.descriptions.target_schema import (
+    BANDWIDTH,
     COST_KEYS,
+    LATENCY_US,
     Choice,
     DescriptionForm,
     Flag,
@@ -19,6 +20,7 @@ from mcm_hardware.descriptions.target_schema import (
     Number,
     Places,
     Text,
+    family_keys,
     tables_of,
 )
 
@@ -33,12 +35,6 @@ OVERRIDE_TABLE = "override"
 
 STREAM_TABLE = "off_package_memory"
 """The table of off-package memory, which may be left out."""
-
-BANDWIDTH = Number(1e-6, 1e6)
-"""Rates, in 10^9 bytes per second."""
-
-LATENCY_US = Number(0.0, 1e6)
-"""Delays, in microseconds."""
 
 _CLOCK = Number(1e-3, 1e5)
 _SRAM_MIB = Number(2.0**-20, 2.0**20)
@@ -119,17 +115,15 @@ OVERRIDE_KEYS: Mapping[str, Key] = {
 """The keys of each `[[override]]`."""
 
 
-@dataclass(frozen=True)
-class PackageForm:
-    """What descriptions of one family of packages look like.
+SWITCHING = Key(
+    Choice(("store_and_forward", "cut_through")),
+    "whether a tensor that crosses several links has to arrive whole before it goes on",
+    default="store_and_forward",
+)
+"""The key `link.switching` of families whose tensors cross several links."""
 
-    Attributes:
-        keys: every key by its dotted path, but for `OVERRIDE_KEYS` and types in `STORAGE_TABLE`.
-        form: the rest.
-    """
-
-    keys: Mapping[str, Key]
-    form: DescriptionForm
+PackageForm = DescriptionForm
+"""The form of descriptions of packages, whose overrides have `OVERRIDE_KEYS`."""
 
 
 def package_form(
@@ -148,8 +142,7 @@ def package_form(
     ports = {path: key for path, key in own.items() if tables_of([path]) <= tables_of(PORT_KEYS)}
     links = {path: key for path, key in own.items() if path not in inside | ports}
     keys = {
-        "family": Key(Choice((family,)), "which code reads the file"),
-        "summary": Key(Text(), "the line in `mcmc targets`", default=""),
+        **family_keys(family),
         **inside,
         **PACKAGE_KEYS,
         **(CHIP_KEYS if chip is None else {"chip.kind": CHIP_KEYS["chip.kind"], **chip}),
@@ -164,13 +157,12 @@ def package_form(
     if chip is not None:
         streams = ("package.spill", f"{STREAM_TABLE}.")
         keys = {path: key for path, key in keys.items() if not path.startswith(streams)}
-    form = DescriptionForm(
+    return PackageForm(
         subject,
-        tables_of(keys) | {STORAGE_TABLE},
+        keys,
         free_tables=frozenset({STORAGE_TABLE}),
         arrays=frozenset({OVERRIDE_TABLE}),
         optional_tables=frozenset(
             {STREAM_TABLE, energy_keys.ENERGY_TABLE, energy_keys.AREA_TABLE} & tables_of(keys)
         ),
     )
-    return PackageForm(keys, form)

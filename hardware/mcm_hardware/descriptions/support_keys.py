@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import quote
-from mcm_hardware.descriptions.target_schema import Choice, Key, Names, Number
+from mcm_hardware.descriptions.target_schema import BANDWIDTH, LATENCY_US, Choice, Key, Names
 
 if TYPE_CHECKING:
     from mcm_hardware.chip.op_support import OpSupport
@@ -59,17 +59,17 @@ def support_keys(table: str, who: str) -> dict[str, Key]:
             otherwise='`"host"`',
         ),
         "host.peak_tflop_per_s": Key(
-            Number(1e-6, 1e6),
+            BANDWIDTH,
             "arithmetic rate of the host for what one of them leaves to it",
             otherwise="0.1",
         ),
         "host.memory_bandwidth_gb_per_s": Key(
-            Number(1e-6, 1e6),
+            BANDWIDTH,
             "between the host and its memory, likewise for each of them",
             otherwise="20",
         ),
         "host.launch_overhead_us": Key(
-            Number(0.0, 1e6), "cost of starting one op on the host", otherwise="5"
+            LATENCY_US, "cost of starting one op on the host", otherwise="5"
         ),
     }
 
@@ -133,32 +133,32 @@ def _listed(
     if len(keys) == 2:
         message = f"what is not in supported_{what} is not supported: one of the two lists says all"
         hint = f"leave {keys[0]} or {keys[1]} out"
-        reader.fault("MCM-T008", message, _path(table, keys[0]), hint)
+        reader.fault("MCM-T008", message, key_path(table, keys[0]), hint)
         return None
     if not keys:
         return None
     (key,) = keys
-    listed = cast("list[Any]", values[".".join(_path(table, key))])
+    listed = cast("list[Any]", values[".".join(key_path(table, key))])
     if not listed:
-        reader.fault("MCM-T008", "the list names nothing", _path(table, key), "leave it out")
+        reader.fault("MCM-T008", "the list names nothing", key_path(table, key), "leave it out")
     elif len(listed) > MAX_NAMES:
         reader.fault(
-            "MCM-T005", f"{len(listed)} names are more than {MAX_NAMES}", _path(table, key)
+            "MCM-T005", f"{len(listed)} names are more than {MAX_NAMES}", key_path(table, key)
         )
         return key, []
     names: list[str] = []
     for name in listed:
         if not isinstance(name, str):
-            reader.wrong_type(_path(table, key), name, "a list of texts")
+            reader.wrong_type(key_path(table, key), name, "a list of texts")
         elif name in names:
-            reader.fault("MCM-T008", f"{quote(name)} is listed twice", _path(table, key))
+            reader.fault("MCM-T008", f"{quote(name)} is listed twice", key_path(table, key))
         else:
             names.append(name)
     return key, names
 
 
 def _has(values: Mapping[str, Any], table: str, key: str) -> bool:
-    return ".".join(_path(table, key)) in values
+    return ".".join(key_path(table, key)) in values
 
 
 def _types(
@@ -173,7 +173,7 @@ def _types(
             near = difflib.get_close_matches(word[:100], _TYPES, n=1)
             hint = f"did you mean '{near[0]}'?" if near else f"the types are {', '.join(_TYPES)}"
             reader.fault(
-                "MCM-T006", f"{quote(name)} is not an ONNX element type", _path(table, key), hint
+                "MCM-T006", f"{quote(name)} is not an ONNX element type", key_path(table, key), hint
             )
     return frozenset(found), key.startswith("supported")
 
@@ -198,10 +198,10 @@ def _ops(
                 if near
                 else "an op of another domain is written as 'com.microsoft::Gelu'"
             )
-            reader.fault("MCM-T016", f"{where} has no op {quote(name)}", _path(table, key), hint)
+            reader.fault("MCM-T016", f"{where} has no op {quote(name)}", key_path(table, key), hint)
         elif plain in RUNS_NOTHING and not only:
             message = f"a chip cannot lack {quote(name)}: nothing runs for it, or a copy of bytes"
-            reader.fault("MCM-T008", message, _path(table, key), "leave it out")
+            reader.fault("MCM-T008", message, key_path(table, key), "leave it out")
         else:
             found.add(plain)
     return frozenset(found), only
@@ -222,6 +222,6 @@ def _known_ops(domain: str) -> frozenset[str]:
     )
 
 
-def _path(table: str, key: str) -> tuple[str, ...]:
+def key_path(table: str, key: str) -> tuple[str, ...]:
     """The path of a key: `table` may be dotted, or empty for the top of a file."""
     return (*(part for part in table.split(".") if part), key)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from mcm_compiler.text.toml_description import parse_description
 from mcm_hardware.chip.chip_spec import ChipSpec, PackageSpec
 from mcm_hardware.descriptions.description_reader import DescriptionReader
 from mcm_hardware.descriptions.package_schema import OVERRIDE_TABLE, PackageForm
@@ -29,18 +28,12 @@ def package_details(
         A section per table of the file with the keys as they are written there, one for each kind
         of chip, the bytes per element of every ONNX type, and `derived`.
     """
-    description = parse_description(name, text)
-    values = DescriptionReader(description, form.form).read(description.data, form.keys)
-    sections: dict[str, Section] = {}
-    for path, value in values.items():
-        table, _, key = path.rpartition(".")
-        if table:
-            shown = ", ".join(map(str, value)) if isinstance(value, list) else value
-            sections.setdefault(table, {})[key] = shown
+    reader = DescriptionReader(name, text, form)
+    sections = reader.sections()
     kinds: dict[tuple[int, float], list[int]] = {}
     for place, chip in zip(spec.physical, spec.chips, strict=True):
         kinds.setdefault((chip.sram_bytes, chip.speed), []).append(place)
-    overrides = description.data.get(OVERRIDE_TABLE, [])
+    overrides = reader.description.data.get(OVERRIDE_TABLE, [])
     off = sorted(place for one in overrides if one.get("off", False) for place in one["chips"])
     for (sram_bytes, speed), places in kinds.items():
         sections[f"chips {ranges(places)}"] = {"sram_mib": sram_bytes / 2**20, "speed": speed}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,12 @@ class Key:
         return self.default is None and not self.otherwise
 
 
+BANDWIDTH = Number(1e-6, 1e6)
+"""Rates, in 10^9 bytes, 10^9 bits or 10^12 operations per second."""
+
+LATENCY_US = Number(0.0, 1e6)
+"""Delays, in microseconds."""
+
 COST_KEYS: Mapping[str, Key] = {
     "cost.model": Key(
         Text(),
@@ -105,6 +112,14 @@ COST_KEYS: Mapping[str, Key] = {
     ),
 }
 """Keys that descriptions of all families have."""
+
+
+def family_keys(family: str) -> dict[str, Key]:
+    """Keys at the top of the descriptions of a family."""
+    return {
+        "family": Key(Choice((family,)), "which code reads the file"),
+        "summary": Key(Text(), "the line in `mcmc targets`", default=""),
+    }
 
 
 def tables_of(keys: Iterable[str]) -> frozenset[str]:
@@ -118,23 +133,28 @@ def tables_of(keys: Iterable[str]) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class DescriptionForm:
-    """What the description files of one family look like, but for their keys.
+    """What the description files of one family look like.
 
     Attributes:
         subject: what is described, such as `a ring package`.
-        tables: dotted paths of all tables.
-        free_tables: those with free keys.
+        keys: by table and name.
+        free_tables: dotted paths of tables with free keys.
         arrays: names of arrays of tables.
         optional_tables: those that may be left out.
         part: what an entry of an array or of a free table is.
     """
 
     subject: str
-    tables: frozenset[str]
+    keys: Mapping[str, Key]
     free_tables: frozenset[str] = frozenset()
     arrays: frozenset[str] = frozenset()
     optional_tables: frozenset[str] = frozenset()
     part: str = "an override"
+
+    @cached_property
+    def tables(self) -> frozenset[str]:
+        """Dotted paths of all tables."""
+        return tables_of(self.keys) | self.free_tables
 
 
 UNITS: Mapping[str, str] = {

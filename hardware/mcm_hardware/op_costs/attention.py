@@ -6,7 +6,7 @@ import math
 from functools import partial
 
 from mcm_hardware.op_costs.node_shapes import NodeShapes
-from mcm_hardware.op_costs.work import EXP, SOFTMAX, Formula, Gemm, Work
+from mcm_hardware.op_costs.work import EXP, SOFTMAX, Gemm, Work, joined, ops, per_input
 
 _MASK_AND_SCALE = 2
 
@@ -97,39 +97,24 @@ def _linear(node: NodeShapes) -> Work:
     return Work((read,), updates * state + EXP * tokens * kv_heads)
 
 
-def _rotary(node: NodeShapes) -> Work:
-    """A rotation of each pair: two multiplications and an addition per element."""
-    return Work(lane_ops=3 * node.size(0))
-
-
-FORMULAS: dict[str, Formula] = {
-    "Attention": _standard,
-    "LinearAttention": _linear,
-    "RotaryEmbedding": _rotary,
-}
-"""Attention of the default domain."""
-
-PREVIEW_FORMULAS: dict[str, Formula] = {"FlexAttention": _standard}
-"""Attention of `ai.onnx.preview`."""
-
-MICROSOFT_FORMULAS: dict[str, Formula] = {
-    "Attention": partial(_projected, 1, 4, 1),
-    "DecoderAttention": _decoder,
-    "DecoderMaskedMultiHeadAttention": partial(_unprojected, 5),
-    "DecoderMaskedSelfAttention": partial(_projected, 1, 4, 1),
-    "GemmaRotaryEmbedding": _rotary,
-    "GroupQueryAttention": partial(_unprojected, 3),
-    "LinearAttention": _linear,
-    "LongformerAttention": partial(_projected, 1, _NO_PAST, 1),
-    "MRotaryEmbedding": _rotary,
-    "MultiHeadAttention": partial(_unprojected, 6),
-    "PackedAttention": partial(_projected, 1, _NO_PAST, 1),
-    "PackedMultiHeadAttention": partial(_unprojected, _NO_PAST),
-    "PagedAttention": partial(_unprojected, _NO_PAST),
-    "QAttention": partial(_projected, 1, 8, 1),
-    "QOrderedAttention": partial(_projected, 5, 18, 3),
-    "QOrderedLongformerAttention": partial(_projected, 1, _NO_PAST, 1),
-    "RotaryEmbedding": _rotary,
-    "SparseAttention": partial(_unprojected, 3),
-}
-"""Attention of `com.microsoft`."""
+FORMULAS = joined(
+    ops(_standard, "Attention"),
+    ops(_standard, "FlexAttention", domain="ai.onnx.preview"),
+    ops(_linear, "LinearAttention", "LinearAttention"),
+    # A rotation of each pair: two multiplications and an addition per element.
+    ops(per_input(3), "RotaryEmbedding", "RotaryEmbedding GemmaRotaryEmbedding MRotaryEmbedding"),
+    ops(partial(_projected, 1, 4, 1), "", "Attention DecoderMaskedSelfAttention"),
+    ops(
+        partial(_projected, 1, _NO_PAST, 1),
+        "",
+        "LongformerAttention PackedAttention QOrderedLongformerAttention",
+    ),
+    ops(partial(_projected, 1, 8, 1), "", "QAttention"),
+    ops(partial(_projected, 5, 18, 3), "", "QOrderedAttention"),
+    ops(partial(_unprojected, 3), "", "GroupQueryAttention SparseAttention"),
+    ops(partial(_unprojected, 5), "", "DecoderMaskedMultiHeadAttention"),
+    ops(partial(_unprojected, 6), "", "MultiHeadAttention"),
+    ops(partial(_unprojected, _NO_PAST), "", "PackedMultiHeadAttention PagedAttention"),
+    ops(_decoder, "", "DecoderAttention"),
+)
+"""Attention."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 from mcm_hardware.op_costs.node_shapes import NodeShapes
-from mcm_hardware.op_costs.work import EXP, Formula, Gemm, Work, moves_only
+from mcm_hardware.op_costs.work import EXP, Gemm, Work, joined, moves_only, ops, per_result
 
 
 def _trees(node: NodeShapes) -> Work:
@@ -42,29 +41,22 @@ def _lookups(node: NodeShapes) -> Work:
     return Work(data_share=min(1.0, node.out_size() / max(entries, 1)))
 
 
-def _per_element(lane_ops: int, node: NodeShapes) -> Work:
-    return Work(lane_ops=lane_ops * node.out_size())
-
-
-ML_FORMULAS: dict[str, Formula] = {
-    **dict.fromkeys(("TreeEnsemble", "TreeEnsembleClassifier", "TreeEnsembleRegressor"), _trees),
-    **dict.fromkeys(("LinearClassifier", "LinearRegressor"), _linear),
-    **dict.fromkeys(("SVMClassifier", "SVMRegressor"), _support_vectors),
-    "Binarizer": partial(_per_element, 1),
-    "Imputer": partial(_per_element, 2),
-    "Normalizer": partial(_per_element, 4),
-    "OneHotEncoder": partial(_per_element, 1),
-    "Scaler": partial(_per_element, 2),
-    **dict.fromkeys(("CategoryMapper", "LabelEncoder"), _lookups),
-    **dict.fromkeys(
-        (
-            "ArrayFeatureExtractor",
-            "CastMap",
-            "DictVectorizer",
-            "FeatureVectorizer",
-            "ZipMap",
-        ),
-        moves_only,
-    ),
-}
+FORMULAS = joined(
+    *(
+        ops(formula, names, domain="ai.onnx.ml")
+        for formula, names in (
+            (_trees, "TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor"),
+            (_linear, "LinearClassifier LinearRegressor"),
+            (_support_vectors, "SVMClassifier SVMRegressor"),
+            (per_result(1), "Binarizer OneHotEncoder"),
+            (per_result(2), "Imputer Scaler"),
+            (per_result(4), "Normalizer"),
+            (_lookups, "CategoryMapper LabelEncoder"),
+            (
+                moves_only,
+                "ArrayFeatureExtractor CastMap DictVectorizer FeatureVectorizer ZipMap",
+            ),
+        )
+    )
+)
 """All of `ai.onnx.ml`."""

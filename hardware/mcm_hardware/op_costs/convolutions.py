@@ -6,7 +6,7 @@ import math
 from functools import partial
 
 from mcm_hardware.op_costs.node_shapes import NodeShapes
-from mcm_hardware.op_costs.work import REQUANTIZE, Formula, Gemm, Work
+from mcm_hardware.op_costs.work import REQUANTIZE, Gemm, Work, joined, ops, per_input
 
 _NO_BIAS = 2**31
 """Input index that no op has."""
@@ -55,28 +55,15 @@ def _causal_depthwise(node: NodeShapes) -> Work:
     return Work(lane_ops=(node.dim(1, -1) + 1) * node.out_size())
 
 
-def _col2im(node: NodeShapes) -> Work:
-    return Work(lane_ops=node.size(0))
-
-
-FORMULAS: dict[str, Formula] = {
-    "Conv": partial(_conv, 1, 2, 0),
-    "ConvInteger": partial(_conv, 1, _NO_BIAS, 0),
-    "QLinearConv": partial(_conv, 3, 8, REQUANTIZE),
-    "ConvTranspose": partial(_conv_transpose, 2),
-    "DeformConv": _deformable,
-    "CausalConvWithState": _causal_depthwise,
-    "Col2Im": _col2im,
-}
-"""Convolutions of the default domain."""
-
-MICROSOFT_FORMULAS: dict[str, Formula] = {
-    "FusedConv": partial(_conv, 1, 2, 2),
-    "NhwcConv": partial(_conv, 1, 2, 0),
-    "NhwcFusedConv": partial(_conv, 1, 2, 2),
-    "QLinearConv": partial(_conv, 3, 8, REQUANTIZE),
-    "ConvTransposeWithDynamicPads": partial(_conv_transpose, 3),
-    "CausalConvWithState": _causal_depthwise,
-    "VarlenCausalConvWithState": _causal_depthwise,
-}
-"""Convolutions of `com.microsoft`."""
+FORMULAS = joined(
+    ops(partial(_conv, 1, 2, 0), "Conv", "NhwcConv"),
+    ops(partial(_conv, 1, 2, 2), "", "FusedConv NhwcFusedConv"),
+    ops(partial(_conv, 1, _NO_BIAS, 0), "ConvInteger"),
+    ops(partial(_conv, 3, 8, REQUANTIZE), "QLinearConv", "QLinearConv"),
+    ops(partial(_conv_transpose, 2), "ConvTranspose"),
+    ops(partial(_conv_transpose, 3), "", "ConvTransposeWithDynamicPads"),
+    ops(_deformable, "DeformConv"),
+    ops(_causal_depthwise, "CausalConvWithState", "CausalConvWithState VarlenCausalConvWithState"),
+    ops(per_input(1), "Col2Im"),
+)
+"""Convolutions."""

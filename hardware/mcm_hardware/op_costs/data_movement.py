@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 from mcm_hardware.op_costs.node_shapes import NodeShapes
-from mcm_hardware.op_costs.work import Formula, Work, moves_only
+from mcm_hardware.op_costs.work import Work, asks, joined, moves_only, ops, per_result
 
 
 def view(_node: NodeShapes) -> Work:
@@ -30,14 +30,6 @@ def _gathers(node: NodeShapes) -> Work:
     return Work(reads=((0, node.out_size()),))
 
 
-def _reads_shape(node: NodeShapes) -> Work:
-    return Work(reads=((0, 0),))
-
-
-def _random(lane_ops: int, node: NodeShapes) -> Work:
-    return Work(lane_ops=lane_ops * node.out_size())
-
-
 def _random_like(lane_ops: int, node: NodeShapes) -> Work:
     return Work(lane_ops=lane_ops * node.out_size(), reads=((0, 0),))
 
@@ -45,57 +37,24 @@ def _random_like(lane_ops: int, node: NodeShapes) -> Work:
 _XORSHIFT = 6
 """Lane operations of one random number (Marsaglia 2003)."""
 
-FORMULAS: dict[str, Formula] = {
-    **dict.fromkeys(("Reshape", "Squeeze", "Unsqueeze", "Flatten"), view),
-    "Constant": _constant,
-    **dict.fromkeys(("Shape", "Size"), _reads_shape),
-    **dict.fromkeys(("Gather", "GatherElements", "GatherND"), _gathers),
-    **dict.fromkeys(
-        ("Slice", "Compress", "CenterCropPad", "Pad", "Tile", "Expand"), _reads_results
-    ),
-    **dict.fromkeys(
-        (
-            "BitCast",
-            "Concat",
-            "ConstantOfShape",
-            "DepthToSpace",
-            # A copy at inference; a mask, where wanted, is all ones.
-            "Dropout",
-            "EyeLike",
-            # Relays are Identities, and a relay copies from a receive to a send buffer.
-            "Identity",
-            "OneHot",
-            "Range",
-            "ReverseSequence",
-            "Scatter",
-            "ScatterElements",
-            "ScatterND",
-            "SpaceToDepth",
-            "Split",
-            "TensorScatter",
-            "Transpose",
-            "Trilu",
-        ),
+FORMULAS = joined(
+    ops(view, "Reshape Squeeze Unsqueeze Flatten", "ExpandDims"),
+    ops(_constant, "Constant"),
+    ops(asks, "Shape Size"),
+    ops(_gathers, "Gather GatherElements GatherND", "GatherND TorchEmbedding"),
+    ops(_reads_results, "Slice Compress CenterCropPad Pad Tile Expand", "Pad"),
+    # Dropout is a copy at inference; a mask, where wanted, is all ones. Relays are Identities, and
+    # a relay copies from a receive to a send buffer.
+    ops(
         moves_only,
+        "BitCast Concat ConstantOfShape DepthToSpace Dropout EyeLike Identity OneHot Range "
+        "ReverseSequence Scatter ScatterElements ScatterND SpaceToDepth Split TensorScatter "
+        "Transpose Trilu",
+        "BifurcationDetector QLinearConcat Range RemovePadding RestorePadding Trilu UnfoldTensor",
     ),
-    **dict.fromkeys(("Bernoulli", "Multinomial", "RandomUniform"), partial(_random, _XORSHIFT)),
-    "RandomNormal": partial(_random, 3 * _XORSHIFT),
-    "RandomUniformLike": partial(_random_like, _XORSHIFT),
-    "RandomNormalLike": partial(_random_like, 3 * _XORSHIFT),
-}
-"""Data movement of the default domain."""
-
-MICROSOFT_FORMULAS: dict[str, Formula] = {
-    "BifurcationDetector": moves_only,
-    "ExpandDims": view,
-    "GatherND": _gathers,
-    "Pad": _reads_results,
-    "QLinearConcat": moves_only,
-    "Range": moves_only,
-    "RemovePadding": moves_only,
-    "RestorePadding": moves_only,
-    "TorchEmbedding": _gathers,
-    "Trilu": moves_only,
-    "UnfoldTensor": moves_only,
-}
-"""Data movement of `com.microsoft`."""
+    ops(per_result(_XORSHIFT), "Bernoulli Multinomial RandomUniform"),
+    ops(per_result(3 * _XORSHIFT), "RandomNormal"),
+    ops(partial(_random_like, _XORSHIFT), "RandomUniformLike"),
+    ops(partial(_random_like, 3 * _XORSHIFT), "RandomNormalLike"),
+)
+"""Data movement."""

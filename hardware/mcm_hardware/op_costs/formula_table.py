@@ -21,50 +21,20 @@ from mcm_hardware.op_costs import (
     signal,
 )
 from mcm_hardware.op_costs.node_shapes import NodeShapes
-from mcm_hardware.op_costs.work import Formula, Work, work_fault
+from mcm_hardware.op_costs.work import Formula, Formulas, Work, joined, work_fault
 
-_Table = dict[tuple[str, str], Formula]
-
-
-def _joined(families: Mapping[str, tuple[Mapping[str, Formula], ...]]) -> _Table:
-    table: _Table = {}
-    for domain, parts in families.items():
-        for op_type, formula in (item for part in parts for item in part.items()):
-            if (domain, op_type) in table:
-                raise ValueError(f"two formulas for '{op_type}' of domain '{domain}'")
-            table[domain, op_type] = formula
-    return table
-
-
-FORMULA_TABLE: Mapping[tuple[str, str], Formula] = _joined(
-    {
-        "": (
-            attention.FORMULAS,
-            convolutions.FORMULAS,
-            data_movement.FORMULAS,
-            elementwise.FORMULAS,
-            matrix_products.FORMULAS,
-            normalization.FORMULAS,
-            pooling.FORMULAS,
-            reductions.FORMULAS,
-            sequences_and_text.FORMULAS,
-            signal.FORMULAS,
-        ),
-        "ai.onnx.ml": (classical_learning.ML_FORMULAS,),
-        "ai.onnx.preview": (attention.PREVIEW_FORMULAS,),
-        "com.microsoft": (
-            attention.MICROSOFT_FORMULAS,
-            convolutions.MICROSOFT_FORMULAS,
-            data_movement.MICROSOFT_FORMULAS,
-            elementwise.MICROSOFT_FORMULAS,
-            matrix_products.MICROSOFT_FORMULAS,
-            normalization.MICROSOFT_FORMULAS,
-            pooling.MICROSOFT_FORMULAS,
-            reductions.MICROSOFT_FORMULAS,
-            sequences_and_text.MICROSOFT_FORMULAS,
-            signal.MICROSOFT_FORMULAS,
-        ),
-    }
+FORMULA_TABLE: Mapping[tuple[str, str], Formula] = joined(
+    attention.FORMULAS,
+    convolutions.FORMULAS,
+    data_movement.FORMULAS,
+    elementwise.FORMULAS,
+    matrix_products.FORMULAS,
+    normalization.FORMULAS,
+    pooling.FORMULAS,
+    reductions.FORMULAS,
+    sequences_and_text.FORMULAS,
+    signal.FORMULAS,
+    classical_learning.FORMULAS,
 )
 """Formulas by `(domain, op_type)`; control flow stands in `control_flow.CONTROL_FLOW`."""
 
@@ -86,8 +56,8 @@ def op_formulas() -> Mapping[tuple[str, str], Formula]:
 
 
 @lru_cache(maxsize=1)
-def _op_formulas(_changes: int) -> _Table:
-    table: _Table = {}
+def _op_formulas(_changes: int) -> Formulas:
+    table: Formulas = {}
     for operator, (formula, _origin) in OP_COSTS.held(callable).items():
         domain, _, op_type = operator.rpartition("::")
         own = ONNX_COSTS.get(operator) is formula

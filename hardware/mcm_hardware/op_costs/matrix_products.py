@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from functools import partial
 
+from mcm_hardware.op_costs import work
 from mcm_hardware.op_costs.node_shapes import NodeShapes
-from mcm_hardware.op_costs.work import REQUANTIZE, SIGMOID, SQUARE_ROOT, TANH, Formula, Gemm, Work
+from mcm_hardware.op_costs.work import Gemm, Work, joined, ops
 
 
 def matmul_gemm(a: tuple[int, ...], b: tuple[int, ...]) -> Gemm:
@@ -63,7 +64,7 @@ def _gemm(b_index: int, bias_index: int, per_result: int, node: NodeShapes) -> W
 def _pairwise_distance(node: NodeShapes) -> Work:
     # |a - b|^2 = |a|^2 - 2 a.b + |b|^2, then the root.
     gemm = matmul_gemm(node.dims(0), _swapped(node.dims(1), True))
-    return Work((gemm,), (SQUARE_ROOT + 2) * gemm.m * gemm.n)
+    return Work((gemm,), (work.SQUARE_ROOT + 2) * gemm.m * gemm.n)
 
 
 def _fused_matmul(per_result: int, node: NodeShapes) -> Work:
@@ -98,7 +99,7 @@ def _mixture_of_experts(fc1: int, node: NodeShapes) -> Work:
     rows = -(-(node.size(0) // hidden) * node.integer("k", 1) // experts)
     inner = node.dim(fc1, -1) if node.dim(fc1, -2) == hidden else node.dim(fc1, -2)
     gemms = (Gemm(experts, rows, inner, hidden), Gemm(experts, rows, hidden, inner))
-    return Work(gemms, TANH * experts * rows * inner)
+    return Work(gemms, work.TANH * experts * rows * inner)
 
 
 def _einsum(node: NodeShapes) -> Work:
@@ -182,50 +183,34 @@ def _recurrent(gates: int, per_cell: int, node: NodeShapes) -> Work:
     return Work(gemms, lane_ops, reads=((2, steps * node.size(2)),))
 
 
-_LSTM = partial(_recurrent, 4, 3 * SIGMOID + 2 * TANH + 4 + 8)
-
-
-FORMULAS: dict[str, Formula] = {
-    "MatMul": partial(_matmul, 1, 0),
-    "Gemm": partial(_gemm, 1, 2, 0),
-    "Einsum": _einsum,
-    "MatMulInteger": partial(_matmul, 1, 0),
-    "QLinearMatMul": partial(_matmul, 3, REQUANTIZE),
-    "LSTM": _LSTM,
-    "GRU": partial(_recurrent, 3, 2 * SIGMOID + TANH + 5 + 6),
-    "RNN": partial(_recurrent, 1, TANH + 2),
-}
-"""Matrix products of the default domain."""
-
-MICROSOFT_FORMULAS: dict[str, Formula] = {
-    "FusedMatMul": partial(_fused_matmul, 0),
-    "FusedMatMulActivation": partial(_fused_matmul, 1),
-    "TransposeMatMul": partial(_fused_matmul, 0),
-    "SparseToDenseMatMul": partial(_fused_matmul, 0),
-    "FusedGemm": partial(_gemm, 1, 2, 1),
-    "GemmFastGelu": partial(_gemm, 1, 2, TANH + 6),
-    "GemmFloat8": partial(_gemm, 1, 2, 1),
-    "QGemm": partial(_gemm, 3, 6, REQUANTIZE),
-    "MatMulInteger16": partial(_matmul, 1, 0),
-    "MatMulIntegerToFloat": partial(_matmul, 1, REQUANTIZE),
-    "DynamicQuantizeMatMul": partial(_matmul, 1, 2 * REQUANTIZE),
-    "QOrderedMatMul": partial(_matmul, 2, REQUANTIZE),
-    **dict.fromkeys(
-        (
-            "MatMulNBits",
-            "MatMulBnb4",
-            "MatMulFpQ4",
-            "MatMulNBitsQkv",
-            "MatMulBlockQuantizedFp4Weight",
-            "MatMulBlockQuantizedFp8Weight",
-        ),
+FORMULAS = joined(
+    ops(partial(_matmul, 1, 0), "MatMul MatMulInteger", "MatMulInteger16"),
+    ops(partial(_matmul, 1, work.REQUANTIZE), "", "MatMulIntegerToFloat"),
+    ops(partial(_matmul, 1, 2 * work.REQUANTIZE), "", "DynamicQuantizeMatMul"),
+    ops(partial(_matmul, 2, work.REQUANTIZE), "", "QOrderedMatMul"),
+    ops(partial(_matmul, 3, work.REQUANTIZE), "QLinearMatMul"),
+    ops(partial(_fused_matmul, 0), "", "FusedMatMul TransposeMatMul SparseToDenseMatMul"),
+    ops(partial(_fused_matmul, 1), "", "FusedMatMulActivation"),
+    ops(partial(_gemm, 1, 2, 0), "Gemm"),
+    ops(partial(_gemm, 1, 2, 1), "", "FusedGemm GemmFloat8"),
+    ops(partial(_gemm, 1, 2, work.TANH + 6), "", "GemmFastGelu"),
+    ops(partial(_gemm, 3, 6, work.REQUANTIZE), "", "QGemm"),
+    ops(_einsum, "Einsum"),
+    ops(
         partial(_block_quantized, 1),
+        "",
+        "MatMulNBits MatMulBnb4 MatMulFpQ4 MatMulNBitsQkv MatMulBlockQuantizedFp4Weight "
+        "MatMulBlockQuantizedFp8Weight",
     ),
-    "MatMulNBitsMlp": partial(_block_quantized, 2),
-    "CDist": _pairwise_distance,
-    "MoE": partial(_mixture_of_experts, 2),
-    "QMoE": partial(_mixture_of_experts, 2),
-    "DynamicQuantizeLSTM": _LSTM,
-    "AttnLSTM": _LSTM,
-}
-"""Matrix products of `com.microsoft`."""
+    ops(partial(_block_quantized, 2), "", "MatMulNBitsMlp"),
+    ops(_pairwise_distance, "", "CDist"),
+    ops(partial(_mixture_of_experts, 2), "", "MoE QMoE"),
+    ops(
+        partial(_recurrent, 4, 3 * work.SIGMOID + 2 * work.TANH + 4 + 8),
+        "LSTM",
+        "DynamicQuantizeLSTM AttnLSTM",
+    ),
+    ops(partial(_recurrent, 3, 2 * work.SIGMOID + work.TANH + 5 + 6), "GRU"),
+    ops(partial(_recurrent, 1, work.TANH + 2), "RNN"),
+)
+"""Matrix products."""

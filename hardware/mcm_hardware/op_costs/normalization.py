@@ -9,12 +9,9 @@ from __future__ import annotations
 
 from functools import partial
 
+from mcm_hardware.op_costs import work
 from mcm_hardware.op_costs.node_shapes import NodeShapes
-from mcm_hardware.op_costs.work import DIVIDE, EXP, LOG, NORMALIZE, POWER, SOFTMAX, Formula, Work
-
-
-def _per_input(lane_ops: int, node: NodeShapes) -> Work:
-    return Work(lane_ops=lane_ops * node.size(0))
+from mcm_hardware.op_costs.work import Work, joined, ops, per_input
 
 
 def _skip_norm(lane_ops: int, bias: int, node: NodeShapes) -> Work:
@@ -22,47 +19,41 @@ def _skip_norm(lane_ops: int, bias: int, node: NodeShapes) -> Work:
 
 
 def _local_response(node: NodeShapes) -> Work:
-    return Work(lane_ops=(node.integer("size", 1) + POWER + 2) * node.size(0))
+    return Work(lane_ops=(node.integer("size", 1) + work.POWER + 2) * node.size(0))
 
 
 def _embed_layer_norm(node: NodeShapes) -> Work:
     """Three table look-ups, their sum, a layer norm; only the rows looked up are read."""
     out = node.out_size()
-    return Work(lane_ops=(2 + NORMALIZE) * out, reads=tuple((i, out) for i in (2, 3, 4)))
+    return Work(lane_ops=(2 + work.NORMALIZE) * out, reads=tuple((i, out) for i in (2, 3, 4)))
 
 
-FORMULAS: dict[str, Formula] = {
+FORMULAS = joined(
     # Scale and shift of the statistics are folded into one multiply-add.
-    "BatchNormalization": partial(_per_input, 1),
-    "GroupNormalization": partial(_per_input, NORMALIZE),
-    "Hardmax": partial(_per_input, 2),
-    "InstanceNormalization": partial(_per_input, NORMALIZE),
-    "LRN": _local_response,
-    "LayerNormalization": partial(_per_input, NORMALIZE),
-    "LogSoftmax": partial(_per_input, SOFTMAX),
-    "LpNormalization": partial(_per_input, 4),
-    "MeanVarianceNormalization": partial(_per_input, NORMALIZE),
-    "NegativeLogLikelihoodLoss": partial(_per_input, 2),
-    "RMSNormalization": partial(_per_input, 5),
-    # Not of the standard, but onnxruntime registers it there and writes it.
-    "SimplifiedLayerNormalization": partial(_per_input, 5),
-    "Softmax": partial(_per_input, SOFTMAX),
-    "SoftmaxCrossEntropyLoss": partial(_per_input, SOFTMAX + 2),
-}
-"""Normalisations of the default domain."""
-
-MICROSOFT_FORMULAS: dict[str, Formula] = {
-    "BiasSoftmax": partial(_per_input, SOFTMAX + 1),
-    "BranchwiseRMSNorm": partial(_per_input, 5),
-    "EmbedLayerNormalization": _embed_layer_norm,
-    "GatedRMSNorm": partial(_per_input, 5 + EXP + DIVIDE + 2),
-    "GroupNorm": partial(_per_input, NORMALIZE),
-    "QEmbedLayerNormalization": _embed_layer_norm,
-    "QLinearSoftmax": partial(_per_input, EXP + LOG),
-    "QOrderedLayerNormalization": partial(_per_input, NORMALIZE + 2),
-    "SimplifiedLayerNormalization": partial(_per_input, 5),
-    "SkipGroupNorm": partial(_skip_norm, NORMALIZE, 4),
-    "SkipLayerNormalization": partial(_skip_norm, NORMALIZE, 4),
-    "SkipSimplifiedLayerNormalization": partial(_skip_norm, 5, 3),
-}
-"""Normalisations of `com.microsoft`."""
+    ops(per_input(1), "BatchNormalization"),
+    ops(per_input(2), "Hardmax NegativeLogLikelihoodLoss"),
+    ops(per_input(4), "LpNormalization"),
+    # SimplifiedLayerNormalization is not of the standard, but onnxruntime registers it there and
+    # writes it.
+    ops(
+        per_input(5),
+        "RMSNormalization SimplifiedLayerNormalization",
+        "BranchwiseRMSNorm SimplifiedLayerNormalization",
+    ),
+    ops(
+        per_input(work.NORMALIZE),
+        "GroupNormalization InstanceNormalization LayerNormalization MeanVarianceNormalization",
+        "GroupNorm",
+    ),
+    ops(per_input(work.NORMALIZE + 2), "", "QOrderedLayerNormalization"),
+    ops(per_input(5 + work.EXP + work.DIVIDE + 2), "", "GatedRMSNorm"),
+    ops(per_input(work.SOFTMAX), "LogSoftmax Softmax"),
+    ops(per_input(work.SOFTMAX + 1), "", "BiasSoftmax"),
+    ops(per_input(work.SOFTMAX + 2), "SoftmaxCrossEntropyLoss"),
+    ops(per_input(work.EXP + work.LOG), "", "QLinearSoftmax"),
+    ops(_local_response, "LRN"),
+    ops(_embed_layer_norm, "", "EmbedLayerNormalization QEmbedLayerNormalization"),
+    ops(partial(_skip_norm, work.NORMALIZE, 4), "", "SkipGroupNorm SkipLayerNormalization"),
+    ops(partial(_skip_norm, 5, 3), "", "SkipSimplifiedLayerNormalization"),
+)
+"""Normalisations."""

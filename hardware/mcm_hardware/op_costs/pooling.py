@@ -10,7 +10,7 @@ import math
 from functools import partial
 
 from mcm_hardware.op_costs.node_shapes import NodeShapes
-from mcm_hardware.op_costs.work import POWER, REQUANTIZE, Formula, Work, moves_only
+from mcm_hardware.op_costs.work import POWER, REQUANTIZE, Work, joined, moves_only, ops, per_result
 
 _TAPS = {"nearest": 1, "linear": 2, "bilinear": 2, "cubic": 4, "bicubic": 4}
 """Samples that an interpolation reads along each resized axis."""
@@ -53,38 +53,27 @@ def _region_max(node: NodeShapes) -> Work:
     return Work(lane_ops=node.dim(1, 0) * node.dim(0, 1) * height * width)
 
 
-def _crop_and_resize(node: NodeShapes) -> Work:
-    return Work(lane_ops=8 * node.out_size())
-
-
 def _affine_grid(node: NodeShapes) -> Work:
     axes = (node.out_dims() or (2,))[-1]
     return Work(lane_ops=(axes + 1) * node.out_size())
 
 
-FORMULAS: dict[str, Formula] = {
-    "AffineGrid": _affine_grid,
-    "AveragePool": partial(_window, 1, 1),
-    "GlobalAveragePool": partial(_global, 1, 1),
-    "GlobalLpPool": partial(_global, 2, POWER),
-    "GlobalMaxPool": partial(_global, 1, 0),
-    "GridSample": _grid_sample,
-    "LpPool": partial(_window, 2, POWER),
-    "MaxPool": partial(_window, 1, 0),
-    "MaxRoiPool": _region_max,
-    "MaxUnpool": moves_only,
-    "Resize": _resize,
-    "RoiAlign": _region_align,
-    "Upsample": _resize,
-}
-"""Pooling and resampling of the default domain."""
-
-MICROSOFT_FORMULAS: dict[str, Formula] = {
-    "CropAndResize": _crop_and_resize,
-    "GridSample": _grid_sample,
-    "MaxpoolWithMask": partial(_window, 2, 0),
-    "NhwcMaxPool": partial(_window, 1, 0),
-    "QLinearAveragePool": partial(_window, 1, REQUANTIZE),
-    "QLinearGlobalAveragePool": partial(_global, 1, REQUANTIZE),
-}
-"""Pooling and resampling of `com.microsoft`."""
+FORMULAS = joined(
+    ops(_affine_grid, "AffineGrid"),
+    ops(partial(_window, 1, 0), "MaxPool", "NhwcMaxPool"),
+    ops(partial(_window, 1, 1), "AveragePool"),
+    ops(partial(_window, 1, REQUANTIZE), "", "QLinearAveragePool"),
+    ops(partial(_window, 2, 0), "", "MaxpoolWithMask"),
+    ops(partial(_window, 2, POWER), "LpPool"),
+    ops(partial(_global, 1, 0), "GlobalMaxPool"),
+    ops(partial(_global, 1, 1), "GlobalAveragePool"),
+    ops(partial(_global, 1, REQUANTIZE), "", "QLinearGlobalAveragePool"),
+    ops(partial(_global, 2, POWER), "GlobalLpPool"),
+    ops(_grid_sample, "GridSample", "GridSample"),
+    ops(_region_max, "MaxRoiPool"),
+    ops(_region_align, "RoiAlign"),
+    ops(_resize, "Resize Upsample"),
+    ops(per_result(8), "", "CropAndResize"),
+    ops(moves_only, "MaxUnpool"),
+)
+"""Pooling and resampling."""

@@ -10,11 +10,7 @@ import math
 from functools import partial
 
 from mcm_hardware.op_costs.node_shapes import NodeShapes
-from mcm_hardware.op_costs.work import EXP, Formula, Work
-
-
-def _per_input(lane_ops: int, node: NodeShapes) -> Work:
-    return Work(lane_ops=lane_ops * node.size(0))
+from mcm_hardware.op_costs.work import EXP, Work, joined, ops, per_input
 
 
 def _log2(count: int) -> int:
@@ -52,34 +48,19 @@ def _suppression(node: NodeShapes) -> Work:
     return Work(lane_ops=batch * classes * boxes * (_log2(boxes) + 12 * per_class))
 
 
-FORMULAS: dict[str, Formula] = {
-    "ArgMax": partial(_per_input, 2),
-    "ArgMin": partial(_per_input, 2),
-    "CumProd": partial(_per_input, 1),
-    "CumSum": partial(_per_input, 1),
-    "Det": partial(_cubic, 1),
-    "NonMaxSuppression": _suppression,
-    "NonZero": partial(_per_input, 2),
-    "ReduceL1": partial(_per_input, 2),
-    "ReduceL2": partial(_per_input, 1),
-    "ReduceLogSum": partial(_per_input, 1),
-    "ReduceLogSumExp": partial(_per_input, EXP + 3),
-    "ReduceMax": partial(_per_input, 1),
-    "ReduceMean": partial(_per_input, 1),
-    "ReduceMin": partial(_per_input, 1),
-    "ReduceProd": partial(_per_input, 1),
-    "ReduceSum": partial(_per_input, 1),
-    "ReduceSumSquare": partial(_per_input, 1),
-    "TopK": _top_k,
-    "Unique": _sort,
-}
-"""Reductions of the default domain."""
-
-MICROSOFT_FORMULAS: dict[str, Formula] = {
-    "Inverse": partial(_cubic, 3),
-    "QLinearReduceMean": partial(_per_input, 2),
-    "ReduceSumInteger": partial(_per_input, 1),
-    "SampleOp": partial(_per_input, 1),
-    "Unique": _sort,
-}
-"""Reductions of `com.microsoft`."""
+FORMULAS = joined(
+    ops(
+        per_input(1),
+        "CumProd CumSum ReduceL2 ReduceLogSum ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum "
+        "ReduceSumSquare",
+        "ReduceSumInteger SampleOp",
+    ),
+    ops(per_input(2), "ArgMax ArgMin NonZero ReduceL1", "QLinearReduceMean"),
+    ops(per_input(EXP + 3), "ReduceLogSumExp"),
+    ops(partial(_cubic, 1), "Det"),
+    ops(partial(_cubic, 3), "", "Inverse"),
+    ops(_suppression, "NonMaxSuppression"),
+    ops(_top_k, "TopK"),
+    ops(_sort, "Unique", "Unique"),
+)
+"""Reductions."""

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from mcm_hardware.op_costs.node_shapes import NodeShapes
-from mcm_hardware.op_costs.work import Formula, Work, moves_only
-
-
-def _asks(_node: NodeShapes) -> Work:
-    """Asks about its operand without reading it."""
-    return Work(reads=((0, 0),))
+from mcm_hardware.op_costs.work import Work, asks, joined, moves_only, ops
 
 
 def _vocabulary(node: NodeShapes) -> Work:
@@ -17,30 +12,15 @@ def _vocabulary(node: NodeShapes) -> Work:
     return Work(data_share=min(1.0, node.size(0) / entries))
 
 
-FORMULAS: dict[str, Formula] = {
-    **dict.fromkeys(
-        (
-            "ConcatFromSequence",
-            "ImageDecoder",
-            "Optional",
-            "OptionalGetElement",
-            "RegexFullMatch",
-            "SequenceAt",
-            "SequenceConstruct",
-            "SequenceEmpty",
-            "SequenceErase",
-            "SequenceInsert",
-            "SplitToSequence",
-            "StringConcat",
-            "StringNormalizer",
-            "StringSplit",
-        ),
+FORMULAS = joined(
+    ops(
         moves_only,
+        "ConcatFromSequence ImageDecoder Optional OptionalGetElement RegexFullMatch SequenceAt "
+        "SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SplitToSequence StringConcat "
+        "StringNormalizer StringSplit",
+        "Tokenizer",
     ),
-    "TfIdfVectorizer": _vocabulary,
-    **dict.fromkeys(("OptionalHasElement", "SequenceLength"), _asks),
-}
-"""Sequences and text of the default domain."""
-
-MICROSOFT_FORMULAS: dict[str, Formula] = {"Tokenizer": moves_only}
-"""Text of `com.microsoft`."""
+    ops(_vocabulary, "TfIdfVectorizer"),
+    ops(asks, "OptionalHasElement SequenceLength"),
+)
+"""Sequences and text."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 
 from mcm_hardware.op_costs.node_shapes import NodeShapes
-from mcm_hardware.op_costs.work import SINE, Formula, Work, moves_only
+from mcm_hardware.op_costs.work import SINE, Work, joined, moves_only, ops, per_result
 
 
 def _transform(points: int, length: int) -> int:
@@ -41,19 +40,12 @@ def _last_axis(node: NodeShapes) -> Work:
     return Work(lane_ops=_transform(points, max(node.dim(0, -1), 2)))
 
 
-def _window(terms: int, node: NodeShapes) -> Work:
-    return Work(lane_ops=terms * (SINE + 1) * node.out_size())
-
-
-FORMULAS: dict[str, Formula] = {
-    "BlackmanWindow": partial(_window, 2),
-    "DFT": _dft,
-    "HammingWindow": partial(_window, 1),
-    "HannWindow": partial(_window, 1),
-    "MelWeightMatrix": moves_only,
-    "STFT": _stft,
-}
-"""Signal processing of the default domain."""
-
-MICROSOFT_FORMULAS: dict[str, Formula] = {"Irfft": _last_axis, "Rfft": _last_axis}
-"""Signal processing of `com.microsoft`."""
+FORMULAS = joined(
+    ops(per_result(SINE + 1), "HammingWindow HannWindow"),
+    ops(per_result(2 * (SINE + 1)), "BlackmanWindow"),
+    ops(_dft, "DFT"),
+    ops(_stft, "STFT"),
+    ops(_last_axis, "", "Irfft Rfft"),
+    ops(moves_only, "MelWeightMatrix"),
+)
+"""Signal processing."""

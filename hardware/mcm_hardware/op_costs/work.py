@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, get_args
 
 import onnx_ir as ir
@@ -106,6 +107,61 @@ MOVES_ONLY = Work()
 def moves_only(_node: NodeShapes) -> Work:
     """Formula of ops that move data only."""
     return MOVES_ONLY
+
+
+def asks(_node: NodeShapes) -> Work:
+    """Formula of ops that ask about their operand without reading it."""
+    return Work(reads=((0, 0),))
+
+
+def per_input(lane_ops: int) -> Formula:
+    """Formula of ops with so much work per element of the first operand."""
+    return partial(_per_input, lane_ops)
+
+
+def per_result(lane_ops: int) -> Formula:
+    """Formula of ops with so much work per element of the first result."""
+    return partial(_per_result, lane_ops)
+
+
+def _per_input(lane_ops: int, node: NodeShapes) -> Work:
+    return Work(lane_ops=lane_ops * node.size(0))
+
+
+def _per_result(lane_ops: int, node: NodeShapes) -> Work:
+    return Work(lane_ops=lane_ops * node.out_size())
+
+
+Formulas = dict[tuple[str, str], Formula]
+"""Formulas by `(domain, op_type)`."""
+
+
+def ops(formula: Formula, names: str, microsoft: str = "", domain: str = "") -> Formulas:
+    """A formula for several ops.
+
+    Args:
+        formula: of their work.
+        names: op types of a domain, separated by blanks.
+        microsoft: op types of `com.microsoft`, likewise.
+        domain: of `names`; the default one if empty.
+    """
+    found = {(domain, name): formula for name in names.split()}
+    return found | {("com.microsoft", name): formula for name in microsoft.split()}
+
+
+def joined(*tables: Formulas) -> Formulas:
+    """One table of several.
+
+    Raises:
+        ValueError: if two of them have a formula for one op.
+    """
+    found: Formulas = {}
+    for table in tables:
+        if twice := found.keys() & table.keys():
+            domain, op_type = min(twice)
+            raise ValueError(f"two formulas for '{op_type}' of domain '{domain}'")
+        found |= table
+    return found
 
 
 DIVIDE = 4

@@ -161,12 +161,7 @@ class ChipsPackage(DescribedTarget):
         if link is None:
             return pair
         launch_s, speed = self.spec.reference.launch_s, max(c.speed for c in self.spec.chips)
-        return CostPair(
-            *(
-                with_host(costs, support, link, launch_s, speed)
-                for costs in (pair.searched, pair.played)
-            )
-        )
+        return pair.each(lambda costs: with_host(costs, support, link, launch_s, speed))
 
     def lower(
         self, chips: Sequence[target.ChipModel], wires: Sequence[target.Wire]

@@ -9,7 +9,7 @@ import pytest
 
 from mcm_hardware.chip.chip_spec import ChipSpec
 from mcm_hardware.chip.roofline import Roofline
-from mcm_hardware.families.ring.builtin_targets import mcm36
+from mcm_hardware.families.ring.ring_target import mcm36
 
 
 def parse(text: str, opset: int = 21) -> ir.Model:

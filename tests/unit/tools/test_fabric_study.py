@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mcm_hardware.families.fabric.description.builtin_fabrics import fabric_12
 from mcm_hardware.families.fabric.layout.rules import lowering_hash
+from mcm_hardware.families.fabric.lone_fabric import fabric_12
 from mcm_hardware.families.fabric.measuring.judge import ENOUGH, PHYSICS, FlitJudge
 from mcm_models.mapping_model.checkpoint import Learned, make_of
 from mcm_models.mapping_model.data_files import load_data
@@ -88,8 +88,8 @@ def test_a_network_of_another_lowering_is_refused_and_the_blocks_are_others(
     import lcm_adaptivity as study
 
     assert study.refusal() == "MCM-M053"
-    (plain,) = study.blocks(fabric_12(), 0, 1)
-    (changed,) = study.blocks(fabric_12(), 0, 1, rules=study.CHANGED)
+    (plain,) = study.blocks(fabric_12().fabric, 0, 1)
+    (changed,) = study.blocks(fabric_12().fabric, 0, 1, rules=study.CHANGED)
     assert plain.name == changed.name
     # Streams are read more often.
     assert changed.flits.sum() > plain.flits.sum()
@@ -100,7 +100,7 @@ def test_the_published_measurements_are_what_the_judge_says() -> None:
     path = REPRODUCE / "data" / "fabric_measurements.npz"
     data = load_data(path)
     card = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
-    known = Learned(make_of(fabric_12()), lowering_hash(), PHYSICS)
+    known = Learned(make_of(fabric_12().fabric), lowering_hash(), PHYSICS)
     assert data.learned == known == Learned(**card["learned"])
     assert (data.measurements, len(data.graphs)) == (card["measurements"], card["graphs"])
     assert data.measurements >= 5878
@@ -167,7 +167,7 @@ def test_a_half_turn_keeps_kinds_and_the_lengths_of_all_ways(
     monkeypatch.delitem(sys.modules, "lcm_study", raising=False)
     from lcm_knowable import half_turn
 
-    fabric = fabric_12()
+    fabric = fabric_12().fabric
     turned = half_turn(fabric)
     sites = np.arange(fabric.num_sites)
     np.testing.assert_array_equal(turned[turned], sites)

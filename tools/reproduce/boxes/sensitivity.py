@@ -33,8 +33,7 @@ from mcm_compiler.contracts.boxes.box import StepProblem
 from mcm_compiler.contracts.boxes.placers import PlacerRequest
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_hardware.families.box.box_file import BoxSpec
-from mcm_hardware.families.box.box_package import BoxPackage
-from mcm_hardware.families.box.builtin_boxes import box_2gpu
+from mcm_hardware.families.box.box_package import BoxPackage, box_2gpu
 from mcm_passes.differentiation.training_step import TrainingStepOptions, training_step
 from mcm_passes.families.box.placers.local_search import LocalSearch
 

@@ -31,7 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from hier_study.page import ROOT, read_rows, table, write_record, write_section
 
 from mcm_compiler.contracts.fabrics.fabric import Fabric
-from mcm_hardware.families.fabric.description.builtin_fabrics import fabric_12
+from mcm_hardware.families.fabric.lone_fabric import fabric_12
 from tests.generators.small_fabric import small_fabric
 
 NAME = "fabric_switches"
@@ -61,7 +61,7 @@ packet_size = 1; use_read_write = 0; sim_type = latency;
 
 def mesh() -> Fabric:
     """A mesh of 8 x 8 with the switches of the built-in fabrics."""
-    base = fabric_12()
+    base = fabric_12().fabric
     return replace(small_fabric(SIDE, SIDE), hop_cycles=base.hop_cycles)
 
 

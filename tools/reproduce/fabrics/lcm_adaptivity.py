@@ -38,11 +38,10 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.staging import write_whole
 from mcm_compiler.registry import register
-from mcm_hardware.families.fabric.description.builtin_fabrics import fabric_12
 from mcm_hardware.families.fabric.fabric_package import FabricPackage
 from mcm_hardware.families.fabric.layout.rules import RULES, LayoutRules, lowering_hash
 from mcm_hardware.families.fabric.layout.subgraph_layout import mapping_problem
-from mcm_hardware.families.fabric.lone_fabric import fabric_12 as fabric_12_target
+from mcm_hardware.families.fabric.lone_fabric import fabric_12
 from mcm_models.mapping_model.checkpoint import SHIPPED_MAPPING_MODEL
 from mcm_passes.families.fabric.learning.gnn import Gnn
 from mcm_passes.families.fabric.learning.mapping_trainer import MODEL_NAME, MappingTrainer
@@ -81,7 +80,7 @@ class ChangedFabric(FabricPackage):
 
 def changed_fabric() -> ChangedFabric:
     """fabric-12 with the changed lowering."""
-    plain = fabric_12_target()
+    plain = fabric_12()
     return ChangedFabric(TARGET, plain.spec, plain.source_text)
 
 
@@ -149,7 +148,7 @@ def compared_flows(
     lowering: str, retrained_model: Path, count: int, seeds: int, limit: str
 ) -> list[dict[str, Any]]:
     """Flows on the held-out blocks of a lowering, each over the heuristic as published."""
-    fabric: Fabric = fabric_12()
+    fabric: Fabric = fabric_12().fabric
     flows = [flow for flow in FLOWS if flow.name in SHARED]
     own = Flow("the compiler's own network", "gnn", learned=SHIPPED_MAPPING_MODEL)
     flows.append(own)

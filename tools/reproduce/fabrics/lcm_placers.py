@@ -46,8 +46,8 @@ from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.staging import write_whole
 from mcm_compiler.registry import MAPPERS, MAPPING_MODELS
 from mcm_compiler.text import spec_text
-from mcm_hardware.families.fabric.description.builtin_fabrics import fabric_12
 from mcm_hardware.families.fabric.layout.rules import lowering_hash
+from mcm_hardware.families.fabric.lone_fabric import fabric_12
 from mcm_hardware.families.fabric.measuring.judge import ENOUGH, FlitJudge
 from mcm_models.mapping_model.checkpoint import SHIPPED_MAPPING_MODEL, make_of
 from mcm_passes.families.fabric.formulas.ridge import stored_ridge
@@ -164,7 +164,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def run(kind: str, count: int, seeds: int, limit: str, names: Sequence[str] | None) -> None:
     """All cells that are not there, seed by seed, so that a part of them is a smaller table."""
-    fabric = fabric_12()
+    fabric = fabric_12().fabric
     there = {
         (row["limit"], row["flow"], row["block"], row["seed"])
         for row in recorded()
@@ -292,7 +292,7 @@ def write_winner(rows: Sequence[dict[str, Any]]) -> None:
     fitted = {f.name: f.fitted or f.learned is not None for f in flows if _may_win(f)}
     winner, plain = winners(there, fitted)
     data = {
-        "make": make_of(fabric_12()),
+        "make": make_of(fabric_12().fabric),
         "lowering": lowering_hash(),
         "physics": JUDGE.physics,
         "winner": model[winner],

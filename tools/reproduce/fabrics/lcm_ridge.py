@@ -24,8 +24,8 @@ import mcm_passes.families.fabric.formulas.ridge as ridge_module
 from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings
 from mcm_compiler.contracts.fabrics.mappers import MapperRequest
-from mcm_hardware.families.fabric.description.builtin_fabrics import fabric_12
 from mcm_hardware.families.fabric.layout.rules import lowering_hash
+from mcm_hardware.families.fabric.lone_fabric import fabric_12
 from mcm_hardware.families.fabric.measuring.judge import FlitJudge
 from mcm_passes.families.fabric.annealing.annealing import Annealing
 from mcm_passes.families.fabric.annealing.starts import built_mappings, random_mappings
@@ -45,7 +45,7 @@ def main() -> int:
     parser.add_argument("--write", action="store_true")
     args = parser.parse_args()
     begin = time.process_time()
-    fabric = fabric_12()
+    fabric = fabric_12().fabric
     terms, periods, graphs = [], [], []
     for number, problem in enumerate(blocks(fabric, TRAINING, args.blocks)):
         mappings = _samples(problem, fabric, number)

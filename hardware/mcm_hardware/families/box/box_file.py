@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import difflib
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
 from mcm_compiler.components.cost_files import COST_TABLE
 from mcm_compiler.contracts.boxes.box import Box
-from mcm_compiler.diagnostics import CompileError, quote
-from mcm_compiler.text.toml_description import KeyPath, parse_description
+from mcm_compiler.diagnostics import quote
+from mcm_compiler.text.toml_description import KeyPath
+from mcm_hardware.chip.chip_spec import DeviceNumbers
 from mcm_hardware.descriptions.description_reader import DescriptionReader
-from mcm_hardware.descriptions.support_keys import read_support, support_lists
+from mcm_hardware.descriptions.device_keys import device_keys, read_device
+from mcm_hardware.descriptions.support_keys import support_lists
 from mcm_hardware.descriptions.target_schema import (
+    BANDWIDTH,
+    LATENCY_US,
     Choice,
     DescriptionForm,
     Key,
     Names,
     Number,
     Text,
-    tables_of,
+    family_keys,
 )
-
-if TYPE_CHECKING:
-    from mcm_hardware.chip.op_support import OpSupport
 
 # They are part of names of files.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
@@ -65,23 +65,19 @@ def parse_box(name: str, text: str) -> BoxSpec:
             types and ops that there are not, MCM-D003 for a kind that there is not, MCM-D070 for
             cost models of kinds that the box does not have.
     """
-    description = parse_description(name, text)
-    reader = DescriptionReader(description, BOX_FORM)
-    values = reader.read(description.data, BOX_KEYS)
-    described = _described_kinds(reader, description.data)
-    counts = _devices(reader, description.data, described)
-    if faults := reader.faults:
-        raise CompileError(faults)
-    box = _linked(reader, description.data, _box(values, counts))
-    _check_cost_models(reader, description.data, box)
-    if faults := reader.faults:
-        raise CompileError(faults)
+    reader = DescriptionReader(name, text, BOX_FORM)
+    values = reader.values
+    counts = _devices(reader, _described_kinds(reader))
+    reader.refuse()
+    box = _linked(reader, _box(reader, counts))
+    _check_cost_models(reader, box)
+    reader.refuse()
     return BoxSpec(values["summary"], tuple(counts), box)
 
 
-def _check_cost_models(reader: DescriptionReader, data: Mapping[str, Any], box: Box) -> None:
+def _check_cost_models(reader: DescriptionReader, box: Box) -> None:
     """Notes what is wrong with the table `[cost]`, whose keys are kinds of devices."""
-    table = data.get(COST_TABLE)
+    table = reader.description.data.get(COST_TABLE)
     # One that is no table was noted before.
     for kind, model in cast("dict[str, Any]", table if isinstance(table, dict) else {}).items():
         if kind not in box.kinds:
@@ -92,11 +88,9 @@ def _check_cost_models(reader: DescriptionReader, data: Mapping[str, Any], box: 
             reader.wrong_type((COST_TABLE, kind), model, "a text")
 
 
-def _described_kinds(
-    reader: DescriptionReader, data: Mapping[str, Any]
-) -> dict[str, DeviceKind | None]:
+def _described_kinds(reader: DescriptionReader) -> dict[str, DeviceKind | None]:
     """The kinds below `[kind]`; None for one with faults."""
-    tables = data.get("kind")
+    tables = reader.description.data.get("kind")
     kinds: dict[str, DeviceKind | None] = {}
     for name, table in cast("dict[str, Any]", tables if isinstance(tables, dict) else {}).items():
         kinds[name] = None
@@ -115,26 +109,21 @@ def _described_kinds(
 
 
 def _devices(
-    reader: DescriptionReader,
-    data: Mapping[str, Any],
-    described: Mapping[str, DeviceKind | None],
+    reader: DescriptionReader, described: Mapping[str, DeviceKind | None]
 ) -> dict[DeviceKind, int]:
     """How many devices there are of each kind, in the order of the file."""
-    entries = data.get("device")
+    entries = reader.description.data.get("device")
     if not isinstance(entries, list) or not entries:
         message, hint = "a box has no devices", 'add [[device]] with kind = "..."'
         reader.fault("MCM-T003", message, ("device",), hint)
         return {}
     counts: dict[DeviceKind, int] = {}
     total = 0
-    for index, entry in enumerate(cast("list[Any]", entries)):
-        if not isinstance(entry, dict):
-            reader.wrong_type(("device", index), entry, "a table")
-            continue
-        values = reader.read(cast("dict[str, Any]", entry), DEVICE_KEYS, ("device", index))
+    for at, entry in reader.tables("device"):
+        values = reader.read(entry, DEVICE_KEYS, at)
         count = values.get("count", 0)
         total += count
-        kind = _kind(reader, values["kind"], index, described) if "kind" in values else None
+        kind = _kind(reader, values["kind"], at, described) if "kind" in values else None
         if kind is not None:
             counts[kind] = counts.get(kind, 0) + count
     if total > MAX_DEVICES:
@@ -146,7 +135,7 @@ def _devices(
 def _kind(
     reader: DescriptionReader,
     name: str,
-    index: int,
+    at: KeyPath,
     described: Mapping[str, DeviceKind | None],
 ) -> DeviceKind | None:
     if name in described:
@@ -161,11 +150,11 @@ def _kind(
         else f"describe it below [kind.NAME], or take one of {', '.join(known)}"
     )
     message = f"there is no kind of device {quote(name)}"
-    reader.fault("MCM-D003", message, ("device", index, "kind"), hint)
+    reader.fault("MCM-D003", message, (*at, "kind"), hint)
     return None
 
 
-def _box(values: Mapping[str, Any], counts: Mapping[DeviceKind, int]) -> Box:
+def _box(reader: DescriptionReader, counts: Mapping[DeviceKind, int]) -> Box:
     kinds = list(counts)
     kind_of = np.repeat(np.arange(len(kinds), dtype=np.int32), [counts[kind] for kind in kinds])
     names: list[str] = []
@@ -174,9 +163,9 @@ def _box(values: Mapping[str, Any], counts: Mapping[DeviceKind, int]) -> Box:
         names.append(f"{role}:{sum(name.startswith(role) for name in names)}")
     host = next((d for d, name in enumerate(names) if name.startswith("cpu")), 0)
     devices = len(names)
-    rate = np.full((devices, devices), values["copy.device_bandwidth_gb_per_s"] * 1e9)
-    rate[host, :] = rate[:, host] = values["copy.host_bandwidth_gb_per_s"] * 1e9
-    latency = np.full((devices, devices), values["copy.latency_us"] * 1e-6)
+    rate = np.full((devices, devices), reader.number("copy.device_bandwidth_gb_per_s", 1e9))
+    rate[host, :] = rate[:, host] = reader.number("copy.host_bandwidth_gb_per_s", 1e9)
+    latency = np.full((devices, devices), reader.number("copy.latency_us", 1e-6))
     np.fill_diagonal(rate, np.inf)
     np.fill_diagonal(latency, 0.0)
     return Box(
@@ -190,19 +179,11 @@ def _box(values: Mapping[str, Any], counts: Mapping[DeviceKind, int]) -> Box:
     )
 
 
-def _linked(reader: DescriptionReader, data: Mapping[str, Any], box: Box) -> Box:
+def _linked(reader: DescriptionReader, box: Box) -> Box:
     """The box with its links, of which the later ones win."""
-    entries = data.get("link", [])
-    if not isinstance(entries, list):
-        reader.wrong_type(("link",), entries, "an array of tables")
-        return box
     rate, latency = box.copy_bytes_per_s.copy(), box.copy_latency_s.copy()
-    for index, entry in enumerate(cast("list[Any]", entries)):
-        at = ("link", index)
-        if not isinstance(entry, dict):
-            reader.wrong_type(at, entry, "a table")
-            continue
-        values = reader.read(cast("dict[str, Any]", entry), LINK_KEYS, at)
+    for at, entry in reader.tables("link"):
+        values = reader.read(entry, LINK_KEYS, at)
         pair = cast("list[Any]", values.get("between", []))
         places = [box.devices.index(name) for name in pair if name in box.devices]
         if "between" in values and (len(pair) != 2 or len(set(places)) != 2):
@@ -216,9 +197,6 @@ def _linked(reader: DescriptionReader, data: Mapping[str, Any], box: Box) -> Box
     return replace(box, copy_bytes_per_s=rate, copy_latency_s=latency)
 
 
-_RATE = Number(1e-6, 1e6)
-_LATENCY_US = Number(0.0, 1e6)
-
 MAX_DEVICES = 64
 """Of one box."""
 
@@ -228,17 +206,7 @@ KIND_KEYS: Mapping[str, Key] = {
         "what devices of the kind are called, as in `gpu:0`; the first `cpu` is the host",
     ),
     "summary": Key(Text(), "one line about the kind", default=""),
-    "memory_mib": Key(Number(1.0, 2.0**24), "memory of one device"),
-    "reserved_memory_mib": Key(
-        Number(0.0, 2.0**24),
-        "part of it that drivers and libraries keep for themselves",
-        default=0.0,
-    ),
-    "memory_bandwidth_gb_per_s": Key(_RATE, "between a device and its memory"),
-    "peak_tflop_per_s": Key(
-        _RATE, "arithmetic rate of one device; a multiply-accumulate counts as two"
-    ),
-    "launch_overhead_us": Key(_LATENCY_US, "cost of starting one op", default=0.0),
+    **device_keys("op"),
     **support_lists("such devices"),
 }
 """Keys of a kind, in a file of its own or below `[kind.NAME]`."""
@@ -251,34 +219,33 @@ DEVICE_KEYS: Mapping[str, Key] = {
 
 LINK_KEYS: Mapping[str, Key] = {
     "between": Key(Names("devices"), 'two devices, such as `["gpu:0", "gpu:1"]`'),
-    "bandwidth_gb_per_s": Key(_RATE, "rate of copies between them, each way"),
+    "bandwidth_gb_per_s": Key(BANDWIDTH, "rate of copies between them, each way"),
     "latency_us": Key(
-        _LATENCY_US, "what such a copy takes besides", otherwise="that of other copies"
+        LATENCY_US, "what such a copy takes besides", otherwise="that of other copies"
     ),
 }
 """Keys of an entry of `[[link]]`: two devices that are joined otherwise than the rest."""
 
 BOX_KEYS: Mapping[str, Key] = {
-    "family": Key(Choice(("box",)), "which code reads the file"),
-    "summary": Key(Text(), "the line in `mcmc targets`", default=""),
+    **family_keys("box"),
     "copy.host_bandwidth_gb_per_s": Key(
-        _RATE, "rate of copies between the host and another device, each way"
+        BANDWIDTH, "rate of copies between the host and another device, each way"
     ),
     "copy.device_bandwidth_gb_per_s": Key(
-        _RATE, "rate of copies between two devices of which none is the host"
+        BANDWIDTH, "rate of copies between two devices of which none is the host"
     ),
     "copy.latency_us": Key(
-        _LATENCY_US, "what every copy takes besides; its channel is busy meanwhile"
+        LATENCY_US, "what every copy takes besides; its channel is busy meanwhile"
     ),
 }
 """Keys of a box, but for its devices and kinds; units stand in the names."""
 
-KIND_FORM = DescriptionForm("a kind of device", tables_of(KIND_KEYS))
+KIND_FORM = DescriptionForm("a kind of device", KIND_KEYS)
 """The form of a kind's own file."""
 
 BOX_FORM = DescriptionForm(
     "a box",
-    tables_of(BOX_KEYS) | {"kind", COST_TABLE},
+    BOX_KEYS,
     free_tables=frozenset({"kind", COST_TABLE}),
     arrays=frozenset({"device", "link"}),
     part="a device, kind or link",
@@ -289,29 +256,19 @@ BOX_FORM = DescriptionForm(
 _FOLDER = files("mcm_hardware.families.box") / "devices"
 
 
-@dataclass(frozen=True)
-class DeviceKind:
+@dataclass(frozen=True, kw_only=True)
+class DeviceKind(DeviceNumbers):
     """What devices of one kind are like.
 
     Attributes:
         name: of the kind, such as `k40`.
         role: `cpu`, `gpu` or `npu`.
         summary: one line, or `""`.
-        memory_bytes: what a placement may use of a device's memory.
-        memory_bytes_per_s: between a device and its memory.
-        flops_per_s: arithmetic; a multiply-accumulate counts as two.
-        launch_s: cost of starting one op.
-        support: what they can run; None where they run everything.
     """
 
     name: str
     role: str
     summary: str
-    memory_bytes: int
-    memory_bytes_per_s: float
-    flops_per_s: float
-    launch_s: float
-    support: OpSupport | None = None
 
 
 def built_in_kinds() -> tuple[str, ...]:
@@ -324,11 +281,10 @@ def built_in_kinds() -> tuple[str, ...]:
 def built_in_kind(name: str) -> DeviceKind:
     """The kind of the packaged file `devices/NAME.toml`; `name` is one of `built_in_kinds`."""
     text = (_FOLDER / f"{name}.toml").read_text(encoding="utf-8")
-    description = parse_description(name, text)
-    reader = DescriptionReader(description, KIND_FORM)
-    kind = read_kind(reader, name, description.data, ())
-    if kind is None or reader.faults:
-        raise CompileError(reader.faults)
+    reader = DescriptionReader(name, text, KIND_FORM)
+    kind = read_kind(reader, name, reader.description.data, ())
+    reader.refuse()
+    assert kind is not None
     return kind
 
 
@@ -344,26 +300,11 @@ def read_kind(
         at: path of the table, of texts.
     """
     values = reader.read(table, KIND_KEYS, at)
-    reserved, memory = values.get("reserved_memory_mib", 0.0), values.get("memory_mib")
-    if memory is not None and reserved >= memory:
-        reader.fault(
-            "MCM-T008",
-            f"all memory of a device is reserved: {reserved:g} of {memory:g} MiB",
-            (*at, "reserved_memory_mib"),
-            "reserve less than memory_mib",
-        )
     dotted = ".".join(map(str, at))
     prefix = f"{dotted}." if dotted else ""
-    support = read_support(reader, {prefix + key: v for key, v in values.items()}, dotted)
-    if any(key.required and path not in values for path, key in KIND_KEYS.items()):
+    device = read_device(reader, {prefix + key: v for key, v in values.items()}, dotted)
+    if device is None or "role" not in values:
         return None
     return DeviceKind(
-        name=name,
-        role=values["role"],
-        summary=values.get("summary", ""),
-        memory_bytes=math.floor((memory - reserved) * 2**20),
-        memory_bytes_per_s=values["memory_bandwidth_gb_per_s"] * 1e9,
-        flops_per_s=values["peak_tflop_per_s"] * 1e12,
-        launch_s=values.get("launch_overhead_us", 0.0) * 1e-6,
-        support=support,
+        name=name, role=values["role"], summary=values.get("summary", ""), **vars(device)
     )

@@ -12,6 +12,7 @@ from mcm_compiler.components.cost_files import cost_model_texts, user_files, wit
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator
 from mcm_compiler.text.toml_description import parse_description
+from mcm_hardware.descriptions.packaged_targets import packaged
 from mcm_hardware.families.box.box_file import BoxSpec, DeviceKind, parse_box
 
 if TYPE_CHECKING:
@@ -85,9 +86,9 @@ class BoxPackage:
 
     def cost_model(self) -> CostModel:
         """The roofline of its fastest kind; `step_problem` has times of all kinds."""
-        from mcm_hardware.families.box.step_parts import kind_roofline
+        from mcm_hardware.chip.roofline import device_roofline
 
-        return kind_roofline(max(self.spec.kinds, key=lambda kind: kind.flops_per_s))
+        return device_roofline(max(self.spec.kinds, key=lambda kind: kind.flops_per_s))
 
     def device_costs(self, kind: str) -> CostModel:
         """The cost model of devices of a kind: what was chosen, or else the roofline.
@@ -130,9 +131,9 @@ class BoxPackage:
 
         A description that names one, and was not loaded from a file, gets it here.
         """
-        from mcm_hardware.families.box.step_parts import kind_roofline
+        from mcm_hardware.chip.roofline import device_roofline
 
-        own = kind_roofline(kind)
+        own = device_roofline(kind)
         choice = self.cost_choices.get(kind.name)
         if choice is None:
             if kind.name not in self._cost_texts:
@@ -160,3 +161,18 @@ class BoxPackage:
         from mcm_hardware.families.box.step_simulator import StepSimulator
 
         return StepSimulator(problem, self.box, conditions or StepConditions())
+
+
+box_cpu_gpu, box_2gpu, box_4gpu, box_8gpu = packaged(
+    BoxPackage.from_text,
+    "mcm_hardware.families.box",
+    *("box-cpu-gpu", "box-2gpu", "box-4gpu", "box-8gpu"),
+)
+"""A CPU and GPUs like a K40; the box with 2 is after Mirhoseini et al. 2018."""
+
+box_2gpu_h100, box_4gpu_h100, box_8gpu_h100, box_4core = packaged(
+    BoxPackage.from_text,
+    "mcm_hardware.families.box",
+    *("box-2gpu-h100", "box-4gpu-h100", "box-8gpu-h100", "box-4core"),
+)
+"""A CPU and GPUs like an H100, and a desktop whose 4 cores run ops of their own."""

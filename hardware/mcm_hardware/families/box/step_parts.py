@@ -19,7 +19,7 @@ from mcm_compiler.graph.constants import attribute_weights, consumed_values, is_
 from mcm_compiler.graph.estimated_dims import is_estimated
 from mcm_compiler.graph.states import StatePair
 from mcm_hardware.chip.kernel_work import is_view, kernel_work
-from mcm_hardware.chip.roofline import Roofline, device_roofline
+from mcm_hardware.chip.roofline import device_roofline
 from mcm_hardware.families.box.box_file import DeviceKind
 from mcm_hardware.op_costs.work import CONTROL_FLOW
 from mcm_hardware.tensors.storage_widths import StorageWidths, value_dtype
@@ -208,13 +208,6 @@ def _distinct(names: list[str]) -> list[str]:
     return found
 
 
-def kind_roofline(kind: DeviceKind) -> Roofline:
-    """The cost model of devices of a kind."""
-    return device_roofline(
-        kind.flops_per_s, kind.memory_bytes_per_s, kind.memory_bytes, kind.launch_s
-    )
-
-
 def aliases(node: ir.Node) -> bool:
     """Whether the first output of `node` is its first input: a view of it, or the very same."""
     same = node.op_type == "Identity" and node.domain in ("", "ai.onnx")
@@ -235,7 +228,7 @@ def op_times(
     Raises:
         CompileError: as the chosen models: MCM-C001 and MCM-C002.
     """
-    costs = [kind_roofline(kind) for kind in kinds]
+    costs = [device_roofline(kind) for kind in kinds]
     times = np.zeros((len(nodes), len(kinds)))
     idle = np.zeros(len(nodes), np.bool_)
     for n, node in enumerate(nodes):

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mcm_compiler.contracts.cluster import Cluster
-from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.text.toml_description import parse_description
+from mcm_hardware.chip.chip_spec import DeviceNumbers
 from mcm_hardware.chip.named_costs import CostPair
 from mcm_hardware.descriptions.description_reader import DescriptionReader
-from mcm_hardware.descriptions.support_keys import read_support, support_keys
+from mcm_hardware.descriptions.device_keys import device_keys, read_device
+from mcm_hardware.descriptions.packaged_targets import packaged
+from mcm_hardware.descriptions.support_keys import support_keys
 from mcm_hardware.descriptions.target_schema import (
+    BANDWIDTH,
     COST_KEYS,
-    Choice,
+    LATENCY_US,
     DescriptionForm,
     Key,
     Number,
-    Text,
-    tables_of,
+    family_keys,
 )
 from mcm_hardware.package.described_target import DescribedTarget
 
@@ -41,16 +41,14 @@ class ClusterSpec:
     Attributes:
         summary: one line.
         cluster: the numbers that plans are made with.
-        launch_s: cost of starting one kernel on a device.
-        support: what devices can run; None where they run everything.
+        device: the numbers of one device.
         host_bytes_per_s: rate between the host and each device, each way.
         host_latency_s: delay of one way.
     """
 
     summary: str
     cluster: Cluster
-    launch_s: float
-    support: OpSupport | None = None
+    device: DeviceNumbers
     host_bytes_per_s: float = HOST_GB_PER_S * 1e9
     host_latency_s: float = HOST_LATENCY_US * 1e-6
 
@@ -68,32 +66,18 @@ def parse_cluster(name: str, text: str) -> ClusterSpec:
             faults than are listed, MCM-T008 contradiction, MCM-T006 and MCM-T016 for names of
             types and ops that there are not.
     """
-    description = parse_description(name, text)
-    reader = DescriptionReader(description, CLUSTER_FORM)
-    values = reader.read(description.data, CLUSTER_KEYS)
-    memory = values.get("device.memory_mib")
-    reserved = values.get("device.reserved_memory_mib", 0.0)
-    if memory is not None and reserved >= memory:
-        reader.fault(
-            "MCM-T008",
-            f"all memory of a device is reserved: {reserved:g} of {memory:g} MiB",
-            ("device", "reserved_memory_mib"),
-            "reserve less than device.memory_mib",
-        )
-    more = ("bandwidth_gb_per_s", "latency_us")
-    support = read_support(reader, values, "device", more)
-    if faults := reader.faults:
-        raise CompileError(faults)
-
-    def number(path: str, unit: float) -> float:
-        return float(values[path]) * unit
-
+    reader = DescriptionReader(name, text, CLUSTER_FORM)
+    values, number = reader.values, reader.number
+    device = read_device(reader, values, "device", ("bandwidth_gb_per_s", "latency_us"))
+    reader.refuse()
+    if device is None:
+        raise ValueError("numbers of a device are missing, though nothing is at fault")
     cluster = Cluster(
         servers=values["cluster.num_servers"],
         devices_per_server=values["cluster.devices_per_server"],
-        flops_per_s=number("device.peak_tflop_per_s", 1e12),
-        memory_bytes_per_s=number("device.memory_bandwidth_gb_per_s", 1e9),
-        memory_bytes=math.floor((values["device.memory_mib"] - reserved) * 2**20),
+        flops_per_s=device.flops_per_s,
+        memory_bytes_per_s=device.memory_bytes_per_s,
+        memory_bytes=device.memory_bytes,
         intra_bytes_per_s=number("intra_server.bandwidth_gb_per_s", 1e9),
         inter_bytes_per_s=number("inter_server.bandwidth_gbit_per_s", 1e9 / 8),
         intra_latency_s=number("intra_server.latency_us", 1e-6),
@@ -102,8 +86,7 @@ def parse_cluster(name: str, text: str) -> ClusterSpec:
     return ClusterSpec(
         values["summary"],
         cluster,
-        number("device.launch_overhead_us", 1e-6),
-        support,
+        device,
         float(values.get("host.bandwidth_gb_per_s", HOST_GB_PER_S)) * 1e9,
         float(values.get("host.latency_us", HOST_LATENCY_US)) * 1e-6,
     )
@@ -139,14 +122,7 @@ class ClusterPackage(DescribedTarget):
 
     def details(self) -> Mapping[str, Mapping[str, str | float]]:
         """All numbers by section and key, for `mcmc targets show`."""
-        description = parse_description(self.name, self.source_text)
-        values = DescriptionReader(description, CLUSTER_FORM).read(description.data, CLUSTER_KEYS)
-        sections: dict[str, dict[str, str | float]] = {}
-        for path, value in values.items():
-            table, _, key = path.rpartition(".")
-            if table:
-                shown = ", ".join(value) if isinstance(value, list) else value
-                sections.setdefault(table, {})[key] = shown
+        sections = DescriptionReader(self.name, self.source_text, CLUSTER_FORM).sections()
         cluster = self.cluster
         sections["derived"] = {
             "num_devices": cluster.num_devices,
@@ -160,70 +136,54 @@ class ClusterPackage(DescribedTarget):
     @property
     def op_support(self) -> OpSupport | None:
         """What devices can run; None where they run everything."""
-        return self.spec.support
+        return self.spec.device.support
 
     def beside_host(self, pair: CostPair) -> CostPair:
         """The cost models with round trips between a device and its host."""
-        spec = self.spec
-        if spec.support is None:
+        device = self.spec.device
+        support = device.support
+        if support is None:
             return pair
         from mcm_hardware.chip.host_fallback import HostLink, with_host
 
-        link = HostLink(spec.host_bytes_per_s, spec.host_latency_s)
-        beside = [
-            with_host(costs, spec.support, link, spec.launch_s, 1.0)
-            for costs in (pair.searched, pair.played)
-        ]
-        return CostPair(*beside)
+        link = HostLink(self.spec.host_bytes_per_s, self.spec.host_latency_s)
+        return pair.each(lambda costs: with_host(costs, support, link, device.launch_s, 1.0))
 
     def own_costs(self) -> CostPair:
         """The roofline of one device, for search and for what is played."""
         from mcm_hardware.chip.roofline import device_roofline
 
-        own = device_roofline(
-            self.cluster.flops_per_s,
-            self.cluster.memory_bytes_per_s,
-            self.cluster.memory_bytes,
-            self.spec.launch_s,
-        )
+        own = device_roofline(self.spec.device)
         return CostPair(own, own)
 
 
-_RATE = Number(1e-6, 1e6)
-_LATENCY_US = Number(0.0, 1e6)
-
 CLUSTER_KEYS: Mapping[str, Key] = {
-    "family": Key(Choice(("cluster",)), "which code reads the file"),
-    "summary": Key(Text(), "the line in `mcmc targets`", default=""),
+    **family_keys("cluster"),
     "cluster.num_servers": Key(Number(1, 1024, whole=True), "servers of the cluster"),
     "cluster.devices_per_server": Key(Number(1, 64, whole=True), "devices in each of them"),
-    "device.memory_mib": Key(Number(1.0, 2.0**24), "memory of one device"),
-    "device.reserved_memory_mib": Key(
-        Number(0.0, 2.0**24),
-        "part of it that drivers and libraries keep for themselves",
-        default=0.0,
-    ),
-    "device.memory_bandwidth_gb_per_s": Key(_RATE, "between a device and its memory"),
-    "device.peak_tflop_per_s": Key(
-        _RATE, "arithmetic rate of one device; a multiply-accumulate counts as two"
-    ),
-    "device.launch_overhead_us": Key(_LATENCY_US, "cost of starting one kernel", default=0.0),
+    **{f"device.{name}": key for name, key in device_keys("kernel").items()},
     "intra_server.bandwidth_gb_per_s": Key(
-        _RATE, "rate of one device to the others of its server, each way"
+        BANDWIDTH, "rate of one device to the others of its server, each way"
     ),
-    "intra_server.latency_us": Key(_LATENCY_US, "delay of a message in a server", default=0.0),
+    "intra_server.latency_us": Key(LATENCY_US, "delay of a message in a server", default=0.0),
     "inter_server.bandwidth_gbit_per_s": Key(
-        _RATE, "rate between a server and the network, each way, shared by its devices"
+        BANDWIDTH, "rate between a server and the network, each way, shared by its devices"
     ),
-    "inter_server.latency_us": Key(_LATENCY_US, "delay of a message between servers", default=0.0),
+    "inter_server.latency_us": Key(LATENCY_US, "delay of a message between servers", default=0.0),
     "host.bandwidth_gb_per_s": Key(
-        _RATE, "rate between the host and each device, each way", otherwise="16"
+        BANDWIDTH, "rate between the host and each device, each way", otherwise="16"
     ),
-    "host.latency_us": Key(_LATENCY_US, "delay of one way", otherwise="5"),
+    "host.latency_us": Key(LATENCY_US, "delay of one way", otherwise="5"),
     **support_keys("device", "devices"),
     **COST_KEYS,
 }
 """Every key of the file by its dotted path; units stand in the names."""
 
-CLUSTER_FORM = DescriptionForm("a cluster", tables_of(CLUSTER_KEYS))
+CLUSTER_FORM = DescriptionForm("a cluster", CLUSTER_KEYS)
 """The form of the file as a whole."""
+
+
+config_a, config_b, config_c = packaged(
+    ClusterPackage.from_text, "mcm_hardware.families.cluster", "config-a", "config-b", "config-c"
+)
+"""The clusters that come with the compiler."""

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import onnx_ir as ir
 
 from mcm_compiler.contracts.fabrics.fabric import COMPUTE, MEMORY, Fabric
-from mcm_compiler.contracts.target import PackageLimits
+from mcm_compiler.contracts.target import PackageLimits, Target, TargetFamily
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.machines.machine_builder import MachineBuilder
+from mcm_compiler.registry import TARGET_FAMILIES
 from mcm_hardware.chip.chip_spec import ChipSpec, MacArray, PackageSpec, VectorUnit
 from mcm_hardware.descriptions.description_reader import DescriptionReader
 from mcm_hardware.descriptions.package_schema import PackageForm
+from mcm_hardware.descriptions.packaged_targets import packaged
 from mcm_hardware.descriptions.target_schema import Key
-from mcm_hardware.families.fabric.description import builtin_fabrics, fabric_schema
-from mcm_hardware.families.fabric.description.fabric_file import check_grid, grid, parse_fabric
+from mcm_hardware.families.fabric import fabric_file
 from mcm_hardware.families.fabric.fabric_package import FabricPackage, FabricSpec
 from mcm_hardware.package.chips_package import ChipsPackage
 from mcm_hardware.package.package_machine import package_machine
@@ -28,19 +29,19 @@ class FabricChip:
     """Implements `mcm_hardware.descriptions.chip_kinds.ChipKind`."""
 
     name: ClassVar[str] = "fabric"
-    keys: Mapping[str, Key] = fabric_schema.GRID_KEYS
+    keys: Mapping[str, Key] = fabric_file.GRID_KEYS
 
     def check(self, reader: DescriptionReader, values: Mapping[str, Any]) -> None:
         """Notes which numbers of a grid contradict each other."""
-        check_grid(reader, values)
+        fabric_file.check_grid(reader, values)
 
     def chip(self, values: Mapping[str, Any], storage: StorageWidths) -> ChipSpec:
         """The numbers of a fabric as those of one large array."""
-        return chip_of(grid("chip", values), storage)
+        return chip_of(fabric_file.grid("chip", values), storage)
 
     def package(self, plain: ChipsPackage, values: Mapping[str, Any]) -> FabricPackage:
         """The package `plain`, whose chips are fabrics."""
-        fabric = grid(plain.name, values)
+        fabric = fabric_file.grid(plain.name, values)
         return FabricPackage(plain.name, FabricSpec(plain, fabric), plain.source_text)
 
 
@@ -81,7 +82,7 @@ is read (our choice)."""
 class LoneFabric(ChipsPackage):
     """A package of one chip that the host reaches through the memory channels."""
 
-    form: ClassVar[PackageForm] = PackageForm(fabric_schema.FABRIC_KEYS, fabric_schema.FABRIC_FORM)
+    form: ClassVar[PackageForm] = fabric_file.FABRIC_FORM
 
     @property
     def limits(self) -> PackageLimits:
@@ -101,7 +102,7 @@ def fabric_from_text(name: str, text: str) -> FabricPackage:
     Raises:
         CompileError: MCM-T001 to MCM-T008, one diagnostic per fault.
     """
-    described = parse_fabric(name, text)
+    described = fabric_file.parse_fabric(name, text)
     fabric = described.fabric
     chip = chip_of(fabric, StorageWidths({}))
     flit_bytes = fabric.flit_elements * fabric.element_bytes
@@ -117,20 +118,19 @@ def fabric_from_text(name: str, text: str) -> FabricPackage:
     return FabricPackage(name, FabricSpec(LoneFabric(name, spec, text), fabric), text)
 
 
-def _packaged(name: str) -> FabricPackage:
-    return fabric_from_text(name, builtin_fabrics.builtin_spec(name).source_text)
+fabric_12, fabric_16, fabric_20 = packaged(
+    fabric_from_text, "mcm_hardware.families.fabric", "fabric-12", "fabric-16", "fabric-20"
+)
+"""The fabrics that come with the compiler: rows of 12, 16 and 20 switches. A layer of BERT-large
+fits into the second, and one of GPT2-XL into the third."""
 
 
-def fabric_12() -> FabricPackage:
-    """12 x 12 switches with 256 KiB per memory unit."""
-    return _packaged("fabric-12")
+def _on_a_ring(name: str, text: str) -> Target:
+    # By name, as neither family imports the other.
+    return cast("TargetFamily", TARGET_FAMILIES.get("ring"))(name, text)
 
 
-def fabric_16() -> FabricPackage:
-    """16 x 16 switches with 512 KiB per memory unit."""
-    return _packaged("fabric-16")
-
-
-def fabric_20() -> FabricPackage:
-    """20 x 20 switches with 512 KiB per memory unit."""
-    return _packaged("fabric-20")
+mcm36_fabric, mcm48_fabric = packaged(
+    _on_a_ring, "mcm_hardware.families.fabric", "mcm36-fabric", "mcm48-fabric"
+)
+"""Rings of 36 and 48 fabrics."""

@@ -11,6 +11,7 @@ from mcm_compiler.machines.machine_builder import MachineBuilder
 from mcm_hardware.chip.chip_spec import PackageSpec
 from mcm_hardware.descriptions import package_schema
 from mcm_hardware.descriptions.package_file import PackageFile
+from mcm_hardware.descriptions.packaged_targets import packaged
 from mcm_hardware.descriptions.target_schema import Choice, Flag, Key, Listed, Number
 from mcm_hardware.families.package.topologies import Grid, LinkList, Topology
 from mcm_hardware.package.chips_package import ChipsPackage
@@ -56,11 +57,7 @@ _KEYS: Mapping[str, Key] = {
     ),
     "link.bandwidth_gb_per_s": Key(package_schema.BANDWIDTH, "rate of one link, one way"),
     "link.hop_latency_us": Key(package_schema.LATENCY_US, "delay of one hop"),
-    "link.switching": Key(
-        Choice(("store_and_forward", "cut_through")),
-        "whether a tensor that crosses several links has to arrive whole before it goes on",
-        default="store_and_forward",
-    ),
+    "link.switching": package_schema.SWITCHING,
 }
 
 PACKAGE = package_schema.package_form("package", "a package", _KEYS)
@@ -214,3 +211,9 @@ def _apart(links: set[tuple[int, int]]) -> int:
         reached |= new
         todo += new
     return min(beside.keys() - reached, default=0)
+
+
+mesh36, torus36, simba36 = packaged(
+    TopologyPackage.from_text, "mcm_hardware.families.package", "mesh36", "torus36", "simba36"
+)
+"""The other packages that come with the compiler."""

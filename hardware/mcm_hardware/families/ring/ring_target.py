@@ -16,6 +16,7 @@ from mcm_compiler.machines.machine import Machine
 from mcm_hardware.descriptions import package_schema
 from mcm_hardware.descriptions.chip_kinds import ChipKind, chip_kind, kinds_at_work
 from mcm_hardware.descriptions.package_file import PackageFile
+from mcm_hardware.descriptions.packaged_targets import packaged
 from mcm_hardware.descriptions.target_schema import Choice, Key, Number
 from mcm_hardware.families.ring.ring_machine import RingSpec, ring_machine
 from mcm_hardware.package.chips_package import ChipsPackage
@@ -31,11 +32,7 @@ _KEYS: Mapping[str, Key] = {
     "link.hop_latency_us": Key(
         package_schema.LATENCY_US, "delay of one hop; a chip that is off in between adds its hop"
     ),
-    "link.switching": Key(
-        Choice(("store_and_forward", "cut_through")),
-        "whether a tensor that crosses several links has to arrive whole before it goes on",
-        default="store_and_forward",
-    ),
+    "link.switching": package_schema.SWITCHING,
     "link.forwarding": Key(
         Choice(("engine", "router")),
         "who passes on what a chip does not want itself: its compute engine, with a copy, or "
@@ -190,3 +187,11 @@ class RingTarget(ChipsPackage):
         from mcm_hardware.families.ring.batch.ring_evaluator import RingBatchEvaluator
 
         return RingBatchEvaluator(self.spec, model, problem, groups, self.costs.played)
+
+
+mcm4, mcm16, mcm36, mcm36_small, mcm36_shared, mcm36_stream = packaged(
+    RingTarget.from_text,
+    "mcm_hardware.families.ring",
+    *("mcm4", "mcm16", "mcm36", "mcm36-small", "mcm36-shared", "mcm36-stream"),
+)
+"""The rings that come with the compiler; `mcm36` is the default, after Xie et al. 2022."""

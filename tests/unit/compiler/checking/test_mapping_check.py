@@ -12,7 +12,7 @@ from mcm_compiler.artifact.mapping_files import mapped_of, read_mappings, write_
 from mcm_compiler.checking.mapping_check import check_mappings
 from mcm_compiler.contracts.fabrics.target import MappedChip, UnitChoice
 from mcm_compiler.diagnostics import CompileError
-from mcm_hardware.families.ring.builtin_targets import mcm4
+from mcm_hardware.families.ring.ring_target import mcm4
 from tests.generators.fabric_targets import FakeFabrics, cycles, product_chip
 from tests.generators.small_fabric import legal_mappings
 

@@ -7,7 +7,7 @@ import pytest
 from mcm_compiler.contracts.program import ChipProgram, LoweredProgram
 from mcm_compiler.machines.choices import MOST_SEQUENCES
 from mcm_compiler.placements.side_by_side import fitting_sequences, needed_sequences
-from mcm_hardware.families.ring.builtin_targets import mcm36
+from mcm_hardware.families.ring.ring_target import mcm36
 
 SRAM = 64 << 20
 

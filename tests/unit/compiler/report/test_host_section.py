@@ -16,8 +16,7 @@ from mcm_compiler.report.host_section import (
     host_sentences,
     host_table,
 )
-from mcm_hardware.families.ring.builtin_targets import mcm36_shared
-from mcm_hardware.families.ring.ring_target import RingTarget
+from mcm_hardware.families.ring.ring_target import RingTarget, mcm36_shared
 
 LACKING = 'unsupported_ops = ["Erf"]\n[chip.mac_array]'
 

@@ -5,10 +5,8 @@ import pytest
 
 from mcm_compiler.diagnostics import CompileError
 from mcm_hardware.chip.op_support import HostNumbers, OpSupport
-from mcm_hardware.families.cluster.builtin_clusters import config_c
-from mcm_hardware.families.cluster.cluster_package import ClusterPackage
-from mcm_hardware.families.ring.builtin_targets import mcm4
-from mcm_hardware.families.ring.ring_target import RingTarget
+from mcm_hardware.families.cluster.cluster_package import ClusterPackage, config_c
+from mcm_hardware.families.ring.ring_target import RingTarget, mcm4
 
 GOOD = mcm4().source_text
 FLOAT = ir.TensorType(ir.DataType.FLOAT)

@@ -11,7 +11,7 @@ from mcm_compiler.contracts.program import ChipProgram, Kernel, LoweredProgram, 
 from mcm_compiler.contracts.target import HOST
 from mcm_compiler.diagnostics import CompileError
 from mcm_hardware.families.ring.batch.ring_evaluator import ring_simulator
-from mcm_hardware.families.ring.builtin_targets import mcm36
+from mcm_hardware.families.ring.ring_target import mcm36
 
 SPEC = mcm36().spec
 

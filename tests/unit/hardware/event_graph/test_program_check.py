@@ -8,8 +8,8 @@ from mcm_compiler.contracts.program import ChipProgram, Kernel, LoweredProgram, 
 from mcm_compiler.contracts.target import HOST, OFF_PACKAGE
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_hardware.families.ring.batch.ring_evaluator import ring_simulator
-from mcm_hardware.families.ring.builtin_targets import mcm36
 from mcm_hardware.families.ring.ring_machine import RingSpec
+from mcm_hardware.families.ring.ring_target import mcm36
 
 SPEC = replace(mcm36().spec, stream_bytes_per_s=1e9)
 

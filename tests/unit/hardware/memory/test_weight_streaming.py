@@ -13,8 +13,7 @@ import pytest
 from mcm_compiler.checking.memory_check import overlapping_buffers
 from mcm_compiler.contracts.program import ChipProgram, LoweredProgram
 from mcm_compiler.contracts.target import HOST, OFF_PACKAGE, ChipModel, Wire
-from mcm_hardware.families.ring.builtin_targets import mcm36
-from mcm_hardware.families.ring.ring_target import RingTarget
+from mcm_hardware.families.ring.ring_target import RingTarget, mcm36
 from mcm_hardware.memory.weight_streaming import choose_streamed
 
 WEIGHT_BYTES = 16 * 16 * 2

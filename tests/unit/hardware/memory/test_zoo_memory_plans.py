@@ -10,8 +10,7 @@ from mcm_compiler.api import run_passes
 from mcm_compiler.checking.memory_check import overlapping_buffers
 from mcm_compiler.contracts.program import PROGRAM, Buffer, LoweredProgram
 from mcm_compiler.options import CompileOptions
-from mcm_hardware.families.ring.builtin_targets import mcm36
-from mcm_hardware.families.ring.ring_target import RingTarget
+from mcm_hardware.families.ring.ring_target import RingTarget, mcm36
 
 PIPELINE = "simplify,fuse,annotate_cost,shard_oversized,partition,legalize,split,lower"
 MODELS = ("bert-tiny", "gpt2-tiny", "inception-v3", "mobilenet-v2")

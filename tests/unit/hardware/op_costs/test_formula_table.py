@@ -12,7 +12,7 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import OP_COSTS
 from mcm_hardware.chip.kernel_work import formula_work
 from mcm_hardware.chip.roofline import Roofline
-from mcm_hardware.families.ring.builtin_targets import mcm4
+from mcm_hardware.families.ring.ring_target import mcm4
 from mcm_hardware.op_costs.formula_table import FORMULA_TABLE, op_formulas
 from mcm_hardware.op_costs.work import Work
 

@@ -7,7 +7,7 @@ import pytest
 from mcm_compiler.contracts.target import ChipModel, EvaluatesBatches, Lowers, Simulates, Wire
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.machines.machine import HOST
-from mcm_hardware.families.ring.builtin_targets import mcm36
+from mcm_hardware.families.ring.ring_target import mcm36
 from tests.generators.small_mesh import SmallMesh, small_mesh
 
 RING_TEXT = mcm36().source_text

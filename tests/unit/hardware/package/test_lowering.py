@@ -11,8 +11,7 @@ from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.contracts.target import HOST, ChipModel, Wire
 from mcm_compiler.text.json_text import record_of
 from mcm_hardware.chip.chip_dataflow import order_kernels
-from mcm_hardware.families.ring.builtin_targets import mcm36
-from mcm_hardware.families.ring.ring_target import RingTarget
+from mcm_hardware.families.ring.ring_target import RingTarget, mcm36
 
 
 def chip_model(index: int, model: ir.Model) -> ChipModel:

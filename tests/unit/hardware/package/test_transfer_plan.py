@@ -8,8 +8,8 @@ import pytest
 
 from mcm_compiler.contracts.target import Wire
 from mcm_compiler.machines.machine import HOST, Machine
-from mcm_hardware.families.ring.builtin_targets import mcm4
 from mcm_hardware.families.ring.ring_machine import ring_machine
+from mcm_hardware.families.ring.ring_target import mcm4
 from mcm_hardware.package.transfer_plan import plan_transfers
 from tests.generators.small_mesh import small_mesh
 

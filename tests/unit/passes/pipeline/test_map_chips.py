@@ -17,7 +17,7 @@ from mcm_compiler.pipeline.passes import PassContext
 from mcm_compiler.processes import side_by_side
 from mcm_compiler.registry import MAPPERS, MAPPING_MODELS
 from mcm_hardware.families.fabric.measuring.judge import FlitJudge
-from mcm_hardware.families.ring.builtin_targets import mcm4
+from mcm_hardware.families.ring.ring_target import mcm4
 from mcm_passes.pipeline.map_chips import MapChips
 from tests.generators.fabric_targets import FakeFabrics, cycles, product_chip
 from tests.generators.small_fabric import legal_mappings

@@ -10,28 +10,14 @@ import onnx_ir as ir
 from mcm_compiler.contracts.fabrics.fabric import OP_KINDS, Fabric
 from mcm_compiler.graph.constants import is_deterministic
 from mcm_hardware.chip.kernel_work import formula_work
-from mcm_hardware.op_costs import (
-    data_movement,
-    normalization,
-    pooling,
-    reductions,
-)
+from mcm_hardware.op_costs import data_movement, normalization, pooling, reductions
 from mcm_hardware.op_costs.work import CONTROL_FLOW, Gemm, Work, bodies_of
 from mcm_hardware.tensors.value_shapes import element_count
 
-PRODUCT, ATTENTION, ELEMENTWISE, REDUCTION, NORMALIZATION, SOFTMAX, WINDOW, MOVEMENT = (
-    OP_KINDS.index(name)
-    for name in (
-        "product",
-        "attention",
-        "elementwise",
-        "reduction",
-        "normalization",
-        "softmax",
-        "window",
-        "movement",
-    )
+PRODUCT, ATTENTION, ELEMENTWISE, REDUCTION, NORMALIZATION, SOFTMAX, WINDOW, MOVEMENT, *_ = range(
+    len(OP_KINDS)
 )
+"""Places in `OP_KINDS`."""
 
 MOST = 2**40
 """Where counts of elements saturate; what is so large fits nowhere, and sums of it stay in 64
@@ -42,15 +28,10 @@ MOST_WORK = 2**50
 bounds count all of these. Thousands of samples of so much work stay in 64 bits of cycles."""
 
 _KINDS: dict[tuple[str, str], int] = {
-    (domain, op_type): kind
-    for kind, family in (
-        (MOVEMENT, data_movement),
-        (NORMALIZATION, normalization),
-        (WINDOW, pooling),
-        (REDUCTION, reductions),
-    )
-    for domain, formulas in (("", family.FORMULAS), ("com.microsoft", family.MICROSOFT_FORMULAS))
-    for op_type in formulas
+    **dict.fromkeys(data_movement.FORMULAS, MOVEMENT),
+    **dict.fromkeys(normalization.FORMULAS, NORMALIZATION),
+    **dict.fromkeys(pooling.FORMULAS, WINDOW),
+    **dict.fromkeys(reductions.FORMULAS, REDUCTION),
 }
 
 _READ_IN_ANY_ORDER = frozenset(

@@ -13,8 +13,9 @@ import pytest
 from mcm_compiler.api import import_named
 from mcm_compiler.components.device_costs import option_place, with_device_costs
 from mcm_compiler.components.target_loading import load_box, package_from_text
+from mcm_hardware.chip.roofline import device_roofline
 from mcm_hardware.families.box.box_file import built_in_kind
-from mcm_hardware.families.box.step_parts import kind_roofline, op_times
+from mcm_hardware.families.box.step_parts import op_times
 
 MODEL = """<ir_version: 10, opset_import: ["" : 20]>
 step (float[4, 8] x, float[8, 8] w) => (float[32] y, float[4, 8] z, float[4, 8] v)
@@ -74,6 +75,6 @@ def test_the_own_model_by_name_gives_the_own_times(model: str) -> None:
     imported, _ = import_named(model, {}, {})
     nodes = list(imported.graph)
     own = op_times(nodes, KINDS, {})
-    named = op_times(nodes, KINDS, {kind.name: kind_roofline(kind) for kind in KINDS})
+    named = op_times(nodes, KINDS, {kind.name: device_roofline(kind) for kind in KINDS})
     assert np.array_equal(own, named)
     assert (own > 0).any()

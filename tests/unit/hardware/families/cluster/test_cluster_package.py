@@ -13,10 +13,10 @@ from mcm_compiler.components.target_loading import load_cluster, load_package, l
 from mcm_compiler.contracts.cluster import ClusterTarget
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.ir.reading.importer import import_model
-from mcm_hardware.families.cluster import builtin_clusters
+from mcm_hardware.families.cluster import cluster_package
 from mcm_hardware.families.cluster.cluster_package import ClusterPackage
 
-GOOD = builtin_clusters.config_a().source_text
+GOOD = cluster_package.config_a().source_text
 
 
 def faults(text):
@@ -28,9 +28,9 @@ def faults(text):
 @pytest.mark.parametrize(
     ("make", "name", "servers"),
     [
-        (builtin_clusters.config_a, "config-a", 2),
-        (builtin_clusters.config_b, "config-b", 3),
-        (builtin_clusters.config_c, "config-c", 4),
+        (cluster_package.config_a, "config-a", 2),
+        (cluster_package.config_b, "config-b", 3),
+        (cluster_package.config_c, "config-c", 4),
     ],
 )
 def test_builtin_clusters(make, name, servers):
@@ -78,7 +78,7 @@ def test_a_cluster_has_no_tables_of_a_ring():
 
 def test_costs_are_those_of_a_device():
     model = import_model(build_zoo_model("bert-tiny{shape_only=true}"), "bert-tiny")[0]
-    cost_model = builtin_clusters.config_a().cost_model()
+    cost_model = cluster_package.config_a().cost_model()
     product = next(node for node in model.graph if node.op_type == "MatMul")
     cost = cost_model.node_cost(product)
     # 128 x 128 x 128 products, 5 us for the launch; at that size memory sets the time.

@@ -12,8 +12,7 @@ from mcm_compiler.api import load_target
 from mcm_compiler.cli.main import cli
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.machines.machine import Machine, MachineError
-from mcm_hardware.families.package.builtin_packages import mesh36
-from mcm_hardware.families.package.package_target import TopologyPackage
+from mcm_hardware.families.package.package_target import TopologyPackage, mesh36
 
 HEAD, _, REST = mesh36().source_text.partition("[topology]")
 REST = REST[REST.index("[chip]") :]

@@ -10,11 +10,11 @@ from mcm_compiler.components.target_loading import target_from_text
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_hardware.descriptions.description_reader import MAX_FAULTS
-from mcm_hardware.families.ring import builtin_targets
+from mcm_hardware.families.ring import ring_target
 from mcm_hardware.families.ring.ring_machine import RingSpec
 from mcm_hardware.families.ring.ring_target import RingTarget
 
-GOOD = builtin_targets.mcm36().source_text
+GOOD = ring_target.mcm36().source_text
 
 
 def faults(text: str) -> tuple[Diagnostic, ...]:
@@ -31,11 +31,11 @@ def replaced(old: str, new: str) -> str:
 @pytest.mark.parametrize(
     ("make", "name", "chips", "mib"),
     [
-        (builtin_targets.mcm4, "mcm4", 4, 64),
-        (builtin_targets.mcm16, "mcm16", 16, 64),
-        (builtin_targets.mcm36, "mcm36", 36, 64),
-        (builtin_targets.mcm36_small, "mcm36-small", 36, 32),
-        (builtin_targets.mcm36_stream, "mcm36-stream", 36, 24),
+        (ring_target.mcm4, "mcm4", 4, 64),
+        (ring_target.mcm16, "mcm16", 16, 64),
+        (ring_target.mcm36, "mcm36", 36, 64),
+        (ring_target.mcm36_small, "mcm36-small", 36, 32),
+        (ring_target.mcm36_stream, "mcm36-stream", 36, 24),
     ],
 )
 def test_builtin_targets(make, name, chips, mib):
@@ -51,7 +51,7 @@ def test_builtin_targets(make, name, chips, mib):
 
 
 def test_units_of_the_chip():
-    chip = builtin_targets.mcm36().spec.reference
+    chip = ring_target.mcm36().spec.reference
     assert (chip.array.rows, chip.array.cols, chip.array.clock_hz) == (64, 64, 500e6)
     assert (chip.vector.lanes, chip.vector.clock_hz) == (128, 500e6)
     assert chip.sram_bytes_per_s == 256e9
@@ -219,7 +219,7 @@ def test_chips_that_differ_or_are_off():
     assert [chip.sram_bytes / 2**20 for chip in spec.chips[:4]] == [24.5, 64, 24.5, 64]
     # A chip that is off in between adds its hop; one at the end adds none.
     assert spec.hop_latency_s == (2e-6, *(1e-6,) * 32)
-    assert spec.reference == builtin_targets.mcm36().spec.reference
+    assert spec.reference == ring_target.mcm36().spec.reference
     limits = target.limits
     assert limits.num_chips == 34
     assert limits.chip_speed[:3] == (0.5, 2.0, 0.5)
@@ -343,7 +343,7 @@ def test_details_are_the_keys_and_what_follows_from_them():
 
 def test_listing_targets_loads_no_engine():
     code = (
-        "import sys; from mcm_hardware.families.ring.builtin_targets import mcm36; mcm36().limits;"
+        "import sys; from mcm_hardware.families.ring.ring_target import mcm36; mcm36().limits;"
         "heavy = 'numba', 'onnxruntime', 'mcm_hardware.chip.roofline'; "
         "print([m for m in heavy if m in sys.modules])"
     )

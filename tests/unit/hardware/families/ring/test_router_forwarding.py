@@ -14,8 +14,7 @@ from mcm_compiler.contracts.partition import LEGALIZATION, PARTITION, PARTITION_
 from mcm_compiler.contracts.program import PROGRAM, SIMULATION
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
-from mcm_hardware.families.ring.builtin_targets import mcm36
-from mcm_hardware.families.ring.ring_target import RingTarget
+from mcm_hardware.families.ring.ring_target import RingTarget, mcm36
 from mcm_passes.families.ring.analytic.fast_model import evaluate
 from tests.generators.partition_problems import make_problem
 from tests.generators.small_rings import CUT, STORE, far

@@ -10,8 +10,7 @@ import pytest
 from mcm_compiler.contracts.partition import Budget, Outcome, PartitionProblem
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.registry import PROOF_CHECKERS
-from mcm_hardware.families.package.builtin_packages import mesh36
-from mcm_hardware.families.package.package_target import TopologyPackage
+from mcm_hardware.families.package.package_target import TopologyPackage, mesh36
 from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.machine.any_machine import ANY_MACHINE
 from mcm_passes.mapping.machine.line_search import AlongDevices, exact_bound

@@ -7,7 +7,7 @@ import pytest
 
 from mcm_compiler.api import build_zoo_model
 from mcm_compiler.ir.reading.importer import import_model
-from mcm_hardware.families.cluster.builtin_clusters import config_a, config_c
+from mcm_hardware.families.cluster.cluster_package import config_a, config_c
 from mcm_models.dqn.learner import Learner
 from mcm_models.pipelines.planning_environment import PlanningEnvironment
 from mcm_passes.parallelism.pipelines.node_chain import PipelineSettings, prepare

@@ -22,7 +22,7 @@ from mcm_compiler.report.report_data import build_report
 from mcm_compiler.report.sentences import shared_sentence
 from mcm_compiler.report.terminal import report_text
 from mcm_compiler.report.timeline_tracks import tracks_of
-from mcm_hardware.families.ring.builtin_targets import mcm36, mcm36_shared
+from mcm_hardware.families.ring.ring_target import mcm36, mcm36_shared
 from mcm_passes.parallelism.replicas.replicas import on_share
 from tests.oracles.shown_bounds import verify_bound
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from mcm_compiler.cli.main import cli
-from mcm_hardware.families.ring.builtin_targets import mcm36
+from mcm_hardware.families.ring.ring_target import mcm36
 
 ROOT = Path(__file__).parents[6]
 DOCUMENT = (ROOT / "docs" / "how-to" / "writing-a-target.md").read_text(encoding="utf-8")

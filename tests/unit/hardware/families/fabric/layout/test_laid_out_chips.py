@@ -9,10 +9,10 @@ from mcm_compiler.contracts.chips import CHIP_MODELS
 from mcm_compiler.contracts.fabrics.legality import faults_of_problem
 from mcm_compiler.contracts.fabrics.target import UnitChoice
 from mcm_compiler.options import CompileOptions
-from mcm_hardware.families.fabric.description.builtin_fabrics import fabric_12
 from mcm_hardware.families.fabric.layout.subgraph_layout import mapping_problem
+from mcm_hardware.families.fabric.lone_fabric import fabric_12
 from mcm_hardware.families.fabric.measuring.judge import FlitJudge
-from mcm_hardware.families.ring.builtin_targets import mcm4
+from mcm_hardware.families.ring.ring_target import mcm4
 from mcm_models.blocks.families import ffn_block, gemm_block, mha_block, mlp_block
 from tests.generators.small_fabric import legal_mappings
 
@@ -27,12 +27,12 @@ def test_chips_of_bert_tiny() -> None:
     assert len(chips) > 1
     for chip in chips:
         for units in (None, 20):
-            problem = mapping_problem(chip.model, fabric_12(), UnitChoice(units))
-            assert faults_of_problem(problem, fabric_12()) == []
+            problem = mapping_problem(chip.model, fabric_12().fabric, UnitChoice(units))
+            assert faults_of_problem(problem, fabric_12().fabric) == []
 
 
 def test_no_mapping_of_a_block_stands_still_or_beats_the_bound() -> None:
-    rng, judge, fabric = np.random.default_rng(0), FlitJudge(most_work=20_000), fabric_12()
+    rng, judge, fabric = np.random.default_rng(0), FlitJudge(most_work=20_000), fabric_12().fabric
     for model in (
         gemm_block("g", 32, 48, [32, 24]),
         mlp_block("m", 24, [48, 64, 32]),

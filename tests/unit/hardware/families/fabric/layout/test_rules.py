@@ -8,9 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from mcm_compiler.contracts.fabrics.target import UnitChoice
-from mcm_hardware.families.fabric.description.builtin_fabrics import fabric_12
 from mcm_hardware.families.fabric.layout.rules import ANSWERS, RULES, lowering_hash
 from mcm_hardware.families.fabric.layout.subgraph_layout import LOWERING_HASH, mapping_problem
+from mcm_hardware.families.fabric.lone_fabric import fabric_12
 from mcm_models.blocks.families import ffn_block, gemm_block, mha_block, mlp_block
 
 
@@ -24,7 +24,7 @@ def test_answers_are_those_on_record() -> None:
     )
     for model in models:
         for units in (9, 30):
-            problem = mapping_problem(model, fabric_12(), UnitChoice(units))
+            problem = mapping_problem(model, fabric_12().fabric, UnitChoice(units))
             for name, value in vars(problem).items():
                 digest.update(name.encode())
                 digest.update(

@@ -22,10 +22,9 @@ from mcm_compiler.contracts.fabrics.legality import faults_of_problem
 from mcm_compiler.contracts.fabrics.target import UnitChoice
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.ir.reading.importer import import_model
-from mcm_hardware.families.fabric.description.builtin_fabrics import fabric_12, fabric_16, fabric_20
 from mcm_hardware.families.fabric.fabric_package import fabric_costs
 from mcm_hardware.families.fabric.layout.subgraph_layout import mapping_problem
-from mcm_hardware.families.fabric.lone_fabric import chip_of
+from mcm_hardware.families.fabric.lone_fabric import chip_of, fabric_12, fabric_16, fabric_20
 from mcm_hardware.tensors.storage_widths import StorageWidths
 from mcm_models.blocks.families import ffn_block, mlp_block
 from mcm_models.blocks.random_blocks import FAMILIES, random_block
@@ -58,7 +57,7 @@ def _parsed(body: str) -> ir.Model:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_random_blocks_are_legal_and_deterministic(family: str) -> None:
     rng = np.random.default_rng(7)
-    fabric = fabric_12()
+    fabric = fabric_12().fabric
     for _ in range(25):
         block = random_block(family, rng, 40)
         for seed in (None, 3):
@@ -73,7 +72,7 @@ def test_random_blocks_are_legal_and_deterministic(family: str) -> None:
 def test_seeds_draw_other_shares() -> None:
     model = ffn_block("f", 128, 128, 256)
     drawn = {
-        tuple(np.bincount(_lowered(model, fabric_12(), UnitChoice(24, seed)).stage))
+        tuple(np.bincount(_lowered(model, fabric_12().fabric, UnitChoice(24, seed)).stage))
         for seed in range(8)
     }
     assert len(drawn) > 4
@@ -83,7 +82,7 @@ def test_seeds_draw_other_shares() -> None:
 def test_the_zoo_is_legal_or_says_what_would_do(name: str) -> None:
     builder, options = SMALL[name]
     model, _ = import_model(builder(**options, shape_only=True).build(), name)
-    for fabric in (fabric_12(), fabric_20()):
+    for fabric in (fabric_12().fabric, fabric_20().fabric):
         try:
             _lowered(model, fabric)
         except CompileError as error:
@@ -104,7 +103,7 @@ def test_a_layer_of_bert_large_fits_with_its_weights(seq: int) -> None:
     model = _one_layer(
         Bert(layers=1, hidden=1024, heads=16, intermediate=4096, vocab=64, seq=seq, shape_only=True)
     )
-    problem = _lowered(model, fabric_16())
+    problem = _lowered(model, fabric_16().fabric)
     assert problem.memory_bytes[problem.op == WEIGHTS].sum() > 24 * 2**20
     assert np.sum(problem.kind == COMPUTE) > 100
     # Heads are folded in time: the scores have one stage, not sixteen.
@@ -127,12 +126,12 @@ def test_a_layer_of_gpt2_xl_fits_with_its_weights() -> None:
             shape_only=True,
         )
     )
-    problem = _lowered(model, fabric_20())
+    problem = _lowered(model, fabric_20().fabric)
     assert problem.memory_bytes[problem.op == WEIGHTS].sum() > 58 * 2**20
 
 
 def test_weights_that_do_not_fit_are_streamed() -> None:
-    small = replace(fabric_12(), memory_bytes=1 << 16)
+    small = replace(fabric_12().fabric, memory_bytes=1 << 16)
     model = mlp_block("m", 64, [512, 2048, 2048, 512])
     problem = _lowered(model, small)
     resident = problem.memory_bytes[problem.op == WEIGHTS].sum()
@@ -144,7 +143,7 @@ def test_weights_that_do_not_fit_are_streamed() -> None:
 
 def test_work_is_that_of_the_ops() -> None:
     rows, widths = 96, [160, 224, 128]
-    problem = _lowered(mlp_block("m", rows, widths), fabric_12(), UnitChoice(20))
+    problem = _lowered(mlp_block("m", rows, widths), fabric_12().fabric, UnitChoice(20))
     work = (problem.firings * problem.cycles).sum()
     macs = rows * (160 * 224 + 224 * 128)
     lane_ops = rows * (2 * 224 + 128)
@@ -153,7 +152,7 @@ def test_work_is_that_of_the_ops() -> None:
 
 
 def test_residual_values_are_held_for_as_many_samples_as_stages_lie_between() -> None:
-    problem = _lowered(ffn_block("f", 96, 160, 224), fabric_12(), UnitChoice(20))
+    problem = _lowered(ffn_block("f", 96, 160, 224), fabric_12().fabric, UnitChoice(20))
     depth = {
         problem.stages[g]: set(
             problem.depth[(problem.stage == g) & (problem.op == BUFFER)].tolist()
@@ -165,7 +164,7 @@ def test_residual_values_are_held_for_as_many_samples_as_stages_lie_between() ->
 
 
 def test_a_stream_goes_to_all_units_that_share_what_it_carries() -> None:
-    problem = _lowered(mlp_block("m", 16, [256, 256, 256]), fabric_12(), UnitChoice(16))
+    problem = _lowered(mlp_block("m", 16, [256, 256, 256]), fabric_12().fabric, UnitChoice(16))
     leaves = np.diff(problem.leaf_ptr)
     buffers = problem.op[problem.source] == BUFFER
     to_compute = problem.kind[problem.leaf[problem.leaf_ptr[:-1]]] == COMPUTE
@@ -181,7 +180,7 @@ def test_ops_that_nobody_knows_are_work_on_their_results() -> None:
     for node in model.graph:
         for value in node.outputs:
             value.shape, value.type = ir.Shape([64, 64]), ir.TensorType(ir.DataType.FLOAT)
-    problem = _lowered(model, fabric_12())
+    problem = _lowered(model, fabric_12().fabric)
     assert OP_KINDS.index("elementwise") in problem.op
     assert OP_KINDS.index("attention") in problem.op
 
@@ -206,7 +205,7 @@ def test_ops_that_nobody_knows_are_work_on_their_results() -> None:
 )
 def test_odd_graphs(body: str) -> None:
     model, _ = import_model(_parsed(body), "odd")
-    for fabric in (fabric_12(), small_fabric(4, 4)):
+    for fabric in (fabric_12().fabric, small_fabric(4, 4)):
         _lowered(model, fabric)
 
 
@@ -215,7 +214,7 @@ def test_control_flow_is_work_of_its_bodies() -> None:
     { y = If (c) <then_branch = t () => (float[64,64] u) { u = MatMul(x, x) },
                   else_branch = e () => (float[64,64] v) { v = Relu(x) }> }"""
     model, _ = import_model(_parsed(body), "branches")
-    problem = _lowered(model, fabric_12(), UnitChoice(1))
+    problem = _lowered(model, fabric_12().fabric, UnitChoice(1))
     assert (problem.firings * problem.cycles).max() >= 64**3 / 256
 
 
@@ -234,7 +233,7 @@ def test_of_two_branches_the_slower_one_counts() -> None:
                        {taken}_branch = e () => (float[64,64] e300)
                        {{ e0 = Relu(x) {steps} }}> }}"""
         model, _ = import_model(_parsed(body), "branches")
-        fabric = fabric_12()
+        fabric = fabric_12().fabric
         costs = fabric_costs(chip_of(fabric, StorageWidths({}))).searched
         priced = sum(costs.node_cost(node).seconds for node in model.graph)
         cycles = priced * fabric.clock_hz * len(fabric.of_kind(COMPUTE))
@@ -246,7 +245,7 @@ def test_no_loop_is_too_long_to_be_counted(trips: int) -> None:
     body = f"""g (float[256,256] x) => (float[256,256] y) <int64 n = {{{trips}}}>
     {{ y = Loop (n, , x) <body = b (int64 i, bool k, float[256,256] s) => (bool m, float[256,256] r)
       {{ m = Identity(k) r = MatMul(s, s) }}> }}"""
-    fabric = fabric_12()
+    fabric = fabric_12().fabric
     assert _work(_lowered(_parsed(body), fabric)) >= trips * 256**3 / fabric.macs_per_cycle
 
 
@@ -259,7 +258,7 @@ def test_everything_ends_on_a_site() -> None:
 
 def test_too_many_stages() -> None:
     model = mlp_block("m", 8, [8] * 20)
-    fault = _fault(model, fabric_12(), UnitChoice(9))
+    fault = _fault(model, fabric_12().fabric, UnitChoice(9))
     assert fault.code == "MCM-M001"
     assert "19 stages" in fault.message
     assert "9 compute units" in fault.message
@@ -277,13 +276,13 @@ def test_the_fabric_that_is_named_does() -> None:
 def test_too_little_memory() -> None:
     fault = _fault(
         _parsed("g (float[4096,8192] x) => (float[4096,8192] y) { a = Relu(x) y = MatMul(a, x) }"),
-        fabric_12(),
+        fabric_12().fabric,
     )
     assert fault.code == "MCM-M003"
     model, _ = import_model(
         _parsed("g (float[8192,8192] x) => (float[8192,8192] y) { y = MatMul(x, x) }"), "large"
     )
-    fault = _fault(model, fabric_12())
+    fault = _fault(model, fabric_12().fabric)
     assert fault.code == "MCM-M002"
     assert "1024 memory units of 256 KiB" in fault.message
     assert "15 chips" in (fault.hint or "")
@@ -293,7 +292,9 @@ def test_values_of_unknown_size() -> None:
     many = " ".join(f"a{k} = Relu(x)" for k in range(30))
     outs = ", ".join(f"float[n] a{k}" for k in range(30))
     with pytest.raises(CompileError) as caught:
-        mapping_problem(_parsed(f"g (float[n] x) => ({outs}) {{ {many} }}"), fabric_12(), WHOLE)
+        mapping_problem(
+            _parsed(f"g (float[n] x) => ({outs}) {{ {many} }}"), fabric_12().fabric, WHOLE
+        )
     faults = caught.value.diagnostics
     assert {fault.code for fault in faults} == {"MCM-M003"}
     assert "'x'" in faults[0].message
@@ -302,18 +303,18 @@ def test_values_of_unknown_size() -> None:
 
 def test_nothing_to_lay_out() -> None:
     model = _parsed("g () => (float[2] y) { y = Constant<value = float[2] {1, 2}>() }")
-    assert _fault(model, fabric_12()).code == "MCM-M004"
+    assert _fault(model, fabric_12().fabric).code == "MCM-M004"
 
 
 @pytest.mark.parametrize("units", [0, -1, 73])
 def test_units_that_there_are_not(units: int) -> None:
-    fault = _fault(mlp_block("m", 8, [8, 8]), fabric_12(), UnitChoice(units))
+    fault = _fault(mlp_block("m", 8, [8, 8]), fabric_12().fabric, UnitChoice(units))
     assert fault.code == "MCM-M005"
     assert "72" in (fault.hint or "")
 
 
 def test_memory_units_hold_no_more_than_they_have() -> None:
-    fabric = replace(fabric_12(), memory_bytes=1 << 13)
+    fabric = replace(fabric_12().fabric, memory_bytes=1 << 13)
     problem = _lowered(mlp_block("m", 64, [64, 64, 64]), fabric)
     held = problem.memory_bytes[problem.kind == MEMORY]
     assert held.max() <= 1 << 13
@@ -327,7 +328,7 @@ def test_weights_that_several_stages_have_are_held_once() -> None:
           y = MatMul(d, w) }"""
     )
     model, _ = import_model(model, "steps")
-    problem = _lowered(model, fabric_12(), UnitChoice(12))
+    problem = _lowered(model, fabric_12().fabric, UnitChoice(12))
     held = problem.memory_bytes[problem.op == WEIGHTS].sum()
     assert 0 <= held - 256 * 256 * 2 < 64
     weights = np.flatnonzero(problem.op == WEIGHTS)

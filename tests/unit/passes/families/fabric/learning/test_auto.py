@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from mcm_compiler.contracts.fabrics.models import ChoosingMappingModel
-from mcm_hardware.families.fabric.description.builtin_fabrics import fabric_12
 from mcm_hardware.families.fabric.layout.rules import lowering_hash
+from mcm_hardware.families.fabric.lone_fabric import fabric_12
 from mcm_hardware.families.fabric.measuring.judge import PHYSICS
 from mcm_models.mapping_model.checkpoint import make_of
 from mcm_passes.families.fabric.formulas.analytic import Busiest, Heuristic
@@ -54,7 +54,7 @@ def test_who_knows_no_target_gets_the_winner(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_the_record_is_of_this_compiler_and_its_figures_say_who_won() -> None:
     recorded = recorded_flows()
-    known = {"make": make_of(fabric_12()), "lowering": lowering_hash(), "physics": PHYSICS}
+    known = {"make": make_of(fabric_12().fabric), "lowering": lowering_hash(), "physics": PHYSICS}
     assert {name: recorded[name] for name in known} == known
     for name in ("winner", "elsewhere"):
         assert recorded[name] in {row["model"] for row in recorded["figures"]}

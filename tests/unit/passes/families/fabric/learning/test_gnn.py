@@ -11,8 +11,8 @@ import pytest
 
 from mcm_compiler.contracts.fabrics.models import LearnedMappingModel
 from mcm_compiler.diagnostics import CompileError
-from mcm_hardware.families.fabric.description.builtin_fabrics import fabric_12
 from mcm_hardware.families.fabric.layout.rules import lowering_hash
+from mcm_hardware.families.fabric.lone_fabric import fabric_12
 from mcm_hardware.families.fabric.measuring.judge import FlitJudge
 from mcm_models.mapping_model.checkpoint import (
     SHIPPED_MAPPING_MODEL,
@@ -79,7 +79,7 @@ def test_a_missing_checkpoint_is_told_of(tmp_path: Path) -> None:
 def test_the_models_own_checkpoint_knows_the_target_and_the_published_data() -> None:
     card = load_mapping_model()[1]
     physics, lowering = FlitJudge().physics, lowering_hash()
-    Gnn().check_learned_of(fabric_12(), lowering, physics)
+    Gnn().check_learned_of(fabric_12().fabric, lowering, physics)
     published = load_data(DATA / "fabric_measurements.npz")
     assert card.trained_on["data"] == data_digest(published)
     assert SHIPPED_MAPPING_MODEL.stat().st_size < 1 << 20

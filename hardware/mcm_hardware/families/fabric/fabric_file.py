@@ -1,4 +1,4 @@
-"""From the TOML description of a fabric to its sites and numbers."""
+"""The TOML description of a fabric: its keys, and the sites and numbers that they say."""
 
 from __future__ import annotations
 
@@ -9,25 +9,82 @@ from typing import Any
 import numpy as np
 
 from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, MEMORY, Fabric
-from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.text.toml_description import parse_description
 from mcm_hardware.descriptions.description_reader import DescriptionReader
-from mcm_hardware.families.fabric.description.fabric_schema import FABRIC_FORM, FABRIC_KEYS
+from mcm_hardware.descriptions.target_schema import (
+    COST_KEYS,
+    DescriptionForm,
+    Key,
+    Number,
+    family_keys,
+)
+
+MAX_SIDE = 64
+"""Switches in a row or a column: 4096 sites, and I/O sites besides."""
+
+GRID_KEYS: Mapping[str, Key] = {
+    "grid.rows": Key(Number(1, MAX_SIDE, whole=True), "rows of switches"),
+    "grid.cols": Key(Number(1, MAX_SIDE, whole=True), "switches in a row"),
+    "grid.io_sites_per_channel": Key(
+        Number(1, 2 * MAX_SIDE, whole=True), "I/O sites that share a memory channel", default=3
+    ),
+    "grid.clock_mhz": Key(Number(1.0, 1e5), "clock of everything"),
+    "compute.macs_per_cycle": Key(
+        Number(1, 2**20, whole=True), "multiply-accumulates of a compute unit"
+    ),
+    "compute.lanes": Key(
+        Number(1, 2**16, whole=True),
+        "elements that a compute unit works on per cycle where it does no matrix product",
+    ),
+    "memory.unit_kib": Key(Number(1, 2**20, whole=True), "SRAM of a memory unit"),
+    "memory.banks": Key(
+        Number(2, 2**10, whole=True),
+        "banks of a memory unit; each is read or written once per cycle",
+    ),
+    "network.flit_elements": Key(
+        Number(1, 2**10, whole=True),
+        "elements of a flit; a link, a port and a channel carry one flit per cycle",
+    ),
+    "network.element_bytes": Key(
+        Number(1, 8, whole=True, power_of_two=True),
+        "bytes of an element in memory units and on links",
+    ),
+    "network.hop_cycles": Key(
+        Number(1, 2**10, whole=True), "cycles from one switch until a flit may leave the next"
+    ),
+    "network.fifo_flits": Key(
+        Number(1, 2**10, whole=True), "room behind a link, for each of its two virtual channels"
+    ),
+    "network.window_flits": Key(
+        Number(1, 2**12, whole=True), "flits of a stream without credit, for each destination"
+    ),
+    "network.output_flits": Key(
+        Number(1, 2**12, whole=True), "room before a unit's port, for each stream that leaves"
+    ),
+}
+"""Keys of the grid, by table and name."""
+
+FABRIC_KEYS: Mapping[str, Key] = {
+    **family_keys("fabric"),
+    **GRID_KEYS,
+    **COST_KEYS,
+}
+"""Keys of a fabric's own file."""
+
+FABRIC_FORM = DescriptionForm("a fabric", FABRIC_KEYS)
+"""The form of the file."""
 
 
 @dataclass(frozen=True, eq=False)
 class FabricSpec:
-    """What a description says.
+    """The content of a description.
 
     Attributes:
         summary: one line, or `""`.
         fabric: the grid.
-        source_text: the TOML that it was read from, to be stored with what was made for it.
     """
 
     summary: str
     fabric: Fabric
-    source_text: str
 
 
 def parse_fabric(name: str, text: str) -> FabricSpec:
@@ -35,20 +92,17 @@ def parse_fabric(name: str, text: str) -> FabricSpec:
 
     Args:
         name: the file or target, for the place in diagnostics; also that of the fabric.
-        text: the description; its keys are those of `fabric_schema`.
+        text: the description; its keys are `FABRIC_KEYS`.
 
     Raises:
         CompileError: with one diagnostic per fault: MCM-T001 not TOML, MCM-T002 unknown key,
             MCM-T003 missing key, MCM-T004 wrong type, MCM-T005 value out of range, MCM-T007 more
             faults than are listed, MCM-T008 contradiction.
     """
-    description = parse_description(name, text)
-    reader = DescriptionReader(description, FABRIC_FORM)
-    values = reader.read(description.data, FABRIC_KEYS)
-    check_grid(reader, values)
-    if faults := reader.faults:
-        raise CompileError(faults)
-    return FabricSpec(values["summary"], grid(name, values), text)
+    reader = DescriptionReader(name, text, FABRIC_FORM)
+    check_grid(reader, reader.values)
+    reader.refuse()
+    return FabricSpec(reader.values["summary"], grid(name, reader.values))
 
 
 def check_grid(reader: DescriptionReader, values: Mapping[str, Any]) -> None:

@@ -1,1 +1,0 @@
-"""Descriptions of fabrics: keys, reading, and those that come with the compiler."""
