@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, Protocol
 
 import msgspec
-import numpy as np
-import numpy.typing as npt
 from msgspec import Meta
 
+from mcm_compiler.arrays.types import Floats
 from mcm_compiler.graph.annotations import AnnotationKey
 from mcm_compiler.machines.choices import MOST_SEQUENCES
 from mcm_compiler.text.json_text import MAX_INDEX, Amount, Endpoint, Place, Size, Whole
@@ -213,9 +212,6 @@ PROGRAM: AnnotationKey[LoweredProgram] = AnnotationKey(
     "lowered_program", derived_from=("chip_models", "wires")
 )
 """The lowered program of the model."""
-
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

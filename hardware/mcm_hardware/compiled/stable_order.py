@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from mcm_compiler.arrays.kernels import inner_njit
-
-Longs = npt.NDArray[np.int64]
+from mcm_compiler.arrays.types import Longs
 
 
 @inner_njit

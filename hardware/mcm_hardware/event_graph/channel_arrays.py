@@ -8,11 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mcm_compiler.arrays.kernels import expanded_njit
+from mcm_compiler.arrays.types import Bools, Floats, Ints
 from mcm_compiler.machines.machine import HOST, OFF_PACKAGE, Machine
-
-Ints = npt.NDArray[np.int32]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 
 class ChannelArrays(NamedTuple):

@@ -7,15 +7,12 @@ connected timed event graph start every `max over cycles of (seconds / lag)`.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from mcm_compiler.arrays.kernels import entry_njit, inner_njit
+from mcm_compiler.arrays.types import Floats, Longs
 from mcm_hardware.event_graph.graph import EventGraph
 from mcm_hardware.event_graph.max_plus import busy_per_resource, starts_of_a_round
 from mcm_hardware.event_graph.service_order import Waits
-
-Longs = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 _RESOURCE, _NONE = -1, -2
 """Choices of a policy other than a wait: the resource, or nothing."""

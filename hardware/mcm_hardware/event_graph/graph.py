@@ -42,18 +42,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from mcm_compiler.arrays.kernels import entry_njit, expanded_njit, inner_njit
+from mcm_compiler.arrays.types import Floats, Longs
 from mcm_compiler.machines.machine import HOST, OFF_PACKAGE
 from mcm_hardware.compiled.plain_numbers import variable
 from mcm_hardware.event_graph.channel_arrays import ChannelArrays, row_of_route
 from mcm_hardware.event_graph.program_arrays import ProgramArrays
 from mcm_hardware.event_graph.service_order import Waits, ready_order, serve_in_order
-
-Longs = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 
 class EventGraph(NamedTuple):

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from mcm_compiler.arrays.kernels import entry_njit, inner_njit
+from mcm_compiler.arrays.types import Floats, Longs
 from mcm_hardware.event_graph.graph import EventGraph
-
-Longs = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 @inner_njit

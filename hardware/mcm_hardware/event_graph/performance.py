@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from mcm_compiler.arrays.kernels import entry_njit
+from mcm_compiler.arrays.types import Floats
 from mcm_hardware.event_graph.cycle_ratio import maximum_cycle_ratio
 from mcm_hardware.event_graph.graph import EventGraph
 from mcm_hardware.event_graph.max_plus import busy_per_resource, end_of_inference, start_times
-
-Floats = npt.NDArray[np.float64]
 
 
 class Performance(NamedTuple):

@@ -10,12 +10,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from mcm_compiler.arrays.types import Floats, Longs
 from mcm_compiler.contracts.program import LoweredProgram
-
-Longs = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 
 class ProgramArrays(NamedTuple):

@@ -11,12 +11,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from mcm_compiler.arrays.kernels import expanded_njit, inner_njit
-
-Longs = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from mcm_compiler.arrays.types import Bools, Floats, Longs
 
 
 class Waits(NamedTuple):
@@ -32,7 +29,7 @@ class Waits(NamedTuple):
     source: Longs
     seconds: Floats
     lag: Longs
-    for_buffer: npt.NDArray[np.bool_]
+    for_buffer: Bools
 
 
 @expanded_njit
@@ -168,7 +165,7 @@ def _sift_down(heap: Longs, size: int, a: int, ready: Floats) -> None:
 
 @expanded_njit
 def serve_in_order(
-    order: Longs, resource: Longs, num_resources: int, unordered: npt.NDArray[np.bool_]
+    order: Longs, resource: Longs, num_resources: int, unordered: Bools
 ) -> tuple[Longs, Longs]:
     """What each resource serves before each activity, if all of them follow one order.
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from mcm_compiler.arrays.kernels import entry_njit, inner_njit
+from mcm_compiler.arrays.types import Floats, Longs
 from mcm_hardware.event_graph.graph import EventGraph
 from mcm_hardware.event_graph.program_arrays import ProgramArrays
 from mcm_hardware.event_graph.steady_state import SteadyState
-
-Longs = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 INPUT, LINK, BUFFER = range(3)
 """Columns of the stall times; see `mcm_compiler.contracts.program.ChipActivity`."""

@@ -18,9 +18,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from mcm_compiler.arrays.kernels import entry_njit, inner_njit
+from mcm_compiler.arrays.types import Bools, Floats, Longs
 from mcm_hardware.compiled.plain_numbers import variable
 from mcm_hardware.event_graph.channel_arrays import ChannelArrays
 from mcm_hardware.event_graph.cycle_ratio import improve, maximum_cycle_ratio, with_times
@@ -29,10 +29,6 @@ from mcm_hardware.event_graph.max_plus import busy_per_resource
 from mcm_hardware.event_graph.performance import Performance, performance
 from mcm_hardware.event_graph.program_arrays import ProgramArrays
 from mcm_hardware.event_graph.service_order import Waits, ready_order, serve_in_order
-
-Longs = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
-Bools = npt.NDArray[np.bool_]
 
 LEAST_GAIN = 1e-3
 """Share of the period that start times have to save; where they do not, a program has none."""

@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from mcm_compiler.arrays.kernels import entry_njit, inner_njit
+from mcm_compiler.arrays.types import Floats, Longs
 from mcm_hardware.compiled.plain_numbers import variable
 from mcm_hardware.event_graph.cycle_ratio import improve
 from mcm_hardware.event_graph.graph import EventGraph
 from mcm_hardware.event_graph.max_plus import play_inference
-
-Longs = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 MAX_CYCLICITY = 16
 """Longest pattern, in inferences, that is looked for."""

@@ -6,16 +6,13 @@ from dataclasses import dataclass
 from itertools import accumulate, chain
 
 import numpy as np
-import numpy.typing as npt
 import onnx_ir as ir
 
+from mcm_compiler.arrays.types import Bools, Longs
 from mcm_hardware.chip.chip_dataflow import ChipDataflow
 from mcm_hardware.chip.chip_spec import ChipSpec
 from mcm_hardware.memory.low_memory_order import live_ranges, low_memory_order
 from mcm_hardware.memory.offset_assignment import plan_offsets
-
-Longs = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 LARGEST_BYTES = 1 << 42
 """Where sizes saturate, so that sums of them stay exact; no chip holds that much."""

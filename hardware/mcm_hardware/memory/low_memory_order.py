@@ -15,14 +15,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from mcm_compiler.arrays.kernels import entry_njit, expanded_njit, inner_njit
+from mcm_compiler.arrays.types import Bools, Longs
 from mcm_hardware.compiled.plain_numbers import variable
 from mcm_hardware.compiled.stable_order import numbered
-
-Longs = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 
 class _Values(NamedTuple):

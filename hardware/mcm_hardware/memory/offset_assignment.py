@@ -11,15 +11,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from mcm_compiler.arrays.kernels import entry_njit, expanded_njit, inner_njit
+from mcm_compiler.arrays.types import Longs
 from mcm_hardware.compiled.plain_numbers import variable
 from mcm_hardware.compiled.stable_order import ascending, negated, numbered
 from mcm_hardware.memory.low_memory_order import max_live_bytes
 from mcm_hardware.memory.sweep_allocation import sweep_offsets
-
-Longs = npt.NDArray[np.int64]
 
 MAX_STEPS = 40_000_000
 """Buffers looked at by the greedy orders, within about a second. Most chips need hundreds."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from mcm_compiler.arrays.kernels import entry_njit, inner_njit
+from mcm_compiler.arrays.types import Longs
 from mcm_hardware.compiled.plain_numbers import variable
 from mcm_hardware.compiled.stable_order import ascending
-
-Longs = npt.NDArray[np.int64]
 
 GAPS_SEEN = 4096
 """Gaps that are looked at for one buffer; keeps hostile lifetimes from taking quadratic time."""

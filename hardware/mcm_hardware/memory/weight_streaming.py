@@ -10,13 +10,10 @@ not to stream it.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from mcm_compiler.arrays.kernels import entry_njit, inner_njit
+from mcm_compiler.arrays.types import Bools, Longs
 from mcm_hardware.compiled.stable_order import ascending
-
-Longs = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
 
 SIZES_TRIED = 64
 """Most sizes of the stream buffers that are tried."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 
+from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.program import (
     ChipActivity,
     ChipProgram,
@@ -31,9 +31,6 @@ from mcm_hardware.event_graph.steady_schedule import served
 from mcm_hardware.event_graph.steady_state import steady_state
 from mcm_hardware.event_graph.wait_cycle import deadlock, slowest_cycle
 from mcm_hardware.package.start_times import check_start_times
-
-Floats = npt.NDArray[np.float64]
-Longs = npt.NDArray[np.int64]
 
 _MOST_INFERENCES = 100_000
 _MOST_STEPS = 50_000_000
