@@ -47,9 +47,10 @@ from mcm_compiler.arrays.kernels import entry_njit, expanded_njit, inner_njit
 from mcm_compiler.arrays.types import Floats, Longs
 from mcm_compiler.machines.machine import HOST, OFF_PACKAGE
 from mcm_hardware.compiled.plain_numbers import variable
+from mcm_hardware.compiled.rows import order_by_row, row_ptr
 from mcm_hardware.event_graph.channel_arrays import ChannelArrays, row_of_route
 from mcm_hardware.event_graph.program_arrays import ProgramArrays
-from mcm_hardware.event_graph.service_order import Waits, ready_order, serve_in_order
+from mcm_hardware.event_graph.service_order import Waits, empty_waits, ready_order, serve_in_order
 
 
 class EventGraph(NamedTuple):
@@ -203,12 +204,7 @@ def _waits(
         room += ends.passed_ptr[ends.holder[t] + 1] - ends.passed_ptr[ends.holder[t]]
         if program.sequences > 0 and program.source[t] == HOST:
             room += len(finals)
-    waits = Waits(
-        np.empty(room, np.int64),
-        np.empty(room, np.float64),
-        np.empty(room, np.int64),
-        np.empty(room, np.bool_),
-    )
+    waits = empty_waits(room)
     ptr = np.empty(count + 1, np.int64)
     w = _kernel_waits(program, activities, waits, ptr)
     ptr[count] = _hop_waits(program, channels, activities, ends, finals, waits, ptr, w)
@@ -359,12 +355,7 @@ def _with_turns(
     """The waits with those for turns."""
     busy, count = activities.busy_s, len(turn)
     room = int(ptr[count]) + int(np.sum(turn >= 0))
-    more = Waits(
-        np.empty(room, np.int64),
-        np.empty(room, np.float64),
-        np.empty(room, np.int64),
-        np.empty(room, np.bool_),
-    )
+    more = empty_waits(room)
     ends = np.empty(count + 1, np.int64)
     w = variable(0)
     for a in range(count):
@@ -429,19 +420,9 @@ def _kernels_at_ends(program: ProgramArrays) -> tuple[Longs, Longs]:
 @expanded_njit
 def _passed_on(after: Longs) -> tuple[Longs, Longs]:
     """CSR of the transfers that pass each transfer on."""
-    ptr = np.zeros(len(after) + 1, np.int64)
-    for t in range(len(after)):
-        if after[t] >= 0:
-            ptr[after[t] + 1] += 1
-    for t in range(len(after)):
-        ptr[t + 1] += ptr[t]
-    place = ptr[:-1].copy()
-    passed = np.empty(ptr[-1], np.int64)
-    for t in range(len(after)):
-        if after[t] >= 0:
-            passed[place[after[t]]] = t
-            place[after[t]] += 1
-    return ptr, passed
+    passed = np.flatnonzero(after >= 0)
+    ptr = row_ptr(after[passed], len(after))
+    return ptr, passed[order_by_row(after[passed], ptr)]
 
 
 @expanded_njit

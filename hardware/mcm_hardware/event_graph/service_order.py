@@ -14,6 +14,8 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import expanded_njit, inner_njit
 from mcm_compiler.arrays.types import Bools, Floats, Longs
+from mcm_hardware.compiled.heap import pop, push
+from mcm_hardware.compiled.plain_numbers import variable
 
 
 class Waits(NamedTuple):
@@ -30,6 +32,17 @@ class Waits(NamedTuple):
     seconds: Floats
     lag: Longs
     for_buffer: Bools
+
+
+@inner_njit
+def empty_waits(count: int) -> Waits:
+    """Arrays for so many waits, none of them for a buffer."""
+    return Waits(
+        np.empty(count, np.int64),
+        np.empty(count, np.float64),
+        np.empty(count, np.int64),
+        np.zeros(count, np.bool_),
+    )
 
 
 @expanded_njit
@@ -62,18 +75,16 @@ def ready_order(
     open_waits = _open_waits(num_kernels, resource, wait_ptr, waits)
     ptr, waiter, gap = _waiters(wait_ptr, waits)
     activities = len(busy_s)
-    heap = np.empty(activities, np.int64)
-    size = 0
+    heap, key = np.empty(activities, np.int64), np.empty(activities, np.float64)
+    size = variable(0)
     for a in range(activities):
         if open_waits[a] == 0:
-            _sift_up(heap, size, a, ready)
-            size += 1
+            size = push(key, heap, size, float(ready[a]), a)
     order = np.empty(activities, np.int64)
     count = 0
     while size > 0:
         a = heap[0]
-        size -= 1
-        _sift_down(heap, size, heap[size], ready)
+        size = pop(key, heap, size)
         order[count] = a
         count += 1
         for i in range(ptr[a], ptr[a + 1]):
@@ -81,15 +92,13 @@ def ready_order(
             ready[b] = max(ready[b], ready[a] + gap[i])
             open_waits[b] -= 1
             if open_waits[b] == 0:
-                _sift_up(heap, size, b, ready)
-                size += 1
+                size = push(key, heap, size, float(ready[b]), int(b))
         b = a + 1
         if b < num_kernels and resource[b] == resource[a]:
             ready[b] = max(ready[b], ready[a] + busy_s[a])
             open_waits[b] -= 1
             if open_waits[b] == 0:
-                _sift_up(heap, size, b, ready)
-                size += 1
+                size = push(key, heap, size, float(ready[b]), int(b))
     return order[:count]
 
 
@@ -131,36 +140,6 @@ def _waiters(wait_ptr: Longs, waits: Waits) -> tuple[Longs, Longs, Floats]:
                 waiter[place], gap[place] = a, waits.seconds[w]
                 ptr[waits.source[w] + 1] += 1
     return ptr, waiter, gap
-
-
-@inner_njit
-def _sift_up(heap: Longs, place: int, a: int, ready: Floats) -> None:
-    while place > 0:
-        parent = (place - 1) >> 1
-        b = heap[parent]
-        if ready[b] < ready[a] or (ready[b] == ready[a] and b < a):
-            break
-        heap[place] = b
-        place = parent
-    heap[place] = a
-
-
-@inner_njit
-def _sift_down(heap: Longs, size: int, a: int, ready: Floats) -> None:
-    """Puts `a` into the heap of `size` whose root is free."""
-    place = 0
-    while 2 * place + 1 < size:
-        child = 2 * place + 1
-        b = heap[child]
-        if child + 1 < size:
-            c = heap[child + 1]
-            if ready[c] < ready[b] or (ready[c] == ready[b] and c < b):
-                child, b = child + 1, c
-        if ready[a] < ready[b] or (ready[a] == ready[b] and a < b):
-            break
-        heap[place] = b
-        place = child
-    heap[place] = a
 
 
 @expanded_njit

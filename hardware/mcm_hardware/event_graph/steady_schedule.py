@@ -28,7 +28,7 @@ from mcm_hardware.event_graph.graph import EventGraph, event_graph
 from mcm_hardware.event_graph.max_plus import busy_per_resource
 from mcm_hardware.event_graph.performance import Performance, performance
 from mcm_hardware.event_graph.program_arrays import ProgramArrays
-from mcm_hardware.event_graph.service_order import Waits, ready_order, serve_in_order
+from mcm_hardware.event_graph.service_order import Waits, empty_waits, ready_order, serve_in_order
 
 LEAST_GAIN = 1e-3
 """Share of the period that start times have to save; where they do not, a program has none."""
@@ -130,12 +130,7 @@ def _with_engines(graph: EventGraph, lag: Longs, shift: Longs) -> tuple[Waits, L
     """The waits, in rounds, with those of kernels for their engines."""
     kernels, count = int(graph.hop_ptr[0]), len(shift)
     room = int(graph.wait_ptr[count]) + kernels
-    arcs = Waits(
-        np.empty(room, np.int64),
-        np.empty(room, np.float64),
-        np.empty(room, np.int64),
-        np.zeros(room, np.bool_),
-    )
+    arcs = empty_waits(room)
     ptr = graph.wait_ptr.copy()
     at = variable(0)
     for a in range(count):
@@ -302,12 +297,7 @@ def _with_room_of(graph: EventGraph, owner: Longs, held: Bools) -> EventGraph:
     """A graph in which channels have no order, and nothing waits for buffers but those held."""
     count, room = len(graph.busy_s), int(graph.wait_ptr[-1])
     waits = graph.waits
-    kept = Waits(
-        np.empty(room, np.int64),
-        np.empty(room, np.float64),
-        np.empty(room, np.int64),
-        np.empty(room, np.bool_),
-    )
+    kept = empty_waits(room)
     ptr = np.zeros(count + 1, np.int64)
     at = variable(0)
     for a in range(count):

@@ -18,7 +18,9 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit, expanded_njit, inner_njit
 from mcm_compiler.arrays.types import Bools, Longs
+from mcm_hardware.compiled.heap import pop, push
 from mcm_hardware.compiled.plain_numbers import variable
+from mcm_hardware.compiled.rows import order_by_row, row_ptr
 from mcm_hardware.compiled.stable_order import numbered
 
 
@@ -168,20 +170,12 @@ def peak_of_order(
 
 @inner_njit
 def _transposed(ptr: Longs, entries: Longs, count: int) -> tuple[Longs, Longs]:
-    """From rows with their entries to entries with their rows, rows ascending."""
-    back_ptr: Longs = np.zeros(count + 1, np.int64)
-    for entry in entries:
-        back_ptr[entry + 1] += 1
-    for entry in range(count):
-        back_ptr[entry + 1] += back_ptr[entry]
-    free = back_ptr[:-1].copy()
-    back: Longs = np.empty(len(entries), np.int64)
+    """CSR of `count` rows: the rows of each entry, ascending."""
+    owner: Longs = np.empty(len(entries), np.int64)
     for row in range(len(ptr) - 1):
-        for at in range(ptr[row], ptr[row + 1]):
-            entry = entries[at]
-            back[free[entry]] = row
-            free[entry] += 1
-    return back_ptr, back
+        owner[ptr[row] : ptr[row + 1]] = row
+    back_ptr = row_ptr(entries, count)
+    return back_ptr, owner[order_by_row(entries, back_ptr)]
 
 
 @inner_njit
@@ -220,7 +214,7 @@ def _greedy_from_start(succ_ptr: Longs, succ: Longs, values: _Values) -> Longs:
     placed = 0
     while count > 0:
         kernel = int(ready.item[0])
-        count = _pop(ready.key, ready.item, count)
+        count = pop(ready.key, ready.item, count)
         if done[kernel]:
             # Pushed again when it came to free more, and run then.
             continue
@@ -237,7 +231,7 @@ def _greedy_from_start(succ_ptr: Longs, succ: Longs, values: _Values) -> Longs:
                 last = int(left_sum[value])
                 ready.grows[last] -= values.size[value]
                 if ready.waits[last] == 0:
-                    count = _push(ready.key, ready.item, count, int(ready.grows[last]), last)
+                    count = push(ready.key, ready.item, count, int(ready.grows[last]), last)
     return order
 
 
@@ -287,7 +281,7 @@ def _greedy_from_end(succ_ptr: Longs, succ: Longs, values: _Values) -> Longs:
     place = num_kernels
     while count > 0:
         kernel = -int(ready.item[0])
-        count = _pop(ready.key, ready.item, count)
+        count = pop(ready.key, ready.item, count)
         if done[kernel]:
             continue
         done[kernel] = True
@@ -324,7 +318,7 @@ def _held_anyway(ready: _Ready, done: Bools, values: _Values, value: int, count:
         reader = int(values.readers[at])
         ready.grows[reader] -= values.size[value]
         if ready.waits[reader] == 0 and not done[reader]:
-            count = _push(ready.key, ready.item, count, int(ready.grows[reader]), -reader)
+            count = push(ready.key, ready.item, count, int(ready.grows[reader]), -reader)
     return count
 
 
@@ -334,7 +328,7 @@ def _push_unawaited(ready: _Ready, sign: int) -> int:
     count = variable(0)
     for kernel in range(len(ready.waits)):
         if ready.waits[kernel] == 0:
-            count = _push(ready.key, ready.item, count, int(ready.grows[kernel]), sign * kernel)
+            count = push(ready.key, ready.item, count, int(ready.grows[kernel]), sign * kernel)
     return count
 
 
@@ -343,42 +337,5 @@ def _end_wait(ready: _Ready, kernel: int, sign: int, count: int) -> int:
     """Ends one wait of `kernel`, pushed times `sign` if it was the last; returns the new count."""
     ready.waits[kernel] -= 1
     if ready.waits[kernel] == 0:
-        return _push(ready.key, ready.item, count, int(ready.grows[kernel]), sign * kernel)
-    return count
-
-
-@inner_njit
-def _push(key: Longs, item: Longs, count: int, new_key: int, new_item: int) -> int:
-    """Adds to a binary heap with the least `(key, item)` on top; returns the new count."""
-    at = count
-    while at > 0:
-        above = (at - 1) // 2
-        if key[above] < new_key or (key[above] == new_key and item[above] <= new_item):
-            break
-        key[at], item[at] = key[above], item[above]
-        at = above
-    key[at], item[at] = new_key, new_item
-    return count + 1
-
-
-@inner_njit
-def _pop(key: Longs, item: Longs, count: int) -> int:
-    """Takes the top off; returns the new count."""
-    count -= 1
-    last_key, last_item = key[count], item[count]
-    at = 0
-    while True:
-        below = 2 * at + 1
-        if below >= count:
-            break
-        other = below + 1
-        if other < count and (
-            key[other] < key[below] or (key[other] == key[below] and item[other] < item[below])
-        ):
-            below = other
-        if last_key < key[below] or (last_key == key[below] and last_item <= item[below]):
-            break
-        key[at], item[at] = key[below], item[below]
-        at = below
-    key[at], item[at] = last_key, last_item
+        return push(ready.key, ready.item, count, int(ready.grows[kernel]), sign * kernel)
     return count

@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from mcm_compiler.arrays.kernels import inner_njit
-from mcm_compiler.contracts.partition import Bools, Longs
+from mcm_compiler.contracts.partition import Longs
 from mcm_hardware.chip.chip_spec import STREAM_BUFFERS
+from mcm_hardware.compiled.rows import order_by_row, row_ptr
 from mcm_hardware.families.ring.batch.dataflow import (
     ROOT_ITEM,
     ROOT_LEAVES,
@@ -128,33 +129,17 @@ def _weights_of(
     values: ValueTables, item_ptr: Longs, flow: Dataflow, position: Longs, chip: int
 ) -> _Weights:
     """The weights of a chip, whose kernels are in order."""
-    begin, end = _begin(flow, chip, 3), flow.ends[chip, 3]
-    load_begin, load_end = _begin(flow, chip, 4), flow.ends[chip, 4]
-    count = end - begin
-    value = flow.weights[begin:end, 0].copy()
-    size = np.empty(count, np.int64)
-    user_ptr = np.zeros(count + 1, np.int64)
-    for weight in range(count):
-        size[weight] = values.room_bytes[value[weight]]
-    for load in range(load_begin, load_end):
-        if _streamable(values, flow, flow.loads[load, 1]):
-            user_ptr[flow.loads[load, 1] - begin + 1] += 1
-    for weight in range(count):
-        user_ptr[weight + 1] += user_ptr[weight]
-    users = np.empty(user_ptr[count], np.int64)
-    free = user_ptr[:-1].copy()
-    for load in range(load_begin, load_end):
-        weight = flow.loads[load, 1] - begin
-        if _streamable(values, flow, begin + weight):
-            users[free[weight]] = position[flow.loads[load, 0]] - item_ptr[chip]
-            free[weight] += 1
-    return _Weights(value, size, user_ptr, users)
-
-
-@inner_njit
-def _streamable(values: ValueTables, flow: Dataflow, row: int) -> bool:
-    """Whether a weight may come from off-package memory: it is not sent, and no state."""
-    return bool(flow.weights[row, 1] == 0 and not values.held[flow.weights[row, 0]])
+    rows = slice(_begin(flow, chip, 3), flow.ends[chip, 3])
+    value = flow.weights[rows, 0].copy()
+    # What is sent stays, and so does a state.
+    stays = (flow.weights[rows, 1] == 1) | values.held[value]
+    loads = flow.loads[_begin(flow, chip, 4) : flow.ends[chip, 4]]
+    weight = loads[:, 1] - rows.start
+    read = np.flatnonzero(~stays[weight])
+    user_ptr = row_ptr(weight[read], len(value))
+    users = position[loads[:, 0][read]] - item_ptr[chip]
+    users = users[order_by_row(weight[read], user_ptr)]
+    return _Weights(value, values.room_bytes[value], user_ptr, users)
 
 
 @inner_njit
@@ -180,66 +165,39 @@ def _stream(
         )
         if not chosen.any():
             continue
-        saved = -buffers * room
-        for weight in range(len(chosen)):
-            if chosen[weight]:
-                saved += weights.size[weight]
-        row_ptr = _rows_by_kernel(weights, chosen, num_kernels)
-        _list_streams(weights, chosen, row_ptr[:-1].copy(), streams)
-        count = row_ptr[num_kernels]
-        for row in range(count):
-            streams[row, 1] = chip
-            streams[row, 2] += item_ptr[chip]
-        _take_turns(row_ptr, buffers, streams)
-        return int(count), saved
+        saved = weights.size[chosen].sum() - buffers * room
+        owner = np.repeat(np.arange(len(chosen)), np.diff(weights.user_ptr))
+        read = np.flatnonzero(chosen[owner])
+        kernel = weights.users[read]
+        ptr = row_ptr(kernel, num_kernels)
+        order, count = order_by_row(kernel, ptr), len(kernel)
+        streams[:count, 0] = weights.value[owner[read[order]]]
+        streams[:count, 1] = chip
+        streams[:count, 2] = item_ptr[chip] + kernel[order]
+        _take_turns(ptr, buffers, streams)
+        return count, saved
     return 0, 0
 
 
 @inner_njit
-def _rows_by_kernel(weights: _Weights, chosen: Bools, num_kernels: int) -> Longs:
-    """`[kernels + 1]`, where the rows of each kernel start that reads streamed weights."""
-    row_ptr = np.zeros(num_kernels + 1, np.int64)
-    for weight in range(len(chosen)):
-        if chosen[weight]:
-            for at in range(weights.user_ptr[weight], weights.user_ptr[weight + 1]):
-                row_ptr[weights.users[at] + 1] += 1
-    for kernel in range(num_kernels):
-        row_ptr[kernel + 1] += row_ptr[kernel]
-    return row_ptr
-
-
-@inner_njit
-def _list_streams(weights: _Weights, chosen: Bools, free: Longs, streams: Longs) -> None:
-    """Fills values and kernels of `streams`; `free` is the next row of each kernel."""
-    for weight in range(len(chosen)):
-        if not chosen[weight]:
-            continue
-        for at in range(weights.user_ptr[weight], weights.user_ptr[weight + 1]):
-            kernel = weights.users[at]
-            row = free[kernel]
-            free[kernel] += 1
-            streams[row, 0], streams[row, 2] = weights.value[weight], kernel
-
-
-@inner_njit
-def _take_turns(row_ptr: Longs, buffers: int, streams: Longs) -> None:
+def _take_turns(ptr: Longs, buffers: int, streams: Longs) -> None:
     """Fills in what had the buffer before; kernels that stream take buffers in turn.
 
     Args:
-        row_ptr: as from `_rows_by_kernel`.
+        ptr: where the rows of each kernel start.
         buffers: how many there are; all that one kernel reads is in one of them.
         streams: changed in place.
     """
-    num_kernels = len(row_ptr) - 1
+    num_kernels = len(ptr) - 1
     # The first row of each kernel that streams.
     turns = np.empty(num_kernels, np.int64)
     num_turns = 0
     for kernel in range(num_kernels):
-        if row_ptr[kernel + 1] > row_ptr[kernel]:
-            turns[num_turns] = row_ptr[kernel]
+        if ptr[kernel + 1] > ptr[kernel]:
+            turns[num_turns] = ptr[kernel]
             num_turns += 1
     for turn in range(num_turns):
-        after = turns[turn + 1] if turn + 1 < num_turns else row_ptr[num_kernels]
+        after = turns[turn + 1] if turn + 1 < num_turns else ptr[num_kernels]
         for row in range(turns[turn], after):
             streams[row, 3] = turns[(turn - buffers) % num_turns]
 
@@ -248,20 +206,10 @@ def _take_turns(row_ptr: Longs, buffers: int, streams: Longs) -> None:
 def _successors(item_ptr: Longs, flow: Dataflow, chip: int) -> tuple[Longs, Longs]:
     """`succ_ptr` and `succ` of a chip's kernels, as `low_memory_order` takes them."""
     first_item = item_ptr[chip]
-    count = item_ptr[chip + 1] - first_item
-    begin, end = _begin(flow, chip, 0), flow.ends[chip, 0]
-    ptr = np.zeros(count + 1, np.int64)
-    for row in range(begin, end):
-        ptr[flow.follows[row, 1] - first_item + 1] += 1
-    for kernel in range(count):
-        ptr[kernel + 1] += ptr[kernel]
-    free = ptr[:-1].copy()
-    succ = np.empty(end - begin, np.int64)
-    for row in range(begin, end):
-        before = flow.follows[row, 1] - first_item
-        succ[free[before]] = flow.follows[row, 0] - first_item
-        free[before] += 1
-    return ptr, succ
+    follows = flow.follows[_begin(flow, chip, 0) : flow.ends[chip, 0]] - first_item
+    before = follows[:, 1]
+    ptr = row_ptr(before, item_ptr[chip + 1] - first_item)
+    return ptr, follows[:, 0][order_by_row(before, ptr)]
 
 
 @inner_njit

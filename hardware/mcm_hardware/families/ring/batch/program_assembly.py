@@ -8,6 +8,7 @@ from mcm_compiler.arrays.kernels import inner_njit
 from mcm_compiler.contracts.partition import Longs
 from mcm_compiler.contracts.target import HOST, OFF_PACKAGE
 from mcm_hardware.compiled.plain_numbers import variable
+from mcm_hardware.compiled.rows import order_by_row, row_ptr
 from mcm_hardware.event_graph.program_arrays import ProgramArrays
 from mcm_hardware.event_graph.steady_schedule import BufferSizes
 from mcm_hardware.families.ring.batch.chip_memory import ChipPlans
@@ -77,8 +78,7 @@ def assemble(
         slots_of[transfer] = 1
         reuses[transfer] = arrivals + outputs + plans.streams[stream, 3]
     kernel_s = np.empty(len(position))
-    for item in range(len(position)):
-        kernel_s[position[item]] = flow.item_s[item]
+    kernel_s[position] = flow.item_s
     read_ptr, reads = _reads(flow, transfer_of, plans, arrivals + outputs)
     write_ptr, writes = _writes(writer, position)
     return ProgramArrays(
@@ -147,60 +147,19 @@ def _reads(
     flow: Dataflow, transfer_of: Longs, plans: ChipPlans, first_stream: int
 ) -> tuple[Longs, Longs]:
     """Transfers that each kernel waits for, ascending."""
-    fetches, streams = len(flow.fetches), len(plans.streams)
-    transfer = np.empty(fetches + streams, np.int64)
-    kernel = np.empty(fetches + streams, np.int64)
-    for at in range(fetches):
-        transfer[at] = transfer_of[flow.fetches[at, 1]]
-    by_transfer = _counting_order(transfer[:fetches], len(transfer_of))
-    for at in range(fetches):
-        kernel[at] = plans.position[flow.fetches[by_transfer[at], 0]]
-    for at in range(streams):
-        kernel[fetches + at] = plans.streams[at, 2]
-    by_kernel = _counting_order(kernel, len(plans.position))
-    reads = np.empty(len(transfer), np.int64)
-    for at in range(len(reads)):
-        chosen = by_kernel[at]
-        if chosen < fetches:
-            reads[at] = transfer[by_transfer[chosen]]
-        else:
-            reads[at] = first_stream + chosen - fetches
-    return _row_ptr(kernel, len(plans.position)), reads
+    transfer = transfer_of[flow.fetches[:, 1]]
+    ascending = order_by_row(transfer, row_ptr(transfer, len(transfer_of)))
+    streams = first_stream + np.arange(len(plans.streams))
+    reads = np.concatenate((transfer[ascending], streams))
+    kernel = np.concatenate((plans.position[flow.fetches[:, 0][ascending]], plans.streams[:, 2]))
+    ptr = row_ptr(kernel, len(plans.position))
+    return ptr, reads[order_by_row(kernel, ptr)]
 
 
 @inner_njit
 def _writes(writer: Longs, position: Longs) -> tuple[Longs, Longs]:
     """Transfers that each kernel makes ready to send, ascending."""
-    made = np.empty(len(writer), np.int64)
-    kernel = np.empty(len(writer), np.int64)
-    count = 0
-    for transfer in range(len(writer)):
-        if writer[transfer] >= 0:
-            made[count], kernel[count] = transfer, position[writer[transfer]]
-            count += 1
-    by_kernel = _counting_order(kernel[:count], len(position))
-    writes = np.empty(count, np.int64)
-    for at in range(count):
-        writes[at] = made[by_kernel[at]]
-    return _row_ptr(kernel[:count], len(position)), writes
-
-
-@inner_njit
-def _row_ptr(rows: Longs, count: int) -> Longs:
-    ptr = np.zeros(count + 1, np.int64)
-    for row in rows:
-        ptr[row + 1] += 1
-    for row in range(count):
-        ptr[row + 1] += ptr[row]
-    return ptr
-
-
-@inner_njit
-def _counting_order(keys: Longs, count: int) -> Longs:
-    """Indices of `keys`, which are below `count`, in ascending order of key; stable."""
-    free = _row_ptr(keys, count)
-    order = np.empty(len(keys), np.int64)
-    for index in range(len(keys)):
-        order[free[keys[index]]] = index
-        free[keys[index]] += 1
-    return order
+    made = np.flatnonzero(writer >= 0)
+    kernel = position[writer[made]]
+    ptr = row_ptr(kernel, len(position))
+    return ptr, made[order_by_row(kernel, ptr)]
