@@ -204,7 +204,7 @@ def _waits(
         room += ends.passed_ptr[ends.holder[t] + 1] - ends.passed_ptr[ends.holder[t]]
         if program.sequences > 0 and program.source[t] == HOST:
             room += len(finals)
-    waits = empty_waits(room)
+    waits = empty_waits(int(room))
     ptr = np.empty(count + 1, np.int64)
     w = _kernel_waits(program, activities, waits, ptr)
     ptr[count] = _hop_waits(program, channels, activities, ends, finals, waits, ptr, w)

@@ -36,7 +36,7 @@ class Waits(NamedTuple):
 
 @inner_njit
 def empty_waits(count: int) -> Waits:
-    """Arrays for so many waits, none of them for a buffer."""
+    """Arrays for `count` waits, none of them for a buffer."""
     return Waits(
         np.empty(count, np.int64),
         np.empty(count, np.float64),

@@ -115,12 +115,12 @@ def asks(_node: NodeShapes) -> Work:
 
 
 def per_input(lane_ops: int) -> Formula:
-    """Formula of ops with so much work per element of the first operand."""
+    """Formula of ops with a number of lane operations per element of the first operand."""
     return partial(_per_input, lane_ops)
 
 
 def per_result(lane_ops: int) -> Formula:
-    """Formula of ops with so much work per element of the first result."""
+    """Formula of ops with a number of lane operations per element of the first result."""
     return partial(_per_result, lane_ops)
 
 
