@@ -55,20 +55,25 @@ if TYPE_CHECKING:
     from mcm_compiler.variants.points import Prepared
     from mcm_compiler.variants.prepared_model import Keeper
 
+RESULT_FIELDS: dict[str, AnyKey] = {
+    "problem": PARTITION_PROBLEM,
+    "partition": PARTITION,
+    "chips": CHIP_MODELS,
+    "wires": WIRES,
+    "program": PROGRAM,
+    "simulation": SIMULATION,
+    "verification": VERIFICATION,
+    "replication": REPLICATION,
+}
+"""Facts that a compile returns, by the field of `CompileResult`."""
+
 RESULT_FACTS: tuple[AnyKey, ...] = (
-    PARTITION_PROBLEM,
-    PARTITION,
+    *RESULT_FIELDS.values(),
     LEGALIZATION,
-    CHIP_MODELS,
-    WIRES,
     MAPPED_CHIPS,
-    PROGRAM,
-    SIMULATION,
     EMITTED,
-    VERIFICATION,
-    REPLICATION,
 )
-"""Facts that a compile returns; they are about the graph after the last pass."""
+"""Facts that a compile keeps; they are about the graph after the last pass."""
 
 __all__ = [
     "CompileResult",
@@ -180,17 +185,10 @@ def compile_model(
             options=options,
             pipeline=print_pipeline(pipeline),
             model=compiled,
-            problem=PARTITION_PROBLEM.find(compiled),
-            partition=PARTITION.find(compiled),
-            chips=CHIP_MODELS.find(compiled),
-            wires=WIRES.find(compiled),
-            program=PROGRAM.find(compiled),
-            simulation=SIMULATION.find(compiled),
-            verification=VERIFICATION.find(compiled),
+            **{name: key.find(compiled) for name, key in RESULT_FIELDS.items()},
             diagnostics=tuple(found),
             timings=tuple(timings),
             folder=output,
-            replication=REPLICATION.find(compiled),
             sensitivities=None if rows is None else tuple(rows),
         )
         if output is not None:

@@ -19,21 +19,6 @@ ZOO_PREFIX = "zoo:"
 Completer = Callable[["Context", "Parameter", str], "list[CompletionItem[str]]"]
 
 
-def names_of(kind: str, *further: str, files: bool = False) -> Completer:
-    """Offers the components of a registry.
-
-    Args:
-        kind: a registry of `mcm_compiler.registry` by the name of its constant, such as `TARGETS`.
-        further: words that may stand there, too.
-        files: whether a path may stand there, too.
-    """
-
-    def complete(_ctx: Context, _param: Parameter, typed: str) -> list[CompletionItem[str]]:
-        return _items((*_names(kind, typed), *further), typed, files)
-
-    return complete
-
-
 def completer_of(names: str) -> Completer:
     """The completer of an option.
 
@@ -43,7 +28,12 @@ def completer_of(names: str) -> Completer:
     if names in _OTHERS:
         return _OTHERS[names]
     kind, *further = names.split()
-    return names_of(kind, *(set(further) - {"FILE"}), files="FILE" in further)
+
+    def complete(_ctx: Context, _param: Parameter, typed: str) -> list[CompletionItem[str]]:
+        words = [word for word in further if word != "FILE"]
+        return _items((*_names(kind, typed), *words), typed, "FILE" in further)
+
+    return complete
 
 
 def complete_pipeline(_ctx: Context, _param: Parameter, typed: str) -> list[CompletionItem[str]]:
@@ -85,4 +75,8 @@ def _items(names: Iterable[str], typed: str, files: bool) -> list[CompletionItem
     return items
 
 
-_OTHERS: dict[str, Completer] = {"PIPELINE": complete_pipeline, "MODELS": complete_models}
+_OTHERS: dict[str, Completer] = {
+    "PIPELINE": complete_pipeline,
+    "MODELS": complete_models,
+    "CODES": complete_codes,
+}

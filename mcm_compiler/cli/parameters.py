@@ -9,10 +9,9 @@ from typing import Any
 
 import click
 
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*(ms|s|m|min|h)?")
-_PERCENT = re.compile(r"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*%")
+from mcm_compiler.text.units import PERCENT_OF, SECONDS_OF, read_amount
+
 _RATE = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,15}(?:\.[0-9]*)?(?:e[0-9]{1,2})?")
-_SECONDS_OF = {None: 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 MAX_SEED = 2**63 - 1
 
@@ -145,10 +144,9 @@ def parse_duration(text: str) -> float:
     Raises:
         click.BadParameter: for anything else, and for nothing at all.
     """
-    found = _DURATION.fullmatch(text.strip())
-    if found is None:
+    seconds = read_amount(text, {**SECONDS_OF, "": 1.0})
+    if seconds is None:
         raise click.BadParameter(f"'{text}' is not a duration such as 60s, 500ms or 2m")
-    seconds = float(found.group(1)) * _SECONDS_OF[found.group(2)]
     if not 0 < seconds < float("inf"):
         raise click.BadParameter(f"'{text}' is not longer than nothing")
     return seconds
@@ -175,10 +173,10 @@ def parse_percentage(text: str) -> float:
     Raises:
         click.BadParameter: for anything else.
     """
-    found = _PERCENT.fullmatch(text.strip())
-    if found is None or float(found.group(1)) >= 100:
+    share = read_amount(text, PERCENT_OF)
+    if share is None or share >= 1:
         raise click.BadParameter(f"'{text}' is not a percentage below 100, such as 3%")
-    return float(found.group(1)) / 100
+    return share
 
 
 def once_each(flag: str, pairs: tuple[tuple[str, Any], ...]) -> dict[str, Any]:

@@ -10,12 +10,12 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import click
 
 from mcm_compiler.cli import parameters
-from mcm_compiler.cli.completed_names import complete_files, complete_models, completer_of
+from mcm_compiler.cli.completed_names import complete_files, completer_of
 from mcm_compiler.cli.failures import failed, show_diagnostics
 from mcm_compiler.diagnostics.refusals import take_notices
 from mcm_compiler.text.option_fields import Option, asked, option_of, options_of
@@ -103,13 +103,16 @@ class Several:
     made: Callable[[dict[str, Any]], Any] = field(default=dict[str, Any])
 
 
-def argument(metavar: str | None = None, **facts: Any) -> Any:
+def argument(metavar: str | None = None, names: str = "", **facts: Any) -> Any:
     """A parameter that is an argument.
 
     Args:
         metavar: in the help; by default its name.
+        names: that a shell completes, as of an option.
         facts: further ones of `click.Argument`.
     """
+    if names:
+        facts["shell_complete"] = completer_of(names)
     return {"metavar": metavar, **facts}
 
 
@@ -131,8 +134,8 @@ def form_of_result(*further: str) -> Any:
     )  # fmt: skip
 
 
-MODEL = argument(shell_complete=complete_models)
-MODELS = argument("MODEL...", nargs=-1, required=True, shell_complete=complete_models)
+MODEL = argument(names="MODELS")
+MODELS = argument("MODEL...", nargs=-1, required=True, names="MODELS")
 FOLDER = argument(type=FILE)
 FORCE = asked("flag", "", "Replace what is there already.", default=False)
 FORMAT = form_of_result()
@@ -174,14 +177,16 @@ def verb(
 
     def decorate(function: Callable[..., int | None]) -> click.Command:
         takes = inspect.signature(function).parameters
-        declared = {
-            name: p.default if isinstance(p.default, dict | Several)
-            else option_of(name, p.default)
-            for name, p in takes.items()
-            if p.default is not p.empty
-        }  # fmt: skip
-        options = [one for d in declared.values() for one in _options_in(d)]
-        params = [one for name, d in declared.items() for one in _parameters(name, d)]
+        made = {n: _declared(n, p.default) for n, p in takes.items() if p.default is not p.empty}
+        options = [
+            one for each in made.values() if isinstance(each, Several) for one in each.options
+        ]
+        params: list[click.Parameter] = []
+        for name, each in made.items():
+            if isinstance(each, Several):
+                params += map(click_option, each.options)
+            else:
+                params.append(click.Argument([name], **each))
         if plugins and _PLUGIN not in options:
             params.insert(-1, click_option(_PLUGIN))
 
@@ -191,8 +196,10 @@ def verb(
 
                 # Before NumPy is imported.
                 use_one_thread()
-            values = {n: _value(declared[n], n, given) for n in takes if n in declared}
-            values |= {n: given[n] for n in takes if n not in declared and n in given}
+            values = {name: given[name] for name in takes if name in given}
+            for name, each in made.items():
+                if isinstance(each, Several):
+                    values[name] = each.made(options_given(each.options, given))
             if not late:
                 load_plugins(given.get("plugin", ()))
             refuse_taken(options, given)
@@ -207,25 +214,12 @@ def verb(
     return decorate
 
 
-def _options_in(declared: Any) -> Sequence[Option]:
-    if isinstance(declared, Several):
-        return declared.options
-    return [declared] if isinstance(declared, Option) else []
-
-
-def _parameters(name: str, declared: Any) -> list[click.Parameter]:
-    if isinstance(declared, dict):
-        return [click.Argument([name], **declared)]
-    return [click_option(one) for one in _options_in(declared)]
-
-
-def _value(declared: Any, name: str, given: Mapping[str, Any]) -> Any:
-    if isinstance(declared, Several):
-        return declared.made(options_given(declared.options, given))
-    if isinstance(declared, Option):
-        value = value_of(declared, given[name])
-        return declared.default if value is None else value
-    return given[name]
+def _declared(name: str, default: Any) -> Several | dict[str, Any]:
+    """The options of a parameter, or the facts of an argument."""
+    if isinstance(default, Several | dict):
+        return cast("Several | dict[str, Any]", default)
+    option = option_of(name, default)
+    return Several([option], lambda given: given.get(name, option.default))
 
 
 def click_option(option: Option) -> click.Option:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from mcm_compiler.diagnostics import quote
+from mcm_compiler.text.units import PERCENT_OF, SECONDS_OF, read_amount
 
 MAX_SIZE = 2**62
 """Of a dimension; tensors of that size are refused by the importer, with numbers."""
@@ -16,8 +17,6 @@ MAX_SIZE = 2**62
 MAX_LISTED = 10_000
 """Elements of a list or table."""
 
-_AMOUNT = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([A-Za-z%]*)\s*")
-_SECONDS_OF = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 _BYTES_OF = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 _CODE = re.compile(r"[A-Z]+-[A-Z]+[0-9]{3}")
 
@@ -120,10 +119,9 @@ def amount(units: Mapping[str, float], such_as: str) -> Rule:
     """A number with its unit, as a text."""
 
     def read(value: Any) -> float:
-        found = _AMOUNT.fullmatch(value) if isinstance(value, str) else None
-        if found is None or found[2] not in units:
+        number = read_amount(value, units)
+        if number is None:
             raise UnfitError(f"{_shown(value)} is not a text such as {such_as!r}")
-        number = float(found[1]) * units[found[2]]
         if not 0 < number < math.inf:
             raise UnfitError(f"{_shown(value)} is not more than nothing")
         return number
@@ -133,7 +131,7 @@ def amount(units: Mapping[str, float], such_as: str) -> Rule:
 
 def duration() -> Rule:
     """Seconds."""
-    return amount(_SECONDS_OF, "500 us")
+    return amount(SECONDS_OF, "500 us")
 
 
 def size() -> Rule:
@@ -144,7 +142,7 @@ def size() -> Rule:
 
 def share(below: float) -> Rule:
     """A percentage as a share, less than `below`."""
-    known = amount({"%": 0.01}, "3 %")
+    known = amount(PERCENT_OF, "3 %")
 
     def read(value: Any) -> float:
         # Nothing at all is a share, though no amount of time or memory.

@@ -44,7 +44,8 @@ class Option:
         key: in a project file; None where that has no key of its own.
         metavar: of its value in the help.
         names: registry whose names a shell completes, such as `STRATEGIES`, and further words
-            behind it; `FILE` among them for files. `PIPELINE` for passes, `MODELS` for models.
+            behind it; `FILE` among them for files. `PIPELINE` for passes, `MODELS` for models,
+            `CODES` for diagnostics.
         choices: of a `choice`.
         shown: default in the help; by default that of the field where it is a word or number.
         low: least value.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 UNKNOWN = "-"
@@ -12,6 +12,27 @@ UNKNOWN = "-"
 _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
 _JOULES = ((1.0, "J"), (1e-3, "mJ"), (1e-6, "uJ"), (1e-9, "nJ"), (1e-12, "pJ"))
 _BYTES = ((1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB"))
+
+
+SECONDS_OF = {**{unit: scale for scale, unit in _SECONDS}, "m": 60.0, "min": 60.0, "h": 3600.0}
+"""Seconds of each unit that people write."""
+
+PERCENT_OF = {"%": 0.01}
+
+_AMOUNT = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([A-Za-z%]*)\s*")
+
+
+def read_amount(text: object, units: Mapping[str, float]) -> float | None:
+    """The amount that a text such as `500 us` gives; None for anything else.
+
+    Args:
+        text: as somebody wrote it.
+        units: known ones, with the amount of one of each.
+    """
+    found = _AMOUNT.fullmatch(text) if isinstance(text, str) else None
+    if found is None or found[2] not in units:
+        return None
+    return float(found[1]) * units[found[2]]
 
 
 def seconds_text(seconds: float | None) -> str:

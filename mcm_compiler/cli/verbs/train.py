@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from mcm_compiler.cli.completed_names import names_of
 from mcm_compiler.cli.failures import old_spelling, show_diagnostics
 from mcm_compiler.cli.training_progress import training_progress
 from mcm_compiler.cli.verb import FORMAT, Several, argument, fields_of, verb
@@ -35,7 +34,7 @@ _OLD: Any = Several([option_of(name, asked("text", "", "", hidden=True)) for nam
 )
 def command(
     trainer: str | None = argument(
-        "[NAME]", required=False, shell_complete=names_of("TRAINERS")
+        "[NAME]", required=False, names="TRAINERS"
     ),
     output: Path | None = asked(
         "path", "", "Folder of the training; holds the policy.", short="-o"

@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from mcm_compiler.cli.completed_names import complete_codes
 from mcm_compiler.cli.show import show_json, show_table
 from mcm_compiler.cli.verb import FORMAT, argument, verb
 
@@ -65,7 +64,7 @@ def version(output_format: str = FORMAT) -> None:
 
 @verb(plugins=False)
 def explain(
-    code: str | None = argument(required=False, shell_complete=complete_codes),
+    code: str | None = argument(required=False, names="CODES"),
     output_format: str = FORMAT,
 ) -> None:
     """Explain CODE, such as MCM-P003; without CODE, list all codes."""

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mcm_compiler.cli.completed_names import names_of
 from mcm_compiler.cli.verb import FILE, FORMAT, VerbWithParts, argument, verb
 from mcm_compiler.text.option_fields import asked
 
@@ -38,7 +37,7 @@ def command(output_format: str = FORMAT) -> None:
 
 @verb(short_help="Show all numbers of a package.")
 def show(
-    target: str = argument(shell_complete=names_of("TARGETS", files=True)),
+    target: str = argument(names="TARGETS FILE"),
     toml: bool = asked(
         "flag", "", "Print the description that the package is made from.", default=False
     ),

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from mcm_compiler.cli.completed_names import names_of
 from mcm_compiler.cli.show import beside, show_json, show_table
 from mcm_compiler.cli.verb import FORCE, FORMAT, argument, verb
 from mcm_compiler.text.option_fields import asked
@@ -16,7 +15,7 @@ from mcm_compiler.text.units import printable
 
 @verb()
 def command(
-    name: str | None = argument(required=False, shell_complete=names_of("ZOO")),
+    name: str | None = argument(required=False, names="ZOO"),
     output: Path | None = asked("new model", "", "ONNX file to write.", short="-o"),
     seed: int | None = asked("whole", "", "Seed of the random weights.", low=0, high=2**63 - 1),
     shape_only: bool = asked(

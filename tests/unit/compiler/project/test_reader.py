@@ -187,7 +187,7 @@ def test_keys_are_those_of_the_options_and_of_the_reference() -> None:
     for keys in (DEFAULT_KEYS, MODEL_KEYS, PROFILE_KEYS, FAILURE_KEYS):
         assert [name for name in keys if f"`{name}`" not in page] == []
     settable = {key.option for key in MODEL_KEYS.values() if key.option}
-    said_otherwise = {"level", "dims", "shapes", "input", "state"}
+    said_otherwise = {"level", "dims", "shapes", "input", "state", "sources"}
     settable.remove("sensitivities")  # of what is told beside a compile
     assert settable | said_otherwise == CompileOptions.__dataclass_fields__.keys()
     choices = {
