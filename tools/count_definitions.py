@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PASSES, BATCH = "passes/mcm_passes", "hardware/mcm_hardware/families/ring/batch"
 
 LOADS: dict[str, tuple[str, ...]] = {
-    f"{PASSES}/families/ring/analytic/fast_model.py": ("_count_tensors", "Measured", "measure"),
+    f"{PASSES}/families/ring/analytic/fast_model.py": ("_count_tensors", "measure"),
     f"{PASSES}/mapping/loads/problem_arrays.py": ("",),
     f"{PASSES}/families/ring/contiguous/contiguous_windows.py": ("",),
     f"{PASSES}/families/ring/contiguous/strict_windows.py": (
@@ -44,7 +44,6 @@ LOADS: dict[str, tuple[str, ...]] = {
     f"{PASSES}/families/ring/solver/problem_sampling.py": ("fill_clonable",),
     f"{PASSES}/families/ring/moves/placed_problem.py": (
         "MoveGraph",
-        "Ring",
         "PlacedProblem",
         "placed_problem",
         "_rows",
@@ -80,7 +79,6 @@ PLACE: tuple[str, ...] = (
     f"{PASSES}/mapping/loads/demand_table.py",
     "mcm_compiler/placements/ring_rules.py",
     f"{PASSES}/families/ring/loads/ring_kernels.py",
-    f"{PASSES}/families/ring/loads/chip_memory.py",
     f"{PASSES}/families/ring/loads/ring_seconds.py",
     f"{PASSES}/families/ring/loads/chip_demands.py",
     f"{PASSES}/families/ring/loads/crossings.py",

@@ -74,5 +74,5 @@ def test_channels_carry_what_the_transfers_do(machine, edges, chip_of):
     for transfer in plan_transfers(wires, sizes, machine).transfers:
         route = machine.route(transfer.source, transfer.destination)
         carried[list(route)] += transfer.size_bytes
-    found = MachineModel(problem).loads(np.array(chip_of, np.int32)).channel_bytes
+    found = MachineModel(problem).loads(np.array(chip_of, np.int32)).crossed
     assert found.tolist() == carried.tolist()

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from mcm_compiler.contracts.partition import IN_A_WEIGHT
 from mcm_passes.families.ring.analytic.fast_model import evaluate, measure
-from mcm_passes.families.ring.loads.ring_kernels import HELD, HOST_IN, HOST_OUT, LINK
+from mcm_passes.families.ring.loads.ring_kernels import HOST_IN, HOST_OUT, LINK
 from mcm_passes.mapping.loads.demand_table import Resource, demand_table
 from mcm_passes.mapping.loads.problem_arrays import problem_arrays
 from tests.generators.partition_problems import connected_problems, forward_placement, make_problem
@@ -69,14 +69,14 @@ def test_the_fast_model_counts_what_the_table_says(problem, at_need, random):
     measured = measure(problem_arrays(problem), chip_of)
     found = {
         Resource.BUSY: measured.busy_s,
-        Resource.LINK: measured.totals[LINK],
-        Resource.HOST_IN: measured.totals[HOST_IN],
-        Resource.HOST_OUT: measured.totals[HOST_OUT],
+        Resource.LINK: measured.crossed[LINK],
+        Resource.HOST_IN: measured.crossed[HOST_IN],
+        Resource.HOST_OUT: measured.crossed[HOST_OUT],
         Resource.WEIGHT: measured.weights,
-        Resource.HELD: measured.totals[HELD],
+        Resource.HELD: measured.held,
         Resource.LIVE: measured.peak,
         **{
-            shared: np.eye(1, problem.num_chips)[0] * measured.totals[row].sum()
+            shared: np.eye(1, problem.num_chips)[0] * measured.crossed[row].sum()
             for shared, row in (
                 (Resource.HOST_ROOT_IN, HOST_IN),
                 (Resource.HOST_ROOT_OUT, HOST_OUT),

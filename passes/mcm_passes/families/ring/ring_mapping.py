@@ -84,7 +84,7 @@ class RingMapping:
 
     def channel_bytes(self, problem: PartitionProblem, chip_of: Ints, machine: Machine) -> Longs:
         """As the evaluation counts them, on the channels of a ring."""
-        return fast_model.prepared(problem).channel_bytes(chip_of, machine)
+        return fast_model.FastModel.of(problem).channel_bytes(chip_of, machine)
 
     def interchangeable(self, problem: PartitionProblem) -> bool:
         """Whether chips are equal, and each of them reaches the host."""

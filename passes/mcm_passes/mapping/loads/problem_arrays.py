@@ -153,6 +153,30 @@ class OwnLoads(NamedTuple):
     largest: Longs
 
 
+class Measured(NamedTuple):
+    """Loads of all resources for one placement on C devices.
+
+    Attributes:
+        copies: `[K, C]`, the devices that hold a copy of each clonable unit.
+        busy_s: `[C]`, at speed 1.
+        crossed: bytes of channels: `[4, C]` on a ring, rows of `ring_kernels`, else `[L]`.
+        held: `[C]`, bytes of buffers that are taken all the time.
+        weights: `[C]`, bytes.
+        peak: `[C]`, bytes of local activations in unit order, or at need of the hungriest kernel.
+        largest: `[C]`, bytes of the largest weight.
+        lost: tensors that have no route to some place where they are wanted, once for each.
+    """
+
+    copies: Bools
+    busy_s: Floats
+    crossed: Longs
+    held: Longs
+    weights: Longs
+    peak: Longs
+    largest: Longs
+    lost: int
+
+
 @inner_njit
 def own_loads(p: ProblemArrays, chip_of: Ints) -> OwnLoads:
     """Loads that follow from where units are; entries of `chip_of[N]` are in range."""

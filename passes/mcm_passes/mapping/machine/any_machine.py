@@ -25,7 +25,7 @@ from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.machines.machine_builder import equal_shares
 from mcm_compiler.registry import MAPPINGS, STRATEGIES
-from mcm_passes.mapping.machine.evaluation import MachineEvaluation, machine_model
+from mcm_passes.mapping.machine.evaluation import MachineEvaluation, MachineModel
 from mcm_passes.mapping.machine.line_search import AlongDevices, ring_mapping
 from mcm_passes.mapping.machine.stages import Stages
 from mcm_passes.mapping.search.named import strategy_of
@@ -45,11 +45,11 @@ class AnyMachine:
 
     def evaluate(self, problem: PartitionProblem, chip_of: Ints) -> MachineEvaluation:
         """As `MachineModel.evaluate`."""
-        return machine_model(problem).evaluate(chip_of)
+        return MachineModel.of(problem).evaluate(chip_of)
 
     def periods(self, problem: PartitionProblem) -> Evaluate:
         """The period of placements, infinite where a rule is broken."""
-        model = machine_model(problem)
+        model = MachineModel.of(problem)
 
         def period_s(chip_of: Ints) -> float:
             found = model.evaluate(chip_of)
@@ -80,7 +80,7 @@ class AnyMachine:
     def channel_bytes(self, problem: PartitionProblem, chip_of: Ints, machine: Machine) -> Longs:
         """As the evaluation counts them on the machine of the problem."""
         del machine
-        return machine_model(problem).loads(np.asarray(chip_of, np.int32)).channel_bytes
+        return MachineModel.of(problem).loads(np.asarray(chip_of, np.int32)).crossed
 
     def interchangeable(self, problem: PartitionProblem) -> bool:
         """Whether several shares of the devices are alike."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, lean_inner_njit
-from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
+from mcm_compiler.contracts.partition import Bools, Ints, Longs
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.placements.ring_rules import CLONED, FROM_HOST, HOST, SENT_ONCE, TO_HOST
 from mcm_passes.mapping.loads.problem_arrays import (
@@ -16,6 +16,7 @@ from mcm_passes.mapping.loads.problem_arrays import (
     EXITED,
     RECEIVED,
     SENT,
+    Measured,
     ProblemArrays,
     count_copies,
     live_bytes,
@@ -53,32 +54,8 @@ def route_arrays(machine: Machine) -> RouteArrays:
     )
 
 
-class MachineLoads(NamedTuple):
-    """Loads of all resources, for C devices that may be used and L channels.
-
-    Attributes:
-        copies: `[K, C]`, the devices that hold a copy of each clonable unit.
-        busy_s: `[C]`, at speed 1.
-        channel_bytes: `[L]`.
-        held: `[C]`, bytes of buffers that are taken for good.
-        weights: `[C]`, bytes.
-        peak: `[C]`, bytes of local activations in unit order, or at need of the hungriest kernel.
-        largest: `[C]`, bytes of the largest weight.
-        lost: tensors that have no route to some place where they are wanted, once for each.
-    """
-
-    copies: Bools
-    busy_s: Floats
-    channel_bytes: Longs
-    held: Longs
-    weights: Longs
-    peak: Longs
-    largest: Longs
-    lost: int
-
-
 @entry_njit
-def loads_on_machine(p: ProblemArrays, routes: RouteArrays, chip_of: Ints) -> MachineLoads:
+def loads_on_machine(p: ProblemArrays, routes: RouteArrays, chip_of: Ints) -> Measured:
     """Loads of all resources for the placement `chip_of[N]`, whose entries are in range.
 
     A tensor goes from its maker, or the host, to each device that reads it, and to the host. Where
@@ -94,7 +71,7 @@ def loads_on_machine(p: ProblemArrays, routes: RouteArrays, chip_of: Ints) -> Ma
     room = _Room(np.full(routes.num_devices, -1, np.int64), np.empty(routes.num_devices, np.int64))
     lost = _count_tensors(p, routes, chip_of, own.copies, room, loads)
     peak = live_bytes(p, chip_of, loads.leaves)
-    return MachineLoads(
+    return Measured(
         own.copies,
         own.busy_s,
         loads.channel_bytes,
@@ -111,7 +88,7 @@ class _TensorLoads(NamedTuple):
 
     Attributes:
         channel_bytes: `[L]`.
-        held: `[C]`, as in `MachineLoads`.
+        held: `[C]`, as in `Measured`.
         leaves: `[T]`, whether each leaves the device that makes it.
     """
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, inner_njit
+from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
 from mcm_passes.mapping.loads.problem_arrays import ProblemArrays
 from mcm_passes.mapping.machine.load_kernels import RouteArrays, loads_on_machine
@@ -62,20 +63,16 @@ class Graph(NamedTuple):
         units: those units.
         source: `[E]`, where each dependency comes from.
         target: `[E]`, where it goes to.
-        before_ptr: `[N + 1]`, CSR of the units that each one reads from.
-        before: those units.
-        after_ptr: `[N + 1]`, CSR of the units that read from each one.
-        after: those units.
+        before: `[N]` rows of the units that each one reads from.
+        after: `[N]` rows of the units that read from each one.
         pinned: `[N]`, the device that each unit must be on, or -1.
     """
 
     units: Longs
     source: Longs
     target: Longs
-    before_ptr: Longs
-    before: Longs
-    after_ptr: Longs
-    after: Longs
+    before: Rows
+    after: Rows
     pinned: Longs
 
 
@@ -109,7 +106,7 @@ def cost_of(
         missing += max(float(over), 0.0)
     total_s = 0.0
     for k in range(package.bytes_per_s.size):
-        busy = found.channel_bytes[k] / package.bytes_per_s[k]
+        busy = found.crossed[k] / package.bytes_per_s[k]
         total_s += busy
         if busy > period_s:
             period_s, busiest = busy, p.num_chips + k
@@ -118,22 +115,6 @@ def cost_of(
     cost += OVERFLOW_COST * (period_s + 1e-9) * missing / max(room, 1.0)
     cost += (period_s + 1e-9) * found.lost
     return cost, np.inf if missing > 0 or found.lost > 0 else period_s, busiest
-
-
-class Task(NamedTuple):
-    """What a search is about.
-
-    Attributes:
-        problem: the problem.
-        routes: of the machine.
-        package: what limits a placement.
-        graph: dependencies.
-    """
-
-    problem: ProblemArrays
-    routes: RouteArrays
-    package: DeviceLimits
-    graph: Graph
 
 
 class Standing(NamedTuple):
@@ -154,26 +135,24 @@ COST, PERIOD, BUSIEST = range(3)
 """Places of `Standing.score`."""
 
 
-class _Moved(NamedTuple):
-    """Units that a move took to another stage.
-
-    Attributes:
-        units: `[N]`, the first of which are those that moved.
-        came_from: `[N]`, their stages before.
-    """
-
-    units: Longs
-    came_from: Longs
-
-
 @entry_njit
 def search_stages(
-    task: Task, current: Standing, best: Standing, draws: Floats, worse: Floats
+    problem: ProblemArrays,
+    routes: RouteArrays,
+    package: DeviceLimits,
+    graph: Graph,
+    current: Standing,
+    best: Standing,
+    draws: Floats,
+    worse: Floats,
 ) -> int:
     """Tries a move for each row of `draws`, and keeps those that are better, or a little worse.
 
     Args:
-        task: what the search is about.
+        problem: the problem.
+        routes: of the machine.
+        package: what limits a placement.
+        graph: dependencies.
         current: the present placement; changed in place.
         best: the best placement so far; changed in place.
         draws: `[M, 5]`, random numbers from 0 to 1.
@@ -182,18 +161,16 @@ def search_stages(
     Returns:
         Placements that were evaluated.
     """
-    # Taken apart once: each time compiled code counts references to all arrays.
-    problem, routes, package, graph = task
     evaluations = 0
     chip_of = placement(current.stage_of, current.device_of)
     stages = current.device_of.size
-    room = _Moved(np.empty(chip_of.size, np.int64), np.empty(chip_of.size, np.int64))
+    moved, came_from = np.empty(chip_of.size, np.int64), np.empty(chip_of.size, np.int64)
     for i in range(draws.shape[0]):
         kind, first, second = draws[i, 0], draws[i, 1], draws[i, 2]
         a, b = int(first * stages), int(second * stages)
         count = 0
         if kind < UNIT_MOVES:
-            count = _move_units(graph, current, chip_of, draws[i], room)
+            count = _move_units(graph, current, chip_of, draws[i], moved, came_from)
         elif kind < SWAPS and a != b:
             _swap_devices(graph, current, a, b, chip_of)
         elif kind >= SWAPS and a + 1 < stages:
@@ -207,7 +184,7 @@ def search_stages(
             continue
         if count:
             for k in range(count):
-                u, back = room.units[k], room.came_from[k]
+                u, back = moved[k], came_from[k]
                 current.stage_of[u], chip_of[u] = back, current.device_of[back]
         else:
             _swap_devices(graph, current, a, b, chip_of)
@@ -247,21 +224,19 @@ def _is_taken(
 
 
 @inlined_njit
-def _move_units(graph: Graph, current: Standing, chip_of: Ints, draw: Floats, moved: _Moved) -> int:
-    """Moves a unit, and what stands in its way, to another stage.
-
-    Returns:
-        How many units moved; `moved` tells which.
-    """
+def _move_units(
+    graph: Graph, current: Standing, chip_of: Ints, draw: Floats, moved: Longs, came_from: Longs
+) -> int:
+    """As `_move`, of a unit and to a stage that are drawn."""
     stage_of, device_of = current.stage_of, current.device_of
     u = _pick_unit(graph, chip_of, int(current.score[BUSIEST]), draw[1], draw[3])
     push = draw[4] < PUSHES and graph.pinned[u] < 0
     new = _pick_stage(graph, current, u, draw[2], push)
     if new == stage_of[u]:
         return 0
-    count = _move(graph, stage_of, u, new, moved.units, moved.came_from)
+    count = _move(graph, stage_of, u, new, moved, came_from)
     for k in range(count):
-        chip_of[moved.units[k]] = device_of[new]
+        chip_of[moved[k]] = device_of[new]
     return count
 
 
@@ -287,10 +262,10 @@ def _move(graph: Graph, stage_of: Longs, u: int, new: int, moved: Longs, came_fr
     while k < count:
         v = moved[k]
         k += 1
-        first = graph.after_ptr[v] if forward else graph.before_ptr[v]
-        end = graph.after_ptr[v + 1] if forward else graph.before_ptr[v + 1]
+        first = graph.after.ptr[v] if forward else graph.before.ptr[v]
+        end = graph.after.ptr[v + 1] if forward else graph.before.ptr[v + 1]
         for e in range(first, end):
-            w = graph.after[e] if forward else graph.before[e]
+            w = graph.after.entries[e] if forward else graph.before.entries[e]
             if stage_of[w] < new if forward else stage_of[w] > new:
                 moved[count], came_from[count] = w, stage_of[w]
                 stage_of[w] = new
@@ -340,10 +315,10 @@ def _pick_stage(graph: Graph, current: Standing, u: int, second: float, push: bo
     """
     stage_of, device_of = current.stage_of, current.device_of
     low, high = 0, device_of.size - 1
-    for k in range(graph.before_ptr[u], 0 if push else graph.before_ptr[u + 1]):
-        low = max(low, int(stage_of[graph.before[k]]))
-    for k in range(graph.after_ptr[u], 0 if push else graph.after_ptr[u + 1]):
-        high = min(high, int(stage_of[graph.after[k]]))
+    for k in range(graph.before.ptr[u], 0 if push else graph.before.ptr[u + 1]):
+        low = max(low, int(stage_of[graph.before.entries[k]]))
+    for k in range(graph.after.ptr[u], 0 if push else graph.after.ptr[u + 1]):
+        high = min(high, int(stage_of[graph.after.entries[k]]))
     old = int(stage_of[u])
     if graph.pinned[u] >= 0:
         for s in range(low, high + 1):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -14,7 +14,7 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.mapping.machine.device_order import walk_over_devices
-from mcm_passes.mapping.machine.evaluation import MachineModel, machine_model
+from mcm_passes.mapping.machine.evaluation import MachineModel
 from mcm_passes.mapping.machine.stage_kernels import (
     BUSIEST,
     COST,
@@ -22,7 +22,6 @@ from mcm_passes.mapping.machine.stage_kernels import (
     DeviceLimits,
     Graph,
     Standing,
-    Task,
     cost_of,
     cut_order,
     placement,
@@ -97,16 +96,15 @@ class Stages:
         search = Search(problem, evaluate, budget)
         for known in budget.known:
             search.offer(known, evaluate(known))
-        orders = topological_orders(problem, self.orders)
-        starts = (_stages_along(problem, order) for order in orders)
-        return self._from_starts(starts, len(orders), search, rng, budget)
+        stages = [_stages_along(problem, one) for one in topological_orders(problem, self.orders)]
+        return self.improve(search, rng, budget, stages)
 
     def improve(
         self,
         search: Search,
         rng: np.random.Generator,
         budget: partition.Budget,
-        stages: Sequence[partition.Ints],
+        stages: Sequence[partition.Ints | partition.Longs],
     ) -> partition.Outcome:
         """Searches from given stages instead of cuts of orders.
 
@@ -117,21 +115,11 @@ class Stages:
             stages: `[N]` each, the stage of each unit, which never falls along a dependency.
                 Stage k is on device k of `walk_over_devices`.
         """
-        return self._from_starts(stages, len(stages), search, rng, budget)
-
-    def _from_starts(
-        self,
-        starts: Iterable[partition.Ints | partition.Longs],
-        count: int,
-        search: Search,
-        rng: np.random.Generator,
-        budget: partition.Budget,
-    ) -> partition.Outcome:
         run = _Run(search.problem)
-        each = max(budget.evaluations // count, 1)
+        each = max(budget.evaluations // len(stages), 1)
         least: tuple[float, float] | None = None
         best: partition.Ints | None = None
-        for stage_of in starts:
+        for stage_of in stages:
             if not search.left:
                 break
             run.begin(stage_of)
@@ -169,22 +157,18 @@ class _Run:
     """One problem, and the search that stands at some placement of it."""
 
     def __init__(self, problem: partition.PartitionProblem) -> None:
-        model: MachineModel = machine_model(problem)
+        model = MachineModel.of(problem)
         assert problem.machine is not None
         limits = problem.limits
         source, target = dependency_edges(problem)
         count = problem.num_units
-        before = distinct_rows(target, source, count)
-        after = distinct_rows(source, target, count)
         self._problem = problem
-        graph = Graph(
+        self._graph = Graph(
             units=np.flatnonzero(~problem.clonable),
             source=source.astype(np.int64),
             target=target.astype(np.int64),
-            before_ptr=before.ptr,
-            before=before.entries.astype(np.int64),
-            after_ptr=after.ptr,
-            after=after.entries.astype(np.int64),
+            before=distinct_rows(target, source, count),
+            after=distinct_rows(source, target, count),
             pinned=problem.pinned_chip.astype(np.int64),
         )
         package = DeviceLimits(
@@ -197,7 +181,7 @@ class _Run:
             stream_buffers=limits.stream_buffers,
         )
         self._devices = walk_over_devices(problem.machine, problem.num_chips)
-        self._task = Task(model.arrays, model.routes, package, graph)
+        self._machine = model.arrays, model.routes, package
         self._current, self._best = (
             Standing(np.zeros(count, np.int64), self._devices.copy(), np.full(3, np.inf))
             for _ in range(2)
@@ -241,10 +225,10 @@ class _Run:
 
     def step(self, draws: partition.Floats, worse: partition.Floats) -> int:
         """Tries moves; see `search_stages`."""
-        return search_stages(self._task, self._current, self._best, draws, worse)
+        return search_stages(*self._machine, self._graph, self._current, self._best, draws, worse)
 
     def _cost(self, chip_of: partition.Ints) -> tuple[float, float, int]:
-        return cost_of(self._task.problem, self._task.routes, self._task.package, chip_of)
+        return cost_of(*self._machine, chip_of)
 
 
 def _stages_along(problem: partition.PartitionProblem, order: Order) -> partition.Longs:

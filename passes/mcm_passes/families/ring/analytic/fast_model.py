@@ -8,9 +8,8 @@ between, and their memory.
 
 from __future__ import annotations
 
-import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -38,13 +37,13 @@ from mcm_passes.families.ring.loads.ring_kernels import (
     count_received,
     count_tensor,
 )
-from mcm_passes.mapping.loads.device_memory import device_memory
+from mcm_passes.mapping.loads.evaluation import PlacementCost, PlacementModel
 from mcm_passes.mapping.loads.problem_arrays import (
+    Measured,
     ProblemArrays,
     count_copies,
     live_bytes,
     own_loads,
-    problem_arrays,
 )
 
 
@@ -75,27 +74,6 @@ def _count_tensors(
             count_received(columns, t, readers, chip_of, way, 1, loads.totals, marks)
 
 
-class Measured(NamedTuple):
-    """Loads of all resources.
-
-    Attributes:
-        copies: `[K, C]`, the chips that hold a copy of each clonable unit.
-        busy_s: `[C]`, at speed 1.
-        totals: `[4, C]`, rows of `ring_kernels`: bytes of links, of host channels, and of buffers
-            that are taken all the time.
-        weights: `[C]`, bytes.
-        peak: `[C]`, bytes of local activations in unit order, or at need of the hungriest kernel.
-        largest: `[C]`, bytes of the largest weight.
-    """
-
-    copies: Bools
-    busy_s: Floats
-    totals: Longs
-    weights: Longs
-    peak: Longs
-    largest: Longs
-
-
 @entry_njit
 def measure(p: ProblemArrays, chip_of: Ints) -> Measured:
     """Loads of all resources for the placement `chip_of[N]`, whose entries are in range."""
@@ -105,17 +83,15 @@ def measure(p: ProblemArrays, chip_of: Ints) -> Measured:
     stamp = np.full(p.num_chips, -1, np.int64)
     _count_tensors(p, chip_of, own.copies, stamp, loads, leaves)
     peak = live_bytes(p, chip_of, leaves)
-    return Measured(own.copies, own.busy_s, loads.totals, own.weights, peak, own.largest)
+    held = loads.totals[HELD]
+    return Measured(own.copies, own.busy_s, loads.totals, held, own.weights, peak, own.largest, 0)
 
 
 @dataclass(frozen=True, eq=False)
-class RingEvaluation:
-    """What one partition costs per inference.
+class RingEvaluation(PlacementCost):
+    """What one partition costs per inference, on links and channels as well.
 
     Attributes:
-        chip_of: `[N]`, the partition, with each clonable unit on the first chip with a copy.
-        copies: `[K, C]`, the chips that hold a copy of each of the K clonable units.
-        chip_busy_s: `[C]`, units, clones and relays, at the chip's own speed.
         link_busy_s: `[C]`, link c carries once each tensor that must get from chips up to c to
             chips after c, or to the end of the package. The last stands for all links behind.
         host_in_busy_s: `[C]`, what arrives from the host.
@@ -123,33 +99,13 @@ class RingEvaluation:
         stream_busy_s: `[C]`, weights that come from off-package memory for every inference.
         root_busy_s: `[3]`, what all chips share: all that arrives from the host, all that goes to
             it, and all weights that are streamed; 0 where they have no channel in common.
-        memory_bytes: `[C]`, what lowering needs. An estimate counts each distinct weight once,
-            receive and send buffers with all their slots, and the peak of live activations in the
-            order of the units, times the room that the target's memory plans leave for gaps.
-            Streamed weights count with buffers for the largest. At need it is what every memory
-            plan of the target takes at least, see `NeededSizes`.
-        weight_bytes: `[C]`, the part of it that weights take.
-        period_s: the busiest resource.
-        violations: rules that the partition breaks; empty where it is valid.
     """
 
-    chip_of: Ints
-    copies: Bools
-    chip_busy_s: Floats
     link_busy_s: Floats
     host_in_busy_s: Floats
     host_out_busy_s: Floats
     stream_busy_s: Floats
     root_busy_s: Floats
-    memory_bytes: Longs
-    weight_bytes: Longs
-    period_s: float
-    violations: tuple[Violation, ...]
-
-    @property
-    def valid(self) -> bool:
-        """Whether no rule is broken."""
-        return not self.violations
 
 
 def refuse_machines(problem: PartitionProblem) -> None:
@@ -158,22 +114,44 @@ def refuse_machines(problem: PartitionProblem) -> None:
         raise ValueError(f"the problem is placed on a machine of family {problem.machine.family}")
 
 
-class FastModel:
+class FastModel(PlacementModel):
     """A problem on a ring prepared for many evaluations.
-
-    Attributes:
-        arrays: the problem as compiled code takes it.
 
     Raises:
         ValueError: if the problem is for another machine, which links between neighbours say
             nothing of.
     """
 
+    kind = RingEvaluation
+
     def __init__(self, problem: PartitionProblem) -> None:
         refuse_machines(problem)
-        self._problem = weakref.proxy(problem)
-        self._speed = problem.chip_speed
-        self.arrays = problem_arrays(problem)
+        super().__init__(problem)
+
+    def loads(self, chip_of: Ints) -> Measured:
+        """As `measure`."""
+        return measure(self.arrays, chip_of)
+
+    def channels(self, found: Measured, streamed: Longs) -> dict[str, Floats]:
+        """As `PlacementModel.channels`."""
+        limits, totals = self._problem.limits, found.crossed
+        root = limits.host_root_bytes_per_s
+        shared = (
+            totals[HOST_IN].sum() / root,
+            totals[HOST_OUT].sum() / root,
+            streamed.sum() / limits.stream_root_bytes_per_s,
+        )
+        return {
+            "link_busy_s": totals[LINK] / limits.link_bytes_per_s,
+            "host_in_busy_s": totals[HOST_IN] / limits.host_bytes_per_s,
+            "host_out_busy_s": totals[HOST_OUT] / limits.host_bytes_per_s,
+            "stream_busy_s": streamed / (limits.stream_bytes_per_s or np.inf),
+            "root_busy_s": np.array(shared),
+        }
+
+    def broken(self, chip_of: Ints, memory: Longs) -> Sequence[Violation]:
+        """As `find_partition_violations`."""
+        return find_partition_violations(self._problem, chip_of, memory)
 
     def channel_bytes(self, chip_of: Ints, machine: Machine) -> Longs:
         """`[L]`, bytes of one inference on each channel, but for streamed weights.
@@ -182,7 +160,7 @@ class FastModel:
             chip_of: `[N]`, in range.
             machine: a ring of these chips, and of others behind them.
         """
-        totals = measure(self.arrays, np.asarray(chip_of, np.int32)).totals
+        totals = measure(self.arrays, np.asarray(chip_of, np.int32)).crossed
         chips, devices = totals.shape[1], machine.num_devices
         found = np.zeros(machine.num_channels, np.int64)
         # The link behind these chips stands for all that follow, and their last channel to the host
@@ -198,58 +176,6 @@ class FastModel:
             found[list(ports)] += totals[row, chip]
         return found
 
-    def evaluate(self, chip_of: Ints) -> RingEvaluation:
-        """What `chip_of` costs; its entries for clonable units are not looked at.
-
-        Args:
-            chip_of: `[N]`. Out-of-range entries make the evaluation invalid, not an error.
-        """
-        problem: PartitionProblem = self._problem
-        limits = problem.limits
-        inside = np.clip(chip_of, 0, problem.num_chips - 1).astype(np.int32)
-        in_range = bool(np.array_equal(inside[~problem.clonable], chip_of[~problem.clonable]))
-        result = measure(self.arrays, inside)
-        copies, weights = result.copies, result.weights
-        placed = inside.copy()
-        # numpy's argmax gives the first chip that holds a copy.
-        placed[problem.clonable] = copies.argmax(axis=1)
-        memory, streamed = device_memory(
-            problem, result.totals[HELD], weights, result.largest, result.peak
-        )
-        stream_busy = streamed / (limits.stream_bytes_per_s or np.inf)
-        busy = result.busy_s / self._speed
-        link_busy = result.totals[LINK] / limits.link_bytes_per_s
-        host_in_busy = result.totals[HOST_IN] / limits.host_bytes_per_s
-        host_out_busy = result.totals[HOST_OUT] / limits.host_bytes_per_s
-        root_busy = np.array(
-            [
-                result.totals[HOST_IN].sum() / limits.host_root_bytes_per_s,
-                result.totals[HOST_OUT].sum() / limits.host_root_bytes_per_s,
-                streamed.sum() / limits.stream_root_bytes_per_s,
-            ]
-        )
-        checked = placed if in_range else chip_of
-        return RingEvaluation(
-            chip_of=placed,
-            copies=copies,
-            chip_busy_s=busy,
-            link_busy_s=link_busy,
-            host_in_busy_s=host_in_busy,
-            host_out_busy_s=host_out_busy,
-            stream_busy_s=stream_busy,
-            root_busy_s=root_busy,
-            memory_bytes=memory,
-            weight_bytes=weights,
-            period_s=max(
-                float(r.max(initial=0.0))
-                for r in (busy, link_busy, host_in_busy, host_out_busy, stream_busy, root_busy)
-            ),
-            violations=tuple(find_partition_violations(problem, checked, memory)),
-        )
-
-
-_models: weakref.WeakKeyDictionary[PartitionProblem, FastModel] = weakref.WeakKeyDictionary()
-
 
 def evaluate(problem: PartitionProblem, chip_of: Ints) -> RingEvaluation:
     """What a partition costs; see `RingEvaluation`.
@@ -258,19 +184,7 @@ def evaluate(problem: PartitionProblem, chip_of: Ints) -> RingEvaluation:
         problem: arrays derived from it are kept as long as it lives.
         chip_of: `[N]`; entries of clonable units are not looked at.
     """
-    return prepared(problem).evaluate(chip_of)
-
-
-def prepared(problem: PartitionProblem) -> FastModel:
-    """The model of a problem, which is kept as long as that lives.
-
-    Raises:
-        ValueError: as `FastModel`.
-    """
-    model = _models.get(problem)
-    if model is None:
-        model = _models[problem] = FastModel(problem)
-    return model
+    return FastModel.of(problem).evaluate(chip_of)
 
 
 def period(problem: PartitionProblem, chip_of: Ints) -> float:

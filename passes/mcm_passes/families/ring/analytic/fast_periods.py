@@ -9,19 +9,19 @@ from typing import NamedTuple
 import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit, inner_njit
-from mcm_compiler.contracts.partition import Floats, Ints, Longs, PartitionProblem
+from mcm_compiler.contracts.partition import Floats, Ints, PartitionProblem
 from mcm_compiler.placements.compiled_rules import breaks_rule
 from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_passes.families.ring.analytic import fast_model
 from mcm_passes.families.ring.analytic.fast_model import measure
-from mcm_passes.families.ring.loads.chip_memory import streamed_weights
-from mcm_passes.families.ring.loads.ring_kernels import HELD, Loads
+from mcm_passes.families.ring.loads.ring_kernels import Loads
 from mcm_passes.families.ring.loads.ring_seconds import (
-    chip_rates,
+    Ring,
     load_of_chip,
     load_of_root,
-    root_rates,
+    ring_of,
 )
+from mcm_passes.mapping.loads.device_memory import streamed_weights
 from mcm_passes.mapping.loads.problem_arrays import ProblemArrays
 
 
@@ -32,27 +32,13 @@ class RuleArrays(NamedTuple):
         edge_source: `[E]`, dependencies between units, those of clonable producers left out.
         edge_target: `[E]`.
         pinned_chip: `[N]`, or -1.
-        sram_bytes: `[C]`.
-        rate: `[5, C]`, see `chip_rates`.
-        root_rate: `[3]`, see `root_rates`.
-        streams: whether weights that do not fit may be streamed.
-        strict: whether the triangle rule holds.
-        alignment: bytes to which sizes are rounded up.
-        packing: room for gaps over the peak of live bytes.
-        stream_slots: buffers that streamed weights pass through.
+        ring: the package, with memory in bytes.
     """
 
     edge_source: Ints
     edge_target: Ints
     pinned_chip: Ints
-    sram_bytes: Longs
-    rate: Floats
-    root_rate: Floats
-    streams: bool
-    strict: bool
-    alignment: int
-    packing: float
-    stream_slots: int
+    ring: Ring
 
 
 @inner_njit
@@ -66,31 +52,31 @@ def loads_of(p: ProblemArrays, r: RuleArrays, chip_of: Ints, loads: Floats) -> f
         loads: `[5, C]`, filled with the busy seconds of chips, links, host channels in and out,
             and streams, not of what chips share; left as it is where the period is infinite.
     """
-    num_chips = p.num_chips
+    num_chips, ring = p.num_chips, r.ring
     if breaks_rule(
-        p.clone_row, r.pinned_chip, r.edge_source, r.edge_target, chip_of, num_chips, r.strict
+        p.clone_row, r.pinned_chip, r.edge_source, r.edge_target, chip_of, num_chips, ring.strict
     ):
         return np.inf
-    copies, busy, totals, weights, peak, largest = measure(p, chip_of)
+    copies, busy, totals, held, weights, peak, largest, _ = measure(p, chip_of)
     for u in range(chip_of.size if p.num_clonable else 0):
         row = p.clone_row[u]
         if row >= 0 and r.pinned_chip[u] >= 0 and r.pinned_chip[u] != np.argmax(copies[row]):
             return np.inf
     period, all_streamed = 0.0, np.zeros(num_chips, np.int64)
     for c in range(num_chips):
-        live = int(np.ceil(peak[c] * r.packing))
-        memory = weights[c] + totals[HELD, c] + -(-live // r.alignment) * r.alignment
+        live = int(np.ceil(peak[c] * ring.packing))
+        memory = weights[c] + held[c] + -(-live // ring.alignment) * ring.alignment
         streamed = streamed_weights(
-            memory, weights[c], largest[c], r.sram_bytes[c], r.streams, r.stream_slots
+            memory, weights[c], largest[c], ring.room[c], ring.streams, ring.stream_slots
         )
         if streamed < 0:
             return np.inf
         all_streamed[c] = streamed
         for k in range(5):
-            loads[k, c] = load_of_chip(r.rate, Loads(busy, totals), k, c, streamed)
+            loads[k, c] = load_of_chip(ring.rate, Loads(busy, totals), k, c, streamed)
             period = max(period, loads[k, c])
     for k in range(3):
-        period = max(period, load_of_root(r.root_rate, totals, k, all_streamed))
+        period = max(period, load_of_root(ring.root_rate, totals, k, all_streamed))
     return period
 
 
@@ -128,21 +114,13 @@ class FastPeriods:
     def __init__(self, problem: PartitionProblem, few: int = FEW) -> None:
         self._in_full = few
         self.problem = problem
-        self.arrays = fast_model.prepared(problem).arrays
+        self.arrays = fast_model.FastModel.of(problem).arrays
         source, target = dependency_edges(problem)
-        limits = problem.limits
         self.rules = RuleArrays(
             edge_source=np.ascontiguousarray(source, np.int32),
             edge_target=np.ascontiguousarray(target, np.int32),
             pinned_chip=problem.pinned_chip,
-            sram_bytes=np.array(limits.sram_bytes, np.int64),
-            rate=chip_rates(problem),
-            root_rate=root_rates(problem),
-            streams=problem.streams,
-            strict=problem.routing == "strict",
-            alignment=limits.buffer_alignment_bytes,
-            packing=limits.activation_packing,
-            stream_slots=limits.stream_buffers,
+            ring=ring_of(problem),
         )
 
     def __call__(self, chip_of: Ints) -> float:

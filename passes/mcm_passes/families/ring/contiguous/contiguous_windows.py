@@ -182,7 +182,6 @@ def windows_along(
     first, final = tensors.producer[moving].astype(np.int64), tensors.last[moving]
     passed_s = tensors.passed_s[moving]
     live = block * tensors.amount[moving, LIVE]
-    by_made, by_last = np.argsort(first, kind="stable"), np.argsort(final, kind="stable")
     cuts, host_s = _cuts(d, moving, limits.link_bytes_per_s, block), d.host_s
     if limits.at_ends:
         crossing, most = _host_traffic(problem, order)
@@ -194,18 +193,8 @@ def windows_along(
         live_bytes=_sum_between(live, first, final, n)[:n],
         items=_shared_demands(d, limits.host_bytes_per_s, block),
         outputs=Outputs(d.nodes.out_bytes / limits.host_bytes_per_s, block * d.nodes.out_room),
-        made=Ends(
-            ptr=np.searchsorted(first[by_made], np.arange(n + 1)),
-            other=final[by_made],
-            relay_s=passed_s[by_made],
-            live=live[by_made],
-        ),
-        read=Ends(
-            ptr=np.searchsorted(final[by_last], np.arange(n + 1)),
-            other=first[by_last],
-            relay_s=passed_s[by_last],
-            live=live[by_last],
-        ),
+        made=_ends(first, final, passed_s, live, n),
+        read=_ends(final, first, passed_s, live, n),
         cuts=cuts,
         streaming=Streaming(
             bytes_per_s=limits.stream_bytes_per_s,
@@ -223,6 +212,13 @@ def windows_along(
             last_chip=limits.last_chip,
         ),
     )
+
+
+def _ends(at: Longs, other: Longs, relay_s: Floats, live: Longs, n: int) -> Ends:
+    """Tensors by the position of one end."""
+    order = np.argsort(at, kind="stable")
+    ptr = np.searchsorted(at[order], np.arange(n + 1))
+    return Ends(ptr, other[order], relay_s[order], live[order])
 
 
 def _host_traffic(problem: PartitionProblem, order: Ints) -> tuple[Longs, int]:

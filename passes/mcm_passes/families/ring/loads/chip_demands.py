@@ -34,62 +34,6 @@ from mcm_passes.mapping.loads.problem_arrays import (
 from mcm_passes.mapping.problem.resident_sizes import needed_sizes, tensor_sizes
 
 
-class SharedItems(NamedTuple):
-    """I items: inputs that the host sends to every reader, then clones, then weights.
-
-    Attributes:
-        users: `[I]` rows of the units with a place of their own that want each.
-        busy_s: `[I]`, chip seconds.
-        held: `[I]`, bytes of buffers.
-        weight: `[I]`, bytes of weights.
-        enters: `[I]`, whether the host sends it, also where it has no bytes.
-        host_in: `[I]`, bytes that arrive from the host.
-    """
-
-    users: Rows
-    busy_s: Floats
-    held: Longs
-    weight: Longs
-    enters: Bools
-    host_in: Longs
-
-
-def shared_items(problem: PartitionProblem, table: DemandTable) -> SharedItems:
-    """The items of a problem; some may have no user.
-
-    Args:
-        problem: the problem.
-        table: its demands.
-    """
-    inputs = np.flatnonzero(table.kinds & ring_rules.EVERYWHERE)
-    clones = np.flatnonzero(problem.clonable)
-    made = np.zeros(problem.num_units, np.int64)
-    by_clones = np.flatnonzero(table.kinds & ring_rules.CLONED)
-    rooms = table.amount(Subject.TENSOR, Trigger.MADE, Resource.HELD)
-    np.add.at(made, problem.tensor_producer[by_clones], rooms[by_clones])
-    weights = table.amount(Subject.WEIGHT, Trigger.READ, Resource.WEIGHT)
-    parts = (
-        problem.placed_readers.chosen(inputs),
-        problem.clone_closure.chosen(clones),
-        problem.placed_weight_users,
-    )
-    none = tuple(np.zeros(part.size, np.int64) for part in parts)
-    busy_s = table.amount(Subject.UNIT, Trigger.MADE, Resource.BUSY)[clones]
-    received = table.amount(Subject.TENSOR, Trigger.RECEIVED, Resource.HELD)[inputs]
-    entered = table.amount(Subject.TENSOR, Trigger.ENTERED, Resource.HOST_IN)[inputs]
-    return SharedItems(
-        users=Rows(
-            starts(np.concatenate([np.diff(part.ptr) for part in parts])),
-            np.concatenate([part.entries for part in parts]),
-        ),
-        busy_s=np.concatenate([none[0], busy_s, none[2]]).astype(np.float64),
-        held=np.concatenate([received, made[clones], none[2]]).astype(np.int64),
-        weight=np.concatenate([none[0], none[1], weights]).astype(np.int64),
-        enters=np.arange(sum(part.size for part in parts)) < inputs.size,
-        host_in=np.concatenate([entered, none[1], none[2]]).astype(np.int64),
-    )
-
-
 class NodeDemands(NamedTuple):
     """What each of n nodes demands of its chip, and what it needs and makes.
 
@@ -112,6 +56,8 @@ class NodeDemands(NamedTuple):
 
 class ItemDemands(NamedTuple):
     """What each of I items demands of every chip with a node that needs it.
+
+    Items are inputs that the host sends to every reader, then clones, then weights.
 
     Attributes:
         users: `[I]` rows of the nodes that need it, ascending.
@@ -281,7 +227,7 @@ def _counted(problem: PartitionProblem, own_buffers: bool, clone_outputs: bool) 
     items_table = table
     if clone_outputs != own_buffers:
         items_table = demand_table(problem, own_buffers=clone_outputs)
-    shared = shared_items(problem, items_table)
+    shared = _shared_items(problem, items_table)
     used = np.flatnonzero(np.diff(shared.users.ptr) > 0)
     users = shared.users.chosen(used)
     return ChipDemands(
@@ -299,7 +245,7 @@ def _counted(problem: PartitionProblem, own_buffers: bool, clone_outputs: bool) 
             held=shared.held[used] // block,
             weight=shared.weight[used] // block,
             enters=shared.enters[used],
-            in_bytes=shared.host_in[used],
+            in_bytes=shared.in_bytes[used],
         ),
         tensors=TensorDemands(
             producer=producer,
@@ -311,6 +257,42 @@ def _counted(problem: PartitionProblem, own_buffers: bool, clone_outputs: bool) 
         ),
         held=_held(problem, chosen, own_buffers),
         host_s=least_at_root(table, problem.placed_readers) / limits.host_root_bytes_per_s,
+    )
+
+
+def _shared_items(problem: PartitionProblem, table: DemandTable) -> ItemDemands:
+    """The items of a problem, with memory in bytes; some may have no user.
+
+    Args:
+        problem: the problem.
+        table: its demands.
+    """
+    inputs = np.flatnonzero(table.kinds & ring_rules.EVERYWHERE)
+    clones = np.flatnonzero(problem.clonable)
+    made = np.zeros(problem.num_units, np.int64)
+    by_clones = np.flatnonzero(table.kinds & ring_rules.CLONED)
+    rooms = table.amount(Subject.TENSOR, Trigger.MADE, Resource.HELD)
+    np.add.at(made, problem.tensor_producer[by_clones], rooms[by_clones])
+    weights = table.amount(Subject.WEIGHT, Trigger.READ, Resource.WEIGHT)
+    parts = (
+        problem.placed_readers.chosen(inputs),
+        problem.clone_closure.chosen(clones),
+        problem.placed_weight_users,
+    )
+    none = tuple(np.zeros(part.size, np.int64) for part in parts)
+    busy_s = table.amount(Subject.UNIT, Trigger.MADE, Resource.BUSY)[clones]
+    received = table.amount(Subject.TENSOR, Trigger.RECEIVED, Resource.HELD)[inputs]
+    entered = table.amount(Subject.TENSOR, Trigger.ENTERED, Resource.HOST_IN)[inputs]
+    return ItemDemands(
+        users=Rows(
+            starts(np.concatenate([np.diff(part.ptr) for part in parts])),
+            np.concatenate([part.entries for part in parts]),
+        ),
+        busy_s=np.concatenate([none[0], busy_s, none[2]]).astype(np.float64),
+        held=np.concatenate([received, made[clones], none[2]]).astype(np.int64),
+        weight=np.concatenate([none[0], none[1], weights]).astype(np.int64),
+        enters=np.arange(sum(part.size for part in parts)) < inputs.size,
+        in_bytes=np.concatenate([entered, none[1], none[2]]).astype(np.int64),
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from mcm_compiler.arrays.kernels import inlined_njit
@@ -36,6 +38,54 @@ def root_rates(problem: PartitionProblem, block_bytes: int = 1) -> Floats:
     """
     root = problem.limits.host_root_bytes_per_s
     return np.array([root, root, problem.limits.stream_root_bytes_per_s / block_bytes])
+
+
+class Ring(NamedTuple):
+    """The package and the rules, as compiled code takes them.
+
+    Attributes:
+        rate: `[5, C]`, see `chip_rates`.
+        root_rate: `[3]`, see `root_rates`.
+        shared: whether one of these is finite.
+        room: `[C]`, blocks of memory.
+        strict: whether the triangle rule holds.
+        streams: whether weights that do not fit may be streamed.
+        packing: room for gaps over the peak of live bytes.
+        alignment: blocks to which sizes are rounded up.
+        stream_slots: buffers that streamed weights pass through.
+        last_chip: as in `PackageLimits`.
+        at_ends: likewise.
+    """
+
+    rate: Floats
+    root_rate: Floats
+    shared: bool
+    room: Longs
+    strict: bool
+    streams: bool
+    packing: float
+    alignment: int
+    stream_slots: int
+    last_chip: int
+    at_ends: bool
+
+
+def ring_of(problem: PartitionProblem, block_bytes: int = 1) -> Ring:
+    """The package of a problem, with memory in blocks of so many bytes."""
+    limits, root_rate = problem.limits, root_rates(problem, block_bytes)
+    return Ring(
+        rate=chip_rates(problem, block_bytes),
+        root_rate=root_rate,
+        shared=bool(np.isfinite(root_rate).any()),
+        room=np.array(limits.sram_bytes, np.int64) // block_bytes,
+        strict=problem.routing == "strict",
+        streams=problem.streams,
+        packing=limits.activation_packing,
+        alignment=limits.buffer_alignment_bytes // block_bytes,
+        stream_slots=limits.stream_buffers,
+        last_chip=limits.last_chip,
+        at_ends=limits.at_ends,
+    )
 
 
 @inlined_njit

@@ -8,11 +8,11 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import inlined_njit
 from mcm_compiler.arrays.rows import Entries, Rows, distinct_rows
-from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
+from mcm_compiler.contracts.partition import Bools, Ints, Longs, PartitionProblem
 from mcm_compiler.placements.compiled_rules import has_detours
 from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_passes.families.ring.loads.chip_demands import ChipDemands, unit_demands
-from mcm_passes.families.ring.loads.ring_seconds import chip_rates, root_rates
+from mcm_passes.families.ring.loads.ring_seconds import Ring, ring_of
 
 
 class MoveGraph(NamedTuple):
@@ -29,34 +29,6 @@ class MoveGraph(NamedTuple):
     next_units: Ints
     before_ptr: Longs
     before_units: Ints
-
-
-class Ring(NamedTuple):
-    """The package and the rules.
-
-    Attributes:
-        rate: `[5, C]`, see `chip_rates`; the last in blocks.
-        root_rate: `[3]`, see `root_rates`; the last in blocks.
-        shared: whether one of these is finite.
-        room: `[C]`, blocks of memory.
-        strict: whether the triangle rule holds.
-        streams: whether weights may be streamed.
-        packing: room for gaps between tensors that come and go.
-        stream_slots: buffers that streamed weights pass through.
-        last_chip: as in `PackageLimits`.
-        at_ends: likewise.
-    """
-
-    rate: Floats
-    root_rate: Floats
-    shared: bool
-    room: Longs
-    strict: bool
-    streams: bool
-    packing: float
-    stream_slots: int
-    last_chip: int
-    at_ends: bool
 
 
 class PlacedProblem(NamedTuple):
@@ -80,28 +52,15 @@ class PlacedProblem(NamedTuple):
 
 def placed_problem(problem: PartitionProblem) -> PlacedProblem:
     """Prepares a problem for moves; its loads are those of the table of demands."""
-    n, limits = problem.num_units, problem.limits
+    n = problem.num_units
     demands = unit_demands(problem, own_buffers=True, clone_outputs=True)
     source, target = dependency_edges(problem)
-    block = limits.buffer_alignment_bytes
-    root_rate = root_rates(problem, block)
     return PlacedProblem(
         fixed=~problem.clonable,
         demands=demands,
         read=demands.tensors.readers.transposed(n),
         graph=MoveGraph(*_rows(source, target, n), *_rows(target, source, n)),
-        ring=Ring(
-            rate=chip_rates(problem, block),
-            root_rate=root_rate,
-            shared=bool(np.isfinite(root_rate).any()),
-            room=np.array(limits.sram_bytes, np.int64) // block,
-            strict=problem.routing == "strict",
-            streams=problem.streams,
-            packing=limits.activation_packing,
-            stream_slots=limits.stream_buffers,
-            last_chip=limits.last_chip,
-            at_ends=limits.at_ends,
-        ),
+        ring=ring_of(problem, problem.limits.buffer_alignment_bytes),
     )
 
 

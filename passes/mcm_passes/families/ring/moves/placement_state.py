@@ -14,7 +14,6 @@ import numpy as np
 from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
 from mcm_compiler.placements.ring_rules import FORWARDED, HOST, TO_HOST
-from mcm_passes.families.ring.loads.chip_memory import streamed_weights
 from mcm_passes.families.ring.loads.ring_kernels import (
     HELD,
     HOST_IN,
@@ -31,7 +30,7 @@ from mcm_passes.families.ring.moves.placed_problem import (
     PlacedProblem,
     count_edges,
 )
-from mcm_passes.mapping.loads.device_memory import LivePeaks, end_unit, hold
+from mcm_passes.mapping.loads.device_memory import LivePeaks, end_unit, hold, streamed_weights
 from mcm_passes.mapping.loads.problem_arrays import LIVE
 
 WEIGHT, LOCAL, ARRIVED = 4, 5, 6

@@ -58,8 +58,8 @@ class ChipLoads(NamedTuple):
         streamed: `[C]`, blocks of weights that it streams.
         root: `[2]`, seconds of the busiest channel that all chips share, and what such channels
             add to the score.
-        busy_s: `[C]`, `PlacementState.busy_s` as it was.
-        totals: `[7, C]`, `PlacementState.totals` as they were.
+        busy_s: `[C]`, as in `PlacementState`; its very array where the loads are those of a walk.
+        totals: `[7, C]`, likewise.
     """
 
     busiest_s: Floats
@@ -139,7 +139,7 @@ def empty_walk(p: PlacedProblem, state: PlacementState, memory: int, stream: Wor
     n, chips = state.chip.size, p.ring.room.size
     return Walk(
         state=state,
-        loads=_empty_loads(chips),
+        loads=_empty_loads(chips)._replace(busy_s=state.busy_s, totals=state.totals),
         before=_empty_loads(chips),
         undo=empty_undo(p),
         room=empty_proposal(n),
@@ -229,7 +229,7 @@ def _step(
         if p.ring.at_ends:
             # Where what goes to the host leaves depends on whether the first chip makes it.
             first, last = 0, loads.peak.size - 1
-        _keep(s, loads, before, first, last)
+        _copy_loads(before, loads, first, last)
         walk.undo.size[0] = 0
         for k in range(count):
             place_unit(p, s, room.units[k], room.new[k], walk.undo)
@@ -241,7 +241,7 @@ def _step(
             for k in range(count - 1, -1, -1):
                 take_back(p, s, room.units[k], room.old[k])
             take_back_readers(s, walk.undo)
-            _restore(s, loads, before, first, last)
+            _copy_loads(loads, before, first, last)
         walk.history[slot] = walk.score[0]
 
 
@@ -358,31 +358,16 @@ def _score(load_s: float, reference_s: float) -> float:
 
 
 @inlined_njit
-def _keep(s: PlacementState, loads: ChipLoads, before: ChipLoads, first: int, last: int) -> None:
-    before.root[0], before.root[1] = loads.root[0], loads.root[1]
+def _copy_loads(to: ChipLoads, loads: ChipLoads, first: int, last: int) -> None:
+    """Sets the loads of some chips to what others are, bit-identical."""
+    to.root[0], to.root[1] = loads.root[0], loads.root[1]
     for c in range(first, last + 1):
-        before.busiest_s[c] = loads.busiest_s[c]
-        before.score[c] = loads.score[c]
-        before.needed[c] = loads.needed[c]
-        before.peak[c] = loads.peak[c]
-        before.streamed[c] = loads.streamed[c]
-        before.busy_s[c] = s.busy_s[c]
-    for k in range(s.totals.shape[0]):
+        to.busiest_s[c] = loads.busiest_s[c]
+        to.score[c] = loads.score[c]
+        to.needed[c] = loads.needed[c]
+        to.peak[c] = loads.peak[c]
+        to.streamed[c] = loads.streamed[c]
+        to.busy_s[c] = loads.busy_s[c]
+    for k in range(loads.totals.shape[0]):
         for c in range(first, last + 1):
-            before.totals[k, c] = s.totals[k, c]
-
-
-@inlined_njit
-def _restore(s: PlacementState, loads: ChipLoads, before: ChipLoads, first: int, last: int) -> None:
-    """As it was, bit-identical."""
-    loads.root[0], loads.root[1] = before.root[0], before.root[1]
-    for c in range(first, last + 1):
-        loads.busiest_s[c] = before.busiest_s[c]
-        loads.score[c] = before.score[c]
-        loads.needed[c] = before.needed[c]
-        loads.peak[c] = before.peak[c]
-        loads.streamed[c] = before.streamed[c]
-        s.busy_s[c] = before.busy_s[c]
-    for k in range(s.totals.shape[0]):
-        for c in range(first, last + 1):
-            s.totals[k, c] = before.totals[k, c]
+            to.totals[k, c] = loads.totals[k, c]

@@ -15,7 +15,6 @@ from mcm_compiler.contracts.partition import Floats, Ints, Longs
 from mcm_passes.families.ring.exact.ideal_chain import SLACK, ChipLimits, Covers, window_period
 from mcm_passes.families.ring.exact.triangle_readings import Triangles, keeps_rule
 from mcm_passes.families.ring.loads.chip_demands import ChipDemands
-from mcm_passes.families.ring.loads.chip_memory import streamed_weights
 from mcm_passes.families.ring.loads.crossings import IdealCrossings, holds
 from mcm_passes.families.ring.loads.window_costs import (
     Window,
@@ -24,6 +23,7 @@ from mcm_passes.families.ring.loads.window_costs import (
     window_scratch,
 )
 from mcm_passes.families.ring.objectives.label_chain import queue_larger
+from mcm_passes.mapping.loads.device_memory import streamed_weights
 
 TIE = 1e-12
 """Energies nearer than this share of the least are equal."""

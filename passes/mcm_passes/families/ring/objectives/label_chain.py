@@ -18,7 +18,6 @@ from mcm_compiler.arrays.kernels import entry_njit, inner_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
 from mcm_passes.families.ring.exact.ideal_chain import SLACK, ChipLimits, Covers, window_period
 from mcm_passes.families.ring.exact.triangle_readings import Triangles, keeps_rule
-from mcm_passes.families.ring.loads.chip_memory import streamed_weights
 from mcm_passes.families.ring.loads.crossings import IdealCrossings
 from mcm_passes.families.ring.loads.window_costs import (
     Window,
@@ -32,6 +31,7 @@ from mcm_passes.families.ring.objectives.chip_play import (
     play_chip,
 )
 from mcm_passes.families.ring.objectives.latency import PlayedProblem
+from mcm_passes.mapping.loads.device_memory import streamed_weights
 from mcm_passes.mapping.problem.rule_graph import Words
 
 LEAST_GAIN = 3.0 * SLACK

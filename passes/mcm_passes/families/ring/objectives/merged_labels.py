@@ -18,11 +18,11 @@ import numpy as np
 from mcm_compiler.arrays.kernels import entry_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Floats, Longs
 from mcm_passes.families.ring.exact.ideal_chain import SLACK, window_period
-from mcm_passes.families.ring.loads.chip_memory import streamed_weights
 from mcm_passes.families.ring.loads.crossings import IdealCrossings, holds
 from mcm_passes.families.ring.loads.window_costs import Window, window_cost, window_scratch
 from mcm_passes.families.ring.objectives.chip_play import Handover, PlayScratch, play_chip
 from mcm_passes.families.ring.objectives.label_chain import Lattice, list_inside, queue_larger
+from mcm_passes.mapping.loads.device_memory import streamed_weights
 
 
 class Merged(NamedTuple):

@@ -19,7 +19,6 @@ from mcm_compiler.placements.ring_rules import (
     route,
     route_kinds,
 )
-from mcm_passes.families.ring.loads.chip_memory import streamed_weights
 from mcm_passes.mapping.loads.demand_table import (
     Demand,
     Resource,
@@ -27,6 +26,7 @@ from mcm_passes.mapping.loads.demand_table import (
     Trigger,
     demand_table,
 )
+from mcm_passes.mapping.loads.device_memory import streamed_weights
 from mcm_passes.mapping.loads.problem_arrays import tensor_columns
 from tests.generators.partition_problems import make_problem
 from tests.oracles.reference_loads import reference_loads
