@@ -18,8 +18,7 @@ from mcm_compiler.contracts.target import HOST, ChipState, Wire
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.equivalence.values.node_facts import static_shape
 from mcm_compiler.execution.piecewise import open_large, run_large
-from mcm_compiler.execution.runner import run_batches
-from mcm_compiler.execution.steps import run_steps
+from mcm_compiler.execution.runner import run_batches, run_steps
 
 ChipFiles = Sequence[int] | Mapping[int, str]
 """Chips, or chips and the names of the files that hold their models."""

@@ -5,10 +5,10 @@ Chips that are laid out alike share a file, which has the number of the first of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 from msgspec import Meta
@@ -20,6 +20,8 @@ from mcm_compiler.contracts.fabrics.target import MappedChip, MapsChips
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.text import json_text
 from mcm_compiler.text.json_text import Amount, Index, Size
+
+T = TypeVar("T", "UnitColumns", "StreamColumns")
 
 SCHEMA_VERSION = 1
 
@@ -77,6 +79,10 @@ class StreamColumns:
     turn: Narrow
 
 
+_FOUND = ("method", "period_cycles", "latency_cycles", "bound_cycles", "error")
+"""Fields that a file and a `MappedChip` have in common."""
+
+
 @dataclass(frozen=True)
 class MappingFile:
     """How chips are laid out that are laid out alike.
@@ -113,47 +119,21 @@ class MappingFile:
 
     def problem(self) -> MappingProblem:
         """What is laid out; nothing of it is checked."""
-        units, streams = self.units, self.streams
-        return MappingProblem(
-            name=f"chip {self.chips[0]}",
-            stages=self.stages,
-            kind=np.array(units.kind, np.int32),
-            op=np.array(units.op, np.int32),
-            stage=np.array(units.stage, np.int32),
-            firings=np.array(units.firings, np.int64),
-            cycles=np.array(units.cycles, np.int64),
-            burst=np.array(units.burst, np.int64),
-            depth=np.array(units.depth, np.int32),
-            memory_bytes=np.array(units.memory_bytes, np.int64),
-            source=np.array(streams.source, np.int32),
-            leaf_ptr=np.array(streams.leaf_ptr, np.int32),
-            leaf=np.array(streams.leaf, np.int32),
-            flits=np.array(streams.flits, np.int64),
-        )
+        arrays = _arrays(self.units) | _arrays(self.streams)
+        del arrays["site"], arrays["turn"]
+        return MappingProblem(name=f"chip {self.chips[0]}", stages=self.stages, **arrays)
 
     def mapped(self) -> list[MappedChip]:
         """Its chips, ascending; nothing of them is checked."""
         problem = self.problem()
         site = np.array(self.units.site, np.int32)[None]
         mapping = Mappings(site, np.array(self.streams.turn, np.int32)[None])
+        figures = {name: getattr(self, name) for name in _FOUND}
         first = self.chips[0]
         return [
-            MappedChip(
-                chip=chip,
-                problem=problem,
-                mapping=mapping,
-                period_cycles=self.period_cycles,
-                latency_cycles=self.latency_cycles,
-                bound_cycles=self.bound_cycles,
-                error=self.error,
-                method=self.method,
-                like=-1 if chip == first else first,
-            )
+            MappedChip(chip, problem, mapping, like=-1 if chip == first else first, **figures)
             for chip in self.chips
         ]
-
-
-_PER_UNIT = ("kind", "op", "stage", "firings", "cycles", "burst", "depth", "memory_bytes")
 
 
 def write_mappings(folder: Path, mapped: Sequence[MappedChip], target: MapsChips) -> None:
@@ -171,29 +151,17 @@ def write_mappings(folder: Path, mapped: Sequence[MappedChip], target: MapsChips
         if one.like >= 0:
             continue
         alike = [other.chip for other in mapped if one.chip in (other.chip, other.like)]
+        columns = vars(one.problem) | {"site": one.mapping.site[0], "turn": one.mapping.turn[0]}
         data = MappingFile(
             chips=tuple(alike),
             fabric=target.fabric.name,
             lowering=target.lowering_hash,
             judge=judge.name,
             physics=judge.physics,
-            method=one.method,
             stages=one.problem.stages,
-            units=UnitColumns(
-                **{name: _row(getattr(one.problem, name)) for name in _PER_UNIT},
-                site=_row(one.mapping.site[0]),
-            ),
-            streams=StreamColumns(
-                source=_row(one.problem.source),
-                leaf_ptr=_row(one.problem.leaf_ptr),
-                leaf=_row(one.problem.leaf),
-                flits=_row(one.problem.flits),
-                turn=_row(one.mapping.turn[0]),
-            ),
-            period_cycles=one.period_cycles,
-            latency_cycles=one.latency_cycles,
-            bound_cycles=one.bound_cycles,
-            error=one.error,
+            units=_columns(UnitColumns, columns),
+            streams=_columns(StreamColumns, columns),
+            **{name: getattr(one, name) for name in _FOUND},
         )
         path = folder / layout.mapping_file(one.chip)
         json_text.write(path, {"schema_version": SCHEMA_VERSION, **asdict(data)})
@@ -233,8 +201,15 @@ def mapped_of(files: Sequence[MappingFile]) -> tuple[MappedChip, ...]:
     return tuple(sorted((m for file in files for m in file.mapped()), key=lambda m: m.chip))
 
 
-def _row(values: Any) -> tuple[int, ...]:
-    return tuple(np.asarray(values).tolist())
+def _columns(kind: type[T], values: Mapping[str, Any]) -> T:
+    """Columns of a table from arrays by name."""
+    return kind(**{name: tuple(values[name].tolist()) for name in kind.__annotations__})
+
+
+def _arrays(table: UnitColumns | StreamColumns) -> dict[str, Any]:
+    """Columns as arrays of the types of `MappingProblem`, by name."""
+    kinds = {f.name: np.int64 if f.type == "Wide" else np.int32 for f in fields(table)}
+    return {name: np.array(getattr(table, name), kind) for name, kind in kinds.items()}
 
 
 def _listed(chips: Sequence[int]) -> str:

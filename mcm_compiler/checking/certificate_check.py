@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, cast
 
 import numpy as np
@@ -23,7 +24,7 @@ from mcm_compiler.contracts.replication import PipelineCount
 from mcm_compiler.contracts.target import PackageLimits, Target, machine_of
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.graph.states import STATES, States
-from mcm_compiler.machines.machine import Machine, same_machine
+from mcm_compiler.machines.machine import same_machine
 from mcm_compiler.machines.machine_builder import equal_shares
 from mcm_compiler.machines.package_limits import UnitEnergies
 from mcm_compiler.registry import PROBLEM_MODELS
@@ -130,10 +131,10 @@ def _compare(said: PartitionProblem, derived: PartitionProblem) -> None:
         ours, theirs = getattr(derived, field), getattr(said, field)
         if isinstance(ours, PackageLimits):
             _compare_limits(theirs, ours)
-        elif field == "machine":
-            _compare_machines(theirs, ours)
-        elif field == "energy":
-            _compare_energies(theirs, ours)
+        elif field in _WHOLE:
+            alike, fault, place = _WHOLE[field]
+            if theirs is not ours and (None in (theirs, ours) or not alike(theirs, ours)):
+                raise differs(fault, place)
         elif isinstance(ours, np.ndarray):
             if not np.array_equal(ours, theirs):
                 raise differs(*_first_difference(field, ours, theirs, derived))
@@ -155,24 +156,20 @@ def _compare_limits(said: PackageLimits, derived: PackageLimits) -> None:
             raise differs(f"{field.name} is {theirs}, the target has {ours}", "machine")
 
 
-def _compare_energies(said: UnitEnergies | None, derived: UnitEnergies | None) -> None:
-    if said is None or derived is None:
-        same = said is derived
-    else:
-        same = all(
-            np.array_equal(getattr(said, field.name), getattr(derived, field.name))
-            for field in dataclasses.fields(UnitEnergies)
-        )
-    if not same:
-        raise differs("its energies are not those of the models on the target", "unit.energy_j")
+def _same_energies(one: UnitEnergies, other: UnitEnergies) -> bool:
+    names = [field.name for field in dataclasses.fields(UnitEnergies)]
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
 
 
-def _compare_machines(said: Machine | None, derived: Machine | None) -> None:
-    same = said is derived
-    if said is not None and derived is not None:
-        same = same_machine(said, derived)
-    if not same:
-        raise differs("its machine is not that of the target", "machine")
+_WHOLE: dict[str, tuple[Callable[[Any, Any], bool], str, str]] = {
+    "machine": (same_machine, "its machine is not that of the target", "machine"),
+    "energy": (
+        _same_energies,
+        "its energies are not those of the models on the target",
+        "unit.energy_j",
+    ),
+}
+"""Records that differ as a whole: what compares two, the fault, and where it is in the file."""
 
 
 def _first_difference(
@@ -181,20 +178,10 @@ def _first_difference(
     if ours.shape != theirs.shape:
         return f"{field} has {theirs.size} entries, the models give {ours.size}", field
     row = int(np.flatnonzero(ours != theirs)[0])
-    names: Sequence[str] = ()
-    for length, known in (
-        (derived.num_units, derived.names),
-        (len(derived.tensor_names), derived.tensor_names),
-        (len(derived.weight_names), derived.weight_names),
-    ):
-        prefix = field.split("_", maxsplit=1)[0]
-        of_unit = known is derived.names and prefix not in ("tensor", "weight", "relay")
-        of_other = known is not derived.names and prefix in ("tensor", "weight", "relay")
-        fits = prefix == "weight" if known is derived.weight_names else prefix != "weight"
-        if ours.size == length and (of_unit or (of_other and fits)):
-            names = known
-            break
-    place = f" of {quote(names[row])}" if names else f"[{row}]"
+    tensors = derived.tensor_names
+    known = {"tensor": tensors, "relay": tensors, "weight": derived.weight_names}
+    names = known.get(field.split("_", maxsplit=1)[0], derived.names)
+    place = f" of {quote(names[row])}" if len(names) == ours.size else f"[{row}]"
     return f"{field}{place} is {theirs[row]}, the models give {ours[row]}", field
 
 
@@ -235,7 +222,7 @@ def check_other_placements(
     Raises:
         CompileError: MCM-V070 for the first figure that differs.
     """
-    work = _Work(problem, target, model, _LateEvaluator(problem, joined, target, model))
+    work = _Work(problem, joined, target, model)
     shares = [(one.replicas, one.chips_each) for one in certificate.considered]
     if shares and shares != equal_shares(certificate.scope.devices, certificate.problem.machine):
         raise differs(
@@ -249,49 +236,46 @@ def check_other_placements(
         work.check_learned(certificate.learned, certificate.scope)
 
 
-class _LateEvaluator:
-    """The simulator of the package for many placements, built when it is first asked."""
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Work:
+    problem: PartitionProblem
+    joined: JoinedModel
+    target: Target
+    model: ProblemModel
 
-    def __init__(
-        self, problem: PartitionProblem, joined: JoinedModel, target: Target, model: ProblemModel
-    ) -> None:
-        self._of = (joined.model, problem, joined.plan.group_names)
-        self._joined, self._target, self._model = joined, target, model
-        self._evaluation = batch_evaluation_of(target)
-        self._made: BatchEvaluator | None = None
+    @cached_property
+    def _simulator(self) -> BatchEvaluator | None:
+        """The simulator of the package for many placements, where the target has one."""
+        evaluation, joined = batch_evaluation_of(self.target), self.joined
+        if evaluation is None:
+            return None
+        return evaluation.batch_evaluator(joined.model, self.problem, joined.plan.group_names)
 
-    def periods(
+    def _on(self, devices: int, pipelines: int) -> PartitionProblem:
+        """The problem of one replica, on its share of the package."""
+        limits = self.target.limits.first(devices, pipelines)
+        return dataclasses.replace(self.problem, limits=limits)
+
+    def _periods(
         self, placements: Ints, place: str, pipelines: int, share: PartitionProblem
     ) -> Floats:
         """Seconds between inferences of each of N pipelines on shares of the package, `[R]`.
 
         Infinite where a placement does not run.
         """
-        if self._made is None and self._evaluation is not None:
-            self._made = self._evaluation.batch_evaluator(*self._of)
-        made = self._made
-        if made is None and isinstance(self._model, LowersPlacements):
-            joined = self._joined
-            made = self._model.lowering_evaluator(
-                joined.model, share, self._target, joined.plan, pipelines
-            )
+        made, joined = self._simulator, self.joined
+        if made is None and isinstance(self.model, LowersPlacements):
+            asked = joined.model, share, self.target, joined.plan, pipelines
+            made = self.model.lowering_evaluator(*asked)
         if made is None:
             raise differs("the target simulates no placements, and some were", place)
         found = made.evaluate(placements)
         runs = found.kind == ResultKind.RUNS
         return np.where(runs, found.periods_of(pipelines), np.inf)
 
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Work:
-    problem: PartitionProblem
-    target: Target
-    model: ProblemModel
-    evaluator: _LateEvaluator
-
     def check_count(self, place: str, one: PipelineCount) -> None:
         """What is said of a number of pipelines."""
-        problem = _on(self.problem, self.target.limits, one.chips_each, one.replicas)
+        problem = self._on(one.chips_each, one.replicas)
         if one.ruled_out:
             found = self.model.refusal(problem)
             if found != one.ruled_out or one.bound or one.partitions is not None:
@@ -307,7 +291,7 @@ class _Work:
         if seconds != one.analytic_s:
             raise differs(f"its placement takes {seconds!r} s, it says {one.analytic_s!r}", place)
         if one.simulated_s is not None:
-            periods = self.evaluator.periods(one.partitions, place, one.replicas, problem)
+            periods = self._periods(one.partitions, place, one.replicas, problem)
             seconds = float(periods.min()) / one.replicas
             if not math.isclose(seconds, one.simulated_s, rel_tol=MARGIN):
                 raise differs(
@@ -327,19 +311,12 @@ class _Work:
         self, rows: Sequence[Ints], simulated: bool, scope: ClaimScope
     ) -> tuple[float, float]:
         """Of the placement without learning and of that with it; infinite where there is none."""
-        limits = self.target.limits
-        problem = _on(self.problem, limits, scope.devices_each, scope.pipelines)
+        problem = self._on(scope.devices_each, scope.pipelines)
         if simulated:
             asked = np.stack(rows), "learned", scope.pipelines, problem
-            found = self.evaluator.periods(*asked).tolist()
+            found = self._periods(*asked).tolist()
         else:
             found = [self.model.period_s(problem, row) for row in rows]
         if not math.isfinite(found[0]):
             raise differs("its placement without learning does not run", "learned")
         return found[0], found[1] if len(found) > 1 else math.inf
-
-
-def _on(
-    problem: PartitionProblem, limits: PackageLimits, devices: int, pipelines: int
-) -> PartitionProblem:
-    return dataclasses.replace(problem, limits=limits.first(devices, pipelines))

@@ -29,7 +29,7 @@ from mcm_compiler.checking.entry.gate import OpenedFolder, check_files
 from mcm_compiler.checking.entry.placement_marks import check_host_marks, check_placement_marks
 from mcm_compiler.checking.entry.run_folder import runtime_inputs
 from mcm_compiler.checking.entry.structure_check import check_structure
-from mcm_compiler.checking.figures_check import check_figures
+from mcm_compiler.checking.figures_check import MAX_INFERENCES, check_figures
 from mcm_compiler.checking.groups_check import changed_op, fusion_unknown
 from mcm_compiler.checking.memory_check import check_memory
 from mcm_compiler.checking.shapes_check import check_shapes
@@ -44,9 +44,6 @@ from mcm_compiler.report.verdict.words import verification_sentence
 from mcm_compiler.results.strictness import reasons_of_verification, unproven
 from mcm_compiler.text.json_text import Number
 from mcm_compiler.text.units import seconds_text
-
-MAX_INFERENCES = 1_000_000
-"""More than any simulator plays."""
 
 Inferences = Annotated[int, Meta(ge=1, le=MAX_INFERENCES)]
 

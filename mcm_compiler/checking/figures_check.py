@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 from mcm_compiler.artifact import layout
@@ -82,7 +83,7 @@ def check_figures(
             of `report.json` is not that of the compiler.
     """
     report = opened.report
-    try:
+    with _well_formed():
         derived = _derived(opened, report, models=True)
         faults = [
             *_differences(report, derived),
@@ -94,8 +95,6 @@ def check_figures(
             *_of_proof(report, structure),
             *_of_verification(report, verification, tried),
         ]
-    except _MALFORMED as error:
-        raise _wrong([f"a field is missing or malformed: {type(error).__name__} {error}"]) from None
     if faults:
         raise _wrong(faults)
     _check_texts(opened, report)
@@ -119,10 +118,8 @@ def check_stored_figures(opened: OpenedFolder) -> Diagnostic | None:
             "the report was made by other versions, so that only its hash was checked",
             at=str(opened.path / layout.REPORT),
         )
-    try:
+    with _well_formed():
         faults = [*_differences(report, _derived(opened, report, models=False))]
-    except _MALFORMED as error:
-        raise _wrong([f"a field is missing or malformed: {type(error).__name__} {error}"]) from None
     if faults:
         raise _wrong(faults)
     _check_texts(opened, report)
@@ -309,13 +306,11 @@ def _of_output(place: str, output: Mapping[str, Any]) -> Iterator[str]:
 
 def _check_texts(opened: OpenedFolder, report: dict[str, Any]) -> None:
     """Whether both files of the report are spelled as the compiler spells this report."""
-    try:
+    with _well_formed("malformed"):
         written = {
             layout.REPORT: json_text.encoded(report),
             layout.REPORT_TEXT: render_markdown(report).encode("utf-8", "backslashreplace"),
         }
-    except _MALFORMED as error:
-        raise _wrong([f"a field is malformed: {type(error).__name__} {error}"]) from None
     for name, content in written.items():
         path = opened.path / name
         if name not in opened.manifest.files or path.read_bytes() != content:
@@ -324,6 +319,15 @@ def _check_texts(opened: OpenedFolder, report: dict[str, Any]) -> None:
                 f"{name} is not the text that belongs to the figures of {layout.REPORT}",
                 at=str(path),
             )
+
+
+@contextmanager
+def _well_formed(how: str = "missing or malformed") -> Generator[None]:
+    """Code that reads fields of the report as if they were what the schema says."""
+    try:
+        yield
+    except _MALFORMED as error:
+        raise _wrong([f"a field is {how}: {type(error).__name__} {error}"]) from None
 
 
 def _wrong(faults: Sequence[str]) -> CompileError:

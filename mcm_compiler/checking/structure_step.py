@@ -11,8 +11,8 @@ import onnx_ir as ir
 from google.protobuf.message import DecodeError
 
 from mcm_compiler.artifact import layout
-from mcm_compiler.artifact.emit import tensor_entry
 from mcm_compiler.artifact.manifest import Manifest, folder_record
+from mcm_compiler.checking.entry.structure_check import other_ends
 from mcm_compiler.contracts import zoo
 from mcm_compiler.contracts.chips import PLANNED_PROPERTY
 from mcm_compiler.contracts.target import HOST
@@ -22,7 +22,6 @@ from mcm_compiler.equivalence.structure_proof import prove_chips
 from mcm_compiler.equivalence.values.followed_passes import constant_bytes
 from mcm_compiler.equivalence.values.weight_contents import WeightContents
 from mcm_compiler.execution.npz_inputs import GivenInputs
-from mcm_compiler.graph.dimensions import free_inputs
 from mcm_compiler.graph.map_types import load_model, model_from_proto, model_in_folder
 from mcm_compiler.graph.source import SOURCE, SourceModel
 from mcm_compiler.ir.reading.declared_types import check_declared_types
@@ -146,21 +145,8 @@ def open_points(proof: StructureProof) -> OpenPoints:
 
 
 @dataclass(frozen=True)
-class _RecordedOp:
-    chip: int
-    node: str
-
-
-@dataclass(frozen=True)
-class _RecordedProof:
-    unproven: list[_RecordedOp]
-    outputs: list[str]
-    unfollowed_passes: list[str]
-
-
-@dataclass(frozen=True)
 class _RecordedVerification:
-    structure: _RecordedProof | None
+    structure: StructureProof | None
 
 
 @dataclass(frozen=True)
@@ -181,8 +167,7 @@ def recorded_points(opened: OpenedFolder) -> OpenPoints:
     proof = None if found is None else found.structure
     if proof is None or proof.unfollowed_passes:
         return frozenset()
-    ops = {(op.chip, op.node) for op in proof.unproven}
-    return frozenset(ops | {(HOST, name) for name in proof.outputs})
+    return open_points(proof)
 
 
 def structure_faults(proof: StructureProof, recorded: OpenPoints = frozenset()) -> list[Diagnostic]:
@@ -266,24 +251,14 @@ def _user_model_faults(
     faults = original_faults(model.raw, annotated, model.name, imported, contents)
     if not faults:
         faults = original_faults(model.raw, imported, model.name, imported, contents)
-    return faults or _end_faults(manifest, model)
-
-
-def _end_faults(manifest: Manifest, model: UserModel) -> list[Diagnostic]:
-    """MCM-V067 where the manifest's inputs and outputs are not those of the imported model."""
-    said = {
-        "inputs": (manifest.inputs, map(tensor_entry, free_inputs(model.imported))),
-        "outputs": (manifest.outputs, map(tensor_entry, model.imported.graph.outputs)),
-    }
-    return [
+    return faults or [
         Diagnostic(
             "MCM-V067",
             f"the {what} in the manifest are not those of {quote(Path(model.name).name)} for the "
             "recorded sizes",
             at=layout.MANIFEST,
         )
-        for what, (listed, found) in said.items()
-        if listed != tuple(found)
+        for what in other_ends(manifest, imported)
     ]
 
 

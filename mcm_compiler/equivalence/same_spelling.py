@@ -13,7 +13,7 @@ import onnx
 import onnx_ir as ir
 
 from mcm_compiler.equivalence.values.weight_contents import WeightContents
-from mcm_compiler.execution.stored_bytes import StoredBytes
+from mcm_compiler.execution.piecewise import StoredBytes
 
 _PLAIN = frozenset(
     {

@@ -8,16 +8,18 @@ same bits, since graph optimisations are off.
 from __future__ import annotations
 
 import hashlib
+import math
+import mmap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.execution.runner import open_session, run_session
-from mcm_compiler.execution.stored_bytes import StoredBytes
 
 PIECE_OPS = 480
 """Ops of a piece."""
@@ -40,20 +42,10 @@ _LEAST_OP_BYTES = 16
 """A file has more bytes an op: the names of its type and of what it makes."""
 
 _CUT_TYPES = frozenset(
-    {
-        onnx.TensorProto.FLOAT,
-        onnx.TensorProto.DOUBLE,
-        onnx.TensorProto.BOOL,
-        onnx.TensorProto.INT8,
-        onnx.TensorProto.INT16,
-        onnx.TensorProto.INT32,
-        onnx.TensorProto.INT64,
-        onnx.TensorProto.UINT8,
-        onnx.TensorProto.UINT16,
-        onnx.TensorProto.UINT32,
-        onnx.TensorProto.UINT64,
-    }
-)
+    onnx.TensorProto.DataType.Value(name)
+    for name in ("FLOAT", "DOUBLE", "BOOL", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16",
+                 "UINT32", "UINT64")
+)  # fmt: skip
 """Types of a model that is cut. Casts between 16-bit floats are dropped inside a graph alone, so
 that a cut would add a rounding."""
 
@@ -329,3 +321,60 @@ def may_be_cut(model: onnx.ModelProto) -> bool:
         return False  # a weight that may be given
     made = [name for node in graph.node for name in node.output if name]
     return known.issuperset(made)
+
+
+class StoredBytes:
+    """Copies of bytes, whose files are mapped once.
+
+    Args:
+        folder: of the external data; files outside it are not read.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._files: dict[str, mmap.mmap | None] = {}
+
+    def of(self, tensor: onnx.TensorProto, most: int) -> bytes | None:
+        """The bytes of `tensor`.
+
+        Args:
+            tensor: of a protobuf.
+            most: size from which on a tensor stays where it is.
+
+        Returns:
+            A copy; None for more than `most` bytes, and where they are not plain to find.
+        """
+        data = self._view(tensor)
+        return None if data is None or not 0 < len(data) <= most else bytes(data)
+
+    def array(self, tensor: onnx.TensorProto) -> np.ndarray | None:
+        """A tensor of 32-bit floats that is not copied; None for others, as `of`."""
+        data = self._view(tensor)
+        if data is None or tensor.data_type != onnx.TensorProto.FLOAT:
+            return None
+        plain = len(data) == 4 * math.prod(tensor.dims)
+        return np.frombuffer(data, "<f4").reshape(tensor.dims) if plain else None
+
+    def _view(self, tensor: onnx.TensorProto) -> bytes | memoryview | None:
+        if tensor.data_location != onnx.TensorProto.EXTERNAL:
+            return tensor.raw_data
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        try:
+            start, size = int(entries.get("offset", "0")), int(entries["length"])
+        except (KeyError, ValueError):
+            return None
+        file = self._file(entries.get("location", ""))
+        if file is None or not 0 < size <= len(file) - start or start < 0:
+            return None
+        return memoryview(file)[start : start + size]
+
+    def _file(self, name: str) -> mmap.mmap | None:
+        if name not in self._files:
+            self._files[name] = None
+            path = self._folder / name
+            # Whatever is not a plain file of the folder is left to readers that check locations.
+            plain = Path(name).name == name and path.is_file() and not path.is_symlink()
+            if plain and path.stat().st_size:
+                with path.open("rb") as file:
+                    self._files[name] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return self._files[name]

@@ -18,17 +18,9 @@ import onnx_ir as ir
 from mcm_compiler.processes.run_limits import quiet_onnxruntime
 
 UNCONVERTED_TYPES = {
-    "bfloat16": ir.DataType.BFLOAT16,
-    "float8e4m3fn": ir.DataType.FLOAT8E4M3FN,
-    "float8e4m3fnuz": ir.DataType.FLOAT8E4M3FNUZ,
-    "float8e5m2": ir.DataType.FLOAT8E5M2,
-    "float8e5m2fnuz": ir.DataType.FLOAT8E5M2FNUZ,
-    "float8e8m0": ir.DataType.FLOAT8E8M0,
-    "float4e2m1": ir.DataType.FLOAT4E2M1,
-    "int4": ir.DataType.INT4,
-    "uint4": ir.DataType.UINT4,
-    "int2": ir.DataType.INT2,
-    "uint2": ir.DataType.UINT2,
+    kind.name.lower(): kind
+    for kind in ir.DataType
+    if kind not in (ir.DataType.UNDEFINED, ir.DataType.STRING) and kind.numpy().isbuiltin == 2
 }
 """Element types that the runtime's binding does not convert, by the runtime's names."""
 

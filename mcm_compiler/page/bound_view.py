@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mcm_compiler.page.contents import Compiled, Section, Table, View
-from mcm_compiler.report.advice.replica_limit import limit_sentence
-from mcm_compiler.report.cost_section import STORAGE_SECTION, cost_model_phrase
+from mcm_compiler.report.cost_section import STORAGE_SECTION
+from mcm_compiler.report.details import added_cells, details_of
 from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_SECTION, change_text
 from mcm_compiler.report.host_section import HOST_HEADS, host_sentences, host_table
-from mcm_compiler.report.objective_section import objective_rows
-from mcm_compiler.report.sentences import bound_sentence
 from mcm_compiler.report.state_section import state_rows
 from mcm_compiler.report.verdict.claims import optimality_of
 from mcm_compiler.report.verdict.words import line_text, optimality_line, verification_sentence
@@ -41,14 +39,8 @@ def bottleneck_section(compiled: Compiled) -> Section | None:
         tables.append(Table(("tensor", "size"), tuple(rows), frozenset({1}), "Largest tensors"))
     if moves := worst.get("moves"):  # reports of the first release lack it
         tables.append(_move_table(moves))
-    text = worst["text"]
-    return Section(
-        "bottleneck",
-        "Bottleneck",
-        (text[:1].upper() + text[1:] + ".",),
-        None,
-        tuple(tables),
-    )
+    lead = (_sentence(worst["text"]),)
+    return Section("bottleneck", "Bottleneck", lead, None, tuple(tables))
 
 
 def _move_table(moves: list[Mapping[str, Any]]) -> Table:
@@ -76,23 +68,24 @@ def bound_section(compiled: Compiled) -> Section | None:
         return None
     replication = report.get("replication")
     considered = replication["considered"] if replication else []
+    details = details_of(report)
+    asked = [label for label in ("objective", "its bound", "one inference") if label in details]
+    bound = details[f"lower bound{' of the period' if asked else ''}"]
     lead = (
         f"{line_text(optimality_line(optimality_of(report))).capitalize()}.",
-        f"Lower bound: {bound_sentence(report)}. The bound may not be attainable.",
-        *(f"{label}: {text}." for label, text in objective_rows(report)),
-        *([f"Replicas: {limit}."] if (limit := limit_sentence(report)) else ()),
+        f"Lower bound: {bound}. The bound may not be attainable.",
+        *(f"{label}: {details[label]}." for label in asked),
+        *([f"Replicas: {details['replicas']}."] if "replicas" in details else ()),
     )
-    bars: list[dict[str, Any]] = [
-        {"name": "simulated period", "seconds": report["period_s"], "kind": "result"},
-        {
-            "name": f"period under {report['cost_model']}",
-            "seconds": report["analytic_period_s"],
-            "kind": "result",
-        },
-        {"name": "proven lower bound", "seconds": report["lower_bound_s"], "kind": "bound"},
-    ]
+    bars = (
+        ("simulated period", report["period_s"], "result"),
+        (f"period under {report['cost_model']}", report["analytic_period_s"], "result"),
+        ("proven lower bound", report["lower_bound_s"], "bound"),
+    )
     shown = [
-        {**bar, "text": seconds_text(bar["seconds"])} for bar in bars if bar["seconds"] is not None
+        {"name": name, "seconds": seconds, "kind": kind, "text": seconds_text(seconds)}
+        for name, seconds, kind in bars
+        if seconds is not None
     ]
     tables = (_considered(considered, compiled.replicas),) if considered else ()
     view = View("bars", {"bars": shown}, "Period and proven bound as bars")
@@ -169,19 +162,9 @@ def _sensitivity(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 def sharding_section(compiled: Compiled) -> Section | None:
     """Operators that run in pieces."""
-    rows = compiled.report["sharded_operators"]
-    if not rows:
+    cells = added_cells(compiled.report)["sharded_operators"]
+    if not cells:
         return None
-    cells = [
-        (
-            o["node"],
-            o["weight"],
-            bytes_text(o["weight_bytes"]),
-            str(o["axis"]),
-            str(len(o["pieces"])),
-        )
-        for o in rows
-    ]
     lead = ("These operators were divided, as they fit no chip in one piece or run faster apart.",)
     table = _table(("operator", "weight", "size", "axis", "pieces"), cells, {2, 3, 4})
     return Section("sharding", "Sharding plan", (*lead, *_more(cells)), None, (table,))
@@ -189,20 +172,19 @@ def sharding_section(compiled: Compiled) -> Section | None:
 
 def additions_section(compiled: Compiled) -> Section | None:
     """Copies of ops, and relays, which make the partition executable."""
-    clones, relays = compiled.report["clones"] or [], compiled.report["relays"] or []
-    tables: list[Table] = []
-    if clones:
-        rows = [(c["node"], c["clone"], str(c["chip"])) for c in clones]
-        caption = f"{count_text(len(rows), 'copied op')}"
-        tables.append(_table(("op", "copy", "on chip"), rows, {2}, caption))
-    if relays:
-        rows = [(r["tensor"], r["relay"], str(r["chip"])) for r in relays]
-        caption = f"{count_text(len(rows), 'relay')}"
-        tables.append(_table(("tensor", "relay", "on chip"), rows, {2}, caption))
+    added = added_cells(compiled.report)
+    tables = tuple(
+        _table((*heads, "on chip"), added[kind], {2}, count_text(len(added[kind]), name))
+        for kind, heads, name in (
+            ("clones", ("op", "copy"), "copied op"),
+            ("relays", ("tensor", "relay"), "relay"),
+        )
+        if added[kind]
+    )
     if not tables:
         return None
     lead = ("Cheap ops were copied to where they are read, and relays pass tensors on.",)
-    return Section("additions", "Added to the model", lead, None, tuple(tables), folded=True)
+    return Section("additions", "Added to the model", lead, None, tables, folded=True)
 
 
 def state_section(compiled: Compiled) -> Section | None:
@@ -242,7 +224,7 @@ def verification_section(compiled: Compiled) -> Section | None:
     ]
     widths = compiled.report.get(STORAGE_SECTION)
     lead = [_sentence(verification_sentence(verification, widths))]
-    if (costs := cost_model_phrase(compiled.report)) is not None:
+    if (costs := details_of(compiled.report).get("cost model")) is not None:
         lead.append(f"Cost model: {costs}.")
     heads = ("output", "holds", "bit-identical", "largest error", "tolerance")
     tables = (_table(heads, rows, {3, 4}),) if rows else ()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 from mcm_compiler.artifact.manifest import ChipEntry
 from mcm_compiler.contracts.fabrics.target import FABRIC_SECTION
@@ -14,7 +13,7 @@ from mcm_compiler.page.package_view import package_section
 from mcm_compiler.page.timeline_view import memory_section, timeline_section
 from mcm_compiler.report.sentences import model_phrase, search_phrase
 from mcm_compiler.report.verdict.claims import verdict_of
-from mcm_compiler.text.units import bytes_text, percent_text, printable, seconds_text
+from mcm_compiler.text.units import bytes_text, printable
 
 PLACES = 12
 """Chips that are listed in a cell."""
@@ -80,49 +79,38 @@ def fabric_section(compiled: Compiled) -> Section | None:
     facts = compiled.report.get(FABRIC_SECTION)
     if facts is None:
         return None
-    plans = [_plan(row, facts["chips"]) for row in facts["chips"] if row["plan"] is not None]
+    from mcm_compiler.report.fabric_section import chip_figures, plan_chips
+
+    sites, chips = facts["sites"], facts["chips"]
+    plans = [
+        {
+            "name": f"chip {plan_chips(row, chips)}",
+            **row["plan"],
+            "stages": [printable(stage) for stage in row["plan"]["stages"]],
+        }
+        for row in chips
+        if row["plan"] is not None
+    ]
+    rows = tuple(
+        (
+            *chip_figures(row),
+            *(f"{row['units'][kind]} of {sites[kind]}" for kind in ("compute", "memory", "io")),
+            row["method"] if row["like"] is None else f"as chip {row['like']}",
+        )
+        for row in chips
+    )
+    heads = (
+        "chip", "period", "bound", "above", "latency", "busy", "compute", "memory", "input, output",
+        "found by",
+    )  # fmt: skip
+    table = Table(heads, rows, frozenset(range(9)), "Chips as fabrics")
     lead = (
         "Each chip is a grid of units. Squares compute, rings hold, diamonds are input and output; "
         "a colour is a stage of the chip's own pipeline, and a link is the wider the more it "
         "carries.",
     )
     view = View("floor", {"plans": plans}, "Floor plans of the chips")
-    return Section("fabrics", "Floor plans", lead, view, (_table(facts),), folded=True)
-
-
-def _plan(row: Mapping[str, Any], rows: list[Mapping[str, Any]]) -> dict[str, Any]:
-    alike = [other["chip"] for other in rows if other["like"] == row["chip"]]
-    plan = row["plan"]
-    return {
-        "name": f"chip {', '.join(map(str, [row['chip'], *alike]))}",
-        "rows": plan["rows"],
-        "cols": plan["cols"],
-        "stages": [printable(stage) for stage in plan["stages"]],
-        "units": plan["units"],
-        "links": plan["links"],
-    }
-
-
-def _table(facts: Mapping[str, Any]) -> Table:
-    sites = facts["sites"]
-    rows = tuple(
-        (
-            str(row["chip"]),
-            seconds_text(row["period_s"]),
-            seconds_text(row["bound_s"]),
-            percent_text(row["period_s"] / row["bound_s"] - 1 if row["bound_s"] else None),
-            seconds_text(row["latency_s"]),
-            percent_text(row["utilisation"]),
-            *(f"{row['units'][kind]} of {sites[kind]}" for kind in ("compute", "memory", "io")),
-            row["method"] if row["like"] is None else f"as chip {row['like']}",
-        )
-        for row in facts["chips"]
-    )
-    heads = (
-        "chip", "period", "bound", "above", "latency", "busy", "compute", "memory", "input, output",
-        "found by",
-    )  # fmt: skip
-    return Table(heads, rows, frozenset(range(9)), "Chips as fabrics")
+    return Section("fabrics", "Floor plans", lead, view, (table,), folded=True)
 
 
 SECTIONS: tuple[Callable[[Compiled], Section | None], ...] = (

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mcm_compiler.checking.entry.gate import OpenedFolder
     from mcm_compiler.contracts.program import LoweredProgram
     from mcm_compiler.contracts.target import Target
+    from mcm_compiler.report.records.verdict import VerdictLine
 
 Tone = Literal["good", "warn", "bad", "plain"]
 """How an answer is meant; the page tells it by a sign and a word beside the colour."""
@@ -268,18 +269,15 @@ STALLS = {
 """Why a chip waits, in words."""
 
 
+def answer_of(line: VerdictLine, sections: Mapping[str, str]) -> Answer:
+    """A line of a verdict, with the section that shows more by the line's label."""
+    details, section = tuple(line["details"]), sections.get(line["label"], "")
+    return Answer(line["label"], line["headline"], details, line["tone"], section)
+
+
 def answers_of(compiled: Compiled) -> tuple[Answer, ...]:
     """The lines of the verdict as they are, and what to deploy."""
-    found = [
-        Answer(
-            line["label"],
-            line["headline"],
-            tuple(line["details"]),
-            line["tone"],
-            SECTIONS.get(line["label"], ""),
-        )
-        for line in verdict_of(compiled.report)["lines"]
-    ]
+    found = [answer_of(line, SECTIONS) for line in verdict_of(compiled.report)["lines"]]
     if (deploy := _deploy(compiled)) is not None:
         found.append(deploy)
     return tuple(found)

@@ -16,6 +16,7 @@ from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.target import machine_of
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
 from mcm_compiler.page.contents import STALLS, Compiled, Section, Table, View
+from mcm_compiler.report.details import LINK_HEADS, link_cells
 from mcm_compiler.report.sentences import place_name, role_sentence
 from mcm_compiler.report.verdict.bottleneck_line import ENGINES
 from mcm_compiler.text.units import bytes_text, percent_text, seconds_text
@@ -36,7 +37,7 @@ def package_section(compiled: Compiled) -> Section | None:
         lead.append(f"Pipelines side by side: {roles}.")
     tables = [_chip_table(report["chips"], compiled.replicas)]
     if report["links"]:
-        tables.append(_link_table(report["links"]))
+        tables.append(Table(LINK_HEADS, tuple(link_cells(report)), frozenset(range(2, 6)), "Links"))
     return Section(
         "package",
         "Package",
@@ -193,22 +194,6 @@ def _chip_table(rows: list[Row], replicas: int) -> Table:
         frozenset(range(9)),
         "Chips of the first pipeline" if replicas > 1 else "Chips",
     )  # fmt: skip
-
-
-def _link_table(rows: list[Row]) -> Table:
-    cells = [
-        (
-            place_name(row["source"]),
-            place_name(row["destination"]),
-            percent_text(row["utilisation"]),
-            seconds_text(row["busy_s"]),
-            bytes_text(row["bytes_per_inference"]),
-            seconds_text(row.get("queue_s")),
-        )
-        for row in rows
-    ]
-    heads = ("from", "to", "busy", "time", "per inference", "queueing")
-    return Table(heads, tuple(cells), frozenset(range(2, 6)), "Links")
 
 
 Shape = Literal["ring", "grid", "free"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from mcm_compiler.arrays.types import Longs
-from mcm_compiler.page.contents import Answer, Page, Section, Table, View, linked
+from mcm_compiler.page.contents import Answer, Page, Section, Table, View, answer_of, linked
 from mcm_compiler.page.graph_view import graph_data, graph_part
 from mcm_compiler.page.package_view import layout_of
 from mcm_compiler.page.timeline_view import Row, timeline_data
@@ -17,7 +17,6 @@ from mcm_compiler.placed.placement_checks import ReadPlacement
 from mcm_compiler.placed.placement_report import device_rows
 from mcm_compiler.placed.records import DeviceFigures
 from mcm_compiler.placed.step_simulation import chain_rows
-from mcm_compiler.report.records.verdict import VerdictLine
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
 
 _SECTIONS = {
@@ -46,7 +45,7 @@ def placed_page(read: ReadPlacement) -> Page:
     sections = tuple(section for section in found if section is not None)
     schedule = read.opened.schedule
     lines = placed_lines(record, None if schedule is None else times_of(schedule))
-    answers = (*(_answer(line) for line in lines), _deploy(read))
+    answers = (*(answer_of(line, _SECTIONS) for line in lines), _deploy(read))
     facts = (
         basis_of(record),
         f"{count_text(len(record.device_of), 'op')}, inputs and variables included",
@@ -66,11 +65,6 @@ def placed_page(read: ReadPlacement) -> Page:
             f"Made with mcm-compiler {record.compiler}.",
         ),
     )
-
-
-def _answer(line: VerdictLine) -> Answer:
-    section = _SECTIONS[line["label"]]
-    return Answer(line["label"], line["headline"], tuple(line["details"]), line["tone"], section)
 
 
 def _deploy(read: ReadPlacement) -> Answer:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Any
 
 from mcm_compiler.contracts.program import (
-    ChipActivity,
     ChipProgram,
-    Kernel,
     LoweredProgram,
     SimulationResult,
     Transfer,
 )
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.report.hardware.figures import without_dust
-
-if TYPE_CHECKING:
-    from mcm_compiler.report.records.activity import ChipRow, LinkRow, LoadedTensor, OpRow
+from mcm_compiler.report.records.activity import ChipRow, LinkRow, LoadedTensor, OpRow
+from mcm_compiler.text.json_text import row_of
 
 
 def chip_rows(
@@ -39,48 +36,41 @@ def chip_rows(
     rows: list[ChipRow] = []
     for chip in sorted({*activities, *programs, *ops_of}):
         activity, lowered = activities.get(chip), programs.get(chip)
-        high_water = lowered.high_water_bytes if lowered else None
-        if high_water is None and activity is not None:
-            high_water = activity.high_water_bytes
-        rows.append(
-            {
-                "chip": chip,
-                "ops": ops_of[chip] if chip in ops_of else _ops_of_kernels(lowered),
-                "kernels": len(lowered.kernels) if lowered else None,
-                "busy_s": activity.busy_s if activity else None,
-                "utilisation": share(activity.busy_s, simulation)
-                if activity and simulation
-                else None,
-                "stall_s": {
-                    reason: without_dust(seconds, simulation.period_s)
-                    for reason, seconds in sorted(activity.stall_s.items())
-                }
-                if activity and simulation
-                else None,
-                "engine_s": dict(sorted(activity.engine_s.items())) if activity else None,
-                "engine_utilisation": _engine_shares(activity, simulation)
-                if activity and simulation
-                else None,
-                "weight_bytes": lowered.weight_bytes if lowered else None,
-                "sram_high_water_bytes": high_water,
-                "sram_bytes": sram_bytes[chip] if sram_bytes and chip < len(sram_bytes) else None,
+        row: Any = dict.fromkeys(ChipRow.__annotations__)
+        row |= {"chip": chip, "ops": ops_of.get(chip)}
+        if sram_bytes and chip < len(sram_bytes):
+            row["sram_bytes"] = sram_bytes[chip]
+        if activity and simulation:
+            stalls, engines = sorted(activity.stall_s.items()), sorted(activity.engine_s.items())
+            row |= {
+                "busy_s": activity.busy_s,
+                "utilisation": share(activity.busy_s, simulation),
+                "stall_s": {why: without_dust(s, simulation.period_s) for why, s in stalls},
+                "engine_s": dict(engines),
+                "engine_utilisation": {name: share(busy, simulation) for name, busy in engines},
+                "sram_high_water_bytes": activity.high_water_bytes,
+            }
+        if lowered:
+            row |= {
+                "ops": ops_of.get(chip, sum(len(kernel.nodes) for kernel in lowered.kernels)),
+                "kernels": len(lowered.kernels),
+                "weight_bytes": lowered.weight_bytes,
+                "sram_high_water_bytes": lowered.high_water_bytes,
                 "heaviest_op": next(iter(heaviest_ops(lowered, 1)), None),
             }
-        )
+        rows.append(row)
     return rows
 
 
 def link_rows(simulation: SimulationResult) -> list[LinkRow]:
     """One row per used link, host links included, in ring order."""
     return [
-        {
-            "source": link.source,
-            "destination": link.destination,
-            "busy_s": link.busy_s,
-            "utilisation": share(link.busy_s, simulation),
-            "bytes_per_inference": link.bytes_per_inference,
-            "queue_s": without_dust(link.queue_s, simulation.period_s),
-        }
+        row_of(
+            LinkRow,
+            link,
+            utilisation=share(link.busy_s, simulation),
+            queue_s=without_dust(link.queue_s, simulation.period_s),
+        )
         for link in sorted(simulation.links, key=lambda link: (link.source, link.destination))
     ]
 
@@ -90,23 +80,12 @@ def share(busy_s: float, simulation: SimulationResult) -> float | None:
     return busy_s / simulation.period_s if simulation.period_s > 0 else None
 
 
-def _engine_shares(activity: ChipActivity, simulation: SimulationResult) -> dict[str, float | None]:
-    """The part of the period that each engine of a chip sets the pace for."""
-    return {name: share(busy, simulation) for name, busy in sorted(activity.engine_s.items())}
-
-
 def heaviest_ops(program: ChipProgram | None, count: int) -> list[OpRow]:
     """The kernels that take a chip's time, longest first; ties in program order."""
-    if program is None:
-        return []
-
-    def longest_first(kernel: Kernel) -> float:
-        return -kernel.duration_s
-
-    kernels = sorted(program.kernels, key=longest_first)[:count]
+    kernels = sorted(program.kernels, key=lambda kernel: -kernel.duration_s) if program else []
     return [
         {"name": kernel.name, "ops": len(kernel.nodes), "seconds": kernel.duration_s}
-        for kernel in kernels
+        for kernel in kernels[:count]
     ]
 
 
@@ -126,9 +105,8 @@ def heaviest_tensors(
         count: how many to return.
         machine: tells the routes; where None, tensors on their way to further places are missed.
     """
-    if program is None:
-        return []
-    crossing = [t for t in program.transfers if _crosses(t, source, destination, machine)]
+    transfers = program.transfers if program else ()
+    crossing = [t for t in transfers if _crosses(t, source, destination, machine)]
     largest = sorted(crossing, key=lambda t: -t.size_bytes)[:count]
     return [{"name": t.tensor, "bytes": t.size_bytes} for t in largest]
 
@@ -140,7 +118,3 @@ def _crosses(transfer: Transfer, source: int, destination: int, machine: Machine
     route = machine.route(transfer.source, transfer.destination)
     ends = machine.channel_ends[list(route)]
     return bool((ends == (source, destination)).all(axis=1).any())
-
-
-def _ops_of_kernels(program: ChipProgram | None) -> int | None:
-    return sum(len(kernel.nodes) for kernel in program.kernels) if program else None

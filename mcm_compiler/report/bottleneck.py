@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Literal
 
@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.program import (
     ChipActivity,
-    ChipProgram,
+    Kernel,
     LinkActivity,
     LoweredProgram,
     SimulationResult,
@@ -69,8 +69,8 @@ def find_bottleneck(
     resources: list[ChipActivity | LinkActivity] = [*simulation.chips, *simulation.links]
     if not resources:
         return None
-    ranked = sorted(resources, key=lambda resource: -resource.busy_s)
-    worst = ranked[0]
+    worst, *others = sorted(resources, key=lambda resource: -resource.busy_s)
+    heaviest: Kernel | None = None
     found: Bottleneck = {
         "kind": _kind(worst),
         "chip": None,
@@ -87,7 +87,8 @@ def find_bottleneck(
     if isinstance(worst, ChipActivity):
         found["chip"] = worst.chip
         chips = {chip.chip: chip for chip in program.chips} if program else {}
-        found["heaviest_ops"] = heaviest_ops(chips.get(worst.chip), LISTED)
+        found["heaviest_ops"] = heaviest_ops(own := chips.get(worst.chip), LISTED)
+        heaviest = max(own.kernels if own else (), key=lambda k: k.duration_s, default=None)
     else:
         found["source"], found["destination"] = worst.source, worst.destination
         if program is not None and shared_channels.is_shared(worst.source, worst.destination):
@@ -109,8 +110,16 @@ def find_bottleneck(
         if moves.pinned:
             pinned = moves.pinned[:LISTED]
             found["pinned_moves"] = [pinned_row(move, certificate) for move in pinned]
-    advice = _advice(found, worst, moves, certificate, program)
-    found["text"] = _sentence(found, worst, ranked[1:], simulation, program, advice)
+    parts = [
+        f"{_name(worst)} is busy {seconds_text(worst.busy_s)} of every "
+        f"{_period_text(found, simulation)}{_filling(found, worst, heaviest, program)}",
+        *_cause(found, worst, heaviest, simulation, program),
+        *(_advice(found, heaviest, moves, certificate) if moves and certificate else ()),
+    ]
+    if others:
+        busy = seconds_text(others[0].busy_s)
+        parts.append(f"the next busiest is {_name(others[0])} with {busy}")
+    found["text"] = "; ".join(parts)
     return found
 
 
@@ -133,10 +142,6 @@ def _name(resource: ChipActivity | LinkActivity) -> str:
     return resource_name(resource.source, resource.destination)
 
 
-def _heaviest(program: ChipProgram) -> int:
-    return max(range(len(program.kernels)), key=lambda i: (program.kernels[i].duration_s, -i))
-
-
 def _op_name(op: OpRow) -> str:
     """A fused group has the name of its last op, which need not be the one that takes long."""
     if op["ops"] > 1:
@@ -144,67 +149,50 @@ def _op_name(op: OpRow) -> str:
     return quote(op["name"])
 
 
-def _sentence(
+def _period_text(found: Bottleneck, simulation: SimulationResult) -> str:
+    text = seconds_text(simulation.period_s)
+    part = found["share_of_period"]
+    return text if part is None else f"{text} ({percent_text(part)})"
+
+
+def _cause(
     found: Bottleneck,
     worst: ChipActivity | LinkActivity,
-    others: list[ChipActivity | LinkActivity],
+    heaviest: Kernel | None,
     simulation: SimulationResult,
     program: LoweredProgram | None,
-    advice: list[str],
-) -> str:
-    text = f"{_name(worst)} is busy {seconds_text(worst.busy_s)}"
-    text += f" of every {seconds_text(simulation.period_s)}"
-    if (part := found["share_of_period"]) is not None:
-        text += f" ({percent_text(part)})"
-    text += _filling(found, worst, program)
-    parts = [text]
-    if isinstance(worst, ChipActivity) and not found["sets_period"]:
-        reason, waited = max(worst.stall_s.items(), key=lambda item: item[1], default=("", 0.0))
-        if waited > 0:
-            parts.append(f"it waits {seconds_text(waited)} {_WAITS.get(reason, 'for ' + reason)}")
+) -> Iterator[str]:
+    """What sets the period, and what relieves it other than moves of ops."""
     if not found["sets_period"]:
+        stalls = worst.stall_s if isinstance(worst, ChipActivity) else {}
+        reason, waited = max(stalls.items(), key=lambda item: item[1], default=("", 0.0))
+        if waited > 0:
+            yield f"it waits {seconds_text(waited)} {_WAITS.get(reason, 'for ' + reason)}"
         cause = next((c for c in _CYCLES if c in simulation.cycle_waits), "")
-        parts.append(f"as nothing is busy all the time, {_CYCLES[cause]} sets the period")
-    elif isinstance(worst, LinkActivity) and shared_channels.is_shared(
-        worst.source, worst.destination
-    ):
-        parts.append(shared_channels.shared_levers(worst, program))
-    elif len(found["heaviest_ops"]) == 1:
-        parts.append(_only_levers(worst, program))
-    parts += advice
-    if others:
-        parts.append(
-            f"the next busiest is {_name(others[0])} with {seconds_text(others[0].busy_s)}"
-        )
-    return "; ".join(parts)
-
-
-def _only_levers(worst: ChipActivity | LinkActivity, program: LoweredProgram | None) -> str:
-    """What relieves a chip on which one kernel runs."""
-    if _mapped(worst, program):
-        return "a faster mapping of its ops, fewer ops on it, or a faster chip would help"
-    helps = "a chip that can run it" if _on_host(worst, program) else "a faster chip"
-    return f"nothing else runs there, so that only splitting it or {helps} would help"
-
-
-def _mapped(worst: ChipActivity | LinkActivity, program: LoweredProgram | None) -> bool:
-    """Whether the kernel of a chip is a pipeline of units that a mapper has placed."""
-    own = (
-        [c for c in program.chips if isinstance(worst, ChipActivity) and c.chip == worst.chip]
-        if program
-        else []
-    )
-    return any(kernel.latency_s > 0 for chip in own for kernel in chip.kernels)
+        yield f"as nothing is busy all the time, {_CYCLES[cause]} sets the period"
+    elif isinstance(worst, LinkActivity):
+        if shared_channels.is_shared(worst.source, worst.destination):
+            yield shared_channels.shared_levers(worst, program)
+    elif len(found["heaviest_ops"]) == 1 and heaviest is not None:
+        if heaviest.latency_s > 0:  # a pipeline of units that a mapper has placed
+            yield "a faster mapping of its ops, fewer ops on it, or a faster chip would help"
+        else:
+            helps = "a chip that can run it" if heaviest.engine == "host" else "a faster chip"
+            yield f"nothing else runs there, so that only splitting it or {helps} would help"
 
 
 def _filling(
-    found: Bottleneck, worst: ChipActivity | LinkActivity, program: LoweredProgram | None
+    found: Bottleneck,
+    worst: ChipActivity | LinkActivity,
+    heaviest: Kernel | None,
+    program: LoweredProgram | None,
 ) -> str:
     """What takes most of a resource's time."""
     ops, tensors = found["heaviest_ops"], found["heaviest_tensors"]
     if ops and worst.busy_s > 0:
         part = percent_text(ops[0]["seconds"] / worst.busy_s)
-        waits = ", for which it waits for the host" if _on_host(worst, program) else ""
+        on_host = heaviest is not None and heaviest.engine == "host"
+        waits = ", for which it waits for the host" if on_host else ""
         return f", {part} of it in {_op_name(ops[0])}{waits}"
     if tensors and isinstance(worst, LinkActivity) and worst.bytes_per_inference > 0:
         load = worst.bytes_per_inference
@@ -215,35 +203,19 @@ def _filling(
     return ""
 
 
-def _on_host(worst: ChipActivity | LinkActivity, program: LoweredProgram | None) -> bool:
-    """Whether the host runs the heaviest kernel of a chip."""
-    if program is None or not isinstance(worst, ChipActivity):
-        return False
-    own = [chip for chip in program.chips if chip.chip == worst.chip and chip.kernels]
-    return any(chip.kernels[_heaviest(chip)].engine == "host" for chip in own)
-
-
 def _advice(
-    found: Bottleneck,
-    worst: ChipActivity | LinkActivity,
-    moves: Moves | None,
-    certificate: Certificate | None,
-    program: LoweredProgram | None,
-) -> list[str]:
+    found: Bottleneck, heaviest: Kernel | None, moves: Moves, certificate: Certificate
+) -> Iterator[str]:
     """What moving ops would bring, and which pins are in the way."""
-    if moves is None or certificate is None:
-        return []
-    parts: list[str] = []
-    heaviest = found["heaviest_ops"][0]["name"] if found["heaviest_ops"] else None
-    if isinstance(worst, ChipActivity) and (pin := _pin_of_heaviest(worst, certificate, program)):
-        parts.append(f"the pin {quote(pin)} holds it there")
+    name = found["heaviest_ops"][0]["name"] if found["heaviest_ops"] else None
+    if heaviest is not None and (pin := _pin_of(heaviest, certificate)):
+        yield f"the pin {quote(pin)} holds it there"
     if found["moves"]:
-        parts.append(_move_text(found["moves"][0], heaviest))
+        yield _move_text(found["moves"][0], name)
     elif not moves.optimal and (text := _no_move_text(moves)):
-        parts.append(text)
+        yield text
     if pinned := found.get("pinned_moves"):
-        parts.append(_pinned_text(pinned[0], heaviest))
-    return parts
+        yield _pinned_text(pinned[0], name)
 
 
 def _no_move_text(moves: Moves) -> str | None:
@@ -257,15 +229,9 @@ def _no_move_text(moves: Moves) -> str | None:
     return None
 
 
-def _pin_of_heaviest(
-    worst: ChipActivity, certificate: Certificate, program: LoweredProgram | None
-) -> str | None:
-    """The pin of the op that takes most of a chip's time."""
-    own = [c for c in program.chips if c.chip == worst.chip and c.kernels] if program else []
-    if not own or not certificate.pins:
-        return None
-    kernel = own[0].kernels[_heaviest(own[0])]
-    for unit, members in enumerate(certificate.problem.members):
+def _pin_of(kernel: Kernel, certificate: Certificate) -> str | None:
+    """The pin of the ops of a kernel."""
+    for unit, members in enumerate(certificate.problem.members if certificate.pins else ()):
         if set(members).intersection(kernel.nodes):
             return pin_of(certificate, unit)
     return None

@@ -170,50 +170,39 @@ def _chip_by_chip(
     return Group(*lines)
 
 
-def host_links_line(links: list[_Row] | None, bottleneck: _Row | None, width: int) -> Text | None:
-    """The busiest link from the host and the busiest link to it; None where there is none."""
-    into = [k for k in links or [] if k["source"] == HOST and k["destination"] >= 0]
-    out = [k for k in links or [] if k["destination"] == HOST and k["source"] >= 0]
-    parts = [
-        f"{word} {_busiest_link(found, end)}"
-        for found, word, end in ((into, "into chip", "destination"), (out, "out of chip", "source"))
-        if found
+def link_lines(links: list[_Row] | None, bottleneck: _Row | None, width: int) -> list[Text]:
+    """Loads of the channels outside the package: the busiest of each kind, and what all share."""
+    links = links or []
+    into = [k for k in links if k["source"] == HOST and k["destination"] >= 0]
+    out = [k for k in links if k["destination"] == HOST and k["source"] >= 0]
+    memory = [k for k in links if k["source"] == OFF_PACKAGE]
+    on_host = [
+        *_busiest_link("into chip", into, "destination"),
+        *_busiest_link("out of chip", out, "source"),
     ]
-    return _links_line("host links", parts, bottleneck, "host", width)
+    streamed = _busiest_link("into chip", memory, "destination")
+    shared = shared_sentence(links)
+    worst = bottleneck or {"kind": None, "source": None, "destination": None}
+    roots = {worst["source"], worst["destination"]} & {HOST_ROOT, OFF_PACKAGE_ROOT}
+    rows = (
+        ("host links", on_host, worst["kind"] == "host"),
+        ("off-package", streamed, worst["kind"] == "memory"),
+        ("all chips", [shared] if shared else [], bool(roots)),
+    )
+    return [
+        labelled_line(label, ", ".join(parts), "bold red" if is_worst else "dim", width)
+        for label, parts, is_worst in rows
+        if parts
+    ]
 
 
-def shared_channels_line(
-    links: list[_Row] | None, bottleneck: _Row | None, width: int
-) -> Text | None:
-    """The channels that all chips share; None where there are none."""
-    sentence = shared_sentence(links)
-    worst = bottleneck or {"source": None, "destination": None}
-    is_worst = {worst["source"], worst["destination"]} & {HOST_ROOT, OFF_PACKAGE_ROOT}
-    style = "bold red" if is_worst else "dim"
-    return None if sentence is None else labelled_line("all chips", sentence, style, width)
-
-
-def memory_links_line(links: list[_Row] | None, bottleneck: _Row | None, width: int) -> Text | None:
-    """The busiest channel from off-package memory; None where no weights are streamed."""
-    found = [link for link in links or [] if link["source"] == OFF_PACKAGE]
-    parts = [f"into chip {_busiest_link(found, 'destination')}"] if found else []
-    return _links_line("off-package", parts, bottleneck, "memory", width)
-
-
-def _busiest_link(links: list[_Row], end: str) -> str:
-    busiest = max(links, key=lambda link: link["busy_s"])
+def _busiest_link(word: str, links: list[_Row], end: str) -> list[str]:
+    """The load of the busiest of `links`, as at most one text."""
+    if not links:
+        return []
+    busiest = max(links, key=itemgetter("busy_s"))
     load = bytes_text(busiest["bytes_per_inference"])
-    return f"{busiest[end]} {percent_text(busiest['utilisation'])} ({load})"
-
-
-def _links_line(
-    label: str, parts: list[str], bottleneck: _Row | None, kind: str, width: int
-) -> Text | None:
-    if not parts:
-        return None
-    is_worst = bottleneck is not None and bottleneck["kind"] == kind
-    style = "bold red" if is_worst else "dim"
-    return labelled_line(label, ", ".join(parts), style, width)
+    return [f"{word} {busiest[end]} {percent_text(busiest['utilisation'])} ({load})"]
 
 
 def _busiest(chips: list[_Row]) -> list[_Row]:

@@ -48,11 +48,8 @@ def coverage_facts(
     if measured_costs(costs) is None:
         return None
     found = coverage(costs, kernels_of_graphs(graphs, added))
-    return {
-        "ops": found.ops,
-        "measured_ops": found.measured_ops,
-        "measured_share": found.share,
-    }
+    share = found.share
+    return {"ops": found.ops, "measured_ops": found.measured_ops, "measured_share": share}
 
 
 def cost_model_phrase(report: Mapping[str, Any]) -> str | None:

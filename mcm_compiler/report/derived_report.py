@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import onnx_ir as ir
+from msgspec import to_builtins
 
 from mcm_compiler.artifact.layout import REPORT_SCHEMA_VERSION
 from mcm_compiler.artifact.manifest import Manifest
 from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.contracts.fabrics.target import FABRIC_SECTION, MappedChip
 from mcm_compiler.contracts.program import LoweredProgram, SimulationResult
-from mcm_compiler.contracts.replication import PipelineCount, Replication, chip_roles
+from mcm_compiler.contracts.replication import PipelineCount, chip_roles
 from mcm_compiler.contracts.target import Target, machine_of, other_machine_of
 from mcm_compiler.graph.constants import (
     attribute_weights,
@@ -44,13 +45,11 @@ from mcm_compiler.text.option_fields import options_of
 if TYPE_CHECKING:
     from mcm_compiler.report.records.report import (
         CountFacts,
-        CoverageFacts,
         GraphFacts,
         ReplicationFacts,
         TargetFacts,
         TensorFacts,
     )
-    from mcm_compiler.report.records.sections import StateFacts
 
 STATED: Mapping[str, str] = {
     "strategy": "the search leaves no trace in its result",
@@ -163,8 +162,9 @@ def derive_report(sources: Sources) -> Derived:
         found[cost_section.COST_SECTION] = {**chosen, **_taken(inside, "coverage")}
     found |= _taken(inside, HOST_SECTION, ENERGY_SECTION)
     found |= as_stated(SENSITIVITY_SECTION)
-    if (states := _states(sources)) is not None:
-        found[STATE_SECTION] = states
+    if (program := sources.program) is not None:
+        states = state_facts(manifest, program, simulation, sources.target)
+        found |= {STATE_SECTION: states} if states is not None else {}
     if sources.mapped:
         from mcm_compiler.report.fabric_section import fabric_facts
 
@@ -186,11 +186,15 @@ def _taken(fields: Derived, *names: str) -> Derived:
 def _in_models(sources: Sources, graphs: Mapping[int, ir.Graph]) -> Derived:
     """Fields that need the chips' models; sections are missing where there is nothing to say."""
     target, simulation, replicas = sources.target, sources.simulation, sources.manifest.replicas
+    certificate = sources.certificate
+    added = (*certificate.copies, *certificate.forwards) if certificate else ()
+    names = {name for _, name, _ in added}
+    in_order = [graphs[chip] for chip in sorted(graphs)]
     ops_of = {chip: len(placeable_nodes(graph)) for chip, graph in graphs.items()}
     found: Derived = {
         "chips": chip_rows(simulation, sources.program, ops_of, target.limits.sram_bytes),
         "bottleneck": _bottleneck(sources, graphs),
-        "coverage": _coverage(sources, graphs) if graphs else None,
+        "coverage": cost_section.coverage_facts(target, in_order, names) if graphs else None,
     }
     if (hosted := host_facts(target, graphs, simulation, replicas)) is not None:
         found[HOST_SECTION] = hosted
@@ -218,9 +222,7 @@ def _replication(sources: Sources) -> ReplicationFacts:
         "pipeline_period_s": finite(simulation.period_s) if simulation else None,
         "pipeline_bound_s": finite(pipeline.seconds) if pipeline else None,
         "considered": [count_facts(one) for one in certificate.considered] if certificate else [],
-        "chips": [
-            {"chip": role.chip, "pipeline": role.pipeline, "runs": role.runs} for role in roles
-        ],
+        "chips": to_builtins(list(roles)),
     }
 
 
@@ -235,27 +237,6 @@ def count_facts(one: PipelineCount) -> CountFacts:
         "bound_proof": (one.bound.proof or None) if one.bound else None,
         "ruled_out": one.ruled_out or None,
     }
-
-
-def _states(sources: Sources) -> StateFacts | None:
-    manifest = sources.manifest
-    if sources.program is None:
-        return None
-    return state_facts(
-        manifest.states.held,
-        (manifest.inputs, manifest.outputs),
-        sources.program,
-        sources.simulation,
-        sources.target,
-        Replication(manifest.replicas, manifest.chips_each),
-    )
-
-
-def _coverage(sources: Sources, graphs: Mapping[int, ir.Graph]) -> CoverageFacts | None:
-    certificate = sources.certificate
-    rows = (*certificate.copies, *certificate.forwards) if certificate else ()
-    in_order = [graphs[chip] for chip in sorted(graphs)]
-    return cost_section.coverage_facts(sources.target, in_order, {added for _, added, _ in rows})
 
 
 def _model(sources: Sources, dims: Derived) -> Derived:
@@ -286,13 +267,9 @@ def graph_facts(graph: ir.Graph) -> GraphFacts:
 
 def _tensor_facts(value: ir.Value) -> TensorFacts:
     shape = value.shape
-    return {
-        "name": value.name,
-        "type": value.dtype.name.lower() if value.dtype is not None else None,
-        "shape": [d if isinstance(d, int) else d.value for d in shape]
-        if shape is not None
-        else None,
-    }
+    sizes = None if shape is None else [d if isinstance(d, int) else d.value for d in shape]
+    kind = value.dtype.name.lower() if value.dtype is not None else None
+    return {"name": value.name, "type": kind, "shape": sizes}
 
 
 def _value_bytes(value: ir.Value) -> int:
@@ -308,16 +285,14 @@ def _value_bytes(value: ir.Value) -> int:
 
 def target_facts(target: Target) -> TargetFacts:
     """Facts of the package; `family` is missing where it is a ring."""
-    machine = other_machine_of(target)
     facts: TargetFacts = {
         "name": target.name,
-        "family": machine.family if machine is not None else "",
         "sha256": hashlib.sha256(target.source_text.encode()).hexdigest(),
         "chips": target.limits.num_chips,
         "sram_bytes": list(target.limits.sram_bytes),
     }
-    if machine is None:
-        del facts["family"]
+    if (machine := other_machine_of(target)) is not None:
+        facts = {"name": target.name, "family": machine.family, **facts}
     return facts
 
 

@@ -180,30 +180,37 @@ def fabric_lines(report: Mapping[str, Any]) -> list[str]:
     lines += ["| " + " | ".join(_cells(row, sites)) + " |" for row in facts["chips"]]
     own = [row for row in facts["chips"] if row["plan"] is not None]
     for row in own[:DRAWN]:
-        alike = [other["chip"] for other in facts["chips"] if other["like"] == row["chip"]]
-        chips = ", ".join(map(str, [row["chip"], *alike]))
-        lines += ["", f"### Floor plan of chip {chips}", ""]
+        lines += ["", f"### Floor plan of chip {plan_chips(row, facts['chips'])}", ""]
         lines += floor_plan_lines(row["plan"])
     if len(own) > DRAWN:
         lines += ["", f"{len(own) - DRAWN} more floor plans are in `report.json`."]
     return lines
 
 
-def _cells(row: Mapping[str, Any], sites: Mapping[str, int]) -> tuple[str, ...]:
-    used = ", ".join(f"{row['units'][kind]} of {sites[kind]} {kind}" for kind in sites)
-    like = row["like"]
-    wrong = f" (within {percent_text(row['error'])})" if row["error"] else ""
+def chip_figures(row: Mapping[str, Any]) -> tuple[str, ...]:
+    """A mapped chip, its period, bound, distance of both, latency and share of busy units."""
     return (
         str(row["chip"]),
-        seconds_text(row["period_s"]) + wrong,
+        seconds_text(row["period_s"]),
         seconds_text(row["bound_s"]),
-        percent_text(row["period_s"] / row["bound_s"] - 1) if row["bound_s"] else "-",
+        percent_text(row["period_s"] / row["bound_s"] - 1 if row["bound_s"] else None),
         seconds_text(row["latency_s"]),
         percent_text(row["utilisation"]),
-        used,
-        str(row["stages"]),
-        escaped(row["method"]) if like is None else f"as chip {like}",
     )
+
+
+def plan_chips(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> str:
+    """The chips that the floor plan of a row is of."""
+    alike = [other["chip"] for other in rows if other["like"] == row["chip"]]
+    return ", ".join(map(str, [row["chip"], *alike]))
+
+
+def _cells(row: Mapping[str, Any], sites: Mapping[str, int]) -> tuple[str, ...]:
+    used = ", ".join(f"{row['units'][kind]} of {sites[kind]} {kind}" for kind in sites)
+    wrong = f" (within {percent_text(row['error'])})" if row["error"] else ""
+    chip, period, *rest = chip_figures(row)
+    by = escaped(row["method"]) if row["like"] is None else f"as chip {row['like']}"
+    return (chip, period + wrong, *rest, used, str(row["stages"]), by)
 
 
 def _row(one: MappedChip, fabric: Fabric) -> FabricRow:

@@ -176,16 +176,13 @@ def _lacking_phrase(row: Mapping[str, Any]) -> str:
 
 def host_table(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
     """The round trips by the ops that share one, as texts in the order of `HOST_HEADS`."""
+    sizes, times = ("up_bytes", "down_bytes"), ("transfer_s", "host_s", "seconds", "on_chips_s")
     return [
         (
             ", ".join(row["ops"]),
             str(row["trips"]),
-            bytes_text(row["up_bytes"]),
-            bytes_text(row["down_bytes"]),
-            seconds_text(row["transfer_s"]),
-            seconds_text(row["host_s"]),
-            seconds_text(row["seconds"]),
-            seconds_text(row["on_chips_s"]),
+            *(bytes_text(row[key]) for key in sizes),
+            *(seconds_text(row[key]) for key in times),
         )
         for row in (report.get(HOST_SECTION) or {"round_trips": []})["round_trips"]
     ]

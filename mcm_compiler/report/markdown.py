@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mcm_compiler.contracts.fabrics.target import FABRIC_SECTION
-from mcm_compiler.report.advice.replica_limit import limit_sentence
-from mcm_compiler.report.cost_section import cost_model_phrase
+from mcm_compiler.report.details import LINK_HEADS, added_cells, details_of, link_cells
 from mcm_compiler.report.hardware import energy_section
 from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_HEADS, sensitivity_table
 from mcm_compiler.report.host_section import HOST_HEADS, host_sentences, host_table
-from mcm_compiler.report.objective_section import objective_rows
-from mcm_compiler.report.sentences import (
-    bound_sentence,
-    changes_sentence,
-    learned_sentence,
-    model_phrase,
-    options_phrase,
-    place_name,
-    replication_phrase,
-    role_sentence,
-    search_phrase,
-    shared_sentence,
-    simulator_sentence,
-)
+from mcm_compiler.report.sentences import replication_phrase, role_sentence
 from mcm_compiler.report.state_section import state_rows
 from mcm_compiler.report.verdict.claims import verdict_of
 from mcm_compiler.text.units import (
@@ -40,6 +26,20 @@ from mcm_compiler.text.units import (
 LISTED = 50
 """Clones, relays and sharded operators that are listed; `report.json` has all."""
 
+DETAILS = (
+    "model", "simulation", "objective", "its bound", "one inference", "lower bound",
+    "lower bound of the period", "learned search", "energy", "area", "shared channels", "replicas",
+    "found by", "options", "cost model", "passes", "added",
+)  # fmt: skip
+"""Labels of the details that are listed, in their order."""
+
+CHANGES = {
+    "clones": ("Cloned ops", ("op", "clone", "chip")),
+    "relays": ("Relays", ("tensor", "relay", "chip")),
+    "sharded_operators": ("Sharded operators", ("op", "weight", "size", "axis", "pieces")),
+}
+"""Title and heads of the tables of `added_cells`."""
+
 
 def render_markdown(report: Mapping[str, Any]) -> str:
     """The report as GitHub-flavoured Markdown that ends in a newline.
@@ -51,65 +51,36 @@ def render_markdown(report: Mapping[str, Any]) -> str:
     report = printable_data(report)
     model, target = report["model"], report["target"]
     lines = [f"# {escaped(model['name'])} on {escaped(target['name'])}", ""]
-    lines += [*_claims(report), "", "## Details", "", *_table(("", ""), _summary(report))]
+    lines += [*_claims(report), "", "## Details", "", *_marked(("", ""), _summary(report))]
     if (bottleneck := report["bottleneck"]) is not None:
         lines += ["", "## Bottleneck", "", escaped(bottleneck["text"]), ""]
-        ops = [(escaped(o["name"]), seconds_text(o["seconds"])) for o in bottleneck["heaviest_ops"]]
-        tensors = [
-            (escaped(t["name"]), bytes_text(t["bytes"])) for t in bottleneck["heaviest_tensors"]
-        ]
+        ops = [(o["name"], seconds_text(o["seconds"])) for o in bottleneck["heaviest_ops"]]
+        tensors = [(t["name"], bytes_text(t["bytes"])) for t in bottleneck["heaviest_tensors"]]
         lines += _table(("op", "time"), ops) + _table(("tensor", "size"), tensors)
         lines += _moves(bottleneck)
-    if report["chips"]:
-        side_by_side = replication_phrase(report) is not None
-        lines += ["", "## Chips of the first replica" if side_by_side else "## Chips", ""]
-        lines += _table(
-            ("chip", "busy", "time", "engines", "waits", "SRAM", "of", "ops", "heaviest op"),
-            [_chip(row) for row in report["chips"]],
-        )
-    if rows := state_rows(report):
-        lines += ["", "## States", "", *_table(("chip", "of a sequence", "of all in flight"), rows)]
+    first = " of the first replica" if replication_phrase(report) is not None else ""
+    heads = ("chip", "busy", "time", "engines", "waits", "SRAM", "of", "ops", "heaviest op")
+    lines += _section(f"Chips{first}", heads, [_chip(row) for row in report["chips"] or ()])
+    lines += _section("States", ("chip", "of a sequence", "of all in flight"), state_rows(report))
     lines += _roles(report)
-    if report["links"]:
-        lines += ["", "## Links", ""]
-        rows = [
-            (
-                place_name(link["source"]),
-                place_name(link["destination"]),
-                percent_text(link["utilisation"]),
-                seconds_text(link["busy_s"]),
-                bytes_text(link["bytes_per_inference"]),
-                seconds_text(link.get("queue_s")),
-            )
-            for link in report["links"]
-        ]
-        lines += _table(("from", "to", "busy", "time", "per inference", "queueing"), rows)
+    lines += _section("Links", LINK_HEADS, link_cells(report))
     if report.get(FABRIC_SECTION) is not None:
         from mcm_compiler.report.fabric_section import fabric_lines
 
         lines += fabric_lines(report)
     if hosted := host_sentences(report):
         lines += ["", "## On the host", "", *(f"- {escaped(part)}" for part in hosted), ""]
-        cells = [tuple(escaped(cell) for cell in row) for row in host_table(report)]
-        lines += _table(HOST_HEADS, cells)
-    if rows := sensitivity_table(report):
-        cells = [tuple(map(escaped, row)) for row in rows]
-        lines += ["", "## What if, with all else equal", ""]
-        lines += _table(SENSITIVITY_HEADS, cells)
-    if rows := energy_section.energy_rows(report):
-        lines += ["", "## Energy of an inference", "", *_table(energy_section.ENERGY_HEADS, rows)]
+        lines += _table(HOST_HEADS, host_table(report))
+    changed = sensitivity_table(report)
+    lines += _section("What if, with all else equal", SENSITIVITY_HEADS, changed)
+    energy = energy_section.energy_rows(report)
+    lines += _section("Energy of an inference", energy_section.ENERGY_HEADS, energy)
     lines += _changes(report)
     if report["diagnostics"]:
         lines += ["", "## Diagnostics", ""]
         lines += [_diagnostic(d) for d in report["diagnostics"]]
-    lines += ["", "## Made with", ""]
-    lines += _table(
-        ("", "version"),
-        [
-            (escaped(name), escaped(version or UNKNOWN))
-            for name, version in report["versions"].items()
-        ],
-    )
+    versions = [(name, version or UNKNOWN) for name, version in report["versions"].items()]
+    lines += ["", "## Made with", "", *_table(("", "version"), versions)]
     return "\n".join(lines) + "\n"
 
 
@@ -121,46 +92,33 @@ def _roles(report: Mapping[str, Any]) -> list[str]:
     for role in report["replication"]["chips"]:
         places.setdefault(role["runs"], []).append(str(role["chip"]))
     rows = [(str(chip), ", ".join(chips)) for chip, chips in sorted(places.items())]
-    heads = ("model of chip", "runs on chips")
-    return ["", "## Replicas", "", *_table(heads, rows)]
+    return _section("Replicas", ("model of chip", "runs on chips"), rows)
 
 
 def _moves(bottleneck: dict[str, Any]) -> list[str]:
     """Moves that help, and those that pins are in the way of; earlier releases list others."""
+    helpful = [move for move in bottleneck.get("moves", []) if "period_s" in move]
     rows = [
-        (
-            _moved(move),
-            str(move["from_chip"]),
-            str(move["to_chip"]),
-            seconds_text(move["period_s"]),
-            percent_text(move["gain"]),
-            bytes_text(move["need_bytes"]),
-            bytes_text(move["free_bytes"]),
-        )
-        for move in bottleneck.get("moves", [])
-        if "period_s" in move
+        (*_moved(move), bytes_text(move["need_bytes"]), bytes_text(move["free_bytes"]))
+        for move in helpful
     ]
     pinned = [
-        (
-            _moved(move),
-            str(move["from_chip"]),
-            str(move["to_chip"]),
-            seconds_text(move["period_s"]),
-            percent_text(move["gain"]),
-            escaped(move["pin"] or UNKNOWN),
-        )
-        for move in bottleneck.get("pinned_moves", [])
+        (*_moved(move), move["pin"] or UNKNOWN) for move in bottleneck.get("pinned_moves", [])
     ]
     heads = ("to move", "from chip", "to chip", "period then", "shorter by")
     lines = ["", *_table((*heads, "needs at most", "free there"), rows)] if rows else []
-    if pinned:
-        lines += ["", *_table((*heads, "but pinned by"), pinned)]
-    return lines
+    return lines + (["", *_table((*heads, "but pinned by"), pinned)] if pinned else [])
 
 
-def _moved(move: Mapping[str, Any]) -> str:
-    name = escaped(move["name"])
-    return f"{name} and {count_text(move['along'], 'other')}" if move["along"] else name
+def _moved(move: Mapping[str, Any]) -> tuple[str, ...]:
+    along = f" and {count_text(move['along'], 'other')}" if move["along"] else ""
+    return (
+        move["name"] + along,
+        str(move["from_chip"]),
+        str(move["to_chip"]),
+        seconds_text(move["period_s"]),
+        percent_text(move["gain"]),
+    )
 
 
 def _claims(report: Mapping[str, Any]) -> list[str]:
@@ -173,38 +131,23 @@ def _claims(report: Mapping[str, Any]) -> list[str]:
         )
         for line in verdict["lines"]
     ]
-    return [f"{escaped(verdict['basis'])}", "", *_table(("", ""), rows)]
+    return [f"{escaped(verdict['basis'])}", "", *_marked(("", ""), rows)]
 
 
 def _summary(report: Mapping[str, Any]) -> list[tuple[str, str]]:
-    model, target = report["model"], report["target"]
-    asked = objective_rows(report)
-    simulator = report["period_model"]
+    details = {**details_of(report), "passes": report["pipeline"]}
     return [
-        ("model", model_phrase(report)),
-        *([("simulation", escaped(simulator_sentence(simulator, report)))] if simulator else ()),
-        *((label, escaped(text)) for label, text in asked),
-        (f"lower bound{' of the period' if asked else ''}", escaped(bound_sentence(report))),
-        *([("learned search", learned)] if (learned := learned_sentence(report)) else ()),
-        *([("energy", energy)] if (energy := energy_section.energy_sentence(report)) else ()),
-        *([("area", area)] if (area := energy_section.area_sentence(report)) else ()),
-        *([("shared channels", line)] if (line := shared_sentence(report["links"])) else ()),
-        *([("replicas", escaped(limit))] if (limit := limit_sentence(report)) else ()),
-        ("found by", escaped(search_phrase(report))),
-        *([("options", escaped(given))] if (given := options_phrase(report)) else ()),
-        *([("cost model", escaped(costs))] if (costs := cost_model_phrase(report)) else ()),
-        ("passes", escaped(report["pipeline"])),
-        ("added", changes_sentence(report)),
-        ("model SHA-256", f"`{model['sha256']}`"),
-        ("target SHA-256", f"`{target['sha256']}`"),
+        *((label, escaped(details[label])) for label in DETAILS if label in details),
+        ("model SHA-256", f"`{report['model']['sha256']}`"),
+        ("target SHA-256", f"`{report['target']['sha256']}`"),
     ]
 
 
 def _chip(row: dict[str, Any]) -> tuple[str, ...]:
     stalls = row["stall_s"] or {}
-    waits = ", ".join(f"{escaped(k)} {seconds_text(v)}" for k, v in stalls.items() if v > 0)
+    waits = ", ".join(f"{k} {seconds_text(v)}" for k, v in stalls.items() if v > 0)
     shares = row.get("engine_utilisation") or {}  # reports of the first release lack it
-    engines = ", ".join(f"{escaped(k)} {percent_text(v)}" for k, v in shares.items() if v)
+    engines = ", ".join(f"{k} {percent_text(v)}" for k, v in shares.items() if v)
     heaviest = row["heaviest_op"]
     return (
         str(row["chip"]),
@@ -214,41 +157,18 @@ def _chip(row: dict[str, Any]) -> tuple[str, ...]:
         waits or UNKNOWN,
         bytes_text(row["sram_high_water_bytes"]),
         bytes_text(row["sram_bytes"]),
-        _count(row["ops"]),
-        f"{escaped(heaviest['name'])} {seconds_text(heaviest['seconds'])}" if heaviest else UNKNOWN,
+        UNKNOWN if row["ops"] is None else f"{row['ops']:,}",
+        f"{heaviest['name']} {seconds_text(heaviest['seconds'])}" if heaviest else UNKNOWN,
     )
 
 
 def _changes(report: Mapping[str, Any]) -> list[str]:
     lines: list[str] = []
-    if clones := report["clones"]:
-        rows = [(escaped(c["node"]), escaped(c["clone"]), str(c["chip"])) for c in clones[:LISTED]]
-        lines += ["", "## Cloned ops", "", *_table(("op", "clone", "chip"), rows)]
-        lines += _more(len(clones))
-    if relays := report["relays"]:
-        rows = [
-            (escaped(r["tensor"]), escaped(r["relay"]), str(r["chip"])) for r in relays[:LISTED]
-        ]
-        lines += ["", "## Relays", "", *_table(("tensor", "relay", "chip"), rows)]
-        lines += _more(len(relays))
-    if sharded := report["sharded_operators"]:
-        rows = [
-            (
-                escaped(o["node"]),
-                escaped(o["weight"]),
-                bytes_text(o["weight_bytes"]),
-                str(o["axis"]),
-                str(len(o["pieces"])),
-            )
-            for o in sharded[:LISTED]
-        ]
-        heads = ("op", "weight", "size", "axis", "pieces")
-        lines += ["", "## Sharded operators", "", *_table(heads, rows), *_more(len(sharded))]
+    for kind, rows in added_cells(report).items():
+        lines += _section(*CHANGES[kind], rows[:LISTED])
+        if len(rows) > LISTED:
+            lines += ["", f"{len(rows) - LISTED} more are in `report.json`."]
     return lines
-
-
-def _more(total: int) -> list[str]:
-    return ["", f"{total - LISTED} more are in `report.json`."] if total > LISTED else []
 
 
 def _diagnostic(diagnostic: dict[str, Any]) -> str:
@@ -261,12 +181,19 @@ def _diagnostic(diagnostic: dict[str, Any]) -> str:
     return line
 
 
-def _table(heads: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+def _section(title: str, heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """A table below a title; nothing without rows."""
+    return ["", f"## {title}", "", *_table(heads, rows)] if rows else []
+
+
+def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """A table of texts; nothing without rows."""
+    return _marked(heads, [tuple(map(escaped, row)) for row in rows])
+
+
+def _marked(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> list[str]:
+    """A table of cells that are Markdown; nothing without rows."""
     if not rows:
         return []
     lines = ["| " + " | ".join(heads) + " |", "|" + " --- |" * len(heads)]
     return lines + ["| " + " | ".join(row) + " |" for row in rows]
-
-
-def _count(count: int | None) -> str:
-    return UNKNOWN if count is None else f"{count:,}"

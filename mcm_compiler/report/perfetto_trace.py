@@ -170,23 +170,21 @@ def write_trace(
     first = packets.add()
     first.sequence_flags = first.SEQ_INCREMENTAL_STATE_CLEARED
     names.write(first.interned_data)
-    package = _Package(timeline.program, replicas, chips_each)
-    counters = _describe_tracks(package, each, packets)
+    counters = _describe_tracks(timeline.program, replicas, chips_each, each, packets)
     for time_ns, track, position in _in_order(tracks, counters):
         packet = packets.add()
         packet.timestamp = time_ns
         packet.sequence_flags = packet.SEQ_NEEDS_INCREMENTAL_STATE
         event = packet.track_event
+        event.track_uuid = _FIRST_FREE + track
         if track >= len(tracks):
             event.type = event.TYPE_COUNTER
-            event.track_uuid = _FIRST_FREE + track
             event.counter_value = int(counters[track - len(tracks)][1][position])
             continue
         row, pipeline = tracks[track], track // len(each[0])
         index, ends = divmod(position, 2)
         if ends:
             event.type = event.TYPE_SLICE_END
-            event.track_uuid = _FIRST_FREE + track
             continue
         activity = int(row.activity[index])
         inference = int(row.inference[index]) * replicas + pipeline
@@ -195,15 +193,6 @@ def write_trace(
         event.debug_annotations.add(name_iid=names.arguments["inference"], uint_value=inference)
         _connect(event, flows, activity, inference)
     packets.flush()
-
-
-@dataclass(frozen=True, eq=False)
-class _Package:
-    """What runs: `program`, so many times side by side."""
-
-    program: LoweredProgram
-    replicas: int
-    chips_each: int
 
 
 class _Packets:
@@ -297,16 +286,21 @@ def _slice_events(
 
 
 def _describe_tracks(
-    package: _Package, pipelines: Sequence[Sequence[Track]], packets: _Packets
+    program: LoweredProgram,
+    replicas: int,
+    each: int,
+    pipelines: Sequence[Sequence[Track]],
+    packets: _Packets,
 ) -> list[tuple[Longs, Longs]]:
     """Writes the tree of tracks; returns the memory counters, whose tracks follow the others.
 
     Args:
-        package: what runs.
+        program: of one pipeline.
+        replicas: pipelines side by side.
+        each: chips from one to the next.
         pipelines: the tracks of each pipeline that is drawn.
         packets: what to write to.
     """
-    program, each = package.program, package.chips_each
 
     def describe(uuid: int, name: str, parent: int | None, rank: int) -> TrackDescriptor:
         track = packets.add().track_descriptor
@@ -322,10 +316,10 @@ def _describe_tracks(
         track.child_ordering = track.EXPLICIT
 
     root = program.target
-    if package.replicas > len(pipelines):
-        root += f": the first {len(pipelines)} of {package.replicas} equal pipelines"
-    elif package.replicas > 1:
-        root += f": {package.replicas} equal pipelines"
+    if replicas > len(pipelines):
+        root += f": the first {len(pipelines)} of {replicas} equal pipelines"
+    elif replicas > 1:
+        root += f": {replicas} equal pipelines"
     describe_group(_ROOT, printable(root)[:MAX_TEXT], None, 0)
     describe_group(_CHIPS, "chips", _ROOT, 0)
     describe_group(_LINKS, "links", _ROOT, 1)
@@ -343,7 +337,7 @@ def _describe_tracks(
             counter.unit = counter.UNIT_SIZE_BYTES
             counters.append(memory_counter(chip, by_chip[chip.chip]))
     rank = len(tracks) + len(counters)
-    for pipeline in range(len(pipelines), package.replicas):
+    for pipeline in range(len(pipelines), replicas):
         for chip in program.chips:
             name = f"{end_name(chip.chip, pipeline * each)}: as {end_name(chip.chip)}"
             describe(_FIRST_FREE + rank, name, _CHIPS, rank)

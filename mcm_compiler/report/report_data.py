@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import onnx_ir as ir
+from msgspec import to_builtins
 
 from mcm_compiler.contracts.fabrics.target import MAPPED_CHIPS
 from mcm_compiler.contracts.sharding.sharding import APPLIED_PLAN, SHARDING_PLAN
@@ -24,20 +25,16 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.report.derived_report import Sources, derive_report, own_options, stated_of
 from mcm_compiler.report.hardware.figures import finite
 from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_SECTION
+from mcm_compiler.report.records import sections, verdict
 from mcm_compiler.report.verdict.claims import verdict_of
 from mcm_compiler.report.verdict.words import VERDICT
 from mcm_compiler.report.versions import versions
+from mcm_compiler.text.json_text import row_of
 from mcm_compiler.text.option_fields import plain_options
 
 if TYPE_CHECKING:
     from mcm_compiler.artifact.manifest import Manifest
-    from mcm_compiler.report.records.report import (
-        DiagnosticRow,
-        OptionsFacts,
-        Report,
-        ShardedRow,
-    )
-    from mcm_compiler.report.records.verdict import StructureFacts, VerificationFacts
+    from mcm_compiler.report.records.report import DiagnosticRow, OptionsFacts, Report
     from mcm_compiler.results.compile_result import CompileResult
 
 
@@ -82,60 +79,33 @@ def recorded(manifest: Manifest, report: Mapping[str, Any]) -> Manifest:
     return manifest.with_stated(stated)
 
 
-def verification_data(verification: Verification) -> VerificationFacts:
+def verification_data(verification: Verification) -> verdict.VerificationFacts:
     """A comparison by onnxruntime as JSON-able data; an error that is not finite becomes None."""
-    found: VerificationFacts = {
-        "holds": verification.holds,
-        "skipped": verification.skipped,
-        "seeds": list(verification.seeds),
-        "outputs": [
-            {
-                "output": o.output,
-                "holds": o.holds,
-                "bit_equal": o.bit_equal,
-                "max_abs_error": finite(o.max_abs_error),
-                "tolerance": o.tolerance,
-            }
-            for o in verification.outputs
-        ],
-        "constant_outputs": list(verification.constant_outputs),
-        "random_outputs": list(verification.random_outputs),
-        "data_sets": list(verification.data_sets),
-        "expected": [
-            {
-                "data_set": e.data_set,
-                "output": e.output,
-                "holds": e.holds,
-                "max_abs_error": finite(e.max_abs_error),
-            }
-            for e in verification.expected
-        ],
-        "weak_outputs": [{"output": w.output, "why": w.why} for w in verification.weak],
-        "redraws": list(verification.redraws),
-        "session_options": dict(SESSION_OPTIONS),
-        "stock_equal": all(o.bit_equal for o in verification.stock) if verification.stock else None,
-        "structure": structure_data(verification.structure) if verification.structure else None,
-    }
-    if verification.steps:
-        found["steps"] = verification.steps
+    outputs, expected = (
+        [row_of(kind, one, max_abs_error=finite(one.max_abs_error)) for one in rows]
+        for kind, rows in (
+            (verdict.OutputRow, verification.outputs),
+            (verdict.ExpectedRow, verification.expected),
+        )
+    )
+    found: verdict.VerificationFacts = row_of(
+        verdict.VerificationFacts,
+        verification,
+        outputs=outputs,
+        expected=expected,
+        weak_outputs=to_builtins(verification.weak),
+        session_options=dict(SESSION_OPTIONS),
+        stock_equal=all(o.bit_equal for o in verification.stock) if verification.stock else None,
+        structure=structure_data(verification.structure) if verification.structure else None,
+    )
+    if not verification.steps:
+        del found["steps"]
     return found
 
 
-def structure_data(proof: StructureProof) -> StructureFacts:
+def structure_data(proof: StructureProof) -> verdict.StructureFacts:
     """What is proven by structure as JSON-able data."""
-    return {
-        "ops": proof.ops,
-        "proven": proof.proven,
-        "whole": proof.whole,
-        "unproven": [
-            {"chip": op.chip, "node": op.node, "op_type": op.op_type, "origin": op.origin,
-             "what": op.what}
-            for op in proof.unproven
-        ],
-        "outputs": list(proof.outputs),
-        "unfollowed_passes": list(proof.unfollowed_passes),
-        "model": proof.model,
-    }  # fmt: skip
+    return row_of(verdict.StructureFacts, proof)
 
 
 def options_facts(options: CompileOptions, shapes: Mapping[str, tuple[int, ...]]) -> OptionsFacts:
@@ -155,24 +125,14 @@ def option_sources(options: CompileOptions) -> dict[str, dict[str, str]]:
     return {"option_sources": found} if found else {}
 
 
-def _sharded(compiled: ir.Model) -> list[ShardedRow] | None:
+def _sharded(compiled: ir.Model) -> list[sections.ShardedRow] | None:
     """Operators that run in pieces; those whose pieces were folded into constants do not run."""
     applied, plan = APPLIED_PLAN.find(compiled), SHARDING_PLAN.find(compiled)
     if applied is None and plan is None:
         return None
     names = {node.name for node in compiled.graph}
     operators = (applied.operators if applied else ()) + (plan.operators if plan else ())
-    return [
-        {
-            "node": o.node,
-            "weight": o.weight,
-            "weight_bytes": o.weight_bytes,
-            "axis": o.axis,
-            "pieces": list(o.pieces),
-        }
-        for o in operators
-        if names.issuperset(o.pieces)
-    ]
+    return [row_of(sections.ShardedRow, o) for o in operators if names.issuperset(o.pieces)]
 
 
 def _without_paths(diagnostic: Diagnostic, source: SourceModel) -> DiagnosticRow:

@@ -165,13 +165,13 @@ def changes_sentence(report: Mapping[str, Any]) -> str:
 
 def place_name(chip: int) -> str:
     """An end of a link."""
-    if chip == OFF_PACKAGE:
-        return "off-package memory"
-    if chip == OFF_PACKAGE_ROOT:
-        return "off-package memory, for all chips"
-    if chip == HOST_ROOT:
-        return "host, for all chips"
-    return "host" if chip == HOST else f"chip {chip}"
+    names = {
+        HOST: "host",
+        HOST_ROOT: "host, for all chips",
+        OFF_PACKAGE: "off-package memory",
+        OFF_PACKAGE_ROOT: "off-package memory, for all chips",
+    }
+    return names.get(chip, f"chip {chip}")
 
 
 def resource_name(source: int, destination: int) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from msgspec import to_builtins
+
 from mcm_compiler.text.units import bytes_text, count_text, number_text, rate_text, seconds_text
 
 if TYPE_CHECKING:
-    from mcm_compiler.artifact.manifest import TensorEntry
+    from mcm_compiler.artifact.manifest import Manifest, TensorEntry
     from mcm_compiler.contracts.program import LoweredProgram, SimulationResult
-    from mcm_compiler.contracts.replication import Replication
-    from mcm_compiler.contracts.target import ChipState, Target
+    from mcm_compiler.contracts.target import Target
     from mcm_compiler.report.records.sections import ChipStateRow, StateFacts
 
 STATE_SECTION = "states"
@@ -19,34 +20,35 @@ STATE_SECTION = "states"
 
 
 def state_facts(
-    held: Sequence[ChipState],
-    ends: tuple[Sequence[TensorEntry], Sequence[TensorEntry]],
+    manifest: Manifest,
     program: LoweredProgram,
     simulation: SimulationResult | None,
     target: Target,
-    side: Replication,
 ) -> StateFacts | None:
-    """What is told of states; None where none stays on a chip.
+    """Facts of states; None where none stays on a chip.
 
     Args:
-        held: states with their chips.
-        ends: inputs and outputs of the source model.
+        manifest: has the states with their chips, the ends of the source model and the pipelines.
         program: of one pipeline.
         simulation: of it, or None.
         target: the package.
-        side: pipelines side by side.
     """
+    held = manifest.states.held
     if not held:
         return None
     # A build that has all in its cache shows figures without any library of models.
+    from mcm_compiler.contracts.replication import Replication
     from mcm_compiler.placements import side_by_side
 
-    inputs, outputs = ({entry.name: entry for entry in entries} for entries in ends)
+    inputs, outputs = (
+        {entry.name: entry for entry in entries} for entries in (manifest.inputs, manifest.outputs)
+    )
     tokens = max(_growth(inputs[s.past], outputs[s.present]) for s in held) or 1
     states = {name for state in held for name in (state.past, state.present)}
-    batch = _batch([entry for entry in ends[0] if entry.name not in states], tokens)
+    batch = _batch([entry for entry in manifest.inputs if entry.name not in states], tokens)
+    side = Replication(manifest.replicas, manifest.chips_each)
     facts: StateFacts = {
-        "held": [{"past": s.past, "present": s.present, "chip": s.chip} for s in held],
+        "held": to_builtins(list(held)),
         "chips": _chips(program),
         "sequences": max(program.sequences, 1),
         "needed_sequences": None,

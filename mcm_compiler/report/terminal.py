@@ -6,12 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from mcm_compiler.report import chip_bars, sentences
-from mcm_compiler.report.advice.replica_limit import limit_sentence
-from mcm_compiler.report.cost_section import cost_model_phrase
+from mcm_compiler.report.details import details_of
 from mcm_compiler.report.hardware import sensitivity_section
-from mcm_compiler.report.hardware.energy_section import area_sentence, energy_sentence
-from mcm_compiler.report.host_section import host_sentences
-from mcm_compiler.report.objective_section import objective_rows
 from mcm_compiler.report.verdict.claims import EMPTY_PACKAGE, verdict_of
 from mcm_compiler.report.verdict.words import line_text
 from mcm_compiler.text.styled import Group, Labelled, Text, View, plain_lines
@@ -54,10 +50,16 @@ def report_view(
     report = printable_data(report)
     verdict = verdict_of(report)
     ends = (report["model"]["name"], report["target"]["name"], verdict["basis"])
+    styles = {"diagnostics": "yellow"}
+    details = [
+        (label, Text(text, styles.get(label, "")))
+        for label, text in details_of(report).items()
+        if label != "shared channels"  # a line of their own below
+    ]
     parts: list[View] = [
         headline_view(ends, verdict["lines"], verdict["good"], width, ascii_only=ascii_only),
         Text(),
-        _facts(report, width),
+        _labelled(details, width),
     ]
     links, bottleneck = report["links"], report["bottleneck"]
     if rows := sensitivity_section.sensitivity_table(report):
@@ -71,7 +73,7 @@ def report_view(
         parts.append(
             chip_bars.chip_view(report["chips"], links, bottleneck, width, ascii_only=ascii_only)
         )
-    parts += _link_lines(links, bottleneck, width)
+    parts += chip_bars.link_lines(links, bottleneck, width)
     if (roles := sentences.role_sentence(report)) is not None:
         parts.append(chip_bars.labelled_line("pipelines", roles, "dim", width))
     return Group(*parts)
@@ -104,7 +106,7 @@ def simulation_view(
     parts.append(
         chip_bars.chip_view(simulation["chips"], links, bottleneck, width, ascii_only=ascii_only)
     )
-    parts += _link_lines(links, bottleneck, width)
+    parts += chip_bars.link_lines(links, bottleneck, width)
     return Group(*parts)
 
 
@@ -113,17 +115,6 @@ def _rate(simulation: Mapping[str, Any]) -> str:
     rate = rate_text(simulation["throughput_per_s"])
     sequences = simulation.get("sequences")
     return rate if sequences is None else f"{rate}, steps of {count_text(sequences, 'sequence')}"
-
-
-def _link_lines(
-    links: list[dict[str, Any]] | None, bottleneck: dict[str, Any] | None, width: int
-) -> list[View]:
-    lines = (
-        chip_bars.host_links_line(links, bottleneck, width),
-        chip_bars.memory_links_line(links, bottleneck, width),
-        chip_bars.shared_channels_line(links, bottleneck, width),
-    )
-    return [line for line in lines if line is not None]
 
 
 _STYLES = {"good": "green", "warn": "yellow", "bad": "bold red", "plain": ""}
@@ -162,41 +153,6 @@ def headline_view(
     return Group(title, _labelled(rows, width))
 
 
-def _facts(report: Mapping[str, Any], width: int) -> View:
-    """What the verdict leaves out: how it was found, and the argument of the bound."""
-    rows: list[tuple[str, Text]] = [("model", Text(sentences.model_phrase(report)))]
-    if simulator := report["period_model"]:
-        rows.append(("simulation", Text(sentences.simulator_sentence(simulator, report))))
-    if (bottleneck := report["bottleneck"]) is not None:
-        rows.append(("bottleneck", Text(bottleneck["text"])))
-    asked = objective_rows(report)
-    rows += [(label, Text(text)) for label, text in asked]
-    rows.append(
-        (f"lower bound{' of the period' if asked else ''}", Text(sentences.bound_sentence(report)))
-    )
-    if (limit := limit_sentence(report)) is not None:
-        rows.append(("replicas", Text(limit)))
-    rows.append(("found by", Text(sentences.search_phrase(report))))
-    if (options := sentences.options_phrase(report)) is not None:
-        rows.append(("options", Text(options)))
-    if (learned := sentences.learned_sentence(report)) is not None:
-        rows.append(("learned search", Text(learned)))
-    if (costs := cost_model_phrase(report)) is not None:
-        rows.append(("cost model", Text(costs)))
-    if hosted := host_sentences(report):
-        rows.append(("on the host", Text("; ".join(hosted))))
-    if (energy := energy_sentence(report)) is not None:
-        rows.append(("energy", Text(energy)))
-    if (area := area_sentence(report)) is not None:
-        rows.append(("area", Text(area)))
-    rows.append(("added", Text(sentences.changes_sentence(report))))
-    if report["diagnostics"]:
-        rows.append(
-            ("diagnostics", Text(sentences.diagnostics_sentence(report["diagnostics"]), "yellow"))
-        )
-    return _labelled(rows, width)
-
-
 def _labelled(rows: list[tuple[str, Text]], width: int) -> View:
     """Labels with texts beside them, or below them where the width leaves too little."""
     beside = width - max(len(label) for label, _ in rows) - 3
@@ -207,8 +163,9 @@ def _labelled(rows: list[tuple[str, Text]], width: int) -> View:
             # One column less than elsewhere: `14,496 inferences/s` then fits 20 columns.
             lines += [Text(f" {line}", text.style) for line in wrapped(text.plain, width - 1)]
         return Group(*lines)
-    return Labelled([(f" {label}", _folded(text, beside)) for label, text in rows])
-
-
-def _folded(text: Text, width: int) -> Text:
-    return Text("\n".join(wrapped(text.plain, width)), text.style)
+    return Labelled(
+        [
+            (f" {label}", Text("\n".join(wrapped(text.plain, beside)), text.style))
+            for label, text in rows
+        ]
+    )

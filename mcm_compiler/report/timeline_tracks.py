@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mcm_compiler.contracts.program import ChipProgram, Timeline
-from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
+from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE_ROOT
+from mcm_compiler.report.sentences import place_name
 from mcm_compiler.report.shared_channels import is_shared
 
 Longs = npt.NDArray[np.int64]
@@ -83,11 +84,9 @@ def tracks_of(timeline: Timeline, first_chip: int = 0) -> list[Track]:
 
 def end_name(place: int, first_chip: int = 0) -> str:
     """An end of a transfer of a pipeline whose chip 0 is chip `first_chip` of the package."""
-    if place == OFF_PACKAGE:
-        return "off-package memory"
     if place in (HOST_ROOT, OFF_PACKAGE_ROOT):
         return "root of all chips"
-    return "host" if place == HOST else f"chip {first_chip + place}"
+    return place_name(first_chip + place if place >= 0 else place)
 
 
 def _track(

@@ -237,6 +237,22 @@ Amount = Annotated[float, Meta(ge=0, le=1e100)]
 
 T = TypeVar("T")
 
+
+def row_of(kind: Any, source: Any, **own: Any) -> Any:
+    """The JSON object of a `TypedDict`, from an object with attributes of its names.
+
+    Args:
+        kind: the `TypedDict`; its keys give the order.
+        source: what the values of all other keys are attributes of.
+        own: values of keys that are no attribute, or another value than it.
+    """
+    found: dict[str, Any] = {}
+    for key in kind.__annotations__:
+        value = own[key] if key in own else getattr(source, key)
+        found[key] = list(msgspec.to_builtins(value)) if isinstance(value, tuple) else value
+    return found
+
+
 _MISFIT = (msgspec.ValidationError, UnicodeEncodeError)
 """The latter for lone surrogates, where one of a few words or keys is wanted."""
 

@@ -142,9 +142,7 @@ def verify_folder(
     actual = chain(single, outputs, batches)
     steps = _steps_of(reference, batches[0], used, states)
     if steps:
-        from mcm_compiler.execution.steps import run_steps
-
-        stepped = run_steps(folder / layout.ANNOTATED, steps, states)
+        stepped = runner.run_steps(folder / layout.ANNOTATED, steps, states)
         expected += [{name: made[name] for name in outputs} for made in stepped]
         actual += chain(wires, outputs, steps, states=states)
         batches += steps

@@ -122,7 +122,14 @@ def check_structure(opened: OpenedFolder) -> str:
     if unknown := set(manifest.unfollowed_passes) - pass_names(manifest.pipeline):
         name = quote(min(unknown))
         raise damaged(folder / layout.MANIFEST, f"its pipeline has no pass {name} without rules")
-    faults = _check_ends(manifest, opened.source)
+    faults = [
+        Diagnostic(
+            "MCM-A010",
+            f"the {what} in the manifest are not those of {quote(layout.ANNOTATED)}",
+            at=layout.MANIFEST,
+        )
+        for what in other_ends(manifest, opened.source)
+    ]
     ends: dict[int, dict[str, ir.Value]] = {}
     starts: dict[int, dict[str, ir.Value]] = {}
     found: list[ChipEntry] = []
@@ -231,21 +238,13 @@ def _check_chip(
     return [Diagnostic("MCM-A010", message, at=f"chip {entry.chip}")]
 
 
-def _check_ends(manifest: Manifest, source: ir.Model) -> list[Diagnostic]:
-    """MCM-A010 where the manifest lists other graph inputs or outputs than the source has."""
-    said = {
-        "inputs": (manifest.inputs, tuple(map(tensor_entry, free_inputs(source)))),
-        "outputs": (manifest.outputs, tuple(map(tensor_entry, source.graph.outputs))),
+def other_ends(manifest: Manifest, source: ir.Model) -> list[str]:
+    """Which of inputs and outputs the manifest lists otherwise than the source has them."""
+    ends = {
+        "inputs": (manifest.inputs, free_inputs(source)),
+        "outputs": (manifest.outputs, source.graph.outputs),
     }
-    return [
-        Diagnostic(
-            "MCM-A010",
-            f"the {what} in the manifest are not those of {quote(layout.ANNOTATED)}",
-            at=layout.MANIFEST,
-        )
-        for what, (listed, found) in said.items()
-        if listed != found
-    ]
+    return [what for what, (said, own) in ends.items() if said != tuple(map(tensor_entry, own))]
 
 
 def _same_type(left: ir.Value, right: ir.Value) -> bool:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import onnx_ir as ir
@@ -20,11 +20,12 @@ from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.graph.constants import consumed_values
 from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_compiler.registry import PROBLEM_MODELS
+from mcm_compiler.report.records.activity import MoveRow, PinnedMoveRow
+from mcm_compiler.text.json_text import row_of
 
 if TYPE_CHECKING:
     from mcm_compiler.certificate.claims import Certificate
     from mcm_compiler.contracts.proofs import ProblemModel
-    from mcm_compiler.report.records.activity import MoveRow, PinnedMoveRow
 
 
 EVALUATED = 256
@@ -274,38 +275,33 @@ def move_row(
     seconds = sum(kernel.duration_s for kernel in kernels)
     graph = graphs.get(move.from_chip)
     moving = [node for node in graph or () if (node.name or "") in names]
-    need = _need_bytes(moving, own, there, limits.channel_slots) if own else 0
     taken = there.high_water_bytes if there is not None else 0
     ratio = speeds[move.from_chip] / speeds[move.to_chip]
-    return {
-        "name": problem.names[move.unit],
-        "ops": len(problem.members[move.unit]),
-        "along": len(move.units) - 1,
-        "from_chip": move.from_chip,
-        "to_chip": move.to_chip,
-        "need_bytes": need,
-        "free_bytes": limits.sram_bytes[move.to_chip] - taken,
-        "busy_without_s": busy_s.get(move.from_chip, 0.0) - seconds,
-        "busy_there_s": busy_s.get(move.to_chip, 0.0) + seconds * ratio,
-        "period_s": move.period_s,
-        "gain": move.gain,
-    }
+    return row_of(
+        MoveRow,
+        move,
+        **_named(move, problem),
+        need_bytes=_need_bytes(moving, own, there, limits.channel_slots) if own else 0,
+        free_bytes=limits.sram_bytes[move.to_chip] - taken,
+        busy_without_s=busy_s.get(move.from_chip, 0.0) - seconds,
+        busy_there_s=busy_s.get(move.to_chip, 0.0) + seconds * ratio,
+    )
 
 
 def pinned_row(move: Move, certificate: Certificate) -> PinnedMoveRow:
     """A move that a pin is in the way of, as the report has it."""
     problem = certificate.problem
     held = next(unit for unit in move.units if problem.pinned_chip[unit] >= 0)
+    pinned = {"pinned": problem.names[held], "pin": pin_of(certificate, held)}
+    return row_of(PinnedMoveRow, move, **_named(move, problem), **pinned)
+
+
+def _named(move: Move, problem: PartitionProblem) -> dict[str, Any]:
+    """Name and number of the ops that move."""
     return {
         "name": problem.names[move.unit],
         "ops": len(problem.members[move.unit]),
         "along": len(move.units) - 1,
-        "from_chip": move.from_chip,
-        "to_chip": move.to_chip,
-        "pinned": problem.names[held],
-        "pin": pin_of(certificate, held),
-        "period_s": move.period_s,
-        "gain": move.gain,
     }
 
 

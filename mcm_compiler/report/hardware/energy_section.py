@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import onnx_ir as ir
 
@@ -19,10 +18,10 @@ from mcm_compiler.contracts.program import LinkActivity, SimulationResult
 from mcm_compiler.contracts.target import HOST, OFF_PACKAGE, Target
 from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.machines.package_limits import ChipWork, Joules, area_of, energy_of
+from mcm_compiler.report.hardware.figures import finite
+from mcm_compiler.report.records import sections
+from mcm_compiler.text.json_text import row_of
 from mcm_compiler.text.units import energy_text, percent_text
-
-if TYPE_CHECKING:
-    from mcm_compiler.report.records.sections import ChipJoules, EnergyFacts, JouleFacts
 
 ENERGY_SECTION: Final = "energy"
 """Name of the field; reports lack it where the target says nothing of energy."""
@@ -42,7 +41,7 @@ def energy_facts(
     graphs: Mapping[int, ir.Graph],
     simulation: SimulationResult | None,
     replicas: int,
-) -> EnergyFacts | None:
+) -> sections.EnergyFacts | None:
     """The energy of one inference; None where the target says nothing of it, or nothing was played.
 
     Args:
@@ -59,14 +58,16 @@ def energy_facts(
     total = {kind: math.fsum(getattr(one, kind) for one in joules.values()) for kind in KINDS}
     total_j = math.fsum(total.values())
     period_s = simulation.period_s / replicas
-    facts: EnergyFacts = {
-        **_facts(Joules(**total)),
+    delay_s = finite(simulation.latency_s)
+    chips: list[Any] = [
+        {"chip": chip, **row_of(sections.JouleFacts, one)} for chip, one in sorted(joules.items())
+    ]
+    facts: Any = {
+        **row_of(sections.JouleFacts, Joules(**total)),
         "total_j": total_j,
         "power_w": total_j / period_s if period_s > 0 else None,
-        "energy_delay_js": total_j * simulation.latency_s
-        if math.isfinite(simulation.latency_s)
-        else None,
-        "chips": [_chip(chip, one) for chip, one in sorted(joules.items())],
+        "energy_delay_js": None if delay_s is None else total_j * delay_s,
+        "chips": chips,
     }
     if (area := area_of(target)) is not None:
         facts["package_mm2"] = area
@@ -123,22 +124,6 @@ def _asked(link: LinkActivity) -> Iterator[tuple[str, int]]:
         yield "host", source
     elif source == OFF_PACKAGE and destination >= 0:
         yield "memory", destination
-
-
-def _facts(joules: Joules) -> JouleFacts:
-    found = asdict(joules)
-    return {
-        "total_j": joules.total_j,
-        "compute_j": found["compute_j"],
-        "sram_j": found["sram_j"],
-        "links_j": found["links_j"],
-        "memory_j": found["memory_j"],
-        "host_j": found["host_j"],
-    }
-
-
-def _chip(chip: int, joules: Joules) -> ChipJoules:
-    return {"chip": chip, **_facts(joules)}
 
 
 def energy_sentence(report: Mapping[str, Any]) -> str | None:

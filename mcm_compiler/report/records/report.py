@@ -3,7 +3,7 @@
 Keys that need not be there are those that reports of earlier releases lack.
 """
 
-# ruff: noqa: UP013 - an object of JSON is one definition here, as a class it were one per key
+# ruff: noqa: UP013 - a row of few keys is one line here
 
 from __future__ import annotations
 
@@ -15,10 +15,47 @@ from mcm_compiler.machines.choices import Routing
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.report.records import sections
 from mcm_compiler.report.records.activity import Bottleneck, ChipRow, LinkRow
-from mcm_compiler.report.records.options import options_record
 from mcm_compiler.report.records.verdict import StoredWidth, Verdict, VerificationFacts
 from mcm_compiler.results.points import SensitivityRow
-from mcm_compiler.text.json_text import Amount, Count, Index, Seed, Size
+from mcm_compiler.text.json_text import Amount, Count, Extent, Index, Seed, Size
+from mcm_compiler.text.option_fields import Option, options_of
+
+_TYPES: dict[str, Any] = {
+    "text": str,
+    "file": str,
+    "level": Index | str,
+    "duration": Amount,
+    "rate": Amount,
+    "flag": bool,
+    "switch": bool,
+    "places": list[Index],
+    "pins": list[tuple[str, Index]],
+    "sizes": dict[str, Size],
+    "shapes": dict[str, list[Size]],
+    "pairs": list[tuple[str, str]],
+}
+"""By the form of an option."""
+
+
+def options_record(name: str, record: type) -> Any:
+    """The `TypedDict` of the options of a record; a report of an earlier release may lack any."""
+    options = [one for one in options_of(record) if one.reported != "elsewhere"]
+    # The function of that name is asked for a type that no reader of the source knows.
+    made: Any = TypedDict(name, {one.name: _type(one) for one in options}, total=False)  # pyright: ignore
+    lines = [f"    {one.name}: {one.help}" for one in options]
+    made.__doc__ = "\n".join(["Options as given; null for the default.", "", "Attributes:", *lines])
+    return made
+
+
+def _type(option: Option) -> Any:
+    if option.form == "choice":
+        kind: Any = Literal[option.choices]
+    elif option.form == "whole":
+        kind = Extent if option.low else Seed
+    else:
+        kind = _TYPES[option.form]
+    return kind | None if option.default is None and option.reported == "always" else kind
+
 
 Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
@@ -35,17 +72,16 @@ Attributes:
     shape: sizes; a string or null is a dimension left open. Null where the rank is unknown.
 """
 
-GraphFacts = TypedDict(
-    "GraphFacts",
-    {
-        "ops": Size,
-        "weight_bytes": Size,
-        "inputs": list[TensorFacts],
-        "outputs": list[TensorFacts],
-        "trip_counts": NotRequired[dict[str, Size]],
-    },
-)
-"""What the model's graph alone tells."""
+
+class GraphFacts(TypedDict):
+    """What the model's graph alone tells."""
+
+    ops: Size
+    weight_bytes: Size
+    inputs: list[TensorFacts]
+    outputs: list[TensorFacts]
+    trip_counts: NotRequired[dict[str, Size]]
+
 
 _Source = TypedDict(
     "_Source", {"name": str, "sha256": Sha256, "dims": dict[str, int], "shape_only": bool}
@@ -66,57 +102,54 @@ class ModelFacts(_Source, GraphFacts):
     """
 
 
-TargetFacts = TypedDict(
-    "TargetFacts",
-    {
-        "name": str,
-        "sha256": Sha256,
-        "family": NotRequired[str],
-        "chips": Size,
-        "sram_bytes": list[Size],
-    },
-)
-"""The package that the model was compiled for.
+class TargetFacts(TypedDict):
+    """The package that the model was compiled for.
 
-Attributes:
-    name: name of the package.
-    sha256: hash of its description.
-    family: the family of machines, where the package is no ring.
-    chips: chips of the package.
-    sram_bytes: SRAM of each chip.
-"""
+    Attributes:
+        name: name of the package.
+        sha256: hash of its description.
+        family: the family of machines, where the package is no ring.
+        chips: chips of the package.
+        sram_bytes: SRAM of each chip.
+    """
+
+    name: str
+    sha256: Sha256
+    family: NotRequired[str]
+    chips: Size
+    sram_bytes: list[Size]
+
 
 if TYPE_CHECKING:
     OptionsFacts = dict[str, Any]
 else:
     OptionsFacts = options_record("OptionsFacts", CompileOptions)
 
-CountFacts = TypedDict(
-    "CountFacts",
-    {
-        "replicas": Count,
-        "chips_each": Count,
-        "analytic_period_s": Amount | None,
-        "simulated_period_s": NotRequired[Amount | None],
-        "lower_bound_s": NotRequired[Amount | None],
-        "bound_proof": NotRequired[str | None],
-        "ruled_out": NotRequired[str | None],
-    },
-)
-"""A number of pipelines that was looked at.
 
-Attributes:
-    replicas: pipelines.
-    chips_each: chips of each.
-    analytic_period_s: seconds per inference of the package under cost_model, with a first partition
-        of one pipeline; null where none was found, or none that fits.
-    simulated_period_s: the same on the simulator; null where it was not asked.
-    lower_bound_s: seconds per inference of the package that no partition with this number of
-        pipelines can undercut, under cost_model; null where it is ruled out.
-    bound_proof: name of the kind of argument of lower_bound_s.
-    ruled_out: code of the diagnostic that proves that no pipeline fits these chips; null where
-        nothing does.
-"""
+class CountFacts(TypedDict):
+    """A number of pipelines that was looked at.
+
+    Attributes:
+        replicas: pipelines.
+        chips_each: chips of each.
+        analytic_period_s: seconds per inference of the package under cost_model, with a first
+            partition of one pipeline; null where none was found, or none that fits.
+        simulated_period_s: the same on the simulator; null where it was not asked.
+        lower_bound_s: seconds per inference of the package that no partition with this number of
+            pipelines can undercut, under cost_model; null where it is ruled out.
+        bound_proof: name of the kind of argument of lower_bound_s.
+        ruled_out: code of the diagnostic that proves that no pipeline fits these chips; null where
+            nothing does.
+    """
+
+    replicas: Count
+    chips_each: Count
+    analytic_period_s: Amount | None
+    simulated_period_s: NotRequired[Amount | None]
+    lower_bound_s: NotRequired[Amount | None]
+    bound_proof: NotRequired[str | None]
+    ruled_out: NotRequired[str | None]
+
 
 RoleRow = TypedDict("RoleRow", {"chip": Index, "pipeline": Index, "runs": Index})
 """What a chip of the package runs.
@@ -127,30 +160,30 @@ Attributes:
     runs: the chip of one pipeline whose model it runs: chip_NN.onnx.
 """
 
-ReplicationFacts = TypedDict(
-    "ReplicationFacts",
-    {
-        "replicas": Count,
-        "chips_each": Count,
-        "pipeline_period_s": Amount | None,
-        "pipeline_bound_s": Amount | None,
-        "considered": list[CountFacts],
-        "chips": NotRequired[list[RoleRow]],
-    },
-)
-"""Pipelines side by side.
 
-Attributes:
-    replicas: pipelines that take inferences in turn.
-    chips_each: chips that each of them may use; chip r * chips_each + c runs the model of chip c.
-    pipeline_period_s: seconds between two inferences of one pipeline, from period_model.
-    pipeline_bound_s: proven lower bound on the period of every valid partition of one pipeline,
-        under cost_model.
-    considered: all numbers of pipelines that count: any other leaves each pipeline as many chips as
-        a larger one that is listed.
-    chips: what every used chip of the package runs, all pipelines included; reports of earlier
-        releases lack it.
-"""
+class ReplicationFacts(TypedDict):
+    """Pipelines side by side.
+
+    Attributes:
+        replicas: pipelines that take inferences in turn.
+        chips_each: chips that each of them may use; chip r * chips_each + c runs the model of chip
+            c.
+        pipeline_period_s: seconds between two inferences of one pipeline, from period_model.
+        pipeline_bound_s: proven lower bound on the period of every valid partition of one pipeline,
+            under cost_model.
+        considered: all numbers of pipelines that count: any other leaves each pipeline as many
+            chips as a larger one that is listed.
+        chips: what every used chip of the package runs, all pipelines included; reports of earlier
+            releases lack it.
+    """
+
+    replicas: Count
+    chips_each: Count
+    pipeline_period_s: Amount | None
+    pipeline_bound_s: Amount | None
+    considered: list[CountFacts]
+    chips: NotRequired[list[RoleRow]]
+
 
 CloneRow = TypedDict("CloneRow", {"node": str, "clone": str, "chip": Index})
 """An op that was copied to a further chip."""
@@ -158,23 +191,16 @@ CloneRow = TypedDict("CloneRow", {"node": str, "clone": str, "chip": Index})
 RelayRow = TypedDict("RelayRow", {"tensor": str, "relay": str, "chip": Index})
 """An op that passes a tensor on."""
 
-ShardedRow = TypedDict(
-    "ShardedRow",
-    {"node": str, "weight": str, "weight_bytes": Size, "axis": int, "pieces": list[str]},
-)
-"""An op that was replaced by several."""
 
-DiagnosticRow = TypedDict(
-    "DiagnosticRow",
-    {
-        "severity": Literal["error", "warning", "note"],
-        "code": str,
-        "message": str,
-        "at": str | None,
-        "hint": str | None,
-    },
-)
-"""A warning or note."""
+class DiagnosticRow(TypedDict):
+    """A warning or note."""
+
+    severity: Literal["error", "warning", "note"]
+    code: str
+    message: str
+    at: str | None
+    hint: str | None
+
 
 CoverageFacts = TypedDict(
     "CoverageFacts", {"ops": Size, "measured_ops": Size, "measured_share": Share}
@@ -204,68 +230,58 @@ class ChosenCosts(CostChoice):
     coverage: CoverageFacts | None
 
 
-_Inputs = TypedDict(
-    "_Inputs",
-    {
-        "schema_version": Literal[1],
-        "model": ModelFacts,
-        "target": TargetFacts,
-        "strategy": str | None,
-        "found_by": str | None,
-        "routing": Routing,
-        "seed": Seed,
-        "pipeline": str,
-        "options": NotRequired[OptionsFacts],
-        "option_sources": NotRequired[dict[str, str]],
-    },
-)
+class _Inputs(TypedDict):
+    schema_version: Literal[1]
+    model: ModelFacts
+    target: TargetFacts
+    strategy: str | None
+    found_by: str | None
+    routing: Routing
+    seed: Seed
+    pipeline: str
+    options: NotRequired[OptionsFacts]
+    option_sources: NotRequired[dict[str, str]]
 
-_Figures = TypedDict(
-    "_Figures",
-    {
-        "throughput_per_s": Amount | None,
-        "period_s": Amount | None,
-        "latency_s": Amount | None,
-        "period_model": str | None,
-        "inferences": Size | None,
-        "steady_from": Size | None,
-        "analytic_period_s": Amount | None,
-        "cost_model": str | None,
-        "lower_bound_s": Amount | None,
-        "bound_argument": str | None,
-        "bound_proof": str | None,
-        "gap": float | None,
-        "analytic_gap": float | None,
-        "learned_gain": Amount | None,
-    },
-)
 
-_Parts = TypedDict(
-    "_Parts",
-    {
-        "bottleneck": Bottleneck | None,
-        "chips_used": Size | None,
-        "replication": NotRequired[ReplicationFacts | None],
-        "chips": list[ChipRow],
-        "links": list[LinkRow] | None,
-        "clones": list[CloneRow] | None,
-        "relays": list[RelayRow] | None,
-        "sharded_operators": list[ShardedRow] | None,
-        "verification": VerificationFacts | None,
-        "diagnostics": list[DiagnosticRow],
-        "versions": dict[str, str | None],
-        "chosen_cost_model": NotRequired[ChosenCosts],
-        "host_fallback": NotRequired[sections.HostFacts],
-        "states": NotRequired[sections.StateFacts],
-        "fabrics": NotRequired[sections.FabricFacts],
-        "objective": NotRequired[sections.ObjectiveFacts],
-        "energy": NotRequired[sections.EnergyFacts],
-        "sensitivities": NotRequired[list[SensitivityRow]],
-        "stored_widths": NotRequired[list[StoredWidth]],
-        "verdict": NotRequired[Verdict],
-        "assumed_trips": NotRequired[dict[str, Size]],
-    },
-)
+class _Figures(TypedDict):
+    throughput_per_s: Amount | None
+    period_s: Amount | None
+    latency_s: Amount | None
+    period_model: str | None
+    inferences: Size | None
+    steady_from: Size | None
+    analytic_period_s: Amount | None
+    cost_model: str | None
+    lower_bound_s: Amount | None
+    bound_argument: str | None
+    bound_proof: str | None
+    gap: float | None
+    analytic_gap: float | None
+    learned_gain: Amount | None
+    bottleneck: Bottleneck | None
+
+
+class _Parts(TypedDict):
+    chips_used: Size | None
+    replication: NotRequired[ReplicationFacts | None]
+    chips: list[ChipRow]
+    links: list[LinkRow] | None
+    clones: list[CloneRow] | None
+    relays: list[RelayRow] | None
+    sharded_operators: list[sections.ShardedRow] | None
+    verification: VerificationFacts | None
+    diagnostics: list[DiagnosticRow]
+    versions: dict[str, str | None]
+    chosen_cost_model: NotRequired[ChosenCosts]
+    host_fallback: NotRequired[sections.HostFacts]
+    states: NotRequired[sections.StateFacts]
+    fabrics: NotRequired[sections.FabricFacts]
+    objective: NotRequired[sections.ObjectiveFacts]
+    energy: NotRequired[sections.EnergyFacts]
+    sensitivities: NotRequired[list[SensitivityRow]]
+    stored_widths: NotRequired[list[StoredWidth]]
+    verdict: NotRequired[Verdict]
+    assumed_trips: NotRequired[dict[str, Size]]
 
 
 class Report(_Inputs, _Figures, _Parts):
@@ -343,7 +359,7 @@ class Report(_Inputs, _Figures, _Parts):
         stored_widths: types that chips store in another width than the file; reports of earlier
             releases lack it.
         verdict: the claims of the headline, derived from the other fields; likewise.
-    states: what stays on the chips from one inference of a sequence to the next, and tokens per
+        states: what stays on the chips from one inference of a sequence to the next, and tokens per
             second; missing where there is nothing of the kind. Inferences are then steps of
             sequences, and not independent: throughput_per_s and period_s are those of all sequences
             in flight.

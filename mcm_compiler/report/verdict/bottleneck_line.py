@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from mcm_compiler.contracts.fabrics.target import FABRIC_SECTION
 from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_SECTION
 from mcm_compiler.report.sentences import resource_name
+from mcm_compiler.report.verdict.words import line_of
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
 
 if TYPE_CHECKING:
@@ -76,32 +77,23 @@ def _chip_name(report: Mapping[str, Any], chip: int) -> str:
 
 def limit_line(report: Mapping[str, Any], claim: LimitClaim | None) -> VerdictLine:
     """The bottleneck in words."""
-    line: VerdictLine = {
-        "label": "limited by",
-        "headline": "unknown",
-        "details": ["not simulated"],
-        "tone": "warn",
-    }
     if claim is None:
-        return line
-    worst = report["bottleneck"]
-    line["tone"], line["details"] = "plain", []
-    busy = f"{claim['resource']} {percent_text(claim['share_of_period'])} busy"
+        return line_of("limited by", "unknown", ["not simulated"], "warn")
+    worst, details = report["bottleneck"], list[str]()
+    headline = busy = f"{claim['resource']} {percent_text(claim['share_of_period'])} busy"
     if not claim["sets_period"]:
-        line["headline"] = "back-pressure: full buffers stall the chips"
-        line["details"].append(f"busiest: {busy}")
-    elif worst["chip"] is None:
-        line["headline"] = busy
-    else:
+        headline = "back-pressure: full buffers stall the chips"
+        details.append(f"busiest: {busy}")
+    elif worst["chip"] is not None:
         engine = ENGINES.get(claim["engine"] or "", claim["engine"] or "chip")
-        line["headline"] = f"{engine}: {busy}"
+        headline = f"{engine}: {busy}"
         if claim["chips_full"] > 1:
             count = f"{claim['chips_full']} of {count_text(claim['chips'], 'chip')}"
-            line["headline"] = f"{engine}: {count} {percent_text(1.0)} busy"
+            headline = f"{engine}: {count} {percent_text(1.0)} busy"
         if claim["chips_near"] > max(claim["chips_full"], 1):
-            line["details"].append(f"{claim['chips_near']} chips above {percent_text(NEAR)}")
-    line["details"] += _units(report, worst) if claim["engine"] == "fabric" else _largest(worst)
-    return line
+            details.append(f"{claim['chips_near']} chips above {percent_text(NEAR)}")
+    details += _units(report, worst) if claim["engine"] == "fabric" else _largest(worst)
+    return line_of("limited by", headline, details)
 
 
 def _units(report: Mapping[str, Any], worst: Mapping[str, Any]) -> list[str]:
@@ -145,7 +137,7 @@ def idle_line(report: Mapping[str, Any]) -> VerdictLine | None:
         details.append(f"{count_text(chips - used, 'chip')} of {chips} unused")
     if not details:
         return None
-    return {"label": "idle", "headline": details[0], "details": details[1:], "tone": "plain"}
+    return line_of("idle", details[0], details[1:])
 
 
 def next_line(report: Mapping[str, Any]) -> VerdictLine | None:
@@ -157,14 +149,14 @@ def next_line(report: Mapping[str, Any]) -> VerdictLine | None:
         idle = [row["resource"] for row in more if 1 / WORTH < row["speedup"] < WORTH]
         shown = [_change(row) for row in helps] or ["no single resource helps"]
         details = [*shown[1:], *([f"no effect: {', '.join(idle)}"] if idle else [])]
-        return {"label": "next", "headline": shown[0], "details": details, "tone": "plain"}
+        return line_of("next", shown[0], details)
     moves: Sequence[Mapping[str, Any]] = (report["bottleneck"] or {}).get("moves") or ()
     best = next((move for move in moves if "gain" in move), None)
     if best is None:
         return None
     text = f"moving '{best['name']}' from chip {best['from_chip']} to chip {best['to_chip']}"
     faster = f"period {percent_text(best['gain'])} shorter ({report['cost_model']})"
-    return {"label": "next", "headline": text, "details": [faster], "tone": "plain"}
+    return line_of("next", text, [faster])
 
 
 def _change(row: Mapping[str, Any]) -> str:

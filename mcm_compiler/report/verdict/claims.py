@@ -16,7 +16,7 @@ from mcm_compiler.report.verdict.bottleneck_line import idle_line, limit_line, l
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, rate_text, seconds_text
 
 if TYPE_CHECKING:
-    from mcm_compiler.report.records import verdict
+    from mcm_compiler.report.records import sections, verdict
 
 
 FLIT_SIMULATOR = "flit simulator"
@@ -25,75 +25,67 @@ FLIT_SIMULATOR = "flit simulator"
 def optimality_of(report: Mapping[str, Any]) -> verdict.OptimalityClaim:
     """The claim of a report about the optimum."""
     simulated = gap(report["period_s"], report["analytic_period_s"])
+    period: tuple[str, sections.ObjectiveUnit] = ("period", "s")
+    model = report["cost_model"]
     if (assumption := assumption_sentence(report)) is not None:
-        return {**_none(simulated), "scope": [assumption]}
+        return _claim(period, (None, None), (None, None), [assumption], simulated)
     if report.get(FABRIC_SECTION) is not None:
         return _of_mappings(report)
     if (facts := report.get(OBJECTIVE_SECTION)) is not None:
-        return {
-            "status": "proven" if facts["bound_proof"] else "stated",
-            "of": "number of chips" if facts["kind"] == "chips" else facts["kind"],
-            "unit": facts["unit"],
-            "reached": facts["value"],
-            "bound": facts["bound"],
-            "gap": gap(facts["value"], facts["bound"]),
-            "model": report["cost_model"],
-            "proof": facts["bound_proof"],
-            "scope": [*_cuts(report, len(facts["proven"]) > 1), *_asked(facts)],
-            "simulated_over_model": simulated,
-        }
+        of = "number of chips" if facts["kind"] == "chips" else facts["kind"]
+        scope = [*_cuts(report, len(facts["proven"]) > 1), *_asked(facts)]
+        values = facts["value"], facts["bound"]
+        return _claim((of, facts["unit"]), values, (model, facts["bound_proof"]), scope, simulated)
     if report["lower_bound_s"] is None or report["analytic_gap"] is None:
-        return _none(simulated)
-    considered = (report.get("replication") or {}).get("considered")
+        return _claim(period, (None, None), (None, None), [], simulated)
+    scope = _cuts(report, bool((report.get("replication") or {}).get("considered")))
+    values = report["analytic_period_s"], report["lower_bound_s"]
     proof = report.get("bound_proof")  # reports of the first release lack it
+    claim = _claim(period, values, (model, proof), scope, simulated)
+    return {**claim, "gap": report["analytic_gap"]}
+
+
+def _claim(
+    of: tuple[str, sections.ObjectiveUnit],
+    values: tuple[float | None, float | None],
+    by: tuple[str | None, str | None],
+    scope: list[str],
+    simulated: float | None,
+) -> verdict.OptimalityClaim:
+    """A claim; none where nothing was reached.
+
+    Args:
+        of: the quantity, and its unit.
+        values: what was reached, and the bound.
+        by: the model of both, and the kind of proof.
+        scope: as in the claim.
+        simulated: `simulated_over_model`.
+    """
+    reached, bound = values
+    model, proof = by
     return {
-        "status": "proven" if proof else "stated",
-        "of": "period",
-        "unit": "s",
-        "reached": report["analytic_period_s"],
-        "bound": report["lower_bound_s"],
-        "gap": report["analytic_gap"],
-        "model": report["cost_model"],
+        "status": "none" if reached is None else "proven" if proof else "stated",
+        "of": of[0],
+        "unit": of[1],
+        "reached": reached,
+        "bound": bound,
+        "gap": gap(reached, bound),
+        "model": model,
         "proof": proof,
-        "scope": _cuts(report, bool(considered)),
-        "simulated_over_model": simulated,
-    }
-
-
-def _none(simulated: float | None) -> verdict.OptimalityClaim:
-    return {
-        "status": "none",
-        "of": "period",
-        "unit": "s",
-        "reached": None,
-        "bound": None,
-        "gap": None,
-        "model": None,
-        "proof": None,
-        "scope": [],
+        "scope": scope,
         "simulated_over_model": simulated,
     }
 
 
 def _of_mappings(report: Mapping[str, Any]) -> verdict.OptimalityClaim:
     """On fabrics the mapping of the slowest chip: the cost model knows no places and routes."""
-    chips = report[FABRIC_SECTION]["chips"]
-    replicas = (report.get("replication") or {"replicas": 1})["replicas"]
+    chips, replicas = report[FABRIC_SECTION]["chips"], _replicas(report)
     # A period that may be wrong by some share is taken at its longest.
     reached_s = max(row["period_s"] * (1.0 + row["error"]) for row in chips) / replicas
     bound_s = max(row["bound_s"] for row in chips) / replicas
-    return {
-        "status": "proven",
-        "of": "period of the slowest chip",
-        "unit": "s",
-        "reached": reached_s,
-        "bound": bound_s,
-        "gap": gap(reached_s, bound_s),
-        "model": FLIT_SIMULATOR,
-        "proof": "units_and_channels",
-        "scope": ["mappings of these units", "with this partition and these shares of units"],
-        "simulated_over_model": None,
-    }
+    by = FLIT_SIMULATOR, "units_and_channels"
+    scope = ["mappings of these units", "with this partition and these shares of units"]
+    return _claim(("period of the slowest chip", "s"), (reached_s, bound_s), by, scope, None)
 
 
 def _cuts(report: Mapping[str, Any], any_count: bool) -> list[str]:
@@ -206,8 +198,7 @@ def _fit_line(report: Mapping[str, Any], fit: verdict.FitClaim) -> verdict.Verdi
         headline = f"does NOT fit {headline}"
     details.append(weights_phrase(report, fit))
     tones: dict[bool | None, verdict.Tone] = {None: "warn", True: "good", False: "bad"}
-    tone = tones[fit["fits"]]
-    return {"label": "fits", "headline": headline, "details": details, "tone": tone}
+    return words.line_of("fits", headline, details, tones[fit["fits"]])
 
 
 def weights_phrase(report: Mapping[str, Any], fit: verdict.FitClaim) -> str:
@@ -240,27 +231,18 @@ def _rate(report: Mapping[str, Any]) -> verdict.RateClaim:
 
 
 def _rate_line(report: Mapping[str, Any], rate: verdict.RateClaim) -> verdict.VerdictLine:
-    line: verdict.VerdictLine = {
-        "label": "throughput",
-        "headline": throughput_text(report),
-        "details": [],
-        "tone": "plain",
-    }
+    details: list[str] = []
     if rate["throughput_per_s"] is None:
-        line["headline"], line["tone"] = "not simulated", "warn"
         if report["analytic_period_s"] is not None:
             period = seconds_text(report["analytic_period_s"])
-            line["details"].append(f"period {period} under {report['cost_model']}")
-        return line
+            details.append(f"period {period} under {report['cost_model']}")
+        return words.line_of("throughput", "not simulated", details, "warn")
     if rate["replicas"] > 1:
-        line["details"].append(f"{rate['replicas']} replicas x {_chips(rate['chips_each'])}")
-    line["details"] += [
+        each = count_text(rate["chips_each"], "chip")
+        details.append(f"{rate['replicas']} replicas x {each}")
+    details += [
         f"one inference every {seconds_text(rate['period_s'])}",
         f"latency {seconds_text(rate['latency_s'])} ({rate['latency_load']})",
         *(f"{label}: {text}" for label, text in state_sentences(report)),
     ]
-    return line
-
-
-def _chips(count: int | None) -> str:
-    return count_text(count, "chip")
+    return words.line_of("throughput", throughput_text(report), details)

@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mcm_compiler.text.units import count_text, percent_text
 
 if TYPE_CHECKING:
-    from mcm_compiler.report.records.verdict import (
-        OptimalityClaim,
-        StoredWidth,
-        VerdictLine,
-        VerifiedClaim,
-    )
-
+    from mcm_compiler.report.records import verdict as records
 
 VERDICT: Final = "verdict"
 """Name of the field of a report; those of earlier releases lack it."""
@@ -28,32 +22,31 @@ def verdict_lines(verdict: Mapping[str, Any]) -> list[str]:
     return [f"{line['label']}: {line_text(line)}" for line in verdict["lines"]]
 
 
+def line_of(
+    label: str, headline: str, details: list[str], tone: records.Tone = "plain"
+) -> records.VerdictLine:
+    """A line of a verdict."""
+    return {"label": label, "headline": headline, "details": details, "tone": tone}
+
+
 def line_text(line: Mapping[str, Any]) -> str:
     """A line of the verdict without its label."""
     return "; ".join([line["headline"], *line["details"]])
 
 
-def optimality_line(claim: OptimalityClaim) -> VerdictLine:
+def optimality_line(claim: records.OptimalityClaim) -> records.VerdictLine:
     """The claim in words."""
     share = claim["gap"]
     if claim["status"] == "none" or share is None:
-        return {
-            "label": "optimality",
-            "headline": "unknown",
-            "details": [*(claim["scope"] or ["no bound is proven"]), *_played(claim)],
-            "tone": "warn",
-        }
+        details = [*(claim["scope"] or ["no bound is proven"]), *_played(claim)]
+        return line_of("optimality", "unknown", details, "warn")
     how = f"{claim['status']}, {claim['model']}"
     if share <= 0.0:
         headline = f"optimal {claim['of']} ({how})"
     else:
         headline = f"{at_most_text(share)} above the optimal {claim['of']} ({how})"
-    return {
-        "label": "optimality",
-        "headline": headline,
-        "details": [f"among {', '.join(claim['scope'])}", *_played(claim)],
-        "tone": "good" if share <= NEAR else "plain",
-    }
+    details = [f"among {', '.join(claim['scope'])}", *_played(claim)]
+    return line_of("optimality", headline, details, "good" if share <= NEAR else "plain")
 
 
 def at_most_text(share: float | None) -> str:
@@ -63,7 +56,7 @@ def at_most_text(share: float | None) -> str:
     return f"at most {percent_text(share)}"
 
 
-def gap_text(claim: OptimalityClaim) -> str:
+def gap_text(claim: records.OptimalityClaim) -> str:
     """The same for tables, where the head names it: `0.4 %`, `< 0.1 %`, or `-`."""
     share = claim["gap"]
     if claim["status"] == "none" or share is None:
@@ -71,7 +64,7 @@ def gap_text(claim: OptimalityClaim) -> str:
     return "< 0.1 %" if 0.0 < share < 0.0005 else percent_text(share)
 
 
-def _played(claim: OptimalityClaim) -> list[str]:
+def _played(claim: records.OptimalityClaim) -> list[str]:
     """How the simulated period compares with that under the cost model."""
     over = claim["simulated_over_model"]
     if over is None:
@@ -83,7 +76,7 @@ def _played(claim: OptimalityClaim) -> list[str]:
     return [f"simulation is {percent_text(abs(over))} {side} than {model}"]
 
 
-def verified_of(verification: Mapping[str, Any] | None) -> VerifiedClaim:
+def verified_of(verification: Mapping[str, Any] | None) -> records.VerifiedClaim:
     """The claim of a comparison; None is a comparison that was not run."""
     found = verification or {"outputs": [], "seeds": [], "skipped": None, "holds": True}
     proof = found.get("structure")  # reports of the first release lack it
@@ -109,8 +102,10 @@ def verified_of(verification: Mapping[str, Any] | None) -> VerifiedClaim:
 
 
 def verified_line(
-    verification: Mapping[str, Any] | None, claim: VerifiedClaim, widths: list[StoredWidth] | None
-) -> VerdictLine:
+    verification: Mapping[str, Any] | None,
+    claim: records.VerifiedClaim,
+    widths: list[records.StoredWidth] | None,
+) -> records.VerdictLine:
     """The claim in words.
 
     Args:
@@ -118,27 +113,20 @@ def verified_line(
         claim: what `verified_of` makes of it.
         widths: types that chips store in another width than the file.
     """
-    line: VerdictLine = {
-        "label": "verified",
-        "headline": claim["state"],
-        "details": [],
-        "tone": "warn",
-    }
-    if verification is not None:
-        line["headline"], line["tone"] = _outcome(verification, claim)
-        line["details"] = _conditions(verification, claim, widths)
-    return line
+    if verification is None:
+        return line_of("verified", claim["state"], [], "warn")
+    headline, tone = _outcome(verification, claim)
+    return line_of("verified", headline, _conditions(verification, claim, widths), tone)
 
 
 def verification_sentence(
-    verification: Mapping[str, Any] | None, widths: list[StoredWidth] | None = None
+    verification: Mapping[str, Any] | None, widths: list[records.StoredWidth] | None = None
 ) -> str:
     """The line in one sentence."""
-    line = verified_line(verification, verified_of(verification), widths)
-    return "; ".join([line["headline"], *line["details"]])
+    return line_text(verified_line(verification, verified_of(verification), widths))
 
 
-def _outcome(verification: Mapping[str, Any], claim: VerifiedClaim) -> tuple[str, Any]:
+def _outcome(verification: Mapping[str, Any], claim: records.VerifiedClaim) -> tuple[str, Any]:
     given = [count_text(n, "random input")] if (n := claim["random_inputs"]) else []
     given += [count_text(n, "data set")] if (n := claim["data_sets"]) else []
     inputs = " and ".join(given) or "no input"
@@ -160,7 +148,9 @@ def _outcome(verification: Mapping[str, Any], claim: VerifiedClaim) -> tuple[str
 
 
 def _conditions(
-    verification: Mapping[str, Any], claim: VerifiedClaim, widths: list[StoredWidth] | None
+    verification: Mapping[str, Any],
+    claim: records.VerifiedClaim,
+    widths: list[records.StoredWidth] | None,
 ) -> list[str]:
     """At which precision, and what was not compared."""
     details: list[str] = []
@@ -190,7 +180,7 @@ def _error(output: Mapping[str, Any]) -> str:
     return "more than any number" if error is None else f"{error:.3g}"
 
 
-def width_phrase(rows: list[StoredWidth] | None) -> str | None:
+def width_phrase(rows: list[records.StoredWidth] | None) -> str | None:
     """Such as `FLOAT stored as 16 bits`; None where all types keep their width."""
     if not rows:
         return None

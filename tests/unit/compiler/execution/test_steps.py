@@ -7,7 +7,7 @@ import onnx
 import pytest
 
 from mcm_compiler.contracts.target import ChipState
-from mcm_compiler.execution.steps import fed_back, run_steps
+from mcm_compiler.execution.runner import fed_back, run_steps
 
 
 def test_a_past_is_the_end_of_a_present():

@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 import pytest
 
-from mcm_compiler.execution.stored_bytes import StoredBytes
+from mcm_compiler.execution.piecewise import StoredBytes
 
 DATA = bytes(range(64))
 

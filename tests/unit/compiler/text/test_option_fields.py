@@ -29,7 +29,7 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.project.table_reader import option_keys
 from mcm_compiler.project.values import UnfitError
-from mcm_compiler.report.records.options import options_record
+from mcm_compiler.report.records.report import options_record
 from mcm_compiler.text.option_fields import asked, options_of, plain_options
 
 ROOT = Path(__file__).parents[4]
