@@ -23,6 +23,7 @@ from mcm_passes.differentiation.composition import composed, text
 from mcm_passes.differentiation.rules.operands import (
     Gradients,
     arriving,
+    dims,
     given,
     ints,
     known_value,
@@ -103,7 +104,7 @@ def _one(
         own += letter
     kept = "".join(letter for letter in own if any(letter in other for other in terms))
     found = ops.op("Einsum", *factors, equation=f"{','.join(terms)}->{kept}")
-    sizes = _shape(found)
+    sizes = dims(found)
     wide = iter(sizes)
     extents = [next(wide) if letter in kept else 1 for letter in own]
     found = reshaped(ops, found, extents)
@@ -114,11 +115,6 @@ def _one(
     if tuple(extents) != whole:
         found = ops.op("Expand", found, ops.constant(np.array(whole, np.int64)))
     return ops.reduced_to(found, operands[index])
-
-
-def _shape(value: ir.Value) -> tuple[int, ...]:
-    assert value.shape is not None
-    return tuple(int(dim) for dim in value.shape.numpy())
 
 
 def _transformed(request: GradientRequest) -> list[ir.Value]:
@@ -194,15 +190,15 @@ def _matmul(request: GradientRequest) -> Gradients:
 
 def _times_transposed(ops: GradientOps, gradient: ir.Value, b: ir.Value, a: ir.Value) -> ir.Value:
     """The gradient of `a` in `a b`."""
-    if len(_dims(gradient)) == 2:
+    if len(dims(gradient)) == 2:
         return ops.op("Gemm", gradient, b, transB=1)
     return ops.reduced_to(ops.op("MatMul", gradient, _transposed(ops, b)), a)
 
 
 def _transposed_times(ops: GradientOps, a: ir.Value, gradient: ir.Value, b: ir.Value) -> ir.Value:
     """The gradient of `b` in `a b`; where b is one matrix for the whole batch, in one product."""
-    left, out = _dims(a), _dims(gradient)
-    if len(_dims(b)) == 2 and left[:-1] == out[:-1]:
+    left, out = dims(a), dims(gradient)
+    if len(dims(b)) == 2 and left[:-1] == out[:-1]:
         rows = math.prod(left[:-1])
         flat = reshaped(ops, gradient, (rows, out[-1]))
         return ops.op("Gemm", reshaped(ops, a, (rows, left[-1])), flat, transA=1)
@@ -210,13 +206,8 @@ def _transposed_times(ops: GradientOps, a: ir.Value, gradient: ir.Value, b: ir.V
 
 
 def _transposed(ops: GradientOps, value: ir.Value) -> ir.Value:
-    rank = len(_dims(value))
+    rank = len(dims(value))
     return ops.op("Transpose", value, perm=[*range(rank - 2), rank - 1, rank - 2])
-
-
-def _dims(value: ir.Value) -> tuple[int, ...]:
-    assert value.shape is not None
-    return tuple(int(dim) for dim in value.shape.numpy())
 
 
 def _gemm(request: GradientRequest) -> Gradients:

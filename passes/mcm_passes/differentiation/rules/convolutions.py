@@ -11,6 +11,7 @@ from mcm_passes.differentiation.composition import Windows, numbers, text, windo
 from mcm_passes.differentiation.rules.operands import (
     Gradients,
     arriving,
+    dims,
     given,
     ints,
     operand,
@@ -92,8 +93,8 @@ def _weight_gradient(
         group: number of groups.
     """
     ops = request.ops
-    batch, channels, *size = _shape(x)
-    out = _shape(gradient)[1]
+    batch, channels, *size = dims(x)
+    out = dims(gradient)[1]
     spatial = [*range(3, 3 + len(size))]
     blocks = reshaped(ops, x, (batch, group, channels // group, *size))
     blocks = ops.op("Transpose", blocks, perm=[2, 1, 0, *spatial])
@@ -105,7 +106,7 @@ def _weight_gradient(
         "Conv", blocks, filters, group=group, strides=list(windows.dilations),
         dilations=list(windows.strides), pads=[*windows.before, *spare],
     )  # fmt: skip
-    assert _shape(found)[1] == out
+    assert dims(found)[1] == out
     return ops.op("Transpose", _first(ops, found, windows.kernel), perm=swap)
 
 
@@ -119,13 +120,8 @@ def _bias_gradient(request: GradientRequest) -> ir.Value | None:
 
 def _first(ops: GradientOps, value: ir.Value, extents: tuple[int, ...]) -> ir.Value:
     """The first places of each spatial dimension."""
-    more = [e - have for have, e in zip(_shape(value)[2:], extents, strict=True)]
+    more = [e - have for have, e in zip(dims(value)[2:], extents, strict=True)]
     return cut_or_padded(ops, value, [*([0] * (4 + len(more))), *more])
-
-
-def _shape(value: ir.Value) -> tuple[int, ...]:
-    assert value.shape is not None
-    return tuple(int(dim) for dim in value.shape.numpy())
 
 
 RULES: dict[str, GradientRule] = {"Conv": _conv, "ConvTranspose": _conv_transpose}

@@ -19,6 +19,7 @@ from onnx import helper
 from mcm_compiler.contracts.gradients import GradientOps, GradientRequest, NotDifferentiable, zeros
 
 Gradients = Sequence[ir.Value | None]
+Array = npt.NDArray[Any]
 
 
 def operand(request: GradientRequest, index: int) -> ir.Value | None:
@@ -57,13 +58,19 @@ def known_numbers(request: GradientRequest, index: int) -> list[int] | None:
     Raises:
         NotDifferentiable: if it is not constant.
     """
+    known = known_elements(request, index)
+    return None if known is None else [int(number) for number in known]
+
+
+def known_elements(request: GradientRequest, index: int) -> Array | None:
+    """The elements of a constant input in a row; likewise."""
     value = operand(request, index)
     if value is None:
         return None
     known = known_value(value)
     if known is None:
         raise NotDifferentiable(f"input {index} is not constant")
-    return [int(number) for number in known.reshape(-1)]
+    return known.reshape(-1)
 
 
 def placed(gradient: ir.Value | None, request: GradientRequest, index: int = 0) -> Gradients:
@@ -80,8 +87,7 @@ def ints(ops: GradientOps, numbers: Sequence[int]) -> ir.Value:
 
 def reshaped(ops: GradientOps, value: ir.Value, shape: Sequence[int]) -> ir.Value:
     """A value in another shape, or itself where it has that."""
-    own = cast("ir.Shape", value.shape)
-    if tuple(own.numpy()) == tuple(shape):
+    if dims(value) == tuple(shape):
         return value
     # A zero in the target of a Reshape means the dimension of its operand, unless told otherwise.
     empty: dict[str, Any] = {} if math.prod(shape) else {"allowzero": 1}
@@ -91,6 +97,11 @@ def reshaped(ops: GradientOps, value: ir.Value, shape: Sequence[int]) -> ir.Valu
 def filled(ops: GradientOps, shape: Sequence[int], like: ir.Value) -> ir.Value:
     """Zeros of a shape in the type of a value."""
     return ops.constant(zeros(tuple(shape), like))
+
+
+def dims(value: ir.Value) -> tuple[int, ...]:
+    """The shape of a value that was emitted, which is static."""
+    return tuple(int(dim) for dim in cast("ir.Shape", value.shape).numpy())
 
 
 def numpy_type(value: ir.Value) -> npt.DTypeLike:
@@ -108,8 +119,6 @@ def zero(request: GradientRequest) -> Gradients:
     """The rule of an op that is constant almost everywhere, or whose inputs only specify."""
     return [None] * len(request.node.inputs)
 
-
-Array = npt.NDArray[Any]
 
 MOST_OPS = 200
 """Values behind more ops than that count as computed."""

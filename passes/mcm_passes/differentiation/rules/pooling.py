@@ -15,6 +15,7 @@ from mcm_passes.differentiation.composition import Windows, composed, numbers, t
 from mcm_passes.differentiation.rules.operands import (
     Gradients,
     arriving,
+    dims,
     filled,
     given,
     ints,
@@ -42,7 +43,7 @@ def _max_pool(request: gradients.GradientRequest) -> Gradients:
         _, places = ops.ops(2, "MaxPool", x, **attributes)
     shape = request.shape(x)
     nothing = filled(ops, (math.prod(shape),), x)
-    flat, where = (reshaped(ops, v, (math.prod(_shape(v)),)) for v in (gradient, places))
+    flat, where = (reshaped(ops, v, (math.prod(dims(v)),)) for v in (gradient, places))
     total = ops.op("ScatterElements", nothing, where, flat, axis=0, reduction="add")
     return [reshaped(ops, total, shape)]
 
@@ -56,11 +57,11 @@ def _max_unpool(request: gradients.GradientRequest) -> Gradients:
     behind = [
         (count - 1) * strides[i] + kernel[i] - pads[i] - pads[i + len(kernel)] - have
         for i, (count, have) in enumerate(
-            zip(request.shape(places)[2:], _shape(gradient)[2:], strict=True)
+            zip(request.shape(places)[2:], dims(gradient)[2:], strict=True)
         )
     ]
     gradient = cut_or_padded(ops, gradient, [*([0] * (4 + len(kernel))), *behind])
-    flat = reshaped(ops, gradient, (math.prod(_shape(gradient)),))
+    flat = reshaped(ops, gradient, (math.prod(dims(gradient)),))
     return placed(ops.op("Gather", flat, places, axis=0), request)
 
 
@@ -136,11 +137,6 @@ def _global_lp(request: gradients.GradientRequest) -> Gradients:
     if p not in (1, 2):
         raise gradients.NotDifferentiable(f"p={p} has no gradient rule, only 1 and 2 have")
     return _global(f"ReduceL{p}")(request)
-
-
-def _shape(value: ir.Value) -> tuple[int, ...]:
-    assert value.shape is not None
-    return tuple(int(dim) for dim in value.shape.numpy())
 
 
 _NUMPY_MODES = {"edge": "edge", "reflect": "reflect", "wrap": "wrap"}

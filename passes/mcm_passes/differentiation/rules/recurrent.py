@@ -6,7 +6,7 @@ are those of the operators RNN, GRU and LSTM of ONNX.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ from mcm_compiler.contracts.gradients import (
     NotDifferentiable,
 )
 from mcm_passes.differentiation.composition import composed, text
-from mcm_passes.differentiation.rules.operands import filled, given, ints, operand, reshaped
+from mcm_passes.differentiation.rules.operands import dims, filled, given, ints, operand, reshaped
 
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _DEFAULTS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
@@ -158,7 +158,7 @@ def _direction(
     ops, kind = request.ops, request.node.op_type
     count = _GATES[kind]
     cell, weights, bias = _cell(request, index)
-    steps, batch = _shape(x)[:2]
+    steps, batch = dims(x)[:2]
     projected = ops.op("MatMul", x, weights)
     projected = projected if bias is None else ops.op("Add", projected, bias)
     each = ops.ops(steps, "Split", projected, ints(ops, [1] * steps), axis=0)
@@ -268,15 +268,10 @@ def _initial(request: GradientRequest, place: int, index: int, batch: int, hidde
 
 def _of(ops: GradientOps, value: ir.Value, index: int) -> ir.Value:
     """What belongs to one direction, by the first dimension."""
-    shape = _shape(value)
+    shape = dims(value)
     if shape[0] > 1:
         value = ops.op("Gather", value, ops.constant(np.array([index], np.int64)), axis=0)
     return reshaped(ops, value, shape[1:])
-
-
-def _shape(value: ir.Value) -> Sequence[int]:
-    assert value.shape is not None
-    return [int(dim) for dim in value.shape.numpy()]
 
 
 RULES: dict[str, GradientRule] = dict.fromkeys(_STEPS, composed(_forward))

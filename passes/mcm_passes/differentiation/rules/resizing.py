@@ -12,7 +12,6 @@ from __future__ import annotations
 import itertools
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -200,7 +199,7 @@ def _axes(request: GradientRequest) -> dict[int, Axis]:
     shape, counts = request.shape(x), request.shape(y)
     rank = len(shape)
     axes = [axis % rank for axis in numbers(request, "axes", range(rank))]
-    scales, sizes = _floats(request, 2), _floats(request, 3)
+    scales, sizes = operands.known_elements(request, 2), operands.known_elements(request, 3)
     if scales is None or not len(scales):
         assert sizes is not None
         ratios = [size / shape[axis] for size, axis in zip(sizes, axes, strict=True)]
@@ -208,7 +207,7 @@ def _axes(request: GradientRequest) -> dict[int, Axis]:
         if policy != "stretch":
             ratios = [(max if policy == "not_smaller" else min)(ratios)] * len(ratios)
         scales = np.array(ratios)
-    roi = _floats(request, 1)
+    roi = operands.known_elements(request, 1)
     if text(request, "coordinate_transformation_mode", "half_pixel") != "tf_crop_and_resize":
         roi = None
     found: dict[int, Axis] = {}
@@ -217,16 +216,6 @@ def _axes(request: GradientRequest) -> dict[int, Axis]:
         high = 1.0 if roi is None else float(roi[index + len(axes)])
         found[axis] = Axis(shape[axis], counts[axis], float(scales[index]), low, high)
     return found
-
-
-def _floats(request: GradientRequest, index: int) -> npt.NDArray[Any] | None:
-    value = operands.operand(request, index)
-    if value is None:
-        return None
-    known = operands.known_value(value)
-    if known is None:
-        raise NotDifferentiable(f"input {index} is not constant")
-    return known.reshape(-1)
 
 
 class _Grid:
