@@ -16,7 +16,7 @@ from mcm_compiler.contracts.chips import dataflow_order
 from mcm_compiler.contracts.sharding.sharding import HostJoin, host_joins
 from mcm_compiler.contracts.target import HOST, ChipState, Wire
 from mcm_compiler.diagnostics import CompileError, quote
-from mcm_compiler.equivalence.values.node_facts import static_shape
+from mcm_compiler.equivalence.values.op_keys import static_shape
 from mcm_compiler.execution.piecewise import open_large, run_large
 from mcm_compiler.execution.runner import run_batches, run_steps
 

@@ -9,7 +9,7 @@ from mcm_compiler.diagnostics import quote
 from mcm_compiler.equivalence.values.graph_walk import Numbers
 from mcm_compiler.equivalence.values.op_keys import domain_of
 from mcm_compiler.equivalence.values.source_values import SourceValues
-from mcm_compiler.equivalence.values.value_numbers import OpKey, OutputKey, ValueNumbers
+from mcm_compiler.equivalence.values.value_numbers import OpKey, ValueNumbers
 
 
 def difference(node: ir.Node, known: Numbers, numbers: ValueNumbers, source: SourceValues) -> str:
@@ -35,8 +35,7 @@ def difference(node: ir.Node, known: Numbers, numbers: ValueNumbers, source: Sou
     if own.bodies != given.bodies:
         return "has another body than the op of the model"
     for position in range(max(len(own.inputs), len(given.inputs))):
-        left = own.inputs[position] if position < len(own.inputs) else None
-        right = given.inputs[position] if position < len(given.inputs) else None
+        left, right = own.reads(position), given.reads(position)
         if left != right:
             return _operand(node, origin, position, left, right, numbers)
     if own.outputs != given.outputs:
@@ -46,11 +45,9 @@ def difference(node: ir.Node, known: Numbers, numbers: ValueNumbers, source: Sou
 
 def _op(node: ir.Node, known: Numbers, numbers: ValueNumbers) -> OpKey | None:
     for value in node.outputs:
-        key = numbers.key(known[value]) if known.get(value, -1) >= 0 else None
-        if isinstance(key, OutputKey):
-            op = numbers.key(key.op)
-            if isinstance(op, OpKey):
-                return op
+        made = numbers.made_by(known[value]) if known.get(value, -1) >= 0 else None
+        if made is not None:
+            return made[1]
     return None
 
 

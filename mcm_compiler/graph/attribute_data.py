@@ -43,13 +43,7 @@ def _stand_ins(node: ir.Node, shortest: int) -> list[ir.Value]:
             continue
         dtype, size = _content(attribute, shortest)
         if size:
-            found.append(
-                ir.Value(
-                    name=f"{node.name}/{attribute.name}",
-                    type=ir.TensorType(dtype),
-                    shape=ir.Shape([size]),
-                )
-            )
+            found.append(ir.val(f"{node.name}/{attribute.name}", dtype, [size]))
     return found
 
 

@@ -71,6 +71,13 @@ def _gather(graph: ir.Graph, found: dict[ir.Graph, None]) -> None:
                 _gather(inner, found)
 
 
+def add_initializer(graph: ir.Graph, tensor: ir.TensorProtocol) -> ir.Value:
+    """A new constant of a graph, with the name of its tensor."""
+    value = ir.val(tensor.name, const_value=tensor)
+    graph.register_initializer(value)
+    return value
+
+
 def consumed_values(node: ir.Node) -> list[ir.Value]:
     """Distinct values that `node` reads, in order: its inputs, then what its subgraphs capture."""
     inputs = node.inputs

@@ -10,6 +10,7 @@ import difflib
 from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
+from functools import lru_cache
 
 import onnx
 
@@ -86,6 +87,28 @@ def all_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
     for node in graph.node:
         for subgraph in subgraphs_of(node):
             yield from all_graphs(subgraph)
+
+
+@lru_cache(maxsize=4096)
+def schema_of(op_type: str, version: int, domain: str = "") -> onnx.defs.OpSchema | None:
+    """The definition of an op in a version of its domain; None where ONNX has none."""
+    if not 0 < version < 1 << 31:
+        return None
+    try:
+        return onnx.defs.get_schema(op_type, version, domain)
+    except onnx.defs.SchemaError:
+        return None
+
+
+def since_version(op_type: str, version: int, domain: str = "") -> int:
+    """The version in which an op got the meaning that it has in `version`; 0 for none."""
+    schema = schema_of(op_type, version, domain)
+    return 0 if schema is None else int(schema.since_version)
+
+
+def onnx_domain(name: str) -> str:
+    """A domain, with one name for ONNX's own."""
+    return "" if name == "ai.onnx" else name
 
 
 def place_of(node: onnx.NodeProto) -> str:

@@ -17,10 +17,7 @@ from numpy.typing import NDArray
 from mcm_compiler.equivalence.parts.cut_loops import cut_of
 from mcm_compiler.equivalence.parts.part_laws import WholeOp
 from mcm_compiler.equivalence.parts.value_views import MAX_INTERVALS, Cuts, chosen, length, merged
-from mcm_compiler.equivalence.parts.weight_slices import constant_shape
 from mcm_compiler.equivalence.values.value_numbers import (
-    OpKey,
-    OutputKey,
     PlaceholderKey,
     ValueNumbers,
     WeightKey,
@@ -100,7 +97,7 @@ class LocatedSlices:
 
     def _computed(self, part: int, whole: int, cuts: Cuts, differing: set[int]) -> Cuts | None:
         """Of what an op makes of a part of a constant, the cuts that follow from its law."""
-        own, given = self._op(part), self._op(whole)
+        own, given = self._numbers.maker(part), self._numbers.maker(whole)
         if own is None or given is None or own.domain or own.outputs != given.outputs:
             return None
         if own.op_type == "ConstantOfShape" == given.op_type:
@@ -111,7 +108,7 @@ class LocatedSlices:
             return None
         shapes = [None if n is None else constant_shape(self._numbers, n) for n in given.inputs]
         result = constant_shape(self._numbers, whole)
-        facts = WholeOp(given, dict(given.attributes), tuple(shapes), (result,), lambda _: None)
+        facts = WholeOp(given, tuple(shapes), (result,), lambda _: None)
         order = [at for at, shape in enumerate(shapes) if shape is not None]
         order.sort(key=lambda at: -math.prod(shapes[at] or ()))
         behind = _before(facts, cuts)
@@ -126,13 +123,6 @@ class LocatedSlices:
 
     def _extent(self, number: int, axis: int) -> int:
         return (constant_shape(self._numbers, number) or ())[axis]
-
-    def _op(self, number: int) -> OpKey | None:
-        key = self._numbers.key(number)
-        if not isinstance(key, OutputKey) or key.position:
-            return None
-        op = self._numbers.key(key.op)
-        return op if isinstance(op, OpKey) else None
 
     def _elements(self, content: int) -> Bytes | None:
         """The shape of a constant with the bytes of an element as a last axis."""
@@ -182,7 +172,7 @@ def _before(facts: WholeOp, cuts: Cuts) -> Cuts:
     """The cuts of the first operand of an op on constants that are those of its result."""
     if facts.key.op_type != "Transpose" or facts.shapes[0] is None:
         return cuts
-    order = facts.numbers("perm") or tuple(range(len(facts.shapes[0])))[::-1]
+    order = facts.key.numbers("perm") or tuple(range(len(facts.shapes[0])))[::-1]
     return {order[axis]: at for axis, at in cuts.items()}
 
 
@@ -241,3 +231,33 @@ def _placed(unique: list[int]) -> list[int] | None:
             found[k] = found[k - 1] + 1
     rising = all(a < b for a, b in itertools.pairwise(found))
     return found if rising and found[0] >= 0 else None
+
+
+_ELEMENTWISE = frozenset({"Cast", "DequantizeLinear", "QuantizeLinear"})
+"""Ops that give the elements of their first operand other values."""
+
+
+def constant_shape(numbers: ValueNumbers, number: int) -> tuple[int, ...] | None:
+    """The shape of a constant, where it can be told."""
+    key = numbers.key(number)
+    if isinstance(key, WeightKey):
+        return numbers.contents.shape(key.content)
+    if isinstance(key, PlaceholderKey):
+        return _listed(numbers, key.extents)
+    op = numbers.maker(number)
+    if op is None or not op.inputs or op.inputs[0] is None or op.domain:
+        return None
+    if op.op_type == "ConstantOfShape":
+        content = numbers.known_content(op.inputs[0])
+        return None if content is None else _listed(numbers, content)
+    shape = constant_shape(numbers, op.inputs[0])
+    if shape is None:
+        return None
+    if op.op_type == "Transpose":
+        order = op.numbers("perm") or tuple(range(len(shape)))[::-1]
+        return tuple(shape[axis] for axis in order)
+    return shape if op.op_type in _ELEMENTWISE else None
+
+
+def _listed(numbers: ValueNumbers, content: int) -> tuple[int, ...]:
+    return tuple(numbers.contents.array(content).reshape(-1).tolist())

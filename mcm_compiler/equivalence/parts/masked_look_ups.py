@@ -68,10 +68,9 @@ class MaskedLookUps:
         if len(op.inputs) != 3 or op.domain:
             return None
         mask, found, nothing = op.inputs
-        made = self._numbers.maker(found) if found is not None else None
-        if made is None or found is None or mask is None or nothing is None:
+        gather = self._numbers.maker(found) if found is not None else None
+        if gather is None or found is None or mask is None or nothing is None:
             return None
-        gather = made[1]
         if gather.op_type != "Gather" or gather.domain or len(gather.inputs) != 2:
             return None
         if self._source.shape(nothing) != () or not is_nothing(self._numbers, nothing):
@@ -97,7 +96,7 @@ class MaskedLookUps:
         shape, indices = given.shapes
         if located is None or not shape or indices is None:
             return None
-        axis = given.number("axis", 0) % len(shape)
+        axis = given.key.number("axis", 0) % len(shape)
         if located.keys() != {axis}:
             return None
         plain, used = mask, frozenset[int]()
@@ -114,9 +113,9 @@ class MaskedLookUps:
     def _spread(self, mask: int, shape: Shape) -> int | None:
         """What a mask is reshaped from, with an extent of 1 for each axis within a row."""
         made = self._numbers.maker(mask)
-        if made is None or made[1].op_type != "Reshape" or made[1].domain or 0 in shape:
+        if made is None or made.op_type != "Reshape" or made.domain or 0 in shape:
             return None
-        return made[1].inputs[0] if self._source.ints(made[1], 1) == shape else None
+        return made.inputs[0] if self._source.ints(made, 1) == shape else None
 
     def _leaves(self, number: int | None) -> list[int]:
         """Values of the model that an expression is made of, nearest first."""
@@ -131,7 +130,7 @@ class MaskedLookUps:
                 found[at] = None
             made = self._numbers.maker(at)
             if made is not None:
-                waiting += made[1].inputs
+                waiting += made.inputs
         return list(found)[:MAX_LEAVES]
 
 

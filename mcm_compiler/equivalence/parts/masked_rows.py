@@ -78,10 +78,9 @@ class IndexExpression:
             if not plain:
                 return None
             return self._bounded(held.astype(bool if held.dtype.kind == "b" else np.int64))
-        made = self.numbers.maker(number)
-        if made is None or len(self.used) >= MAX_OPS:
+        op = self.numbers.maker(number)
+        if op is None or len(self.used) >= MAX_OPS:
             return None
-        op = made[1]
         if op.domain or op.attributes or op.bodies:
             return None
         operands = [self.of(n) for n in op.inputs]

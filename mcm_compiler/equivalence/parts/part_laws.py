@@ -8,14 +8,12 @@ not here has no law, and nothing is said about its parts.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
-
-import onnx
 
 from mcm_compiler.equivalence.parts.value_views import Shape
 from mcm_compiler.equivalence.values.value_numbers import OpKey
+from mcm_compiler.graph.structure import schema_of
 
 Axes = dict[int, tuple[int, int]]
 """For each operand that is cut, `(axis, elements of a unit)`."""
@@ -46,37 +44,31 @@ class WholeOp:
 
     Attributes:
         key: of the op.
-        attributes: by name, without defaults.
         shapes: of the operands, None where not known or left out.
         results: shapes of the outputs.
         ints: elements of a constant operand of integers, or None.
     """
 
     key: OpKey
-    attributes: Mapping[str, Hashable]
     shapes: tuple[Shape | None, ...]
     results: tuple[Shape | None, ...]
     ints: Callable[[int], tuple[int, ...] | None] = field(compare=False)
-
-    def number(self, name: str, default: int) -> int:
-        """An integer attribute."""
-        found = self.attributes.get(name)
-        return int(found[1]) if isinstance(found, tuple) and found[0] == "i" else default
-
-    def numbers(self, name: str) -> tuple[int, ...] | None:
-        """An attribute of integers."""
-        found = self.attributes.get(name)
-        return found[1] if isinstance(found, tuple) and found[0] == "is" else None
 
 
 def law_of(op: WholeOp, position: int, axis: int) -> Law | None:
     """What follows where operand `position` is cut along `axis`; None where no law says."""
     key = op.key
-    if key.bodies or "broadcast" in op.attributes or not op.results or op.results[0] is None:
+    if (
+        key.bodies
+        or key.attribute("broadcast") is not None
+        or not op.results
+        or op.results[0] is None
+    ):
         return None
     if position >= len(op.shapes) or op.shapes[position] is None:
         return None
-    if len(key.inputs) < _fewest_inputs(key.domain, key.op_type, key.version):
+    schema = schema_of(key.op_type, key.version, key.domain)
+    if schema is not None and len(key.inputs) < schema.min_input:
         return None
     if key.domain == "com.microsoft":
         return _same_axis(op, position, axis) if key.op_type in _OWN_ELEMENTWISE else None
@@ -86,14 +78,6 @@ def law_of(op: WholeOp, position: int, axis: int) -> Law | None:
         return _broadcast(op, position, axis)
     law = _LAWS.get(key.op_type)
     return None if law is None else law(op, position, axis)
-
-
-@lru_cache(maxsize=4096)
-def _fewest_inputs(domain: str, op_type: str, version: int) -> int:
-    try:
-        return int(onnx.defs.get_schema(op_type, version, domain).min_input)
-    except onnx.defs.SchemaError:
-        return 0
 
 
 def has_law(domain: str, op_type: str) -> bool:
@@ -155,9 +139,9 @@ def _gemm(op: WholeOp, position: int, axis: int) -> Law | None:
     result = op.results[0]
     if result is None or op.shapes[0] is None or op.shapes[1] is None:
         return None
-    rows, left = (1, 0) if op.number("transA", 0) else (0, 1)
-    right, columns = (1, 0) if op.number("transB", 0) else (0, 1)
-    has_bias = len(op.key.inputs) > 2 and op.key.inputs[2] is not None
+    rows, left = (1, 0) if op.key.number("transA", 0) else (0, 1)
+    right, columns = (1, 0) if op.key.number("transB", 0) else (0, 1)
+    has_bias = op.key.reads(2) is not None
     bias = op.shapes[2] if has_bias else ()
     if bias is None:
         return None
@@ -180,8 +164,8 @@ def _conv(op: WholeOp, position: int, axis: int) -> Law | None:
     image, kernel = op.shapes[0], op.shapes[1]
     if image is None or kernel is None:
         return None
-    groups = op.number("group", 1)
-    has_bias = len(op.key.inputs) > 2 and op.key.inputs[2] is not None
+    groups = op.key.number("group", 1)
+    has_bias = op.key.reads(2) is not None
     if (position, axis) == (0, 0):
         return Law({0: (0, 1)}, ((0, 1),))
     makes = (position, axis) in ((1, 0), (2, 0))
@@ -203,9 +187,9 @@ def _conv(op: WholeOp, position: int, axis: int) -> Law | None:
 
 def _conv_transpose(op: WholeOp, position: int, axis: int) -> Law | None:
     """The kernel has the channels that are read first. `output_shape` names none of channels."""
-    if op.number("group", 1) != 1:
+    if op.key.number("group", 1) != 1:
         return None
-    has_bias = len(op.key.inputs) > 2 and op.key.inputs[2] is not None
+    has_bias = op.key.reads(2) is not None
     match (position, axis):
         case (0, 0):
             return Law({0: (0, 1)}, ((0, 1),))
@@ -219,8 +203,8 @@ def _conv_transpose(op: WholeOp, position: int, axis: int) -> Law | None:
 
 
 def _batch_normalization(op: WholeOp, position: int, axis: int) -> Law | None:
-    old = op.key.version < 7 or "spatial" in op.attributes
-    if old or op.number("training_mode", 0) or len(op.results) != 1:
+    old = op.key.version < 7 or op.key.attribute("spatial") is not None
+    if old or op.key.number("training_mode", 0) or len(op.results) != 1:
         return None
     if (position == 0 and axis == 1) or position:
         return Law({0: (1, 1)} | dict.fromkeys(range(1, 5), (0, 1)), ((1, 1),))
@@ -238,7 +222,7 @@ def _softmax(op: WholeOp, position: int, axis: int) -> Law | None:
     shape = op.shapes[0]
     assert shape is not None
     late = op.key.version >= 13
-    along = op.number("axis", -1 if late else 1) % len(shape)
+    along = op.key.number("axis", -1 if late else 1) % len(shape)
     free = axis != along if late else axis < along
     return Law({0: (axis, 1)}, ((axis, 1),)) if free else None
 
@@ -246,7 +230,7 @@ def _softmax(op: WholeOp, position: int, axis: int) -> Law | None:
 def _layer_normalization(op: WholeOp, position: int, axis: int) -> Law | None:
     shape = op.shapes[0]
     assert shape is not None
-    along = op.number("axis", -1) % len(shape)
+    along = op.key.number("axis", -1) % len(shape)
     if position or axis >= along:
         return None
     if any(other is None or len(other) > len(shape) - along for other in op.shapes[1:]):
@@ -261,12 +245,16 @@ def _pool(op: WholeOp, position: int, axis: int) -> Law | None:
 def _transpose(op: WholeOp, position: int, axis: int) -> Law | None:
     shape = op.shapes[0]
     assert shape is not None
-    order = op.numbers("perm") or tuple(range(len(shape)))[::-1]
+    order = op.key.numbers("perm") or tuple(range(len(shape)))[::-1]
     if axis not in order:
         return None
     return Law({0: (axis, 1)}, ((order.index(axis), 1),))
 
 
+_REDUCTIONS = (
+    "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean",
+    "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare",
+)  # fmt: skip
 _REDUCED_BY: Mapping[str, str] = {
     "ReduceSum": "Add",
     "ReduceMax": "Max",
@@ -279,20 +267,20 @@ def _reduce(op: WholeOp, position: int, axis: int) -> Law | None:
     shape = op.shapes[0]
     if shape is None or position:
         return None
-    axes = op.numbers("axes")
-    if axes is None and len(op.key.inputs) > 1 and op.key.inputs[1] is not None:
+    axes = op.key.numbers("axes")
+    if axes is None and op.key.reads(1) is not None:
         axes = op.ints(1)
         if axes is None:
             return None
     if not axes:
-        if op.number("noop_with_empty_axes", 0):
+        if op.key.number("noop_with_empty_axes", 0):
             return None
         axes = tuple(range(len(shape)))
     gone = {other % len(shape) for other in axes}
     if axis in gone:
         combined = _REDUCED_BY.get(op.key.op_type, "")
         return Law({0: (axis, 1)}, combined=combined) if combined else None
-    kept = axis if op.number("keepdims", 1) else axis - sum(other < axis for other in gone)
+    kept = axis if op.key.number("keepdims", 1) else axis - sum(other < axis for other in gone)
     return Law({0: (axis, 1)}, ((kept, 1),))
 
 
@@ -300,7 +288,7 @@ def _gather(op: WholeOp, position: int, axis: int) -> Law | None:
     table, indices = op.shapes[0], op.shapes[1]
     if not table or indices is None:
         return None
-    along = op.number("axis", 0) % len(table)
+    along = op.key.number("axis", 0) % len(table)
     if position == 1:
         return Law({1: (axis, 1)}, ((along + axis, 1),))
     if axis == along:
@@ -311,7 +299,7 @@ def _gather(op: WholeOp, position: int, axis: int) -> Law | None:
 def _concat(op: WholeOp, position: int, axis: int) -> Law | None:
     shape = op.shapes[position]
     assert shape is not None
-    if axis == op.number("axis", 0) % len(shape):
+    if axis == op.key.number("axis", 0) % len(shape):
         return None
     return Law(dict.fromkeys(range(len(op.shapes)), (axis, 1)), ((axis, 1),))
 
@@ -321,7 +309,7 @@ def _quantize(op: WholeOp, position: int, axis: int) -> Law | None:
     shape, scale = op.shapes[0], op.shapes[1]
     if not shape or scale is None or len(op.results) != 1:
         return None
-    along, block = op.number("axis", 1) % len(shape), op.number("block_size", 0)
+    along, block = op.key.number("axis", 1) % len(shape), op.key.number("block_size", 0)
     further = [at for at in range(1, len(op.shapes)) if op.key.inputs[at] is not None]
     if any(op.shapes[at] != scale for at in further):
         return None
@@ -353,33 +341,20 @@ _ELEMENTWISE = frozenset(
 """Each element of the result comes from the elements at its place, after broadcasting."""
 
 _LAWS: Mapping[str, Callable[[WholeOp, int, int], Law | None]] = {
-    "AveragePool": _pool,
+    **dict.fromkeys(
+        ("AveragePool", "GlobalAveragePool", "GlobalMaxPool", "LpPool", "MaxPool"), _pool
+    ),
+    **dict.fromkeys(("DequantizeLinear", "QuantizeLinear"), _quantize),
+    **dict.fromkeys(("LogSoftmax", "Softmax"), _softmax),
+    **dict.fromkeys(_REDUCTIONS, _reduce),
     "BatchNormalization": _batch_normalization,
     "Concat": _concat,
     "Conv": _conv,
     "ConvTranspose": _conv_transpose,
-    "DequantizeLinear": _quantize,
     "Gather": _gather,
     "Gemm": _gemm,
-    "GlobalAveragePool": _pool,
-    "GlobalMaxPool": _pool,
     "InstanceNormalization": _instance_normalization,
     "LayerNormalization": _layer_normalization,
-    "LogSoftmax": _softmax,
-    "LpPool": _pool,
     "MatMul": _matmul,
-    "MaxPool": _pool,
-    "QuantizeLinear": _quantize,
-    "ReduceL1": _reduce,
-    "ReduceL2": _reduce,
-    "ReduceLogSum": _reduce,
-    "ReduceLogSumExp": _reduce,
-    "ReduceMax": _reduce,
-    "ReduceMean": _reduce,
-    "ReduceMin": _reduce,
-    "ReduceProd": _reduce,
-    "ReduceSum": _reduce,
-    "ReduceSumSquare": _reduce,
-    "Softmax": _softmax,
     "Transpose": _transpose,
 }

@@ -29,7 +29,7 @@ from mcm_compiler.equivalence.parts.value_views import Cuts, Intervals, Piece, m
 from mcm_compiler.equivalence.parts.view_ops import VIEW_OPS, viewed
 from mcm_compiler.equivalence.values.graph_walk import Numbers
 from mcm_compiler.equivalence.values.source_values import SourceValues
-from mcm_compiler.equivalence.values.value_numbers import OpKey, OutputKey, ValueNumbers
+from mcm_compiler.equivalence.values.value_numbers import OpKey, ValueNumbers
 
 COMBINERS = frozenset({"Add", "Max", "Min", "Mul"})
 
@@ -88,9 +88,10 @@ class PlannedParts:
         outputs = [known[value] for value in node.outputs if value in known]
         if outputs and all(number in self._pieces or number in self._sums for number in outputs):
             return True  # passed on by a relay
-        op = self._op(outputs[0]) if outputs else None
-        if op is None:
+        made = self._numbers.made_by(outputs[0]) if outputs else None
+        if made is None:
             return False
+        op = made[1]
         found = self._contributed(op) or self._results(op, len(node.outputs))
         if found is None:
             if self._is_excused(op):
@@ -203,7 +204,7 @@ class PlannedParts:
             return None
         if len(op.inputs) != len(whole.inputs) or facts.results[0] is None:
             return None
-        axis = facts.number("axis", 0) % max(1, len(facts.results[0]))
+        axis = facts.key.number("axis", 0) % max(1, len(facts.results[0]))
         taken: list[tuple[int, int]] = []
         start = 0
         for own, given, shape in zip(op.inputs, whole.inputs, facts.shapes, strict=True):
@@ -231,11 +232,6 @@ class PlannedParts:
         if number is None:
             return None
         return self._source.pieces.get(number) or self._pieces.get(number)
-
-    def _op(self, number: int) -> OpKey | None:
-        key = self._numbers.key(number)
-        op = self._numbers.key(key.op) if isinstance(key, OutputKey) else None
-        return op if isinstance(op, OpKey) else None
 
     def _is_excused(self, op: OpKey) -> bool:
         """Whether nothing can be said about an op, rather than that it is wrong."""

@@ -7,10 +7,10 @@ from collections.abc import Hashable
 
 import numpy as np
 
+from mcm_compiler.equivalence.parts.located_slices import constant_shape
 from mcm_compiler.equivalence.parts.part_laws import WholeOp
 from mcm_compiler.equivalence.parts.value_views import Piece, Shape, part_of, whole_piece
 from mcm_compiler.equivalence.parts.view_ops import VIEW_OPS, viewed
-from mcm_compiler.equivalence.parts.weight_slices import constant_shape
 from mcm_compiler.equivalence.values.source_values import SourceValues
 from mcm_compiler.equivalence.values.value_numbers import OpKey, OutputKey, ValueNumbers
 
@@ -40,14 +40,13 @@ class SourcePieces:
             if number in numbers.constant:
                 continue
             self._add(number)
-            key = numbers.key(number)
-            if isinstance(key, OutputKey) and key.op not in ops:
+            made = numbers.made_by(number)
+            if made is not None and made[0].op not in ops:
+                key, op = made
                 ops.add(key.op)
-                op = numbers.key(key.op)
-                if isinstance(op, OpKey):
-                    roots = self._roots(op)
-                    for count in range(2, len(roots) + 1) if len(roots) > 2 else (len(roots),):
-                        self._by_reads[_reads(op, roots[:count])].append(key.op)
+                roots = self._roots(op)
+                for count in range(2, len(roots) + 1) if len(roots) > 2 else (len(roots),):
+                    self._by_reads[_reads(op, roots[:count])].append(key.op)
 
     def _add(self, number: int) -> None:
         shape = self._numbers.shapes.get(number)
@@ -61,21 +60,17 @@ class SourcePieces:
             self._by_root[piece.view.root, shape].append(number)
 
     def _as_view(self, number: int) -> Piece | None:
-        key = self._numbers.key(number)
-        op = self._numbers.key(key.op) if isinstance(key, OutputKey) else None
-        if not isinstance(op, OpKey) or not isinstance(key, OutputKey):
+        made = self._numbers.made_by(number)
+        if made is None or made[1].op_type not in VIEW_OPS:
             return None
-        if op.op_type not in VIEW_OPS:
-            return None
+        key, op = made
         operands = [None if n is None else self.pieces.get(n) for n in op.inputs]
         found = viewed(op, operands, lambda at: self.ints(op, at), len(op.outputs))
         return found[key.position] if found is not None and key.position < len(found) else None
 
     def ints(self, op: OpKey, position: int) -> tuple[int, ...] | None:
         """Elements of a constant operand of integers."""
-        content = self._numbers.known_content(
-            op.inputs[position] if position < len(op.inputs) else None
-        )
+        content = self._numbers.known_content(op.reads(position))
         if content is None or self._numbers.contents.tensor(content).size > MAX_INTS:
             return None
         array = self._numbers.contents.array(content)
@@ -129,7 +124,6 @@ class SourcePieces:
         op = self.op(number)
         return WholeOp(
             op,
-            dict(op.attributes),
             tuple(self.shape(n) for n in op.inputs),
             tuple(self.shape(n) for n in self.results(number)),
             lambda at: self.ints(op, at),

@@ -34,7 +34,7 @@ def viewed(
         given = [piece for piece in pieces if piece is not None]
         if len(given) < len(pieces) or any(len(p.shape) != len(first.shape) for p in given):
             return None
-        axis = _axis(_int(key, "axis", 0), len(first.shape))
+        axis = _axis(key.number("axis", 0), len(first.shape))
         found = None if axis is None else joined(given, axis)
     elif key.op_type == "Slice":
         found = _slice(key, first, ints)
@@ -45,12 +45,12 @@ def viewed(
 
 
 def _split(key: OpKey, piece: Piece, ints: Ints, results: int) -> list[Piece] | None:
-    axis = _axis(_int(key, "axis", 0), len(piece.shape))
+    axis = _axis(key.number("axis", 0), len(piece.shape))
     if axis is None or not results:
         return None
     extent = piece.shape[axis]
-    sizes = _listed(key, "split")
-    if len(key.inputs) > 1 and key.inputs[1] is not None:
+    sizes = key.numbers("split")
+    if key.reads(1) is not None:
         sizes = ints(1)
         if sizes is None:
             return None
@@ -74,8 +74,8 @@ def _slice(key: OpKey, piece: Piece, ints: Ints) -> Piece | None:
     """Of step 1; of more than one axis, those of which something is left away come one by one."""
     found: list[tuple[int, ...] | None] = []
     for at, name in ((1, "starts"), (2, "ends"), (3, "axes"), (4, "steps")):
-        present = at < len(key.inputs) and key.inputs[at] is not None
-        given = ints(at) if present else _listed(key, name)
+        present = key.reads(at) is not None
+        given = ints(at) if present else key.numbers(name)
         if present and given is None:
             return None
         found.append(given)
@@ -105,16 +105,16 @@ def _slice(key: OpKey, piece: Piece, ints: Ints) -> Piece | None:
 def _target(key: OpKey, shape: Shape, ints: Ints) -> Shape | None:
     rank = len(shape)
     if key.op_type == "Flatten":
-        axis = _int(key, "axis", 1)
+        axis = key.number("axis", 1)
         if not -rank <= axis <= rank:
             return None
         axis += rank if axis < 0 else 0
         return (math.prod(shape[:axis]), math.prod(shape[axis:]))
-    given = len(key.inputs) > 1 and key.inputs[1] is not None
+    given = key.reads(1) is not None
     if key.op_type == "Reshape":
-        sizes = ints(1) if given else _listed(key, "shape")
+        sizes = ints(1) if given else key.numbers("shape")
         return None if sizes is None else _reshaped(key, shape, sizes)
-    axes = ints(1) if given else _listed(key, "axes")
+    axes = ints(1) if given else key.numbers("axes")
     if axes is None and (given or key.op_type == "Unsqueeze"):
         return None
     if not rank and key.op_type == "Squeeze":
@@ -136,7 +136,7 @@ def _target(key: OpKey, shape: Shape, ints: Ints) -> Shape | None:
 
 
 def _reshaped(key: OpKey, shape: Shape, sizes: tuple[int, ...]) -> Shape | None:
-    if _int(key, "allowzero", 0) or any(n == 0 and k >= len(shape) for k, n in enumerate(sizes)):
+    if key.number("allowzero", 0) or any(n == 0 and k >= len(shape) for k, n in enumerate(sizes)):
         return None
     found = [shape[k] if n == 0 else n for k, n in enumerate(sizes)]
     if found.count(-1) > 1 or any(n < -1 for n in found):
@@ -152,13 +152,3 @@ def _reshaped(key: OpKey, shape: Shape, sizes: tuple[int, ...]) -> Shape | None:
 def _axis(axis: int, rank: int) -> int | None:
     """The index of an axis, or None where a value of that rank has none such."""
     return axis % rank if -rank <= axis < rank else None
-
-
-def _int(key: OpKey, name: str, default: int) -> int:
-    found = dict(key.attributes).get(name)
-    return int(found[1]) if isinstance(found, tuple) and found[0] == "i" else default
-
-
-def _listed(key: OpKey, name: str) -> tuple[int, ...] | None:
-    found = dict(key.attributes).get(name)
-    return found[1] if isinstance(found, tuple) and found[0] == "is" else None

@@ -8,19 +8,17 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.equivalence.values.node_facts import (
-    NodeScope,
-    constant_tensor,
-    existing_outputs,
-    static_shape,
-)
 from mcm_compiler.equivalence.values.op_keys import (
     GRAPHS,
     ONNX_DOMAIN,
+    NodeScope,
     attribute_key,
+    constant_tensor,
     default_attributes,
     definition_version,
     domain_of,
+    existing_outputs,
+    static_shape,
 )
 from mcm_compiler.equivalence.values.own_identities import OwnIdentities, is_like_no_other
 from mcm_compiler.equivalence.values.value_numbers import (

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -11,6 +12,8 @@ import onnx
 import onnx_ir as ir
 
 from mcm_compiler.equivalence.values.weight_contents import WeightContents
+from mcm_compiler.graph.static_shapes import static_dims
+from mcm_compiler.graph.structure import onnx_domain, schema_of, since_version
 
 GRAPHS = (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
 
@@ -19,24 +22,19 @@ ONNX_DOMAIN = ""
 
 def domain_of(node: ir.Node) -> str:
     """The domain, with one name for ONNX's own."""
-    return ONNX_DOMAIN if node.domain == "ai.onnx" else node.domain
+    return onnx_domain(node.domain)
 
 
-@lru_cache(maxsize=4096)
 def definition_version(domain: str, op_type: str, version: int) -> int:
     """The version in which an op got the meaning that it has in `version` of its domain."""
-    try:
-        return int(onnx.defs.get_schema(op_type, version, domain).since_version)
-    except onnx.defs.SchemaError:
-        return version
+    return since_version(op_type, version, domain) or version
 
 
 @lru_cache(maxsize=4096)
 def default_attributes(domain: str, op_type: str, version: int) -> Mapping[str, Hashable]:
     """Keys of the values that attributes have where a node leaves them out."""
-    try:
-        schema = onnx.defs.get_schema(op_type, version, domain)
-    except onnx.defs.SchemaError:
+    schema = schema_of(op_type, version, domain)
+    if schema is None:
         return {}
     contents = WeightContents()
     found: dict[str, Hashable] = {}
@@ -83,3 +81,64 @@ def _tensor_key(tensor: ir.TensorProtocol, contents: WeightContents) -> Hashable
     if tensor.dtype is not ir.DataType.STRING and tensor.nbytes <= 64:
         return (tensor.dtype, tuple(tensor.shape.numpy()), tensor.tobytes())
     return contents.content(tensor)
+
+
+@dataclass
+class NodeScope:
+    """Where a node stands.
+
+    Attributes:
+        opsets: versions by domain.
+        attributes: of the call, within the body of a function.
+        depth: how many bodies of ops it lies in.
+        draws: number of ops like no other that the body has so far.
+    """
+
+    opsets: Mapping[str, int]
+    attributes: Mapping[str, ir.Attr] = field(default_factory=dict[str, ir.Attr])
+    depth: int = 0
+    draws: int = 0
+
+
+def static_shape(value: ir.Value) -> tuple[int, ...] | None:
+    """The shape of a tensor where it is declared and fully known."""
+    return static_dims(value.shape) if isinstance(value.type, ir.TensorType) else None
+
+
+def constant_tensor(attribute: ir.Attr) -> ir.TensorProtocol | None:
+    """The tensor that an attribute of a `Constant` gives, or None for a kind without one."""
+    value = attribute.value
+    match attribute.name:
+        case "value":
+            return attribute.as_tensor()
+        case "value_int" | "value_ints":
+            return ir.Tensor(np.array(value, np.int64))
+        case "value_float" | "value_floats":
+            return ir.Tensor(np.array(value, np.float32))
+        case "value_string" | "value_strings":
+            words = [value] if attribute.name == "value_string" else list(value)
+            texts = [w.encode() if isinstance(w, str) else bytes(w) for w in words]
+            shape = () if attribute.name == "value_string" else (len(texts),)
+            return ir.StringTensor(texts, shape=ir.Shape(shape))
+        case _:
+            return None
+
+
+def existing_outputs(node: ir.Node, attributes: Iterable[ir.Attr]) -> tuple[bool, ...]:
+    """Which outputs have a name; those at the end that have none are left away.
+
+    A `BatchNormalization` in training makes all of its statistics, whether or not somebody wants
+    them: an import names those that are left away, because onnxruntime crashes where one is.
+
+    Args:
+        node: the op.
+        attributes: of it, with those of a call in place of references.
+    """
+    if node.op_type == "BatchNormalization" and node.domain in ("", "ai.onnx"):
+        for attribute in attributes:
+            if attribute.name == "training_mode" and attribute.value:
+                return (True, True, True)
+    found = [bool(value.name) for value in node.outputs]
+    while found and not found[-1]:
+        found.pop()
+    return tuple(found)

@@ -42,6 +42,24 @@ class OpKey(NamedTuple):
     bodies: tuple[tuple[str, Hashable], ...] = ()
     identity: Hashable = None
 
+    def attribute(self, name: str) -> Hashable:
+        """The key of an attribute, or None where it is left out."""
+        return next((key for own, key in self.attributes if own == name), None)
+
+    def number(self, name: str, default: int) -> int:
+        """An integer attribute."""
+        found = self.attribute(name)
+        return int(found[1]) if isinstance(found, tuple) and found[0] == "i" else default
+
+    def numbers(self, name: str) -> tuple[int, ...] | None:
+        """An attribute of integers."""
+        found = self.attribute(name)
+        return found[1] if isinstance(found, tuple) and found[0] == "is" else None
+
+    def reads(self, position: int) -> int | None:
+        """The number of an operand, or None where it is left out."""
+        return self.inputs[position] if position < len(self.inputs) else None
+
 
 class OutputKey(NamedTuple):
     """One output of an op.
@@ -195,13 +213,16 @@ class ValueNumbers:
         key = self._keys[number] if number is not None else None
         return key.content if isinstance(key, WeightKey) else None
 
-    def maker(self, number: int) -> tuple[int, OpKey] | None:
-        """Number and key of the op that makes a value as its first output."""
+    def made_by(self, number: int) -> tuple[OutputKey, OpKey] | None:
+        """The output of an op that a value is, with the key of the op."""
         key = self._keys[number]
-        if not isinstance(key, OutputKey) or key.position:
-            return None
-        op = self._keys[key.op]
-        return (key.op, op) if isinstance(op, OpKey) else None
+        op = self._keys[key.op] if isinstance(key, OutputKey) else None
+        return (key, op) if isinstance(key, OutputKey) and isinstance(op, OpKey) else None
+
+    def maker(self, number: int) -> OpKey | None:
+        """The op that makes a value as its first output."""
+        made = self.made_by(number)
+        return None if made is None or made[0].position else made[1]
 
     def equate(self, number: int, constant: int) -> None:
         """From now on the first number is the second: a constant that was computed."""

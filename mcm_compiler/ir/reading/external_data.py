@@ -142,12 +142,7 @@ def _loaded(tensor: ir.TensorProtocol) -> ir.TensorProtocol:
 def _lift(graph: ir.Graph, node: ir.Node, tensor: ir.ExternalTensor) -> None:
     old = node.outputs[0]
     tensor.name = old.name or ""
-    weight = ir.Value(
-        name=old.name,
-        type=ir.TensorType(tensor.dtype),
-        shape=ir.Shape(tensor.shape.numpy()),
-        const_value=tensor,
-    )
+    weight = ir.val(old.name, const_value=tensor)
     old.replace_all_uses_with(weight, replace_graph_outputs=True)
     graph.remove(node, safe=True)
     graph.register_initializer(weight)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import onnx
 
 from mcm_compiler.diagnostics import Diagnostic, quote
-from mcm_compiler.graph.structure import all_nodes, check_function, place_of
+from mcm_compiler.graph.structure import all_nodes, check_function, onnx_domain, place_of
 
 MAX_EXPANDED_NODES = 500_000
 """Nodes that all functions, inlined, may come to."""
@@ -34,7 +34,7 @@ def check_functions(proto: onnx.ModelProto) -> list[Diagnostic]:
     bodies: dict[FunctionId, onnx.FunctionProto] = {}
     faults: list[Diagnostic] = []
     for function in proto.functions:
-        key = (_domain(function.domain), function.name, function.overload)
+        key = (onnx_domain(function.domain), function.name, function.overload)
         if key in bodies:
             faults.append(
                 Diagnostic(
@@ -147,9 +147,5 @@ def _count(
 def _callee(
     node: onnx.NodeProto, bodies: dict[FunctionId, onnx.FunctionProto]
 ) -> FunctionId | None:
-    key = (_domain(node.domain), node.op_type, node.overload)
+    key = (onnx_domain(node.domain), node.op_type, node.overload)
     return key if key in bodies else None
-
-
-def _domain(name: str) -> str:
-    return "" if name == "ai.onnx" else name

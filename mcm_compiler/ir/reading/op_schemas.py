@@ -11,9 +11,7 @@ from collections.abc import Iterable
 import onnx
 
 from mcm_compiler.diagnostics import Diagnostic, quote
-from mcm_compiler.graph.structure import MAX_FAULTS, place_of, subgraphs_of
-
-_DEFAULT_DOMAINS = ("", "ai.onnx")
+from mcm_compiler.graph.structure import MAX_FAULTS, onnx_domain, place_of, schema_of, subgraphs_of
 
 _TEXT = (onnx.AttributeProto.STRING, onnx.AttributeProto.STRINGS)
 
@@ -30,7 +28,7 @@ def check_ops(proto: onnx.ModelProto) -> list[Diagnostic]:
         that is missing, one that refers to a function's outside of functions, or inputs and
         outputs that are too many or too few.
     """
-    local = {(_domain(f.domain), f.name) for f in proto.functions}
+    local = {(onnx_domain(f.domain), f.name) for f in proto.functions}
     faults = _check_nodes(proto.graph.node, _Definitions(proto.opset_import, local), local=False)
     for function in proto.functions:
         faults += _check_nodes(
@@ -39,31 +37,21 @@ def check_ops(proto: onnx.ModelProto) -> list[Diagnostic]:
     return faults[:MAX_FAULTS]
 
 
-def _domain(name: str) -> str:
-    return "" if name in _DEFAULT_DOMAINS else name
-
-
 class _Definitions:
     """The definitions of ops in the versions that a model or function imports."""
 
     def __init__(
         self, imports: Iterable[onnx.OperatorSetIdProto], local: set[tuple[str, str]]
     ) -> None:
-        self._versions = {_domain(entry.domain): entry.version for entry in imports}
+        self._versions = {onnx_domain(entry.domain): entry.version for entry in imports}
         self._known: _Schemas = dict.fromkeys(local)
 
     def find(self, node: onnx.NodeProto) -> onnx.defs.OpSchema | None:
         """The definition of the node's op; None where ONNX has none, or a local function has it."""
-        key = (_domain(node.domain), node.op_type)
+        key = (onnx_domain(node.domain), node.op_type)
         if key not in self._known:
-            version = self._versions.get(key[0])
-            self._known[key] = None
-            if version is not None and 0 < version < 2**31:
-                try:
-                    found = onnx.defs.get_schema(node.op_type, version, key[0])
-                except onnx.defs.SchemaError:
-                    return None
-                self._known[key] = None if found.deprecated else found
+            found = schema_of(node.op_type, self._versions.get(key[0], 0), key[0])
+            self._known[key] = None if found is None or found.deprecated else found
         return self._known[key]
 
 

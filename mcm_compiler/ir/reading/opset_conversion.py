@@ -15,7 +15,7 @@ import onnx
 import onnx.version_converter
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.graph.structure import all_nodes, subgraphs_of
+from mcm_compiler.graph.structure import all_nodes, since_version, subgraphs_of
 from mcm_compiler.ir.reading.op_schemas import check_ops
 from mcm_compiler.ir.reading.versions import MIN_OPSET, newest_opset
 
@@ -84,20 +84,13 @@ def _renewed(proto: onnx.ModelProto, newest: int) -> Iterator[tuple[onnx.NodePro
             if node.domain not in _DOMAINS or (node.domain, node.op_type) in local:
                 continue
             if node.op_type not in since:
-                since[node.op_type] = _since(node.op_type, version)
+                since[node.op_type] = since_version(node.op_type, version)
             if since[node.op_type] > newest:
                 yield node, body
 
 
 def _version(imports: Iterable[onnx.OperatorSetIdProto]) -> int:
     return max((entry.version for entry in imports if entry.domain in _DOMAINS), default=0)
-
-
-def _since(op_type: str, version: int) -> int:
-    try:
-        return onnx.defs.get_schema(op_type, version, "").since_version
-    except onnx.defs.SchemaError:
-        return 0  # not an op of ONNX; onnxruntime tells
 
 
 def _converted_with_the_graph(
@@ -121,7 +114,7 @@ def _converted_with_the_graph(
     op_types: set[str] = set()
     for node, body in renewed:
         place = f"op {quote(node.name)} ({node.op_type})"
-        if not _since(node.op_type, newest):
+        if not since_version(node.op_type, newest):
             raise _refused(given, f"opset {newest} has no {node.op_type}", place)
         if id(node) in top and not renumber_only:
             op_types.add(node.op_type)

@@ -9,6 +9,7 @@ from typing import Any
 import onnx
 
 from mcm_compiler.diagnostics import Diagnostic, quote
+from mcm_compiler.graph.structure import onnx_domain
 
 
 def drop_overruled_functions(proto: onnx.ModelProto) -> list[Diagnostic]:
@@ -28,11 +29,11 @@ def drop_overruled_functions(proto: onnx.ModelProto) -> list[Diagnostic]:
     versions: dict[str, int] = {}
     for importer in (proto, *proto.functions):
         for entry in importer.opset_import:
-            versions.setdefault(_domain(entry.domain), entry.version)
+            versions.setdefault(onnx_domain(entry.domain), entry.version)
     kept: list[onnx.FunctionProto] = []
     found: list[Diagnostic] = []
     for function in proto.functions:
-        domain = _domain(function.domain)
+        domain = onnx_domain(function.domain)
         if not _has_op(domain, function.name, versions.get(domain, 1)):
             kept.append(function)
             continue
@@ -49,10 +50,6 @@ def drop_overruled_functions(proto: onnx.ModelProto) -> list[Diagnostic]:
         del proto.functions[:]
         proto.functions.extend(kept)
     return found
-
-
-def _domain(name: str) -> str:
-    return "" if name == "ai.onnx" else name
 
 
 def _has_op(domain: str, name: str, version: int) -> bool:

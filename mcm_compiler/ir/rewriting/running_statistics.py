@@ -11,7 +11,7 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
-from mcm_compiler.graph.constants import graphs_of
+from mcm_compiler.graph.constants import add_initializer, graphs_of
 from mcm_compiler.ir.rewriting.naming import UnusedNames, is_training_normalisation
 
 _STATISTICS = ((3, 1, "mean"), (4, 2, "variance"))
@@ -60,14 +60,8 @@ def separate_running_statistics(model: ir.Model) -> list[Diagnostic]:
                 found.append(_unordered(node, kind, old, new, other))
                 continue
             name = names.take(f"{old.name}_of_{node.name}")
-            own = ir.Value(
-                name=name,
-                type=ir.TensorType(tensor.dtype),
-                shape=ir.Shape([tensor.size]),
-                const_value=ir.tensor(tensor.numpy().reshape(-1).copy(), name=name),
-            )
-            model.graph.register_initializer(own)
-            node.replace_input_with(old_index, own)
+            copy = ir.tensor(tensor.numpy().reshape(-1).copy(), name=name)
+            node.replace_input_with(old_index, add_initializer(model.graph, copy))
             found.append(_separated(node, kind, old, other))
     if any(fault.severity is Severity.ERROR for fault in found):
         raise CompileError(found)

@@ -33,6 +33,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.contracts.gradients import GradientRequest, GradientRule
+from mcm_compiler.graph.constants import add_initializer
 from mcm_compiler.ir.rewriting.naming import UnusedNames
 from mcm_passes.differentiation.reverse_mode import RegisteredGradient, Rules
 
@@ -201,13 +202,8 @@ class _Views:
         assert value.shape is not None
         dims = np.array(value.shape.numpy(), np.int64)
         scope = f"{_scope(before)}/wait"
-        constant = ir.Value(
-            name=self._names.take(f"{scope}/shape"),
-            type=ir.TensorType(ir.DataType.INT64),
-            shape=ir.Shape(dims.shape),
-        )
-        constant.const_value = ir.tensor(dims, name=constant.name)
-        self._graph.register_initializer(constant)
+        tensor = ir.tensor(dims, name=self._names.take(f"{scope}/shape"))
+        constant = add_initializer(self._graph, tensor)
         empty = ir.node("Shape", [gradient], {"start": 0, "end": 0})
         joined = ir.node("Concat", [constant, *empty.outputs], {"axis": 0})
         view = ir.node("Reshape", [value, *joined.outputs])

@@ -17,6 +17,7 @@ import onnx_ir as ir
 from onnx import shape_inference
 
 from mcm_compiler.contracts.chips import ORIGIN_PROPERTY
+from mcm_compiler.graph.constants import add_initializer
 from mcm_compiler.ir.rewriting.naming import UnusedNames
 
 Array = npt.NDArray[Any]
@@ -79,11 +80,7 @@ class Emitter:
         self._counts[self._scope] = count + 1
         name = self._names.take(f"{self._scope}/{count}")
         values = [
-            ir.Value(
-                name=name if not index else self._names.take(f"{name}.{index}"),
-                type=ir.TensorType(dtype),
-                shape=ir.Shape(shape),
-            )
+            ir.val(self._names.take(f"{name}.{index}") if index else name, dtype, shape)
             for index, (dtype, shape) in enumerate(results)
         ]
         known = _shape_taken(op_type, operands, found)
@@ -155,11 +152,7 @@ class Emitter:
     def _initializer(self, array: Array) -> ir.Value:
         name = self._names.take(f"constant/{len(self._constants)}")
         tensor = ir.tensor(array, name=name)
-        value = ir.Value(
-            name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(array.shape),
-            const_value=tensor,
-        )  # fmt: skip
-        self._graph.register_initializer(value)
+        value = add_initializer(self._graph, tensor)
         small = array if array.size <= MOST_KNOWN_ELEMENTS else None
         self._operands[value] = Operand(tensor.dtype, tuple(array.shape), small)
         return value

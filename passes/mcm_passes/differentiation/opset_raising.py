@@ -7,16 +7,15 @@ mean something else there than in older opsets; those are written anew, where th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import onnx
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.graph.constants import subgraphs
+from mcm_compiler.graph.constants import add_initializer, graphs_of
+from mcm_compiler.graph.structure import since_version
 from mcm_compiler.ir.rewriting.naming import UnusedNames
 
 OPSET = 18
@@ -73,14 +72,8 @@ class _Raising:
         return self._constant(np.array(number, like.dtype.numpy()))
 
     def _constant(self, array: npt.NDArray[Any]) -> ir.Value:
-        name = self._names.take("constant/raised")
-        tensor = ir.tensor(array, name=name)
-        value = ir.Value(
-            name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape(tensor.shape.numpy()),
-            const_value=tensor,
-        )  # fmt: skip
-        self.graph.register_initializer(value)
-        return value
+        tensor = ir.tensor(array, name=self._names.take("constant/raised"))
+        return add_initializer(self.graph, tensor)
 
     def replace(
         self, node: ir.Node, inputs: Sequence[ir.Value | None], *without: str, **more: Any
@@ -234,7 +227,7 @@ def raise_opset(model: ir.Model) -> int:
     if old >= OPSET:
         return old
     names = UnusedNames(model.graph)
-    for graph in _graphs(model.graph):
+    for graph in graphs_of(model):
         raising = _Raising(graph, old, names)
         for node in list(graph):
             if node.domain not in ("", "ai.onnx"):
@@ -251,7 +244,7 @@ def raise_opset(model: ir.Model) -> int:
 def _raise(raising: _Raising, node: ir.Node) -> None:
     if raising.old < _OLDEST and ("broadcast" in node.attributes or node.op_type in _STATEFUL):
         raise _Refused(f"opsets before {_OLDEST} broadcast and train otherwise")
-    before, after = _version(node.op_type, raising.old), _version(node.op_type, OPSET)
+    before, after = since_version(node.op_type, raising.old), since_version(node.op_type, OPSET)
     if before == after:
         return
     rewrite = _REWRITES.get(node.op_type)
@@ -273,22 +266,6 @@ def _grew(node: ir.Node, old: int) -> bool:
 def _since(raising: _Raising, version: int) -> None:
     if raising.old < version:
         raise _Refused(f"before opset {version} it has attributes for inputs")
-
-
-@cache
-def _version(op_type: str, opset: int) -> int:
-    try:
-        return onnx.defs.get_schema(op_type, opset, "").since_version
-    except onnx.defs.SchemaError:
-        return 0
-
-
-def _graphs(graph: ir.Graph) -> list[ir.Graph]:
-    found = [graph]
-    for node in graph:
-        for inner in subgraphs(node):
-            found += _graphs(inner)
-    return found
 
 
 def _fault(node: ir.Node, old: int, reason: str) -> Diagnostic:

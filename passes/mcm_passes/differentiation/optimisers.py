@@ -162,7 +162,7 @@ def _adam_update(
 def _input(
     name: str, dtype: ir.DataType, shape: tuple[int, ...], ops: Emitter, graph: ir.Graph
 ) -> ir.Value:
-    value = ir.Value(name=ops.name(name), type=ir.TensorType(dtype), shape=ir.Shape(shape))
+    value = ir.val(ops.name(name), dtype, shape)
     graph.inputs.append(value)
     return value
 

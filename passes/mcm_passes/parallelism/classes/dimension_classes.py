@@ -20,7 +20,11 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from mcm_compiler.contracts.sharding.rules import ShardingRule
-from mcm_passes.parallelism.classes.joined_dimensions import join_dimensions, meeting_classes
+from mcm_passes.parallelism.classes.joined_dimensions import (
+    JoinedDimensions,
+    join_dimensions,
+    meeting_classes,
+)
 from mcm_passes.parallelism.classes.kept_factors import divided_below_whole
 from mcm_passes.parallelism.rules.ruled_graph import RuledGraph, ruled_graph
 
@@ -139,32 +143,14 @@ def _name(node: ir.Node, is_softmax: bool) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class DimensionClasses:
-    """The classes of a graph.
+class DimensionClasses(JoinedDimensions):
+    """The classes of a graph: see `JoinedDimensions`.
 
     Attributes:
         ruled: the graph, its dimensions in one row, and its rules.
-        class_of: `[dims]` int32, class of each dimension; -1 for one of size 1.
-        runs: `[dims]` int64, of how many runs of consecutive elements a part of each dimension is
-            made: 1 where parts are contiguous, 3 for queries, keys and values side by side. Every
-            run is divided alike.
-        size: `[classes]` int64, in how many units a class can be divided: the smallest number that
-            the runs of all members divide into, 0 where it is unknown.
-        block: `[classes]` int32 `Block`, why a class cannot be divided.
-        factor_ptr: `[nodes + 1]` int32, the factors of an op are `factor_ptr[n]:factor_ptr[n + 1]`.
-        factor_class: class of each factor of each op; -1 for one that divides nothing.
-        met_at: `[classes]` int32, the op of which two factors are of this class, or that asks for
-            other runs than those before it; -1 for none.
     """
 
     ruled: RuledGraph
-    class_of: NDArray[np.int32]
-    runs: NDArray[np.int64]
-    size: NDArray[np.int64]
-    block: NDArray[np.int32]
-    factor_ptr: NDArray[np.int32]
-    factor_class: NDArray[np.int32]
-    met_at: NDArray[np.int32]
 
     def of(self, value: ir.Value) -> NDArray[np.int32]:
         """Classes of the dimensions of `value`."""
@@ -211,16 +197,7 @@ def dimension_classes(
 def classes_of(ruled: RuledGraph) -> DimensionClasses:
     """Finds the classes of a graph that is in arrays already."""
     ruled, found = divided_below_whole(ruled, join_dimensions(ruled))
-    return DimensionClasses(
-        ruled,
-        found.class_of,
-        found.runs,
-        found.size,
-        found.block,
-        found.factor_ptr,
-        found.factor_class,
-        found.met_at,
-    )
+    return DimensionClasses(**vars(found), ruled=ruled)
 
 
 @dataclass(frozen=True, eq=False)

@@ -93,13 +93,13 @@ class FactorGraph:
         """Tensor and dimension of a number."""
         return self._ruled.place(dim)
 
-    def name(self, node: int) -> str:
-        """Name of an op by its number."""
-        return self._ruled.nodes[node].name or self._ruled.nodes[node].op_type
-
-    def rule(self, node: int) -> str:
-        """Notation of the rule of an op."""
-        return str(self._ruled.rule_of(node).rule)
+    def step(self, dim: int, node: int | None = None, text: str = "") -> PropagationStep:
+        """What an op does about a dimension, by their numbers; without one, where a way starts."""
+        value, place = self.place(dim)
+        if node is None:
+            return PropagationStep(value.name or "", place, None, "", "")
+        op, rule = self._ruled.nodes[node], str(self._ruled.rule_of(node).rule)
+        return PropagationStep(value.name or "", place, op.name or op.op_type, rule, text)
 
     def units(self, dim: int) -> int:
         """In how many units the ops around a dimension can divide it."""
@@ -153,8 +153,8 @@ class FactorGraph:
 
     def stuck_step(self, dim: int) -> PropagationStep:
         """What that op does."""
-        value, place = self.place(dim)
         if dim in self._stuck:
+            value, place = self.place(dim)
             at = self._stuck[dim]
             node, what = self._ruled.stuck_by[at]
             block = Block(int(self._ruled.stuck_why[at]))
@@ -164,10 +164,7 @@ class FactorGraph:
             return PropagationStep(value.name or "", place, node.name or node.op_type, "", text)
         found = self._stuck_node(dim)
         assert found is not None
-        number, block = found
-        return PropagationStep(
-            value.name or "", place, self.name(number), self.rule(number), REASONS[block]
-        )
+        return self.step(dim, found[0], REASONS[found[1]])
 
     def to_itself(self, start: int, node: int) -> list[PropagationStep]:
         """The way to an op two of whose factors are of one class, and why they are."""
@@ -181,11 +178,8 @@ class FactorGraph:
         there = self.way(start, lambda dim: dim in here, None)
         reached = self.start(there[-1].tensor, there[-1].dim)
         other = next(dims[0] for dims in factors if reached not in dims)
-        value, place = self.place(other)
         text = "cannot divide both of these dimensions, which are divided together:"
-        there.append(
-            PropagationStep(value.name or "", place, self.name(node), self.rule(node), text)
-        )
+        there.append(self.step(other, node, text))
         return there + self.way(other, lambda dim: dim == reached, None)[1:]
 
     def to_other_runs(self, start: int, node: int) -> list[PropagationStep]:
@@ -197,13 +191,8 @@ class FactorGraph:
             for dim in dims
             if self._classes.class_of[dim] == index
         }
-
-        def last_step(dim: int) -> PropagationStep:
-            value, place = self.place(dim)
-            text = REASONS[Block.RUNS]
-            return PropagationStep(value.name or "", place, self.name(node), self.rule(node), text)
-
-        return self.way(start, lambda dim: dim in here, last_step)
+        text = REASONS[Block.RUNS]
+        return self.way(start, here.__contains__, lambda dim: self.step(dim, node, text))
 
     def meetings(self, first: int, second: int) -> Iterator[tuple[int, list[int], list[int]]]:
         """Ops in which two classes meet, with the dimensions of both."""
@@ -221,15 +210,9 @@ class FactorGraph:
     def _steps(self, dim: int, came_from: dict[int, tuple[int, int]]) -> list[PropagationStep]:
         steps: list[PropagationStep] = []
         while dim >= 0:
-            value, place = self.place(dim)
             before, node = came_from[dim]
-            if before < 0:
-                steps.append(PropagationStep(value.name or "", place, None, "", ""))
-            else:
-                text = "divides it with the one before"
-                steps.append(
-                    PropagationStep(value.name or "", place, self.name(node), self.rule(node), text)
-                )
+            text = "divides it with the one before"
+            steps.append(self.step(dim) if before < 0 else self.step(dim, node, text))
             dim = before
         return steps[::-1]
 

@@ -34,7 +34,21 @@ _FREE = len(Block)
 
 @dataclass(frozen=True, eq=False)
 class JoinedDimensions:
-    """Classes of all dimensions; fields as in `DimensionClasses`."""
+    """Classes of all dimensions.
+
+    Attributes:
+        class_of: `[dims]` int32, class of each dimension; -1 for one of size 1.
+        runs: `[dims]` int64, of how many runs of consecutive elements a part of each dimension is
+            made: 1 where parts are contiguous, 3 for queries, keys and values side by side. Every
+            run is divided alike.
+        size: `[classes]` int64, in how many units a class can be divided: the smallest number that
+            the runs of all members divide into, 0 where it is unknown.
+        block: `[classes]` int32 `Block`, why a class cannot be divided.
+        factor_ptr: `[nodes + 1]` int32, the factors of an op are `factor_ptr[n]:factor_ptr[n + 1]`.
+        factor_class: class of each factor of each op; -1 for one that divides nothing.
+        met_at: `[classes]` int32, the op of which two factors are of this class, or that asks for
+            other runs than those before it; -1 for none.
+    """
 
     class_of: Int32s
     runs: Int64s

@@ -57,8 +57,7 @@ def partial_values(classes: DimensionClasses, of: NDArray[np.int32]) -> PartialV
     """
     number = {int(index): bit for bit, index in enumerate(of)}
     factors = [_divisible_factors(classes, node, number) for node in _nodes(classes)]
-    made = [_sums_made(classes, node, factors[node]) for node in _nodes(classes)]
-    return PartialValues(_sums(classes, made), _gathered(classes, factors))
+    return PartialValues(_Sums(classes, factors).found(), _gathered(classes, factors))
 
 
 def _nodes(classes: DimensionClasses) -> range:
@@ -74,12 +73,6 @@ def _divisible_factors(
     return [(at, number[index]) for at, index in enumerate(found) if index in number]
 
 
-def _sums_made(classes: DimensionClasses, node: int, factors: list[tuple[int, int]]) -> int:
-    rule = classes.ruled.rule_of(node).rule
-    reduced = (bit for at, bit in factors if rule.factors[at].kind is FactorKind.REDUCE)
-    return sum(1 << bit for bit in set(reduced))
-
-
 def _slots(classes: DimensionClasses, node: int) -> tuple[list[int], list[int]]:
     """Numbers of an op's operands and results, -1 for those left out."""
     ruled = classes.ruled
@@ -89,98 +82,85 @@ def _slots(classes: DimensionClasses, node: int) -> tuple[list[int], list[int]]:
     return slots[:inputs], slots[inputs:]
 
 
-def _sums(classes: DimensionClasses, made: list[int]) -> dict[int, int]:
-    ruled = classes.ruled
-    sizes = [float_bytes(value) for value in ruled.values]
-    # What could be in parts if nothing were added up before the end; a product of two such values
-    # is not linear, whichever of them is added up first.
-    possible = _spread(classes, made, sizes, {}, set())
-    needed: set[int] = {
-        ruled.value_index[v] for v in ruled.values if v.is_graph_output() and v in ruled.value_index
-    }
-    with_rule = set(ruled.nodes)
-    for value in possible:
-        for node in ruled.values[value].consumers():
-            if node not in with_rule:
+class _Sums:
+    def __init__(self, classes: DimensionClasses, factors: list[list[tuple[int, int]]]) -> None:
+        self._ruled = classes.ruled
+        self._nodes = _nodes(classes)
+        self._slots = [_slots(classes, node) for node in self._nodes]
+        self._sizes = [float_bytes(value) for value in self._ruled.values]
+        self._made = [self._mask_made(node, factors[node]) for node in self._nodes]
+        # What could be in parts if nothing were added up before the end; a product of two such
+        # values is not linear, whichever of them is added up first.
+        self._possible: dict[int, int] = {}
+        self._possible = self._spread(set())
+
+    def found(self) -> dict[int, int]:
+        """See `PartialValues.sums`."""
+        ruled = self._ruled
+        needed: set[int] = {
+            ruled.value_index[v]
+            for v in ruled.values
+            if v.is_graph_output() and v in ruled.value_index
+        }
+        with_rule = set(ruled.nodes)
+        for value in self._possible:
+            if not with_rule.issuperset(ruled.values[value].consumers()):
                 needed.add(value)
-    for node in _nodes(classes):
-        inputs, outputs = _slots(classes, node)
-        for at, value in enumerate(inputs):
-            if value in possible and not _is_linear(
-                classes, node, at, inputs, outputs, possible, sizes
-            ):
-                needed.add(value)
-        if ruled.rule_of(node).rule.factors and made[node] and not _adds_up(classes, node):
-            needed.update(value for value in outputs if value >= 0)
-    found = _spread(classes, made, sizes, possible, needed)
-    return {value: mask for value, mask in found.items() if value in needed}
+        for node in self._nodes:
+            inputs, outputs = self._slots[node]
+            for at, value in enumerate(inputs):
+                if value in self._possible and not self._is_linear(node, at):
+                    needed.add(value)
+            if ruled.rule_of(node).rule.factors and self._made[node] and not self._adds_up(node):
+                needed.update(value for value in outputs if value >= 0)
+        return {v: mask for v, mask in self._spread(needed).items() if v in needed}
 
+    def _mask_made(self, node: int, factors: list[tuple[int, int]]) -> int:
+        rule = self._ruled.rule_of(node).rule
+        reduced = (bit for at, bit in factors if rule.factors[at].kind is FactorKind.REDUCE)
+        return sum(1 << bit for bit in set(reduced))
 
-def _spread(
-    classes: DimensionClasses,
-    made: list[int],
-    sizes: list[int],
-    possible: dict[int, int],
-    stops: set[int],
-) -> dict[int, int]:
-    """Masks of values in parts; those in `stops` are whole for whoever reads them."""
-    masks: dict[int, int] = {}
-    for node in _nodes(classes):
-        inputs, outputs = _slots(classes, node)
-        mask = made[node]
-        for at, value in enumerate(inputs):
-            before = masks.get(value, 0)
-            if (
-                before
-                and value not in stops
-                and _is_linear(classes, node, at, inputs, outputs, possible, sizes)
-            ):
-                mask |= before
-        if mask:
-            for value in outputs:
-                if value >= 0:
-                    masks[value] = mask
-    return masks
+    def _spread(self, stops: set[int]) -> dict[int, int]:
+        """Masks of values in parts; those in `stops` are whole for whoever reads them."""
+        masks: dict[int, int] = {}
+        for node in self._nodes:
+            inputs, outputs = self._slots[node]
+            mask = self._made[node]
+            for at, value in enumerate(inputs):
+                before = masks.get(value, 0)
+                if before and value not in stops and self._is_linear(node, at):
+                    mask |= before
+            if mask:
+                masks.update((value, mask) for value in outputs if value >= 0)
+        return masks
 
+    def _is_linear(self, node: int, operand: int) -> bool:
+        """Whether parts of an operand give parts of the result, which is not larger."""
+        op, (inputs, outputs) = self._ruled.nodes[node], self._slots[node]
+        sizes = self._sizes
+        if (
+            op.domain not in ("", "ai.onnx")
+            or sum(sizes[v] for v in outputs if v >= 0) > sizes[inputs[operand]]
+        ):
+            return False
+        if op.op_type == "Cast":
+            dtype = op.outputs[0].dtype
+            return dtype is not None and dtype.is_floating_point()
+        if op.op_type in _SUMMING:
+            return True
+        if op.op_type in _REARRANGING:
+            return operand == 0
+        if op.op_type == "Mul":
+            return not any(v in self._possible for at, v in enumerate(inputs) if at != operand)
+        return op.op_type == "Div" and operand == 0 and inputs[1] not in self._possible
 
-def _is_linear(
-    classes: DimensionClasses,
-    node: int,
-    operand: int,
-    inputs: list[int],
-    outputs: list[int],
-    possible: dict[int, int],
-    sizes: list[int],
-) -> bool:
-    """Whether parts of an operand give parts of the result, which is not larger."""
-    op = classes.ruled.nodes[node]
-    if (
-        op.domain not in ("", "ai.onnx")
-        or sum(sizes[v] for v in outputs if v >= 0) > sizes[inputs[operand]]
-    ):
-        return False
-    if op.op_type == "Cast":
-        dtype = op.outputs[0].dtype
-        return dtype is not None and dtype.is_floating_point()
-    if op.op_type in _SUMMING:
-        return True
-    if op.op_type in _REARRANGING:
-        return operand == 0
-    if op.op_type == "Mul":
-        return not any(v in possible for at, v in enumerate(inputs) if at != operand)
-    if op.op_type == "Div":
-        return operand == 0 and inputs[1] not in possible
-    return False
-
-
-def _adds_up(classes: DimensionClasses, node: int) -> bool:
-    """Whether all reductions of an op are sums, which may stay in parts."""
-    factors = classes.ruled.rule_of(node).rule.factors
-    return all(
-        factor.reduction in ("sum", "mean")
-        for factor in factors
-        if factor.kind is FactorKind.REDUCE
-    )
+    def _adds_up(self, node: int) -> bool:
+        """Whether all reductions of an op are sums, which may stay in parts."""
+        return all(
+            factor.reduction in ("sum", "mean")
+            for factor in self._ruled.rule_of(node).rule.factors
+            if factor.kind is FactorKind.REDUCE
+        )
 
 
 def _gathered(classes: DimensionClasses, factors: list[list[tuple[int, int]]]) -> dict[int, int]:

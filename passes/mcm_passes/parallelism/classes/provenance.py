@@ -39,10 +39,7 @@ def why(classes: DimensionClasses, tensor: str, dim: int) -> list[PropagationSte
     start = graph.start(tensor, dim)
     index = int(classes.class_of[start])
     if index < 0:
-        return [
-            PropagationStep(tensor, graph.place(start)[1], None, "", ""),
-            graph.of_size_one(start),
-        ]
+        return [graph.step(start), graph.of_size_one(start)]
     block = Block(int(classes.block[index]))
     if block is Block.NONE:
         return []
@@ -70,7 +67,7 @@ def why_small(
         return []
     steps = graph.way(start, lambda d: graph.units(d) < degree, None)
     # Where no member is too small by itself, units of several do not fall together.
-    return steps or [PropagationStep(tensor, graph.place(start)[1], None, "", "")]
+    return steps or [graph.step(start)]
 
 
 def why_linked(
@@ -122,16 +119,7 @@ def why_conflict(
         return []
     last = graph.start(there[-1].tensor, there[-1].dim)
     node, partner = meeting[last]
-    value, place = graph.place(partner)
-    there.append(
-        PropagationStep(
-            value.name or "",
-            place,
-            graph.name(node),
-            graph.rule(node),
-            "cannot divide both of these dimensions",
-        )
-    )
+    there.append(graph.step(partner, node, "cannot divide both of these dimensions"))
     back = graph.way(partner, lambda dim: dim == end, None)
     return there + back[1:]
 

@@ -24,7 +24,7 @@ from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.graph.constants import constant_values
 from mcm_compiler.ir.rewriting.naming import UnusedNames
 from mcm_compiler.text.units import bytes_text
-from mcm_passes.parallelism.oversized.unused_values import drop_unused
+from mcm_passes.parallelism.oversized.graph_edits import drop_unused
 
 VIEWS = frozenset({"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 """Ops that give the same elements another shape."""

@@ -18,7 +18,12 @@ from mcm_compiler.graph.constants import (
 )
 from mcm_compiler.ir.rewriting.naming import UnusedNames
 from mcm_passes.parallelism.oversized import output_pieces
-from mcm_passes.parallelism.oversized.unused_values import drop_unused
+from mcm_passes.parallelism.oversized.graph_edits import (
+    concat_in_place,
+    drop_unused,
+    fixed_shape,
+    op_like,
+)
 from mcm_passes.parallelism.oversized.weight_slices import Slice, WeightSlicer, can_slice
 
 _MOST_FOR_ACTIVATIONS = 0.25
@@ -209,17 +214,10 @@ class OperatorSharder:
         pieces = [
             self._piece(found, cut, index, bounds) for index, bounds in enumerate(found.pieces)
         ]
-        concat = ir.Node(
-            "",
-            "Concat",
-            [piece.outputs[0] for piece in pieces],
-            [ir.AttrInt64("axis", cut.output_axis)],
-            outputs=[ir.Value(name=result.name, type=result.type, shape=result.shape)],
-            name=self._names.take(f"{node.name}/concat"),
-            metadata_props=dict(node.metadata_props),
-        )
+        name = self._names.take(f"{node.name}/concat")
+        parts = [piece.outputs[0] for piece in pieces]
+        concat = concat_in_place(node, result, parts, cut.output_axis, name)
         self._graph.insert_before(node, [*pieces, concat])
-        result.replace_all_uses_with(concat.outputs[0], replace_graph_outputs=True)
         operands = [value for value in node.inputs if value is not None]
         record = OperatorSharding(
             node.name or "",
@@ -240,24 +238,10 @@ class OperatorSharder:
         inputs[cut.operand] = self._slicer.part(found.weight, Slice(cut.axis, *bounds), node)
         bias = inputs[cut.bias] if cut.bias is not None else None
         if cut.bias is not None and bias is not None:
-            assert bias.shape is not None
-            part = Slice(len(bias.shape) - 1, *bounds)
+            part = Slice(len(fixed_shape(bias)) - 1, *bounds)
             inputs[cut.bias] = self._slicer.part(bias, part, node)
         name = self._names.take(f"{node.name}/shard_{index}")
         result = node.outputs[0]
-        assert result.shape is not None
-        shape = Slice(cut.output_axis, *bounds).of_shape(result.shape.numpy())
-        value = ir.Value(
-            name=self._names.take(f"{result.name}/shard_{index}"),
-            type=result.type,
-            shape=ir.Shape(shape),
-        )
-        return ir.Node(
-            node.domain,
-            node.op_type,
-            inputs,
-            node.attributes.values(),
-            outputs=[value],
-            name=name,
-            metadata_props=dict(node.metadata_props),
-        )
+        part_name = self._names.take(f"{result.name}/shard_{index}")
+        value = Slice(cut.output_axis, *bounds).of_value(result, part_name)
+        return op_like(node, inputs, [value], name)

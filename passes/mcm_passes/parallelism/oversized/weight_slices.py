@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import onnx_ir as ir
 
+from mcm_compiler.graph.constants import add_initializer
 from mcm_compiler.ir.rewriting.naming import UnusedNames
 from mcm_compiler.ir.rewriting.writer import release
+from mcm_passes.parallelism.oversized.graph_edits import fixed_shape, op_like
 
 _SAME_AXES = frozenset({"Cast", "Identity"})
 
@@ -38,6 +40,10 @@ class Slice:
     def of_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Shape of the part of something of `shape`."""
         return (*shape[: self.axis], self.extent, *shape[self.axis + 1 :])
+
+    def of_value(self, value: ir.Value, name: str) -> ir.Value:
+        """A new value in place of the part of one of static shape."""
+        return ir.val(name, shape=self.of_shape(fixed_shape(value)), type=value.type)
 
     def of_array(self, array: np.ndarray) -> np.ndarray:
         """A copy of the part of `array`, in C order."""
@@ -106,46 +112,22 @@ class WeightSlicer:
         else:
             part = self.part(source, cut, before)
         result = node.outputs[0]
-        assert result.shape is not None
-        copy = ir.Node(
-            node.domain,
-            node.op_type,
-            [part, *node.inputs[1:]],
-            node.attributes.values(),
-            outputs=[
-                ir.Value(
-                    name=self._part_name(result, cut),
-                    type=result.type,
-                    shape=ir.Shape(cut.of_shape(result.shape.numpy())),
-                )
-            ],
-            name=self._part_name(node, cut),
-            metadata_props=dict(node.metadata_props),
-        )
+        made = cut.of_value(result, self._part_name(result, cut))
+        name = self._part_name(node, cut)
+        copy = op_like(node, [part, *node.inputs[1:]], [made], name)
         self._graph.insert_before(before, copy)
         return copy.outputs[0]
 
     def _extents(self, node: ir.Node, cut: Slice) -> ir.Value:
-        result = node.outputs[0]
-        assert result.shape is not None
-        extents = np.array(cut.of_shape(result.shape.numpy()), dtype=np.int64)
+        extents = np.array(cut.of_shape(fixed_shape(node.outputs[0])), dtype=np.int64)
         name = self._part_name(node, cut, "/shape")
-        return self._register(ir.Tensor(extents, name=name))
+        return add_initializer(self._graph, ir.Tensor(extents, name=name))
 
     def _initializer(self, value: ir.Value, cut: Slice) -> ir.Value:
         tensor = value.const_value
         assert tensor is not None
-        return self._register(slice_tensor(tensor, cut, self._part_name(value, cut)))
-
-    def _register(self, tensor: ir.TensorProtocol) -> ir.Value:
-        value = ir.Value(
-            name=tensor.name,
-            type=ir.TensorType(tensor.dtype),
-            shape=ir.Shape(tensor.shape.numpy()),
-            const_value=tensor,
-        )
-        self._graph.register_initializer(value)
-        return value
+        part = slice_tensor(tensor, cut, self._part_name(value, cut))
+        return add_initializer(self._graph, part)
 
     def _part_name(self, whole: ir.Value | ir.Node, cut: Slice, suffix: str = "") -> str:
         of_runs = f"_of_{cut.runs}_runs" if cut.runs > 1 else ""
@@ -181,6 +163,5 @@ def slice_tensor(tensor: ir.TensorProtocol, cut: Slice, name: str) -> ir.TensorP
 
 
 def _permutation(node: ir.Node) -> tuple[int, ...]:
-    result = node.outputs[0]
-    assert result.shape is not None
-    return tuple(node.attributes.get_ints("perm", range(len(result.shape))[::-1]))
+    rank = len(fixed_shape(node.outputs[0]))
+    return tuple(node.attributes.get_ints("perm", range(rank)[::-1]))

@@ -11,7 +11,7 @@ import onnx_ir as ir
 
 from mcm_compiler.graph.constants import consumed_values
 from mcm_compiler.ir.rewriting.naming import UnusedNames
-from mcm_passes.parallelism.oversized.unused_values import drop_unused
+from mcm_passes.parallelism.oversized.graph_edits import concat_in_place, drop_unused, op_like
 from mcm_passes.parallelism.oversized.weight_slices import Slice, WeightSlicer
 from mcm_passes.parallelism.row_tiles.row_regions import RowRegion, TiledOp
 from mcm_passes.parallelism.rules.shard_forms import shard_form
@@ -94,15 +94,10 @@ class _Tiling:
             inputs += [None] * (max(form.constants, default=-1) + 1 - len(inputs))
             for at, numbers in form.constants.items():
                 inputs[at] = self._make.constant(np.array(numbers, np.int64), f"tile_{index}/sizes")
-            tile = ir.Node(
-                node.domain,
-                node.op_type,
-                inputs,
-                changed_attributes(node, form.attributes),
-                outputs=[self._part_of(value, index) for value in node.outputs],
-                name=self._names.take(f"{node.name}/tile_{index}"),
-                metadata_props=dict(node.metadata_props),
-            )
+            attributes = changed_attributes(node, form.attributes)
+            outputs = [self._part_of(value, index) for value in node.outputs]
+            name = self._names.take(f"{node.name}/tile_{index}")
+            tile = op_like(node, inputs, outputs, name, attributes)
             self._make.insert(tile)
             self._tile_of[tile] = index
             made.append(tile)
@@ -111,9 +106,8 @@ class _Tiling:
         return tuple(made)
 
     def _part_of(self, value: ir.Value, index: int) -> ir.Value:
-        shape = ir.Shape(self._slice(value, index).of_shape(_static(value)))
         name = self._names.take(f"{value.name}/tile_{index}")
-        return ir.Value(name=name, type=value.type, shape=shape)
+        return self._slice(value, index).of_value(value, name)
 
     def _slice(self, value: ir.Value, index: int) -> Slice:
         how = self._region.values[value]
@@ -144,24 +138,11 @@ class _Tiling:
         outside = [use for use in value.uses() if use.node not in self._region.ops]
         if not outside and not value.is_graph_output():
             return None
-        join = ir.Node(
-            "",
-            "Concat",
-            self._parts[value],
-            [ir.AttrInt64("axis", self._region.values[value].axis)],
-            outputs=[ir.Value(name=value.name, type=value.type, shape=value.shape)],
-            name=self._names.take(f"{value.name}/concat"),
-            metadata_props=dict(node.metadata_props),
-        )
+        axis, name = self._region.values[value].axis, self._names.take(f"{value.name}/concat")
+        join = concat_in_place(node, value, self._parts[value], axis, name)
         self._graph.insert_before(node, join)
         self._make.nodes.append(join)
-        value.replace_all_uses_with(join.outputs[0], replace_graph_outputs=True)
         return join
-
-
-def _static(value: ir.Value) -> tuple[int, ...]:
-    assert value.shape is not None
-    return tuple(value.shape.numpy())
 
 
 def _sort(graph: ir.Graph, tile_of: Mapping[ir.Node, int]) -> None:

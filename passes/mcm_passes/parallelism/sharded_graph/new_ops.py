@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
+from mcm_compiler.graph.constants import add_initializer
 from mcm_compiler.ir.rewriting.naming import UnusedNames
 
 Dims = Sequence[int | ir.SymbolicDim]
@@ -53,8 +54,7 @@ class NewOps:
     ) -> ir.Value:
         """The only result of a new op of ONNX's domain."""
         name = self.names.take(f"{self.stem}/{op_type.lower()}")
-        kind = ir.TensorType(dtype) if dtype is not None else None
-        result = ir.Value(name=self.names.take(f"{name}/out"), type=kind, shape=ir.Shape(shape))
+        result = ir.val(self.names.take(f"{name}/out"), dtype, ir.Shape(shape))
         self.insert(
             ir.Node(
                 "",
@@ -77,14 +77,7 @@ class NewOps:
     def constant(self, array: np.ndarray, name: str) -> ir.Value:
         """A new initializer."""
         tensor = ir.Tensor(array, name=self.names.take(f"{self.stem}/{name}"))
-        value = ir.Value(
-            name=tensor.name,
-            type=ir.TensorType(tensor.dtype),
-            shape=ir.Shape(array.shape),
-            const_value=tensor,
-        )
-        self._graph.register_initializer(value)
-        return value
+        return add_initializer(self._graph, tensor)
 
     def insert(self, node: ir.Node) -> None:
         """Puts an op in its place."""

@@ -22,7 +22,7 @@ from mcm_compiler.contracts.sharding.sharding import DividedTensor, OperatorShar
 from mcm_compiler.graph.constants import constant_values, subgraphs
 from mcm_compiler.ir.rewriting.naming import UnusedNames
 from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses
-from mcm_passes.parallelism.oversized.unused_values import drop_unused
+from mcm_passes.parallelism.oversized.graph_edits import drop_unused, op_like
 from mcm_passes.parallelism.oversized.weight_slices import Slice, WeightSlicer, can_slice
 from mcm_passes.parallelism.rules.graph_rules import GraphRules, installed_rules
 from mcm_passes.parallelism.rules.shard_forms import ShardForm, shard_form
@@ -190,16 +190,8 @@ class _Rewriting:
         while taken and taken[-1] is None:
             taken.pop()
         attributes = new_ops.changed_attributes(node, form.attributes)
-        shard = ir.Node(
-            node.domain,
-            node.op_type,
-            taken,
-            attributes,
-            outputs=results,
-            name=self._names.take(self._make.stem),
-            metadata_props=dict(node.metadata_props),
-        )
-        self._make.insert(shard)
+        name = self._names.take(self._make.stem)
+        self._make.insert(op_like(node, taken, results, name, attributes))
         return results
 
     def _looked_up(

@@ -104,13 +104,7 @@ class ConstantEvaluator:
             assert value.const_value is not None
             # A copy in memory: the sub-model has no folder that external data could lie in.
             array = np.array(value.const_value.numpy())
-        tensor = ir.Tensor(array, name=value.name)
-        return ir.Value(
-            name=value.name,
-            type=ir.TensorType(tensor.dtype),
-            shape=ir.Shape(tensor.shape),
-            const_value=tensor,
-        )
+        return ir.val(value.name, const_value=ir.Tensor(array, name=value.name))
 
 
 def _results(nodes: Sequence[ir.Node]) -> set[ir.Value]:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.graph.constants import is_deterministic, subgraphs
+from mcm_compiler.graph.constants import add_initializer, is_deterministic, subgraphs
 from mcm_passes.rewriting.simplification.constant_evaluation import ConstantEvaluator
 from mcm_passes.rewriting.simplification.replacing import is_overwritten
 
@@ -157,11 +157,4 @@ def _feeds_prepacking(value: ir.Value) -> bool:
 
 def _replace(graph: ir.Graph, value: ir.Value, array: np.ndarray) -> None:
     tensor = ir.Tensor(np.ascontiguousarray(array).reshape(array.shape), name=value.name)
-    constant = ir.Value(
-        name=value.name,
-        type=ir.TensorType(tensor.dtype),
-        shape=ir.Shape(tensor.shape),
-        const_value=tensor,
-    )
-    value.replace_all_uses_with(constant)
-    graph.register_initializer(constant)
+    value.replace_all_uses_with(add_initializer(graph, tensor))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
+from mcm_compiler.graph.constants import add_initializer
 from mcm_compiler.ir.rewriting.naming import UnusedNames
 
 
@@ -33,11 +34,7 @@ def make_range_operands_scalar(graph: ir.Graph) -> int:
             assert value.const_value is not None
             name = names.take(f"{value.name}/scalar")
             tensor = ir.Tensor(value.const_value.numpy().reshape(()), name=name)
-            scalar = ir.Value(
-                name=name, type=ir.TensorType(tensor.dtype), shape=ir.Shape([]), const_value=tensor
-            )
-            graph.register_initializer(scalar)
-            scalar_of[value] = scalar
+            scalar_of[value] = add_initializer(graph, tensor)
         node.replace_input_with(index, scalar_of[value])
     return len(found)
 
