@@ -33,24 +33,21 @@ __all__ = [
     "register",
 ]
 
-_HOME = {
-    "CompileError": "diagnostics",
-    "CompileOptions": "options",
-    "CompileResult": "api",
-    "CostBasis": "components.cost_choice",
-    "CostModelMaker": "components.cost_choice",
-    "Diagnostic": "diagnostics",
-    "Pass": "pipeline.passes",
-    "PassContext": "pipeline.passes",
-    "compile_model": "api",
-    "load_target": "api",
-    "register": "registry",
+_HOMES = {
+    "api": ("CompileResult", "compile_model", "load_target"),
+    "components.cost_choice": ("CostBasis", "CostModelMaker"),
+    "diagnostics": ("CompileError", "Diagnostic"),
+    "options": ("CompileOptions",),
+    "pipeline.passes": ("Pass", "PassContext"),
+    "registry": ("register",),
 }
 
 
 def __getattr__(name: str) -> object:
     # Decorators of earlier releases, which the registry knows.
-    home_name = _HOME.get(name) or ("registry" if name.startswith("register_") else None)
+    home_name = next((home for home, names in _HOMES.items() if name in names), None)
+    if name.startswith("register_"):
+        home_name = "registry"
     if home_name is None:
         raise AttributeError(f"module 'mcm_compiler' has no attribute {name!r}")
     from mcm_compiler.processes.lazy_libraries import loading_lazily

@@ -140,8 +140,7 @@ def compile_model(
         from mcm_compiler.variants.prepared_model import Keeper, split_pipeline
 
         keeper = Keeper(split_pipeline(pipeline, options.passes, "--sensitivities"), after_pass)
-    manager = PassManager(pipeline, after_pass if keeper is None else keeper.after)
-    facts = manager.check()
+    facts = PassManager(pipeline).check()
     if output is not None and EMITTED.name not in facts:
         raise CompileError.of(
             "MCM-U006",
@@ -149,9 +148,13 @@ def compile_model(
             at=f"'{options.passes}'",
         )
     with staging(output, force) as stage, doing(doing_name(model)):
-        compiled, found, timings, package = _run(
-            model, package, options, manager, stage, progress, _Extra(RESULT_FACTS, keeper)
-        )
+
+        def run(extra: _Extra) -> _Ran:
+            after = after_pass if extra.keeper is None else extra.keeper.after
+            manager = PassManager(pipeline, after)
+            return _run(model, package, options, manager, stage, progress, extra)
+
+        compiled, found, timings, package = run(_Extra(RESULT_FACTS, keeper))
         rows = None
         if keeper is not None:
             from mcm_compiler.variants.points import Prepared, placement_of
@@ -169,11 +172,7 @@ def compile_model(
             changed = Sensitivities(prepared, base)
             if (known := changed.compile(now.period_s, placement_of(compiled))) is not None:
                 stage.clear()
-                manager = PassManager(pipeline, after_pass)
-                extra = _Extra(RESULT_FACTS, known=(known,))
-                compiled, found, timings, package = _run(
-                    model, package, options, manager, stage, progress, extra
-                )
+                compiled, found, timings, package = run(_Extra(RESULT_FACTS, known=(known,)))
                 now = package_figures(SIMULATION.find(compiled), None, REPLICATION.find(compiled))
                 changed.compile(now.period_s, placement_of(compiled))
             rows = changed.rows(now.period_s)
@@ -255,6 +254,9 @@ class _Extra(NamedTuple):
 
 _NO_EXTRA = _Extra()
 
+_Ran = tuple[ir.Model, list[Diagnostic], list[tuple[str, float]], Target]
+"""The model, what was noticed, seconds of stages, and the target that was used."""
+
 
 def _run(
     model: str | Path | ir.Model,
@@ -264,7 +266,7 @@ def _run(
     stage: StagingFolder,
     progress: Callable[[str], None] | None,
     extra: _Extra = _NO_EXTRA,
-) -> tuple[ir.Model, list[Diagnostic], list[tuple[str, float]], Target]:
+) -> _Ran:
     show = progress or silent
     start = time.perf_counter()
     show("import")

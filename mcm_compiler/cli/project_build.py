@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -47,17 +47,13 @@ class BuildReports:
 
     Attributes:
         project: the project file as it was given.
-        junit: the XML file to write, or None.
-        sarif: the SARIF file to write, or None.
-        summary: the Markdown file to write, or None.
+        files: to write, by option: JUnit, SARIF, and a summary in Markdown.
         output_format: `text` or `json`, on standard output.
         indexed: cells of the index, which is written where there are any.
     """
 
     project: Path
-    junit: Path | None
-    sarif: Path | None
-    summary: Path | None
+    files: Mapping[str, Path]
     output_format: str
     indexed: tuple[Cell, ...] = ()
 
@@ -82,10 +78,7 @@ class BuildReports:
             new = [folder for folder in folders if not os.path.lexists(folder)]
             _refuse_foreign([*map(page_path, new), output / INDEX])
         taken = {os.path.realpath(page) for page in pages}
-        files = {"--junit": self.junit, "--sarif": self.sarif, "--summary": self.summary}
-        for option, path in files.items():
-            if path is None:
-                continue
+        for option, path in self.files.items():
             refuse_irregular(path)
             if os.path.realpath(path) in taken:
                 raise click.UsageError(f"--html and {option} name one file")
@@ -125,20 +118,20 @@ class BuildReports:
                 line = command_of(finding.diagnostic, finding.name, finding.file, finding.line)
                 if line is not None:
                     click.echo(line, err=True)
-        if self.junit is not None:
-            write_with_parents(self.junit, junit_suites(_suites(outcomes)))
-        if self.sarif is not None:
+        if (junit := self.files.get("--junit")) is not None:
+            write_with_parents(junit, junit_suites(_suites(outcomes)))
+        if (sarif := self.files.get("--sarif")) is not None:
             version = versions()["mcm-compiler"] or ""
             compiled = [(o.cell.title, o.record.figures) for o in outcomes]
             verdicts = {name: figures.verdict for name, figures in compiled if figures is not None}
             log = sarif_log(found, version, verdicts)
             write_with_parents(self.sarif, json_text.encoded(log))
-        step = os.environ.get(SUMMARY_VARIABLE)
-        if self.summary is None and not step:
+        summary, step = self.files.get("--summary"), os.environ.get(SUMMARY_VARIABLE)
+        if summary is None and not step:
             return
         text = summary_markdown(outcomes, of_project).encode("utf-8", "backslashreplace")
-        if self.summary is not None:
-            write_with_parents(self.summary, text)
+        if summary is not None:
+            write_with_parents(summary, text)
         if step:
             with diagnosed_writes(Path(step)), appended_file(Path(step)) as stream:
                 stream.write(text)

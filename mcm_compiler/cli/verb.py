@@ -23,9 +23,6 @@ from mcm_compiler.text.option_fields import Option, asked, option_of, options_of
 FILE = click.Path(path_type=Path)
 
 _NAMED = ("sizes", "shapes", "costs by kind")
-_MULTIPLE = (
-    "places", "pins", "pairs", "patterns", "named pins", "profiles", "paths", "settings", *_NAMED
-)  # fmt: skip
 _FORMS: dict[str, dict[str, Any]] = {
     "file": {"metavar": "FILE", "shell_complete": complete_files},
     "level": {"type": parameters.parse_level},
@@ -33,17 +30,22 @@ _FORMS: dict[str, dict[str, Any]] = {
     "rate": {"type": parameters.parse_rate},
     "percentage": {"type": parameters.parse_percentage, "metavar": "PERCENT"},
     "flag": {"is_flag": True},
-    "places": {"type": click.IntRange(0)},
-    "pins": {"type": parameters.parse_pin},
-    "sizes": {"type": parameters.parse_dimension},
-    "shapes": {"type": parameters.parse_shape},
-    "named pins": {"type": parameters.parse_named_pin},
-    "costs by kind": {"type": parameters.parse_device_costs},
-    "profiles": {"type": parameters.parse_profile},
-    "settings": {"type": parameters.parse_setting},
-    **{form: {"type": FILE} for form in ("path", "paths", "new file", "new model")},
+    **{form: {"type": FILE} for form in ("path", "new file", "new model")},
 }
-"""Arguments of `click.Option` by the form of the values."""
+_REPEATED: dict[str, Any] = {
+    "places": click.IntRange(0),
+    "pins": parameters.parse_pin,
+    "pairs": None,
+    "patterns": None,
+    "sizes": parameters.parse_dimension,
+    "shapes": parameters.parse_shape,
+    "named pins": parameters.parse_named_pin,
+    "costs by kind": parameters.parse_device_costs,
+    "profiles": parameters.parse_profile,
+    "settings": parameters.parse_setting,
+    "paths": FILE,
+}
+"""Arguments of `click.Option` by the form of the values, and types of those that repeat."""
 
 
 class GroupedOption(click.Option):
@@ -231,8 +233,8 @@ def click_option(option: Option) -> click.Option:
         facts["type"] = click.Choice(option.choices)
     elif option.form == "whole":
         facts["type"] = click.IntRange(option.low, option.high)
-    if option.form in _MULTIPLE:
-        facts["multiple"] = True
+    if option.form in _REPEATED:
+        facts |= {"multiple": True, "type": _REPEATED[option.form]}
     elif option.form != "flag":
         facts["default"] = None
     if option.metavar is not None:
@@ -269,7 +271,7 @@ def value_of(option: Option, given: Any) -> Any:
     """
     if option.form == "pairs":
         return parameters.parse_states(given)
-    if not given and option.form in ("flag", *_MULTIPLE):
+    if not given and option.form in ("flag", *_REPEATED):
         return None
     if option.form == "places":
         return tuple(sorted(set(given)))

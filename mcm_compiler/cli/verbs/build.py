@@ -86,7 +86,8 @@ def command(
         raise click.UsageError(
             "--accept replaces the accepted baseline, which --baseline leaves out"
         )
-    refuse_same_file({"--junit": junit, "--sarif": sarif, "--summary": summary})
+    files = {"--junit": junit, "--sarif": sarif, "--summary": summary}
+    refuse_same_file(files)
     project = project / FILE_NAME if project.is_dir() else project
     read = read_project(project)
     read = dataclasses.replace(read, over=_settings(over, read.root))
@@ -101,7 +102,7 @@ def command(
     options = BuildOptions(
         jobs or usable_cores(),
         not no_cache,
-        _absolute(baseline),
+        None if baseline is None else baseline.absolute(),
         strict,
         plugins,
         paged,
@@ -110,9 +111,7 @@ def command(
     )
     reports = BuildReports(
         project,
-        _absolute(junit),
-        _absolute(sarif),
-        _absolute(summary),
+        {option: path.absolute() for option, path in files.items() if path is not None},
         output_format,
         every if paged else (),
     )
@@ -138,8 +137,3 @@ def _settings(given: dict[str, Any], root: Path) -> Settings:
         inputs=given.pop("input", None),
         options=given,
     )
-
-
-def _absolute(path: Path | None) -> Path | None:
-    """A path of the command line, before the working folder becomes that of the project."""
-    return path.absolute() if path is not None else None

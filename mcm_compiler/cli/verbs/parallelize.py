@@ -17,9 +17,7 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.text.option_fields import asked
 
 if TYPE_CHECKING:
-    import onnx_ir as ir
-
-    from mcm_compiler.contracts.planning import Planner, PlanResult
+    from mcm_compiler.contracts.planning import PlanResult
     from mcm_compiler.diagnostics import Diagnostic
 
 DEFAULT_PLANNER = "auto-map"
@@ -70,13 +68,16 @@ def command(
     --plan puts a plan for a package of chips to work.
     """  # fmt: skip
     from mcm_compiler.api import import_named
+    from mcm_compiler.cli.output_files import diagnosed_writes
     from mcm_compiler.components.cost_choice import with_cost_model
     from mcm_compiler.components.cost_files import user_files
     from mcm_compiler.components.op_support import host_ops
     from mcm_compiler.components.target_loading import load_plannable
     from mcm_compiler.contracts.planning import PlanResult, planned_by, planner_of
-    from mcm_compiler.contracts.sharding.parallel_plan import check_plan, read_plan
+    from mcm_compiler.contracts.sharding.parallel_plan import check_plan, plan_text, read_plan
     from mcm_compiler.graph.constants import placeable_nodes
+    from mcm_compiler.ir.rewriting.writer import write_model
+    from mcm_compiler.processes.staging import write_whole
     from mcm_compiler.registry import PLANNERS
 
     files = {"--output": output, "--annotated": annotated, "--sharded": sharded}
@@ -116,8 +117,14 @@ def command(
         result = PlanResult(plan)
     else:
         result = planned_by(planner, made, imported, model, package, options, _tell)
+    if output is not None:
+        write_whole(output, plan_text(result.plan).encode())
     with PLANNERS.at_work(name, made):
-        _write(made, imported, result, output, annotated, sharded)
+        for path, make in ((annotated, made.annotated), (sharded, made.sharded)):
+            if path is not None:
+                with diagnosed_writes(path):
+                    write_model(make(imported, result.plan), path, inline_bytes=0)
+    wrote(output, annotated, sharded)
     _show(result, output_format)
     show_diagnostics([*notes, *result.diagnostics, *(note for _, note in old)])
 
@@ -160,29 +167,6 @@ def _tell(line: str) -> None:
         click.echo(f"\r\x1b[K{line}", err=True, nl=False)
     else:
         click.echo(line, err=True)
-
-
-def _write(
-    planner: Planner,
-    model: ir.Model,
-    result: PlanResult,
-    output: Path | None,
-    annotated: Path | None,
-    sharded: Path | None,
-) -> None:
-    from mcm_compiler.cli.output_files import diagnosed_writes
-    from mcm_compiler.contracts.sharding.parallel_plan import plan_text
-    from mcm_compiler.ir.rewriting.writer import write_model
-    from mcm_compiler.processes.staging import write_whole
-
-    if output is not None:
-        write_whole(output, plan_text(result.plan).encode())
-        wrote(output)
-    for path, make in ((annotated, planner.annotated), (sharded, planner.sharded)):
-        if path is not None:
-            with diagnosed_writes(path):
-                write_model(make(model, result.plan), path, inline_bytes=0)
-            wrote(path)
 
 
 def _show(result: PlanResult, output_format: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -12,9 +12,6 @@ from mcm_compiler.cli.failures import show_diagnostics
 from mcm_compiler.cli.verb import FORCE, FORMAT, HTML, MODEL, fields_of, verb
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.text.option_fields import asked
-
-if TYPE_CHECKING:
-    from mcm_compiler.placed.placed_model import PlacedModel
 
 TRAINING = "differentiate"
 """The pass that makes a training step of a model."""
@@ -60,6 +57,8 @@ def command(
     from mcm_compiler.artifact.layout import page_path
     from mcm_compiler.cli.output_files import refuse_existing
     from mcm_compiler.page.folder_page import write_page_beside
+    from mcm_compiler.placed.placed_verdict import SegmentTimes
+    from mcm_compiler.placed.placement_figures import placement_record
     from mcm_compiler.processes.interruption import expect_one_output
 
     if html and output is None:
@@ -75,7 +74,15 @@ def command(
     with show.progress_line() as progress:
         placed = place_model(model, target, options, output=output, force=force, progress=progress)
     show_diagnostics(placed.diagnostics)
-    _show(placed, output_format)
+    record, cut = placement_record(placed), placed.segments
+    times: dict[str, Any] | None = None
+    if cut is not None:
+        times = {"count": cut.count, "dispatch_s": options.dispatch_s, "seconds": cut.seconds}
+    if output_format == "json":
+        show.show_json({**record.to_dict(), "segments": times})
+    else:
+        whole = cut is not None and cut.seconds is not None
+        show.show_placement(record, SegmentTimes(*times.values()) if times and whole else None)
     if timings:
         show.show_timings(placed.timings)
     show.wrote(output)
@@ -91,23 +98,3 @@ def _measured(profiles: tuple[tuple[str, Path], ...]) -> dict[str, dict[str, flo
     for kind, path in profiles:
         by_kind.setdefault(kind, []).append(path)
     return {kind: profiled_seconds(paths) for kind, paths in by_kind.items()}
-
-
-def _show(placed: PlacedModel, output_format: str) -> None:
-    from mcm_compiler.placed.placed_verdict import SegmentTimes
-    from mcm_compiler.placed.placement_figures import placement_record
-
-    record = placement_record(placed)
-    cut = placed.segments
-    seconds = None if cut is None else cut.seconds
-    if output_format == "json":
-        delivered = None
-        if cut is not None:
-            dispatch_s = placed.options.dispatch_s
-            delivered = {"count": cut.count, "dispatch_s": dispatch_s, "seconds": seconds}
-        show.show_json({**record.to_dict(), "segments": delivered})
-        return
-    if cut is None or seconds is None:
-        show.show_placement(record, None)
-    else:
-        show.show_placement(record, SegmentTimes(cut.count, placed.options.dispatch_s, seconds))

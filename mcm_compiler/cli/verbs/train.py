@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,7 +14,7 @@ from mcm_compiler.contracts.requests import TrainingRequest
 from mcm_compiler.text.option_fields import asked, option_of
 
 if TYPE_CHECKING:
-    from mcm_compiler.contracts.training import Trainer, TrainingResult
+    from mcm_compiler.contracts.training import TrainingResult
 
 OLD_OPTIONS = (
     "target", "data_set", "recipe", "samples", "checkpoints", "workers", "scheduler",
@@ -62,13 +62,15 @@ def command(
 
         listing.show_registry("trainer", "trainers", output_format)
         return
-    from mcm_compiler.contracts.training import trained_by
+    from mcm_compiler.contracts.training import Trainer, trained_by
     from mcm_compiler.processes.staging import no_empty_folders
+    from mcm_compiler.registry import TRAINERS
     from mcm_compiler.text import spec_text
 
     stripped = ((name.strip(), value) for name, value in settings)
-    made = _trainer(trainer, (*old.items(), *stripped))
-    name = spec_text.parse_one(trainer).name
+    spec = spec_text.parse_one(trainer)
+    spec = spec_text.Spec(spec.name, (*spec.options, *old.items(), *stripped))
+    made: Trainer = TRAINERS.made(spec)
     if output is None:
         raise click.UsageError("Missing option '-o' / '--output'.")
     if tensorboard is not None and tensorboard.resolve().is_relative_to(output.resolve()):
@@ -78,7 +80,7 @@ def command(
             param_hint="'--tensorboard'",
         )
     with no_empty_folders(output), training_progress(tensorboard) as tell:
-        found = trained_by(name, made, TrainingRequest(output, **options), tell)
+        found = trained_by(spec.name, made, TrainingRequest(output, **options), tell)
     _show(found, output_format)
     show_diagnostics(
         old_spelling(f"--{name.replace('_', '-')}", f"--set {name}={value}")
@@ -86,32 +88,17 @@ def command(
     )
 
 
-def _trainer(text: str, settings: tuple[tuple[str, str], ...]) -> Trainer:
-    """The trainer of a text such as `policy{samples=400}`, with further options."""
-    from mcm_compiler.registry import TRAINERS
-    from mcm_compiler.text import spec_text
-
-    spec = spec_text.parse_one(text)
-    spec = spec_text.Spec(spec.name, (*spec.options, *settings))
-    return cast("Trainer", TRAINERS.made(spec))
-
-
 def _show(found: TrainingResult, output_format: str) -> None:
     from mcm_compiler.cli.show import show_json, show_table
 
+    policy, left_out = str(found.checkpoint), list(found.left_out)
     if output_format == "json":
-        show_json(
-            {
-                "policy": str(found.checkpoint),
-                "samples": found.samples,
-                "scores": found.scores,
-                "left_out": list(found.left_out),
-            }
-        )
+        facts = {"policy": policy, "samples": found.samples}
+        show_json({**facts, "scores": found.scores, "left_out": left_out})
         return
-    rows = [["policy", str(found.checkpoint)], ["samples", f"{found.samples:,}"]]
+    rows = [["policy", policy], ["samples", f"{found.samples:,}"]]
     rows += [[name, f"{score:.4f}"] for name, score in found.scores.items()]
-    rows += [["left out", model] for model in found.left_out]
+    rows += [["left out", model] for model in left_out]
     show_table(rows)
     if found.meaning:
         click.echo(found.meaning)
