@@ -125,7 +125,7 @@ class BuildReports:
             compiled = [(o.cell.title, o.record.figures) for o in outcomes]
             verdicts = {name: figures.verdict for name, figures in compiled if figures is not None}
             log = sarif_log(found, version, verdicts)
-            write_with_parents(self.sarif, json_text.encoded(log))
+            write_with_parents(sarif, json_text.encoded(log))
         summary, step = self.files.get("--summary"), os.environ.get(SUMMARY_VARIABLE)
         if summary is None and not step:
             return
