@@ -14,6 +14,7 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.processes.foreign_code import fault_text, is_no_fault
 from mcm_compiler.processes.interruption import ends_the_command
 from mcm_compiler.registry import REGISTRIES, Registry
+from mcm_compiler.text.spec_text import value_text
 from mcm_compiler.text.units import printable
 from mcm_compiler.text.wrapping import wrapped
 
@@ -150,6 +151,4 @@ def _default_text(field: dataclasses.Field[Any]) -> str | None:
         value = field.default_factory()
     else:
         return None
-    if value is None or isinstance(value, bool):
-        return str(value).lower()
-    return ";".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    return value_text(value)

@@ -1,4 +1,7 @@
-"""Arrays in `.npz` files, read without trust, and compared with the inputs of a model."""
+"""Arrays in `.npz` files: read without trust, compared with inputs of a model, and written.
+
+Equal arrays give equal bytes.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution.runtime_values import is_exotic
 from mcm_compiler.graph.dimensions import free_inputs
 from mcm_compiler.graph.limits import MAX_RUN_BYTES
+from mcm_compiler.processes.staging import whole_file
 from mcm_compiler.text.file_kinds import HEAD_BYTES, kind_of
 from mcm_compiler.text.units import bytes_text
 
@@ -206,3 +210,35 @@ def _fitting(value: ir.Value, array: np.ndarray, shape: tuple[int, ...] | None) 
     if not fits:
         raise ValueError(f"has the shape {list(array.shape)}, the input {declared}")
     return array
+
+
+def write_npz(path: Path, arrays: Mapping[str, Any]) -> None:
+    """Writes arrays by name.
+
+    Strings are stored with a fixed length and types of `ml_dtypes` as raw bits, as `numpy.load` can
+    read.
+
+    Raises:
+        CompileError: MCM-A002 if the system refuses the write, MCM-U022 if a value is no array.
+    """
+    faults = [name for name, value in arrays.items() if not isinstance(value, np.ndarray)]
+    if faults:
+        raise CompileError(
+            [
+                Diagnostic(
+                    "MCM-U022",
+                    f"output {quote(name)} is a sequence or a map, not an array",
+                    at=f"output {quote(name)}",
+                )
+                for name in faults
+            ]
+        )
+    with whole_file(path) as partial, zipfile.ZipFile(partial, "w") as archive:
+        for name, value in arrays.items():
+            array = value.astype(str) if value.dtype == object else value
+            if is_exotic(array.dtype):  # NumPy writes some of them as types that it cannot read
+                array = np.ascontiguousarray(array).view(f"V{array.itemsize}").reshape(array.shape)
+            # A ZipInfo of our own has a fixed date, where ZipFile.open would take today's.
+            entry = zipfile.ZipInfo(f"{name}.npy")
+            with archive.open(entry, "w", force_zip64=True) as file:
+                np.lib.format.write_array(file, np.asanyarray(array), allow_pickle=False)

@@ -179,18 +179,19 @@ def _refused(spec: Spec, message: str, hint: str | None) -> CompileError:
 
 def print_value(value: object) -> str:
     """The text form of an option's value, in quotes where it needs them."""
-    text = _unquoted(value)
+    text = value_text(value)
     if _BARE.fullmatch(text):
         return text
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
-def _unquoted(value: object) -> str:
+def value_text(value: object) -> str:
+    """The text form of an option's value, without quotes."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):
-        return ";".join(_unquoted(item) for item in typing.cast("Sequence[object]", value))
+        return ";".join(value_text(item) for item in typing.cast("Sequence[object]", value))
     return "none" if value is None else str(value)
 
 

@@ -14,8 +14,8 @@ from mcm_compiler.api import compile_model
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.checking.comparison.user_data import RunData
 from mcm_compiler.checking.entry.run_folder import run_folder
-from mcm_compiler.cli.npz_files import read_npz, write_npz
 from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.execution.npz_inputs import read_npz, write_npz
 from mcm_compiler.options import CompileOptions
 
 NODE, VALUE = helper.make_node, helper.make_tensor_value_info

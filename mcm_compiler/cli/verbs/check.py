@@ -115,7 +115,7 @@ def _check_one(
 ) -> int:
     from mcm_compiler.checking.comparison.user_data import RunData
     from mcm_compiler.ci.checks import check_of, exit_code, failure, outcome_of
-    from mcm_compiler.cli.npz_files import read_npz
+    from mcm_compiler.execution.npz_inputs import read_npz
 
     start = time.perf_counter()
     try:

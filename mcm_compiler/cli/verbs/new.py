@@ -38,48 +38,52 @@ class PluginKind:
     """A kind of plug-in and its files.
 
     Attributes:
-        words: for people.
-        known: the components that there are.
-        template: begins the names of its templates.
+        name: the word on the command line.
         module: of its package, that holds the component.
         component: its name in the module, from the plug-in's name in camel case or as a module.
         use: arguments of `mcmc` that use it by name.
-        alone: the same without an installation.
+        alone: what takes the place of the name without an installation; the option `--plugin` by
+            default.
         further: further templates, each with its place in the package.
     """
 
-    words: str
-    known: registry.Registry[Any]
-    template: str
+    name: str
     module: str
     component: str
     use: str
-    alone: str
+    alone: str = ""
     further: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def known(self) -> registry.Registry[Any]:
+        """The components that there are."""
+        return registry.REGISTRIES[self.name]
+
+    @property
+    def template(self) -> str:
+        """Begins the names of its templates."""
+        return self.name.replace("-", "_")
+
+    @property
+    def use_alone(self) -> str:
+        """As `use`, without an installation."""
+        if self.alone:
+            return self.use.replace("$name", self.alone)
+        return f"{self.use} --plugin $package/{self.module}.py"
 
 
 KINDS = {
-    "pass": PluginKind(
-        "pass", registry.PASSES, "pass", "graph_pass", "${camel}Pass",
-        'opt model.onnx --passes "simplify,$name"',
-        'opt model.onnx --passes "simplify,$name" --plugin $package/graph_pass.py',
-    ),
-    "strategy": PluginKind(
-        "partition strategy", registry.STRATEGIES, "strategy", "strategy", "${camel}Strategy",
-        "compile model.onnx --partitioner $name -o out",
-        "compile model.onnx --partitioner $name --plugin $package/strategy.py -o out",
-    ),
-    "target": PluginKind(
-        "target", registry.TARGETS, "target", "target", "make_$package",
-        "compile model.onnx --target $name -o out",
-        "compile model.onnx --target ./$package/package.toml -o out",
-        (("package.toml.txt", "package.toml"),),
-    ),
-    "cost-model": PluginKind(
-        "cost model", registry.COST_MODELS, "cost_model", "cost_model", "${camel}CostModel",
-        "compile model.onnx --cost-model $name -o out",
-        "compile model.onnx --cost-model $name --plugin $package/cost_model.py -o out",
-    ),
+    kind.name: kind
+    for kind in (
+        PluginKind("pass", "graph_pass", "${camel}Pass",
+                   'opt model.onnx --passes "simplify,$name"'),
+        PluginKind("strategy", "strategy", "${camel}Strategy",
+                   "compile model.onnx -o out --partitioner $name"),
+        PluginKind("target", "target", "make_$package", "compile model.onnx -o out --target $name",
+                   "./$package/package.toml", (("package.toml.txt", "package.toml"),)),
+        PluginKind("cost-model", "cost_model", "${camel}CostModel",
+                   "compile model.onnx -o out --cost-model $name"),
+    )
 }  # fmt: skip
 """By the word on the command line."""
 
@@ -154,13 +158,13 @@ def plugin_files(kind: PluginKind, name: str) -> dict[str, str]:
         "distribution": name.replace("_", "-"),
         "camel": "".join(part.capitalize() for part in package.split("_")),
         "code": f"{package.replace('_', '-').upper()}-001",
-        "kind": kind.words,
-        "key": kind.known.kind.name,
+        "kind": kind.known.kind.words,
+        "key": kind.name,
         "module": kind.module,
     }
     values["component"] = Template(kind.component).substitute(values)
     values["use"] = f"mcmc {Template(kind.use).substitute(values)}"
-    values["alone"] = f"mcmc {Template(kind.alone).substitute(values)}"
+    values["alone"] = f"mcmc {Template(kind.use_alone).substitute(values)}"
     places = {
         "pyproject.toml.txt": "pyproject.toml",
         "README.md.txt": "README.md",
@@ -200,7 +204,7 @@ def check_name(kind: PluginKind, name: str) -> None:
     owner = None
     for known in (name, package, package.replace("_", "-")):
         if known in kind.known.names_at_hand():
-            owner = f"a {kind.words} is named {quote(known)}"
+            owner = f"a {kind.known.kind.words} is named {quote(known)}"
     if owner is None and importlib.util.find_spec(package) is not None:
         owner = f"a Python module is named {quote(package)}"
     if owner is not None:

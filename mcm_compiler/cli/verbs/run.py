@@ -26,7 +26,7 @@ def command(
 ) -> None:  # fmt: skip
     """Run the chips of FOLDER as a chain in onnxruntime, on arrays from an .npz file."""
     from mcm_compiler.checking.entry.run_folder import run_folder
-    from mcm_compiler.cli.npz_files import read_npz, write_npz
+    from mcm_compiler.execution.npz_inputs import read_npz, write_npz
 
     outputs = run_folder(folder, read_npz(input_path), steps)
     if output is not None:

@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mcm_compiler.components.target_loading import Package
-    from mcm_compiler.contracts.boxes.box import Box
-    from mcm_compiler.contracts.cluster import Cluster
-    from mcm_compiler.contracts.target import PackageLimits
 
 
 _LISTED = ("sram_bytes", "link_bytes_per_s", "hop_latency_s", "host_io")
@@ -73,7 +70,7 @@ def validate(file: Path = argument(type=FILE), output_format: str = FORMAT) -> N
     if output_format == "json":
         show_json({"file": place, "valid": True, **_summary(target)})
     else:
-        click.echo(printable(f"{place} is valid: {_in_words(target)}"))
+        click.echo(printable(f"{place} is valid: {', '.join(_described(target)[1])}"))
 
 
 command.add_command(show, "show")
@@ -86,7 +83,7 @@ def _list(output_format: str) -> None:
 
     def describe(name: str, _component: Any) -> dict[str, Any]:
         package = load_package(name)
-        numbers = _numbers(package)
+        numbers = _described(package)[0]
         if (limits := numbers.pop("limits", None)) is not None:
             numbers = {"chips": limits["num_chips"], **{key: limits[key] for key in _LISTED}}
             numbers["sram_bytes"] = list(limits["sram_bytes"])
@@ -95,81 +92,44 @@ def _list(output_format: str) -> None:
     listing.show_registry("target", "targets", output_format, describe)
 
 
-def _numbers(package: Package) -> dict[str, Any]:
-    """The numbers of a package, a box or a cluster that do not follow from others."""
+def _summary(package: Package) -> dict[str, Any]:
+    return {"name": package.name, "summary": package.summary, **_described(package)[0]}
+
+
+def _described(package: Package) -> tuple[dict[str, Any], list[str]]:
+    """The numbers of a package, a box or a cluster that do not follow from others, and words."""
+    from collections import Counter
     from dataclasses import asdict
 
     from mcm_compiler.contracts.boxes.box import BoxTarget
     from mcm_compiler.contracts.cluster import ClusterTarget
+    from mcm_compiler.text.units import bytes_text, count_text
 
     if isinstance(package, BoxTarget):
         box = package.box
-        return {
-            "box": {
-                "devices": list(box.devices),
-                "kinds": [box.kinds[kind] for kind in box.kind_of.tolist()],
-                "memory_bytes": box.memory_bytes.tolist(),
-                "host": box.devices[box.host],
-            }
-        }
+        kinds = [box.kinds[kind] for kind in box.kind_of.tolist()]
+        memory: list[int] = box.memory_bytes.tolist()
+        counts = Counter(zip(kinds, memory, strict=True)).items()
+        host = box.devices[box.host]
+        facts = {"devices": list(box.devices), "kinds": kinds, "memory_bytes": memory, "host": host}
+        words = [f"{n} x {kind} with {bytes_text(size)} usable" for (kind, size), n in counts]
+        return {"box": facts}, words
     if isinstance(package, ClusterTarget):
-        return {"cluster": asdict(package.cluster)}
-    return {"limits": asdict(package.limits)}
-
-
-def _summary(package: Package) -> dict[str, Any]:
-    return {"name": package.name, "summary": package.summary, **_numbers(package)}
-
-
-def _in_words(package: Package) -> str:
-    from mcm_compiler.contracts.boxes.box import BoxTarget
-    from mcm_compiler.contracts.cluster import ClusterTarget
-
-    if isinstance(package, BoxTarget):
-        parts = _box_parts(package.box)
-    elif isinstance(package, ClusterTarget):
-        parts = _cluster_parts(package.cluster)
-    else:
-        parts = _chip_parts(package.limits)
-    return ", ".join(parts)
-
-
-def _box_parts(box: Box) -> list[str]:
-    from collections import Counter
-
-    from mcm_compiler.text.units import bytes_text
-
-    kinds = Counter(
-        (box.kinds[kind], memory)
-        for kind, memory in zip(box.kind_of.tolist(), box.memory_bytes.tolist(), strict=True)
-    )
-    return [
-        f"{count} x {kind} with {bytes_text(memory)} usable"
-        for (kind, memory), count in kinds.items()
-    ]
-
-
-def _cluster_parts(cluster: Cluster) -> list[str]:
-    from mcm_compiler.text.units import bytes_text, count_text
-
-    return [
-        f"{count_text(cluster.servers, 'server')} of "
-        f"{count_text(cluster.devices_per_server, 'device')}",
-        f"{bytes_text(cluster.memory_bytes)} usable on each",
-        f"{cluster.intra_bytes_per_s / 1e9:g} GB/s inside a server",
-        f"{cluster.inter_bytes_per_s / 1e9:g} GB/s between servers",
-    ]
-
-
-def _chip_parts(limits: PackageLimits) -> list[str]:
-    from mcm_compiler.text.units import bytes_text, count_text
-
+        cluster = package.cluster
+        return {"cluster": asdict(cluster)}, [
+            f"{count_text(cluster.servers, 'server')} of "
+            f"{count_text(cluster.devices_per_server, 'device')}",
+            f"{bytes_text(cluster.memory_bytes)} usable on each",
+            f"{cluster.intra_bytes_per_s / 1e9:g} GB/s inside a server",
+            f"{cluster.inter_bytes_per_s / 1e9:g} GB/s between servers",
+        ]
+    limits = package.limits
     rates = (
         (limits.stream_bytes_per_s, "weights streamed at {} GB/s"),
         (limits.host_total_bytes_per_s, "{} GB/s to the host for all chips together"),
         (limits.stream_total_bytes_per_s, "{} GB/s of streamed weights for all chips together"),
     )
-    return [
+    return {"limits": asdict(limits)}, [
         count_text(limits.num_chips, "chip"),
         f"{bytes_text(sum(limits.sram_bytes))} of SRAM in total",
         f"links of {limits.link_bytes_per_s / 1e9:g} GB/s",

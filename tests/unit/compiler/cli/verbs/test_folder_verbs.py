@@ -19,10 +19,10 @@ from mcm_compiler.checking.entry import run_folder as run_module
 from mcm_compiler.checking.entry import run_folder as simulate_module
 from mcm_compiler.checking.entry.run_folder import CompiledFolder
 from mcm_compiler.cli.main import cli
-from mcm_compiler.cli.npz_files import read_npz, write_npz
 from mcm_compiler.contracts.program import LoweredProgram, Timeline
 from mcm_compiler.contracts.verification import OutputComparison, Verification
 from mcm_compiler.diagnostics import CompileError, Diagnostic
+from mcm_compiler.execution.npz_inputs import read_npz, write_npz
 from mcm_compiler.report.markdown import render_markdown
 from mcm_compiler.report.perfetto_trace import write_trace
 from mcm_compiler.report.report_data import build_report
