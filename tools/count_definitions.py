@@ -46,7 +46,6 @@ LOADS: dict[str, tuple[str, ...]] = {
         "MoveGraph",
         "PlacedProblem",
         "placed_problem",
-        "_rows",
     ),
     f"{PASSES}/families/ring/moves/placement_state.py": ("",),
     f"{BATCH}/legalised_partition.py": ("place", "_route"),

@@ -26,7 +26,7 @@ from mcm_compiler.contracts.objectives import PERIOD, Objective, ObjectiveFigure
 from mcm_compiler.graph.annotations import GRAPH, AnnotationKey
 from mcm_compiler.machines.choices import Routing
 from mcm_compiler.machines.machine import Machine
-from mcm_compiler.machines.package_limits import PackageLimits, UnitEnergies
+from mcm_compiler.machines.package_limits import RING, PackageLimits, UnitEnergies
 
 MemoryCount = Literal["estimate", "need"]
 """Count of bytes on a chip.
@@ -223,6 +223,11 @@ class PartitionProblem:
         )
         unpinned = np.full_like(self.pinned_chip, -1)
         return replace(self, machine=None, routing="relay", limits=free, pinned_chip=unpinned)
+
+    @property
+    def family(self) -> str:
+        """Family of the machine that ops are placed on."""
+        return RING if self.machine is None else self.machine.family
 
     @property
     def relays(self) -> bool:

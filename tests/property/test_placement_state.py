@@ -28,7 +28,7 @@ from mcm_passes.families.ring.moves.placement_state import (
     take_back_readers,
     weigh_memory,
 )
-from mcm_passes.families.ring.moves.walking import Walker
+from mcm_passes.families.ring.moves.walks import Walker
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.mapping.loads.device_memory import live_peaks
 from mcm_passes.mapping.problem.rule_graph import rule_graph

@@ -11,7 +11,7 @@ from mcm_passes.families.ring.analytic.fast_model import evaluate, period
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.moves.placement_state import ARRIVED
-from mcm_passes.families.ring.moves.walking import Walker
+from mcm_passes.families.ring.moves.walks import Walker
 from mcm_passes.families.ring.solver.random_stream import streams
 from tests.generators.partition_problems import connected_problems
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -44,17 +44,6 @@ _KNOWN = {
     (Subject.TENSOR, Trigger.ENTERED, Resource.HOST_ROOT_IN),
     (Subject.TENSOR, Trigger.EXITED, Resource.HOST_ROOT_OUT),
 }
-
-
-class TensorLoads(Protocol):
-    """What compiled code that counts tensors asks of a record of them; see `TensorColumns`."""
-
-    @property
-    def kind(self) -> Longs: ...
-    @property
-    def amount(self) -> Longs: ...
-    @property
-    def passed_s(self) -> Floats: ...
 
 
 class TensorColumns(NamedTuple):

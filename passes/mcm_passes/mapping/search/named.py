@@ -6,7 +6,7 @@ import dataclasses
 import math
 import numbers
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, cast
 
 import numpy as np
@@ -90,11 +90,9 @@ def answer_of(
 @contextmanager
 def _mapping_at_work(problem: PartitionProblem) -> Generator[None]:
     """A block in which the mapping of a family may be asked; that of rings is not at fault."""
-    family = RING if problem.machine is None else problem.machine.family
-    if family == RING or family not in MAPPINGS:
-        yield
-        return
-    with MAPPINGS.at_work(family, MAPPINGS.get(family)):
+    family = problem.family
+    own = family != RING and family in MAPPINGS
+    with MAPPINGS.at_work(family, MAPPINGS.get(family)) if own else nullcontext():
         yield
 
 

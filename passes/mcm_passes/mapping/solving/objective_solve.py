@@ -23,7 +23,6 @@ from mcm_compiler.contracts.partition import (
     PartitionProblem,
     PartitionStrategy,
 )
-from mcm_compiler.contracts.target import RING
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.registry import STRATEGIES
 from mcm_compiler.text.units import seconds_text
@@ -44,11 +43,10 @@ def require_able(
     """
     mapping = mapping_of(problem)
     if not isinstance(mapping, KnowsObjectives):
-        family = RING if problem.machine is None else problem.machine.family
         raise CompileError.of(
             "MCM-P061",
             f"{objective} is asked for, and nothing tells latencies on machines of the family "
-            f"{quote(family)}",
+            f"{quote(problem.family)}",
             at="option objective",
         )
     if not meets(strategy, objective):

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from mcm_compiler.contracts import partition
-from mcm_compiler.contracts.target import RING
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.registry import STRATEGIES
 from mcm_compiler.text.units import bytes_text, count_text
@@ -46,8 +45,7 @@ def solve(
     """
     adapted = mapping_of(problem).adapted(strategy_text, strategy)
     if adapted is None:
-        family = RING if problem.machine is None else problem.machine.family
-        raise CompileError(_not_for(family, strategy_text))
+        raise CompileError(_not_for(problem.family, strategy_text))
     faults = impossible(problem)
     if faults:
         raise CompileError(faults)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_compiler.contracts.partition import Floats, Ints, PartitionProblem
 from mcm_compiler.placements.compiled_rules import breaks_rule
 from mcm_compiler.placements.ring_rules import dependency_edges
+from mcm_compiler.processes.side_by_side import side_by_side, usable_cores
 from mcm_passes.families.ring.analytic import fast_model
 from mcm_passes.families.ring.analytic.fast_model import measure
 from mcm_passes.families.ring.loads.ring_kernels import Loads
@@ -135,15 +135,11 @@ class FastPeriods:
             return np.array([fast_model.period(self.problem, row) for row in rows])
         self._in_full = 0
         periods = np.empty(len(rows))
-        threads = min(os.cpu_count() or 1, len(rows) // CHUNK)
-        if threads < 2:
-            periods_between(self.arrays, self.rules, rows, 0, len(rows), periods)
-            return periods
-        bounds = np.linspace(0, len(rows), threads + 1).astype(int).tolist()
+        parts = max(min(usable_cores(), len(rows) // CHUNK), 1)
+        bounds = np.linspace(0, len(rows), parts + 1).astype(int).tolist()
 
-        def run(begin: int, end: int) -> None:
-            periods_between(self.arrays, self.rules, rows, begin, end, periods)
+        def fill(part: tuple[int, int]) -> None:
+            periods_between(self.arrays, self.rules, rows, *part, periods)
 
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(run, bounds[:-1], bounds[1:]))
+        side_by_side(fill, list(pairwise(bounds)))
         return periods

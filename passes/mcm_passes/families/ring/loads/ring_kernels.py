@@ -22,6 +22,7 @@ from mcm_compiler.placements.ring_rules import (
     SENT_ONCE,
     TO_HOST,
 )
+from mcm_passes.families.ring.loads.chip_demands import TensorDemands
 from mcm_passes.mapping.loads.problem_arrays import (
     CROSSED,
     ENTERED,
@@ -29,8 +30,11 @@ from mcm_passes.mapping.loads.problem_arrays import (
     PASSED,
     RECEIVED,
     SENT,
-    TensorLoads,
+    TensorColumns,
 )
+
+TensorLoads = TensorColumns | TensorDemands
+"""Demands of tensors: of all of a problem, or of those that travel."""
 
 LINK, HOST_OUT, HOST_IN, HELD = range(4)
 """Rows of `Loads.totals`; a caller may have more behind them."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from mcm_compiler.arrays.kernels import inlined_njit
-from mcm_compiler.arrays.rows import Entries, Rows, distinct_rows
+from mcm_compiler.arrays.rows import Rows, distinct_rows
 from mcm_compiler.contracts.partition import Bools, Ints, Longs, PartitionProblem
 from mcm_compiler.placements.compiled_rules import has_detours
 from mcm_compiler.placements.ring_rules import dependency_edges
@@ -19,16 +17,12 @@ class MoveGraph(NamedTuple):
     """Dependencies between units with a place of their own.
 
     Attributes:
-        next_ptr: `[N + 1]`, CSR of successors.
-        next_units: distinct successors of each unit.
-        before_ptr: `[N + 1]`, CSR of predecessors.
-        before_units: distinct predecessors of each unit.
+        after: `[N]` rows of the distinct successors of each unit.
+        before: `[N]` rows of the distinct predecessors.
     """
 
-    next_ptr: Longs
-    next_units: Ints
-    before_ptr: Longs
-    before_units: Ints
+    after: Rows
+    before: Rows
 
 
 class PlacedProblem(NamedTuple):
@@ -59,15 +53,9 @@ def placed_problem(problem: PartitionProblem) -> PlacedProblem:
         fixed=~problem.clonable,
         demands=demands,
         read=demands.tensors.readers.transposed(n),
-        graph=MoveGraph(*_rows(source, target, n), *_rows(target, source, n)),
+        graph=MoveGraph(distinct_rows(source, target, n), distinct_rows(target, source, n)),
         ring=ring_of(problem, problem.limits.buffer_alignment_bytes),
     )
-
-
-def _rows(owner: Entries, entry: Entries, size: int) -> tuple[Longs, Ints]:
-    """CSR of the distinct entries of each owner, ascending."""
-    rows = distinct_rows(owner, entry, size)
-    return rows.ptr, rows.entries.astype(np.int32)
 
 
 LAST_USED, MARK, LONG = range(3)
@@ -90,10 +78,10 @@ def count_edges(
         pairs: as in `PlacementState`.
         counts: likewise.
     """
-    for e in range(g.next_ptr[u], g.next_ptr[u + 1]):
-        _count_edge(at, int(chip[g.next_units[e]]), sign, pairs, counts)
-    for e in range(g.before_ptr[u], g.before_ptr[u + 1] if both else 0):
-        _count_edge(int(chip[g.before_units[e]]), at, sign, pairs, counts)
+    for e in range(g.after.ptr[u], g.after.ptr[u + 1]):
+        _count_edge(at, int(chip[g.after.entries[e]]), sign, pairs, counts)
+    for e in range(g.before.ptr[u], g.before.ptr[u + 1] if both else 0):
+        _count_edge(int(chip[g.before.entries[e]]), at, sign, pairs, counts)
 
 
 @inlined_njit

@@ -67,13 +67,13 @@ def units_at_borders(p: PlacedProblem, chip: Ints) -> Ints:
     for u in range(chip.size):
         if not p.fixed[u] or p.demands.nodes.pinned[u] >= 0:
             continue
-        first, last = g.next_ptr[u], g.next_ptr[u + 1]
-        begin, end = g.before_ptr[u], g.before_ptr[u + 1]
+        first, last = g.after.ptr[u], g.after.ptr[u + 1]
+        begin, end = g.before.ptr[u], g.before.ptr[u + 1]
         border = first == last or begin == end
         for e in range(first, last):
-            border = border or chip[g.next_units[e]] != chip[u]
+            border = border or chip[g.after.entries[e]] != chip[u]
         for e in range(begin, end):
-            border = border or chip[g.before_units[e]] != chip[u]
+            border = border or chip[g.before.entries[e]] != chip[u]
         if border:
             found[count] = u
             count += 1
@@ -145,10 +145,10 @@ def _from_border(
 def _window(g: MoveGraph, chip: Ints, u: int) -> tuple[int, int]:
     """The chips that a unit may be on while all others stay."""
     low, high = 0, np.iinfo(np.int32).max
-    for e in range(g.before_ptr[u], g.before_ptr[u + 1]):
-        low = max(low, int(chip[g.before_units[e]]))
-    for e in range(g.next_ptr[u], g.next_ptr[u + 1]):
-        high = min(high, int(chip[g.next_units[e]]))
+    for e in range(g.before.ptr[u], g.before.ptr[u + 1]):
+        low = max(low, int(chip[g.before.entries[e]]))
+    for e in range(g.after.ptr[u], g.after.ptr[u + 1]):
+        high = min(high, int(chip[g.after.entries[e]]))
     return low, high
 
 
@@ -203,11 +203,11 @@ def _unit_on(
         unit = u
         free = True
         if up:
-            for e in range(g.next_ptr[u], g.next_ptr[u + 1]):
-                free = free and s.chip[g.next_units[e]] != chip
+            for e in range(g.after.ptr[u], g.after.ptr[u + 1]):
+                free = free and s.chip[g.after.entries[e]] != chip
         else:
-            for e in range(g.before_ptr[u], g.before_ptr[u + 1]):
-                free = free and s.chip[g.before_units[e]] != chip
+            for e in range(g.before.ptr[u], g.before.ptr[u + 1]):
+                free = free and s.chip[g.before.entries[e]] != chip
         if free:
             break
     return unit
@@ -216,12 +216,12 @@ def _unit_on(
 @lean_inner_njit
 def _chip_of_neighbour(g: MoveGraph, chip: Ints, u: int, up: bool, stream: Words) -> int:
     """The chip of a random reader, or of a unit that is read; -1 where there is none."""
-    begin = g.next_ptr[u] if up else g.before_ptr[u]
-    end = g.next_ptr[u + 1] if up else g.before_ptr[u + 1]
+    begin = g.after.ptr[u] if up else g.before.ptr[u]
+    end = g.after.ptr[u + 1] if up else g.before.ptr[u + 1]
     if begin == end:
         return -1
     e = begin + int(uniform(stream, 0) * (end - begin))
-    return int(chip[g.next_units[e] if up else g.before_units[e]])
+    return int(chip[g.after.entries[e] if up else g.before.entries[e]])
 
 
 @lean_inner_njit
@@ -241,10 +241,10 @@ def _move(p: PlacedProblem, chip: Ints, u: int, to: int, room: Proposal, count: 
     while count > 0 and begin < end:
         x = queue[begin]
         begin += 1
-        first = g.next_ptr[x] if up else g.before_ptr[x]
-        last = g.next_ptr[x + 1] if up else g.before_ptr[x + 1]
+        first = g.after.ptr[x] if up else g.before.ptr[x]
+        last = g.after.ptr[x + 1] if up else g.before.ptr[x + 1]
         for e in range(first, last):
-            v = g.next_units[e] if up else g.before_units[e]
+            v = g.after.entries[e] if up else g.before.entries[e]
             if not (chip[v] < to if up else chip[v] > to):
                 continue
             count = _take(p, chip, v, to, room, count)

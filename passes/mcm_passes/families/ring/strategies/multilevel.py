@@ -4,28 +4,30 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit
+from mcm_compiler.arrays.rows import starts
 from mcm_compiler.contracts.partition import (
     Bools,
     Budget,
     Evaluate,
     Floats,
     Ints,
+    Longs,
     Outcome,
     PartitionProblem,
     SearchMonitor,
 )
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
-from mcm_passes.families.ring.moves.walking import Walker
+from mcm_passes.families.ring.moves.walks import Walker
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.families.ring.strategies.local_search import late_position, resegment
 from mcm_passes.families.ring.strategies.start import find_start
-from mcm_passes.mapping.problem.contraction import regrouped, with_regrouped
+from mcm_passes.mapping.problem.resident_sizes import aliases_among
 from mcm_passes.mapping.problem.topological_orders import topological_orders
 from mcm_passes.mapping.search.named import answer_of, strategy_of
 from mcm_passes.mapping.search.search import Search
@@ -131,6 +133,46 @@ def _matching(shared: Floats, allowed: Bools) -> Bools:
     return taken
 
 
+class Regrouped(NamedTuple):
+    """Some of the tensors or weights of a problem, with the new units that read them.
+
+    Attributes:
+        kept: which they are.
+        ptr: CSR of the new units that read each, ascending, each once.
+        units: those units.
+        touched: whether one of the units in each touches the memory.
+    """
+
+    kept: Longs
+    ptr: Longs
+    units: Ints
+    touched: Bools
+
+
+def regrouped(
+    ptr: Longs, units: Ints | Longs, touched: Bools, counts: Bools, always: Bools, num_units: int
+) -> Regrouped:
+    """The rows of which some entry counts, or that are kept always.
+
+    Args:
+        ptr: `[R + 1]`, CSR of the readers of each tensor, or the users of each weight.
+        units: the new unit of each reader.
+        touched: as in `PartitionProblem`.
+        counts: of each reader, whether it counts.
+        always: `[R]`, rows that are kept even if none does.
+        num_units: of the new units.
+    """
+    size = ptr.size - 1
+    owner = np.repeat(np.arange(size), np.diff(ptr))[counts]
+    kept = np.flatnonzero(always | (np.bincount(owner, minlength=size) > 0))
+    width = max(num_units, 1)
+    pairs, place = np.unique(owner * width + units[counts], return_inverse=True)
+    touches = np.zeros(pairs.size, np.bool_)
+    np.logical_or.at(touches, place, touched[counts])
+    lengths = np.bincount(pairs // width, minlength=size)[kept]
+    return Regrouped(kept, starts(lengths), (pairs % width).astype(np.int32), touches)
+
+
 def _contract(problem: PartitionProblem, order: Ints, merged: Bools) -> Coarsening:
     """The problem in which each position with `merged` is one with the next."""
     n = problem.num_units
@@ -167,12 +209,24 @@ def _contract(problem: PartitionProblem, order: Ints, merged: Bools) -> Coarseni
         problem.weight_ptr, users, problem.weight_touched, everywhere, all_weights, count
     )
     coarse = dataclasses.replace(
-        with_regrouped(problem, tensors, producer[tensors.kept], weights),
+        problem,
         names=tuple(map(problem.names.__getitem__, first.tolist())),
         members=tuple(map(problem.members.__getitem__, first.tolist())),
         compute_s=np.bincount(unit_of, problem.compute_s, minlength=count),
         clonable=np.arange(count) < clonable.size,
         pinned_chip=pinned,
+        tensor_names=tuple(map(problem.tensor_names.__getitem__, tensors.kept.tolist())),
+        tensor_bytes=problem.tensor_bytes[tensors.kept],
+        tensor_producer=producer[tensors.kept].astype(np.int32),
+        tensor_ptr=tensors.ptr,
+        tensor_consumers=tensors.units,
+        tensor_touched=tensors.touched,
+        tensor_to_host=problem.tensor_to_host[tensors.kept],
+        tensor_alias=aliases_among(problem, tensors.kept),
+        relay_s=problem.relay_s[tensors.kept],
+        weight_ptr=weights.ptr,
+        weight_users=weights.units,
+        weight_touched=weights.touched,
         # What merged units hold at once is not known.
         one_kernel=problem.one_kernel[first] & (np.bincount(unit_of, minlength=count) == 1),
     )

@@ -1,4 +1,4 @@
-"""The compiled inner loop of local search: proposing, costing and accepting moves."""
+"""Walks of local search, whose steps cost what they change: propose, weigh, accept."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ import numpy as np
 import numpy.typing as npt
 
 from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, lean_inner_njit
-from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
+from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
+from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.loads.ring_kernels import Loads
 from mcm_passes.families.ring.loads.ring_seconds import load_of_chip, load_of_root
 from mcm_passes.families.ring.moves.placed_problem import (
     LAST_USED,
     PlacedProblem,
     breaks_triangle_rule,
+    placed_problem,
 )
 from mcm_passes.families.ring.moves.placement_state import (
     ARRIVED,
     PlacementState,
     Undo,
+    empty_state,
     empty_undo,
     fill_state,
     find_peaks,
@@ -371,3 +374,51 @@ def _copy_loads(to: ChipLoads, loads: ChipLoads, first: int, last: int) -> None:
     for k in range(loads.totals.shape[0]):
         for c in range(first, last + 1):
             to.totals[k, c] = loads.totals[k, c]
+
+
+UNKNOWN = np.iinfo(np.int64).max // 2
+"""Blocks of memory where nothing is known."""
+
+
+class Walker:
+    """A problem prepared for walks.
+
+    Args:
+        problem: the problem.
+        reference_s: the period that scores are relative to.
+        memory: steps that late acceptance looks back; 1 for the last one alone.
+
+    Attributes:
+        placed: the problem as moves see it.
+    """
+
+    def __init__(self, problem: PartitionProblem, reference_s: float, memory: int = 1) -> None:
+        self._problem = problem
+        self.placed = placed_problem(problem)
+        self._reference_s = reference_s
+        self._memory = memory
+
+    def walk(self, chip_of: Ints, stream: Words) -> Walk:
+        """A walk from a valid partition.
+
+        Args:
+            chip_of: `[N]`, the partition.
+            stream: `[1]`, state of the walk's random stream.
+        """
+        made = empty_walk(self.placed, empty_state(self.placed), self._memory, stream)
+        self.begin(made, chip_of)
+        return made
+
+    def begin(self, walk: Walk, chip_of: Ints) -> None:
+        """Has a walk go on from another valid partition `[N]`, whose best is forgotten."""
+        problem = self._problem
+        needed = np.full(problem.num_chips, UNKNOWN)
+        if problem.memory == "need" and not problem.streams:
+            # Moves count memory as an estimate does; what is needed at the start is known better.
+            block = problem.limits.buffer_alignment_bytes
+            needed = evaluate(problem, chip_of).memory_bytes // block
+        begin_walk(self.placed, walk, np.asarray(chip_of, np.int32), needed, self._reference_s)
+
+    def advance(self, walk: Walk, steps: int, heat: float = 0.0) -> None:
+        """Makes steps, annealed from `heat` down to 0; see `take_steps`."""
+        take_steps(self.placed, walk, self._reference_s, steps, heat)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcm_passes.mapping.problem.contraction import regrouped
+from mcm_passes.families.ring.strategies.multilevel import regrouped
 
 NEW_UNITS = 4
 
