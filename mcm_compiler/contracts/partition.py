@@ -17,7 +17,7 @@ import numpy as np
 
 from mcm_compiler.arrays.clone_closure import clone_closure, placed_users
 from mcm_compiler.arrays.rows import Rows
-from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
+from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs, ReadOnlyArrays
 from mcm_compiler.contracts.cost import NODE_COST
 from mcm_compiler.contracts.described import Named
 from mcm_compiler.contracts.evaluation import BatchEvaluator
@@ -42,7 +42,7 @@ IN_A_WEIGHT = -2
 
 
 @dataclass(frozen=True, eq=False)
-class PartitionProblem:
+class PartitionProblem(ReadOnlyArrays):
     """The problem of placing N units on C chips. All arrays are read-only.
 
     A tensor is a hyperedge: it is sent once to each chip that needs it, not once per consumer.
@@ -122,9 +122,7 @@ class PartitionProblem:
         ):
             if not getattr(self, name).size:
                 object.__setattr__(self, name, np.full(like.size, fill))
-        for value in vars(self).values():
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
+        super().__post_init__()
 
     @property
     def num_units(self) -> int:

@@ -13,6 +13,7 @@ from typing import Literal, Protocol, cast, get_args
 
 import numpy as np
 
+from mcm_compiler.arrays.types import ReadOnlyArrays
 from mcm_compiler.contracts.described import Named
 from mcm_compiler.contracts.partition import Bools, Floats, Ints
 from mcm_compiler.contracts.requests import PlacementRequest
@@ -23,7 +24,7 @@ Objective = Literal["period", "latency"]
 
 
 @dataclass(frozen=True, eq=False)
-class PlacementProblem:
+class PlacementProblem(ReadOnlyArrays):
     """N operators and E dependencies, to be placed on accelerators and CPU cores.
 
     Attributes:
@@ -61,11 +62,6 @@ class PlacementProblem:
     max_accelerators: int
     max_cpus: int
     memory_bytes: float
-
-    def __post_init__(self) -> None:
-        for value in vars(self).values():
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
 
     @property
     def num_operators(self) -> int:

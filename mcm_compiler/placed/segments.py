@@ -91,12 +91,11 @@ def segment_step(
     time = np.zeros(len(device))
     np.add.at(time, of_op, trace.end_s - trace.start_s)
     time[len(idle) :] += dispatch_s
-    reader_op = np.repeat(np.arange(problem.num_ops), np.diff(problem.read_begin))
     made = problem.producer[problem.reads]
     home = np.where(made >= 0, of_op[made], -1)
-    crossing = (made < 0) | (home != of_op[reader_op])
+    crossing = (made < 0) | (home != of_op[problem.reader])
     values, index = np.unique(problem.reads[crossing], return_inverse=True)
-    keys = np.unique(of_op[reader_op[crossing]].astype(np.int64) * max(len(values), 1) + index)
+    keys = np.unique(of_op[problem.reader[crossing]].astype(np.int64) * max(len(values), 1) + index)
     reader, read = keys // max(len(values), 1), keys % max(len(values), 1)
     producer = problem.producer[values]
     allowed = np.zeros((len(device), box.num_devices), np.bool_)

@@ -142,9 +142,7 @@ def every_placement(problem: StepProblem, evaluator: StepEvaluator) -> EveryPlac
         problem: the step, with its constraints.
         evaluator: of it.
     """
-    allowed = np.ones((problem.num_groups, problem.allowed.shape[1]), np.bool_)
-    np.logical_and.at(allowed, problem.together, problem.allowed)
-    choices = [np.flatnonzero(row) for row in allowed]
+    choices = [np.flatnonzero(row) for row in problem.group_allowed]
     count = math.prod(map(len, choices))
     if not 0 < count <= MOST_PLACEMENTS or count * problem.num_ops > MOST_WORK:
         return None

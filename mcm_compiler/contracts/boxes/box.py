@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
-from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
+from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs, ReadOnlyArrays
 from mcm_compiler.contracts.described import Described
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Box:
+class Box(ReadOnlyArrays):
     """D devices of K kinds. All arrays are read-only.
 
     A device runs one op at a time. What it sends leaves it over its one egress channel, one copy
@@ -49,11 +49,6 @@ class Box:
     copy_bytes_per_s: Floats
     copy_latency_s: Floats
     host: int = 0
-
-    def __post_init__(self) -> None:
-        for value in vars(self).values():
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
 
     @property
     def num_devices(self) -> int:
@@ -122,7 +117,7 @@ INPUT = "Input"
 
 
 @dataclass(frozen=True, eq=False)
-class StepProblem:
+class StepProblem(ReadOnlyArrays):
     """N ops and V values, to be placed on the D devices of a box of K kinds. Arrays are read-only.
 
     Ops are in a topological order.
@@ -167,9 +162,7 @@ class StepProblem:
     def __post_init__(self) -> None:
         if len(self.layer) != len(self.names):
             object.__setattr__(self, "layer", np.full(len(self.names), -1, np.int32))
-        for value in vars(self).values():
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
+        super().__post_init__()
 
     @property
     def num_ops(self) -> int:
@@ -187,12 +180,40 @@ class StepProblem:
         return int(self.together.max()) + 1 if len(self.together) else 0
 
     @cached_property
+    def reader(self) -> Longs:
+        """As long as `reads`, the op that reads each."""
+        return np.repeat(np.arange(self.num_ops), np.diff(self.read_begin))
+
+    @cached_property
+    def holder(self) -> Longs:
+        """`[V]`, the op that makes a value; of a stored weight the first reader, or -1."""
+        read, where = np.unique(self.reads, return_index=True)
+        first_reader = np.full(self.num_values, -1, np.int64)
+        first_reader[read] = self.reader[where]
+        return np.where(self.producer < 0, first_reader, self.producer)
+
+    @cached_property
+    def leader(self) -> Longs:
+        """The first op of each set of ops that run together."""
+        return np.unique(self.together, return_index=True)[1]
+
+    @cached_property
+    def group_allowed(self) -> Bools:
+        """Devices on which each set of ops that run together may run."""
+        allowed = np.ones((self.num_groups, self.allowed.shape[1]), np.bool_)
+        np.logical_and.at(allowed, self.together, self.allowed)
+        return allowed
+
+    def device_times(self, box: Box) -> Floats:
+        """`[N, D]`, time of each op on each device; infinite where it may not run."""
+        return np.where(self.allowed, self.time_s[:, box.kind_of], np.inf)
+
+    @cached_property
     def edges(self) -> Ints:
         """`[E, 2]`, distinct pairs of an op and one that reads a value of it, ascending."""
-        reader = np.repeat(np.arange(self.num_ops), np.diff(self.read_begin))
         maker = self.producer[self.reads]
         made = maker >= 0
-        keys = np.unique(maker[made].astype(np.int64) * self.num_ops + reader[made])
+        keys = np.unique(maker[made].astype(np.int64) * self.num_ops + self.reader[made])
         pairs = np.stack([keys // max(self.num_ops, 1), keys % max(self.num_ops, 1)], axis=1)
         pairs = pairs.astype(np.int32)
         pairs.setflags(write=False)

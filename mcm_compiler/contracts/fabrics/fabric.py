@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mcm_compiler.arrays.types import Ints, Longs
+from mcm_compiler.arrays.types import Ints, Longs, ReadOnlyArrays
 
 COMPUTE, MEMORY, IO = 0, 1, 2
 """Kinds of sites, and of the units that they can hold."""
@@ -20,7 +20,7 @@ the next row. The link that leaves switch s in direction d has the number `4 s +
 
 
 @dataclass(frozen=True, eq=False)
-class Fabric:
+class Fabric(ReadOnlyArrays):
     """S sites on a mesh of `rows x cols` switches. All arrays are read-only.
 
     Switch `row * cols + col` has a link to each neighbour, one way each. Each switch holds one
@@ -68,11 +68,6 @@ class Fabric:
     window_flits: int
     output_flits: int
 
-    def __post_init__(self) -> None:
-        for value in vars(self).values():
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
-
     @property
     def num_sites(self) -> int:
         """S."""
@@ -108,7 +103,7 @@ weights; holding samples between stages. I/O: reading from and writing to memory
 
 
 @dataclass(frozen=True, eq=False)
-class MappingProblem:
+class MappingProblem(ReadOnlyArrays):
     """U units of G stages and E streams with L destinations in all. All arrays are read-only.
 
     The chip works on one *sample* after another (one inference of its subgraph), and its units on
@@ -148,11 +143,6 @@ class MappingProblem:
     leaf_ptr: Ints
     leaf: Ints
     flits: Longs
-
-    def __post_init__(self) -> None:
-        for value in vars(self).values():
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
 
     @property
     def num_units(self) -> int:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mcm_compiler.arrays.kernels import inlined_njit, lean_inner_njit
+from mcm_compiler.arrays.rows import starts
 from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
 
@@ -141,7 +142,7 @@ def step_arrays(problem: StepProblem, box: Box, duration: Floats, priority: Floa
     made = np.argsort(problem.producer, kind="stable").astype(np.int32)
     made = made[int((problem.producer < 0).sum()) :]
     order = np.argsort(problem.reads, kind="stable").astype(np.int32)
-    reader = np.repeat(np.arange(problem.num_ops, dtype=np.int32), np.diff(problem.read_begin))
+    reader = problem.reader.astype(np.int32)
     waiting = reader[problem.producer[problem.reads] >= 0]
     return StepArrays(
         value_bytes=_own(problem.value_bytes),
@@ -151,9 +152,9 @@ def step_arrays(problem: StepProblem, box: Box, duration: Floats, priority: Floa
         begins=_own(problem.stays),
         read_begin=_own(problem.read_begin),
         reads=_own(problem.reads),
-        made_begin=_begins(problem.producer[made], problem.num_ops),
+        made_begin=starts(np.bincount(problem.producer[made], minlength=problem.num_ops)),
         made=made,
-        reader_begin=_begins(problem.reads, problem.num_values),
+        reader_begin=starts(np.bincount(problem.reads, minlength=problem.num_values)),
         readers=reader[order],
         reader_read=order,
         waits=np.bincount(waiting, minlength=problem.num_ops).astype(np.int32),
@@ -196,12 +197,6 @@ def _view_reads(problem: StepProblem, reader: Ints) -> Ints:
     found = np.full(problem.num_values, -1, np.int32)
     found[views] = np.searchsorted(keys, wanted)
     return found
-
-
-def _begins(keys: Ints, count: int) -> Longs:
-    begins = np.zeros(count + 1, np.int64)
-    np.cumsum(np.bincount(keys, minlength=count), out=begins[1:])
-    return begins
 
 
 def _own(array: np.ndarray) -> np.ndarray:

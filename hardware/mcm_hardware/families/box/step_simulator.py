@@ -117,8 +117,8 @@ class StepSimulator:
     @cached_property
     def _rules(self) -> tuple[Bools, Ints]:
         """Where ops may run, and one op of each set that runs together, for each op."""
-        first = np.unique(self._problem.together, return_index=True)[1]
-        return self._problem.allowed.copy(), first[self._problem.together].astype(np.int32)
+        problem = self._problem
+        return problem.allowed.copy(), problem.leader[problem.together].astype(np.int32)
 
     def evaluate(self, placements: Ints) -> StepResults:
         """Simulates each placement `[B, N]`.

@@ -15,17 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from mcm_compiler.arrays.rows import starts
 from mcm_compiler.arrays.types import Floats, Longs
 from mcm_compiler.contracts.boxes.bounds import StepBound
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.text.units import bytes_text, seconds_text
-from mcm_passes.families.box.bounds.chain_kernels import (
-    Reads,
-    best_window,
-    heads_and_tails,
-    starts_and_rests,
-)
+from mcm_passes.families.box.bounds.chain_kernels import Reads, best_window, starts_and_rests
+from mcm_passes.families.box.clusters.adjacency import heads_and_tails
 
 
 def check_memory(problem: StepProblem, box: Box) -> None:
@@ -94,10 +91,9 @@ def _need_of_ops(problem: StepProblem, without: np.ndarray | None = None) -> Lon
     made = np.flatnonzero(problem.producer >= 0)
     need = np.zeros(problem.num_ops, np.int64)
     np.add.at(need, problem.producer[made], counts[made])
-    reader = np.repeat(np.arange(problem.num_ops), np.diff(problem.read_begin))
     sizes = least[problem.reads]
-    order = np.lexsort((-sizes, root[problem.reads], reader))
-    reader, roots, sizes = reader[order], root[problem.reads][order], sizes[order]
+    order = np.lexsort((-sizes, root[problem.reads], problem.reader))
+    reader, roots, sizes = problem.reader[order], root[problem.reads][order], sizes[order]
     first = np.ones(len(order), np.bool_)
     first[1:] = (reader[1:] != reader[:-1]) | (roots[1:] != roots[:-1])
     np.add.at(need, reader[first], sizes[first])
@@ -193,7 +189,7 @@ class _Classes:
 
 
 def _classes(problem: StepProblem, box: Box) -> _Classes:
-    times = np.where(problem.allowed, problem.time_s[:, box.kind_of], np.inf)
+    times = problem.device_times(box)
     first, of_device, counts = np.unique(
         times, axis=1, return_index=True, return_inverse=True, return_counts=True
     )[1:]
@@ -207,11 +203,9 @@ def _classes(problem: StepProblem, box: Box) -> _Classes:
 
 
 def _reads(problem: StepProblem) -> Reads:
-    reader = np.repeat(np.arange(problem.num_ops), np.diff(problem.read_begin))
     maker = problem.producer[problem.reads]
     made = maker >= 0
-    begin = np.zeros(problem.num_ops + 1, np.int64)
-    np.cumsum(np.bincount(reader[made], minlength=problem.num_ops), out=begin[1:])
+    begin = starts(np.bincount(problem.reader[made], minlength=problem.num_ops))
     return Reads(begin, maker[made], problem.value_bytes[problem.reads[made]])
 
 

@@ -10,24 +10,6 @@ from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_compiler.arrays.types import Floats, Ints, Longs
 
 
-@entry_njit
-def heads_and_tails(edges: Ints, fastest: Floats) -> Floats:
-    """`[2, N]`: the longest chains that lead to each op and that follow it, without its own time.
-
-    Args:
-        edges: `[E, 2]`, pairs of an op and a later one that needs it, ascending.
-        fastest: `[N]`, seconds.
-    """
-    ends = np.zeros((2, len(fastest)))
-    for e in range(len(edges)):
-        one, other = edges[e, 0], edges[e, 1]
-        ends[0, other] = max(ends[0, other], ends[0, one] + fastest[one])
-    for e in range(len(edges) - 1, -1, -1):
-        one, other = edges[e, 0], edges[e, 1]
-        ends[1, one] = max(ends[1, one], ends[1, other] + fastest[other])
-    return ends
-
-
 class Reads(NamedTuple):
     """Who reads what, as `StepProblem` says it, without weights that lie ready.
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit
+from mcm_compiler.arrays.rows import starts
 from mcm_compiler.arrays.types import Floats, Ints, Longs
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
 
@@ -27,10 +28,9 @@ class Adjacency(NamedTuple):
 
 def edge_bytes(problem: StepProblem) -> Floats:
     """`[E]`, bytes of the values that go along each of `problem.edges`, each value once."""
-    reader = np.repeat(np.arange(problem.num_ops), np.diff(problem.read_begin))
     maker = problem.producer[problem.reads].astype(np.int64)
     made = maker >= 0
-    keys = maker[made] * problem.num_ops + reader[made]
+    keys = maker[made] * problem.num_ops + problem.reader[made]
     where = np.unique(keys, return_inverse=True)[1]
     moved = problem.value_bytes[problem.reads[made]].astype(np.float64)
     return sums_of(where, moved, len(problem.edges))
@@ -55,33 +55,29 @@ def quotient(pairs: Ints, weight: Floats, label: Ints | Longs, count: int) -> Ad
     a, b, weight = a[between], b[between], weight[between]
     keys, where = np.unique(np.concatenate([a * count + b, b * count + a]), return_inverse=True)
     sums = sums_of(where, np.concatenate([weight, weight]), len(keys))
-    begin = np.zeros(count + 1, np.int64)
-    np.cumsum(np.bincount(keys // max(count, 1), minlength=count), out=begin[1:])
+    begin = starts(np.bincount(keys // max(count, 1), minlength=count))
     return Adjacency(begin, (keys % max(count, 1)).astype(np.int32), sums)
 
 
 def fastest_times(problem: StepProblem, box: Box) -> Floats:
     """`[N]`, time of each op on the fastest device that may run it."""
-    times = np.where(problem.allowed, problem.time_s[:, box.kind_of], np.inf)
+    times = problem.device_times(box)
     return times.min(axis=1) if len(times) else np.empty(0)
 
 
-def depths(problem: StepProblem, duration: Floats) -> Floats:
-    """`[N]`, the longest path from the begin of the step to the begin of each op.
+@entry_njit
+def heads_and_tails(edges: Ints, fastest: Floats) -> Floats:
+    """`[2, N]`: the longest chains that lead to each op and that follow it, without its own time.
 
     Args:
-        problem: what is placed.
-        duration: `[N]`.
+        edges: `[E, 2]`, pairs of an op and a later one that needs it, ascending.
+        fastest: `[N]`, seconds.
     """
-    pairs = problem.edges
-    by_reader = pairs[np.argsort(pairs[:, 1], kind="stable")]
-    return _depths(np.ascontiguousarray(by_reader), duration)
-
-
-@entry_njit
-def _depths(pairs: Ints, duration: Floats) -> Floats:
-    depth = np.zeros(len(duration))
-    for e in range(len(pairs)):
-        source, target = pairs[e, 0], pairs[e, 1]
-        depth[target] = max(depth[target], depth[source] + duration[source])
-    return depth
+    ends = np.zeros((2, len(fastest)))
+    for e in range(len(edges)):
+        one, other = edges[e, 0], edges[e, 1]
+        ends[0, other] = max(ends[0, other], ends[0, one] + fastest[one])
+    for e in range(len(edges) - 1, -1, -1):
+        one, other = edges[e, 0], edges[e, 1]
+        ends[1, one] = max(ends[1, one], ends[1, other] + fastest[other])
+    return ends

@@ -50,8 +50,7 @@ def weight_clusters(problem: StepProblem, most: int = 96) -> Ints:
     label = np.full(problem.num_ops, core.max() + 1, np.int32)
     label[nearest >= 0] = core[known[nearest[nearest >= 0]]]
     _settle(everything, label, core >= 0, SMALL_BYTES)
-    first = np.unique(problem.together, return_index=True)[1]
-    label = label[first[problem.together]]
+    label = label[problem.leader[problem.together]]
     label = np.unique(label, return_inverse=True)[1].astype(np.int32)
     count = int(label.max()) + 1
     joined = _joined(quotient(pairs, weight, label, count), np.bincount(label), most)
@@ -77,12 +76,7 @@ def _seeds(problem: StepProblem) -> tuple[Longs, Longs]:
 
     Large variables, and first readers of weights that lie ready.
     """
-    holder = problem.producer.astype(np.int64)
-    reader = np.repeat(np.arange(problem.num_ops), np.diff(problem.read_begin))
-    read, where = np.unique(problem.reads, return_index=True)
-    first_reader = np.full(problem.num_values, -1, np.int64)
-    first_reader[read] = reader[where]
-    holder = np.where(holder < 0, first_reader, holder)
+    holder = problem.holder
     values = np.flatnonzero(is_weight(problem) & (holder >= 0))
     values = values[np.argsort(-problem.value_bytes[values], kind="stable")]
     sums = np.cumsum(problem.value_bytes[values])

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit, expanded_njit
+from mcm_compiler.arrays.rows import starts
 from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
-from mcm_compiler.contracts.boxes.box import Box, StepProblem
-from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
-from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
-from mcm_passes.families.box.clusters.adjacency import edge_bytes, fastest_times
-from mcm_passes.families.box.clusters.slack_classes import tails
-from mcm_passes.families.box.search.annealing import judge_of
+from mcm_compiler.contracts.boxes.placers import PlacerAnswer
+from mcm_passes.families.box.clusters.adjacency import edge_bytes, fastest_times, heads_and_tails
+from mcm_passes.families.box.search.annealing import Asked, SearchingPlacer
 
 
 @dataclass(frozen=True)
-class EarliestTaskFirst:
+class EarliestTaskFirst(SearchingPlacer):
     """Ops one by one, where each ends first (Hwang et al. 1989, *Scheduling Precedence Graphs*).
 
     Ops are taken by the longest path to the end. What an op makes goes to each other device once,
@@ -30,36 +27,25 @@ class EarliestTaskFirst:
     name: ClassVar[str] = "etf"
     summary: ClassVar[str] = "ops one by one where each ends first, a rival"
 
-    def place(
-        self,
-        problem: StepProblem,
-        box: Box,
-        evaluator: StepEvaluator,
-        request: PlacerRequest,
-        progress: Callable[[str], None],
-    ) -> PlacerAnswer:
+    def search(self, asked: Asked) -> PlacerAnswer:
         """Simulates the schedule's placement."""
-        progress("earliest task first")
+        problem, box, judge = asked.problem, asked.box, asked.judge()
+        asked.progress("earliest task first")
         duration = fastest_times(problem, box)
-        tail = tails(np.ascontiguousarray(problem.edges), duration)
+        tail = duration + heads_and_tails(problem.edges, duration)[1]
         # Longest paths fall along edges; where they do not, times of 0, numbers order them.
         order = np.lexsort((np.arange(problem.num_ops), -tail))
-        times = np.where(problem.allowed, problem.time_s[:, box.kind_of], np.inf)
-        may = np.ones((problem.num_groups, box.num_devices), np.bool_)
-        np.logical_and.at(may, problem.together, problem.allowed)
         pairs = problem.edges
         by_reader = np.argsort(pairs[:, 1], kind="stable")
-        begin = np.zeros(problem.num_ops + 1, np.int64)
-        np.cumsum(np.bincount(pairs[:, 1], minlength=problem.num_ops), out=begin[1:])
+        begin = starts(np.bincount(pairs[:, 1], minlength=problem.num_ops))
         device_of = _schedule(
             order,
-            times,
+            problem.device_times(box),
             (begin, np.ascontiguousarray(pairs[by_reader, 0]), edge_bytes(problem)[by_reader]),
             problem.together.copy(),
-            may,
+            problem.group_allowed,
             (1.0 / box.copy_bytes_per_s, box.copy_latency_s.copy()),
         )
-        judge = judge_of((evaluator,), request)
         judge.score(device_of)
         return judge.answer("earliest task first")
 

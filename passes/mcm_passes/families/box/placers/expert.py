@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.contracts.boxes.box import Box, StepProblem
-from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
-from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
-from mcm_passes.families.box.search.annealing import judge_of
+from mcm_compiler.contracts.boxes.placers import PlacerAnswer
+from mcm_passes.families.box.search.annealing import Asked, SearchingPlacer
 from mcm_passes.families.box.search.units import STACKS, layered_placements
 
 
 @dataclass(frozen=True)
-class Expert:
+class Expert(SearchingPlacer):
     """Layers in order over the fast devices, as many on each, in one stack or in two.
 
     What experts did for recurrent networks (Wu et al. 2016, *Google's Neural Machine Translation
@@ -29,23 +26,16 @@ class Expert:
     name: ClassVar[str] = "expert"
     summary: ClassVar[str] = "layers in order over the fast devices, by names"
 
-    def place(
-        self,
-        problem: StepProblem,
-        box: Box,
-        evaluator: StepEvaluator,
-        request: PlacerRequest,
-        progress: Callable[[str], None],
-    ) -> PlacerAnswer:
+    def search(self, asked: Asked) -> PlacerAnswer:
         """Simulates two placements.
 
         Raises:
             CompileError: MCM-D050 where no op has a layer.
         """
-        progress("layers in order")
-        placements = layered_placements(problem, box)
-        judge = judge_of((evaluator,), request)
+        asked.progress("layers in order")
+        placements = layered_placements(asked.problem, asked.box)
+        judge = asked.judge()
         scores = [judge.score(placement) for placement in placements]
         stacks = STACKS[int(np.argmin(scores))]
-        layers = int(problem.layer.max()) + 1
+        layers = int(asked.problem.layer.max()) + 1
         return judge.answer(f"{layers} layers, in {stacks} stacks over the fast devices")

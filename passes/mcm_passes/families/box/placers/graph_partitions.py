@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Generator
+from abc import abstractmethod
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -12,9 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mcm_compiler.arrays.types import Floats, Longs
-from mcm_compiler.contracts.boxes.box import Box, StepProblem
-from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
-from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
+from mcm_compiler.contracts.boxes.placers import PlacerAnswer
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.families.box.clusters.adjacency import (
@@ -24,129 +23,13 @@ from mcm_passes.families.box.clusters.adjacency import (
     quotient,
     sums_of,
 )
-from mcm_passes.families.box.search.annealing import Judge, judge_of
+from mcm_passes.families.box.search.annealing import Asked, SearchingPlacer
 from mcm_passes.families.box.search.units import device_speeds, fallbacks, fast_devices
 
 FINENESS = 10_000
 """Weights of nodes and edges are integers up to about so much for libraries."""
 
 SEED_LIMIT = 1 << 30
-
-Parts = Callable[[Adjacency, Floats, Floats, int], Any]
-"""From a graph, weights of its nodes, shares of the parts and a seed to the part of each node."""
-
-
-@dataclass(frozen=True)
-@checked(seeds=at_least(1))
-class Metis:
-    """K-way partitions of METIS (Karypis and Kumar 1998): equal time, few bytes between parts.
-
-    Nodes are ops that run together, weighted with their time on the fastest device; edges weigh
-    the bytes of values. It knows no directions and thus no critical path. Needs the extra
-    `baselines`.
-
-    Attributes:
-        seeds: partitions, the best of which is taken, at least 1.
-        host: whether the host takes part, with a share by its speed.
-    """
-
-    name: ClassVar[str] = "metis"
-    summary: ClassVar[str] = "METIS on the graph of ops, a rival (needs the extra 'baselines')"
-    extra: ClassVar[str] = "baselines"
-
-    seeds: int = 20
-    host: bool = False
-
-    def place(
-        self,
-        problem: StepProblem,
-        box: Box,
-        evaluator: StepEvaluator,
-        request: PlacerRequest,
-        progress: Callable[[str], None],
-    ) -> PlacerAnswer:
-        """Simulates the partition of each seed.
-
-        Raises:
-            CompileError: MCM-D051 where METIS is not installed.
-        """
-        pymetis = _package("pymetis", self.name)
-
-        def parts(graph: Adjacency, weight: Floats, shares: Floats, seed: int) -> Any:
-            adjacency = pymetis.CSRAdjacency(graph.begin.tolist(), graph.other.tolist())
-            return pymetis.part_graph(
-                len(shares),
-                adjacency=adjacency,
-                vweights=_whole(weight).tolist(),
-                eweights=_whole(graph.weight).tolist(),
-                tpwgts=shares.tolist(),
-                options=pymetis.Options(seed=seed),
-            ).vertex_part
-
-        progress(f"METIS, {self.seeds} seeds")
-        judge = judge_of((evaluator,), request)
-        _judge_parts(problem, box, judge, (request.seed, self.seeds, self.host), parts)
-        return judge.answer(f"METIS, best of {self.seeds} seeds")
-
-
-@dataclass(frozen=True)
-@checked(seeds=at_least(1))
-class Scotch:
-    """Static mapping of Scotch (Pellegrini 1994) onto a complete graph of weighted devices.
-
-    The graph is that of `metis`. Scotch runs on one thread, because on several the same seed gives
-    other mappings each time. Needs the extra `baselines`.
-
-    Attributes:
-        seeds: mappings, the best of which is taken, at least 1.
-        host: whether the host takes part, weighted by its speed.
-    """
-
-    name: ClassVar[str] = "scotch"
-    summary: ClassVar[str] = "static mapping by Scotch, a rival (needs the extra 'baselines')"
-    extra: ClassVar[str] = "baselines"
-
-    seeds: int = 20
-    host: bool = False
-
-    def place(
-        self,
-        problem: StepProblem,
-        box: Box,
-        evaluator: StepEvaluator,
-        request: PlacerRequest,
-        progress: Callable[[str], None],
-    ) -> PlacerAnswer:
-        """Simulates the mapping of each seed.
-
-        Raises:
-            CompileError: MCM-D051 where Scotch is not installed.
-        """
-        scotch = _package("scotchpy", self.name)
-
-        def parts(graph: Adjacency, weight: Floats, shares: Floats, seed: int) -> Any:
-            scotch.common.random_seed(seed)
-            scotch.common.random_reset()
-            made = scotch.Graph()
-            kind = np.int64 if scotch.num_sizeof() == _LONG_BYTES else np.int32
-            made.build(
-                verttab=graph.begin.astype(kind),
-                edgetab=graph.other.astype(kind),
-                velotab=_whole(weight).astype(kind),
-                edlotab=_whole(graph.weight).astype(kind),
-            )
-            devices = scotch.Arch()
-            devices.cmpltw(_whole(shares).astype(kind))
-            found = np.zeros(len(weight), kind)
-            made.map(devices, parttab=found)
-            return found
-
-        progress(f"Scotch, {self.seeds} seeds")
-        judge = judge_of((evaluator,), request)
-        with _one_thread_of_scotch():
-            _judge_parts(problem, box, judge, (request.seed, self.seeds, self.host), parts)
-        return judge.answer(f"Scotch, best of {self.seeds} seeds")
-
 
 _LONG_BYTES = 8
 
@@ -167,6 +50,134 @@ def _one_thread_of_scotch() -> Generator[None]:
             os.environ[_THREADS] = known
 
 
+@dataclass(frozen=True)
+@checked(seeds=at_least(1))
+class GraphPartitions(SearchingPlacer):
+    """Base of the rivals that divide the graph of ops.
+
+    Attributes:
+        seeds: partitions, the best of which is taken, at least 1.
+        host: whether the host takes part, with a share by its speed.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    package: ClassVar[str]
+    extra: ClassVar[str] = "baselines"
+
+    seeds: int = 20
+    host: bool = False
+
+    @abstractmethod
+    def parts(
+        self, library: Any, graph: Adjacency, weight: Floats, shares: Floats, seed: int
+    ) -> Any:
+        """The part of each node.
+
+        Args:
+            library: the Python package.
+            graph: the graph of sets of ops that run together.
+            weight: of its nodes.
+            shares: of the parts.
+            seed: of the partition.
+        """
+
+    def search(self, asked: Asked) -> PlacerAnswer:
+        """Simulates the partition of each seed.
+
+        Raises:
+            CompileError: MCM-D051 where the package is not installed.
+        """
+        problem, box, judge = asked.problem, asked.box, asked.judge()
+        library = _package(self.package, self.name)
+        asked.progress(f"{self.title}, {self.seeds} seeds")
+        duration = fastest_times(problem, box)
+        speeds = device_speeds(duration, problem.time_s, box.kind_of)
+        devices = fast_devices(speeds)
+        if self.host:
+            devices = np.union1d(devices, [box.host]).astype(np.int32)
+        shares = speeds[devices] / speeds[devices].sum()
+        groups = problem.num_groups
+        graph = quotient(problem.edges, edge_bytes(problem), problem.together, groups)
+        weight = sums_of(problem.together, duration, groups)
+        ways = fallbacks(problem, box)
+        rng = np.random.default_rng(asked.request.seed)
+        for _ in range(self.seeds):
+            if len(judge.best) and not judge.may_ask:
+                break
+            drawn = int(rng.integers(1, SEED_LIMIT))
+            chosen = np.zeros(groups, np.int64)
+            if len(devices) > 1 and groups > 1:
+                with _one_thread_of_scotch():
+                    found = self.parts(library, graph, weight, shares, drawn)
+                chosen = np.asarray(found, np.int64)
+            judge.score(ways.placement(devices[chosen[problem.together]]))
+        return judge.answer(f"{self.title}, best of {self.seeds} seeds")
+
+
+@dataclass(frozen=True)
+class Metis(GraphPartitions):
+    """K-way partitions of METIS (Karypis and Kumar 1998): equal time, few bytes between parts.
+
+    Nodes are ops that run together, weighted with their time on the fastest device; edges weigh
+    the bytes of values. It knows no directions and thus no critical path. Needs the extra
+    `baselines`.
+    """
+
+    name: ClassVar[str] = "metis"
+    summary: ClassVar[str] = "METIS on the graph of ops, a rival (needs the extra 'baselines')"
+    title: ClassVar[str] = "METIS"
+    package: ClassVar[str] = "pymetis"
+
+    def parts(
+        self, library: Any, graph: Adjacency, weight: Floats, shares: Floats, seed: int
+    ) -> Any:
+        """The parts that METIS finds."""
+        adjacency = library.CSRAdjacency(graph.begin.tolist(), graph.other.tolist())
+        return library.part_graph(
+            len(shares),
+            adjacency=adjacency,
+            vweights=_whole(weight).tolist(),
+            eweights=_whole(graph.weight).tolist(),
+            tpwgts=shares.tolist(),
+            options=library.Options(seed=seed),
+        ).vertex_part
+
+
+@dataclass(frozen=True)
+class Scotch(GraphPartitions):
+    """Static mapping of Scotch (Pellegrini 1994) onto a complete graph of weighted devices.
+
+    The graph is that of `metis`. Scotch runs on one thread, because on several the same seed gives
+    other mappings each time. Needs the extra `baselines`.
+    """
+
+    name: ClassVar[str] = "scotch"
+    summary: ClassVar[str] = "static mapping by Scotch, a rival (needs the extra 'baselines')"
+    title: ClassVar[str] = "Scotch"
+    package: ClassVar[str] = "scotchpy"
+
+    def parts(
+        self, library: Any, graph: Adjacency, weight: Floats, shares: Floats, seed: int
+    ) -> Any:
+        """The parts that Scotch maps onto each device."""
+        library.common.random_seed(seed)
+        library.common.random_reset()
+        made = library.Graph()
+        kind = np.int64 if library.num_sizeof() == _LONG_BYTES else np.int32
+        made.build(
+            verttab=graph.begin.astype(kind),
+            edgetab=graph.other.astype(kind),
+            velotab=_whole(weight).astype(kind),
+            edlotab=_whole(graph.weight).astype(kind),
+        )
+        devices = library.Arch()
+        devices.cmpltw(_whole(shares).astype(kind))
+        found = np.zeros(len(weight), kind)
+        made.map(devices, parttab=found)
+        return found
+
+
 def _package(name: str, placer: str) -> Any:
     try:
         return importlib.import_module(name)
@@ -176,40 +187,6 @@ def _package(name: str, placer: str) -> Any:
             f"placer '{placer}' needs the package {name}, which cannot be imported",
             at=f"placer {placer}",
         ) from error
-
-
-def _judge_parts(
-    problem: StepProblem, box: Box, judge: Judge, how: tuple[int, int, bool], parts: Parts
-) -> None:
-    """Judges partitions of several seeds.
-
-    Args:
-        problem: what is placed.
-        box: where.
-        judge: of placements.
-        how: seed, how many partitions, and whether the host takes part.
-        parts: see there.
-    """
-    seed, count, host = how
-    duration = fastest_times(problem, box)
-    speeds = device_speeds(duration, problem.time_s, box.kind_of)
-    devices = fast_devices(speeds)
-    if host:
-        devices = np.union1d(devices, [box.host]).astype(np.int32)
-    shares = speeds[devices] / speeds[devices].sum()
-    groups = problem.num_groups
-    graph = quotient(problem.edges, edge_bytes(problem), problem.together, groups)
-    weight = sums_of(problem.together, duration, groups)
-    ways = fallbacks(problem, box)
-    rng = np.random.default_rng(seed)
-    for _ in range(count):
-        if len(judge.best) and not judge.may_ask:
-            return
-        drawn = int(rng.integers(1, SEED_LIMIT))
-        chosen = np.zeros(groups, np.int64)
-        if len(devices) > 1 and groups > 1:
-            chosen = np.asarray(parts(graph, weight, shares, drawn), np.int64)
-        judge.score(ways.placement(devices[chosen[problem.together]]))
 
 
 def _whole(weight: Floats) -> Longs:

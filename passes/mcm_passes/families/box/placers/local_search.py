@@ -9,11 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from mcm_compiler.arrays.types import Ints
-from mcm_compiler.contracts.boxes.box import Box, StepProblem
-from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
-from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
+from mcm_compiler.contracts.boxes.placers import PlacerAnswer
 from mcm_compiler.text.option_ranges import above, at_least, between, checked, from_to
-from mcm_passes.families.box.search.annealing import Cooling, Judge, anneal
+from mcm_passes.families.box.search.annealing import Asked, Cooling, Judge, SearchingPlacer, anneal
 from mcm_passes.families.box.search.coarse_steps import PreparedStep, devices_of_units, prepared
 from mcm_passes.families.box.search.robust_score import URGENT_SHARE, WORST_SHARE, RobustScore
 from mcm_passes.families.box.search.units import striped_starts
@@ -32,7 +30,7 @@ CLUSTER_SHARE = 0.05
     urgent=between(0, 1),
     worst=from_to(0, 1),
 )
-class LocalSearch:
+class LocalSearch(SearchingPlacer):
     """Annealing over clusters around weights, then over pieces of them.
 
     Ops join the nearest weight; whole clusters find devices from striped starts; then clusters are
@@ -63,20 +61,13 @@ class LocalSearch:
     urgent: float = URGENT_SHARE
     worst: float = WORST_SHARE
 
-    def place(
-        self,
-        problem: StepProblem,
-        box: Box,
-        evaluator: StepEvaluator,
-        request: PlacerRequest,
-        progress: Callable[[str], None],
-    ) -> PlacerAnswer:
+    def search(self, asked: Asked) -> PlacerAnswer:
         """Searches until the evaluations are spent."""
         score = RobustScore(self.robust, self.draws, self.urgent, self.worst)
-        judge = score.judge(problem, box, evaluator, request)
-        step = prepared(problem, box)
-        rng = np.random.default_rng(request.seed)
-        search_pieces(self, step, judge, rng, request.start, progress)
+        judge = score.judge(asked)
+        step = prepared(asked.problem, asked.box)
+        rng = np.random.default_rng(asked.request.seed)
+        search_pieces(self, step, judge, rng, asked.request.start, asked.progress)
         return judge.answer(
             "clusters, then pieces of them",
             clusters=float(step.clusters.max(initial=-1) + 1),

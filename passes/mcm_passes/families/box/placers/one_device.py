@@ -2,59 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.contracts.boxes.box import Box, StepProblem
-from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
-from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
-from mcm_passes.families.box.search.annealing import judge_of
+from mcm_compiler.contracts.boxes.placers import PlacerAnswer
+from mcm_passes.families.box.search.annealing import Asked, SearchingPlacer
 from mcm_passes.families.box.search.units import fallbacks
 
 
 @dataclass(frozen=True)
-class Cpu:
+class Cpu(SearchingPlacer):
     """All ops on the host; those that it may not run where they run fastest."""
 
     name: ClassVar[str] = "cpu"
     summary: ClassVar[str] = "all ops on the host"
 
-    def place(
-        self,
-        problem: StepProblem,
-        box: Box,
-        evaluator: StepEvaluator,
-        request: PlacerRequest,
-        progress: Callable[[str], None],
-    ) -> PlacerAnswer:
+    def search(self, asked: Asked) -> PlacerAnswer:
         """Simulates one placement."""
-        progress("all on the host")
-        judge = judge_of((evaluator,), request)
+        problem, box, judge = asked.problem, asked.box, asked.judge()
+        asked.progress("all on the host")
         judge.score(fallbacks(problem, box).placement(np.full(problem.num_ops, box.host)))
         return judge.answer("all on the host")
 
 
 @dataclass(frozen=True)
-class Single:
+class Single(SearchingPlacer):
     """All ops on one device, the best one; those that it may not run where they run fastest."""
 
     name: ClassVar[str] = "single"
     summary: ClassVar[str] = "all ops on one device, the best"
 
-    def place(
-        self,
-        problem: StepProblem,
-        box: Box,
-        evaluator: StepEvaluator,
-        request: PlacerRequest,
-        progress: Callable[[str], None],
-    ) -> PlacerAnswer:
+    def search(self, asked: Asked) -> PlacerAnswer:
         """Simulates one placement for each device; of equal ones the first."""
-        progress("all on one device, each in turn")
-        judge = judge_of((evaluator,), request)
+        problem, box, judge = asked.problem, asked.box, asked.judge()
+        asked.progress("all on one device, each in turn")
         ways = fallbacks(problem, box)
         scores = [
             judge.score(ways.placement(np.full(problem.num_ops, device)))

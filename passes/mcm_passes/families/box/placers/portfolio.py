@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
 import numpy as np
 
-from mcm_compiler.contracts.boxes.box import Box, StepProblem
-from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.boxes.placers import (
     Placer,
     PlacerAnswer,
-    PlacerRequest,
     placer_answer,
     placer_of,
 )
@@ -24,12 +20,13 @@ from mcm_compiler.registry import PLACERS
 from mcm_compiler.text import spec_text
 from mcm_compiler.text.option_ranges import at_least, between, checked, from_to
 from mcm_passes.families.box.placers.local_search import LocalSearch
+from mcm_passes.families.box.search.annealing import Asked, SearchingPlacer
 from mcm_passes.families.box.search.robust_score import URGENT_SHARE, WORST_SHARE, RobustScore
 
 
 @dataclass(frozen=True)
 @checked(draws=at_least(0), urgent=between(0, 1), worst=from_to(0, 1))
-class Portfolio:
+class Portfolio(SearchingPlacer):
     """Runs its members and keeps the best placement, under one score for all.
 
     Evaluations that are left are shared equally between the members still to come; each member
@@ -54,14 +51,7 @@ class Portfolio:
     urgent: float = URGENT_SHARE
     worst: float = WORST_SHARE
 
-    def place(
-        self,
-        problem: StepProblem,
-        box: Box,
-        evaluator: StepEvaluator,
-        request: PlacerRequest,
-        progress: Callable[[str], None],
-    ) -> PlacerAnswer:
+    def search(self, asked: Asked) -> PlacerAnswer:
         """Runs the members until the evaluations are spent.
 
         Raises:
@@ -71,7 +61,7 @@ class Portfolio:
         if not placers:
             raise _no_member("the option names no placer")
         score = RobustScore(self.robust, self.draws, self.urgent, self.worst)
-        judge = score.judge(problem, box, evaluator, request)
+        judge, request = score.judge(asked), asked.request
         best, methods = request.start, [""]
         if best is not None:
             judge.score(best)
@@ -81,7 +71,7 @@ class Portfolio:
             if len(judge.best) and (left < 1 or not judge.may_ask):
                 break
             seconds = judge.ends_at - time.perf_counter()
-            asked = dataclasses.replace(
+            rest = dataclasses.replace(
                 request,
                 evaluations=max(left, 1),
                 # A copy: what the judge keeps is nobody's to change.
@@ -89,7 +79,9 @@ class Portfolio:
                 budget_s=max(seconds, 0.0) if np.isfinite(seconds) else None,
             )
             text = self.members[k]
-            answer = placer_answer(text, placer, problem, box, evaluator, asked, progress)
+            answer = placer_answer(
+                text, placer, asked.problem, asked.box, asked.evaluator, rest, asked.progress
+            )
             judge.spend(answer.evaluations)
             known = judge.best_score
             with PLACERS.at_work(spec_text.parse_one(text).name):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,18 +11,18 @@ import numpy as np
 
 from mcm_compiler.arrays.types import Ints
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
-from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_passes.families.box.clusters.adjacency import fastest_times, quotient
 from mcm_passes.families.box.clusters.weight_clusters import spread
 from mcm_passes.families.box.placers.local_search import LocalSearch
+from mcm_passes.families.box.search.annealing import Asked, SearchingPlacer
 from mcm_passes.families.box.search.robust_score import RobustScore
 from mcm_passes.families.box.search.units import fallbacks
 
 
 @dataclass(frozen=True)
-class Transfer:
+class Transfer(SearchingPlacer):
     """Ops go where their nearest weight lies in another placement; local search goes on from there.
 
     A network that is unrolled over fewer steps has the same weights: its placements are found in
@@ -41,52 +40,29 @@ class Transfer:
     weights: str = ""
     robust: bool = True
 
-    def place(
-        self,
-        problem: StepProblem,
-        box: Box,
-        evaluator: StepEvaluator,
-        request: PlacerRequest,
-        progress: Callable[[str], None],
-    ) -> PlacerAnswer:
+    def search(self, asked: Asked) -> PlacerAnswer:
         """Judges what is carried over, and searches on.
 
         Raises:
             CompileError: MCM-D052 for a file that cannot be used.
         """
+        problem, box, request = asked.problem, asked.box, asked.request
         carried = carried_over(problem, box, _read(self.weights))
-        progress("devices of weights carried over")
-        search = LocalSearch(robust=self.robust)
-        judge = RobustScore(self.robust).judge(problem, box, evaluator, request)
+        asked.progress("devices of weights carried over")
+        judge = RobustScore(self.robust).judge(asked)
         start = judge.score(carried)
         left = judge.left
         if left < 1:
             return judge.answer("carried over", start=start)
-        asked = PlacerRequest(left, request.seed, request.budget_s, judge.best, request.simulate)
-        answer = search.place(problem, box, evaluator, asked, progress)
+        rest = PlacerRequest(left, request.seed, request.budget_s, judge.best, request.simulate)
+        answer = LocalSearch(robust=self.robust).search(replace(asked, request=rest))
         return PlacerAnswer(
             answer.device_of,
             f"carried over, then {answer.method}",
             answer.evaluations + judge.evaluations,
-            tuple((judge.evaluations + asked, score) for asked, score in answer.history),
+            tuple((judge.evaluations + spent, score) for spent, score in answer.history),
             (*answer.figures, ("start", start)),
         )
-
-
-def devices_of_weights(problem: StepProblem, box: Box, placement: Ints) -> dict[str, str]:
-    """Names of variables and of the devices that they lie on, for another placement to begin with.
-
-    Of weights that lie ready the device of the first reader.
-    """
-    reader = np.repeat(np.arange(problem.num_ops), np.diff(problem.read_begin))
-    read, where = np.unique(problem.reads, return_index=True)
-    holder = problem.producer.astype(np.int64)
-    first = np.full(problem.num_values, -1, np.int64)
-    first[read] = reader[where]
-    ready = holder < 0
-    holder[ready] = first[ready]
-    weights = np.flatnonzero((ready | problem.stays) & (holder >= 0)).tolist()
-    return {problem.value_names[v]: box.devices[int(placement[holder[v]])] for v in weights}
 
 
 def carried_over(problem: StepProblem, box: Box, devices: dict[str, str]) -> Ints:
@@ -98,16 +74,10 @@ def carried_over(problem: StepProblem, box: Box, devices: dict[str, str]) -> Int
     unknown = sorted({name for name in devices.values() if name not in box.devices})
     if unknown:
         raise _unusable(f"device {quote(unknown[0])} is none of this box")
-    reader = np.repeat(np.arange(problem.num_ops), np.diff(problem.read_begin))
-    read, where = np.unique(problem.reads, return_index=True)
-    first_reader = dict(zip(read.tolist(), reader[where].tolist(), strict=True))
     wanted: dict[int, int] = {}
     for v, name in enumerate(problem.value_names):
-        if name in devices:
-            holder = int(problem.producer[v])
-            op = holder if holder >= 0 else first_reader.get(v, -1)
-            if op >= 0:
-                wanted[op] = box.devices.index(devices[name])
+        if name in devices and (op := int(problem.holder[v])) >= 0:
+            wanted[op] = box.devices.index(devices[name])
     if not wanted:
         raise _unusable("no weight of this model is named")
     seeds = np.array(sorted(wanted), np.int64)
@@ -118,8 +88,7 @@ def carried_over(problem: StepProblem, box: Box, devices: dict[str, str]) -> Int
     # What no named weight reaches goes where it runs fastest.
     times = fastest_times(problem, box)[:, None] < problem.time_s[:, box.kind_of]
     place = np.where(nearest >= 0, of_seed[nearest], times.argmin(axis=1))
-    leader = np.unique(problem.together, return_index=True)[1]
-    return fallbacks(problem, box).placement(place[leader[problem.together]])
+    return fallbacks(problem, box).placement(place[problem.leader[problem.together]])
 
 
 def _read(path: str) -> dict[str, str]:

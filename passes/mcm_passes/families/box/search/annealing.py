@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from mcm_compiler.arrays.types import Floats, Ints, Longs
+from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 from mcm_passes.families.box.search.units import Fallbacks, Units
@@ -283,6 +285,40 @@ class Judge:
             history=tuple(self.history),
             figures=tuple(figures.items()),
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """A placer's arguments, see `mcm_compiler.contracts.boxes.placers.Placer.place`."""
+
+    problem: StepProblem
+    box: Box
+    evaluator: StepEvaluator
+    request: PlacerRequest
+    progress: Callable[[str], None]
+
+    def judge(self) -> Judge:
+        """The judge of placements by the given evaluator alone."""
+        return judge_of((self.evaluator,), self.request)
+
+
+class SearchingPlacer(ABC):
+    """Base of the placers; implements `mcm_compiler.contracts.boxes.placers.Placer`."""
+
+    def place(
+        self,
+        problem: StepProblem,
+        box: Box,
+        evaluator: StepEvaluator,
+        request: PlacerRequest,
+        progress: Callable[[str], None],
+    ) -> PlacerAnswer:
+        """Chooses a device for each op."""
+        return self.search(Asked(problem, box, evaluator, request, progress))
+
+    @abstractmethod
+    def search(self, asked: Asked) -> PlacerAnswer:
+        """Does what `place` asks for."""
 
 
 def judge_of(

@@ -21,8 +21,8 @@ from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.rows import Rows, distinct_rows
 from mcm_compiler.arrays.types import Floats, Ints, Longs
 from mcm_compiler.contracts.boxes.box import VARIABLE, Box, StepProblem
-from mcm_passes.families.box.clusters.adjacency import depths, fastest_times, sums_of
-from mcm_passes.families.box.clusters.slack_classes import by_slack, slacks
+from mcm_passes.families.box.clusters.adjacency import fastest_times, heads_and_tails, sums_of
+from mcm_passes.families.box.clusters.slack_classes import by_slack
 from mcm_passes.families.box.clusters.weight_clusters import (
     divided,
     in_order,
@@ -160,7 +160,7 @@ def _drawn_together(problem: StepProblem, box: Box, part: Ints, group: Ints) -> 
     """The problem of groups, whose numbers are in a topological order."""
     count = int(group.max(initial=-1)) + 1
     first = np.unique(group, return_index=True)[1]
-    reader = np.repeat(group, np.diff(problem.read_begin)).astype(np.int64)
+    reader = group[problem.reader].astype(np.int64)
     kept, drawn = _values(problem, part, group)
     lead = kept[np.unique(drawn, return_index=True)[1]]
     made = problem.producer[lead]
@@ -202,7 +202,7 @@ def _values(problem: StepProblem, part: Ints, group: Ints) -> tuple[Longs, Ints]
     and the same parts read them elsewhere. Numbers are in the order of first values, as copies are.
     """
     home = np.where(problem.producer >= 0, group[np.maximum(problem.producer, 0)], -1)
-    reader = np.repeat(np.arange(problem.num_ops), np.diff(problem.read_begin))
+    reader = problem.reader
     outside = home[problem.reads] != group[reader]
     readers = _sets(
         distinct_rows(problem.reads[outside], part[reader[outside]], problem.num_values)
@@ -280,7 +280,7 @@ class PreparedStep:
         time until the end; what the loss waits for has not.
         """
         problem = self.problem
-        reader = np.repeat(np.arange(problem.num_ops), np.diff(problem.read_begin))
+        reader = problem.reader
         counts = is_weight(problem)[problem.reads] & (self.duration[reader] > 0.0)
         latest = self.depth + self.slack
         found = np.full(int(self.clusters.max()) + 1, float(latest.max(initial=0.0)))
@@ -291,13 +291,14 @@ class PreparedStep:
 def prepared(problem: StepProblem, box: Box) -> PreparedStep:
     """Looks at a step; near linear in its size."""
     duration = fastest_times(problem, box)
-    depth = depths(problem, duration)
+    depth, rest = heads_and_tails(problem.edges, duration)
+    through = depth + (duration + rest)
     return PreparedStep(
         problem,
         box,
         duration,
         depth,
-        slacks(problem, duration, depth),
+        through.max(initial=0.0) - through,
         weight_clusters(problem),
         device_speeds(duration, problem.time_s, box.kind_of),
         fallbacks(problem, box),

@@ -11,7 +11,7 @@ from mcm_compiler.arrays.types import Floats, Ints
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerRequest
-from mcm_passes.families.box.search.annealing import Judge, judge_of
+from mcm_passes.families.box.search.annealing import Asked, Judge, judge_of
 from mcm_passes.families.box.search.coarse_steps import prepared
 from mcm_passes.families.box.search.units import has_layers, layered_placements, striped_starts
 
@@ -95,17 +95,16 @@ class RobustScore:
     urgent: float = URGENT_SHARE
     worst: float = WORST_SHARE
 
-    def judge(
-        self, problem: StepProblem, box: Box, evaluator: StepEvaluator, request: PlacerRequest
-    ) -> Judge:
+    def judge(self, asked: Asked) -> Judge:
         """A judge of placements that keeps to the request; references are spent already."""
+        problem, request = asked.problem, asked.request
         evaluators = evaluators_under(
-            problem, evaluator, request, robust=self.robust, draws=self.draws
+            problem, asked.evaluator, request, robust=self.robust, draws=self.draws
         )
         judge = judge_of(evaluators, request, weights_of(evaluators, self.urgent))
         if len(evaluators) > 1 and self.worst > 0.0 and problem.num_ops:
             allowed = max(int(request.evaluations * REFERENCE_SHARE), 1)
-            plain = plain_placements(problem, box)[:allowed]
+            plain = plain_placements(problem, asked.box)[:allowed]
             judge.references = reference_times(evaluators, plain)
             judge.worst = self.worst
             judge.spend(len(plain) + len(evaluators) - 1)

@@ -45,7 +45,7 @@ class Fallbacks:
 
 def fallbacks(problem: StepProblem, box: Box) -> Fallbacks:
     """The fallbacks of a problem."""
-    times = np.where(problem.allowed, problem.time_s[:, box.kind_of], np.inf)
+    times = problem.device_times(box)
     sums = np.zeros((problem.num_groups, box.num_devices))
     np.add.at(sums, problem.together, times)
     instead = sums.argmin(axis=1).astype(np.int32)[problem.together]
@@ -195,5 +195,4 @@ def layers_of_all(problem: StepProblem) -> Ints:
     )
     nearest = spread_along(graph, known, SMALL_BYTES)
     layer = np.where(nearest >= 0, problem.layer[known[nearest]], 0)
-    first = np.unique(problem.together, return_index=True)[1]
-    return layer[first[problem.together]].astype(np.int32)
+    return layer[problem.leader[problem.together]].astype(np.int32)

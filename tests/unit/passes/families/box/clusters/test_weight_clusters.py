@@ -6,14 +6,15 @@ import numpy as np
 import pytest
 
 from mcm_compiler.contracts.boxes.box import VARIABLE
-from mcm_passes.families.box.clusters.adjacency import depths, fastest_times
-from mcm_passes.families.box.clusters.slack_classes import by_slack, slacks
+from mcm_passes.families.box.clusters.adjacency import fastest_times
+from mcm_passes.families.box.clusters.slack_classes import by_slack
 from mcm_passes.families.box.clusters.weight_clusters import (
     divided,
     in_order,
     is_weight,
     weight_clusters,
 )
+from mcm_passes.families.box.search.coarse_steps import prepared
 from tests.generators.step_problems import random_box, random_step
 from tests.generators.unrolled_steps import UnrolledSize, unrolled_box, unrolled_step
 
@@ -69,8 +70,7 @@ def test_slack_is_what_the_longest_path_leaves() -> None:
     box = random_box(rng)
     problem = random_step(rng, box, 30)
     duration = fastest_times(problem, box)
-    depth = depths(problem, duration)
-    slack = slacks(problem, duration, depth)
+    step = prepared(problem, box)
     # By paths, one op after the other, from both ends.
     before, after = np.zeros(30), np.zeros(30)
     for source, target in problem.edges.tolist():
@@ -78,8 +78,8 @@ def test_slack_is_what_the_longest_path_leaves() -> None:
     for source, target in problem.edges.tolist()[::-1]:
         after[source] = max(after[source], after[target] + duration[target])
     through = before + duration + after
-    np.testing.assert_allclose(depth, before)
-    np.testing.assert_allclose(slack, through.max() - through, atol=1e-12)
+    np.testing.assert_allclose(step.depth, before)
+    np.testing.assert_allclose(step.slack, through.max() - through, atol=1e-12)
 
 
 def test_urgent_ops_are_apart_from_those_that_can_wait() -> None:

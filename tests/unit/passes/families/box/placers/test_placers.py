@@ -15,7 +15,7 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import PLACER_LEVELS, PLACERS
 from mcm_compiler.text import spec_text
 from mcm_hardware.families.box.step_simulator import StepSimulator
-from mcm_passes.families.box.placers.transfer import carried_over, devices_of_weights
+from mcm_passes.families.box.placers.transfer import carried_over
 from tests.generators.step_problems import random_box, random_step
 from tests.generators.unrolled_steps import UnrolledSize, unrolled_box, unrolled_step
 
@@ -122,7 +122,8 @@ def test_devices_of_weights_carry_over_to_another_length(
     short = unrolled_step(dataclasses.replace(SIZE, steps=2), box)
     place = _placed("expert", short, box).device_of
     # Variables stand first in both, and have equal names by that.
-    devices = devices_of_weights(short, box, place)
+    holder = zip(short.value_names, short.holder.tolist(), strict=True)
+    devices = {name: box.devices[int(place[op])] for name, op in holder if op >= 0}
     longer = carried_over(problem, box, {f"value{n}": devices[f"value{n}"] for n in range(1, 7)})
     assert longer[1:7].tolist() == place[1:7].tolist()
     path = tmp_path / "weights.json"

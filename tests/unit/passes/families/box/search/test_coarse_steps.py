@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions
 from mcm_hardware.families.box.step_simulator import StepSimulator
-from mcm_passes.families.box.clusters.adjacency import depths, fastest_times
+from mcm_passes.families.box.clusters.adjacency import fastest_times, heads_and_tails
 from mcm_passes.families.box.search.coarse_steps import CoarseStep, coarse_step
 from mcm_passes.families.box.search.units import fallbacks
 from tests.generators.step_problems import random_box, random_placements, random_step
@@ -22,7 +22,7 @@ SEEDS = st.integers(0, 2**20)
 
 
 def drawn_together(problem: StepProblem, box: Box, piece: np.ndarray, buckets: int) -> CoarseStep:
-    depth = depths(problem, fastest_times(problem, box))
+    depth = heads_and_tails(problem.edges, fastest_times(problem, box))[0]
     return coarse_step(problem, box, piece, depth, fallbacks(problem, box).instead, buckets)
 
 

@@ -12,7 +12,7 @@ from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepResults,
 from mcm_compiler.contracts.boxes.placers import PlacerRequest
 from mcm_hardware.families.box.step_simulator import StepSimulator
 from mcm_passes.families.box.placers.local_search import LocalSearch
-from mcm_passes.families.box.search.annealing import Judge
+from mcm_passes.families.box.search.annealing import Asked, Judge
 from mcm_passes.families.box.search.robust_score import (
     RobustScore,
     plain_placements,
@@ -114,12 +114,12 @@ def test_references_are_spent_and_asked_for_only_where_they_count(
     problem, box = network
     own = StepSimulator(problem, box, StepConditions())
     request = _request(box, 100)
-    robust = RobustScore().judge(problem, box, own, request)
+    robust = RobustScore().judge(Asked(problem, box, own, request, print))
     assert (robust.left, robust.evaluations, len(robust.references)) == (97, 3, 2)
     for score in (RobustScore(robust=False), RobustScore(worst=0.0)):
-        judge = score.judge(problem, box, own, request)
+        judge = score.judge(Asked(problem, box, own, request, print))
         assert (judge.left, judge.worst, len(judge.references)) == (100, 0.0, 0)
-    alone = RobustScore().judge(problem, box, own, PlacerRequest(100))
+    alone = RobustScore().judge(Asked(problem, box, own, PlacerRequest(100), print))
     assert (len(alone.evaluators), alone.worst, alone.left) == (1, 0.0, 100)
 
 
