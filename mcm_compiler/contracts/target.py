@@ -22,14 +22,7 @@ from mcm_compiler.contracts.sharding.sharding import OutputPart
 from mcm_compiler.graph.states import StatePair
 from mcm_compiler.machines.choices import Fallback, Routing
 from mcm_compiler.machines.machine import HOST, OFF_PACKAGE, Machine
-from mcm_compiler.machines.package_limits import (
-    RING,
-    Forwarding,
-    HostIo,
-    PackageLimits,
-    machine_limits,
-    ring_limits,
-)
+from mcm_compiler.machines.package_limits import RING, PackageLimits
 from mcm_compiler.text.json_text import Index, Place
 
 
@@ -103,36 +96,8 @@ class ChipState:
     chip: Index
 
 
-__all__ = [
-    "HOST",
-    "OFF_PACKAGE",
-    "RING",
-    "ChipModel",
-    "ChipState",
-    "DescribesMachine",
-    "EvaluatesBatches",
-    "Fallback",
-    "Forwarding",
-    "HoldsStates",
-    "HostIo",
-    "Lowers",
-    "NamesResources",
-    "PackageLimits",
-    "Resource",
-    "Routing",
-    "ShrinkableTarget",
-    "Simulates",
-    "SupportsOps",
-    "Target",
-    "TargetFamily",
-    "Unsupported",
-    "Wire",
-    "holds_states",
-    "machine_limits",
-    "machine_of",
-    "other_machine_of",
-    "ring_limits",
-]
+__all__ = ["HOST", "OFF_PACKAGE", "Routing"]
+"""Names of other modules that belong to the contract."""
 
 
 class Target(Described, Protocol):

@@ -9,7 +9,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from mcm_compiler.contracts.partition import PartitionProblem
-from mcm_compiler.contracts.target import Forwarding, HostIo, PackageLimits, Routing
+from mcm_compiler.contracts.target import PackageLimits, Routing
+from mcm_compiler.machines.package_limits import Forwarding, HostIo
 
 
 @dataclass(frozen=True)

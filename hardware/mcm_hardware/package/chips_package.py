@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING, ClassVar
 from mcm_compiler.contracts import target
 from mcm_compiler.contracts.program import LoweredProgram, Simulator
 from mcm_compiler.machines.machine import Machine
-from mcm_compiler.machines.package_limits import EnergyCosts
+from mcm_compiler.machines.package_limits import EnergyCosts, machine_limits
 from mcm_hardware.chip.chip_spec import PackageSpec
 from mcm_hardware.chip.named_costs import CostPair
 from mcm_hardware.descriptions.package_schema import PackageForm
@@ -102,7 +102,7 @@ class ChipsPackage(DescribedTarget):
     @property
     def limits(self) -> target.PackageLimits:
         """The numbers that partitioning needs besides the machine."""
-        return target.machine_limits(self.machine)
+        return machine_limits(self.machine)
 
     @property
     def holds_states(self) -> bool:

@@ -104,6 +104,7 @@ class Scratch(NamedTuple):
         sent: `[C]`, copies by the device that they leave, in the order in which they do.
         pending: `[N]`, reads that each op waits for.
         ready: `[N]`, queues of the devices, one behind another.
+        urgency: `[N]`, what sorts them where they are heaps, the least first.
         marks: `[3, D]`, ready ops of each device: where they begin in `ready`, end, and ended
             before this round.
         channels: `[2, D]`, where what waits for each channel begins in `sent`, and ends.
@@ -122,6 +123,7 @@ class Scratch(NamedTuple):
     sent: Ints
     pending: Ints
     ready: Ints
+    urgency: Floats
     marks: Longs
     channels: Longs
     doing: Ints
@@ -180,6 +182,7 @@ def scratch(step: StepArrays) -> Scratch:
         sent=np.empty(reads, np.int32),
         pending=np.empty(ops, np.int32),
         ready=np.empty(ops, np.int32),
+        urgency=np.empty(ops),
         marks=np.empty((3, devices), np.int64),
         channels=np.empty((2, devices), np.int64),
         doing=np.empty((2, devices), np.int32),

@@ -11,6 +11,7 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import inlined_njit, lean_inner_njit, lean_njit
 from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
+from mcm_hardware.compiled import heap
 from mcm_hardware.families.box.step_arrays import Scratch, StepArrays, StepRecord, Tally, lay_out
 
 
@@ -84,7 +85,7 @@ def _play(step: StepArrays, place: Ints, room: Scratch, tally: Tally, record: St
     ends[:] = np.inf
     for n in range(len(place)):
         if step.waits[n] == 0:
-            push(room.ready, room.marks, n, place[n], step.priority)
+            push(room, n, place[n], step.priority)
     now, finish, copies = 0.0, 0.0, 0
     while now < np.inf:
         finish = now
@@ -133,7 +134,7 @@ def _start(
     """Starts ops on devices that are free, then copies; returns how many copies have started."""
     for d in range(len(step.kind_of)):
         if doing[0, d] < 0 and room.marks[FIRST, d] < room.marks[END, d]:
-            n = pop(room.ready, room.marks, d, step.priority)
+            n = pop(room, d, step.priority)
             doing[0, d] = n
             ends[0, d] = now + step.duration[n, step.kind_of[d]]
             _start_op(step, n, d, now, ends[0, d], tally, record)
@@ -220,7 +221,7 @@ def _wake(step: StepArrays, place: Ints, room: Scratch, v: int, d: int) -> None:
         if place[n] == d:
             room.pending[n] -= 1
             if room.pending[n] == 0:
-                push(room.ready, room.marks, n, d, step.priority)
+                push(room, n, d, step.priority)
 
 
 @inlined_njit
@@ -271,63 +272,33 @@ def begin(place: Ints, marks: Longs) -> None:
 
 
 @inlined_njit
-def push(ready: Ints, marks: Longs, n: int, d: int, priority: Floats) -> None:
+def push(room: Scratch, n: int, d: int, priority: Floats) -> None:
     """Puts an op into the queue of its device.
 
     With priorities it is a heap; without, ops stand in the order of rounds, and those of one round
     in the order of their numbers.
     """
+    ready, marks = room.ready, room.marks
     at = marks[END, d]
     marks[END, d] += 1
-    if len(priority) == 0:
-        while at > marks[FRESH, d] and ready[at - 1] > n:
-            ready[at] = ready[at - 1]
-            at -= 1
-        ready[at] = n
+    if len(priority) > 0:
+        first = marks[FIRST, d]
+        heap.push(room.urgency[first:], ready[first:], at - first, -priority[n], n)
         return
-    base = marks[FIRST, d]
-    child = at - base
-    while child > 0:
-        parent = (child - 1) >> 1
-        other = int(ready[base + parent])
-        if not _before(priority, n, other):
-            break
-        ready[base + child] = other
-        child = parent
-    ready[base + child] = n
+    while at > marks[FRESH, d] and ready[at - 1] > n:
+        ready[at] = ready[at - 1]
+        at -= 1
+    ready[at] = n
 
 
 @inlined_njit
-def pop(ready: Ints, marks: Longs, d: int, priority: Floats) -> int:
+def pop(room: Scratch, d: int, priority: Floats) -> int:
     """Takes the op out of the queue of a device that starts next."""
-    base = marks[FIRST, d]
-    n = int(ready[base])
-    if len(priority) == 0:
-        marks[FIRST, d] += 1
-        return n
-    marks[END, d] -= 1
-    size = marks[END, d] - base
-    last = int(ready[base + size])
-    parent = 0
-    while True:
-        child = 2 * parent + 1
-        if child >= size:
-            break
-        best = int(ready[base + child])
-        if child + 1 < size and _before(priority, int(ready[base + child + 1]), best):
-            child += 1
-            best = int(ready[base + child])
-        if not _before(priority, best, last):
-            break
-        ready[base + parent] = best
-        parent = child
-    ready[base + parent] = last
+    first = room.marks[FIRST, d]
+    n = int(room.ready[first])
+    if len(priority) > 0:
+        count = room.marks[END, d] - first
+        room.marks[END, d] = first + heap.pop(room.urgency[first:], room.ready[first:], count)
+    else:
+        room.marks[FIRST, d] += 1
     return n
-
-
-@inlined_njit
-def _before(priority: Floats, one: int, other: int) -> bool:
-    """Whether an op starts before another one that is ready as well."""
-    if priority[one] != priority[other]:
-        return priority[one] > priority[other]
-    return one < other

@@ -11,8 +11,9 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.partition import PartitionProblem
-from mcm_compiler.contracts.target import PackageLimits, Target, ring_limits
+from mcm_compiler.contracts.target import Target
 from mcm_compiler.machines.machine import Machine
+from mcm_compiler.machines.package_limits import PackageLimits, ring_limits
 from mcm_hardware.descriptions import package_schema
 from mcm_hardware.descriptions.chip_kinds import ChipKind, chip_kind, kinds_at_work
 from mcm_hardware.descriptions.package_file import PackageFile
