@@ -130,7 +130,6 @@ class CompileOptions:
     )
     repair_assignment: bool = asked(
         "flag", "Search", "Take the nearest valid assignment where that of the file breaks a rule.",
-        default=False,
     )
     seed: int = seed_field()
     dims: Mapping[str, int] = asked(

@@ -163,7 +163,7 @@ def _cells(outcome: CompileOutcome) -> tuple[str, str, list[str]]:
     verdict = click.style("FAILED", fg="red") if outcome.failed else click.style("ok    ", "green")
     name = printable(outcome.model)
     if outcome.report is None:
-        return verdict, name, [", ".join(_error_codes(outcome))]
+        return verdict, name, [", ".join(dict.fromkeys(outcome.error_codes))]
     report = outcome.report
     cells = [
         throughput_text(report),
@@ -194,7 +194,3 @@ def outcome_data(outcome: CompileOutcome) -> dict[str, Any]:
         "comparison": outcome.comparison.to_dict() if outcome.comparison is not None else None,
         "diagnostics": [d.to_dict() for d in outcome.diagnostics],
     }
-
-
-def _error_codes(outcome: CompileOutcome) -> list[str]:
-    return list(dict.fromkeys(d.code for d in outcome.diagnostics if d.severity == "error"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import sys
@@ -96,8 +97,6 @@ def _told(descriptor: int, reason: str) -> int:
 
     found = Diagnostic("MCM-U052", f"{_NAMES[descriptor]} cannot be written: {reason}")
     other = _ERROR if descriptor == _OUTPUT else _OUTPUT
-    try:
+    with contextlib.suppress(OSError):
         os.write(other, ("\n".join(found.lines()) + "\n").encode())
-    except OSError:
-        return FAILURE_EXIT
     return FAILURE_EXIT

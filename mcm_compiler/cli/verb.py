@@ -139,10 +139,9 @@ def form_of_result(*further: str) -> Any:
 MODEL = argument(names="MODELS")
 MODELS = argument("MODEL...", nargs=-1, required=True, names="MODELS")
 FOLDER = argument(type=FILE)
-FORCE = asked("flag", "", "Replace what is there already.", default=False)
+FORCE = asked("flag", "", "Replace what is there already.")
 FORMAT = form_of_result()
-HTML = asked("flag", "", "Write a page to look at, too: OUTPUT.html, beside the folder.",
-             default=False)  # fmt: skip
+HTML = asked("flag", "", "Write a page to look at, too: OUTPUT.html, beside the folder.")
 JUNIT = asked("path", "", "Write a JUnit XML file, too.")
 PLUGIN = asked(
     "paths", "", "Python file whose decorators register components. Repeatable.", (), metavar="PATH"

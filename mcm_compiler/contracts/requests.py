@@ -42,9 +42,7 @@ class PlanOptions:
         CompileError: MCM-U004 with one diagnostic per value of another type, or else out of range.
     """
 
-    training: bool = asked(
-        "flag", "Input", "Plan a step of training instead of inference.", default=False
-    )
+    training: bool = asked("flag", "Input", "Plan a step of training instead of inference.")
     objective: Objective = asked(
         "choice",
         "Search",
@@ -139,9 +137,7 @@ class TrainingRequest:
 
     folder: Path
     seed: int = seed_field()
-    resume: bool = asked(
-        "flag", "Input", "Go on with the training that the folder holds.", default=False
-    )
+    resume: bool = asked("flag", "Input", "Go on with the training that the folder holds.")
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -183,7 +179,6 @@ class ExploreOptions:
         "flag",
         "Input",
         "Go on with an exploration that was interrupted, from the journal next to --json.",
-        default=False,
     )
 
     def __post_init__(self) -> None:

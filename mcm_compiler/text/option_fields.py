@@ -116,9 +116,11 @@ def asked(form: Form, group: Group, help: str, default: Any = None, **facts: Any
         form: of its values.
         group: section of the help.
         help: text for the command line and for the report's schema.
-        default: its value where it is not given.
+        default: its value where it is not given; a `flag` is off.
         facts: further attributes of its `Option`.
     """
+    if form == "flag":
+        default = False
     noted: dict[str, Any] = {"form": form, "group": group, "help": help, **facts}
     if isinstance(default, dict):
         return dataclasses.field(default_factory=dict[str, Any], metadata=noted)

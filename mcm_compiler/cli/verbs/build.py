@@ -36,21 +36,19 @@ def command(
     jobs: int | None = asked(
         "whole", "", "Cells that are worked on at once (as many as cores).", low=1
     ),
-    no_cache: bool = asked("flag", "", "Compile everything, and keep nothing.", default=False),
+    no_cache: bool = asked("flag", "", "Compile everything, and keep nothing."),
     baseline: Path | None = asked(
         "path", "Verification", "Output folder of an earlier build to compare with, instead of the "
         "accepted baseline.",
     ),
     accept: bool = asked(
         "flag", "Verification", "Make the figures of this build the accepted baseline.",
-        default=False,
     ),
     folders: bool = asked(
-        "flag", "", "Print the folders that a build writes, and build nothing.", default=False
+        "flag", "", "Print the folders that a build writes, and build nothing."
     ),
     strict: bool = asked(
         "flag", "Verification", "Exit with 3 where something was not verified or not proven.",
-        default=False,
     ),
     html: bool | None = asked(
         "switch", "", "Write a page of each cell beside its folder, and index.html with links to "

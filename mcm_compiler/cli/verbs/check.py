@@ -57,7 +57,6 @@ def command(
     ),
     strict: bool = asked(
         "flag", "Verification", "Exit with 3 where something could not be checked or proven.",
-        default=False,
     ),
     junit: Path | None = JUNIT,
     jobs: int = asked("whole", "", "Folders that are checked at once.", 1, low=1),

@@ -39,17 +39,17 @@ def command(
     print_after: tuple[str, ...] = compile_options.PRINT_AFTER,
     sensitivities: bool = asked(
         "flag", "", "Also tell what twice and half of each resource of the target would bring (as "
-        "--html does).", default=False,
+        "--html does).",
     ),
     timings: bool = asked(
-        "flag", "", "Print the seconds of each stage to stderr.", default=False
+        "flag", "", "Print the seconds of each stage to stderr."
     ),
     assignment_out: Path | None = asked(
         "path", "", "Write the chip of each op, too: CSV, or JSON to a name that ends in .json."
     ),
     html: bool = HTML,
     strict: bool = asked(
-        "flag", "", "Exit with 3 where something was not verified or not proven.", default=False
+        "flag", "", "Exit with 3 where something was not verified or not proven."
     ),
     junit: Path | None = JUNIT,
     baseline: Path | None = asked(

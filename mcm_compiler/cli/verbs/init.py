@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import shlex
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 import click
 
-from mcm_compiler.cli.failures import show_diagnostics
 from mcm_compiler.cli.show import progress_line, show_json
 from mcm_compiler.cli.verb import FILE, FORCE, FORMAT, argument, verb
 from mcm_compiler.text.option_fields import asked
@@ -34,7 +32,7 @@ def command(
     has a comment that says so. What nothing determines is a guess by its name. Look at those, and
     let `mcmc build` compile all models.
     """
-    from mcm_compiler.cli.many_models import prepare_process
+    from mcm_compiler.cli.many_models import each_shown, prepare_process
     from mcm_compiler.cli.output_files import refuse_existing
     from mcm_compiler.drafting.draft import draft_all, draft_text, list_folder
     from mcm_compiler.processes.staging import write_whole
@@ -46,14 +44,9 @@ def command(
     refuse_existing(path, force)
     with progress_line() as progress:
         found = draft_all(folder, listing.models, jobs, partial(prepare_process, ()), progress)
-        with closing(found):
-            drafts = list(found)
+        drafts = each_shown(found, lambda draft: (draft.model, [], draft.faults))
     text = draft_text(path, named, drafts, listing)
     write_whole(path, text.encode())
-    for draft in drafts:
-        if draft.faults:
-            click.echo(f"in {printable(draft.model)}:", err=True)
-            show_diagnostics(draft.faults)
     unreadable = sum(bool(draft.faults) for draft in drafts)
     guesses = sum(draft.guesses for draft in drafts)
     if output_format == "json":

@@ -27,7 +27,7 @@ def command(
     target: str = TARGET,
     options: CompileOptions = compile_options(),
     print_after: tuple[str, ...] = PRINT_AFTER,
-    timings: bool = asked("flag", "", "Print the seconds of each pass to stderr.", default=False),
+    timings: bool = asked("flag", "", "Print the seconds of each pass to stderr."),
     output_format: str = FORMAT,
 ) -> None:
     """Run --passes on MODEL, an ONNX file or zoo:NAME, and print the model as text."""

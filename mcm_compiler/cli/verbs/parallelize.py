@@ -89,8 +89,9 @@ def command(
         further = {f"--{name}": plan_options.get(name) for name in ("operator", "training")}
         _refuse_beside("--plan", {**degrees, **further})
     options = PlanOptions(**plan_options)
-    old = _old_options(planner, search, linkage)
-    made = planner_of(planner, *(option for option, _ in old))
+    old = {"search": search, "linkage": None if linkage is None else str(linkage).lower()}
+    of_planner = {option: value for option, value in old.items() if value is not None}
+    made = planner_of(planner, *of_planner.items())
     package = load_plannable(target)
     asked_of_model = CompileOptions(**of_model)
     if asked_of_model.cost_model is not None:
@@ -126,7 +127,7 @@ def command(
                     write_model(make(imported, result.plan), path, inline_bytes=0)
     wrote(output, annotated, sharded)
     _show(result, output_format)
-    show_diagnostics([*notes, *result.diagnostics, *(note for _, note in old)])
+    show_diagnostics([*notes, *result.diagnostics, *_old_spellings(name, of_planner)])
 
 
 def _refuse_beside(option: str, others: Mapping[str, object]) -> None:
@@ -144,20 +145,15 @@ def _refuse_beside(option: str, others: Mapping[str, object]) -> None:
         raise click.UsageError(f"{option} takes no {given}")
 
 
-def _old_options(
-    planner: str, search: str | None, linkage: bool | None
-) -> list[tuple[tuple[str, str], Diagnostic]]:
-    """Options that were those of the verb: each as the planner's, and the note about it."""
-    given = {
-        f"--search {search}": ("search", search),
-        "--linkage" if linkage else "--no-linkage": ("linkage", str(linkage).lower()),
-    }
-    asked = {"search": search, "linkage": linkage}
-    name = planner.partition("{")[0].strip()
+def _old_spellings(planner: str, old: Mapping[str, str]) -> list[Diagnostic]:
+    """Notes about options that were those of the verb, and are the planner's."""
+    flags = {"true": "--linkage", "false": "--no-linkage"}
     return [
-        ((option, str(value)), old_spelling(flag, f"--planner '{name}{{{option}={value}}}'"))
-        for flag, (option, value) in given.items()
-        if asked[option] is not None
+        old_spelling(
+            flags[value] if name == "linkage" else f"--{name} {value}",
+            f"--planner '{planner}{{{name}={value}}}'",
+        )
+        for name, value in old.items()
     ]
 
 

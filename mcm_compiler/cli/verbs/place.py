@@ -33,7 +33,6 @@ def command(
     ),
     training: bool = asked(
         "flag", "Input", "Place a step of training: MODEL gives a loss, and weights become inputs.",
-        default=False,
     ),
     differentiate: str | None = asked(
         "text", "Input", "The same with options of the pass differentiate, such as "
@@ -44,7 +43,7 @@ def command(
         "path", "", "The folder to write; without it the report alone is printed.", short="-o"
     ),
     html: bool = HTML,
-    timings: bool = asked("flag", "", "Print seconds by stage.", default=False),
+    timings: bool = asked("flag", "", "Print seconds by stage."),
     force: bool = FORCE,
     output_format: str = FORMAT,
 ) -> None:  # fmt: skip

@@ -35,9 +35,7 @@ def command(output_format: str = FORMAT) -> None:
 @verb(short_help="Show all numbers of a package.")
 def show(
     target: str = argument(names="TARGETS FILE"),
-    toml: bool = asked(
-        "flag", "", "Print the description that the package is made from.", default=False
-    ),
+    toml: bool = asked("flag", "", "Print the description that the package is made from."),
     output_format: str = FORMAT,
 ) -> None:
     """Show all numbers of a package, those that follow from others included."""

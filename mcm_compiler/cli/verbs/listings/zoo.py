@@ -18,9 +18,7 @@ def command(
     name: str | None = argument(required=False, names="ZOO"),
     output: Path | None = asked("new model", "", "ONNX file to write.", short="-o"),
     seed: int | None = asked("whole", "", "Seed of the random weights.", low=0, high=2**63 - 1),
-    shape_only: bool = asked(
-        "flag", "", "Weights with shapes but no values: a tiny file.", default=False
-    ),
+    shape_only: bool = asked("flag", "", "Weights with shapes but no values: a tiny file."),
     force: bool = FORCE,
     output_format: str = FORMAT,
 ) -> None:
