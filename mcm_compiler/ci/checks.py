@@ -14,7 +14,9 @@ from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import is_placement
 from mcm_compiler.checking import check
 from mcm_compiler.checking.check import CheckReport
+from mcm_compiler.checking.comparison.user_data import RunData
 from mcm_compiler.diagnostics import Diagnostic
+from mcm_compiler.execution.npz_inputs import read_npz
 from mcm_compiler.processes.crash_journal import CrashJournal
 from mcm_compiler.report.report_data import structure_data, verification_data
 from mcm_compiler.results.strictness import UNPROVEN_EXIT
@@ -128,12 +130,22 @@ def check_all(
     yield from work_on_all(folders, work, lost, prepare, processes, progress)
 
 
-def check_one(settings: CheckSettings, folder: str) -> CheckOutcome:
-    """Checks one folder; every failure becomes diagnostics."""
+def check_one(
+    settings: CheckSettings, folder: str, inputs: Sequence[Path] = (), **further: Any
+) -> CheckOutcome:
+    """Checks one folder; every failure becomes diagnostics.
+
+    Args:
+        settings: common to all folders.
+        folder: to check.
+        inputs: `.npz` files to compare outputs on as well.
+        further: arguments of the check.
+    """
     start = time.perf_counter()
     try:
+        further["data"] = [RunData(str(path), read_npz(path)) for path in inputs]
         report = check_of(folder, settings.model)(
-            seeds=settings.seeds, proven_seeds=settings.proven_seeds
+            seeds=settings.seeds, proven_seeds=settings.proven_seeds, **further
         )
     except Exception as error:
         return failure(folder, settings.diagnose(error), time.perf_counter() - start)

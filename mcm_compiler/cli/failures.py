@@ -7,7 +7,6 @@ import json
 import os
 import traceback
 from collections.abc import Iterable
-from typing import Any, Literal
 
 import click
 
@@ -16,8 +15,6 @@ from mcm_compiler.diagnostics.refusals import refusal_of_the_system
 from mcm_compiler.processes.foreign_code import fault_text, is_no_fault
 from mcm_compiler.processes.interruption import ends_the_command
 from mcm_compiler.text.units import printable
-
-Format = Literal["text", "json"]
 
 FAILURE_EXIT = 1
 USAGE_EXIT = 2
@@ -28,7 +25,7 @@ DEBUG_VARIABLE = "MCMC_DEBUG"
 _COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.NOTE: "cyan"}
 
 
-def failed(error: BaseException, output_format: Any) -> int:
+def failed(error: BaseException, output_format: str | None) -> int:
     """The exit code of a verb that ends with an error, which is reported.
 
     Raises:
@@ -36,7 +33,7 @@ def failed(error: BaseException, output_format: Any) -> int:
     """
     if _is_clicks_own(error) or ends_the_command(error):
         raise error
-    return report_failure(error, "json" if output_format == "json" else "text")
+    return report_failure(error, output_format)
 
 
 def _left_by_foreign_code(leaving: SystemExit) -> Exception:
@@ -45,7 +42,7 @@ def _left_by_foreign_code(leaving: SystemExit) -> Exception:
     return RuntimeError(f"a plug-in or a library called sys.exit({code})")
 
 
-def report_failure(error: BaseException, output_format: Format = "text") -> int:
+def report_failure(error: BaseException, output_format: str | None = None) -> int:
     """Tells the user about `error` and gives the exit code.
 
     Raises:

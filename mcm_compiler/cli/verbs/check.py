@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -78,9 +77,10 @@ def command(
     Several folders, or one that holds output folders at any depth, are checked one by one, with a
     line each. One that fails does not stop the others.
     """
-    from mcm_compiler.ci.checks import CheckSettings, list_folders
-    from mcm_compiler.cli.failures import diagnosed
+    from mcm_compiler.ci.checks import CheckSettings, check_one, exit_code, list_folders
+    from mcm_compiler.cli.failures import diagnosed, report_failure
     from mcm_compiler.cli.output_files import refuse_inside_output
+    from mcm_compiler.diagnostics import CompileError
     from mcm_compiler.processes.staging import refuse_irregular
 
     own_data = bool(inputs) or test_data is not None
@@ -101,53 +101,34 @@ def command(
         refuse_irregular(junit)
     if many:
         return _check_many(listed, settings, junit, jobs, plugin, output_format)
-    return _check_one(listed[0], settings, inputs, test_data, junit, output_format)
-
-
-def _check_one(
-    folder: str,
-    settings: CheckSettings,
-    inputs: tuple[Path, ...],
-    test_data: Path | None,
-    junit: Path | None,
-    output_format: str,
-) -> int:
-    from mcm_compiler.checking.comparison.user_data import RunData
-    from mcm_compiler.ci.checks import check_of, exit_code, failure, outcome_of
-    from mcm_compiler.execution.npz_inputs import read_npz
-
-    start = time.perf_counter()
-    try:
-        with progress_line() as progress:
-            found = check_of(folder, settings.model)(
-                seeds=settings.seeds,
-                proven_seeds=settings.proven_seeds,
-                data=[RunData(str(path), read_npz(path)) for path in inputs],
-                test_data=test_data,
-                progress=progress,
-            )
-    except Exception as error:
-        seconds = time.perf_counter() - start
-        _report([failure(folder, settings.diagnose(error), seconds)], junit)
-        raise
-    outcome = outcome_of(folder, found, settings.strict, time.perf_counter() - start)
+    with progress_line() as progress:
+        outcome = check_one(settings, listed[0], inputs, test_data=test_data, progress=progress)
+    if outcome.data is None:
+        _report([outcome], junit)
+        return report_failure(CompileError(outcome.diagnostics), output_format)
     if output_format == "json":
         show_json(outcome.data)
     else:
-        width = max((len(step.name) for step in found.steps), default=0)
-        for step in found.steps:
-            verdict = _VERDICTS["skipped" if step.skipped else "holds" if step.holds else "fails"]
-            head = f"{click.style(verdict[0], fg=verdict[1])}  {printable(step.name):<{width}}  "
-            for line in beside(head, width + len(verdict[0]) + 4, printable(step.detail)):
-                click.echo(line)
-        show_diagnostics(outcome.diagnostics)
-        text = "holds" if found.holds else "does not hold"
-        if found.holds and not found.complete:
-            skipped = " and ".join(step.name for step in found.steps if step.skipped)
-            text = f"holds as far as it was checked: {skipped} was not"
-        click.echo(f"{printable(folder)} {text}")
+        _show(outcome, outcome.data)
     _report([outcome], junit)
     return exit_code([outcome])
+
+
+def _show(outcome: CheckOutcome, data: dict[str, Any]) -> None:
+    steps = data["steps"]
+    width = max((len(step["name"]) for step in steps), default=0)
+    for step in steps:
+        word = "skipped" if step["skipped"] else "holds" if step["holds"] else "fails"
+        verdict, colour = _VERDICTS[word]
+        head = f"{click.style(verdict, fg=colour)}  {printable(step['name']):<{width}}  "
+        for line in beside(head, width + len(verdict) + 4, printable(step["detail"])):
+            click.echo(line)
+    show_diagnostics(outcome.diagnostics)
+    text = "holds" if data["holds"] else "does not hold"
+    if data["holds"] and not data["complete"]:
+        skipped = " and ".join(step["name"] for step in steps if step["skipped"])
+        text = f"holds as far as it was checked: {skipped} was not"
+    click.echo(f"{printable(outcome.folder)} {text}")
 
 
 def _check_many(
