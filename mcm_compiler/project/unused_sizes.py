@@ -1,4 +1,4 @@
-"""Sizes of a project file that no model has a dimension for."""
+"""Sizes of a project file or a command line that no model has a dimension for."""
 
 from __future__ import annotations
 
@@ -31,12 +31,15 @@ def unused_sizes(project: ProjectFile, outcomes: Sequence[CellOutcome]) -> tuple
             # What cannot be read may have it.
             asked[name] = None if known is None or so_far is None else so_far | set(known)
     found: dict[str, Diagnostic] = {}
-    for path, settings in tables_of(project):
-        for name in settings.dims:
-            known = asked.get(name)
-            if known is not None and name not in known and name not in found:
-                place = project.description.place((*path, "dims", name))
-                found[name] = _unused(name, place, known)
+    given = [
+        (name, project.description.place((*path, "dims", name)))
+        for path, settings in tables_of(project)
+        for name in settings.dims
+    ]
+    for name, place in (*given, *((name, "option --dim") for name in project.over.dims)):
+        known = asked.get(name)
+        if known is not None and name not in known and name not in found:
+            found[name] = _unused(name, place, known)
     return tuple(found.values())
 
 

@@ -99,6 +99,14 @@ def test_paths_of_the_command_line_are_those_of_the_working_folder() -> None:
     assert report["option_sources"]["assignment"] == LINE
 
 
+def test_a_size_of_the_command_line_that_no_model_has_is_noted() -> None:
+    Path("mcmc.toml").write_text(PROJECT)
+    told = _run("build", "--jobs", "1", "--no-cache", "--dim", "bath=3").stderr
+    assert "no model has the dimension 'bath'" in told
+    assert "at: option --dim" in told
+    assert "did you mean 'batch'?" in told
+
+
 def test_a_changed_source_does_not_hold() -> None:
     Path("mcmc.toml").write_text(PROJECT)
     _run("build", "--jobs", "1", "--seed", "7")
