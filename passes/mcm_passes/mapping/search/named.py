@@ -12,16 +12,7 @@ from typing import Any, cast
 import numpy as np
 
 from mcm_compiler.components.extras import LEARN, extra_of, missing_modules, require_learning
-from mcm_compiler.contracts.partition import (
-    Budget,
-    Evaluate,
-    Ints,
-    LearnedGain,
-    LowerBound,
-    Outcome,
-    PartitionProblem,
-    PartitionStrategy,
-)
+from mcm_compiler.contracts import partition
 from mcm_compiler.contracts.target import RING
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import MAPPINGS, STRATEGIES
@@ -31,14 +22,14 @@ ROOM = 1e-9
 """Relative, for sums that are taken in another order: a bound may be as far above a period."""
 
 
-def strategy_of(text: str) -> PartitionStrategy:
+def strategy_of(text: str) -> partition.PartitionStrategy:
     """The registered strategy that a text such as `dp{orders=2}` stands for.
 
     Raises:
         CompileError: MCM-U001 to MCM-U003 for text, options and names, MCM-X007 for what is no
             strategy.
     """
-    return cast("PartitionStrategy", STRATEGIES.made(spec_text.parse_one(text)))
+    return cast("partition.PartitionStrategy", STRATEGIES.made(spec_text.parse_one(text)))
 
 
 LEARNS_AT = "option partitioner"
@@ -46,7 +37,7 @@ LEARNS_AT = "option partitioner"
 WITHOUT_LEARNING = "choose rl-zeroshot, which draws from a trained policy, or a classical strategy"
 
 
-def runnable(text: str) -> tuple[PartitionStrategy, str]:
+def runnable(text: str) -> tuple[partition.PartitionStrategy, str]:
     """A strategy and its text form, before any time is spent on it.
 
     Raises:
@@ -64,12 +55,12 @@ def runnable(text: str) -> tuple[PartitionStrategy, str]:
 
 def answer_of(
     text: str,
-    strategy: PartitionStrategy,
-    problem: PartitionProblem,
-    evaluate: Evaluate,
+    strategy: partition.PartitionStrategy,
+    problem: partition.PartitionProblem,
+    evaluate: partition.Evaluate,
     rng: np.random.Generator,
-    budget: Budget,
-) -> Outcome:
+    budget: partition.Budget,
+) -> partition.Outcome:
     """What a strategy finds, in the form that its contract says.
 
     Args:
@@ -88,7 +79,7 @@ def answer_of(
 
 
 @contextmanager
-def _mapping_at_work(problem: PartitionProblem) -> Generator[None]:
+def _mapping_at_work(problem: partition.PartitionProblem) -> Generator[None]:
     """A block in which the mapping of a family may be asked; that of rings is not at fault."""
     family = problem.family
     own = family != RING and family in MAPPINGS
@@ -115,7 +106,7 @@ def _refuted(text: str, claim: str, period_s: float) -> CompileError:
     )
 
 
-def _in_form(found: object, problem: PartitionProblem) -> Outcome:
+def _in_form(found: object, problem: partition.PartitionProblem) -> partition.Outcome:
     """An outcome whose fields are what their types say; partitions need not be valid.
 
     Arrays are copies, which no strategy changes any more.
@@ -124,14 +115,14 @@ def _in_form(found: object, problem: PartitionProblem) -> Outcome:
         TypeError: for a field of another type.
         ValueError: for a number or a shape that cannot be.
     """
-    if not isinstance(found, Outcome):
+    if not isinstance(found, partition.Outcome):
         raise TypeError(f"it gave a {type(found).__name__}, not an Outcome")
     given = cast("Any", found)
     chip_of = None if given.chip_of is None else _partition("chip_of", given.chip_of, problem)
     infeasible = bool(given.infeasible)
     if infeasible and chip_of is not None:
         raise ValueError("it gave a partition, and says that there is none")
-    return Outcome(
+    return partition.Outcome(
         chip_of,
         _count(given.evaluations),
         _text("reason", given.reason),
@@ -144,7 +135,7 @@ def _in_form(found: object, problem: PartitionProblem) -> Outcome:
     )
 
 
-def _partition(what: str, given: object, problem: PartitionProblem) -> Ints:
+def _partition(what: str, given: object, problem: partition.PartitionProblem) -> partition.Ints:
     row = np.asarray(given)
     if row.dtype.kind not in "iu":
         raise TypeError(f"{what} holds {row.dtype}, no whole numbers")
@@ -178,18 +169,18 @@ def _text(what: str, given: object) -> str:
     return given
 
 
-def _bound(given: object) -> LowerBound:
-    if not isinstance(given, LowerBound):
+def _bound(given: object) -> partition.LowerBound:
+    if not isinstance(given, partition.LowerBound):
         raise TypeError(f"bound is a {type(given).__name__}, no LowerBound")
-    return LowerBound(
+    return partition.LowerBound(
         _number("seconds of bound", given.seconds),
         _text("argument of bound", given.argument),
         _text("proof of bound", given.proof),
     )
 
 
-def _learned(given: object, problem: PartitionProblem) -> LearnedGain:
-    if not isinstance(given, LearnedGain):
+def _learned(given: object, problem: partition.PartitionProblem) -> partition.LearnedGain:
+    if not isinstance(given, partition.LearnedGain):
         raise TypeError(f"learned is a {type(given).__name__}, no LearnedGain")
     row = given.learned
     return dataclasses.replace(

@@ -8,17 +8,7 @@ from bisect import insort
 
 import numpy as np
 
-from mcm_compiler.contracts.partition import (
-    Budget,
-    Evaluate,
-    EvaluatesBatches,
-    Floats,
-    Ints,
-    LowerBound,
-    Outcome,
-    PartitionProblem,
-    SearchMonitor,
-)
+from mcm_compiler.contracts import partition
 
 RUNNERS_UP = 12
 """Distinct partitions that a search remembers."""
@@ -37,16 +27,21 @@ class Search:
         evaluations: partitions evaluated so far.
     """
 
-    def __init__(self, problem: PartitionProblem, evaluate: Evaluate, budget: Budget) -> None:
+    def __init__(
+        self,
+        problem: partition.PartitionProblem,
+        evaluate: partition.Evaluate,
+        budget: partition.Budget,
+    ) -> None:
         self.problem = problem
-        self.best: Ints | None = None
+        self.best: partition.Ints | None = None
         self.best_period_s = float("inf")
         self.evaluations = 0
         self._evaluate = evaluate
         self._budget = budget
         self._start = time.monotonic()
         # Sorted by period, then by what came first.
-        self._kept: list[tuple[float, int, Ints]] = []
+        self._kept: list[tuple[float, int, partition.Ints]] = []
         self._known: set[bytes] = set()
 
     @property
@@ -75,8 +70,11 @@ class Search:
         return self.best_period_s <= self._budget.enough_s * (1.0 + share)
 
     def share(
-        self, evaluations: int, monitor: SearchMonitor | None = None, time_share: float = 1.0
-    ) -> Budget:
+        self,
+        evaluations: int,
+        monitor: partition.SearchMonitor | None = None,
+        time_share: float = 1.0,
+    ) -> partition.Budget:
         """A budget for a part of this search: some of its evaluations, and of the time left."""
         seconds = self._budget.seconds
         if seconds is not None:
@@ -88,14 +86,14 @@ class Search:
             monitor=monitor or self._budget.monitor,
         )
 
-    def periods(self, partitions: Ints) -> Floats:
+    def periods(self, partitions: partition.Ints) -> partition.Floats:
         """Evaluates the first rows of `partitions[B, N]` that the budget allows; keeps the best.
 
         Returns:
             `[min(B, left)]`, seconds.
         """
         rows = partitions[: self.left]
-        if isinstance(self._evaluate, EvaluatesBatches):
+        if isinstance(self._evaluate, partition.EvaluatesBatches):
             found = self._evaluate.periods(rows)
         else:
             found = np.array([self._evaluate(row) for row in rows], np.float64)
@@ -104,12 +102,12 @@ class Search:
             self.offer(rows[k], float(found[k]))
         return found
 
-    def period(self, chip_of: Ints) -> float:
+    def period(self, chip_of: partition.Ints) -> float:
         """Evaluates one partition and keeps it if it is good; infinite once the budget is spent."""
         found = self.periods(np.asarray(chip_of)[None])
         return float(found[0]) if found.size else float("inf")
 
-    def period_of(self, chip_of: Ints) -> float:
+    def period_of(self, chip_of: partition.Ints) -> float:
         """The period of a partition that was evaluated before, which costs nothing again."""
         return float(self._evaluate(chip_of))
 
@@ -117,7 +115,7 @@ class Search:
         """Counts evaluations that compiled code or a part of the search made."""
         self.evaluations += evaluations
 
-    def offer(self, chip_of: Ints, period_s: float) -> None:
+    def offer(self, chip_of: partition.Ints, period_s: float) -> None:
         """Keeps a copy of an evaluated partition if it is among the best."""
         worst = self._kept[-1][0] if len(self._kept) == RUNNERS_UP else float("inf")
         if not period_s < worst:
@@ -133,13 +131,13 @@ class Search:
             self.best, self.best_period_s = row, period_s
             self._budget.monitor.best(row, period_s)
 
-    def kept(self) -> list[tuple[float, Ints]]:
+    def kept(self) -> list[tuple[float, partition.Ints]]:
         """The best distinct partitions, best first, with their periods."""
         return [(period_s, row) for period_s, _, row in self._kept]
 
-    def outcome(self, reason: str, bound: LowerBound | None = None) -> Outcome:
+    def outcome(self, reason: str, bound: partition.LowerBound | None = None) -> partition.Outcome:
         """What the search found; `reason` says why, where it found nothing."""
         if self.best is None:
-            return Outcome(None, self.evaluations, reason, bound)
+            return partition.Outcome(None, self.evaluations, reason, bound)
         others = tuple(row for _, row in self.kept() if row is not self.best)
-        return Outcome(self.best, self.evaluations, bound=bound, runners_up=others)
+        return partition.Outcome(self.best, self.evaluations, bound=bound, runners_up=others)

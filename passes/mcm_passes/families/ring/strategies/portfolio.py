@@ -10,29 +10,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from mcm_compiler.contracts import partition
 from mcm_compiler.contracts.evaluation import BatchEvaluator, ResultKind
-from mcm_compiler.contracts.partition import (
-    Budget,
-    Evaluate,
-    Ints,
-    LearnedGain,
-    LowerBound,
-    Outcome,
-    PartitionProblem,
-    SearchMonitor,
-    Start,
-    asks_evaluator,
-    gives_start,
-    learns,
-)
 from mcm_compiler.text.option_ranges import at_least, checked
-from mcm_passes.mapping.search.named import (
-    ROOM,
-    answer_of,
-    refuted_bound,
-    refuted_proof,
-    strategy_of,
-)
+from mcm_passes.mapping.search import named
 from mcm_passes.mapping.search.search import ENOUGH, Search
 
 LEAST_SHARE = 1.0 / 3.0
@@ -85,40 +66,40 @@ class Portfolio:
     @property
     def asks_evaluator(self) -> bool:
         """Whether a member asks the evaluator of the budget."""
-        return any(asks_evaluator(strategy_of(text)) for text in self.members)
+        return any(partition.asks_evaluator(named.strategy_of(text)) for text in self.members)
 
     def solve(
         self,
-        problem: PartitionProblem,
-        evaluate: Evaluate,
+        problem: partition.PartitionProblem,
+        evaluate: partition.Evaluate,
         rng: np.random.Generator,
-        budget: Budget,
-    ) -> Outcome:
+        budget: partition.Budget,
+    ) -> partition.Outcome:
         """Runs the members until the budget is spent or the bound is met."""
         # Where to stop depends on the member: a proven optimum is none for the evaluator.
         total = dataclasses.replace(
             budget, evaluations=budget.evaluations * len(self.members), enough_s=0.0
         )
         search = Search(problem, evaluate, total)
-        strategies = [strategy_of(text) for text in self.members]
+        strategies = [named.strategy_of(text) for text in self.members]
         reason = "the budget allows no evaluation"
-        bound: LowerBound | None = None
+        bound: partition.LowerBound | None = None
         bound_of = ""
         settled_s = 0.0
-        answers: list[Ints] = []
+        answers: list[partition.Ints] = []
         finders = _Finders(search)
-        start: Start | None = None
+        start: partition.Start | None = None
         evaluated = _EvaluatedAnswers(budget.evaluator)
         for k, strategy in enumerate(strategies):
             if not search.left:
                 break
-            may_ask = budget.evaluator is not None and asks_evaluator(strategy)
+            may_ask = budget.evaluator is not None and partition.asks_evaluator(strategy)
             met = _meets(search, max(budget.enough_s, settled_s), bound, budget.gap)
             if met and not (may_ask and evaluated.improving):
                 continue
             part = search.share(
                 budget.evaluations,
-                SearchMonitor(on_best=finders.of(self.members[k]), parent=budget.monitor),
+                partition.SearchMonitor(on_best=finders.of(self.members[k]), parent=budget.monitor),
                 time_share=max(1.0 / (len(strategies) - k), LEAST_SHARE),
             )
             # Copies: what the search keeps is no member's to change.
@@ -127,21 +108,21 @@ class Portfolio:
             part = dataclasses.replace(
                 part, enough_s=budget.enough_s, known=known, start=start or budget.start
             )
-            if learns(strategy):
+            if partition.learns(strategy):
                 finders.learned.add(self.members[k])
             first = copy.deepcopy(rng)
-            outcome = answer_of(self.members[k], strategy, problem, evaluate, first, part)
+            outcome = named.answer_of(self.members[k], strategy, problem, evaluate, first, part)
             search.spend(outcome.evaluations)
             settled_s = max(settled_s, outcome.settled_s)
-            if gives_start(strategy):
-                start = Start(problem, outcome)
+            if partition.gives_start(strategy):
+                start = partition.Start(problem, outcome)
             if outcome.bound is not None and (
                 bound is None or outcome.bound.seconds > bound.seconds
             ):
                 bound, bound_of = outcome.bound, self.members[k]
             if outcome.infeasible:
                 if search.best is not None:
-                    raise refuted_proof(self.members[k], search.best_period_s)
+                    raise named.refuted_proof(self.members[k], search.best_period_s)
                 return dataclasses.replace(outcome, evaluations=search.evaluations)
             if outcome.chip_of is None:
                 reason = outcome.reason
@@ -153,9 +134,9 @@ class Portfolio:
                 evaluated.compare(answers)
             for chip_of in (outcome.chip_of, *outcome.runners_up):
                 finders.of(self.members[k])(chip_of, np.inf)
-        if bound is not None and bound.seconds > search.best_period_s * (1.0 + ROOM):
-            raise refuted_bound(bound_of, bound.seconds, search.best_period_s)
-        asked = any(map(asks_evaluator, strategies))
+        if bound is not None and bound.seconds > search.best_period_s * (1.0 + named.ROOM):
+            raise named.refuted_bound(bound_of, bound.seconds, search.best_period_s)
+        asked = any(map(partition.asks_evaluator, strategies))
         outcome = search.outcome(reason, bound)
         found = self._chosen(search, budget, answers, outcome, finders, asked=asked)
         return dataclasses.replace(found, found_by=finders.name(found.chip_of))
@@ -163,13 +144,13 @@ class Portfolio:
     def _chosen(
         self,
         search: Search,
-        budget: Budget,
-        answers: list[Ints],
-        found: Outcome,
+        budget: partition.Budget,
+        answers: list[partition.Ints],
+        found: partition.Outcome,
         finders: _Finders,
         *,
         asked: bool,
-    ) -> Outcome:
+    ) -> partition.Outcome:
         """The outcome with the partition in front that the evaluator prefers.
 
         Asked are the best partitions and the answers of all members; a member that has asked the
@@ -191,9 +172,9 @@ class Portfolio:
         if not runs.any():
             return found
         periods = np.where(runs, results.period_s, np.inf)
-        best: Ints = finalists[int(periods.argmin())]
+        best: partition.Ints = finalists[int(periods.argmin())]
         evaluated = dict(zip(rows, zip(finalists, periods.tolist(), strict=True), strict=True))
-        return Outcome(
+        return partition.Outcome(
             best,
             search.evaluations,
             bound=found.bound,
@@ -216,7 +197,7 @@ class _EvaluatedAnswers:
         self.improving = True
         self._evaluator = evaluator
 
-    def compare(self, answers: list[Ints]) -> None:
+    def compare(self, answers: list[partition.Ints]) -> None:
         """Takes note of the last of the answers of all members so far."""
         assert self._evaluator is not None
         results = self._evaluator.evaluate(np.stack(answers))
@@ -224,7 +205,7 @@ class _EvaluatedAnswers:
         self.improving = bool(periods[-1] < periods[:-1].min(initial=np.inf) * (1.0 - ENOUGH))
 
 
-def _rows(search: Search) -> tuple[Ints, ...]:
+def _rows(search: Search) -> tuple[partition.Ints, ...]:
     return tuple(row for _, row in search.kept())
 
 
@@ -240,25 +221,27 @@ class _Finders:
         self._search = search
         self._first: dict[bytes, str] = {}
 
-    def of(self, member: str) -> Callable[[Ints, float], None]:
+    def of(self, member: str) -> Callable[[partition.Ints, float], None]:
         """What a member offers its partitions to."""
 
-        def offer(chip_of: Ints, _period_s: float) -> None:
+        def offer(chip_of: partition.Ints, _period_s: float) -> None:
             self._first.setdefault(self._key(chip_of), member)
             # What a member says of the period is not taken for granted.
             self._search.offer(chip_of, self._search.period_of(chip_of))
 
         return offer
 
-    def name(self, chip_of: Ints | None) -> str:
+    def name(self, chip_of: partition.Ints | None) -> str:
         """The member that found a partition; empty where there is none."""
         return "" if chip_of is None else self._first[self._key(chip_of)]
 
     def learned_gain(
-        self, known: dict[bytes, tuple[Ints, float]], *, simulated: bool
-    ) -> LearnedGain | None:
+        self, known: dict[bytes, tuple[partition.Ints, float]], *, simulated: bool
+    ) -> partition.LearnedGain | None:
         """As `Outcome.learned`, of partitions with their periods by one measure."""
-        best: dict[bool, tuple[Ints | None, float]] = dict.fromkeys((True, False), (None, np.inf))
+        best: dict[bool, tuple[partition.Ints | None, float]] = dict.fromkeys(
+            (True, False), (None, np.inf)
+        )
         for row, period_s in known.values():
             learned = self.name(row) in self.learned
             if period_s < best[learned][1]:
@@ -269,12 +252,12 @@ class _Finders:
         share = max(classical_s / learned_s - 1.0, 0.0)
         # Copies: searches go on with arrays of theirs.
         copied = None if learned_row is None else np.array(learned_row, np.int32)
-        return LearnedGain(share, simulated, np.array(classical_row, np.int32), copied)
+        return partition.LearnedGain(share, simulated, np.array(classical_row, np.int32), copied)
 
-    def _key(self, chip_of: Ints) -> bytes:
+    def _key(self, chip_of: partition.Ints) -> bytes:
         return np.where(self._search.problem.clonable, 0, chip_of).astype(np.int32).tobytes()
 
 
-def _meets(search: Search, enough_s: float, bound: LowerBound | None, gap: float) -> bool:
+def _meets(search: Search, enough_s: float, bound: partition.LowerBound | None, gap: float) -> bool:
     proven_s = max(enough_s, bound.seconds if bound is not None else 0.0)
     return search.best_period_s <= proven_s * (1.0 + max(ENOUGH, gap))

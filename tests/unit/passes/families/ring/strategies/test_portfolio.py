@@ -59,7 +59,7 @@ class Careless:
 def test_whatever_way_a_member_tells_of_it_the_partition_has_a_finder(branches, monkeypatch):
     problem = branches(chips=7)
     monkeypatch.setattr(
-        portfolio,
+        portfolio.named,
         "strategy_of",
         lambda text: Careless() if text == "careless" else strategy_of(text),
     )

@@ -151,7 +151,7 @@ class TestAfterTheBoundIsMet:
         def run_members(problem, evaluator, members):
             names = [f"member{k}" for k in range(len(members))]
             strategies = dict(zip(names, members, strict=True))
-            monkeypatch.setattr(portfolio, "strategy_of", strategies.__getitem__)
+            monkeypatch.setattr(portfolio.named, "strategy_of", strategies.__getitem__)
             strategy = Portfolio(tuple(names), slack=1.0)
             outcome = run(strategy, problem, evaluator)
             return outcome, [member.runs for member in members]
@@ -210,7 +210,7 @@ def test_level_3_runs_no_learned_search_on_what_is_proven(branches, true_times, 
         object.__setattr__(strategy, "__class__", Counted)
         return strategy
 
-    monkeypatch.setattr(portfolio, "strategy_of", counted)
+    monkeypatch.setattr(portfolio.named, "strategy_of", counted)
     outcome = run(strategy_of(LONG.strategy), problem, evaluator)
     assert FastPeriods(problem)(outcome.chip_of) == pytest.approx(outcome.bound.seconds)
     assert ran == ["dp", "cpsat{ideals=500000}", "local_search{simulated=true}"]
