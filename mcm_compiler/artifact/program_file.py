@@ -52,8 +52,7 @@ def check_program_of(
         fault = _chip_fault(programs.get(chip), model)
         if fault is not None:
             faults.append(_differs(fault, f"chip {chip}"))
-    if faults:
-        raise CompileError(faults)
+    CompileError.raise_any(faults)
     wanted = Counter(
         (wire.tensor, chip) for wire in wires for chip in wire.destinations if chip != wire.source
     )
@@ -66,8 +65,7 @@ def check_program_of(
         problem = "does not bring" if lost else "brings, against the manifest's wires,"
         faults.append(_differs(f"it {problem} {quote(tensor)} to {where}", where))
         break
-    if faults:
-        raise CompileError(faults)
+    CompileError.raise_any(faults)
 
 
 def _chip_fault(program: ChipProgram | None, model: ChipModel | None) -> str | None:

@@ -285,10 +285,11 @@ class _Run:
                 given = next((GivenInputs(d.name, d.inputs) for d in self._own_data()), None)
             user_model = structure_step.read_user_model(self.model, manifest, given)
         self.structure = structure_step.prove_folder(self.opened, user_model)
-        if faults := structure_step.structure_faults(
-            self.structure, structure_step.recorded_points(self.opened)
-        ):
-            raise CompileError(faults)
+        CompileError.raise_any(
+            structure_step.structure_faults(
+                self.structure, structure_step.recorded_points(self.opened)
+            )
+        )
         check_shapes(self.opened.chips, manifest.run_wires, self.opened.source)
         return structure_step.describe_structure(self.structure)
 

@@ -50,8 +50,7 @@ def check_mappings(files: Sequence[MappingFile], chips: Sequence[ChipModel], tar
         return fault or _illegal(file, target) or _other_figures(file, target)
 
     faults = [fault for fault in side_by_side(fault_of, files) if fault is not None]
-    if faults:
-        raise CompileError(faults)
+    CompileError.raise_any(faults)
     most = max(file.period_cycles for file in files)
     return f"{count_text(len(files), 'mapping')} measured again, at most {most:,.1f} cycles"
 

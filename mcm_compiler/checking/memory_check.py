@@ -148,8 +148,7 @@ def check_memory(
             Diagnostic("MCM-V040", f"buffers {quote(a.name)} and {quote(b.name)} overlap", at=place)
             for a, b in overlapping_buffers(chip.buffers)
         ]
-    if faults:
-        raise CompileError(faults)
+    CompileError.raise_any(faults)
     if (found := first_difference(lowered(target, chips, wires, mapped), program)) is not None:
         place, difference = found
         raise CompileError.of(

@@ -58,8 +58,7 @@ def prove_folder(opened: OpenedFolder, model: UserModel | None = None) -> Struct
     source, contents = annotated, WeightContents()
     if model is not None:
         faults = _user_model_faults(manifest, annotated, model, contents)
-        if faults:
-            raise CompileError(faults)
+        CompileError.raise_any(faults)
         source = model.imported
     proof = prove_chips(
         source,
@@ -327,8 +326,7 @@ def read_raw_proto(path: Path) -> onnx.ModelProto:
         check_declared_types(proto)
         drop_overruled_functions(proto)
         lower_opset(proto)
-        if faults := check_tensors(proto, path):
-            raise CompileError(faults)
+        CompileError.raise_any(check_tensors(proto, path))
         name_real_files(proto, path)
         expand_sparse_weights(proto)
     except (OSError, DecodeError, ValueError, TypeError) as error:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mcm_compiler.ci.figures import Figures, OpTime, figures_of, program_op_times
-from mcm_compiler.diagnostics import Diagnostic, Severity
+from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.processes.crash_journal import CrashJournal, is_heard
 from mcm_compiler.processes.garbage import reclaim
-from mcm_compiler.results.strictness import UNPROVEN_CODE, UNPROVEN_EXIT, only_unproven
+from mcm_compiler.results.strictness import UNPROVEN_CODE, Outcome
 
 if TYPE_CHECKING:
     from mcm_compiler.api import CompileResult
@@ -61,7 +61,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class CompileOutcome:
+class CompileOutcome(Outcome):
     """What became of one model.
 
     Attributes:
@@ -81,16 +81,6 @@ class CompileOutcome:
     comparison: Comparison | None
     diagnostics: tuple[Diagnostic, ...]
     seconds: float
-
-    @property
-    def failed(self) -> bool:
-        """Whether there is an error among the diagnostics."""
-        return bool(self.error_codes)
-
-    @property
-    def error_codes(self) -> list[str]:
-        """Codes of all errors."""
-        return [d.code for d in self.diagnostics if d.severity is Severity.ERROR]
 
 
 def compile_all(
@@ -169,14 +159,6 @@ def success(job: Job, result: CompileResult, start: float, strict: bool = False)
     seconds = time.perf_counter() - start
     diagnostics = result.diagnostics + (result.unproven if strict else ())
     return CompileOutcome(job.model, job.folder, report, times, None, diagnostics, seconds)
-
-
-def exit_code(outcomes: Sequence[CompileOutcome]) -> int:
-    """0 if no model failed, 3 if all that is wrong is not being proven, else 1."""
-    codes = [code for outcome in outcomes for code in outcome.error_codes]
-    if not codes:
-        return 0
-    return UNPROVEN_EXIT if only_unproven(codes) else 1
 
 
 def failure(job: Job, diagnostics: tuple[Diagnostic, ...], start: float) -> CompileOutcome:

@@ -54,16 +54,15 @@ def list_models(arguments: Sequence[str], skipped: Path) -> tuple[ListedModel, .
     empty: list[Diagnostic] = []
     for argument in arguments:
         if argument.startswith(zoo.PREFIX):
-            name = argument.removeprefix(zoo.PREFIX).partition("{")[0].strip()
-            found.setdefault(argument, (argument, PurePosixPath(_plain(name))))
+            found.setdefault(argument, (argument, zoo_folder(argument)))
             continue
         path = Path(argument)
         # Of what may not be looked at its compile tells, and the others go on.
         if not os.path.isdir(path):
             key = os.path.abspath(path)
-            found.setdefault(key, (argument, PurePosixPath(_plain(path.stem))))
+            found.setdefault(key, (argument, PurePosixPath(plain_stem(path.stem))))
             continue
-        inside = _below(path, skipped)
+        inside = [file for file in files_below(path, [skipped]) if file.name.endswith(SUFFIX)]
         if not inside:
             empty.append(
                 Diagnostic(
@@ -71,33 +70,40 @@ def list_models(arguments: Sequence[str], skipped: Path) -> tuple[ListedModel, .
                 )
             )
         for file in inside:
-            folder = PurePosixPath(*file.relative_to(path).parent.parts, _plain(file.stem))
-            found.setdefault(os.path.abspath(file), (str(file), folder))
-    if empty:
-        raise CompileError(empty)
+            folder = file.with_name(plain_stem(file.stem))
+            found.setdefault(os.path.abspath(path / file), (str(path / file), folder))
+    CompileError.raise_any(empty)
     models, folders = zip(*found.values(), strict=True) if found else ((), ())
     distinct = _distinct(models, folders)
     return tuple(map(ListedModel, models, distinct))
 
 
-def _below(top: Path, skipped: Path) -> list[Path]:
-    found: list[Path] = []
-    ignored = os.path.realpath(skipped)
+def files_below(top: Path, skipped: Iterable[Path] = ()) -> list[PurePosixPath]:
+    """Files at any depth, relative to `top` and sorted.
+
+    Passed over: what begins with a dot, links to folders, output folders, and `skipped`.
+    """
+    ignored = {os.path.realpath(path) for path in skipped}
+    found: list[PurePosixPath] = []
     for here, folders, files in os.walk(top):
         folders[:] = [
             name
             for name in folders
             if not name.startswith(".")
-            and os.path.realpath(os.path.join(here, name)) != ignored
+            and os.path.realpath(os.path.join(here, name)) not in ignored
             and not os.path.isfile(os.path.join(here, name, layout.MANIFEST))
         ]
-        found += [
-            Path(here, name) for name in files if name.endswith(SUFFIX) and not name.startswith(".")
-        ]
-    return sorted(found, key=lambda path: path.relative_to(top).parts)
+        inside = PurePosixPath(Path(here).relative_to(top))
+        found += [inside / name for name in files if not name.startswith(".")]
+    return sorted(found, key=lambda path: path.parts)
 
 
-def _plain(stem: str) -> str:
+def zoo_folder(model: str) -> PurePosixPath:
+    """The output folder of `zoo:NAME`."""
+    return PurePosixPath(plain_stem(model.removeprefix(zoo.PREFIX).partition("{")[0].strip()))
+
+
+def plain_stem(stem: str) -> str:
     """A stem as the name of a folder: never empty, and never a step up or to where one is."""
     return stem if stem.strip(".") and "/" not in stem else "model"
 
@@ -134,10 +140,10 @@ def _distinct(models: Sequence[str], folders: Sequence[PurePosixPath]) -> tuple[
 def _from_path(model: str) -> PurePosixPath:
     """The path of a model from here, without steps up and without its suffix."""
     if model.startswith(zoo.PREFIX):
-        return PurePosixPath(_plain(model.removeprefix(zoo.PREFIX).partition("{")[0].strip()))
+        return zoo_folder(model)
     path = Path(os.path.relpath(model))
     parents = [part for part in path.parent.parts if part != os.pardir]
-    return PurePosixPath(*parents, _plain(path.stem))
+    return PurePosixPath(*parents, plain_stem(path.stem))
 
 
 def _counts(folders: Iterable[PurePosixPath]) -> dict[str, int]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from mcm_compiler.contracts import zoo
@@ -14,18 +15,8 @@ from mcm_compiler.graph.dimensions import check_known, free_inputs, sizes_of
 from mcm_compiler.ir.reading.importer import parse_file
 from mcm_compiler.options import CompileOptions
 
-
-@dataclass(frozen=True)
-class InputNames:
-    """Inputs and dimensions that sizes can be given to.
-
-    Attributes:
-        inputs: names of a model's inputs.
-        dimensions: names of their symbolic dimensions, and those that these are made of.
-    """
-
-    inputs: frozenset[str]
-    dimensions: frozenset[str]
+Symbols = Mapping[str, frozenset[str]]
+"""Names of symbolic dimensions, and those that these are made of, by the name of the input."""
 
 
 def options_of_each(models: Sequence[str], options: CompileOptions) -> tuple[CompileOptions, ...]:
@@ -43,45 +34,59 @@ def options_of_each(models: Sequence[str], options: CompileOptions) -> tuple[Com
     """
     if not options.dims and not options.shapes:
         return (options,) * len(models)
-    names = [_input_names(model) for model in models]
-    known = [found for found in names if found is not None]
-    if len(known) == len(names):
-        faults = [
-            *check_known(options.dims, [n.dimensions for n in known], "dimension", "--dim"),
-            *check_known(options.shapes, [n.inputs for n in known], "input", "--shape"),
-        ]
-        if faults:
-            raise CompileError(faults)
-    return tuple(options if found is None else _restricted(options, found) for found in names)
+    symbols = [input_symbols(model) for model in models]
+    known = [found for found in symbols if found is not None]
+    if len(known) == len(symbols):
+        dims, inputs = [_names(found) for found in known], [frozenset(found) for found in known]
+        CompileError.raise_any(
+            [
+                *check_known(options.dims, dims, "dimension", "--dim"),
+                *check_known(options.shapes, inputs, "input", "--shape"),
+            ]
+        )
+    return tuple(options if found is None else _restricted(options, found) for found in symbols)
 
 
-def _restricted(options: CompileOptions, found: InputNames) -> CompileOptions:
+def _names(symbols: Symbols) -> frozenset[str]:
+    return frozenset().union(*symbols.values())
+
+
+def _restricted(options: CompileOptions, symbols: Symbols) -> CompileOptions:
+    names = _names(symbols)
     return replace(
         options,
-        dims={name: size for name, size in options.dims.items() if name in found.dimensions},
-        shapes={name: shape for name, shape in options.shapes.items() if name in found.inputs},
+        dims={name: size for name, size in options.dims.items() if name in names},
+        shapes={name: shape for name, shape in options.shapes.items() if name in symbols},
     )
 
 
-def _input_names(model: str) -> InputNames | None:
-    """None where the model cannot be read."""
+def input_symbols(model: str) -> Symbols | None:
+    """Names that give the open dimensions of each input a size; None if it cannot be read."""
     try:
-        if model.startswith(zoo.PREFIX):
-            inputs = free_inputs(build_zoo_model(model.removeprefix(zoo.PREFIX)))
-            sizes = {value.name or "": sizes_of(value) or () for value in inputs}
-        else:
-            graph = parse_file(Path(model)).graph
-            weights = {tensor.name for tensor in graph.initializer}
-            sizes = {
-                value.name: [
-                    dim.dim_value if dim.HasField("dim_value") else dim.dim_param
-                    for dim in value.type.tensor_type.shape.dim
-                ]
-                for value in graph.input
-                if value.name not in weights
-            }
-    except CompileError:
-        return None
-    symbols = {size for shape in sizes.values() for size in shape if isinstance(size, str)}
-    names = frozenset(name for symbol in symbols for name in names_in(symbol))
-    return InputNames(frozenset(sizes), names)
+        told = None if model.startswith(zoo.PREFIX) else Path(model).stat()
+        return _symbols(model, None if told is None else (told.st_mtime_ns, told.st_size))
+    except (OSError, CompileError):
+        return None  # the compile reports why
+
+
+@functools.lru_cache(maxsize=4)
+def _symbols(model: str, _stamp: tuple[int, int] | None) -> Symbols:
+    """The same, kept for the targets of a model, which need it one after the other."""
+    if model.startswith(zoo.PREFIX):
+        inputs = free_inputs(build_zoo_model(model.removeprefix(zoo.PREFIX)))
+        sizes = {value.name or "": sizes_of(value) or () for value in inputs}
+    else:
+        graph = parse_file(Path(model)).graph
+        weights = {tensor.name for tensor in graph.initializer}
+        sizes = {
+            value.name: [
+                dim.dim_value if dim.HasField("dim_value") else dim.dim_param
+                for dim in value.type.tensor_type.shape.dim
+            ]
+            for value in graph.input
+            if value.name not in weights
+        }
+    return {
+        name: frozenset(n for size in shape if isinstance(size, str) for n in names_in(size))
+        for name, shape in sizes.items()
+    }

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import click
 
 from mcm_compiler.artifact.layout import page_path
-from mcm_compiler.ci.batch import CompileOutcome, Job, Settings, compile_all, exit_code
+from mcm_compiler.ci.batch import CompileOutcome, Job, Settings, compile_all
 from mcm_compiler.ci.comparison import change_text
 from mcm_compiler.ci.figures import Figures
 from mcm_compiler.ci.model_list import ListedModel, list_models
@@ -26,6 +26,7 @@ from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.processes.staging import no_empty_folders
 from mcm_compiler.report.state_section import throughput_text
 from mcm_compiler.report.verdict.words import VERDICT, gap_text
+from mcm_compiler.results.strictness import exit_code
 from mcm_compiler.text.units import count_text, printable, seconds_text
 from mcm_compiler.text.wrapping import wrapped
 

@@ -31,9 +31,9 @@ from mcm_compiler.project.cells import Cell
 from mcm_compiler.project.places import INDEX
 from mcm_compiler.project.records import ProjectFile
 from mcm_compiler.project.summary import counts_text, summary_markdown
-from mcm_compiler.project.unused_sizes import unused_sizes
-from mcm_compiler.project.verdicts import CellOutcome, exit_code
+from mcm_compiler.project.verdicts import CellOutcome, unused_sizes
 from mcm_compiler.report.versions import versions
+from mcm_compiler.results.strictness import exit_code
 from mcm_compiler.text import json_text
 from mcm_compiler.text.units import printable
 
@@ -172,8 +172,7 @@ def _refuse_foreign(pages: Sequence[Path]) -> None:
                 message = "the output file exists, and is no page of this compiler"
                 hint = "move it elsewhere, choose another 'output', or build with --no-html"
                 faults.append(Diagnostic("MCM-U021", message, page.as_posix(), hint))
-    if faults:
-        raise CompileError(faults)
+    CompileError.raise_any(faults)
 
 
 def run_build(

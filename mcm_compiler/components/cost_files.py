@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +15,13 @@ from mcm_compiler.contracts.chips import kernels_of
 from mcm_compiler.contracts.cost import CostModel, MeasuredCosts
 from mcm_compiler.diagnostics import CompileError, Severity, quote
 from mcm_compiler.graph.constants import placeable_nodes
-from mcm_compiler.text.toml_description import TomlDescription, parse_description
+from mcm_compiler.text.json_text import UnreadableError, bytes_bounded
+from mcm_compiler.text.toml_description import (
+    TomlDescription,
+    parse_description,
+    toml_key,
+    toml_text,
+)
 
 MAX_COST_FILE_BYTES = 1 << 24
 """A table of 200,000 ops with long names; it takes some 16 times as much memory when read."""
@@ -27,8 +31,6 @@ COST_TABLE = "cost"
 
 COST_KEY = (COST_TABLE, "model")
 """Key of a target description that names a cost model."""
-
-_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
 
 
 def user_files(folder: Path | None) -> ReadFile:
@@ -63,7 +65,7 @@ def held_files(files: Mapping[str, bytes]) -> ReadFile:
             raise _unreadable(path, "there is no such file")
         data = files[path]
         if len(data) > MAX_COST_FILE_BYTES:
-            raise _too_large(path, len(data))
+            raise _unreadable(path, f"it has more than {MAX_COST_FILE_BYTES:,} bytes")
         return data
 
     return read
@@ -98,7 +100,7 @@ def with_cost_model_text(name: str, text: str, model: str, key: str = COST_KEY[1
     if texts.get(key) == model:
         return text
     wanted = {**description.data, COST_TABLE: {**texts, key: model}}
-    line = f"{key if _BARE_KEY.fullmatch(key) else _toml_text(key)} = {_toml_text(model)}"
+    line = f"{toml_key(key)} = {toml_text(model)}"
     if COST_TABLE not in description.data:
         changed = f"{text.rstrip()}\n\n[{COST_TABLE}]\n{line}\n"
     else:
@@ -106,7 +108,7 @@ def with_cost_model_text(name: str, text: str, model: str, key: str = COST_KEY[1
         at = description.line((COST_TABLE, key))
         if key in texts:
             before = lines[at - 1].partition("=")[0].rstrip()
-            lines[at - 1] = f"{before} = {_toml_text(model)}"
+            lines[at - 1] = f"{before} = {toml_text(model)}"
         else:
             lines.insert(at, line)
         changed = "\n".join(lines)
@@ -124,30 +126,11 @@ def with_cost_model_text(name: str, text: str, model: str, key: str = COST_KEY[1
     )
 
 
-def _toml_text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
 def _read(file: Path, shown: str) -> bytes:
     try:
-        # A pipe without a writer would be waited for, and a device may never end.
-        if file.exists() and not file.is_file():
-            raise _unreadable(shown, "it is not a regular file")
-        size = file.stat().st_size
-        if size <= MAX_COST_FILE_BYTES:
-            with file.open("rb") as stream:
-                data = stream.read(MAX_COST_FILE_BYTES + 1)
-            size = len(data)
-            if size <= MAX_COST_FILE_BYTES:
-                return data
-    except (OSError, ValueError) as error:
-        reason = (isinstance(error, OSError) and error.strerror) or "its name is not a path"
-        raise _unreadable(shown, reason) from error
-    raise _too_large(shown, size)
-
-
-def _too_large(path: str, size: int) -> CompileError:
-    return _unreadable(path, f"it has {size:,} bytes, more than {MAX_COST_FILE_BYTES:,}")
+        return bytes_bounded(file, MAX_COST_FILE_BYTES)
+    except UnreadableError as error:
+        raise _unreadable(shown, str(error)) from error
 
 
 def _unreadable(path: str, reason: str) -> CompileError:

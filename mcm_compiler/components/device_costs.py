@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import Any, Protocol, TypeVar, cast, runtime_checkable
 
 import onnx_ir as ir
@@ -100,20 +99,13 @@ def with_device_costs(
             at=place(next(iter(texts))),
             hint="leave it out, or take a target of the family box",
         )
-    if faults := unknown_kinds(target.box, texts, place):
-        raise CompileError(faults)
+    CompileError.raise_any(unknown_kinds(target.box, texts, place))
     changed: Any = target
     for kind, text in texts.items():
         try:
             changed = changed.with_cost_models({kind: chosen_for(kind, text, read)})
         except CompileError as error:
-            at = place(kind)
-            raise CompileError(
-                [
-                    d if d.code in cost_choice.SAY_THEIR_PLACE else replace(d, at=at)
-                    for d in error.diagnostics
-                ]
-            ) from error
+            raise error.changed(cost_choice.SAY_THEIR_PLACE, at=place(kind)) from error
     return changed
 
 

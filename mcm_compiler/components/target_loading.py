@@ -289,7 +289,7 @@ def package_from_text(
     try:
         make = cast("TargetFamily | ClusterFamily | BoxFamily", TARGET_FAMILIES.get(family))
     except CompileError as error:
-        raise CompileError([replace(d, at=at) for d in error.diagnostics]) from error
+        raise error.changed(at=at) from error
     try:
         with TARGET_FAMILIES.at_work(family):
             package = _checked(lambda: make(name, text), place)
@@ -306,9 +306,7 @@ def package_from_text(
         return with_cost_model(package, model, read or user_files(None))
     except CompileError as error:
         where = description.place(COST_KEY)
-        raise CompileError(
-            [d if d.code in SAY_THEIR_PLACE else replace(d, at=where) for d in error.diagnostics]
-        ) from error
+        raise error.changed(SAY_THEIR_PLACE, at=where) from error
 
 
 def _with_described_device_costs(

@@ -108,9 +108,7 @@ def load_level(name_or_path: int | str) -> Level:
         description = parse_description(text, read_description(text, "level"), "level")
     except CompileError as error:
         hint = "see docs/explanation/partitioning.md for the form"
-        raise CompileError(
-            [replace(d, code="MCM-U008", hint=hint) for d in error.diagnostics]
-        ) from error
+        raise error.changed(code="MCM-U008", hint=hint) from error
     return _described(path.stem, description)
 
 

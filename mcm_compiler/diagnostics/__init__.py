@@ -9,9 +9,9 @@ code have; it is read when they are asked for. Stages collect diagnostics and ra
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Generic, TypeVar, overload
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar, overload
 
 
 class Severity(enum.StrEnum):
@@ -129,6 +129,18 @@ class CompileError(Exception):
     ) -> CompileError:
         """The exception with one diagnostic, which is an error."""
         return cls(Diagnostic(code, message, at, hint))
+
+    @classmethod
+    def raise_any(cls, diagnostics: Iterable[Diagnostic]) -> None:
+        """Raises the exception if there is any diagnostic."""
+        if found := tuple(diagnostics):
+            raise cls(found)
+
+    def changed(self, unless: Collection[str] = (), **changes: Any) -> CompileError:
+        """The exception with other fields of its diagnostics, but for those of some codes."""
+        return CompileError(
+            [d if d.code in unless else replace(d, **changes) for d in self.diagnostics]
+        )
 
     def __reduce__(self) -> tuple[type[CompileError], tuple[tuple[Diagnostic, ...]]]:
         # An exception travels between processes by what its message is; that would lose the rest.

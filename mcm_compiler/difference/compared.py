@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any, Literal
 
 from mcm_compiler.artifact.manifest import is_placement
 from mcm_compiler.ci.comparison import compare
@@ -69,25 +70,11 @@ def difference(first: Side, second: Side, allowed: float = 0.0) -> records.Diffe
 
 
 def _facts(side: Side) -> records.SideFacts:
-    figures = side.figures
+    figures, model = side.figures, side.figures.model
+    known: dict[str, Any] = {**vars(figures), **vars(side), "places_used": figures.chips_used}
+    known |= {"ops": model.ops, "weight_bytes": model.weight_bytes}
     return records.SideFacts(
-        folder=side.folder,
-        model=side.model,
-        target=figures.target,
-        throughput_per_s=figures.throughput_per_s,
-        period_s=figures.period_s,
-        latency_s=side.latency_s,
-        lower_bound_s=figures.lower_bound_s,
-        bound_proof=figures.bound_proof,
-        bound_argument=side.bound_argument,
-        gap=figures.gap,
-        bottleneck=side.bottleneck,
-        pipelines=figures.pipelines,
-        places_each=side.places_each,
-        places_used=figures.chips_used,
-        ops=figures.model.ops,
-        weight_bytes=figures.model.weight_bytes,
-        verdict=side.verdict,
+        **{field.name: known[field.name] for field in fields(records.SideFacts)}
     )
 
 
@@ -105,18 +92,17 @@ def _settings(first: Side, second: Side) -> Iterable[records.Setting]:
     if (a.target, a.target_sha256) != (b.target, b.target_sha256):
         told = [f"{f.target} ({f.target_sha256[:12]})" for f in (a, b)]
         yield records.Setting("target", "target", told[0], told[1])
-    for name in dict.fromkeys((*a.options, *b.options)):
-        if a.options.get(name) != b.options.get(name):
-            yield records.Setting("option", name, a.options.get(name), b.options.get(name))
-    for pin in dict.fromkeys((*first.pins, *second.pins)):
-        if (pin in first.pins) != (pin in second.pins):
-            name = pin.rpartition("=")[0]
-            yield records.Setting(
-                "pin", name, pin if pin in first.pins else None, pin if pin in second.pins else None
-            )
-    for name in dict.fromkeys((*a.versions, *b.versions)):
-        if a.versions.get(name) != b.versions.get(name):
-            yield records.Setting("version", name, a.versions.get(name), b.versions.get(name))
+    old, new = ({pin: pin for pin in side.pins} for side in (first, second))
+    kinds: tuple[tuple[Literal["option", "pin", "version"], Any, Any], ...] = (
+        ("option", a.options, b.options),
+        ("pin", old, new),
+        ("version", a.versions, b.versions),
+    )
+    for kind, there, here in kinds:
+        for name in dict.fromkeys((*there, *here)):
+            if there.get(name) != here.get(name):
+                shown = name.rpartition("=")[0] if kind == "pin" else name
+                yield records.Setting(kind, shown, there.get(name), here.get(name))
 
 
 def _loads(first: Iterable[Load], second: Iterable[Load]) -> Iterable[records.LoadRow]:
@@ -125,15 +111,16 @@ def _loads(first: Iterable[Load], second: Iterable[Load]) -> Iterable[records.Lo
         a, b = (side.get(kind) for side in busiest)
         if a is None and b is None:
             continue
-        yield records.LoadRow(
-            kind,
-            a.where if a else None,
-            a.busy_s if a else None,
-            a.utilisation if a else None,
-            b.where if b else None,
-            b.busy_s if b else None,
-            b.utilisation if b else None,
-        )
+        yield records.LoadRow(kind, *_values(a, _LOAD), *_values(b, _LOAD))
+
+
+_LOAD = ("where", "busy_s", "utilisation")
+_MEMORY = ("used_bytes", "weight_bytes", "memory_bytes")
+
+
+def _values(side: object, names: Sequence[str]) -> list[Any]:
+    """What a row has of one side; all None where there is none."""
+    return [getattr(side, name, None) for name in names]
 
 
 def _busiest(loads: Iterable[Load]) -> dict[str, Load]:
@@ -186,18 +173,9 @@ def _times(
 def _memory(first: Side, second: Side) -> tuple[records.MemoryRow, ...]:
     there = {m.place: m for m in first.memory}
     here = {m.place: m for m in second.memory}
-    rows: list[records.MemoryRow] = []
-    for place in dict.fromkeys((*there, *here)):
-        a, b = there.get(place), here.get(place)
-        rows.append(
-            records.MemoryRow(
-                place,
-                a.used_bytes if a else None,
-                a.weight_bytes if a else None,
-                a.memory_bytes if a else None,
-                b.used_bytes if b else None,
-                b.weight_bytes if b else None,
-                b.memory_bytes if b else None,
-            )
+    return tuple(
+        records.MemoryRow(
+            place, *_values(there.get(place), _MEMORY), *_values(here.get(place), _MEMORY)
         )
-    return tuple(rows)
+        for place in dict.fromkeys((*there, *here))
+    )

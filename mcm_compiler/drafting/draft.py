@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from mcm_compiler.artifact import layout
 from mcm_compiler.ci.batch import lost_process
-from mcm_compiler.ci.model_list import SUFFIX
+from mcm_compiler.ci.model_list import SUFFIX, files_below
 from mcm_compiler.ci.processes import work_on_all
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.drafting.model_draft import ModelDraft, draft_model
@@ -45,29 +44,20 @@ def list_folder(root: Path) -> Listing:
     models: list[str] = []
     skipped: list[tuple[str, str]] = []
     inside = os.path.realpath(root)
-    for here, folders, files in os.walk(root):
-        folders[:] = [
-            name
-            for name in folders
-            if not name.startswith(".")
-            and not os.path.isfile(os.path.join(here, name, layout.MANIFEST))
-        ]
-        for name in files:
-            if not name.endswith(SUFFIX) or name.startswith("."):
-                continue
-            path = os.path.join(here, name)
-            model = Path(path).relative_to(root).as_posix()
-            if os.path.commonpath([inside, os.path.realpath(path)]) != inside:
-                skipped.append((model, "a link that leads out of the folder"))
-            elif not _is_text(model):
-                skipped.append((model, "its name is not UTF-8, which TOML needs"))
-            else:
-                models.append(model)
+    for model in map(str, files_below(root)):
+        if not model.endswith(SUFFIX):
+            continue
+        if os.path.commonpath([inside, os.path.realpath(root / model)]) != inside:
+            skipped.append((model, "a link that leads out of the folder"))
+        elif not _is_text(model):
+            skipped.append((model, "its name is not UTF-8, which TOML needs"))
+        else:
+            models.append(model)
     if not models and not skipped:
         raise CompileError.of(
             "MCM-U034", f"the folder holds no *{SUFFIX} file at any depth", at=quote(str(root))
         )
-    return Listing(tuple(sorted(models, key=_parts)), tuple(sorted(skipped)))
+    return Listing(tuple(models), tuple(sorted(skipped)))
 
 
 def draft_all(
@@ -143,7 +133,3 @@ def _is_text(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _parts(model: str) -> tuple[str, ...]:
-    return tuple(model.split("/"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import glob
 import os
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -13,12 +12,11 @@ from mcm_compiler.ci.model_list import SUFFIX
 from mcm_compiler.drafting.model_draft import ModelDraft, Sizes
 from mcm_compiler.drafting.solution import Found
 from mcm_compiler.drafting.trials import NOT_SEEN
+from mcm_compiler.text.toml_description import toml_key, toml_text
 from mcm_compiler.text.units import count_text, printable
 
 MAX_COMMENT = 160
 """Longer reasons are cut."""
-
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def project_text(
@@ -47,7 +45,7 @@ def _lines(
     yield "# Written by `mcmc init`. Sizes that are a guess are said to be one: look at them, and"
     yield "# let `mcmc build` compile all models."
     yield ""
-    yield f"targets = [{', '.join(map(quoted, targets))}]"
+    yield f"targets = [{', '.join(map(toml_text, targets))}]"
     for section in sections:
         yield from _section_lines(section)
     if unreadable:
@@ -55,12 +53,12 @@ def _lines(
         yield "# These cannot be read, and no section takes them:"
     for draft in unreadable:
         fault = draft.faults[0]
-        yield _comment(f"{quoted(draft.model)}: {fault.code}: {fault.message}")
+        yield _comment(f"{toml_text(draft.model)}: {fault.code}: {fault.message}")
     if skipped:
         yield ""
         yield "# These were not looked at:"
     for name, reason in skipped:
-        yield _comment(f"{quoted(name)}: {reason}")
+        yield _comment(f"{toml_text(name)}: {reason}")
 
 
 def _section_lines(section: Section) -> Iterator[str]:
@@ -68,30 +66,30 @@ def _section_lines(section: Section) -> Iterator[str]:
     yield ""
     yield "[[models]]"
     if len(section.files) == 1:
-        yield f"files = {quoted(section.files[0])}{_matches(section)}"
+        yield f"files = {toml_text(section.files[0])}{_matches(section)}"
     else:
         yield "files = ["
-        yield from (f"    {quoted(file)}," for file in section.files)
+        yield from (f"    {toml_text(file)}," for file in section.files)
         yield "]"
     if section.exclude:
-        listed = ", ".join(map(quoted, section.exclude))
+        listed = ", ".join(map(toml_text, section.exclude))
         yield f"exclude = [{listed}]{_remark('cannot be read, see below')}"
     if section.name is not None:
-        yield f"name = {quoted(section.name)}"
+        yield f"name = {toml_text(section.name)}"
     if first.inputs is not None:
         folder = first.model.rpartition("/")[0]
-        yield f"inputs = {quoted(f'{folder}/{first.inputs}' if folder else first.inputs)}"
+        yield f"inputs = {toml_text(f'{folder}/{first.inputs}' if folder else first.inputs)}"
     if first.state:
         yield "state = ["
-        yield from (f"    [{quoted(past)}, {quoted(now)}]," for past, now in first.state)
+        yield from (f"    [{toml_text(past)}, {toml_text(now)}]," for past, now in first.state)
         yield "]"
     for name in first.unranked:
-        yield _comment(f"input {quoted(name)} declares no shape: give it one in 'shapes'")
+        yield _comment(f"input {toml_text(name)} declares no shape: give it one in 'shapes'")
     yield from _size_lines("models", [draft.sizes for draft in section.members])
     for index, (name, _) in enumerate(first.profiles):
         yield ""
         yield "[[models.profiles]]"
-        yield f"name = {quoted(name)}"
+        yield f"name = {toml_text(name)}"
         yield from _size_lines(
             "models.profiles", [draft.profiles[index][1] for draft in section.members]
         )
@@ -108,12 +106,12 @@ def _size_lines(table: str, members: Sequence[Sizes]) -> Iterator[str]:
     if first.dims:
         yield f"[{table}.dims]"
     for name, found in first.dims.items():
-        yield f"{key(name)} = {found.size}{_remark(_reason(m.dims[name] for m in members))}"
+        yield f"{toml_key(name)} = {found.size}{_remark(_reason(m.dims[name] for m in members))}"
     if first.shapes:
         yield f"[{table}.shapes]"
     for name, (shape, _) in first.shapes.items():
         reason = _reason(member.shapes[name][1] for member in members)
-        yield f"{key(name)} = [{', '.join(map(str, shape))}]{_remark(reason)}"
+        yield f"{toml_key(name)} = [{', '.join(map(str, shape))}]{_remark(reason)}"
 
 
 def _reason(members: Iterable[Found]) -> str:
@@ -137,26 +135,6 @@ def _remark(text: str) -> str:
 def _comment(text: str) -> str:
     plain = printable(text)
     return f"# {plain if len(plain) <= MAX_COMMENT else plain[: MAX_COMMENT - 3] + '...'}"
-
-
-def quoted(text: str) -> str:
-    """A text as TOML's basic string."""
-    escaped = "".join(map(_escaped, text))
-    return f'"{escaped}"'
-
-
-def _escaped(char: str) -> str:
-    if char in '"\\':
-        return f"\\{char}"
-    code = ord(char)
-    if char.isprintable():
-        return char
-    return f"\\u{code:04X}" if code < 1 << 16 else f"\\U{code:08X}"
-
-
-def key(name: str) -> str:
-    """A key: bare where TOML allows it."""
-    return name if _BARE.fullmatch(name) else quoted(name)
 
 
 MIN_PREFIX = 3

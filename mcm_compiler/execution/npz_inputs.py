@@ -188,8 +188,7 @@ def check_inputs(
                     "MCM-I052", f"the array {error}", at=f"input {quote(name)}, {quote(origin)}"
                 )
             )
-    if faults:
-        raise CompileError(faults)
+    CompileError.raise_any(faults)
     return taken
 
 

@@ -13,7 +13,6 @@ import json
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, BinaryIO, Literal, TypedDict
 
 import msgspec
@@ -146,12 +145,7 @@ class Journal(AbstractContextManager["Journal"]):
         self._stream.close()
         self._path.unlink(missing_ok=True)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._stream.close()
 
 

@@ -210,5 +210,4 @@ def _check_keys(target: Target, sweeps: Sequence[Sweep]) -> None:
                 for one in error.diagnostics
                 if one.code == UNKNOWN_KEY
             ]
-    if unknown:
-        raise CompileError(unknown)
+    CompileError.raise_any(unknown)

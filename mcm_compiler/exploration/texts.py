@@ -57,37 +57,27 @@ def front_rows(model: Mapping[str, Any], *, whole: bool = False) -> list[tuple[s
     ran = [point for point in model["points"] if not point["faults"]]
     shown = [point for point in ran if point["front"] or whole]
     shown.sort(key=lambda point: -(point["throughput_per_s"] or 0.0))
-    area = any("package_mm2" in point for point in shown)
-    energy = any("energy_j" in point for point in shown)
     keys = list(shown[0]["settings"]) if shown else []
-    heads = [
-        *(["front"] if whole else []),
-        *keys,
-        "inferences/s",
-        "bound",
-        "above bound",
-        "latency",
+    columns: list[tuple[str, Callable[[Mapping[str, Any]], str]]] = [
+        *([("front", lambda point: "*" if point["front"] else "")] if whole else []),
+        *((key, lambda point, key=key: setting_text(point["settings"][key])) for key in keys),
+        ("inferences/s", lambda point: _known(point["throughput_per_s"], number_text)),
+        ("bound", bound_rate_text),
+        ("above bound", lambda point: percent_text(point["gap"])),
+        ("latency", lambda point: seconds_text(point["latency_s"])),
+        ("chips", lambda point: str(point["chips"])),
+        ("SRAM", lambda point: bytes_text(point["sram_bytes"])),
     ]
-    heads += ["chips", "SRAM", *(["mm2"] if area else []), *(["energy"] if energy else [])]
-    rows = [tuple(heads)]
-    for point in shown:
-        rate, mm2 = point["throughput_per_s"], point.get("package_mm2")
-        row = [
-            *(["*" if point["front"] else ""] if whole else []),
-            *map(setting_text, point["settings"].values()),
-            UNKNOWN if rate is None else number_text(rate),
-            bound_rate_text(point),
-            percent_text(point["gap"]),
-            seconds_text(point["latency_s"]),
-            str(point["chips"]),
-            bytes_text(point["sram_bytes"]),
-        ]
-        if area:
-            row.append(UNKNOWN if mm2 is None else f"{mm2:,.0f}")
-        if energy:
-            row.append(energy_text(point.get("energy_j")))
-        rows.append(tuple(row))
-    return rows
+    if any("package_mm2" in point for point in shown):
+        columns.append(("mm2", lambda point: _known(point.get("package_mm2"), "{:,.0f}".format)))
+    if any("energy_j" in point for point in shown):
+        columns.append(("energy", lambda point: energy_text(point.get("energy_j"))))
+    heads = tuple(head for head, _ in columns)
+    return [heads, *(tuple(text(point) for _, text in columns) for point in shown)]
+
+
+def _known(number: float | None, text: Callable[[float], str]) -> str:
+    return UNKNOWN if number is None else text(number)
 
 
 def bound_rate_text(point: Mapping[str, Any]) -> str:

@@ -65,8 +65,7 @@ def bind_dimensions(
         for name in given
     ]
     faults += _left_open(open_dims, by_name, bound)
-    if faults:
-        raise CompileError(faults)
+    CompileError.raise_any(faults)
     return {symbol: bound[symbol] for symbol in sorted(used) if len(several.get(symbol, ())) < 2}
 
 

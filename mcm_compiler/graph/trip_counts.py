@@ -126,8 +126,7 @@ def state_trip_counts(graphs: Sequence[ir.Graph], counts: Mapping[str, int]) -> 
         elif fault := _contradiction(name, known[name], count):
             without = f"leave --trip-count of {quote(name)} out"
             faults.append(Diagnostic("MCM-I056", fault, at, without))
-    if faults:
-        raise CompileError(faults)
+    CompileError.raise_any(faults)
     for graph in graphs:
         for label, node in loops_of(graph):
             node.metadata_props.pop(TRIP_COUNT_PROPERTY, None)

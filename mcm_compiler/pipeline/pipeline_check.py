@@ -60,8 +60,7 @@ def check_pipeline(passes: Sequence[Pass], available: Sequence[AnnotationKey[Any
                 reason[name] = f"becomes invalid where pass '{step.name}' replaces its source"
         have = (have - dropped) | provided
         given = (given - dropped) | provided
-    if faults:
-        raise CompileError(faults)
+    CompileError.raise_any(faults)
     return have
 
 
@@ -94,8 +93,7 @@ def check_target(passes: Sequence[Pass], target: Target) -> None:
             instead = f"--passes '{rest}' does without" if rest else ""
             needed_by = " and ".join(needing)
             faults.append(lacking(target, capability, needed_by=needed_by, instead=instead))
-    if faults:
-        raise CompileError(faults)
+    CompileError.raise_any(faults)
 
 
 def _without(passes: Sequence[Pass], missing: Sequence[Capability]) -> list[Pass]:

@@ -52,8 +52,7 @@ def constrained(problem: StepProblem, box: Box, options: PlaceOptions) -> StepPr
     together = problem.together
     for pattern in options.together:
         together = _joined(together, _matching(problem, pattern, "--together", faults))
-    if faults:
-        raise CompileError(faults)
+    CompileError.raise_any(faults)
     allowed = problem.allowed.copy()
     if options.together:
         allowed = _common(allowed, together)

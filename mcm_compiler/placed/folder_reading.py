@@ -166,8 +166,7 @@ def check_hashes(opened: OpenedPlacement, *, further: bool = False) -> str:
     files = opened.manifest.files
     faults = file_faults(opened.path, files, further=further)
     faults += unlisted(opened.path, NEEDED - files.keys())
-    if faults:
-        raise CompileError(faults)
+    CompileError.raise_any(faults)
     return count_text(len(files), "hash", "hashes")
 
 

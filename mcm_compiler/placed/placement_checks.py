@@ -410,8 +410,7 @@ def check_segments(read: ReadPlacement, schedule: Schedule) -> str:
         )
         for name in proof.outputs[:MAX_NAMED]
     ]
-    if faults:
-        raise CompileError(faults)
+    CompileError.raise_any(faults)
     _check_schedule(read, schedule)
     return (
         f"{count_text(proof.ops, 'op')} in {count_text(len(schedule.segments), 'segment')} "

@@ -89,8 +89,7 @@ def read_assignment(path: Path) -> tuple[AssignedName, ...]:
     if not found and not faults:
         message = "the assignment is empty"
         faults.append(Diagnostic("MCM-F010", message, at=source))
-    if faults:
-        raise CompileError(faults)
+    CompileError.raise_any(faults)
     return tuple(found)
 
 

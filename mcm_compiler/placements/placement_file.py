@@ -108,8 +108,7 @@ def placement_from_json(data: Any, source: str) -> PlacementProblem:
     index = {node.id: v for v, node in enumerate(nodes)}
     names = _names(nodes)
     faults = _contradictions(nodes, edges, index, names, source)
-    if faults:
-        raise CompileError(faults)
+    CompileError.raise_any(faults)
     n = len(nodes)
     transfer, output = np.zeros(n), np.zeros(n)
     pairs: dict[tuple[int, int], None] = {}

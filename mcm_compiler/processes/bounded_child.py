@@ -10,9 +10,11 @@ import contextlib
 import faulthandler
 import gc
 import os
+import select
 import signal
 import sys
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -48,11 +50,11 @@ def answer_of_child(
     if not may_fork():
         from mcm_compiler.processes.child_server import answer_of_server
 
-        number, answer = answer_of_server(work, growth_bytes, cpu_s)
+        answer = answer_of_server(work, growth_bytes, cpu_s)
     else:
-        number, answer = _answer_of_fork(work, growth_bytes, cpu_s)
-    if number != 0:
-        how = signal.Signals(-number).name if number < 0 else f"exit status {number}"
+        ((_, answer),) = answers_of_children([work], 1, growth_bytes, cpu_s)
+    if isinstance(answer, int):
+        how = signal.Signals(-answer).name if answer < 0 else f"exit status {answer}"
         raise ChildDiedError(how)
     return answer
 
@@ -62,27 +64,57 @@ def may_fork() -> bool:
     return not any(name in sys.modules for name in THREADED_LIBRARIES)
 
 
-def _answer_of_fork(
-    work: Callable[[], bytes], growth_bytes: int, cpu_s: int | None
-) -> tuple[int, bytes]:
-    """The exit code of the child, and its answer."""
+def answers_of_children(
+    works: Sequence[Callable[[], bytes]],
+    at_once: int,
+    growth_bytes: int = 1 << 50,
+    cpu_s: int | None = None,
+) -> Generator[tuple[int, bytes | int]]:
+    """Runs each piece of work in a child that can write nothing to the terminal.
+
+    Children end with this process, and with the generator.
+
+    Args:
+        works: an exception ends the child.
+        at_once: children that run at the same time.
+        growth_bytes: as in `answer_of_child`.
+        cpu_s: as there.
+
+    Yields:
+        `(index, answer)` as they come; instead of an answer the exit code of a child that died
+        without one, negative for a signal.
+    """
+    waiting = deque(range(len(works)))
+    running: dict[int, tuple[int, int, list[bytes]]] = {}
     parent = os.getpid()
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        serve(work, writing, growth_bytes, cpu_s, parent)
-    os.close(writing)
-    answered = False
     try:
-        answer = read_all(reading)
-        answered = True
+        while waiting or running:
+            while waiting and len(running) < max(at_once, 1):
+                index = waiting.popleft()
+                reading, writing = os.pipe()
+                child = os.fork()
+                if child == 0:
+                    for one in (reading, *running):
+                        os.close(one)
+                    serve(works[index], writing, growth_bytes, cpu_s, parent)
+                os.close(writing)
+                running[reading] = (index, child, [])
+            for reading in select.select(list(running), [], [])[0]:
+                index, child, chunks = running[reading]
+                if chunk := os.read(reading, _CHUNK_BYTES):
+                    chunks.append(chunk)
+                    continue
+                del running[reading]
+                os.close(reading)
+                _, status = os.waitpid(child, 0)
+                code = os.waitstatus_to_exitcode(status)
+                yield index, b"".join(chunks) if code == 0 else code
     finally:
-        os.close(reading)
-        if not answered:
+        for reading, (_, child, _) in running.items():
+            os.close(reading)
             with contextlib.suppress(ProcessLookupError):
                 os.kill(child, signal.SIGKILL)
-        _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status), answer
+            os.waitpid(child, 0)
 
 
 _CHUNK_BYTES = 1 << 20
@@ -130,8 +162,7 @@ def serve(
         if cpu_s is not None:
             _lower_limit(resource.RLIMIT_CPU, cpu_s)
         if sys.platform == "linux":
-            held = int(_STATM.read_text(encoding="ascii").split()[0]) * resource.getpagesize()
-            _lower_limit(resource.RLIMIT_AS, held + growth_bytes)
+            _lower_limit(resource.RLIMIT_AS, held_bytes() + growth_bytes)
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
         os.dup2(null, 2)
@@ -144,6 +175,12 @@ def serve(
     finally:
         # Not even a signal gets past it.
         os._exit(status)
+
+
+def held_bytes() -> int:
+    """Address space of this process on Linux."""
+    pages = _STATM.read_text(encoding="ascii").split()[0]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
 def _lower_limit(which: int, wanted: int) -> None:

@@ -55,8 +55,8 @@ class _Server:
         finally:
             theirs.close()
 
-    def answer(self, request: bytes) -> tuple[int, bytes]:
-        """Hands a request over, and waits for the child's exit code and answer."""
+    def answer(self, request: bytes) -> bytes | int:
+        """Hands a request over, and waits for the child's answer, or for its exit code."""
         reading, writing = os.pipe()
         try:
             try:
@@ -68,7 +68,7 @@ class _Server:
             (code,) = _CODE.unpack(_received(self.socket, _CODE.size))
         finally:
             os.close(reading)
-        return code, answer
+        return code or answer
 
     def end(self) -> None:
         """Ends the process, and its child with it."""
@@ -83,7 +83,7 @@ _one_at_a_time = threading.Lock()
 
 def answer_of_server(
     work: Callable[[], bytes], growth_bytes: int, cpu_s: int | None
-) -> tuple[int, bytes]:
+) -> bytes | int:
     """As `bounded_child.answer_of_child`, in a child of a process without threads.
 
     Args:
@@ -92,7 +92,7 @@ def answer_of_server(
         cpu_s: as there.
 
     Returns:
-        The exit code of the child, negative for a signal, and its answer.
+        The answer, or the exit code of a child that died without one, negative for a signal.
 
     Raises:
         ChildDiedError: if the other process cannot be started, or dies.

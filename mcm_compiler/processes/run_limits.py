@@ -20,6 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from mcm_compiler.processes.bounded_child import held_bytes
+
 MAX_RUN_GROWTH_BYTES = 6 << 30
 """Memory that one run may add to what the process holds."""
 
@@ -38,7 +40,6 @@ small files that take long are made to."""
 
 _POLL_S = 0.25
 
-_STATM = Path("/proc/self/statm")
 _MEMINFO = Path("/proc/meminfo")
 _GROUPS = (
     (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory.stat"), "anon"),
@@ -114,9 +115,8 @@ def _bounded_address_space() -> Generator[None]:
 
     try:
         soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-        held = int(_STATM.read_text(encoding="ascii").split()[0]) * resource.getpagesize()
         known = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
-        bound = min([held + run_growth_bytes(), *known])
+        bound = min([held_bytes() + run_growth_bytes(), *known])
         resource.setrlimit(resource.RLIMIT_AS, (bound, hard))
         try:
             yield

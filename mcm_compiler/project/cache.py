@@ -176,9 +176,7 @@ class BuildCache:
     def note_placed(self, entry: CacheEntry, destination: Path) -> None:
         """Remembers that both folders are as they should be; costs time alone if it fails."""
         signature = self.signer.sign(PLACED, entry.key, _stamps_of(entry, destination))
-        with contextlib.suppress(OSError), private_folder(self.root) as place:
-            (place / PLACED).write_text(json.dumps(signature), encoding="ascii")
-            os.replace(place / PLACED, entry.folder / PLACED)
+        self._put(entry.folder / PLACED, json.dumps(signature).encode())
 
     def store(self, key: str, folder: Path | None, record: CellRecord) -> None:
         """Puts an output folder and what became of it into the cache, whole or not at all.
@@ -233,9 +231,7 @@ class BuildCache:
     def keep_page(self, key: str, content: bytes) -> None:
         """Puts a page beside the output folder of an entry; costs time alone if it fails."""
         name = f"page-{self.signer.sign(*_of_page(key, content))}.html"
-        with contextlib.suppress(OSError), private_folder(self.root) as place:
-            (place / name).write_bytes(content)
-            os.replace(place / name, self._folder(key) / name)
+        self._put(self._folder(key) / name, content)
 
     def touch(self, keys: Iterable[str]) -> None:
         """Marks entries as used now."""
@@ -289,9 +285,12 @@ class BuildCache:
     def remember(self, digest: str, names: list[str]) -> None:
         """Keeps such names; costs time alone if it fails."""
         data = {"names": names, "signature": self.signer.sign("names", digest, names)}
+        self._put(self.root / "external" / digest, json.dumps(data).encode())
+
+    def _put(self, path: Path, content: bytes) -> None:
         with contextlib.suppress(OSError), private_folder(self.root) as place:
-            (place / digest).write_text(json.dumps(data), encoding="ascii")
-            os.replace(place / digest, self.root / "external" / digest)
+            (place / path.name).write_bytes(content)
+            os.replace(place / path.name, path)
 
     def _folder(self, key: str) -> Path:
         if not _KEY.fullmatch(key):

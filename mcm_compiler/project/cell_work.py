@@ -5,7 +5,6 @@ A process does this for many cells, one after the other. What they need is impor
 
 from __future__ import annotations
 
-import functools
 import time
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
@@ -21,10 +20,8 @@ from mcm_compiler.ci.baseline import read_baseline
 from mcm_compiler.ci.batch import lost as lost_compile
 from mcm_compiler.ci.comparison import REGRESSION_CODE, RISE_CODE, Comparison
 from mcm_compiler.ci.figures import Figures
-from mcm_compiler.contracts import zoo
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.diagnostics.refusals import is_of_the_moment
-from mcm_compiler.graph.dimension_formulas import names_in
 from mcm_compiler.processes.crash_journal import CrashJournal
 from mcm_compiler.processes.staging import write_whole
 from mcm_compiler.project import proving
@@ -121,16 +118,23 @@ def work_on(diagnose: Diagnose, job: CellJob) -> CellResult:
     if job.baseline is not None:
         compared = batch.with_baseline(outcome, before, job.baseline, job.allowed)
         told += map(_with_project_hint, compared.diagnostics[len(outcome.diagnostics) :])
-    kept = job.key is not None and is_lasting(record)
-    if job.key is not None and kept:
-        folder = job.folder if outcome.report is not None else None
+    told += _kept(diagnose, job, record)
+    return CellResult(record, compared.comparison, tuple(told))
+
+
+def _kept(diagnose: Diagnose, job: CellJob, record: CellRecord) -> list[Diagnostic]:
+    """Puts a result into the cache, and writes its page; what the system refuses of that."""
+    told: list[Diagnostic] = []
+    lasting = job.key is not None and is_lasting(record)
+    if job.key is not None and lasting:
+        folder = job.folder if record.figures is not None else None
         try:
             BuildCache(job.cache, 0).store(job.key, folder, record)
         except CompileError as error:
             told += error.diagnostics
-    if job.html and outcome.report is not None:
-        told += _paged(diagnose, job, kept)
-    return CellResult(record, compared.comparison, tuple(told))
+    if job.html and record.figures is not None:
+        told += _paged(diagnose, job, lasting)
+    return told
 
 
 def _proven(
@@ -153,24 +157,15 @@ def _proven(
         proven = proving.prove(cell, options_of(cell), entry, cache, job.folder, checked)
     except CompileError as error:
         raise proving.UnprovenError(error.diagnostics[0].message) from error
-    steps = steps_of(proven.check)
     record = CellRecord(
         CellFigures.of_report(proven.report),
-        steps,
+        steps_of(proven.check),
         tuple(map(StoredDiagnostic.of, proven.check.diagnostics)),
         tuple(map(StoredDiagnostic.of, proven.check.unproven)),
         time.perf_counter() - start,
         _dimensions(cell),
     )
-    told: list[Diagnostic] = [proving.proven_note(cell)]
-    kept = job.key is not None
-    if job.key is not None:
-        try:
-            cache.store(job.key, job.folder, record)
-        except CompileError as error:
-            told += error.diagnostics
-    if job.html:
-        told += _paged(diagnose, job, kept)
+    told = [proving.proven_note(cell), *_kept(diagnose, job, record)]
     result = CellResult(record, None, tuple(told))
     if job.baseline is not None:
         result = with_told(compare_stored(job, record, before), told)
@@ -296,9 +291,7 @@ def _dims(cell: Cell) -> dict[str, int]:
 
     Sample inputs bind the dimensions of theirs.
     """
-    if not cell.lenient:
-        return dict(cell.dims)
-    symbols = _symbols(cell.model)
+    symbols = _symbols(cell)
     if symbols is None:
         return dict(cell.dims)
     bound = _arrays_of(cell.inputs) if cell.inputs is not None else frozenset[str]()
@@ -310,7 +303,7 @@ def _dims(cell: Cell) -> dict[str, int]:
 
 def _dimensions(cell: Cell) -> tuple[str, ...] | None:
     """As `CellRecord.dimensions`."""
-    symbols = _symbols(cell.model) if cell.lenient else None
+    symbols = _symbols(cell)
     return None if symbols is None else tuple(sorted(frozenset().union(*symbols.values())))
 
 
@@ -323,54 +316,11 @@ def _arrays_of(inputs: str) -> frozenset[str]:
         return frozenset()  # the compile tells why
 
 
-def _symbols(model: str) -> Mapping[str, frozenset[str]] | None:
-    """Names that give the open dimensions of each input a size; None if a model cannot be read."""
-    if model.startswith(zoo.PREFIX):
-        return _symbols_of_zoo(model.removeprefix(zoo.PREFIX))
-    try:
-        told = Path(model).stat()
-        return _symbols_of_file(model, told.st_mtime_ns, told.st_size)
-    except OSError:
-        return None
+def _symbols(cell: Cell) -> Mapping[str, frozenset[str]] | None:
+    """As `input_symbols`; None where the model may lack none of the sizes that it is given."""
+    from mcm_compiler.ci.sizes_of_models import input_symbols
 
-
-@functools.lru_cache(maxsize=4)
-def _symbols_of_zoo(spec: str) -> Mapping[str, frozenset[str]] | None:
-    """The same of a model of the zoo, which is asked for before and after its compile."""
-    import onnx_ir as ir
-
-    try:
-        inputs = zoo.build_zoo_model(spec).graph.inputs
-    except CompileError:
-        return None  # the compile tells why
-    return {
-        value.name or "": _names(
-            str(dim.value) for dim in value.shape or () if isinstance(dim, ir.SymbolicDim)
-        )
-        for value in inputs
-    }
-
-
-@functools.lru_cache(maxsize=4)
-def _symbols_of_file(
-    model: str, _modified_ns: int, _size: int
-) -> Mapping[str, frozenset[str]] | None:
-    """The same of a file, which the targets of a model need one after the other."""
-    import onnx
-    from google.protobuf.message import DecodeError
-
-    try:
-        proto = onnx.load(model, load_external_data=False)
-    except (DecodeError, ValueError):
-        return None
-    return {
-        value.name: _names(dim.dim_param for dim in value.type.tensor_type.shape.dim)
-        for value in proto.graph.input
-    }
-
-
-def _names(symbols: Iterable[str]) -> frozenset[str]:
-    return frozenset(name for symbol in symbols for name in names_in(symbol))
+    return input_symbols(cell.model) if cell.lenient else None
 
 
 def _checked(

@@ -9,10 +9,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.plugin_files import load_plugin
 from mcm_compiler.project import records
 from mcm_compiler.project.places import clash, clashes, refuse_overlapping_folders
 from mcm_compiler.project.selection import SelectedModel, models_of, select_models
 from mcm_compiler.project.table_reader import TableReader
+from mcm_compiler.registry import TARGETS
 
 COMMAND_LINE = "command line"
 """The source of an option that the command line gives; those of the file have its name."""
@@ -55,6 +57,22 @@ class Cell:
     def title(self) -> str:
         """How the cell is named."""
         return str(self.folder)
+
+
+def target_names(plugins: tuple[Path, ...]) -> Callable[[str], bool]:
+    """Whether a name is that of a target; plug-in files run when one is not known without them.
+
+    Raises:
+        CompileError: from the function, as `load_plugin`.
+    """
+
+    def known(name: str) -> bool:
+        if name not in TARGETS:
+            for path in plugins:
+                load_plugin(path)
+        return name in TARGETS
+
+    return known
 
 
 def cells_of(project: records.ProjectFile, known_target: Callable[[str], bool]) -> tuple[Cell, ...]:

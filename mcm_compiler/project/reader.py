@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +28,7 @@ def read_project(path: Path) -> records.ProjectFile:
         text = read_description(str(path), "project")
     except CompileError as error:
         hint = "name a project file, or let mcmc init FOLDER write one"
-        raise CompileError(
-            [replace(d, code="MCM-B001", hint=hint) for d in error.diagnostics]
-        ) from error
+        raise error.changed(code="MCM-B001", hint=hint) from error
     return parse_project(path, text)
 
 
@@ -48,9 +45,7 @@ def parse_project(path: Path, text: str) -> records.ProjectFile:
     try:
         description = parse_description(str(path), text, "project")
     except CompileError as error:
-        raise CompileError(
-            [replace(d, code="MCM-B001", hint=_REFERENCE) for d in error.diagnostics]
-        ) from error
+        raise error.changed(code="MCM-B001", hint=_REFERENCE) from error
     reader = table_reader.TableReader(description)
     data = description.data
     top = reader.table(data, table_reader.DEFAULT_KEYS, (), further=_SECTIONS)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from mcm_compiler.artifact import layout
-from mcm_compiler.ci.model_list import SUFFIX
+from mcm_compiler.ci.model_list import SUFFIX, files_below, plain_stem, zoo_folder
 from mcm_compiler.contracts import zoo
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.project.records import ModelSection, ProjectFile
@@ -104,41 +102,23 @@ def _raw_files(project: ProjectFile, section: ModelSection) -> object:
 def _matches(root: Path, given: str, skipped: list[Path]) -> list[tuple[str, PurePosixPath, bool]]:
     """Path, name, and whether it is named itself, of each model that a pattern stands for."""
     if given.startswith(zoo.PREFIX):
-        stem = given.removeprefix(zoo.PREFIX).partition("{")[0].strip()
-        return [(given, PurePosixPath(_plain(stem)), True)]
+        return [(given, zoo_folder(given), True)]
     parts = PurePosixPath(given).parts
     wild = next((i for i, part in enumerate(parts) if _WILD.search(part)), None)
     if wild is None:
         path = root / given
         if not path.is_dir():
-            named = PurePosixPath(_plain(PurePosixPath(given).stem))
+            named = PurePosixPath(plain_stem(PurePosixPath(given).stem))
             return [(str(PurePosixPath(given)), named, True)] if path.is_file() else []
         parts, wild = (*parts, ANY_DEPTH, f"*{SUFFIX}"), len(parts)
     base = PurePosixPath(*parts[:wild])
     pattern = pattern_of("/".join(parts[wild:]))
     found: list[tuple[str, PurePosixPath, bool]] = []
-    for below in _files_below(root / base, skipped):
+    for below in files_below(root / base, skipped):
         if pattern.fullmatch(str(below)):
-            name = below.with_name(_plain(below.stem))
+            name = below.with_name(plain_stem(below.stem))
             found.append((str(base / below), name, False))
     return found
-
-
-def _files_below(top: Path, skipped: Sequence[Path]) -> list[PurePosixPath]:
-    """Files at any depth, relative to `top` and sorted."""
-    ignored = {os.path.realpath(path) for path in skipped}
-    found: list[PurePosixPath] = []
-    for here, folders, files in os.walk(top):
-        folders[:] = [
-            name
-            for name in folders
-            if not name.startswith(".")
-            and os.path.realpath(os.path.join(here, name)) not in ignored
-            and not os.path.isfile(os.path.join(here, name, layout.MANIFEST))
-        ]
-        inside = PurePosixPath(Path(here).relative_to(top))
-        found += [inside / name for name in files if not name.startswith(".")]
-    return sorted(found, key=lambda path: path.parts)
 
 
 def pattern_of(text: str) -> re.Pattern[str]:
@@ -182,11 +162,6 @@ def _is_set(inside: str) -> bool:
     except re.error:
         return False
     return True
-
-
-def _plain(stem: str) -> str:
-    """A stem as the name of a folder: never empty, and never a step up or to where one is."""
-    return stem if stem.strip(".") and "/" not in stem else "model"
 
 
 def _refuse_twice(found: list[SelectedModel], reader: TableReader) -> None:

@@ -1,7 +1,8 @@
-"""The verdict on a cell: what it found, what was asked of it, and what was expected."""
+"""Verdicts: what cells found, what was asked of them, what was expected, and unused sizes."""
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,9 +12,10 @@ from msgspec import structs
 from mcm_compiler.ci.comparison import Comparison
 from mcm_compiler.diagnostics import Diagnostic, Severity, quote
 from mcm_compiler.project.cell_record import CellFigures, CellRecord, StoredDiagnostic
-from mcm_compiler.project.cells import Cell
+from mcm_compiler.project.cells import Cell, tables_of
 from mcm_compiler.project.proving import PROVEN_CODE
-from mcm_compiler.results.strictness import UNPROVEN_EXIT, only_unproven
+from mcm_compiler.project.records import ProjectFile
+from mcm_compiler.results.strictness import Outcome
 from mcm_compiler.text.units import percent_text, rate_text, seconds_text
 
 _OF_SIZES = ("MCM-U004", "MCM-U005", "MCM-I030", "MCM-I031")
@@ -27,7 +29,7 @@ _LIMIT = re.compile(r"(?:--max-latency|\bmax_latency(?:_s)?)\b")
 
 
 @dataclass(frozen=True)
-class CellOutcome:
+class CellOutcome(Outcome):
     """What became of a cell of a build.
 
     Attributes:
@@ -43,16 +45,6 @@ class CellOutcome:
     comparison: Comparison | None
     diagnostics: tuple[Diagnostic, ...]
     cached: bool
-
-    @property
-    def failed(self) -> bool:
-        """Whether there is an error among the diagnostics."""
-        return bool(self.error_codes)
-
-    @property
-    def error_codes(self) -> list[str]:
-        """Codes of all errors."""
-        return [d.code for d in self.diagnostics if d.severity is Severity.ERROR]
 
     @property
     def proven_again(self) -> bool:
@@ -111,41 +103,23 @@ def _of_the_cell(cell: Cell, told: StoredDiagnostic) -> StoredDiagnostic:
     )
 
 
-def exit_code(outcomes: Sequence[CellOutcome]) -> int:
-    """0 if no cell failed, 3 if all that is wrong is not being proven, else 1."""
-    codes = [code for outcome in outcomes for code in outcome.error_codes]
-    if not codes:
-        return 0
-    return UNPROVEN_EXIT if only_unproven(codes) else 1
-
-
-_FIGURES = {
-    "min_throughput": "throughput",
-    "max_latency": "latency",
-    "max_gap": "gap of the simulated period to the lower bound",
-}
-"""What a threshold is about, in words."""
+_THRESHOLDS = (
+    ("MCM-B015", "min_throughput", "throughput_per_s", "throughput", rate_text),
+    ("MCM-B016", "max_latency", "latency_s", "latency", seconds_text),
+    ("MCM-B017", "max_gap", "gap", "gap of the simulated period to the lower bound", percent_text),
+)
+"""Of each: the code, the key, the figure, what that is in words, and how it is written."""
 
 
 def missed(cell: Cell, figures: CellFigures) -> list[Diagnostic]:
-    """An error for each threshold that the figures do not reach, or cannot be held against."""
-    asked = cell.thresholds
+    """An error for each threshold that the figures do not reach, or that has no figure."""
     faults: list[Diagnostic] = []
-    for code, name, limit, found, text, least in (
-        (
-            "MCM-B015",
-            "min_throughput",
-            asked.min_throughput_per_s,
-            figures.throughput_per_s,
-            rate_text,
-            True,
-        ),
-        ("MCM-B016", "max_latency", asked.max_latency_s, figures.latency_s, seconds_text, False),
-        ("MCM-B017", "max_gap", asked.max_gap, figures.gap, percent_text, False),
-    ):
+    for code, name, figure, words, text in _THRESHOLDS:
+        least = name.startswith("min_")
+        limit = getattr(cell.thresholds, f"{name[:4]}{figure}")
+        found = getattr(figures, figure)
         if limit is None:
             continue
-        words = _FIGURES[name]
         wanted = f"{'at least' if least else 'at most'} {text(limit)}"
         if found is None:
             message = f"the {words} is unknown, and {wanted} is asked for"
@@ -181,3 +155,47 @@ def _as_expected(cell: Cell, record: CellRecord) -> tuple[Diagnostic, ...]:
     message = f"failed with {expected.code}, as expected: {quote(expected.reason)}"
     note = Diagnostic("MCM-B013", message, at)
     return (note, *(replace(d, severity=Severity.NOTE) for d in record.diagnostics))
+
+
+SHOWN = 20
+"""Names of dimensions that a message lists."""
+
+
+def unused_sizes(project: ProjectFile, outcomes: Sequence[CellOutcome]) -> tuple[Diagnostic, ...]:
+    """MCM-B020 for each size that was given to many models, none of which has its dimension.
+
+    A model leaves alone the sizes of defaults and patterns that it lacks, so that no compile tells.
+
+    Args:
+        project: that was built.
+        outcomes: of all its cells; of some of them the others may have the dimension.
+    """
+    asked: dict[str, set[str] | None] = {}
+    for outcome in outcomes:
+        known = outcome.record.dimensions
+        for name in outcome.cell.lenient:
+            so_far = asked.setdefault(name, set())
+            # What cannot be read may have it.
+            asked[name] = None if known is None or so_far is None else so_far | set(known)
+    found: dict[str, Diagnostic] = {}
+    given = [
+        (name, project.description.place((*path, "dims", name)))
+        for path, settings in tables_of(project)
+        for name in settings.dims
+    ]
+    for name, place in (*given, *((name, "option --dim") for name in project.over.dims)):
+        known = asked.get(name)
+        if known is not None and name not in known and name not in found:
+            found[name] = _unused(name, place, known)
+    return tuple(found.values())
+
+
+def _unused(name: str, place: str, known: set[str]) -> Diagnostic:
+    near = difflib.get_close_matches(name, sorted(known), n=1)
+    listed = ", ".join(map(quote, sorted(known)[:SHOWN])) or "none"
+    return Diagnostic(
+        "MCM-B020",
+        f"no model has the dimension {quote(name)}; they have {listed}",
+        at=place,
+        hint=f"did you mean {quote(near[0])}?" if near else "leave the size out",
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from mcm_compiler.diagnostics import Diagnostic, quote
+from mcm_compiler.diagnostics import Diagnostic, Severity, quote
 from mcm_compiler.text.units import count_text
 
 if TYPE_CHECKING:
@@ -84,9 +84,30 @@ def unproven(reasons: Iterable[str], at: str) -> tuple[Diagnostic, ...]:
     return tuple(Diagnostic(UNPROVEN_CODE, f"not proven: {reason}", at) for reason in reasons)
 
 
-def only_unproven(codes: Sequence[str]) -> bool:
-    """Return whether there are errors, and all are those of `--strict`."""
-    return bool(codes) and all(code == UNPROVEN_CODE for code in codes)
+class Outcome:
+    """What became of one of many models or cells.
+
+    Attributes:
+        diagnostics: all of them.
+    """
+
+    diagnostics: tuple[Diagnostic, ...]
+
+    @property
+    def error_codes(self) -> list[str]:
+        """Codes of all errors."""
+        return [d.code for d in self.diagnostics if d.severity is Severity.ERROR]
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is an error among the diagnostics."""
+        return bool(self.error_codes)
+
+
+def exit_code(outcomes: Iterable[Outcome]) -> int:
+    """0 if nothing failed, 3 if all that is wrong is not being proven, else 1."""
+    codes = {code for outcome in outcomes for code in outcome.error_codes}
+    return UNPROVEN_EXIT if codes == {UNPROVEN_CODE} else int(bool(codes))
 
 
 def _named(outputs: Sequence[str]) -> str:

@@ -131,11 +131,11 @@ class UnreadableError(Exception):
     """A file that cannot be read as what it should be; the text says why."""
 
 
-def read_bounded(path: Path, most_bytes: int) -> str:
-    """The text of a regular file in UTF-8.
+def bytes_bounded(path: Path, most_bytes: int) -> bytes:
+    """The content of a regular file.
 
     Raises:
-        UnreadableError: if it is anything else, has more than `most_bytes`, or holds NUL.
+        UnreadableError: if it is anything else, or has more than `most_bytes`.
     """
     try:
         # A pipe without a writer would be waited for, and a device may never end.
@@ -148,6 +148,16 @@ def read_bounded(path: Path, most_bytes: int) -> str:
         raise UnreadableError(reason) from error
     if len(data) > most_bytes:
         raise UnreadableError(f"it has more than {most_bytes:,} bytes")
+    return data
+
+
+def read_bounded(path: Path, most_bytes: int) -> str:
+    """The text of a regular file in UTF-8.
+
+    Raises:
+        UnreadableError: as `bytes_bounded`, and if it holds NUL or is in another encoding.
+    """
+    data = bytes_bounded(path, most_bytes)
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

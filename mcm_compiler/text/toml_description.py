@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from bisect import bisect_right
@@ -69,26 +68,18 @@ def read_description(path: str, kind: str = "target") -> str:
     Raises:
         CompileError: MCM-T001 if it is no regular file, too large, not UTF-8 or unreadable.
     """
+    from mcm_compiler.text.json_text import UnreadableError, bytes_bounded
+
+    message = f"the {kind} file cannot be read"
     try:
-        file = Path(path)
-        # A pipe without a writer would be waited for, and a device may never end.
-        if file.exists() and not file.is_file():
-            raise CompileError(_unreadable(path, "it is not a regular file", kind))
-        with file.open("rb") as stream:
-            data = stream.read(MAX_DESCRIPTION_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = (isinstance(error, OSError) and error.strerror) or "its name is not a path"
-        raise CompileError(_unreadable(path, reason, kind)) from error
-    if len(data) > MAX_DESCRIPTION_BYTES:
-        raise CompileError(
-            _unreadable(path, f"it has more than {MAX_DESCRIPTION_BYTES} bytes", kind)
-        )
+        data = bytes_bounded(Path(path), MAX_DESCRIPTION_BYTES)
+    except UnreadableError as error:
+        raise CompileError.of("MCM-T001", f"{message}: {error}", at=path) from error
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        reason = "it is not UTF-8 text"
-        raise CompileError(_unreadable(f"{path}:{line}", reason, kind)) from error
+        place = f"{path}:{data.count(bytes([10]), 0, error.start) + 1}"
+        raise CompileError.of("MCM-T001", f"{message}: it is not UTF-8 text", place) from error
 
 
 def parse_description(name: str, text: str, kind: str = "target") -> TomlDescription:
@@ -157,10 +148,6 @@ def _syntax_fault(name: str, text: str, reason: str, kind: str) -> Diagnostic:
         line = text.count("\n", 0, number.start()) + 1
         return _not_toml(f"{name}:{line}", "a number has too many digits", kind)
     return _not_toml(name, quote(reason)[1:-1], kind)
-
-
-def _unreadable(place: str, reason: str, kind: str) -> Diagnostic:
-    return Diagnostic("MCM-T001", f"the {kind} file cannot be read: {reason}", at=place)
 
 
 def _not_toml(place: str, reason: str, kind: str) -> Diagnostic:
@@ -305,10 +292,10 @@ def _lines(table: Mapping[str, Any], at: tuple[str, ...]) -> Iterator[str]:
     inner = [key for key, value in table.items() if isinstance(value, Mapping) or _tables(value)]
     for key, value in table.items():
         if key not in inner:
-            yield f"{_key(key)} = {_value(value)}"
+            yield f"{toml_key(key)} = {_value(value)}"
     for key in inner:
         path, value = (*at, key), table[key]
-        heading = ".".join(map(_key, path))
+        heading = ".".join(map(toml_key, path))
         if isinstance(value, Mapping):
             yield ""
             yield f"[{heading}]"
@@ -328,24 +315,35 @@ def _tables(value: object) -> bool:
     )
 
 
-def _key(key: str) -> str:
-    return key if _BARE.fullmatch(key) else _text(key)
+def toml_key(key: str) -> str:
+    """A key: bare where TOML allows it."""
+    return key if _BARE.fullmatch(key) else toml_text(key)
 
 
-def _text(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+def toml_text(text: str) -> str:
+    """A text as TOML's basic string."""
+    return f'"{"".join(map(_escaped, text))}"'
+
+
+def _escaped(char: str) -> str:
+    if char in '"\\':
+        return f"\\{char}"
+    code = ord(char)
+    if char.isprintable():
+        return char
+    return f"\\u{code:04X}" if code < 1 << 16 else f"\\U{code:08X}"
 
 
 def _value(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        return _text(value)
+        return toml_text(value)
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, list):
         return f"[{', '.join(map(_value, cast('list[object]', value)))}]"
     if isinstance(value, Mapping):
         rows = cast("Mapping[str, object]", value).items()
-        return f"{{{', '.join(f'{_key(key)} = {_value(one)}' for key, one in rows)}}}"
+        return f"{{{', '.join(f'{toml_key(key)} = {_value(one)}' for key, one in rows)}}}"
     raise TypeError(f"{type(value).__name__} has no form in TOML here")

@@ -44,8 +44,7 @@ def take_types(record: object) -> None:
             object.__setattr__(record, field.name, _taken(value, kind))
         except _MisfitError:
             faults.append(_misfit(field.name, value, _words(kind)))
-    if faults:
-        raise CompileError(faults)
+    CompileError.raise_any(faults)
 
 
 def refuse_argument(name: str, value: object, wanted: str, hint: str | None = None) -> CompileError:

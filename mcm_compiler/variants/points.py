@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import select
-import signal
-from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import msgspec
 import onnx_ir as ir
@@ -26,70 +22,12 @@ from mcm_compiler.machines.package_limits import area_of
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pass_manager import PassManager
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
-from mcm_compiler.processes.bounded_child import can_fork, may_fork, serve
+from mcm_compiler.processes.bounded_child import answers_of_children, can_fork, may_fork
 from mcm_compiler.processes.staging import staging
 from mcm_compiler.report.hardware.energy_section import energy_facts
 from mcm_compiler.report.hardware.figures import gap, package_figures
-from mcm_compiler.results.points import PlacedPoint
+from mcm_compiler.results.points import PlacedPoint, PointFacts
 from mcm_compiler.variants.prepared_model import kept_copy
-
-_CHUNK_BYTES = 1 << 20
-_NO_LIMIT_BYTES = 1 << 50
-
-
-def answers_of_children(
-    works: Sequence[Callable[[], bytes]], at_once: int
-) -> Generator[tuple[int, bytes | int]]:
-    """Runs each piece of work in a child that can write nothing to the terminal.
-
-    Children end with this process, and with the generator.
-
-    Args:
-        works: an exception ends the child.
-        at_once: children that run at the same time.
-
-    Yields:
-        `(index, answer)` as they come; instead of an answer the exit code of a child that died
-        without one, negative for a signal.
-    """
-    waiting = deque(range(len(works)))
-    running: dict[int, tuple[int, int, list[bytes]]] = {}
-    try:
-        while waiting or running:
-            while waiting and len(running) < max(at_once, 1):
-                index = waiting.popleft()
-                reading, child = _forked(works[index], list(running))
-                running[reading] = (index, child, [])
-            for reading in select.select(list(running), [], [])[0]:
-                index, child, chunks = running[reading]
-                if chunk := os.read(reading, _CHUNK_BYTES):
-                    chunks.append(chunk)
-                    continue
-                del running[reading]
-                os.close(reading)
-                _, status = os.waitpid(child, 0)
-                code = os.waitstatus_to_exitcode(status)
-                yield index, b"".join(chunks) if code == 0 else code
-    finally:
-        for reading, (_, child, _) in running.items():
-            os.close(reading)
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-
-
-def _forked(work: Callable[[], bytes], others: Sequence[int]) -> tuple[int, int]:
-    """A child at work: where its answer is read, and its number."""
-    parent = os.getpid()
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        for one in (reading, *others):
-            os.close(one)
-        serve(work, writing, _NO_LIMIT_BYTES, None, parent)
-    os.close(writing)
-    return reading, child
-
 
 _WANTED: tuple[AnyKey, ...] = (
     PARTITION, PARTITION_PROBLEM, CHIP_MODELS, MAPPED_CHIPS, PROGRAM, SIMULATION, REPLICATION,
@@ -141,21 +79,15 @@ def placement_of(model: ir.Model) -> Placement | None:
     return {"replicas": replication.replicas if replication else 1, "chip_of": chips}
 
 
+_FACTS = PointFacts.__required_keys__
+
+
 def failed_point(diagnostics: Sequence[Diagnostic]) -> PlacedPoint:
     """A point that there is no compile of, and why."""
     errors = [d for d in diagnostics if d.severity is Severity.ERROR]
-    return {
-        "throughput_per_s": None,
-        "period_s": None,
-        "latency_s": None,
-        "lower_bound_s": None,
-        "bound_proof": None,
-        "gap": None,
-        "chips": None,
-        "chips_used": None,
-        "sram_bytes": None,
-        "faults": [{"code": d.code, "message": d.message, "hint": d.hint} for d in errors],
-    }
+    point: Any = dict.fromkeys(key for key in PointFacts.__annotations__ if key in _FACTS)
+    point["faults"] = [{"code": d.code, "message": d.message, "hint": d.hint} for d in errors]
+    return point
 
 
 def points_of(

@@ -56,15 +56,13 @@ def check_program(program: LoweredProgram, machine: Machine) -> None:
         )
         for o in program.overflows
     ]
-    if faults:
-        raise CompileError(faults)
+    CompileError.raise_any(faults)
     _check_size(program, machine)
     faults = [
         Diagnostic("MCM-T012", f"the lowered program contradicts itself: {problem}", at=place)
         for place, problem in islice(_contradictions(program, machine), _FAULTS_SHOWN)
     ]
-    if faults:
-        raise CompileError(faults)
+    CompileError.raise_any(faults)
 
 
 def check_timeline(num_activities: int, inferences: int) -> None:

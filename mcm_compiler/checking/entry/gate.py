@@ -220,8 +220,7 @@ def check_files(folder: Path, manifest: Manifest, *, further: bool = False) -> s
                 at=str(folder / layout.MANIFEST),
             )
         )
-    if faults:
-        raise CompileError(faults)
+    CompileError.raise_any(faults)
     return count_text(len(manifest.files), "hash", "hashes")
 
 

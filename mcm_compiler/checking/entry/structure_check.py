@@ -141,14 +141,12 @@ def check_structure(opened: OpenedFolder) -> str:
         found.append(chip_entry(own, manifest.wires))
     for entry, own in zip(manifest.chips, found, strict=True):
         faults += _check_chip(entry, own, ("inputs", "outputs", "weights", "order"), manifest.chips)
-    if faults:
-        raise CompileError(faults)  # wires that do not fit would say the same once more
+    CompileError.raise_any(faults)  # wires that do not fit would say the same once more
     if faults := [*check_states(manifest, starts, ends), *_check_wires(manifest, starts, ends)]:
         raise CompileError(faults)
     for entry, own in zip(manifest.chips, found, strict=True):
         faults += _check_chip(entry, own, ("file", "receives", "sends"), manifest.chips)
-    if faults:
-        raise CompileError(faults)
+    CompileError.raise_any(faults)
     held = len(manifest.states.held)
     states = f", {count_text(held, 'state')} on their chips" if held else ""
     return f"{len(manifest.chips)} chips, {len(manifest.wires)} wires{states}"
@@ -210,8 +208,7 @@ def load_part(folder: Path, name: str) -> ir.Model:
         raise damaged(path, "it is not an ONNX model") from error
     except Exception as error:  # deserialisation raises many types on malformed fields
         raise damaged(path, " ".join(str(error).split())[:300]) from error
-    if faults:
-        raise CompileError(faults)
+    CompileError.raise_any(faults)
     ir.external_data.set_base_dir(model.graph, folder)
     return model
 

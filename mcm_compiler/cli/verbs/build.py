@@ -74,11 +74,10 @@ def command(
     from mcm_compiler.cli.project_build import BuildReports, run_build, show_folders
     from mcm_compiler.processes.side_by_side import usable_cores
     from mcm_compiler.project.build import BuildOptions
-    from mcm_compiler.project.cells import cells_of
+    from mcm_compiler.project.cells import cells_of, target_names
     from mcm_compiler.project.cells import only as only_those
     from mcm_compiler.project.reader import read_project
     from mcm_compiler.project.records import FILE_NAME
-    from mcm_compiler.project.targets import TargetNames
 
     if accept and baseline is not None:
         raise click.UsageError(
@@ -94,7 +93,7 @@ def command(
         return 0
     given = tuple(path.absolute() for path in plugin)
     plugins = (*(read.root / path for path in read.plugins), *given)
-    every = cells_of(read, TargetNames(plugins))
+    every = cells_of(read, target_names(plugins))
     cells = only_those(every, only)
     paged = read.html if html is None else html
     options = BuildOptions(

@@ -125,9 +125,10 @@ def _compile_one(
     output_format: str,
 ) -> int:
     from mcm_compiler.api import compile_model
-    from mcm_compiler.ci.batch import Job, exit_code, failure, success
+    from mcm_compiler.ci.batch import Job, failure, success
     from mcm_compiler.cli.output_files import write_assignment
     from mcm_compiler.processes.interruption import expect_one_output
+    from mcm_compiler.results.strictness import exit_code
 
     # The new output may replace the baseline.
     before = guard.before(None)

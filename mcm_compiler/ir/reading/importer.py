@@ -397,5 +397,4 @@ def _check_weights(model: ir.Model) -> None:
                     at=f"weight {quote(value.name or '')}",
                 )
             )
-    if faults:
-        raise CompileError(faults)
+    CompileError.raise_any(faults)

@@ -128,8 +128,7 @@ class _Plan:
             for value in dict.fromkeys(crossing)
             if value.type is None
         ]
-        if faults:
-            raise CompileError(faults)
+        CompileError.raise_any(faults)
 
     def wires(self) -> tuple[Wire, ...]:
         pasts = {pair.past for pair in self._states}

@@ -239,8 +239,7 @@ def _infer_unread(model: ir.Model) -> None:
 
 
 def _check_sizes(model: ir.Model) -> None:
-    if faults := check_value_sizes(model):
-        raise CompileError(faults)
+    CompileError.raise_any(check_value_sizes(model))
 
 
 def _notes(

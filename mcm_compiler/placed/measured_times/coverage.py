@@ -47,8 +47,7 @@ def measured_notes(
         measured = measured_costs(costs)
         if measured is None:
             continue
-        if faults := measured.name_faults(names):
-            raise CompileError(faults)
+        CompileError.raise_any(measured.name_faults(names))
         column = problem.time_s[:, k]
         run = np.flatnonzero(np.isfinite(column) & runs_of(problem)).tolist()
         asked = [(op, node) for op in run if (node := nodes.get(problem.names[op])) is not None]

@@ -48,8 +48,7 @@ def refuse_contradictions(
         for kind in times
         if kind in cost_models
     ]
-    if faults:
-        raise CompileError(faults)
+    CompileError.raise_any(faults)
 
 
 def with_profiles(target: BoxTarget, times: Mapping[str, OpSeconds], graph: ir.Graph) -> BoxTarget:

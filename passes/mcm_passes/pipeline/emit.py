@@ -81,5 +81,4 @@ def _check_ends(original: ir.Model, model: ir.Model, wires: Sequence[Wire]) -> N
         for what, kind, values in told
         if values
     ]
-    if faults:
-        raise CompileError(faults)
+    CompileError.raise_any(faults)

@@ -59,8 +59,7 @@ class ShardOversized(Pass):
         cost_model = target.cost_model()
         demand = oversized.weight_demand(model.graph, cost_model, target.limits, self.fraction)
         faults = _faults(demand, target)
-        if faults:
-            raise CompileError(faults)
+        CompileError.raise_any(faults)
         costed = NODE_COST.present(model)
         plan = FUSION_PLAN.find(model)
         earlier = sharding.SHARDING_PLAN.find(model)

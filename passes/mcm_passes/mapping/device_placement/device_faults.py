@@ -62,8 +62,7 @@ def refuse_impossible(problem: PlacementProblem, groups: DeviceGroups) -> None:
         )
         hint = "give more devices (--max-accelerators, --max-cpus)"
         faults.append(Diagnostic("MCM-F006", message, at=at, hint=hint))
-    if faults:
-        raise CompileError(faults)
+    CompileError.raise_any(faults)
 
 
 def not_found(

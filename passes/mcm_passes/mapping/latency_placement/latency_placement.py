@@ -164,8 +164,7 @@ def refuse_request(problem: PlacementProblem, request: PlacementRequest) -> None
         message = "there is no device: maxFPGAs and maxCPUs are 0"
         hint = "give --max-accelerators or --max-cpus"
         faults.append(Diagnostic("MCM-F006", message, at=at, hint=hint))
-    if faults:
-        raise CompileError(faults)
+    CompileError.raise_any(faults)
 
 
 def _judged(

@@ -135,8 +135,7 @@ def match_pins(pins: Sequence[tuple[str, int]], names: KnownNames) -> dict[str, 
                 hint = "an op runs on one chip; leave one of the two out"
                 faults.append(Diagnostic("MCM-F012", message, at=AT, hint=hint))
             break
-    if faults:
-        raise CompileError(faults)
+    CompileError.raise_any(faults)
     return chip_of
 
 

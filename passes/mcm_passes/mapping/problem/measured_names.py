@@ -37,8 +37,7 @@ def measured_note(model: ir.Model, plan: FusionPlan, costs: CostModel) -> Diagno
         removed=frozenset(node.name or "" for node in given) - ops,
         kernels={group.name: group.nodes for group in plan.groups},
     )
-    if faults := measured.name_faults(names):
-        raise CompileError(faults)
+    CompileError.raise_any(measured.name_faults(names))
     found = coverage(costs, planned_kernels(model.graph, plan))
     return Diagnostic(
         "MCM-C007",

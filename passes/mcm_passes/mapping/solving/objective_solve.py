@@ -97,8 +97,7 @@ def solve_for(
     """
     objective = budget.objective
     mapping = require_able(problem, strategy, objective, strategy_text)
-    if faults := impossible(problem):
-        raise CompileError(faults)
+    CompileError.raise_any(impossible(problem))
     bound = mapping.objective_bound(problem, objective)
     values = mapping.objective_values(problem, objective)
     budget = dataclasses.replace(budget, enough_s=max(budget.enough_s, bound.seconds))

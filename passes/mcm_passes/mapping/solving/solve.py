@@ -47,8 +47,7 @@ def solve(
     if adapted is None:
         raise CompileError(_not_for(problem.family, strategy_text))
     faults = impossible(problem)
-    if faults:
-        raise CompileError(faults)
+    CompileError.raise_any(faults)
     bound = lower_bound(problem)
     budget = dataclasses.replace(budget, enough_s=max(budget.enough_s, bound.seconds))
     outcome = answer_of(strategy_text, adapted, problem, periods_of(problem), rng, budget)

@@ -118,8 +118,7 @@ def constrained(
             else:
                 divided.setdefault(index, demand)
     faults += _contradictions(problem, classes, divided, whole)
-    if faults:
-        raise CompileError(faults)
+    CompileError.raise_any(faults)
     forced = np.zeros(problem.num_classes, dtype=bool)
     forced[list(divided)] = True
     blocked = problem.blocked.copy()

@@ -18,9 +18,9 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.drafting.draft import Listing, draft_text
 from mcm_compiler.drafting.model_draft import ModelDraft, Sizes, draft_model
 from mcm_compiler.drafting.solution import Found
-from mcm_compiler.drafting.toml_text import key, quoted
 from mcm_compiler.project.cells import cells_of
 from mcm_compiler.project.reader import read_project
+from mcm_compiler.text.toml_description import toml_key, toml_text
 
 HEAD = '<ir_version: 8, opset_import: ["": 17]>\n'
 RELU = "g (float[batch,4] x) => (float[batch,4] y) { y = Relu (x) }"
@@ -314,8 +314,8 @@ def test_hostile_names_stay_what_they_are(tmp_path):
 
 def test_what_toml_needs_escaped():
     for text in ('"', "\\", "\x00\x1f\x7f", "\u202e", "\U000e0001", "é", "a\tb\n"):
-        assert tomllib.loads(f"{key(text)} = {quoted(text)}") == {text: text}
-    assert key("bare_Key-1") == "bare_Key-1"
+        assert tomllib.loads(f"{toml_key(text)} = {toml_text(text)}") == {text: text}
+    assert toml_key("bare_Key-1") == "bare_Key-1"
 
 
 NAMES = [

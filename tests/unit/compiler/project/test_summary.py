@@ -12,7 +12,8 @@ from mcm_compiler.project.cell_record import CellFigures, CellRecord, StoredDiag
 from mcm_compiler.project.cells import Cell
 from mcm_compiler.project.records import ExpectedFailure, Thresholds
 from mcm_compiler.project.summary import MAX_BYTES, counts_text, summary_markdown
-from mcm_compiler.project.verdicts import exit_code, judged
+from mcm_compiler.project.verdicts import judged
+from mcm_compiler.results.strictness import exit_code
 from tests.generators.example_result import example_verdict
 
 FIGURES = CellFigures(1000.0, 1e-3, 2e-3, 9e-4, 0.1, 3, example_verdict())

@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 
-from mcm_compiler.variants.points import answers_of_children
+from mcm_compiler.processes.bounded_child import answers_of_children
 
 pytestmark = pytest.mark.forks
 
