@@ -15,7 +15,7 @@ from typing import Any, cast
 import click
 
 from mcm_compiler.cli import parameters
-from mcm_compiler.cli.completed_names import complete_files, completer_of
+from mcm_compiler.cli.completed_names import completer_of
 from mcm_compiler.cli.failures import failed, show_diagnostics
 from mcm_compiler.diagnostics.refusals import take_notices
 from mcm_compiler.text.option_fields import Option, asked, option_of, options_of
@@ -24,7 +24,7 @@ FILE = click.Path(path_type=Path)
 
 _NAMED = ("sizes", "shapes", "costs by kind")
 _FORMS: dict[str, dict[str, Any]] = {
-    "file": {"metavar": "FILE", "shell_complete": complete_files},
+    "file": {"metavar": "FILE", "shell_complete": completer_of("FILES")},
     "level": {"type": parameters.parse_level},
     "duration": {"type": parameters.parse_duration, "metavar": "DURATION"},
     "rate": {"type": parameters.parse_rate},
