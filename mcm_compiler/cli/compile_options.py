@@ -53,20 +53,30 @@ def _checked(given: dict[str, Any]) -> dict[str, Any]:
     Raises:
         click.UsageError: if they contradict each other.
     """
-    plan, planner = given.pop("plan", None), given.pop("planner", None)
+    objective = given.get("objective", "period")
+    conflicts = {
+        "--repair-assignment needs --assignment": (
+            "repair_assignment" in given and "assignment" not in given
+        ),
+        "--assignment takes no --partitioner": {"assignment", "partitioner"} <= given.keys(),
+        "--max-latency is for the most throughput within it, and takes no --objective "
+        f"{objective}": "max_latency_s" in given and objective != "period",
+        "--objective chips needs --throughput, which they are to reach": (
+            objective == "chips" and "throughput" not in given
+        ),
+        "--throughput needs --objective chips": "throughput" in given and objective != "chips",
+        "--plan takes no --planner": {"plan", "planner"} <= given.keys(),
+    }
+    for message, is_so in conflicts.items():
+        if is_so:
+            raise click.UsageError(message)
     given.pop("plugin", None)
+    plan, planner = given.pop("plan", None), given.pop("planner", None)
     if planner is not None:
         from mcm_compiler.processes.one_thread import use_one_thread
 
         # Before NumPy is imported: planners that learn do so reproducibly.
         use_one_thread()
-    if "repair_assignment" in given and "assignment" not in given:
-        raise click.UsageError("--repair-assignment needs --assignment")
-    if "assignment" in given and "partitioner" in given:
-        raise click.UsageError("--assignment takes no --partitioner")
-    _check_objective(*(given.get(n) for n in ("objective", "max_latency_s", "throughput")))
-    if plan is not None and planner is not None:
-        raise click.UsageError("--plan takes no --planner")
     if (given_plan := plan or planner) is not None:
         from mcm_compiler.text import spec_text
 
@@ -74,25 +84,6 @@ def _checked(given: dict[str, Any]) -> dict[str, Any]:
         first = f"apply_plan{{{option}={spec_text.print_value(given_plan)}}}"
         given["passes"] = f"{first},{given.get('passes', DEFAULT_PIPELINE)}"
     return given
-
-
-def _check_objective(
-    objective: str | None, max_latency_s: float | None, throughput: float | None
-) -> None:
-    """Refuses options that contradict each other, by their own names.
-
-    Raises:
-        click.UsageError: if they do.
-    """
-    if max_latency_s is not None and objective not in (None, "period"):
-        raise click.UsageError(
-            f"--max-latency is for the most throughput within it, and takes no --objective "
-            f"{objective}"
-        )
-    if objective == "chips" and throughput is None:
-        raise click.UsageError("--objective chips needs --throughput, which they are to reach")
-    if throughput is not None and objective != "chips":
-        raise click.UsageError("--throughput needs --objective chips")
 
 
 def printer_after(
