@@ -230,7 +230,7 @@ def _folder_name(text: str) -> str:
 
 
 def is_path(target: str) -> bool:
-    """Whether a target or level is a path rather than a name."""
+    """Return whether a target or level is a path rather than a name."""
     return target.endswith(".toml") or len(Path(target).parts) > 1
 
 
