@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from mcm_compiler.contracts.partition import Floats, Ints
+from mcm_compiler.contracts.partition import Floats, Ints, Longs
 from mcm_compiler.contracts.target import Routing
-from mcm_passes.families.ring.solver.weight_memory import WeightMemory
 from mcm_passes.mapping.problem.rule_graph import RuleGraph
 
 LOOK_AHEAD_STEPS = 2_000
@@ -26,12 +25,29 @@ MAX_BACKTRACKS = 20_000
 MAX_RESTARTS = 5
 
 
+@dataclass(frozen=True, eq=False)
+class WeightMemory:
+    """Memory of weights: a weight used on two chips is stored on both (MCM, Eq. 5).
+
+    Attributes:
+        weight_bytes: `[W]`.
+        weight_ptr: `[W + 1]`, CSR of the nodes that use each weight.
+        weight_users: likewise, nodes of the rule graph.
+        limit_bytes: `[C]`.
+    """
+
+    weight_bytes: Longs
+    weight_ptr: Longs
+    weight_users: Ints
+    limit_bytes: Longs
+
+
 class NoPartitionError(Exception):
     """The domains admit no valid partition; this is proven."""
 
 
 class SearchLimitError(Exception):
-    """The search gave up; whether there is a valid partition remains open (see `RingAuthority`)."""
+    """The search gave up; whether there is a valid partition remains open (see `nearest_chips`)."""
 
 
 @dataclass

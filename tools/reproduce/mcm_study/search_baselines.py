@@ -46,7 +46,7 @@ class Drawing:
         if (rows[:, 0] >= 0).any():
             return rows, None
         why = self.sampler.note or NOTHING_DRAWN
-        return rows, self.search.outcome(ask_authority(self.search, self.sampler, why))
+        return rows, self.search.outcome(ask_authority(self.search, why))
 
     def end(self) -> Outcome:
         """The answer once the budget is spent."""

@@ -148,7 +148,7 @@ class _Rounds:
         self._known = known
         self._graph = graph
         self._rng = rng
-        self._most_s = _slowest(problem)
+        self._most_s = slowest_s(problem)
         self._wanted = problem
         self._count_memory_as(problem.at_need())
         # Whether models ask for memory at all; without, they are much smaller.
@@ -276,7 +276,7 @@ def _bound(result: SearchResult, ceiling_s: float) -> LowerBound:
     return LowerBound(seconds, text, PROOF)
 
 
-def _slowest(problem: PartitionProblem) -> float:
+def slowest_s(problem: PartitionProblem) -> float:
     """More than the period of any partition: all work and all transfers one after the other.
 
     What a channel carries that all chips share may go to each of them.

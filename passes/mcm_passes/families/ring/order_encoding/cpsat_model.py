@@ -203,11 +203,7 @@ class CpSatModel:
 
     def hint(self, chip_of: partition.Ints) -> None:
         """Starts the search at a partition, as far as the windows allow it."""
-        for v, chip in enumerate(chip_of[self._graph.units].tolist()):
-            for c in range(self._order.low[v] + 1, self._order.high[v] + 1):
-                literal = self._order.since(v, c)
-                if isinstance(literal, cp_model.IntVar):
-                    self._order.model.add_hint(literal, chip >= c)
+        self._order.hint(chip_of[self._graph.units])
 
     def search(
         self,
@@ -247,11 +243,7 @@ class CpSatModel:
     def _placement(self, holds: Callable[[cp_model.LiteralT], bool]) -> partition.Ints:
         """`[N]`, the partition that the literals say."""
         chip_of = np.zeros(self._problem.num_units, np.int32)
-        for v, unit in enumerate(self._graph.units.tolist()):
-            chip = self._order.low[v]
-            while chip < self._order.high[v] and holds(self._order.since(v, chip + 1)):
-                chip += 1
-            chip_of[unit] = chip
+        chip_of[self._graph.units] = self._order.chips(holds)
         if self._compresses:
             used = np.unique(chip_of[self._graph.units])
             chip_of[self._graph.units] = np.searchsorted(used, chip_of[self._graph.units])

@@ -26,10 +26,8 @@ MOST_CLAUSES = 2_000_000
 """Clauses beyond which the part of the rule that needs them is left out."""
 
 
-def constrain_triangles(
-    order: OrderLiterals, graph: RuleGraph, most_clauses: int = MOST_CLAUSES
-) -> bool:
-    """Adds the rule, or as much of it as `most_clauses` allows.
+def constrain_triangles(order: OrderLiterals, graph: RuleGraph) -> bool:
+    """Adds the rule, or as much of it as `MOST_CLAUSES` allows.
 
     Returns:
         Whether the model asks for the whole rule; if not, what it proves of the period holds all
@@ -40,7 +38,7 @@ def constrain_triangles(
     spans = sum(
         (order.high[u] - order.low[u] + 1) * (order.high[v] - order.low[v] + 1) for u, v in edges
     )
-    if spans + order.num_chips**3 > most_clauses:
+    if spans + order.num_chips**3 > MOST_CLAUSES:
         return False
     _forbid_longer_paths(order, edges)
     return True

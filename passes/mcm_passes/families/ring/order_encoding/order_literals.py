@@ -6,11 +6,13 @@ producer is not, which is a difference of two Booleans, and windows are constant
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
+import numpy as np
 from ortools.sat.python import cp_model
 
+from mcm_compiler.contracts.partition import Ints
 from mcm_passes.families.ring.loads.chip_demands import ChipDemands
 from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
 from mcm_passes.mapping.problem.rule_graph import RuleGraph
@@ -128,6 +130,19 @@ class OrderLiterals:
     def may_be_on(self, node: int, chip: int) -> bool:
         """Whether the window holds the chip."""
         return self.low[node] <= chip <= self.high[node]
+
+    def hint(self, chips: Ints) -> None:
+        """Has the search start from the chips `[n]` of all nodes."""
+        for v, chip in enumerate(chips.tolist()):
+            for c in range(self.low[v] + 1, self.high[v] + 1):
+                literal = self.since(v, c)
+                if isinstance(literal, cp_model.IntVar):
+                    self.model.add_hint(literal, chip >= c)
+
+    def chips(self, holds: Callable[[Literal], bool]) -> Ints:
+        """`[n]`, the chips of a solution, from whether each literal holds."""
+        later = [sum(holds(literal) for literal in literals) for literals in self._from]
+        return (np.array(self.low) + later).astype(np.int32)
 
     def used(self, chip: int) -> Literal:
         """Whether some node is on `chip` or later."""

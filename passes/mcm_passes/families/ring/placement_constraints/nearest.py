@@ -2,29 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+from ortools.sat.python import cp_model
 
 from mcm_compiler.contracts.mapping import Nearest
 from mcm_compiler.contracts.partition import Ints, PartitionProblem
+from mcm_compiler.contracts.target import Routing
 from mcm_passes.families.ring.analytic.fast_model import evaluate
+from mcm_passes.families.ring.exact.cpsat import slowest_s
 from mcm_passes.families.ring.loads.chip_demands import chip_demands
 from mcm_passes.families.ring.order_encoding.chip_windows import chip_windows
 from mcm_passes.families.ring.order_encoding.memory_constraints import (
-    MOST_CLAUSES,
     MemoryConstraints,
+    constrain_skips,
+    constrain_triangles,
 )
-from mcm_passes.families.ring.order_encoding.order_literals import OrderLiterals
+from mcm_passes.families.ring.order_encoding.order_literals import OrderLiterals, WeightedSum
 from mcm_passes.families.ring.order_encoding.trigger_literals import PeriodModel, TriggerLiterals
 from mcm_passes.families.ring.solver.batch import BatchSolver
-from mcm_passes.families.ring.solver.cpsat_validity import RingAuthority
 from mcm_passes.mapping.bounds.work_around import work_around
-from mcm_passes.mapping.problem.rule_graph import MAX_CLOSURE_NODES, rule_graph
+from mcm_passes.mapping.problem.rule_graph import MAX_CLOSURE_NODES, RuleGraph, rule_graph
 
 MOST_LITERALS = 80_000
 """Booleans "unit v is on chip c or later" up to which a model is built."""
 
 MOST_UNITS = 10_000
 """Units up to which windows are computed, which takes n^2 bits."""
+
+EFFORT_S = 10.0
+"""Deterministic seconds of CP-SAT for the proof that none is nearer."""
 
 TICKS = 1 << 24
 """Scale of the time that streamed weights take, which must not limit anything here."""
@@ -53,7 +61,7 @@ def nearest_partition(
     n = graph.num_nodes
     if not 0 < n <= MOST_UNITS:
         return Nearest(known, False)
-    longest_s = _longest(problem)
+    longest_s = slowest_s(problem)
     windows = chip_windows(problem, graph, work_around(problem, graph), longest_s)
     if windows.empty:
         return Nearest(None, True)
@@ -69,11 +77,9 @@ def nearest_partition(
             literals = TriggerLiterals(order, demands)
             model = PeriodModel(order, literals, reached, demands, ticks, TICKS / longest_s)
             MemoryConstraints(model).add()
-        authority = RingAuthority(
-            graph, problem.routing, None, effort_s, order, most_clauses=MOST_CLAUSES
-        )
         start = None if best is None else best[graph.units]
-        answer = authority.nearest(np.asarray(wanted)[graph.units], None, start)
+        goal = np.asarray(wanted)[graph.units]
+        answer = nearest_chips(order, graph, problem.routing, goal, start, effort_s)
         if answer.chips is None:
             if answer.proven:
                 return Nearest(None, True)
@@ -93,24 +99,79 @@ def _moved(problem: PartitionProblem, wanted: Ints, chip_of: Ints) -> int:
     return moved_units(problem, wanted, chip_of).size
 
 
-def _longest(problem: PartitionProblem) -> float:
-    """A period that every partition keeps: all that is done at all, one thing after the other."""
-    limits = problem.limits
-    work = float(problem.compute_s.sum() + problem.relay_s.sum()) * problem.num_chips
-    moved = float(problem.tensor_bytes.sum()) * problem.num_chips
-    seconds = work / float(problem.chip_speed.min())
-    seconds += moved / limits.link_bytes_per_s + moved / limits.host_bytes_per_s
-    if problem.streams:
-        seconds += 2.0 * float(problem.weight_bytes.sum()) / limits.stream_bytes_per_s
-    return 2.0 * seconds + 1.0
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What CP-SAT found.
+
+    Attributes:
+        chips: `[n]`, a valid partition, or None.
+        proven: whether no partition exists where `chips` is None, and otherwise none is nearer.
+            False where the effort did not suffice.
+    """
+
+    chips: Ints | None
+    proven: bool
+
+
+def nearest_chips(
+    order: OrderLiterals,
+    graph: RuleGraph,
+    routing: Routing,
+    wanted: Ints,
+    known: Ints | None = None,
+    effort_s: float = EFFORT_S,
+) -> Answer:
+    """The valid partition that moves the fewest nodes; among those, one that moves them little.
+
+    CP-SAT solves the rules as a complete model on one thread, deterministically. In the order
+    encoding an edge is a clause for each chip.
+
+    Args:
+        order: literals of the graph's nodes, with further constraints; the rules are added.
+        graph: with pins in its domains.
+        routing: the rule for long dependencies.
+        wanted: `[n]`, valid or not; also chips that do not exist.
+        known: `[n]`, a valid partition to start from, or None.
+        effort_s: deterministic seconds of CP-SAT.
+    """
+    if not bool((graph.low <= graph.high).all()):
+        return Answer(None, True)
+    constrain_skips(order, graph.num_nodes, both_ways=True)
+    if routing == "strict":
+        constrain_triangles(order, graph)
+    # That a node moves outweighs all distances of all nodes.
+    outweighs = graph.num_nodes * graph.num_chips + 1
+    goal = WeightedSum()
+    for v, chip in enumerate(wanted.tolist()):
+        # As differences: the relaxation of such a goal is that of a minimum cut.
+        if order.may_be_on(v, chip):
+            goal.add(order.since(v, chip), outweighs)
+            goal.add(order.since(v, chip + 1), -outweighs)
+        near = min(max(chip, 0), graph.num_chips - 1)
+        for c in range(1, graph.num_chips):
+            goal.add(order.since(v, c), 1 if c <= near else -1)
+    order.model.maximize(goal.expression())
+    order.hint(graph.low if known is None else known)
+    solver = cp_model.CpSolver()
+    parameters = solver.parameters
+    parameters.num_workers = 1
+    parameters.random_seed = 1
+    parameters.max_deterministic_time = effort_s
+    # Without skips and memory that is a minimum cut, whose relaxation is integral.
+    parameters.linearization_level = 2
+    # Long presolving gains nothing: most of the rules are clauses of two literals.
+    parameters.cp_model_probing_level = 0
+    parameters.symmetry_level = 0
+    parameters.merge_at_most_one_work_limit = 0.0
+    status = solver.solve(order.model)
+    if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+        return Answer(None, status == cp_model.INFEASIBLE)
+    close = solver.best_objective_bound - solver.objective_value < 1.0
+    return Answer(order.chips(solver.boolean_value), status == cp_model.OPTIMAL or close)
 
 
 ROLLOUTS = 256
 """Orders in which proposals are kept; each ends at another valid partition."""
-
-
-EFFORT_S = 10.0
-"""Deterministic seconds of CP-SAT for the proof that none is nearer."""
 
 
 def nearest_valid(

@@ -13,7 +13,6 @@ import numpy as np
 from mcm_compiler.contracts.partition import Ints, Longs
 from mcm_compiler.contracts.target import Routing
 from mcm_passes.families.ring.solver import adjacent_domains
-from mcm_passes.families.ring.solver.cpsat_validity import RingAuthority
 from mcm_passes.families.ring.solver.lanes import LANES, Domains, Singles, narrow, widen
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.families.ring.solver.relay_domains import RelayFacts, match
@@ -81,7 +80,6 @@ class BatchSolver:
         weights: Singles | None = None,
         orders: Ints | None = None,
         domains: Ints | None = None,
-        complete: RingAuthority | None = None,
     ) -> Ints:
         """SAMPLE: each node in turn draws a chip of its domain.
 
@@ -95,16 +93,10 @@ class BatchSolver:
                 with the same order are solved together and much faster.
             domains: `[B, n, 2]` to be filled with the lowest and the highest chip that each node
                 could go to when it was decided, equal where it was forced.
-            complete: who is asked where the domains admit nothing, or None. Under `strict` there
-                may be partitions whose dependencies span more than one chip; each row is then the
-                one nearest to chips drawn at random by weight.
 
         Returns:
             `[B, n]`, chip of each node; -1 throughout where none was found.
         """
-        if self.shared is None and complete is not None:
-            proposals = _independent(rng, count, self.graph, weights)
-            return _nearest(complete, proposals, domains)
         nothing = np.empty((0, self.graph.num_nodes), np.int32)
         return self._solve(rng, count, nothing, weights, orders, domains)
 
@@ -115,7 +107,6 @@ class BatchSolver:
         weights: Singles | None = None,
         orders: Ints | None = None,
         domains: Ints | None = None,
-        complete: RingAuthority | None = None,
     ) -> Ints:
         """FIX: keeps the proposed chips where the domains allow, and samples the rest.
 
@@ -125,13 +116,10 @@ class BatchSolver:
             weights: as for `sample`.
             orders: as for `sample`.
             domains: as for `sample`.
-            complete: as for `sample`; each row is then the one nearest to its proposal.
 
         Returns:
             As `sample`.
         """
-        if self.shared is None and complete is not None:
-            return _nearest(complete, proposals, domains)
         return self._solve(rng, len(proposals), proposals, weights, orders, domains)
 
     def _solve(
@@ -185,33 +173,6 @@ class BatchSolver:
             return partial(solve_adjacent, adjacent_domains.edges_of(graph), facts, first)
         assert facts is not None
         return partial(solve_relay, adjacent_domains.edges_of(graph), facts, first)
-
-
-def _nearest(authority: RingAuthority, proposals: Ints, domains: Ints | None) -> Ints:
-    """The valid partition nearest to each proposal, -1 throughout where none was found."""
-    found = np.full(proposals.shape, -1, np.int32)
-    distinct, row_of = np.unique(proposals, axis=0, return_inverse=True)
-    for row, proposal in enumerate(distinct):
-        answer = authority.nearest(proposal)
-        if answer.chips is not None:
-            found[row_of == row] = answer.chips
-        elif answer.proven:
-            # There is none at all.
-            break
-    if domains is not None:
-        domains[:] = found[..., None]
-    return found
-
-
-def _independent(
-    rng: np.random.Generator, count: int, graph: RuleGraph, weights: Singles | None
-) -> Ints:
-    """`[count, n]`, chips drawn for each node by itself."""
-    shape = (count, graph.num_nodes, graph.num_chips)
-    share = np.ones(shape) if weights is None else np.broadcast_to(weights, shape).astype(float)
-    share = np.cumsum(np.where(share.sum(axis=2, keepdims=True) > 0.0, share, 1.0), axis=2)
-    point = rng.random(shape[:2])[..., None] * share[..., -1:]
-    return (share <= point).sum(axis=2).clip(max=graph.num_chips - 1).astype(np.int32)
 
 
 def _groups(count: int, orders: Ints | None) -> Longs:

@@ -10,12 +10,10 @@ from mcm_compiler.contracts.partition import Bools, Floats, Ints, PartitionProbl
 from mcm_compiler.contracts.target import Routing
 from mcm_passes.families.ring.solver.adjacent_domains import reach_of_cuts, sample_cuts
 from mcm_passes.families.ring.solver.batch import BatchSolver
-from mcm_passes.families.ring.solver.cpsat_validity import Answer, RingAuthority
 from mcm_passes.families.ring.solver.lanes import LANES, Singles
 from mcm_passes.families.ring.solver.linear_extensions import linear_extensions
 from mcm_passes.families.ring.solver.monotone_paths import sample_monotone_paths
 from mcm_passes.families.ring.solver.random_stream import streams
-from mcm_passes.families.ring.solver.weight_memory import weight_memory
 from mcm_passes.mapping.problem.rule_graph import MAX_CLOSURE_NODES, RuleGraph, rule_graph
 
 _LEAST_WEIGHT = 1e-30
@@ -26,9 +24,6 @@ _KEPT = 25.0
 
 _PINNED = 1e5
 """Penalty, as a logarithm, of a chip that a pin forbids where no weight may be 0."""
-
-_MOST_CLAUSES = 4_000_000
-"""Clauses up to which CP-SAT is asked: some seconds, and a gigabyte."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,37 +93,6 @@ class ProblemSampler:
             As `sample`.
         """
         return self._draw(rng, len(proposals), proposals, weights)
-
-    def complete(self, wish: Ints, deterministic_seconds: float) -> Answer:
-        """Asks CP-SAT, for problems where no draw is valid or fits: complete, but far slower.
-
-        All of the triangle rule is open to it, and weights have to fit unless they may be streamed.
-
-        Args:
-            wish: `[N]`, to which the answer is near.
-            deterministic_seconds: effort for any partition, and again for the nearest one.
-
-        Returns:
-            Its `chips` are of all units, `[N]`. Not proven and without chips also where the
-            problem is too large to ask.
-        """
-        problem, graph = self.problem, self.graph
-        chips, edges = graph.num_chips, graph.next_nodes.size
-        clauses = 5 * graph.num_nodes * chips + edges * chips
-        if problem.routing == "strict":
-            clauses += edges * chips * chips // 2 + chips**3
-        if clauses > _MOST_CLAUSES:
-            return Answer(None, False)
-        memory = None if problem.streams else weight_memory(problem, graph)
-        authority = RingAuthority(graph, problem.routing, memory, deterministic_seconds)
-        some = authority.find_any()
-        if some.chips is None:
-            return some
-        near = authority.nearest(wish[graph.units], None, some.chips)
-        chosen = some if near.chips is None else near
-        assert chosen.chips is not None
-        rows = filled_rows(problem, graph.units, chosen.chips[None])
-        return Answer(rows[0], near.proven, chosen.distance)
 
     def _draw(
         self,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from mcm_compiler.contracts.partition import Evaluate
@@ -11,9 +9,6 @@ from mcm_passes.families.ring.contiguous.contiguous_dp import dp_outcome
 from mcm_passes.families.ring.contiguous.greedy import Greedy
 from mcm_passes.mapping.search.named import answer_of, strategy_of
 from mcm_passes.mapping.search.search import Search
-
-if TYPE_CHECKING:
-    from mcm_passes.families.ring.solver.problem_sampling import ProblemSampler
 
 KNOWN = "known"
 """As a start: the partitions that the caller already knows."""
@@ -64,7 +59,7 @@ def find_start(search: Search, evaluate: Evaluate, rng: np.random.Generator) -> 
         search.periods(rows)
         if search.best is not None:
             return ""
-    return ask_authority(search, sampler, reason) if search.left else reason
+    return ask_authority(search, reason) if search.left else reason
 
 
 def named_start(search: Search, name: str, evaluate: Evaluate, rng: np.random.Generator) -> str:
@@ -95,7 +90,7 @@ def named_start(search: Search, name: str, evaluate: Evaluate, rng: np.random.Ge
     return outcome.reason
 
 
-def ask_authority(search: Search, sampler: ProblemSampler, reason: str) -> str:
+def ask_authority(search: Search, reason: str) -> str:
     """Gives `search` a partition by CP-SAT, near an even split, where no draw fits.
 
     Returns:
@@ -104,9 +99,13 @@ def ask_authority(search: Search, sampler: ProblemSampler, reason: str) -> str:
     problem = search.problem
     share = np.cumsum(problem.compute_s) / max(float(problem.compute_s.sum()), 1e-300)
     even = np.minimum(share * problem.num_chips, problem.num_chips - 1).astype(np.int32)
-    answer = sampler.complete(even, COMPLETION_S)
-    if answer.chips is not None:
-        search.period(answer.chips)
+    from mcm_passes.families.ring.placement_constraints.nearest import nearest_partition
+    from mcm_passes.families.ring.solver.problem_sampling import fill_clonable
+
+    answer = nearest_partition(problem, even, None, COMPLETION_S)
+    if answer.chip_of is not None:
+        fill_clonable(problem, answer.chip_of[None])
+        search.period(answer.chip_of)
     elif answer.proven:
         return "CP-SAT proves that no partition keeps the pins, the rules and the memory"
     return "" if search.best is not None else reason

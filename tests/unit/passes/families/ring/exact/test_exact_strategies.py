@@ -297,6 +297,6 @@ def test_more_than_every_period_counts_channels_of_all_chips():
         stream_root=1e6,
         host_root=1e3,
     )
-    slowest_s = cpsat._slowest(problem)
+    slowest_s = cpsat.slowest_s(problem)
     for chips in ([0, 0, 0], [0, 1, 1], [0, 1, 2]):
         assert evaluate(problem, np.array(chips, np.int32)).period_s < slowest_s

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from mcm_compiler.placements.ring_rules import find_violations, overflows
+from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
+from mcm_passes.families.ring.order_encoding.order_literals import OrderLiterals
+from mcm_passes.families.ring.placement_constraints.nearest import nearest_chips
 from mcm_passes.families.ring.solver.batch import BatchSolver
-from mcm_passes.families.ring.solver.cpsat_validity import RingAuthority
-from mcm_passes.families.ring.solver.weight_memory import WeightMemory
-from tests.oracles.constraint_solver import ConstraintSolver, NoPartitionError
+from tests.oracles.constraint_solver import ConstraintSolver, NoPartitionError, WeightMemory
 
 CHIPS = 3
 
@@ -56,6 +57,12 @@ def enumerated(graph, routing, memory):
     return found
 
 
+def asked(graph, routing, wanted, known=None, effort_s=10.0):
+    """The answer of CP-SAT on the rules alone."""
+    order = OrderLiterals(graph, None, ChipWindows(graph.low, graph.high))
+    return nearest_chips(order, graph, routing, np.array(wanted, np.int32), known, effort_s)
+
+
 def tight_memory(graph):
     """A weight for each node, the first shared with the last, and room for about half of them."""
     n = graph.num_nodes
@@ -92,31 +99,32 @@ def test_all_accept_the_same_partitions(connected_graph, routing, with_memory):
     graph = connected_graph
     memory = tight_memory(graph) if with_memory else None
     valid = enumerated(graph, routing, memory)
-    authority = RingAuthority(graph, routing, memory)
+    nothing = asked(graph, routing, np.zeros(graph.num_nodes))
     try:
         solver = ConstraintSolver(graph, routing, memory)
     except NoPartitionError:
         assert valid == set()
-        assert authority.find_any().proven
-        assert authority.find_any().chips is None
+        assert memory is not None or (nothing.proven and nothing.chips is None)
         return
     assert accepted(solver, graph) == valid
     rng = np.random.default_rng(1)
-    asked = list(product(range(CHIPS), repeat=graph.num_nodes))
+    if memory is not None:
+        return
+    wishes = list(product(range(CHIPS), repeat=graph.num_nodes))
     if graph.num_nodes > ALL_ASKED:
         # Each is a question to CP-SAT of its own; of larger graphs some are asked.
         anything = [tuple(f) for f in rng.integers(0, CHIPS, (20, graph.num_nodes)).tolist()]
         likely = sorted(valid)
-        asked = [*anything, *likely[:: max(len(likely) // 20, 1)]]
-    for f in asked:
-        assert authority.is_valid(np.array(f, np.int32)) == (f in valid)
-    assert tuple(authority.find_any().chips.tolist()) in valid
-    if memory is None:
-        every = np.array(list(product(range(CHIPS), repeat=graph.num_nodes)), np.int32)
-        kept = (BatchSolver.of(graph, routing).fix(rng, every) == every).all(axis=1)
-        short = (every[:, graph.next_nodes] - every[:, _source(graph)] <= 1).all(axis=1)
-        wanted = {tuple(f) for f in every[short].tolist()} & valid if routing == "strict" else valid
-        assert {tuple(f) for f in every[kept].tolist()} == wanted
+        wishes = [*anything, *likely[:: max(len(likely) // 20, 1)]]
+    for f in wishes:
+        answer = tuple(asked(graph, routing, f).chips.tolist())
+        assert answer in valid
+        assert (answer == f) == (f in valid)
+    every = np.array(list(product(range(CHIPS), repeat=graph.num_nodes)), np.int32)
+    kept = (BatchSolver.of(graph, routing).fix(rng, every) == every).all(axis=1)
+    short = (every[:, graph.next_nodes] - every[:, _source(graph)] <= 1).all(axis=1)
+    wanted = {tuple(f) for f in every[short].tolist()} & valid if routing == "strict" else valid
+    assert {tuple(f) for f in every[kept].tolist()} == wanted
 
 
 def _source(graph):
@@ -127,31 +135,27 @@ def _source(graph):
 def test_nearest_is_nearest(connected_graph, routing):
     graph = connected_graph
     valid = np.array(sorted(enumerated(graph, routing, None)), np.int32)
-    authority = RingAuthority(graph, routing)
     rng = np.random.default_rng(2)
     for _ in range(3):
         wish = rng.integers(-1, CHIPS + 1, graph.num_nodes).astype(np.int32)
-        weights = rng.integers(1, 9, graph.num_nodes).astype(np.float64)
-        answer = authority.nearest(wish, weights)
+        answer = asked(graph, routing, wish)
         assert answer.proven
-        best = ((valid != wish) * weights).sum(axis=1).min()
-        assert ((answer.chips != wish) * weights).sum() == best
-        assert (authority.nearest(wish, weights).chips == answer.chips).all()
+        assert (answer.chips != wish).sum() == (valid != wish).sum(axis=1).min()
+        assert (asked(graph, routing, wish).chips == answer.chips).all()
 
 
-def test_the_authority_tells_that_pins_contradict_each_other(graph_of):
+def test_cp_sat_proves_that_pins_contradict_each_other(graph_of):
     graph = graph_of(3, [(0, 1), (1, 2)], CHIPS, {0: 2, 1: 1})
-    authority = RingAuthority(graph, "relay")
-    assert authority.find_any().chips is None
-    assert authority.nearest(np.zeros(3, np.int32)).proven
-    assert not authority.is_valid(np.zeros(3, np.int32))
+    answer = asked(graph, "relay", np.zeros(3))
+    assert answer.chips is None
+    assert answer.proven
     with pytest.raises(NoPartitionError):
         ConstraintSolver(graph)
 
 
-def test_the_authority_admits_that_it_gave_up(graph_of):
+def test_cp_sat_admits_that_it_gave_up(graph_of):
     graph = graph_of(30, [(i, i + 1) for i in range(29)], 20)
-    answer = RingAuthority(graph, "strict", deterministic_seconds=1e-9).find_any()
+    answer = asked(graph, "strict", np.zeros(30), effort_s=1e-9)
     assert answer.chips is None
     assert not answer.proven
 
@@ -161,53 +165,24 @@ def test_cp_sat_completes_what_the_batch_cannot_reach(graph_of):
     edges = [(0, 1), (0, 2), (1, 3), (2, 3), (3, 4)]
     graph = graph_of(5, edges, 5, {0: 0, 1: 1, 2: 2, 3: 3})
     solver = BatchSolver.of(graph, "strict")
-    authority = RingAuthority(graph, "strict")
     rng = np.random.default_rng(3)
-    wish = np.array([[0, 1, 2, 3, 4], [4, 4, 4, 4, 3], [0, 1, 2, 3, 4]], np.int32)
-    assert (solver.fix(rng, wish) == -1).all()
-    fixed = solver.fix(rng, wish, complete=authority)
-    assert fixed.tolist() == [[0, 1, 2, 3, 4], [0, 1, 2, 3, 3], [0, 1, 2, 3, 4]]
-    drawn = solver.sample(rng, 40, complete=authority)
-    assert {tuple(row) for row in drawn.tolist()} == enumerated_on(graph, 5)
-    weights = np.zeros((5, 5), np.float32)
-    weights[:, 4] = 1.0
-    assert (solver.sample(rng, 5, weights, complete=authority)[:, 4] == 4).all()
-
-
-def enumerated_on(graph, chips):
-    """Valid strict partitions of a graph with pins."""
-    ranges = [range(a, b + 1) for a, b in zip(graph.low, graph.high, strict=True)]
-    source = _source(graph).astype(np.int32)
-    return {
-        f
-        for f in product(*ranges)
-        if not find_violations(
-            np.array(f, np.int32), source, graph.next_nodes, num_chips=chips, routing="strict"
-        )
-    }
+    wishes = np.array([[0, 1, 2, 3, 4], [4, 4, 4, 4, 3]], np.int32)
+    assert (solver.fix(rng, wishes) == -1).all()
+    found = [asked(graph, "strict", wish).chips.tolist() for wish in wishes]
+    assert found == [[0, 1, 2, 3, 4], [0, 1, 2, 3, 3]]
 
 
 def test_cp_sat_proves_that_there_is_nothing_to_complete(graph_of):
     graph = graph_of(3, [(0, 1), (1, 2), (0, 2)], 3, {0: 0, 1: 1, 2: 2})
-    solver, authority = BatchSolver.of(graph, "strict"), RingAuthority(graph, "strict")
-    rng = np.random.default_rng(3)
-    assert (solver.sample(rng, 4, complete=authority) == -1).all()
-    assert (solver.fix(rng, np.zeros((4, 3), np.int32), complete=authority) == -1).all()
-    answer = authority.nearest(np.array([0, 1, 2], np.int32))
+    answer = asked(graph, "strict", [0, 1, 2])
     assert answer.chips is None
     assert answer.proven
-    assert answer.distance == float("inf")
 
 
-def test_nearest_starts_from_what_is_known_and_tells_the_distance(graph_of):
+def test_nearest_starts_from_what_is_known(graph_of):
     graph = graph_of(6, [(i, i + 1) for i in range(5)], 4)
     wish = np.array([0, 1, 0, 2, 9, 3], np.int32)
-    known = np.array([0, 0, 0, 1, 1, 2], np.int32)
-    authority = RingAuthority(graph, "relay")
-    answer = authority.nearest(wish, known=known)
+    answer = asked(graph, "relay", wish, np.array([0, 0, 0, 1, 1, 2], np.int32))
     # Node 4 has no such chip, and one of 1 and 2 has to move.
     assert answer.proven
-    assert answer.distance == 2.0
     assert (answer.chips != wish).sum() == 2
-    weights = np.array([1.0, 8.0, 1.0, 1.0, 1.0, 1.0])
-    assert authority.nearest(wish, weights).chips[1] == 1

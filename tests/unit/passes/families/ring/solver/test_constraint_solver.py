@@ -9,12 +9,12 @@ import pytest
 
 from mcm_compiler.placements.ring_rules import find_violations
 from mcm_passes.families.ring.solver.batch import BatchSolver
-from mcm_passes.families.ring.solver.weight_memory import WeightMemory
 from tests.oracles import constraint_solver
 from tests.oracles.constraint_solver import (
     ConstraintSolver,
     NoPartitionError,
     SearchLimitError,
+    WeightMemory,
     fix,
     sample,
 )

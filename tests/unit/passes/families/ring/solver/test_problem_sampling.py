@@ -11,6 +11,8 @@ from mcm_compiler.contracts.partition import Budget, PartitionProblem
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.placements.ring_rules import find_partition_violations
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
+from mcm_passes.families.ring.placement_constraints import nearest
+from mcm_passes.families.ring.placement_constraints.nearest import nearest_partition
 from mcm_passes.families.ring.solver import problem_sampling
 from mcm_passes.families.ring.solver.linear_extensions import linear_extensions
 from mcm_passes.families.ring.solver.problem_sampling import ProblemSampler
@@ -132,7 +134,7 @@ def test_where_no_draw_is_valid_the_answer_is_that_of_cp_sat():
 
     def asked(problem):
         search = Search(problem, FastPeriods(problem), Budget(evaluations=50))
-        return search, ask_authority(search, ProblemSampler.of(problem), "nothing drawn")
+        return search, ask_authority(search, "nothing drawn")
 
     problem = problem_of(BRANCHES, 5, "strict", pins={1: 1, 2: 2, 3: 3})
     assert ProblemSampler.of(problem).batch.max_chips == 0
@@ -154,20 +156,20 @@ def test_completion_leaves_room_for_weights():
         weight_ptr=np.arange(5, dtype=np.int64),
         weight_users=np.arange(4, dtype=np.int32),
     )
-    sampler = ProblemSampler.of(problem)
-    answer = sampler.complete(np.zeros(4, np.int32), 5.0)
-    assert answer.chips.tolist() == [0, 1, 2, 3]
+    answer = nearest_partition(problem, np.zeros(4, np.int32), None, 5.0)
+    assert answer.chip_of.tolist() == [0, 1, 2, 3]
     assert answer.proven
     larger = dataclasses.replace(problem, weight_bytes=np.full(4, 1_100_000, np.int64))
-    nothing = ProblemSampler.of(larger).complete(np.zeros(4, np.int32), 5.0)
-    assert nothing.chips is None
+    nothing = nearest_partition(larger, np.zeros(4, np.int32), None, 5.0)
+    assert nothing.chip_of is None
     assert nothing.proven
 
 
 def test_a_graph_that_is_too_large_for_cp_sat_is_not_asked(monkeypatch):
-    monkeypatch.setattr(problem_sampling, "_MOST_CLAUSES", 10)
-    answer = ProblemSampler.of(problem_of(BRANCHES, 5, "strict")).complete(np.zeros(5, int), 1.0)
-    assert answer.chips is None
+    monkeypatch.setattr(nearest, "MOST_LITERALS", 10)
+    problem = problem_of(BRANCHES, 5, "strict")
+    answer = nearest_partition(problem, np.zeros(5, np.int32), None, 1.0)
+    assert answer.chip_of is None
     assert not answer.proven
 
 
