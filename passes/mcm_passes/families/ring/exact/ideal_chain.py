@@ -312,13 +312,9 @@ def _work_beyond(d: ChipDemands, covers: Covers) -> Floats:
 
 
 @lean_inner_njit
-def window_period(package: ChipLimits, cost: WindowCost, k: int) -> float:
-    """The slowest of what chip k and the link behind it do; infinite where memory is too small."""
-    period_s = (cost.seconds + cost.relay_s) / package.speed[k]
-    period_s = max(period_s, cost.in_bytes / package.host_bytes_per_s)
-    period_s = max(period_s, cost.out_bytes / package.host_bytes_per_s)
-    period_s = max(period_s, cost.link_bytes / package.link_bytes_per_s)
-    streamed = streamed_weights(
+def streamed_blocks(package: ChipLimits, cost: WindowCost, k: int) -> int:
+    """Blocks of weights that chip k streams if it holds a window; negative if nothing helps."""
+    return streamed_weights(
         cost.room,
         cost.weight_room,
         cost.largest_weight,
@@ -326,6 +322,16 @@ def window_period(package: ChipLimits, cost: WindowCost, k: int) -> float:
         package.stream_bytes_per_s > 0.0,
         package.stream_buffers,
     )
+
+
+@lean_inner_njit
+def window_period(package: ChipLimits, cost: WindowCost, k: int) -> float:
+    """The slowest of what chip k and the link behind it do; infinite where memory is too small."""
+    period_s = (cost.seconds + cost.relay_s) / package.speed[k]
+    period_s = max(period_s, cost.in_bytes / package.host_bytes_per_s)
+    period_s = max(period_s, cost.out_bytes / package.host_bytes_per_s)
+    period_s = max(period_s, cost.link_bytes / package.link_bytes_per_s)
+    streamed = streamed_blocks(package, cost, k)
     if streamed < 0:
         return np.inf
     if streamed > 0:

@@ -105,7 +105,7 @@ def window_scratch(d: ChipDemands) -> WindowScratch:
 
 
 @inlined_njit
-def _list_nodes(inside: Words, nodes: Ints) -> int:
+def list_nodes(inside: Words, nodes: Ints) -> int:
     """Writes the nodes of a bitset into `nodes`, ascending; how many they are."""
     count = 0
     for k in range(inside.size):
@@ -237,7 +237,7 @@ def window_loads(
     # Units, and once for all of them what they share.
     seconds = 0.0
     in_bytes, out_bytes, room, weight_room, largest = 0, 0, 0, 0, 0
-    for v in scratch.nodes[: _list_nodes(window.inside, scratch.nodes)]:
+    for v in scratch.nodes[: list_nodes(window.inside, scratch.nodes)]:
         seconds += d.nodes.work_s[v]
         out_bytes += d.nodes.out_bytes[v]
         room += d.nodes.out_room[v]
@@ -286,7 +286,7 @@ def with_activations(
         packing: memory for activations per peak of live bytes.
         loads: of the window.
     """
-    nodes = scratch.nodes[: _list_nodes(window.inside, scratch.nodes)]
+    nodes = scratch.nodes[: list_nodes(window.inside, scratch.nodes)]
     if d.held.need:
         peak = _held_peak(d, cuts, window, nodes, scratch.peaks.ends_at)
     else:

@@ -26,11 +26,12 @@ from typing import NamedTuple
 import numpy as np
 
 from mcm_compiler.arrays.kernels import lean_inner_njit, lean_njit
-from mcm_compiler.arrays.rows import Rows
-from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
-from mcm_compiler.placements.ring_rules import COLLECTED, FORWARDED, TO_HOST
-from mcm_passes.families.ring.loads.chip_demands import ChipDemands
+from mcm_compiler.arrays.rows import Rows, distinct_rows
+from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
+from mcm_compiler.placements.ring_rules import COLLECTED, FORWARDED, FROM_HOST, TO_HOST
+from mcm_passes.families.ring.loads.chip_demands import ChipDemands, chip_demands
 from mcm_passes.mapping.loads.problem_arrays import CROSSED, ENTERED, EXITED
+from mcm_passes.mapping.problem.rule_graph import RuleGraph
 
 
 class PlayRates(NamedTuple):
@@ -55,6 +56,41 @@ class PlayRates(NamedTuple):
     host_latency_s: float
     host_root_bytes_per_s: float
     last_chip: int
+
+
+class PlayedProblem(NamedTuple):
+    """A problem as plays take it.
+
+    Attributes:
+        demands: of its n nodes and T tensors.
+        reads: `[n]` rows of the tensors that each node reads.
+        entering: `[T]`, graph inputs that enter at the first chip for it and others.
+        rates: of its package.
+    """
+
+    demands: ChipDemands
+    reads: Rows
+    entering: Bools
+    rates: PlayRates
+
+    @classmethod
+    def of(cls, problem: PartitionProblem, graph: RuleGraph) -> PlayedProblem:
+        """The problem whose rule graph is `graph`."""
+        demands = chip_demands(problem, graph.units)
+        tensors, limits = demands.tensors, problem.limits
+        reads = distinct_rows(tensors.readers.entries, tensors.readers.owners, graph.num_nodes)
+        rates = PlayRates(
+            speed=problem.chip_speed,
+            link_bytes_per_s=limits.link_bytes_per_s,
+            # One more, as a chip without a link behind it has none to ask for.
+            link_latency_s=np.array([*limits.latencies_s, 0.0]),
+            cuts=limits.cut_through,
+            host_bytes_per_s=limits.host_bytes_per_s,
+            host_latency_s=limits.host_latency_s,
+            host_root_bytes_per_s=limits.host_root_bytes_per_s,
+            last_chip=limits.last_chip if limits.at_ends else -1,
+        )
+        return cls(demands, reads, tensors.kind & FROM_HOST > 0, rates)
 
 
 class Handover(NamedTuple):
@@ -128,22 +164,12 @@ def play_scratch(d: ChipDemands) -> PlayScratch:
 
 
 @lean_njit
-def play_chip(
-    d: ChipDemands,
-    reads: Rows,
-    rates: PlayRates,
-    given: Handover,
-    entering: Bools,
-    scratch: PlayScratch,
-) -> float:
+def play_chip(played: PlayedProblem, given: Handover, scratch: PlayScratch) -> float:
     """Plays one inference on one chip.
 
     Args:
-        d: the demands.
-        reads: `[n]` rows of the tensors among `d.tensors` that each node reads.
-        rates: of the package.
+        played: the problem.
         given: what the chip holds.
-        entering: `[T]`, graph inputs that enter at the first chip for it and others.
         scratch: `arrival_s` of all that crosses the link before the chip is read, `done_s` of all
             that crosses the link behind it is filled, as the time at which it is on the next chip.
 
@@ -155,21 +181,21 @@ def play_chip(
     mark = scratch.plays[0]
     scratch.clock_s[:] = 0.0
     scratch.clock_s[ROOT_IN], scratch.clock_s[ROOT_OUT] = given.shared_s
-    if given.chip == 0 and rates.last_chip > 0:
-        _enter(d, rates, entering, scratch)
+    if given.chip == 0 and played.rates.last_chip > 0:
+        _enter(played, scratch)
     for v in given.nodes:
         scratch.node_mark[v] = mark
     for t in given.leaving:
         scratch.leaves[t] = mark
     for t in given.exiting:
         scratch.leaves[t] = -mark
-    _pass_on(d, rates, given.chip, given.leaving, scratch)
-    _pass_on(d, rates, given.chip, given.exiting, scratch)
+    _pass_on(played, given.chip, given.leaving, scratch)
+    _pass_on(played, given.chip, given.exiting, scratch)
     for k in range(given.nodes.size):
         v = given.nodes[k]
         not_before_s = given.streamed_s if k == given.nodes.size - 1 else 0.0
-        _run(d, reads, rates, given.chip, v, not_before_s, scratch)
-        _hand_on(d, rates, given.chip, v, scratch)
+        _run(played, given.chip, v, not_before_s, scratch)
+        _hand_on(played, given.chip, v, scratch)
     return float(max(scratch.clock_s[_ENGINE], scratch.clock_s[_LAST]))
 
 
@@ -196,29 +222,30 @@ def _to_host(rates: PlayRates, size: float, ready_s: float, scratch: PlayScratch
 
 @lean_inner_njit
 def _over_link(
-    d: ChipDemands, rates: PlayRates, chip: int, tensor: int, ready_s: float, scratch: PlayScratch
+    played: PlayedProblem, chip: int, tensor: int, ready_s: float, scratch: PlayScratch
 ) -> None:
     """The next tensor goes to the next chip once it is ready."""
+    rates = played.rates
     link_s = max(scratch.clock_s[_LINK], ready_s)
-    link_s += d.tensors.amount[tensor, CROSSED] / rates.link_bytes_per_s
+    link_s += played.demands.tensors.amount[tensor, CROSSED] / rates.link_bytes_per_s
     scratch.clock_s[_LINK] = link_s
     scratch.done_s[tensor] = link_s + rates.link_latency_s[chip]
 
 
 @lean_inner_njit
-def _enter(d: ChipDemands, rates: PlayRates, entering: Bools, scratch: PlayScratch) -> None:
+def _enter(played: PlayedProblem, scratch: PlayScratch) -> None:
     """When graph inputs are on the first chip, where the host reaches only the ends."""
-    for t in range(d.tensors.producer.size):
-        if entering[t]:
-            size = float(d.tensors.amount[t, ENTERED])
-            scratch.arrival_s[t] = _from_host(rates, size, scratch)
+    tensors = played.demands.tensors
+    for t in range(tensors.producer.size):
+        if played.entering[t]:
+            size = float(tensors.amount[t, ENTERED])
+            scratch.arrival_s[t] = _from_host(played.rates, size, scratch)
 
 
 @lean_inner_njit
-def _pass_on(
-    d: ChipDemands, rates: PlayRates, chip: int, tensors: Ints, scratch: PlayScratch
-) -> None:
+def _pass_on(played: PlayedProblem, chip: int, tensors: Ints, scratch: PlayScratch) -> None:
     """Passes on those of some tensors that the chip does not make, to where they go."""
+    d, rates = played.demands, played.rates
     mark = scratch.plays[0]
     for t in tensors:
         maker = d.tensors.producer[t]
@@ -232,22 +259,17 @@ def _pass_on(
         elif rates.cuts and chip > 0 and scratch.leaves[t] == mark:
             ready_s -= float(d.tensors.amount[t, CROSSED] / rates.link_bytes_per_s)
         if scratch.leaves[t] == mark:
-            _over_link(d, rates, chip, t, ready_s, scratch)
+            _over_link(played, chip, t, ready_s, scratch)
         else:
             _to_host(rates, float(d.tensors.amount[t, EXITED]), ready_s, scratch)
 
 
 @lean_inner_njit
 def _run(
-    d: ChipDemands,
-    reads: Rows,
-    rates: PlayRates,
-    chip: int,
-    node: int,
-    not_before_s: float,
-    scratch: PlayScratch,
+    played: PlayedProblem, chip: int, node: int, not_before_s: float, scratch: PlayScratch
 ) -> None:
     """The engine runs a node with the copies that it is the first to need."""
+    d, reads, rates = played.demands, played.reads, played.rates
     mark = scratch.plays[0]
     busy_s, ready_s = d.nodes.work_s[node], max(scratch.clock_s[_ENGINE], not_before_s)
     for e in range(d.nodes.items.ptr[node], d.nodes.items.ptr[node + 1]):
@@ -268,8 +290,9 @@ def _run(
 
 
 @lean_inner_njit
-def _hand_on(d: ChipDemands, rates: PlayRates, chip: int, node: int, scratch: PlayScratch) -> None:
+def _hand_on(played: PlayedProblem, chip: int, node: int, scratch: PlayScratch) -> None:
     """What a node has made goes to where it is wanted."""
+    d, rates = played.demands, played.rates
     mark, ready_s = scratch.plays[0], float(scratch.clock_s[_ENGINE])
     at_end = chip in (0, rates.last_chip)
     for e in range(d.nodes.made.ptr[node], d.nodes.made.ptr[node + 1]):
@@ -278,4 +301,4 @@ def _hand_on(d: ChipDemands, rates: PlayRates, chip: int, node: int, scratch: Pl
         if d.tensors.kind[t] & TO_HOST and (at_end or not d.tensors.kind[t] & COLLECTED):
             _to_host(rates, float(d.tensors.amount[t, EXITED]), ready_s, scratch)
         if scratch.leaves[t] == mark:
-            _over_link(d, rates, chip, t, ready_s, scratch)
+            _over_link(played, chip, t, ready_s, scratch)

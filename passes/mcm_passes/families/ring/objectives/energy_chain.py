@@ -12,7 +12,13 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
-from mcm_passes.families.ring.exact.ideal_chain import SLACK, ChipLimits, Covers, window_period
+from mcm_passes.families.ring.exact.ideal_chain import (
+    SLACK,
+    ChipLimits,
+    Covers,
+    streamed_blocks,
+    window_period,
+)
 from mcm_passes.families.ring.exact.triangle_readings import Triangles, keeps_rule
 from mcm_passes.families.ring.loads.chip_demands import ChipDemands
 from mcm_passes.families.ring.loads.crossings import IdealCrossings, holds
@@ -191,14 +197,7 @@ def _extend(
         own = lattice.pinned[j, k] - lattice.pinned[i, k]
         if lattice.pinned[j, chips] - lattice.pinned[i, chips] != own:
             continue
-        streamed = streamed_weights(
-            cost.room,
-            cost.weight_room,
-            cost.largest_weight,
-            package.sram_room[k],
-            package.stream_bytes_per_s > 0.0,
-            package.stream_buffers,
-        )
+        streamed = streamed_blocks(package, cost, k)
         if streamed < 0:
             continue
         window_j = own_j + _streamed_j(priced, streamed)

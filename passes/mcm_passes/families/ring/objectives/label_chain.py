@@ -6,6 +6,13 @@ many times as tensors cross there, and chains are compared by all of them: a *la
 to an ideal with its cost, the end of what it has given to the host, and those times. One that is
 nowhere smaller than another with the same ideal, and no more chips, is of no use (labels as for
 shortest paths under several criteria: Martins 1984, *On a Multicriteria Shortest Path Problem*).
+
+Where there are too many labels, all chains up to an ideal are merged into one label that has the
+best of each: every tensor that crosses is on the next chip as early as by any of them, and no more
+chips are used than by any. Nothing ends earlier where something arrives later, so that no chain
+that goes on from the ideal answers before what goes on from the merged one: a relaxation, as merged
+nodes of decision diagrams are (Bergman et al. 2016, *Decision Diagrams for Optimization*, chapter
+4). The chip of a window is then left open: all are as fast and as large as the best.
 """
 
 from __future__ import annotations
@@ -16,23 +23,28 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit, inner_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
-from mcm_passes.families.ring.exact.ideal_chain import SLACK, ChipLimits, Covers, window_period
+from mcm_passes.families.ring.exact.ideal_chain import (
+    SLACK,
+    ChipLimits,
+    Covers,
+    streamed_blocks,
+    window_period,
+)
 from mcm_passes.families.ring.exact.triangle_readings import Triangles, keeps_rule
-from mcm_passes.families.ring.loads.crossings import IdealCrossings
+from mcm_passes.families.ring.loads.crossings import IdealCrossings, holds
 from mcm_passes.families.ring.loads.window_costs import (
     Window,
     WindowCost,
+    list_nodes,
     window_cost,
     window_scratch,
 )
 from mcm_passes.families.ring.objectives.chip_play import (
     Handover,
+    PlayedProblem,
     PlayScratch,
     play_chip,
 )
-from mcm_passes.families.ring.objectives.latency import PlayedProblem
-from mcm_passes.mapping.loads.device_memory import streamed_weights
-from mcm_passes.mapping.problem.rule_graph import Words
 
 LEAST_GAIN = 3.0 * SLACK
 """Share by which a chain must answer earlier than one that is known: more than rounding is."""
@@ -48,6 +60,7 @@ class Goal(NamedTuple):
         most_windows: gives up beyond so many windows.
         most_labels: gives up beyond so many labels.
         beam: labels that are kept of each ideal and number of chips; 0 for all of them.
+        merges: whether all labels of an ideal are merged, where chips are alike.
     """
 
     least_latency: bool
@@ -56,6 +69,7 @@ class Goal(NamedTuple):
     most_windows: int
     most_labels: int
     beam: int
+    merges: bool = False
 
 
 class Lattice(NamedTuple):
@@ -84,34 +98,29 @@ class Lattice(NamedTuple):
 
 
 class Labels(NamedTuple):
-    """L labels; the first is the empty chain.
+    """L labels, with room for R; the first is the empty chain.
 
     Attributes:
-        period_s: `[R]`.
-        end_s: `[R]`, end of what is given to the host or run so far.
-        least_s: `[R]`, no inference of a chain that goes on from it is answered earlier.
-        arrival_s: `[R, W]`, when the tensors that cross its ideal are on the next chip, in order.
-        before: `[R]`, the label that it goes on from.
-        ideal: `[R]`.
-        following: `[R]`, the next label of the same ideal and number of chips, or -1.
+        times_s: `[R, 3 + W]`: the period; `END`, the end of what is given to the host or run so
+            far; `LEAST`, before which no inference of a chain that goes on from the label is
+            answered; and when the tensors that cross its ideal are on the next chip, in order.
+        links: `[R, 3]`: the label `BEFORE`, which it goes on from; its `IDEAL`; and the `NEXT`
+            label of the same ideal and number of chips, or -1.
         first: `[I, C + 1]`, the first of them.
         kept: `[I, C + 1]`, how many there are.
         counts: `[3]`, labels that were made, windows that were weighed, and labels that a beam has
             dropped.
     """
 
-    period_s: Floats
-    end_s: Floats
-    least_s: Floats
-    arrival_s: Floats
-    before: Ints
-    ideal: Ints
-    following: Ints
+    times_s: Floats
+    links: Ints
     first: Ints
     kept: Ints
     counts: Longs
 
 
+PERIOD, END, LEAST, ARRIVALS = range(4)
+BEFORE, IDEAL, NEXT = range(3)
 _MADE, _WINDOWS, _DROPPED = range(3)
 
 
@@ -155,17 +164,17 @@ def label_chains(lattice: Lattice, goal: Goal, scratch: PlayScratch) -> tuple[La
     count, words = cuts.members.shape
     chips, fastest = package.speed.size, package.speed.max()
     labels = _no_labels(count, chips, _widest(cuts))
-    labels.period_s[0] = lattice.played.demands.host_s
+    labels.times_s[0, PERIOD] = lattice.played.demands.host_s
     labels.first[0, 0], labels.kept[0, 0] = 0, 1
     reach = _Reach(goal.period_s, goal.latency_s, -1)
     windows = window_scratch(lattice.played.demands)
     inside = np.zeros(words, np.uint64)
-    nodes = np.empty(lattice.played.demands.nodes.work_s.size, np.int32)
     seen = np.full(count, -1, np.int64)
     queue = np.empty(count, np.int64)
     for i in range(count - 1):
-        if not labels.kept[i].any():
+        if not labels.kept[i].any() or (goal.merges and _least_of(labels, i) > reach.latency_s):
             continue
+        begin_s = _earliest_s(lattice, labels, i) if goal.merges else 0.0
         head, tail = 0, 1
         queue[0] = i
         while head < tail:
@@ -186,10 +195,9 @@ def label_chains(lattice: Lattice, goal: Goal, scratch: PlayScratch) -> tuple[La
                     labels.counts[_WINDOWS],
                     package.packing,
                 )
-                if not _may_grow(cost, package.most_room, fastest, reach):
+                if not _may_grow(cost, package.most_room, fastest, begin_s, reach):
                     continue
-                held = nodes[: list_inside(inside, nodes)]
-                step = _Step(window, cost, held)
+                step = _Step(window, cost, windows.nodes[: list_nodes(inside, windows.nodes)])
                 labels, reach = _extend_all(lattice, goal, labels, reach, scratch, step)
                 if labels.counts[_MADE] > goal.most_labels:
                     return labels, reach.best, False
@@ -233,15 +241,9 @@ def _extend_all(
 @inner_njit
 def _no_labels(count: int, chips: int, width: int) -> Labels:
     """One label, with room for a thousand."""
-    room = 1024
     return Labels(
-        np.zeros(room),
-        np.zeros(room),
-        np.zeros(room),
-        np.zeros((room, width)),
-        np.full(room, -1, np.int32),
-        np.zeros(room, np.int32),
-        np.full(room, -1, np.int32),
+        np.zeros((1024, ARRIVALS + width)),
+        np.full((1024, 3), -1, np.int32),
         np.full((count, chips + 1), -1, np.int32),
         np.zeros((count, chips + 1), np.int32),
         np.array([1, 0, 0], np.int64),
@@ -252,25 +254,18 @@ def _no_labels(count: int, chips: int, width: int) -> Labels:
 def _with_room(labels: Labels, more: int) -> Labels:
     """The same labels with room for some more."""
     made = labels.counts[_MADE]
-    room = labels.period_s.size
+    room = len(labels.times_s)
     if made + more <= room:
         return labels
     while made + more > room:
         room *= 2
-    period_s, end_s, least_s = np.empty(room), np.empty(room), np.empty(room)
-    arrival_s = np.empty((room, labels.arrival_s.shape[1]))
-    before, ideal = np.empty(room, np.int32), np.empty(room, np.int32)
-    following = np.empty(room, np.int32)
+    times_s, links = np.empty((room, labels.times_s.shape[1])), np.empty((room, 3), np.int32)
     for k in range(made):
-        period_s[k], end_s[k] = labels.period_s[k], labels.end_s[k]
-        least_s[k], before[k] = labels.least_s[k], labels.before[k]
-        ideal[k], following[k] = labels.ideal[k], labels.following[k]
-        for t in range(arrival_s.shape[1]):
-            arrival_s[k, t] = labels.arrival_s[k, t]
-    return Labels(
-        period_s, end_s, least_s, arrival_s, before, ideal, following,
-        labels.first, labels.kept, labels.counts,
-    )  # fmt: skip
+        for t in range(times_s.shape[1]):
+            times_s[k, t] = labels.times_s[k, t]
+        for t in range(3):
+            links[k, t] = labels.links[k, t]
+    return Labels(times_s, links, labels.first, labels.kept, labels.counts)
 
 
 @lean_inner_njit
@@ -283,26 +278,40 @@ def _widest(cuts: IdealCrossings) -> int:
 
 
 @lean_inner_njit
-def list_inside(inside: Words, nodes: Ints) -> int:
-    """Writes the nodes of a bitset into `nodes`, ascending; how many they are."""
-    count = 0
-    for k in range(inside.size):
-        word = inside[k]
-        v = k << 6
-        while word:
-            if word & np.uint64(1):
-                nodes[count] = v
-                count += 1
-            word >>= np.uint64(1)
-            v += 1
-    return count
+def _least_of(labels: Labels, ideal: int) -> float:
+    """No inference that goes on from an ideal is answered earlier, where labels are merged."""
+    for c in range(labels.first.shape[1]):
+        if labels.first[ideal, c] >= 0:
+            return float(labels.times_s[labels.first[ideal, c], LEAST])
+    return np.inf
 
 
 @lean_inner_njit
-def _may_grow(cost: WindowCost, most_room: float, fastest: float, reach: _Reach) -> bool:
+def _earliest_s(lattice: Lattice, labels: Labels, ideal: int) -> float:
+    """No chip that takes over at an ideal begins earlier, where labels are merged.
+
+    Nodes that depend on no other may begin at once; all others wait for something that crosses.
+    """
+    cuts, covers = lattice.cuts, lattice.covers
+    for e in range(covers.ptr[0], covers.ptr[1]):
+        if not holds(cuts.members, ideal, covers.nodes[e]):
+            return 0.0
+    earliest_s = np.inf
+    for c in range(labels.first.shape[1]):
+        at = labels.first[ideal, c]
+        for t in range(_width(cuts, ideal) if at >= 0 else 0):
+            earliest_s = min(earliest_s, labels.times_s[at, ARRIVALS + t])
+    return float(earliest_s)
+
+
+@lean_inner_njit
+def _may_grow(
+    cost: WindowCost, most_room: float, fastest: float, begin_s: float, reach: _Reach
+) -> bool:
     """Whether a window or a larger one can be part of a chain; work and weights only grow."""
-    most_s = min(reach.period_s, reach.latency_s)
-    return cost.weight_room <= most_room and cost.seconds <= most_s * fastest * (1.0 + SLACK)
+    in_time = begin_s + cost.seconds / fastest * (1.0 - SLACK) <= reach.latency_s
+    in_period = cost.seconds <= reach.period_s * fastest * (1.0 + SLACK)
+    return bool(cost.weight_room <= most_room and in_time and in_period)
 
 
 @lean_inner_njit
@@ -327,50 +336,69 @@ def _extend(
     package, cuts, cost = lattice.package, lattice.cuts, step.cost
     i, j = step.window.start, step.window.end
     window_s = window_period(package, cost, k)
-    if not window_s < reach.period_s or (k + 1 == package.speed.size and not _is_whole(cuts, j)):
-        return reach
-    streamed = streamed_weights(
-        cost.room,
-        cost.weight_room,
-        cost.largest_weight,
-        package.sram_room[k],
-        package.stream_bytes_per_s > 0.0,
-        package.stream_buffers,
-    )
     whole = _is_whole(cuts, j)
+    ends = k + 1 == package.speed.size and not (whole or goal.merges)
+    if not window_s < reach.period_s or ends:
+        return reach
     leaving = cuts.crossing[cuts.crossing_ptr[j] : cuts.crossing_ptr[j + 1]]
-    streamed_s = max(streamed, 0) * lattice.streamed_s
+    streamed_s = max(streamed_blocks(package, cost, k), 0) * lattice.streamed_s
     # What other chips take of channels that all share is left out, which makes no chain slower.
     given = Handover(k, step.nodes, leaving, leaving[:0], streamed_s, (0.0, 0.0))
     old = labels.first[i, k]
     while old >= 0:
-        at, old = old, labels.following[old]
-        period_s = float(max(labels.period_s[at], window_s))
-        if not period_s < reach.period_s or labels.least_s[at] > reach.latency_s:
+        at, old = old, labels.links[old, NEXT]
+        period_s = float(max(labels.times_s[at, PERIOD], window_s))
+        if not period_s < reach.period_s or labels.times_s[at, LEAST] > reach.latency_s:
             continue
-        for e in range(cuts.crossing_ptr[i], cuts.crossing_ptr[i + 1]):
-            scratch.arrival_s[cuts.crossing[e]] = labels.arrival_s[at, e - cuts.crossing_ptr[i]]
-        played = lattice.played
-        end_s = play_chip(
-            played.demands, played.reads, played.rates, given, played.entering, scratch
-        )
+        for t in range(_width(cuts, i)):
+            tensor = cuts.crossing[cuts.crossing_ptr[i] + t]
+            scratch.arrival_s[tensor] = labels.times_s[at, ARRIVALS + t]
+        end_s = max(play_chip(lattice.played, given, scratch), labels.times_s[at, END])
         new = labels.counts[_MADE]
-        _fill(lattice, labels, new, j, float(max(end_s, labels.end_s[at])), period_s, scratch)
-        labels.before[new] = at
-        if labels.least_s[new] > reach.latency_s or _is_dominated(lattice, labels, new, k + 1):
+        labels.links[new, BEFORE], labels.links[new, IDEAL] = at, j
+        _fill(lattice, labels, new, end_s, period_s, scratch)
+        end_s = labels.times_s[new, END]
+        if labels.times_s[new, LEAST] > reach.latency_s:
             continue
-        if whole:
+        if goal.merges and not whole:
+            _merge(lattice, labels, new, k + 1)
+        elif _is_dominated(lattice, labels, new, k + 1):
+            continue
+        elif whole:
             labels.counts[_MADE] += 1
             if goal.least_latency:
-                reach = _Reach(reach.period_s, float(labels.end_s[new] * (1.0 - LEAST_GAIN)), new)
+                reach = _Reach(reach.period_s, float(end_s * (1.0 - LEAST_GAIN)), new)
             else:
                 reach = _Reach(period_s, reach.latency_s, new)
         elif _finds_room(goal, labels, new, k + 1):
-            labels.following[new] = labels.first[j, k + 1]
-            labels.first[j, k + 1] = new
-            labels.kept[j, k + 1] += 1
-            labels.counts[_MADE] += 1
+            _enter(labels, new, k + 1)
     return reach
+
+
+@lean_inner_njit
+def _enter(labels: Labels, new: int, chips: int) -> None:
+    """Enters the next label among those of its ideal and number of chips."""
+    ideal = labels.links[new, IDEAL]
+    labels.links[new, NEXT] = labels.first[ideal, chips]
+    labels.first[ideal, chips] = new
+    labels.kept[ideal, chips] += 1
+    labels.counts[_MADE] = max(labels.counts[_MADE], new + 1)
+
+
+@lean_inner_njit
+def _merge(lattice: Lattice, labels: Labels, new: int, chips: int) -> None:
+    """Takes the best of the next label and that of its ideal, with the fewest chips of both."""
+    ideal = labels.links[new, IDEAL]
+    for c in range(labels.first.shape[1]):
+        old = labels.first[ideal, c]
+        if old >= 0:
+            for t in range(ARRIVALS + _width(lattice.cuts, ideal)):
+                labels.times_s[old, t] = min(labels.times_s[old, t], labels.times_s[new, t])
+            _note_least(lattice, labels, old)
+            labels.first[ideal, c], labels.kept[ideal, c] = -1, 0
+            new, chips = old, min(c, chips)
+            break
+    _enter(labels, new, chips)
 
 
 @lean_inner_njit
@@ -379,46 +407,60 @@ def _is_whole(cuts: IdealCrossings, ideal: int) -> bool:
 
 
 @lean_inner_njit
+def _width(cuts: IdealCrossings, ideal: int) -> int:
+    """How many tensors cross an ideal."""
+    return int(cuts.crossing_ptr[ideal + 1] - cuts.crossing_ptr[ideal])
+
+
+@lean_inner_njit
 def _fill(
     lattice: Lattice,
     labels: Labels,
     new: int,
-    ideal: int,
     end_s: float,
     period_s: float,
     scratch: PlayScratch,
 ) -> None:
-    """Fills in a label at an ideal after a play."""
-    cuts = lattice.cuts
-    labels.ideal[new], labels.period_s[new], labels.end_s[new] = ideal, period_s, end_s
-    least_s, begin = end_s, cuts.crossing_ptr[ideal]
-    for e in range(begin, cuts.crossing_ptr[ideal + 1]):
-        arrival_s = scratch.done_s[cuts.crossing[e]]
-        labels.arrival_s[new, e - begin] = arrival_s
-        least_s = max(least_s, arrival_s + lattice.beyond_s[e])
-    labels.least_s[new] = least_s * (1.0 - SLACK)
+    """Fills in the times of a label at an ideal after a play."""
+    cuts, ideal = lattice.cuts, labels.links[new, IDEAL]
+    labels.times_s[new, PERIOD], labels.times_s[new, END] = period_s, end_s
+    for t in range(_width(cuts, ideal)):
+        tensor = cuts.crossing[cuts.crossing_ptr[ideal] + t]
+        labels.times_s[new, ARRIVALS + t] = scratch.done_s[tensor]
+    _note_least(lattice, labels, new)
+
+
+@lean_inner_njit
+def _note_least(lattice: Lattice, labels: Labels, label: int) -> None:
+    """Fills in `LEAST` of a label."""
+    cuts, ideal = lattice.cuts, labels.links[label, IDEAL]
+    least_s = labels.times_s[label, END]
+    for t in range(_width(cuts, ideal)):
+        beyond_s = lattice.beyond_s[cuts.crossing_ptr[ideal] + t]
+        least_s = max(least_s, labels.times_s[label, ARRIVALS + t] + beyond_s)
+    labels.times_s[label, LEAST] = least_s * (1.0 - SLACK)
 
 
 @lean_inner_njit
 def _is_dominated(lattice: Lattice, labels: Labels, new: int, chips: int) -> bool:
     """Whether a label with no more chips is nowhere larger; takes those off that the new one is."""
-    ideal = int(labels.ideal[new])
-    width = int(lattice.cuts.crossing_ptr[ideal + 1] - lattice.cuts.crossing_ptr[ideal])
+    ideal = int(labels.links[new, IDEAL])
+    width = _width(lattice.cuts, ideal)
     fewest = 1 if lattice.package.alike else chips
     for c in range(fewest, chips + 1):
         old = int(labels.first[ideal, c])
         while old >= 0:
             if _nowhere_larger(labels, old, new, width):
                 return True
-            old = int(labels.following[old])
+            old = int(labels.links[old, NEXT])
     previous, old = -1, int(labels.first[ideal, chips])
     while old >= 0:
-        following = int(labels.following[old])
+        following = int(labels.links[old, NEXT])
         if _nowhere_larger(labels, new, old, width):
             if previous < 0:
                 labels.first[ideal, chips] = following
             else:
-                labels.following[previous] = following
+                labels.links[previous, NEXT] = following
             labels.kept[ideal, chips] -= 1
         else:
             previous = old
@@ -428,10 +470,8 @@ def _is_dominated(lattice: Lattice, labels: Labels, new: int, chips: int) -> boo
 
 @lean_inner_njit
 def _nowhere_larger(labels: Labels, one: int, other: int, width: int) -> bool:
-    if labels.period_s[one] > labels.period_s[other] or labels.end_s[one] > labels.end_s[other]:
-        return False
-    for t in range(width):  # noqa: SIM110 - compiled code has no generators
-        if labels.arrival_s[one, t] > labels.arrival_s[other, t]:
+    for t in range(ARRIVALS + width):
+        if t != LEAST and labels.times_s[one, t] > labels.times_s[other, t]:
             return False
     return True
 
@@ -439,20 +479,20 @@ def _nowhere_larger(labels: Labels, one: int, other: int, width: int) -> bool:
 @lean_inner_njit
 def _finds_room(goal: Goal, labels: Labels, new: int, chips: int) -> bool:
     """Whether a label is kept: in a beam that is full, the one that promises least goes."""
-    ideal = labels.ideal[new]
+    ideal = labels.links[new, IDEAL]
     if goal.beam == 0 or labels.kept[ideal, chips] < goal.beam:
         return True
     labels.counts[_DROPPED] += 1
     worst, before_worst, previous, old = new, -1, -1, labels.first[ideal, chips]
     while old >= 0:
-        if labels.least_s[old] > labels.least_s[worst]:
+        if labels.times_s[old, LEAST] > labels.times_s[worst, LEAST]:
             worst, before_worst = old, previous
-        previous, old = old, labels.following[old]
+        previous, old = old, labels.links[old, NEXT]
     if worst == new:
         return False
     if before_worst < 0:
-        labels.first[ideal, chips] = labels.following[worst]
+        labels.first[ideal, chips] = labels.links[worst, NEXT]
     else:
-        labels.following[before_worst] = labels.following[worst]
+        labels.links[before_worst, NEXT] = labels.links[worst, NEXT]
     labels.kept[ideal, chips] -= 1
     return True

@@ -10,10 +10,16 @@ from mcm_compiler.contracts.partition import Floats, PartitionProblem
 from mcm_passes.families.ring.exact.ideal_dp import ChainOptimum, IdealLattice
 from mcm_passes.families.ring.exact.triangle_readings import TriangleReading
 from mcm_passes.families.ring.loads.crossings import IdealCrossings, holds
-from mcm_passes.families.ring.objectives.chip_play import play_scratch
-from mcm_passes.families.ring.objectives.label_chain import Goal, Lattice, label_chains
-from mcm_passes.families.ring.objectives.latency import PlayedProblem
-from mcm_passes.families.ring.objectives.merged_labels import merged_bound
+from mcm_passes.families.ring.objectives.chip_play import PlayedProblem, play_scratch
+from mcm_passes.families.ring.objectives.label_chain import (
+    BEFORE,
+    END,
+    IDEAL,
+    PERIOD,
+    Goal,
+    Lattice,
+    label_chains,
+)
 from mcm_passes.mapping.problem.order_ideals import OrderIdeals
 
 
@@ -28,7 +34,7 @@ class LabelLattice(IdealLattice):
         self._beyond_s = _longest_beyond(self._cuts, self._demands.tensors.readers, tails)
 
     def merged(self, period_s: float, latency_s: float, most_windows: int) -> tuple[float, bool]:
-        """No chain below a period answers earlier than this: as `merged_bound`.
+        """No chain below a period answers earlier than this, with the labels of an ideal merged.
 
         Args:
             period_s: chains from this period on do not count.
@@ -38,10 +44,9 @@ class LabelLattice(IdealLattice):
         Returns:
             Seconds, infinite where none answers by `latency_s`, and whether all was looked at.
         """
-        found_s, windows = merged_bound(
-            self._quickest(), period_s, latency_s, most_windows, self._scratch
-        )
-        return found_s, windows <= most_windows
+        goal = Goal(True, period_s, latency_s, most_windows, 1 << 60, 0, merges=True)
+        labels, best, complete = label_chains(self._quickest(), goal, self._scratch)
+        return (np.inf if best < 0 else float(labels.times_s[best, END])), complete
 
     def _quickest(self) -> Lattice:
         """The problem where all chips are as fast and as large as the best."""
@@ -64,10 +69,10 @@ class LabelLattice(IdealLattice):
         if best < 0:
             return ChainOptimum(None, np.inf, complete, windows, made)
         chain = [best]
-        while labels.before[chain[-1]] >= 0:
-            chain.append(int(labels.before[chain[-1]]))
-        chip_of = self._partition(labels.ideal[chain[::-1]].tolist())
-        value = labels.end_s[best] if goal.least_latency else labels.period_s[best]
+        while labels.links[chain[-1], BEFORE] >= 0:
+            chain.append(int(labels.links[chain[-1], BEFORE]))
+        chip_of = self._partition(labels.links[chain[::-1], IDEAL].tolist())
+        value = labels.times_s[best, END if goal.least_latency else PERIOD]
         return ChainOptimum(chip_of, float(value), complete, windows, made)
 
     def _lattice(self, reading: TriangleReading) -> Lattice:

@@ -6,50 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.arrays.rows import Rows, distinct_rows
 from mcm_compiler.contracts.partition import Bools, Ints, Longs, PartitionProblem
-from mcm_compiler.placements.ring_rules import COLLECTED, FROM_HOST
+from mcm_compiler.placements.ring_rules import COLLECTED
 from mcm_passes.families.ring.analytic.fast_model import RingEvaluation, evaluate, refuse_machines
-from mcm_passes.families.ring.loads.chip_demands import ChipDemands, chip_demands
 from mcm_passes.families.ring.objectives import chip_play
-from mcm_passes.mapping.problem.rule_graph import RuleGraph, rule_graph
+from mcm_passes.mapping.problem.rule_graph import rule_graph
 
 NOTHING = np.empty(0, np.int32)
-
-
-class PlayedProblem(NamedTuple):
-    """A problem as plays take it.
-
-    Attributes:
-        demands: of its nodes.
-        reads: `[n]` rows of the tensors that each node reads.
-        entering: `[T]`, graph inputs that enter at the ends of the package.
-        rates: of its package.
-    """
-
-    demands: ChipDemands
-    reads: Rows
-    entering: Bools
-    rates: chip_play.PlayRates
-
-    @classmethod
-    def of(cls, problem: PartitionProblem, graph: RuleGraph) -> PlayedProblem:
-        """The problem whose rule graph is `graph`."""
-        demands = chip_demands(problem, graph.units)
-        tensors, limits = demands.tensors, problem.limits
-        reads = distinct_rows(tensors.readers.entries, tensors.readers.owners, graph.num_nodes)
-        rates = chip_play.PlayRates(
-            speed=problem.chip_speed,
-            link_bytes_per_s=limits.link_bytes_per_s,
-            # One more, as a chip without a link behind it has none to ask for.
-            link_latency_s=np.array([*limits.latencies_s, 0.0]),
-            cuts=limits.cut_through,
-            host_bytes_per_s=limits.host_bytes_per_s,
-            host_latency_s=limits.host_latency_s,
-            host_root_bytes_per_s=limits.host_root_bytes_per_s,
-            last_chip=limits.last_chip if limits.at_ends else -1,
-        )
-        return cls(demands, reads, tensors.kind & FROM_HOST > 0, rates)
 
 
 class RingLatency:
@@ -66,7 +29,7 @@ class RingLatency:
         refuse_machines(problem)
         self._problem = problem
         self._graph = rule_graph(problem)
-        self._played = PlayedProblem.of(problem, self._graph)
+        self._played = chip_play.PlayedProblem.of(problem, self._graph)
         self._scratch: chip_play.PlayScratch = chip_play.play_scratch(self._played.demands)
 
     def __call__(self, chip_of: Ints) -> float:
@@ -82,6 +45,7 @@ class RingLatency:
             return 0.0
         used = int(chip_of.max()) + 1
         ways = _ways(played, chip_of, used)
+        played = played._replace(entering=ways.entering)
         nodes = np.argsort(chip_of, kind="stable").astype(np.int32)
         node_ptr = np.searchsorted(chip_of[nodes], np.arange(ways.chips + 1))
         limits, scratch = problem.limits, self._scratch
@@ -106,10 +70,7 @@ class RingLatency:
                 float(streamed_s[chip]) if chip < used else 0.0,
                 shared_s,
             )
-            entering = ways.entering
-            played_s = chip_play.play_chip(
-                played.demands, played.reads, played.rates, given, entering, scratch
-            )
+            played_s = chip_play.play_chip(played, given, scratch)
             end_s = max(end_s, played_s)
             shared_s = (
                 float(scratch.clock_s[chip_play.ROOT_IN]),
@@ -137,7 +98,7 @@ class _Ways(NamedTuple):
     exiting: Ints
 
 
-def _ways(played: PlayedProblem, chip_of: Ints, used: int) -> _Ways:
+def _ways(played: chip_play.PlayedProblem, chip_of: Ints, used: int) -> _Ways:
     tensors, end = played.demands.tensors, played.rates.last_chip
     made = tensors.producer >= 0
     source = np.where(made, chip_of[tensors.producer], 0).astype(np.int64)
