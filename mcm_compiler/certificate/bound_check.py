@@ -55,17 +55,21 @@ def check_bound(certificate: Certificate, limits: PackageLimits) -> tuple[str, D
     return warning.message, warning
 
 
-def not_re_proved(reason: str, what: str = "the bound", hint: str | None = None) -> Diagnostic:
+def not_re_proved(
+    reason: str,
+    what: str = "the bound",
+    hint: str | None = None,
+    at: str = "claims in certificate.json",
+) -> Diagnostic:
     """MCM-V072: nothing contradicts a bound, and nothing shows it.
 
     Args:
         reason: why.
         what: the bound in words.
         hint: what to do about it.
+        at: place of the claim.
     """
-    return Diagnostic(
-        "MCM-V072", f"{what} is not re-proved: {reason}", at="claims in certificate.json", hint=hint
-    )
+    return Diagnostic("MCM-V072", f"{what} is not re-proved: {reason}", at=at, hint=hint)
 
 
 def _check_claims(certificate: Certificate) -> None:
@@ -114,10 +118,9 @@ def _about_considered(certificate: Certificate, limits: PackageLimits) -> list[s
         if one.bound is None:
             continue
         claim = Claim("pipeline", one.bound.seconds, one.bound.proof, one.bound.argument)
-        on = limits.first(one.chips_each, one.replicas)
-        problem = dataclasses.replace(certificate.problem, limits=on)
+        problem = on_share(certificate.problem, limits, one.replicas, one.chips_each)
         if reason := _about_pipeline(problem, claim):
-            reasons.append(f"for {_words(one.replicas, one.chips_each)}, {reason}")
+            reasons.append(f"for {share_text(one.replicas, one.chips_each)}, {reason}")
     return reasons
 
 
@@ -137,7 +140,7 @@ def _about_other_numbers(
     for count, each in equal_shares(scope.devices, certificate.problem.machine):
         if count == scope.pipelines:
             continue
-        problem = dataclasses.replace(certificate.problem, limits=limits.first(each, count))
+        problem = on_share(certificate.problem, limits, count, each)
         period_s = package.seconds * count * (1.0 - MARGIN)
         verdicts: list[tuple[bool | None, NamedChecker]] = []
         for checker in dict.fromkeys(tried):
@@ -145,7 +148,7 @@ def _about_other_numbers(
             if verdicts[-1][0]:
                 break
         else:
-            words = _words(count, each)
+            words = share_text(count, each)
             undecided = next((c.undecided for shown, c in verdicts if shown is None), None)
             if undecided is None:
                 raise _not_shown(
@@ -155,7 +158,15 @@ def _about_other_numbers(
     return reasons
 
 
-def _words(pipelines: int, devices_each: int) -> str:
+def on_share(
+    problem: PartitionProblem, limits: PackageLimits, pipelines: int, devices_each: int
+) -> PartitionProblem:
+    """The problem of one of equal pipelines on a package with these limits."""
+    return dataclasses.replace(problem, limits=limits.first(devices_each, pipelines))
+
+
+def share_text(pipelines: int, devices_each: int) -> str:
+    """Equal pipelines in words."""
     return f"{count_text(pipelines, 'pipeline')} of {count_text(devices_each, 'device')}"
 
 

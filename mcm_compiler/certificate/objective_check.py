@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
-from mcm_compiler.certificate.bound_check import MARGIN, objective_checker, proof_checker
+from mcm_compiler.certificate import bound_check
 from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.contracts.objectives import LIMIT_SLACK, ObjectiveFigures, ShareBound
 from mcm_compiler.contracts.partition import PartitionProblem
@@ -13,7 +11,6 @@ from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.machines.machine_builder import equal_shares
 from mcm_compiler.registry import PROBLEM_MODELS
-from mcm_compiler.text.units import count_text
 
 
 def check_objective(
@@ -39,11 +36,8 @@ def check_objective(
     ]
     if not missing:
         return f"the bound on {figures.objective} re-proved", None
-    warning = Diagnostic(
-        "MCM-V072",
-        f"the bound on {figures.objective} is not re-proved: {missing[0]}",
-        at="objective in certificate.json",
-    )
+    what = f"the bound on {figures.objective}"
+    warning = bound_check.not_re_proved(missing[0], what, at="objective in certificate.json")
     return warning.message, warning
 
 
@@ -140,11 +134,10 @@ def _unshown(
     certificate: Certificate, figures: ObjectiveFigures, row: ShareBound, limits: PackageLimits
 ) -> str:
     """Why a row is not re-proved; empty where it is."""
-    on = limits.first(row.chips_each, row.replicas)
-    problem = dataclasses.replace(certificate.problem, limits=on)
+    problem = bound_check.on_share(certificate.problem, limits, row.replicas, row.chips_each)
     if row.value <= 0.0:
         return ""
-    where = f"{count_text(row.replicas, 'pipeline')} of {count_text(row.chips_each, 'device')}"
+    where = bound_check.share_text(row.replicas, row.chips_each)
     shown, undecided = _verdict(problem, figures, row)
     if shown is not None and not shown:
         raise _wrong(
@@ -159,14 +152,14 @@ def _verdict(
 ) -> tuple[bool | None, str]:
     """What the checker of a row says, and why it may say nothing."""
     objective = figures.objective
-    value = row.value * (1.0 - MARGIN)
+    value = row.value * (1.0 - bound_check.MARGIN)
     if objective.kind == "chips":
         assert objective.throughput_per_s is not None
         value = row.replicas / objective.throughput_per_s * (1.0 + LIMIT_SLACK / 2)
-    elif (checker := objective_checker(row.proof)) is not None:
+    elif (checker := bound_check.objective_checker(row.proof)) is not None:
         return checker.rules_out(problem, objective, value), checker.undecided
     periods = objective.aim in ("period", "max-latency")
-    checker = proof_checker(row.proof) if periods else None
+    checker = bound_check.proof_checker(row.proof) if periods else None
     if checker is None:
         return None, f"no checker for proofs of the kind {quote(row.proof)} is installed"
     # Where memory alone rules everything out, any period does.

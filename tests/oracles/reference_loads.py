@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from mcm_compiler.contracts.partition import Floats, Ints, Longs, PartitionProblem
-from mcm_compiler.placements.ring_rules import CLONED, FROM_HOST, HOST, Route, route
+from mcm_compiler.placements.ring_rules import CLONED, FROM_HOST, HOST
 from mcm_passes.mapping.loads.demand_table import SHARED, DemandTable, Resource, Subject, Trigger
 from mcm_passes.mapping.problem.resident_sizes import needed_sizes
+from tests.oracles.plain_routes import Route, route
 
 
 def reference_loads(problem: PartitionProblem, table: DemandTable, chip_of: Ints) -> Floats:

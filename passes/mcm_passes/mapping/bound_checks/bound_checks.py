@@ -18,7 +18,7 @@ import numpy as np
 
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_passes.mapping.bound_checks.chain_check import chain_does_not_fit
-from mcm_passes.mapping.bound_checks.plain_need import plain_weights
+from mcm_passes.mapping.bound_checks.plain_need import plain_weights, readers_of
 from mcm_passes.mapping.bound_checks.window_check import plain_windows
 from mcm_passes.mapping.bounds.indivisible_work import MOST_PARTS
 from mcm_passes.mapping.bounds.infeasibility import impossible
@@ -162,8 +162,8 @@ def _large_tensors(problem: PartitionProblem, period_s: float) -> bool:
         too_large = problem.tensor_bytes[t] >= period_s * problem.limits.link_bytes_per_s
         if u < 0 or problem.clonable[u] or not too_large:
             continue
-        for v in problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]]:
-            group[root(int(v))] = root(u)
+        for v in readers_of(problem, t):
+            group[root(v)] = root(u)
     work = [0.0] * problem.num_units
     for u in range(problem.num_units):
         if not problem.clonable[u]:
@@ -179,8 +179,8 @@ def _outputs_passed_on(problem: PartitionProblem, period_s: float) -> bool:
     relayed: dict[int, dict[int, list[float]]] = {}
     for t, u in enumerate(problem.tensor_producer.tolist()):
         if u >= 0 and not problem.clonable[u]:
-            for s in problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]]:
-                relayed.setdefault(int(s), {}).setdefault(u, []).append(float(problem.relay_s[t]))
+            for s in readers_of(problem, t):
+                relayed.setdefault(s, {}).setdefault(u, []).append(float(problem.relay_s[t]))
     for s, made in relayed.items():
         by_work = sorted(made, key=lambda u: -problem.compute_s[u])
         joined_s = float(problem.compute_s[s])

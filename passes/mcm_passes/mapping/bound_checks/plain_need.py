@@ -42,6 +42,11 @@ class PlainWeight:
     users: tuple[int, ...]
 
 
+def readers_of(problem: PartitionProblem, t: int) -> list[int]:
+    """The units that read a tensor."""
+    return problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]].tolist()
+
+
 def plain_weights(problem: PartitionProblem) -> list[PlainWeight]:
     """The weights of a problem."""
     block = problem.limits.buffer_alignment_bytes
@@ -63,9 +68,8 @@ def plain_tensors(problem: PartitionProblem) -> list[PlainTensor]:
     alias = problem.tensor_alias.tolist()
     readers: list[list[tuple[int, bool]]] = []
     for t in range(count):
-        span = slice(int(problem.tensor_ptr[t]), int(problem.tensor_ptr[t + 1]))
-        units = problem.tensor_consumers[span].tolist()
-        readers.append(list(zip(units, problem.tensor_touched[span].tolist(), strict=True)))
+        touched = problem.tensor_touched[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]]
+        readers.append(list(zip(readers_of(problem, t), touched.tolist(), strict=True)))
     views: list[list[int]] = [[] for _ in range(count)]
     for t, source in enumerate(alias):
         if source >= 0:

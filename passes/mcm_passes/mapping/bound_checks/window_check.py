@@ -12,7 +12,7 @@ import numpy as np
 
 from mcm_compiler.contracts.partition import Bools, PartitionProblem
 from mcm_compiler.placements.ring_rules import dependency_edges
-from mcm_passes.mapping.bound_checks.plain_need import plain_weights
+from mcm_passes.mapping.bound_checks.plain_need import plain_weights, readers_of
 
 PlainWindows = dict[int, tuple[int, int]]
 """The lowest and the highest chip of each unit that is not clonable."""
@@ -89,8 +89,7 @@ class _Network:
                 continue
             tensor = problem.num_units + t
             self._connect(u, tensor, float(problem.tensor_bytes[t]))
-            readers = problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]]
-            for v in readers.tolist():
+            for v in readers_of(problem, t):
                 self._connect(tensor, v, math.inf)
                 self._connect(v, u, math.inf)
 

@@ -13,7 +13,7 @@ from mcm_passes.mapping.device_placement.device_chains import (
 )
 from mcm_passes.mapping.device_placement.device_groups import DeviceGroups
 from mcm_passes.mapping.problem.order_ideals import order_ideals
-from mcm_passes.mapping.problem.rule_graph import Words
+from mcm_passes.mapping.problem.rule_graph import Words, words_of
 
 MOST_IDEALS = 50_000
 """Ideals up to which all are enumerated."""
@@ -82,13 +82,6 @@ def neighbours(groups: DeviceGroups, held: int) -> set[int]:
     return more | fewer
 
 
-def as_words(ideals: set[int], count: int) -> Words:
-    """`[I, words]`, the ideals in ascending order."""
-    size = 8 * ((count + 63) // 64)
-    raw = b"".join(ideal.to_bytes(size, "little") for ideal in sorted(ideals))
-    return np.frombuffer(raw, "<u8").reshape(len(ideals), -1).astype(np.uint64)
-
-
 def _prefixes(
     first: list[int], before: list[list[int]], behind: list[list[int]], *, by_depth: bool
 ) -> list[int]:
@@ -131,7 +124,7 @@ def sampled_chain(
     ideals = ideals_of_orders(groups, rng, orders)
     best: DeviceChain | None = None
     for _ in range(MOST_ROUNDS):
-        search = ChainSearch(problem, groups, as_words(ideals, groups.count))
+        search = ChainSearch(problem, groups, words_of(sorted(ideals), groups.count))
         found = search.optimum(reading) if best is None else search.below(reading, best.period)
         if found is None or (best is not None and not found.period < best.period):
             break

@@ -8,6 +8,7 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
+from mcm_passes.mapping.device_placement.training_order import BackwardPaths
 from mcm_passes.mapping.problem.rule_graph import Words
 
 
@@ -75,20 +76,6 @@ class SplitOutputs(NamedTuple):
     split: Ints
 
 
-class PassedGroups(NamedTuple):
-    """Paths of the backward pass, where the order of groups does not keep its parts whole.
-
-    Attributes:
-        group: `[B]`, group that the paths go through.
-        before: `[B, words]`, bitset of the groups that they begin in.
-        behind: `[B, words]`, bitset of those that they end in.
-    """
-
-    group: Ints
-    before: Words
-    behind: Words
-
-
 class ChainLimits(NamedTuple):
     """What a chain has to keep.
 
@@ -118,21 +105,13 @@ def split_outputs(members: Words, producer: Ints, readers: Words) -> tuple[Longs
         producer: `[T]`, group that makes each output.
         readers: `[T, words]`, bitsets of the groups that read it.
     """
-    count, words = members.shape
+    count = members.shape[0]
     ptr = np.zeros(count + 1, np.int64)
     split = np.empty(1024, np.int32)
     found = 0
     for i in range(count):
         for t in range(producer.size):
-            p = producer[t]
-            has_inside = members[i, p >> 6] >> np.uint64(p & 63) & np.uint64(1) != 0
-            has_outside = not has_inside
-            for k in range(words):
-                has_inside |= (readers[t, k] & members[i, k]) != 0
-                has_outside |= (readers[t, k] & ~members[i, k]) != 0
-                if has_inside and has_outside:
-                    break
-            if has_inside and has_outside:
+            if _is_split(members, producer, readers, i, t):
                 if found == split.size:
                     split = np.concatenate((split, np.empty_like(split)))
                 split[found] = t
@@ -146,7 +125,7 @@ def best_chains(
     ideals: Ideals,
     work: IdealWork,
     outputs: SplitOutputs,
-    passed: PassedGroups,
+    passed: BackwardPaths,
     paths: GroupPaths,
     limits: ChainLimits,
     ceiling: float,
@@ -219,7 +198,7 @@ def _within(members: Words, i: int, j: int) -> bool:
 
 
 @inner_njit
-def _whole(members: Words, passed: PassedGroups, i: int, j: int) -> bool:
+def _whole(members: Words, passed: BackwardPaths, i: int, j: int) -> bool:
     """Whether a device that takes over at ideal i and hands over at j has all between its ends."""
     for b in range(passed.group.size):
         g = passed.group[b]
@@ -274,7 +253,8 @@ def _load(
                 before |= (outputs.readers[t, k] & ~members[i, k]) != 0
                 if not side and limits.adjacent and outputs.readers[t, k] & ~members[j, k]:
                     return np.inf
-            if side and _splits(members, outputs, i, t):
+            # Counted at the other end.
+            if side and _is_split(members, outputs.producer, outputs.readers, i, t):
                 continue
             if (own and elsewhere) or (not own and reads):
                 load += outputs.transfer_time[t]
@@ -284,41 +264,29 @@ def _load(
 
 
 @inner_njit
-def _splits(members: Words, outputs: SplitOutputs, ideal: int, t: int) -> bool:
-    """Whether output t has ends on both sides of the ideal; it was then counted there."""
-    p = outputs.producer[t]
+def _is_split(members: Words, producer: Ints, readers: Words, ideal: int, t: int) -> bool:
+    """Whether output t has ends on both sides of the ideal."""
+    p = producer[t]
     has_inside = members[ideal, p >> 6] >> np.uint64(p & 63) & np.uint64(1) != 0
     has_outside = not has_inside
     for k in range(members.shape[1]):
-        has_inside |= (outputs.readers[t, k] & members[ideal, k]) != 0
-        has_outside |= (outputs.readers[t, k] & ~members[ideal, k]) != 0
+        has_inside |= (readers[t, k] & members[ideal, k]) != 0
+        has_outside |= (readers[t, k] & ~members[ideal, k]) != 0
     return has_inside and has_outside
 
 
 @inner_njit
 def _lies_beside(members: Words, outputs: SplitOutputs, paths: GroupPaths, i: int, j: int) -> bool:
-    """Whether the device lies on a path beside an output of ideal i that passes it."""
-    for e in range(outputs.split_ptr[i], outputs.split_ptr[i + 1]):
-        if _beside(members, outputs, paths, i, j, e):
-            return True
-    return False
-
-
-@inner_njit
-def _beside(
-    members: Words, outputs: SplitOutputs, paths: GroupPaths, i: int, j: int, e: int
-) -> bool:
-    """Whether the device lies on a path beside the split output e of ideal i that passes it."""
-    t = outputs.split[e]
-    u = outputs.producer[t]
-    if not members[i, u >> 6] >> np.uint64(u & 63) & np.uint64(1):
-        return False
+    """Whether a window holds a group on a path beside an output that passes it."""
     words = members.shape[1]
-    for k in range(words):
-        beyond = outputs.readers[t, k] & ~members[j, k]
-        for bit in range(64):
-            if beyond >> np.uint64(bit) & np.uint64(1):
-                v = (k << 6) + bit
+    for e in range(outputs.split_ptr[i], outputs.split_ptr[i + 1]):
+        t = outputs.split[e]
+        u = outputs.producer[t]
+        if not members[i, u >> 6] >> np.uint64(u & 63) & np.uint64(1):
+            continue
+        for v in range(64 * words):
+            k = v >> 6
+            if (outputs.readers[t, k] & ~members[j, k]) >> np.uint64(v & 63) & np.uint64(1):
                 for w in range(words):
                     between = paths.descendants[u, w] & paths.ancestors[v, w]
                     if members[j, w] & ~members[i, w] & between:

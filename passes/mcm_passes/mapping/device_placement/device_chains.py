@@ -19,7 +19,7 @@ from mcm_passes.mapping.device_placement import device_chain_kernels
 from mcm_passes.mapping.device_placement.device_groups import DeviceGroups
 from mcm_passes.mapping.device_placement.device_loads import MEMORY_SLACK
 from mcm_passes.mapping.device_placement.training_order import backward_paths
-from mcm_passes.mapping.problem.rule_graph import RuleGraph, Words, closure
+from mcm_passes.mapping.problem.rule_graph import RuleGraph, Words, closure, from_edges
 
 Reading = Literal["none", "relay", "adjacent", "between"]
 """Which chains count. `none`: all. `relay`: all, and what passes a device costs there. `adjacent`:
@@ -95,8 +95,7 @@ class ChainSearch:
             size_bytes=sums[:, 4].copy(),
             crossing=crossing,
         )
-        paths = backward_paths(problem, groups.group_of, self._behind)
-        self._passed = device_chain_kernels.PassedGroups(paths.group, paths.before, paths.behind)
+        self._passed = backward_paths(problem, groups.group_of, self._behind)
         self._first, self._last = int(sums[:, 5].argmin()), int(sums[:, 5].argmax())
         self._problem = problem
         self._count = groups.count
@@ -157,24 +156,8 @@ class ChainSearch:
 
 
 def group_order(groups: DeviceGroups) -> RuleGraph:
-    """The groups and their order, as the graph that ideals are made from."""
-    source, target = groups.edges[:, 0], groups.edges[:, 1]
-    back = np.lexsort((source, target))
-    ptr = [
-        np.concatenate([[0], np.cumsum(np.bincount(ends, minlength=groups.count))])
-        for ends in (source, target)
-    ]
-    nowhere = np.zeros(groups.count, np.int32)
-    return RuleGraph(
-        units=np.arange(groups.count, dtype=np.int32),
-        num_chips=1,
-        next_ptr=ptr[0].astype(np.int64),
-        next_nodes=target.astype(np.int32),
-        before_ptr=ptr[1].astype(np.int64),
-        before_nodes=source[back].astype(np.int32),
-        low=nowhere,
-        high=nowhere,
-    )
+    """The groups and their edges as a rule graph."""
+    return from_edges(groups.edges[:, 0], groups.edges[:, 1], groups.count, 1)
 
 
 def _sums(members: Words, columns: Floats) -> Floats:

@@ -5,6 +5,7 @@ This is the referee: it looks at single operators and edges, and shares nothing 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -85,8 +86,8 @@ def device_loads(problem: PlacementProblem, device_of: Ints, rule: Rule) -> Devi
     receive, send = _transfers(problem, device_of, rule, devices)
     receive[accelerators:] = send[accelerators:] = 0.0
     violations = [
-        *_misplaced(problem, device_of),
-        *_memory(problem, device_of),
+        *misplaced(problem, device_of, "devices {} and {}".format),
+        *overfull(problem, device_of),
         *_order(problem, device_of, rule),
     ]
     return DeviceLoads(compute, receive, send, tuple(violations))
@@ -146,7 +147,16 @@ def clonable_operators(problem: PlacementProblem) -> Bools:
     return free
 
 
-def _misplaced(problem: PlacementProblem, device_of: Ints) -> list[str]:
+def misplaced(
+    problem: PlacementProblem, device_of: Ints, both: Callable[[int, int], str]
+) -> list[str]:
+    """Operators on accelerators that cannot run them, and colors on two devices.
+
+    Args:
+        problem: the problem.
+        device_of: `[N]`; CPUs come after the accelerators.
+        both: names two devices.
+    """
     accelerators = problem.max_accelerators
     found = [
         f"{quote(problem.names[v])} is on accelerator {device_of[v]}, which cannot run it"
@@ -157,12 +167,13 @@ def _misplaced(problem: PlacementProblem, device_of: Ints) -> list[str]:
         u = int(first[color[v]])
         found.append(
             f"{quote(problem.names[u])} and {quote(problem.names[v])} have one color and are "
-            f"on devices {device_of[u]} and {device_of[v]}"
+            f"on {both(int(device_of[u]), int(device_of[v]))}"
         )
     return found[:MAX_REPORTED]
 
 
-def _memory(problem: PlacementProblem, device_of: Ints) -> list[str]:
+def overfull(problem: PlacementProblem, device_of: Ints) -> list[str]:
+    """Accelerators whose operators need more memory than there is."""
     devices = problem.max_accelerators + problem.max_cpus
     need = totals(problem.size_bytes, device_of, devices)[: problem.max_accelerators]
     return [

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from mcm_compiler.arrays.randomness import seeded_generator
-from mcm_compiler.contracts.partition import Budget, Ints
+from mcm_compiler.contracts.partition import Budget, Ints, LowerBound
 from mcm_compiler.contracts.placement import Placement, PlacementProblem, PlacementRequest
 from mcm_compiler.contracts.requests import Rule
 from mcm_compiler.diagnostics import CompileError, Diagnostic
@@ -37,13 +37,6 @@ MOST_STATES = 20_000_000
 
 SLACK = 1e-9
 """Relative room for sums that are taken in another order."""
-
-
-@dataclass(frozen=True)
-class _Bound:
-    period: float
-    argument: str
-    proof: str
 
 
 @dataclass(frozen=True)
@@ -98,7 +91,7 @@ class DevicePlacement:
             device_load=loads.load,
             period=loads.period,
             lower_bound=(
-                bound.period if bound.period < loads.period * (1.0 - SLACK) else loads.period
+                bound.seconds if bound.seconds < loads.period * (1.0 - SLACK) else loads.period
             ),
             argument=bound.argument,
             proof=bound.proof,
@@ -175,7 +168,7 @@ class _Search:
             raise device_faults.not_found(problem, request.rule, outcome.reason)
         return with_free(problem, self.groups, outcome.chip_of, outcome.chip_of), text
 
-    def bound(self) -> _Bound:
+    def bound(self) -> LowerBound:
         """The best lower bound that is known, and why it holds."""
         problem, groups, rule = self.problem, self.groups, self.request.rule
         devices = problem.max_accelerators + problem.max_cpus
@@ -188,15 +181,15 @@ class _Search:
                 f"{count_text(groups.count, 'group')} on {count_text(devices, 'device')} is "
                 f"faster{relaxed}"
             )
-            return _Bound(float("inf") if chain is None else chain.period, text, "ideals")
+            return LowerBound(float("inf") if chain is None else chain.period, text, "ideals")
         least = groups.accelerator_time
         if problem.max_cpus:
             least = np.minimum(least, groups.cpu_time)
         shared, heaviest = float(least.sum()) / devices, float(least.max())
         if heaviest > shared:
-            return _Bound(heaviest, "the group of nodes that takes longest", "heaviest_unit")
+            return LowerBound(heaviest, "the group of nodes that takes longest", "heaviest_unit")
         text = f"all time of all nodes on {count_text(devices, 'device')}"
-        return _Bound(shared, text, "total_work")
+        return LowerBound(shared, text, "total_work")
 
     def period_without_rule(self) -> float | None:
         """Period of the best chain under the rule `none`; None where that is the rule."""

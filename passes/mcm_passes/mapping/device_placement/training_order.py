@@ -8,18 +8,17 @@ both ways: those of operators against the forward pass, those of layers along it
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from mcm_compiler.arrays.dags import following_lists, topological
 from mcm_compiler.contracts.partition import Bools, Ints
 from mcm_compiler.contracts.placement import PlacementProblem
-from mcm_passes.mapping.problem.rule_graph import Words
+from mcm_passes.mapping.problem.rule_graph import Words, words_of
 
 
-@dataclass(frozen=True, eq=False)
-class BackwardPaths:
+class BackwardPaths(NamedTuple):
     """Paths of the backward pass through operators, as groups at both of their ends.
 
     A part of the graph is contiguous in the backward pass if there is no row whose `group` it
@@ -105,23 +104,21 @@ def backward_paths(problem: PlacementProblem, group_of: Ints, behind: Words) -> 
         [group_of[problem.edge_source[back]], group_of[problem.edge_target[back]]], axis=1
     )
     ends = np.unique(ends[ends[:, 0] != ends[:, 1]], axis=0)
-    if _ordered(behind, ends[:, 0], ends[:, 1]).all() or (
-        _ordered(behind, ends[:, 1], ends[:, 0]).all()
-    ):
-        return BackwardPaths(
-            np.zeros(0, np.int32), np.zeros((0, words), np.uint64), np.zeros((0, words), np.uint64)
-        )
-    first, last = _device_sets(problem, group_of)
     rows = set[tuple[int, int, int]]()
-    for v in np.flatnonzero(problem.backward).tolist():
-        own = 1 << int(group_of[v])
-        if first[v] & ~own and last[v] & ~own:
-            rows.add((int(group_of[v]), first[v] & ~own, last[v] & ~own))
+    if not (
+        _ordered(behind, ends[:, 0], ends[:, 1]).all()
+        or _ordered(behind, ends[:, 1], ends[:, 0]).all()
+    ):
+        first, last = _device_sets(problem, group_of)
+        for v in np.flatnonzero(problem.backward).tolist():
+            own = 1 << int(group_of[v])
+            if first[v] & ~own and last[v] & ~own:
+                rows.add((int(group_of[v]), first[v] & ~own, last[v] & ~own))
     kept = sorted(rows)
     return BackwardPaths(
         np.array([row[0] for row in kept], np.int32),
-        _as_words([row[1] for row in kept], words),
-        _as_words([row[2] for row in kept], words),
+        words_of([row[1] for row in kept], 64 * words),
+        words_of([row[2] for row in kept], 64 * words),
     )
 
 
@@ -162,8 +159,3 @@ def _ordered(behind: Words, first: Ints, second: Ints) -> Bools:
     """Whether each group of `second` comes after that of `first`."""
     bit = behind[first, second >> 6] >> (second & 63).astype(np.uint64) & np.uint64(1)
     return bit != 0
-
-
-def _as_words(sets: list[int], words: int) -> Words:
-    raw = b"".join(held.to_bytes(8 * words, "little") for held in sets)
-    return np.frombuffer(raw, "<u8").reshape(len(sets), words).astype(np.uint64)

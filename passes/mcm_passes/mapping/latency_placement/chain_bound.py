@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mcm_compiler.contracts.partition import Floats
+from mcm_compiler.contracts.partition import Floats, LowerBound
 from mcm_passes.mapping.latency_placement.latency_problem import LatencyArrays, Longs
 
 MOST_LINKS = 1000
@@ -25,43 +25,28 @@ CUT_STEPS = 1 << 30
 """Whole numbers that stand for the dearest output in cuts; fractions are dropped."""
 
 
-@dataclass(frozen=True)
-class LatencyBound:
-    """No valid placement is done before.
-
-    Attributes:
-        latency: in units of the file.
-        argument: why.
-        proof: name of the kind of argument.
-    """
-
-    latency: float
-    argument: str
-    proof: str
-
-
-def chain_bound(p: LatencyArrays) -> LatencyBound:
+def chain_bound(p: LatencyArrays) -> LowerBound:
     """The better of the critical path and the bound of its chain."""
     order = _order(p)
     least = _least_time(p)
     longest = _longest(p, order, least)
     critical = float(longest.max(initial=0.0))
     work = _total_work(p, least)
-    best = LatencyBound(critical, "the longest path, each node on its faster device", "path")
+    best = LowerBound(critical, "the longest path, each node on its faster device", "path")
     if work > critical:
-        best = LatencyBound(work, "all time of all nodes on all devices", "total_work")
+        best = LowerBound(work, "all time of all nodes on all devices", "total_work")
     links = _links(p, order, longest, least)
     if len(links) < 2:
         return best
     chain = _chain(p, order, least, links)
     found = _least_of_all_ways(p, links, chain)
-    if found <= best.latency:
+    if found <= best.seconds:
         return best
     text = (
         f"a chain of {len(links):,} nodes that each path between its ends passes, in memory of "
         f"{p.accelerators} accelerators, with the transfers between them"
     )
-    return LatencyBound(found, text, "chain")
+    return LowerBound(found, text, "chain")
 
 
 @dataclass(frozen=True, eq=False)

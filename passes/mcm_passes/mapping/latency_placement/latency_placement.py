@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from mcm_compiler.arrays.randomness import seeded_generator
-from mcm_compiler.contracts.partition import Ints
+from mcm_compiler.contracts.partition import Ints, LowerBound
 from mcm_compiler.contracts.placement import (
     Objective,
     Placement,
@@ -19,7 +19,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.text.units import count_text
 from mcm_passes.mapping.device_placement.device_faults import not_found, refuse_impossible
 from mcm_passes.mapping.device_placement.device_groups import device_groups
-from mcm_passes.mapping.latency_placement.chain_bound import LatencyBound, chain_bound
+from mcm_passes.mapping.latency_placement.chain_bound import chain_bound
 from mcm_passes.mapping.latency_placement.latency_kernels import walk
 from mcm_passes.mapping.latency_placement.latency_model import solve_latency
 from mcm_passes.mapping.latency_placement.latency_problem import LatencyArrays, latency_arrays
@@ -124,7 +124,7 @@ class DeviceLatency:
         bound = chain_bound(arrays)
         latency = found.outcome.latency
         small = arrays.size_bytes.size * max(arrays.accelerators, 1) <= MOST_MODELLED
-        if small and bound.latency < latency * (1.0 - SLACK):
+        if small and bound.seconds < latency * (1.0 - SLACK):
             found, bound = _proven(problem, arrays, request, found, bound)
             latency = found.outcome.latency
         device_of = _numbered(problem, arrays, found)
@@ -132,7 +132,7 @@ class DeviceLatency:
             device_of=device_of,
             device_load=latency_outcome(problem, device_of).busy,
             period=latency,
-            lower_bound=bound.latency if bound.latency < latency * (1.0 - SLACK) else latency,
+            lower_bound=bound.seconds if bound.seconds < latency * (1.0 - SLACK) else latency,
             argument=bound.argument,
             proof=bound.proof,
             method=found.method,
@@ -216,18 +216,18 @@ def _proven(
     p: LatencyArrays,
     request: PlacementRequest,
     found: _Found,
-    bound: LatencyBound,
-) -> tuple[_Found, LatencyBound]:
+    bound: LowerBound,
+) -> tuple[_Found, LowerBound]:
     """What CP-SAT adds to a placement and a bound."""
     outcome = solve_latency(p, found.device_of, found.outcome.latency, request.budget_s)
     if outcome.device_of is not None:
         better = _better(found, _judged(problem, p, outcome.device_of, "cpsat"))
         found = better or found
-    if outcome.bound > bound.latency:
+    if outcome.bound > bound.seconds:
         units = count_text(p.size_bytes.size, "unit")
         how = "no placement is done before" if outcome.optimal else "what was excluded"
         text = f"CP-SAT over {units}, times rounded down: {how}"
-        bound = LatencyBound(outcome.bound, text, "cpsat")
+        bound = LowerBound(outcome.bound, text, "cpsat")
     return found, bound
 
 

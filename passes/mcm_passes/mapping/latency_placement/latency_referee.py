@@ -13,9 +13,7 @@ import numpy as np
 from mcm_compiler.contracts.partition import Floats, Ints
 from mcm_compiler.contracts.placement import PlacementProblem
 from mcm_compiler.diagnostics import quote
-
-MEMORY_SLACK = 1e-9
-"""Relative room for the rounding of sums."""
+from mcm_passes.mapping.device_placement.device_loads import misplaced, overfull
 
 MOST_REPORTED = 5
 
@@ -69,10 +67,18 @@ def latency_outcome(problem: PlacementProblem, device_of: Ints) -> LatencyOutcom
     place = np.minimum(device_of, accelerators).tolist()
     if min(place) < 0 or (max(place) == accelerators and not problem.max_cpus):
         raise ValueError(f"devices {min(place)} to {max(place)}")
+
+    def names(one: int, other: int) -> str:
+        first, second = (
+            "the CPU" if d == accelerators else f"accelerator {d}" for d in (one, other)
+        )
+        return f"{first} and {second}"
+
     run = _Run(problem, place)
     run.to_the_end()
     finish = np.array(run.finish)
-    violations = [*_misplaced(problem, place), *_memory(problem, place)]
+    home = np.array(place)
+    violations = [*misplaced(problem, home, names)[:MOST_REPORTED], *overfull(problem, home)]
     waiting = [v for v in range(n) if np.isinf(finish[v])]
     if waiting:
         parts = sorted({place[v] for v in waiting} - {accelerators})
@@ -172,35 +178,3 @@ class _Run:
                     self.part_waits[home] -= 1
                     if not self.part_waits[home]:
                         self._start_part(home, now)
-
-
-def _misplaced(problem: PlacementProblem, place: list[int]) -> list[str]:
-    found = [
-        f"{quote(problem.names[v])} is on accelerator {place[v]}, which cannot run it"
-        for v in range(problem.num_operators)
-        if place[v] < problem.max_accelerators and not problem.on_accelerator[v]
-    ]
-    first: dict[int, int] = {}
-    for v, color in enumerate(problem.color.tolist()):
-        u = first.setdefault(color, v)
-        if place[u] != place[v]:
-            where = [
-                "the CPU" if home == problem.max_accelerators else f"accelerator {home}"
-                for home in (place[u], place[v])
-            ]
-            found.append(
-                f"{quote(problem.names[u])} and {quote(problem.names[v])} have one color and are "
-                f"on {where[0]} and {where[1]}"
-            )
-    return found[:MOST_REPORTED]
-
-
-def _memory(problem: PlacementProblem, place: list[int]) -> list[str]:
-    need = [0.0] * (problem.max_accelerators + 1)
-    for v, home in enumerate(place):
-        need[home] += float(problem.size_bytes[v])
-    return [
-        f"accelerator {a} needs {need[a]:,.0f} bytes and has {problem.memory_bytes:,.0f}"
-        for a in range(problem.max_accelerators)
-        if need[a] > problem.memory_bytes * (1.0 + MEMORY_SLACK)
-    ]

@@ -50,7 +50,7 @@ class Trigger(Enum):
     """When a demand counts.
 
     `MADE` and `READ` speak of each chip that makes or reads it, once however many units there do;
-    clones are made on each chip that needs them. The others speak of a tensor's way, see `Route`.
+    clones are made on each chip that needs them. The others count along the way of a tensor.
     """
 
     MADE = "made on"

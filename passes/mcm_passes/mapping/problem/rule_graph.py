@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from mcm_compiler.arrays.kernels import entry_njit
-from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
+from mcm_compiler.arrays.rows import Rows, starts
+from mcm_compiler.contracts.partition import Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.placements.ring_rules import dependency_edges
 
 
@@ -62,6 +64,12 @@ class RuleGraph:
         """Count of nodes, n."""
         return int(self.units.size)
 
+    def node_of(self, num_units: int) -> Longs:
+        """`[N]`, the node of each unit, or -1."""
+        nodes = np.full(num_units, -1, np.int64)
+        nodes[self.units] = np.arange(self.num_nodes)
+        return nodes
+
     @property
     def sources(self) -> Longs:
         """As long as `next_nodes`, the node that each is a successor of."""
@@ -114,20 +122,35 @@ def from_edges(
         pinned = np.full(n, -1, np.int32)
     low = np.where(pinned >= 0, pinned, 0).astype(np.int32)
     high = np.where(pinned >= 0, pinned, num_chips - 1).astype(np.int32)
-    _close(next_ptr, next_nodes, low, high)
+    close_bounds(next_ptr, next_nodes, low, high)
     return RuleGraph(units, num_chips, next_ptr, next_nodes, before_ptr, before_nodes, low, high)
 
 
 def closure(graph: RuleGraph) -> tuple[Words, Words]:
     """`[n, ceil(n / 64)]` each: bitsets of the ancestors and of the descendants of each node."""
-    ancestors = _ancestors(graph.before_ptr, graph.before_nodes)
-    descendants = _descendants(graph.next_ptr, graph.next_nodes)
+    ancestors = _reached(graph.before_ptr, graph.before_nodes, False)
+    descendants = _reached(graph.next_ptr, graph.next_nodes, True)
     return ancestors, descendants
 
 
 def nodes_of(bits: Words) -> Longs:
     """The nodes of a bitset `[words]`, ascending."""
     return np.flatnonzero(np.unpackbits(bits.astype("<u8").view(np.uint8), bitorder="little"))
+
+
+def words_of(sets: Sequence[int], count: int) -> Words:
+    """`[S, words]`, bitsets of up to `count` nodes each, from whole numbers with those bits."""
+    size = 8 * ((count + 63) // 64)
+    raw = b"".join(held.to_bytes(size, "little") for held in sets)
+    return np.frombuffer(raw, "<u8").reshape(len(sets), size // 8).astype(np.uint64)
+
+
+def weight_users(problem: PartitionProblem, graph: RuleGraph) -> Rows:
+    """`[W]` rows: the nodes that use each weight."""
+    weights = Rows(problem.weight_ptr, problem.weight_users.astype(np.int64))
+    users = graph.node_of(problem.num_units)[weights.entries]
+    counts = np.bincount(weights.owners[users >= 0], minlength=weights.size)
+    return Rows(starts(counts), users[users >= 0])
 
 
 def compressed_rows(
@@ -141,7 +164,10 @@ def compressed_rows(
 
 
 @entry_njit
-def _close(next_ptr: Longs, next_nodes: Ints, low: Ints, high: Ints) -> None:
+def close_bounds(
+    next_ptr: Longs, next_nodes: Ints, low: Ints | Floats, high: Ints | Floats
+) -> None:
+    """Raises lower bounds and lowers upper ones, so that none is above that of a later node."""
     n = low.size
     for u in range(n):
         for k in range(next_ptr[u], next_ptr[u + 1]):
@@ -153,26 +179,15 @@ def _close(next_ptr: Longs, next_nodes: Ints, low: Ints, high: Ints) -> None:
 
 
 @entry_njit
-def _ancestors(before_ptr: Longs, before_nodes: Ints) -> Words:
-    n = before_ptr.size - 1
+def _reached(ptr: Longs, nodes: Ints, backwards: bool) -> Words:
+    """Bitsets of all that each node leads to, where that comes before it, or behind it."""
+    n = ptr.size - 1
     bits = np.zeros((n, (n + 63) // 64), np.uint64)
-    for v in range(n):
-        for k in range(before_ptr[v], before_ptr[v + 1]):
-            u = before_nodes[k]
+    for i in range(n):
+        v = n - 1 - i if backwards else i
+        for k in range(ptr[v], ptr[v + 1]):
+            u = nodes[k]
             for w in range(bits.shape[1]):
                 bits[v, w] |= bits[u, w]
             bits[v, u >> 6] |= np.uint64(1) << np.uint64(u & 63)
-    return bits
-
-
-@entry_njit
-def _descendants(next_ptr: Longs, next_nodes: Ints) -> Words:
-    n = next_ptr.size - 1
-    bits = np.zeros((n, (n + 63) // 64), np.uint64)
-    for u in range(n - 1, -1, -1):
-        for k in range(next_ptr[u], next_ptr[u + 1]):
-            v = next_nodes[k]
-            for w in range(bits.shape[1]):
-                bits[u, w] |= bits[v, w]
-            bits[u, v >> 6] |= np.uint64(1) << np.uint64(v & 63)
     return bits

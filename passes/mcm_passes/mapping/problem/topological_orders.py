@@ -18,9 +18,11 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from mcm_compiler.arrays.dags import following_lists
 from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
 from mcm_compiler.placements.ring_rules import dependency_edges
+from mcm_passes.mapping.problem.rule_graph import RuleGraph, rule_graph
 from mcm_passes.mapping.problem.untyped_values import joined_units
 
 WORTH_KEEPING = 0.01
@@ -33,13 +35,8 @@ def worth_keeping(problem: PartitionProblem) -> Longs:
     return np.flatnonzero(heavy & (np.diff(problem.weight_ptr) > 1))
 
 
-def by_weight_components(
-    problem: PartitionProblem,
-    units: npt.NDArray[np.int32],
-    source: npt.NDArray[np.int64],
-    target: npt.NDArray[np.int64],
-) -> Longs:
-    """Positions in `units`, component after component (our derivation).
+def by_weight_components(problem: PartitionProblem, graph: RuleGraph) -> Longs:
+    """Positions in `graph.units`, component after component (our derivation).
 
     With all users of a large shared weight as one node, the strongly connected components are the
     recurrences: layers that cannot be done one after the other. Each is done as a whole, after
@@ -47,18 +44,14 @@ def by_weight_components(
     just before what reads them first. Linear in units and edges.
 
     Args:
-        problem: gives the weights.
-        units: `[n]`, unit at each position of a topological order.
-        source: `[E]`, positions of the edges' ends.
-        target: `[E]`.
+        problem: the problem.
+        graph: its rule graph.
     """
-    size = units.size
+    size, node_of = graph.num_nodes, graph.node_of(problem.num_units)
     # Backwards from the last position, so that sources stand late.
-    leads: list[list[int]] = [[] for _ in range(size)]
-    for a, b in zip((size - 1 - source).tolist(), (size - 1 - target).tolist(), strict=True):
-        leads[b].append(a)
-    position = np.full(problem.num_units, -1, np.int64)
-    position[units] = np.arange(size - 1, -1, -1)
+    source, target = (size - 1 - node_of[ends] for ends in dependency_edges(problem))
+    leads = following_lists(size, zip(target.tolist(), source.tolist(), strict=True))
+    position = np.where(node_of < 0, -1, size - 1 - node_of)
     together: list[tuple[int, int]] = []
     for w in worth_keeping(problem).tolist():
         users = problem.weight_users[problem.weight_ptr[w] : problem.weight_ptr[w + 1]]
@@ -93,61 +86,45 @@ def topological_orders(problem: PartitionProblem, count: int) -> list[Order]:
     left out, the last four where no weight is shared, and components where no large one is.
     Clonable units have no position: they go where they are read.
     """
-    units = np.flatnonzero(~problem.clonable).astype(np.int32)
-    index = np.full(problem.num_units, -1, dtype=np.int64)
-    index[units] = np.arange(units.size)
-    source, target = dependency_edges(problem)
-    source, target = index[source], index[target]
-    follow_ptr, follow = _adjacency(source, target, units.size)
-    lead_ptr, lead = _adjacency(target, source, units.size)
+    graph = rule_graph(problem)
+    units = graph.units
+    follow_ptr, follow = graph.next_ptr, graph.next_nodes
+    lead_ptr, lead = graph.before_ptr, graph.before_nodes
     orders = [Order("given", units)]
     if count > 1:
-        reverse = _depth_first(lead_ptr, lead, _degrees(source, units.size), True)
+        reverse = _depth_first(lead_ptr, lead, np.diff(follow_ptr), True)
         orders.append(Order("late", units[reverse[::-1]]))
     if count > 2:
-        forward = _depth_first(follow_ptr, follow, _degrees(target, units.size), False)
+        forward = _depth_first(follow_ptr, follow, np.diff(lead_ptr), False)
         orders.append(Order("depth_first", units[forward]))
     if count > 3 and bool((np.diff(problem.weight_ptr) > 1).any()):
         weight_of = _heaviest_shared_weight(problem)[units]
         by_weight = _weight_locality(
-            follow_ptr, follow, _degrees(target, units.size), weight_of, len(problem.weight_names)
+            follow_ptr, follow, np.diff(lead_ptr), weight_of, len(problem.weight_names)
         )
         orders.append(Order("weights", units[by_weight]))
         if count > 4:
             by_room = _resident_weights(
                 follow_ptr,
                 follow,
-                _degrees(target, units.size),
+                np.diff(lead_ptr),
                 weight_of,
                 problem.weight_bytes,
                 int(RESIDENT_SHARE * min(problem.limits.sram_bytes)),
             )
             orders.append(Order("resident", units[by_room]))
             if count > 5 and worth_keeping(problem).size:
-                by_component = by_weight_components(problem, units, source, target)
+                by_component = by_weight_components(problem, graph)
                 orders.append(Order("components", units[by_component]))
             if count > 6:
                 work = problem.compute_s[units]
-                missing = _degrees(source, units.size)
-                delayed = _delayed(lead_ptr, lead, missing, work > work.mean(), by_room)
+                heavy = work > work.mean()
+                delayed = _delayed(lead_ptr, lead, np.diff(follow_ptr), heavy, by_room)
                 orders.append(Order("delayed", units[delayed]))
     distinct: dict[bytes, Order] = {}
     for order in orders:
         distinct.setdefault(order.units.tobytes(), order)
     return list(distinct.values())
-
-
-def _degrees(ends: npt.NDArray[np.int64], size: int) -> Longs:
-    return np.bincount(ends, minlength=size).astype(np.int64)
-
-
-def _adjacency(
-    source: npt.NDArray[np.int64], target: npt.NDArray[np.int64], size: int
-) -> tuple[Longs, Longs]:
-    by_source = np.lexsort((target, source))
-    ptr = np.zeros(size + 1, dtype=np.int64)
-    np.cumsum(_degrees(source, size), out=ptr[1:])
-    return ptr, target[by_source].astype(np.int64)
 
 
 def _heaviest_shared_weight(problem: PartitionProblem) -> Longs:
@@ -164,7 +141,7 @@ def _heaviest_shared_weight(problem: PartitionProblem) -> Longs:
 
 
 @entry_njit
-def _depth_first(ptr: Longs, neighbours: Longs, missing: Longs, descending: bool) -> Longs:
+def _depth_first(ptr: Longs, neighbours: Ints, missing: Longs, descending: bool) -> Longs:
     """Kahn's algorithm with a stack: what became ready last comes next.
 
     Of those that become ready together, the last-numbered comes first where `descending`, else
@@ -197,7 +174,7 @@ def _depth_first(ptr: Longs, neighbours: Longs, missing: Longs, descending: bool
 
 @entry_njit
 def _weight_locality(
-    ptr: Longs, neighbours: Longs, missing: Longs, weight_of: Longs, num_weights: int
+    ptr: Longs, neighbours: Ints, missing: Longs, weight_of: Longs, num_weights: int
 ) -> Longs:
     """Kahn's algorithm that goes on with users of the current weight while any is ready.
 
@@ -258,7 +235,7 @@ def _weight_locality(
 @entry_njit
 def _resident_weights(
     ptr: Longs,
-    neighbours: Longs,
+    neighbours: Ints,
     missing: Longs,
     weight_of: Longs,
     weight_bytes: Longs,
@@ -328,9 +305,9 @@ def _resident_weights(
 
 
 @inner_njit
-def _made_ready(ptr: Longs, neighbours: Longs, missing: Longs, node: int) -> Longs:
+def _made_ready(ptr: Longs, neighbours: Ints, missing: Longs, node: int) -> Longs:
     """The neighbours of a unit that wait for none but it; `missing` counts it as done."""
-    ready = neighbours[ptr[node] : ptr[node + 1]].copy()
+    ready = neighbours[ptr[node] : ptr[node + 1]].astype(np.int64)
     count = 0
     for k in range(ready.size):
         missing[ready[k]] -= 1
@@ -342,7 +319,7 @@ def _made_ready(ptr: Longs, neighbours: Longs, missing: Longs, node: int) -> Lon
 
 @entry_njit
 def _delayed(
-    lead_ptr: Longs, lead: Longs, missing: Longs, heavy: npt.NDArray[np.bool_], order: Longs
+    lead_ptr: Longs, lead: Ints, missing: Longs, heavy: npt.NDArray[np.bool_], order: Longs
 ) -> Longs:
     """The order with all units that are not heavy as late as their readers allow."""
     size = missing.size

@@ -7,7 +7,6 @@ from functools import partial
 
 import numpy as np
 
-from mcm_compiler.arrays.rows import starts
 from mcm_compiler.contracts import partition
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.text.units import count_text, seconds_text
@@ -15,7 +14,7 @@ from mcm_passes.families.ring.exact import packed_windows
 from mcm_passes.families.ring.exact.weight_runs import WeightRuns, weight_runs
 from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
 from mcm_passes.mapping.problem.resident_sizes import sram_blocks, weight_blocks
-from mcm_passes.mapping.problem.rule_graph import RuleGraph, Words, closure
+from mcm_passes.mapping.problem.rule_graph import RuleGraph, Words, closure, weight_users
 
 PROOF = "packed_windows"
 
@@ -71,25 +70,10 @@ class PackedWindows:
         along = np.arange(n, dtype=np.int32)
         self._graph = graph
         self._speed = problem.chip_speed
-        self._start = packed_windows.Side(
-            along,
-            graph.before_ptr,
-            graph.before_nodes,
-            ancestors,
-            descendants,
-            _joins(graph.before_ptr, graph.before_nodes, ancestors),
-            pivots,
-            heavy,
-        )
-        self._end = packed_windows.Side(
-            along[::-1].copy(),
-            graph.next_ptr,
-            graph.next_nodes,
-            descendants,
-            ancestors,
-            _joins(graph.next_ptr, graph.next_nodes, descendants),
-            pivots[::-1].copy(),
-            heavy,
+        before, behind = (graph.before_ptr, graph.before_nodes), (graph.next_ptr, graph.next_nodes)
+        self._start = _side(along, before, ancestors, descendants, pivots, heavy)
+        self._end = _side(
+            along[::-1].copy(), behind, descendants, ancestors, pivots[::-1].copy(), heavy
         )
         self._works = [self._work(own_s, None)]
         runs = weight_runs(problem, graph, ancestors, descendants)
@@ -221,16 +205,22 @@ def _turned(windows: ChipWindows, last: int) -> ChipWindows:
     return ChipWindows(low, high)
 
 
-def _joins(
-    before_ptr: partition.Longs, before_nodes: partition.Ints, before: Words
-) -> partition.Bools:
-    """`[n]`, as in `Side`: a node with k others before a predecessor has more than k + 1 itself."""
+def _side(
+    order: partition.Ints,
+    leads: tuple[partition.Longs, partition.Ints],
+    before: Words,
+    after: Words,
+    pivots: partition.Ints,
+    heavy: partition.Ints,
+) -> packed_windows.Side:
+    """A graph from one end; a node joins if k nodes come before a lead, and more than k + 1 it."""
+    ptr, nodes = leads
     count = np.bitwise_count(before).sum(axis=1)
-    degree = np.diff(before_ptr)
+    degree = np.diff(ptr)
     node = np.repeat(np.arange(degree.size), degree)
     joins = degree > 0
-    joins[node[count[before_nodes] + 1 == count[node]]] = False
-    return joins
+    joins[node[count[nodes] + 1 == count[node]]] = False
+    return packed_windows.Side(order, ptr, nodes, before, after, joins, pivots, heavy)
 
 
 def _pivots(
@@ -273,14 +263,9 @@ def _common_sizes(work_s: partition.Floats) -> partition.Floats:
 
 def _weights_of(problem: partition.PartitionProblem, graph: RuleGraph) -> packed_windows.Weights:
     """The weights of the nodes."""
-    weight = np.repeat(np.arange(problem.weight_bytes.size), np.diff(problem.weight_ptr))
-    node_of = np.full(problem.num_units, -1, np.int64)
-    node_of[graph.units] = np.arange(graph.num_nodes)
-    node = node_of[problem.weight_users]
-    weight, node = weight[node >= 0], node[node >= 0]
-    by_node = np.argsort(node, kind="stable")
+    of_nodes = weight_users(problem, graph).transposed(graph.num_nodes)
     return packed_windows.Weights(
-        ptr=starts(np.bincount(node, minlength=graph.num_nodes)),
-        weights=weight[by_node].astype(np.int32),
+        ptr=of_nodes.ptr,
+        weights=of_nodes.entries.astype(np.int32),
         room=weight_blocks(problem),
     )

@@ -16,7 +16,7 @@ import numpy as np
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
 from mcm_passes.mapping.problem.resident_sizes import weight_blocks
-from mcm_passes.mapping.problem.rule_graph import RuleGraph, Words
+from mcm_passes.mapping.problem.rule_graph import RuleGraph, Words, weight_users
 
 LEAST_SHARE = 0.01
 """Share of all work from which on a run is worth looking at."""
@@ -133,16 +133,12 @@ def _weighted_median(values: list[float], weights: list[float]) -> float:
 
 
 def _users_of_weights(problem: PartitionProblem, graph: RuleGraph) -> list[tuple[Ints, int]]:
-    """Distinct sets of nodes that share weights, and the blocks of what each set shares."""
-    node_of = np.full(problem.num_units, -1, np.int64)
-    node_of[graph.units] = np.arange(graph.num_nodes)
+    """The nodes that share weights, and the blocks of all weights that the same nodes share."""
+    users = weight_users(problem, graph)
     room_of: dict[tuple[int, ...], int] = {}
     for w, blocks in enumerate(weight_blocks(problem).tolist()):
-        units = problem.weight_users[problem.weight_ptr[w] : problem.weight_ptr[w + 1]]
-        nodes = node_of[units]
-        nodes = nodes[nodes >= 0]
-        if nodes.size > 1:
-            key = tuple(nodes.tolist())
+        key = tuple(users.row(w).tolist())
+        if len(key) > 1:
             room_of[key] = room_of.get(key, 0) + blocks
     return [(np.array(key, np.int32), room) for key, room in room_of.items()]
 

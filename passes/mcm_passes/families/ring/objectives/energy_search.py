@@ -172,9 +172,7 @@ def beginnings_of(graph: RuleGraph, units: Ints) -> OrderIdeals:
         units: `[n]`, the units of its nodes in that order.
     """
     n = graph.num_nodes
-    node_of = np.full(int(graph.units.max(initial=-1)) + 1, -1, np.int64)
-    node_of[graph.units] = np.arange(n)
-    order = node_of[units]
+    order = graph.node_of(int(graph.units.max(initial=-1)) + 1)[units]
     members = np.zeros((n + 1, (n + 63) // 64), np.uint64)
     for k, node in enumerate(order.tolist()):
         members[k + 1] = members[k]

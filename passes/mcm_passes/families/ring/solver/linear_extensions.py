@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit
-from mcm_compiler.contracts.partition import Floats, Ints, Longs
+from mcm_compiler.contracts.partition import Ints, Longs
 from mcm_passes.families.ring.solver.lanes import Words
 from mcm_passes.families.ring.solver.random_stream import uniform
-from mcm_passes.mapping.problem.rule_graph import RuleGraph
+from mcm_passes.mapping.problem.rule_graph import RuleGraph, close_bounds
 
 LEAST_WAY = 0.5
 """Positions that a node strays at least, as a standard deviation."""
@@ -38,30 +38,16 @@ def order_near(graph: RuleGraph, order: Ints, rng: np.random.Generator) -> Ints:
     way = _between(LEAST_WAY, max(MOST_WAY * n, LEAST_WAY), rng)
     astray = rng.random(n) < _between(1.0 / n, MOST_ASTRAY, rng)
     wanted = place + np.where(astray, way * rng.standard_normal(n), 0.0)
-    if rng.random() < 0.5:
-        _after(graph.before_ptr, graph.before_nodes, wanted)
-    else:
-        _before(graph.next_ptr, graph.next_nodes, wanted)
+    # A node that stands too early moves behind all before it, or one too late before all behind.
+    late, early = wanted, wanted.copy()
+    close_bounds(graph.next_ptr, graph.next_nodes, late, early)
+    wanted = late if rng.random() < 0.5 else early
     return np.lexsort((place, wanted)).astype(np.int32)
 
 
 def _between(low: float, high: float, rng: np.random.Generator) -> float:
     """A number whose logarithm is uniform."""
     return float(low * (high / low) ** rng.random())
-
-
-@entry_njit
-def _after(before_ptr: Longs, before_nodes: Ints, wanted: Floats) -> None:
-    for v in range(wanted.size):
-        for e in range(before_ptr[v], before_ptr[v + 1]):
-            wanted[v] = max(wanted[v], wanted[before_nodes[e]])
-
-
-@entry_njit
-def _before(next_ptr: Longs, next_nodes: Ints, wanted: Floats) -> None:
-    for v in range(wanted.size - 1, -1, -1):
-        for e in range(next_ptr[v], next_ptr[v + 1]):
-            wanted[v] = min(wanted[v], wanted[next_nodes[e]])
 
 
 _NEWEST = 0.75

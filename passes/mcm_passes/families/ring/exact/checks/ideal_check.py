@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,7 +16,12 @@ import numpy as np
 
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.placements.ring_rules import dependency_edges
-from mcm_passes.mapping.bound_checks.plain_need import PlainTensor, plain_tensors, plain_weights
+from mcm_passes.mapping.bound_checks.plain_need import (
+    PlainTensor,
+    plain_tensors,
+    plain_weights,
+    readers_of,
+)
 
 MOST_WINDOWS = 500_000
 """Windows that a check over order ideals may weigh, at 30,000 to 250,000 a second."""
@@ -209,8 +214,7 @@ class IdealCheck:
         behind = self._behind_clones()
         self._kept = [(sum(1 << u for u in t.family), t) for t in memory if t.live_room]
         for t, producer in enumerate(p.tensor_producer.tolist()):
-            units = p.tensor_consumers[p.tensor_ptr[t] : p.tensor_ptr[t + 1]].tolist()
-            readers = sorted({v for u in units for v in behind[u]})
+            readers = sorted({v for u in readers_of(p, t) for v in behind[u]})
             size = int(p.tensor_bytes[t])
             if producer >= 0 and p.clonable[producer]:
                 # Held for a while only.
@@ -248,7 +252,7 @@ class IdealCheck:
         for u in reversed(np.flatnonzero(p.clonable).tolist()):
             found: set[int] = set()
             for t in np.flatnonzero(p.tensor_producer == u).tolist():
-                for v in p.tensor_consumers[p.tensor_ptr[t] : p.tensor_ptr[t + 1]].tolist():
+                for v in readers_of(p, t):
                     found.update(behind[v])
             behind[u] = sorted(found)
         return behind
@@ -265,6 +269,23 @@ class IdealCheck:
         later_s = period_s * math.fsum(later) if later else 0.0
         least_s = left_s * (1.0 - ROUNDING) - later_s
         passing = [t for t in self._arriving(held) if t.relayed and t.relay_s]
+
+        def exceeds(_: int, window: Window) -> bool:
+            return self._exceeds(window, chip, period_s)
+
+        for grown, window in self._grown_from(held, exceeds):
+            enough = window.work >= least_s
+            if enough and self._fits(held, grown, window, passing, chip, period_s):
+                yield grown
+
+    def _grown_from(
+        self, held: int, exceeds: Callable[[int, Window], bool]
+    ) -> Iterator[tuple[int, Window]]:
+        """The larger ideals, each with the window up to it, as far as that does not exceed a chip.
+
+        What exceeds a chip does so in all larger windows. Ends beyond the windows that may be
+        weighed.
+        """
         queue, seen = [(held, Window())], {held}
         while queue:
             at, before = queue.pop()
@@ -276,12 +297,9 @@ class IdealCheck:
                 self._grow(at, u, grown)
                 self.windows += 1
                 window = self._with(before, u)
-                if self._exceeds(window, chip, period_s):
-                    continue
-                queue.append((grown, window))
-                enough = window.work >= least_s
-                if enough and self._fits(held, grown, window, passing, chip, period_s):
-                    yield grown
+                if not exceeds(grown, window):
+                    queue.append((grown, window))
+                    yield grown, window
             if self.windows > self._most_windows:
                 return
 

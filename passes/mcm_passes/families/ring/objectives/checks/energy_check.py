@@ -13,6 +13,7 @@ import numpy as np
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.machines.package_limits import UnitEnergies
 from mcm_passes.families.ring.exact.checks import ideal_check
+from mcm_passes.mapping.bound_checks.plain_need import readers_of
 
 
 def least_rules_out(problem: PartitionProblem, joules: float) -> bool:
@@ -24,7 +25,7 @@ def least_rules_out(problem: PartitionProblem, joules: float) -> bool:
     spent = [float(energy.unit_j[u]) for u in needed]
     for t, maker in enumerate(problem.tensor_producer.tolist()):
         if maker < 0:
-            crosses = any(v in needed for v in _readers(problem, t))
+            crosses = any(v in needed for v in readers_of(problem, t))
         else:
             crosses = bool(problem.tensor_to_host[t]) and not problem.clonable[maker]
         if crosses:
@@ -47,13 +48,9 @@ def _needed(problem: PartitionProblem) -> set[int]:
     for t in reversed(range(len(problem.tensor_bytes))):
         maker = int(problem.tensor_producer[t])
         # Readers stand behind makers, so that it is known of them.
-        if maker >= 0 and any(v in needed for v in _readers(problem, t)):
+        if maker >= 0 and any(v in needed for v in readers_of(problem, t)):
             needed.add(maker)
     return needed
-
-
-def _readers(problem: PartitionProblem, t: int) -> list[int]:
-    return problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]].tolist()
 
 
 class EnergyCheck(ideal_check.IdealCheck):
@@ -105,7 +102,7 @@ class EnergyCheck(ideal_check.IdealCheck):
             found.append((_bits(behind[u]), self._unit_j[u]))
         if not self._ends:
             for t in np.flatnonzero(p.tensor_producer < 0).tolist():
-                users = {v for u in _readers(p, t) for v in behind[u]}
+                users = {v for u in readers_of(p, t) for v in behind[u]}
                 found.append((_bits(users), int(p.tensor_bytes[t]) * self._energy.host_byte_j))
         return [(users, joules) for users, joules in found if users]
 
@@ -117,7 +114,7 @@ class EnergyCheck(ideal_check.IdealCheck):
         size = sum(
             int(p.tensor_bytes[t])
             for t in np.flatnonzero(p.tensor_producer < 0).tolist()
-            if any(v in needed for v in _readers(p, t))
+            if any(v in needed for v in readers_of(p, t))
         )
         return size * self._energy.host_byte_j
 
@@ -144,33 +141,25 @@ class EnergyCheck(ideal_check.IdealCheck):
     def _windows_from(self, held: int, chip: int, left_j: float) -> Iterator[tuple[int, float]]:
         """The ideals that a chip can hand over at for less than what is left, and its joules."""
         arriving = self._arriving(held)
-        queue, seen = [(held, ideal_check.Window())], {held}
-        while queue:
-            at, before = queue.pop()
-            for u in self._ready_at(at):
-                grown = at | 1 << u
-                if grown in seen:
-                    continue
-                seen.add(grown)
-                self._grow(at, u, grown)
-                self.windows += 1
-                inside = grown & ~held
-                spent_j = self._of_units(inside) + self._of_shared(inside)
-                window = self._with(before, u)
-                most = max(self._limits.sram_bytes)
-                too_large = not self._problem.streams and window.weights > most
-                # What a larger window needs as well is not needed beyond.
-                if too_large or spent_j + self._of_units(self._all & ~grown) >= left_j:
-                    continue
-                queue.append((grown, window))
-                if not self._keeps_pins(inside, grown, chip):
-                    continue
+        most = max(self._limits.sram_bytes)
+
+        def exceeds(grown: int, window: ideal_check.Window) -> bool:
+            # What a larger window needs as well is not needed beyond.
+            spent_j = self._spent(grown & ~held) + self._of_units(self._all & ~grown)
+            return (window.weights > most and not self._problem.streams) or spent_j >= left_j
+
+        for grown, window in self._grown_from(held, exceeds):
+            inside = grown & ~held
+            over = None
+            if self._keeps_pins(inside, grown, chip):
                 over = self._over(held, grown, window, chip)
-                if over is not None:
-                    moved_j = self._moved(held, grown, arriving)
-                    yield grown, spent_j + moved_j + over * self._energy.memory_byte_j
-            if self.windows > self._most_windows:
-                return
+            if over is not None:
+                moved_j = self._moved(held, grown, arriving)
+                yield grown, self._spent(inside) + moved_j + over * self._energy.memory_byte_j
+
+    def _spent(self, inside: int) -> float:
+        """Joules of some units on one chip, but for what crosses its links."""
+        return self._of_units(inside) + self._of_shared(inside)
 
     def _moved(self, held: int, grown: int, arriving: list[ideal_check.PlainWay]) -> float:
         """Joules of the link behind a window, and of relays on its chip."""

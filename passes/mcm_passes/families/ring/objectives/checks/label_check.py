@@ -14,6 +14,7 @@ import numpy as np
 
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_passes.families.ring.exact.checks.ideal_check import IdealCheck
+from mcm_passes.mapping.bound_checks.plain_need import readers_of
 
 _Arrivals = dict[int, float]
 """When tensors that cross a link are on the chip behind it."""
@@ -170,10 +171,7 @@ class _Play:
         self._maker: list[int] = problem.tensor_producer.tolist()
         self._size: list[int] = problem.tensor_bytes.tolist()
         count = len(self._size)
-        read = [
-            problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]].tolist()
-            for t in range(count)
-        ]
+        read = [readers_of(problem, t) for t in range(count)]
         self._copied_for = self._copies(read)
         self.wanted_by: list[list[int]] = [[] for _ in range(count)]
         self._reads: dict[int, list[int]] = {}

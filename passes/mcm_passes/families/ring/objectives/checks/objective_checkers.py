@@ -11,6 +11,7 @@ from mcm_passes.families.ring.exact.checks.ideal_check import MOST_WINDOWS
 from mcm_passes.families.ring.objectives.checks.energy_check import EnergyCheck, least_rules_out
 from mcm_passes.families.ring.objectives.checks.label_check import LabelCheck
 from mcm_passes.mapping.bound_checks.bound_checks import MOST_UNITS, Argument
+from mcm_passes.mapping.bound_checks.plain_need import readers_of
 
 
 def path_rules_out(problem: PartitionProblem, latency_s: float) -> bool:
@@ -22,7 +23,7 @@ def path_rules_out(problem: PartitionProblem, latency_s: float) -> bool:
         if maker >= 0:
             made[maker].append(t)
             continue
-        for v in _readers(problem, t):
+        for v in readers_of(problem, t):
             ready[v] = max(ready[v], _host_s(problem, t))
     for u in range(problem.num_units):
         done_s = ready[u] + float(problem.compute_s[u]) / fastest
@@ -30,7 +31,7 @@ def path_rules_out(problem: PartitionProblem, latency_s: float) -> bool:
         if done_s + max((_host_s(problem, t) for t in leaving), default=0.0) >= latency_s:
             return True
         for t in made[u]:
-            for v in _readers(problem, t):
+            for v in readers_of(problem, t):
                 ready[v] = max(ready[v], done_s)
     return False
 
@@ -52,7 +53,7 @@ def host_rules_out(problem: PartitionProblem, latency_s: float) -> bool:
     for t in range(len(problem.tensor_bytes) - 1, -1, -1):
         maker, size = int(problem.tensor_producer[t]), int(problem.tensor_bytes[t])
         # Readers come after makers, so that it is known whether a copy of one is ever made.
-        read = any(used[v] for v in _readers(problem, t))
+        read = any(used[v] for v in readers_of(problem, t))
         if maker < 0:
             moved[0].extend([size] * read)
             continue
@@ -73,10 +74,6 @@ def _host_s(problem: PartitionProblem, t: int) -> float:
     limits, size = problem.limits, int(problem.tensor_bytes[t])
     shared_s = size / (limits.host_total_bytes_per_s or math.inf)
     return size / limits.host_bytes_per_s + limits.host_latency_s + shared_s
-
-
-def _readers(problem: PartitionProblem, t: int) -> list[int]:
-    return problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]].tolist()
 
 
 def _of_latency(

@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT, Machine
-from mcm_compiler.placements.ring_rules import COLLECTED, EVERYWHERE, FROM_HOST, TO_HOST, route
+from mcm_compiler.placements.ring_rules import COLLECTED, EVERYWHERE, FROM_HOST, TO_HOST
 from mcm_hardware.families.ring.ring_machine import RingSpec, ring_machine
 from mcm_hardware.families.ring.ring_target import RingTarget, mcm36
+from tests.oracles.plain_routes import route
 
 
 def ring(chips: int, **changes: object) -> RingSpec:

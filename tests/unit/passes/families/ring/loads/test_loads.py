@@ -15,8 +15,6 @@ from mcm_compiler.placements.ring_rules import (
     FROM_HOST,
     HOST,
     TO_HOST,
-    Route,
-    route,
     route_kinds,
 )
 from mcm_passes.mapping.loads.demand_table import (
@@ -29,6 +27,7 @@ from mcm_passes.mapping.loads.demand_table import (
 from mcm_passes.mapping.loads.device_memory import streamed_weights
 from mcm_passes.mapping.loads.problem_arrays import tensor_columns
 from tests.generators.partition_problems import make_problem
+from tests.oracles.plain_routes import Route, route
 from tests.oracles.reference_loads import reference_loads
 
 CLONES = {"compute_us": [1, 1, 1, 1, 1], "edges": [(0, 1), (1, 2), (1, 4), (0, 3)]}
