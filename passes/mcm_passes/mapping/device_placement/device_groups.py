@@ -148,19 +148,11 @@ def in_order(group_of: Pairs, source: Ints, target: Ints) -> Pairs:
 def _readers_first(problem: PlacementProblem, chosen: Bools) -> tuple[int, ...]:
     """The chosen operators, each behind all chosen ones that read it."""
     inside = chosen[problem.edge_source] & chosen[problem.edge_target]
-    source, target = problem.edge_source[inside], problem.edge_target[inside]
-    read: dict[int, list[int]] = {v: [] for v in np.flatnonzero(chosen).tolist()}
-    readers = np.bincount(source, minlength=problem.num_operators)
-    for u, v in zip(source.tolist(), target.tolist(), strict=True):
-        read[v].append(u)
-    order = [v for v in read if not readers[v]]
-    # Grows while it is walked along.
-    for v in order:
-        for u in read[v]:
-            readers[u] -= 1
-            if not readers[u]:
-                order.append(u)
-    return tuple(order)
+    edges = zip(
+        problem.edge_target[inside].tolist(), problem.edge_source[inside].tolist(), strict=True
+    )
+    order = topological(following_lists(problem.num_operators, edges))
+    return tuple(v for v in order if chosen[v])
 
 
 def _outputs(

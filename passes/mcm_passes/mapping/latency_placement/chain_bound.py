@@ -12,9 +12,11 @@ number of accelerators that hold some of it, takes the least of all ways.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
+from mcm_compiler.arrays.dags import topological
 from mcm_compiler.contracts.partition import Floats, LowerBound
 from mcm_passes.mapping.latency_placement.latency_problem import LatencyArrays, Longs
 
@@ -68,15 +70,8 @@ class _Chain:
 
 def _order(p: LatencyArrays) -> list[int]:
     """Operators, each behind all that it reads."""
-    waits = np.diff(p.source_ptr).tolist()
-    order = [v for v, count in enumerate(waits) if not count]
-    # Grows while it is walked along.
-    for u in order:
-        for v in p.readers[p.reader_ptr[u] : p.reader_ptr[u + 1]].tolist():
-            waits[v] -= 1
-            if not waits[v]:
-                order.append(v)
-    return order
+    rows = pairwise(p.reader_ptr.tolist())
+    return topological([p.readers[begin:end].tolist() for begin, end in rows])
 
 
 def _on_accelerator(p: LatencyArrays) -> Floats:
@@ -114,8 +109,7 @@ def _links(p: LatencyArrays, order: list[int], longest: Floats, least: Floats) -
     while p.source_ptr[first] < p.source_ptr[first + 1]:
         before = p.sources[p.source_ptr[first] : p.source_ptr[first + 1]]
         first = int(before[longest[before].argmax()])
-    inside = _reached(first, p.reader_ptr, p.readers) & _reached(last, p.source_ptr, p.sources)
-    row = [v for v in order if inside[v]]
+    row = _between(p, order, first, last)
     place = {v: i for i, v in enumerate(row)}
     links, farthest = list[int](), 0
     for i, v in enumerate(row):
@@ -126,6 +120,12 @@ def _links(p: LatencyArrays, order: list[int], longest: Floats, least: Floats) -
             farthest = max(farthest, place.get(w, 0))
     step = -(-len(links) // MOST_LINKS)
     return links if step <= 1 else [*links[:-1:step], links[-1]]
+
+
+def _between(p: LatencyArrays, order: list[int], first: int, last: int) -> list[int]:
+    """Operators on paths between two, in their order."""
+    inside = _reached(first, p.reader_ptr, p.readers) & _reached(last, p.source_ptr, p.sources)
+    return [v for v in order if inside[v]]
 
 
 def _reached(start: int, ptr: Longs, near: np.ndarray) -> np.ndarray:
@@ -142,9 +142,7 @@ def _reached(start: int, ptr: Longs, near: np.ndarray) -> np.ndarray:
 
 
 def _chain(p: LatencyArrays, order: list[int], least: Floats, links: list[int]) -> _Chain:
-    inside = _reached(links[0], p.reader_ptr, p.readers)
-    inside &= _reached(links[-1], p.source_ptr, p.sources)
-    row = [v for v in order if inside[v]]
+    row = _between(p, order, links[0], links[-1])
     place = {v: i for i, v in enumerate(row)}
     accelerator = _on_accelerator(p)
     size = _own_bytes(p)

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mcm_compiler.arrays.dags import following_lists
-from mcm_compiler.arrays.kernels import entry_njit, inner_njit
+from mcm_compiler.arrays.kernels import entry_njit, inner_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
 from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_passes.mapping.problem.rule_graph import RuleGraph, rule_graph
@@ -195,12 +195,7 @@ def _weight_locality(
     done = 0
     for node in range(size):
         if missing[node] == 0:
-            slot = weight_of[node] + 1
-            if head[slot] < 0:
-                head[slot] = node
-            else:
-                after[tail[slot]] = node
-            tail[slot] = node
+            _append(head, tail, after, int(weight_of[node]) + 1, node)
             arrivals[arrived] = node
             arrived += 1
     while done < size:
@@ -220,13 +215,7 @@ def _weight_locality(
             other = neighbours[k]
             missing[other] -= 1
             if missing[other] == 0:
-                slot = weight_of[other] + 1
-                after[other] = -1
-                if head[slot] < 0:
-                    head[slot] = other
-                else:
-                    after[tail[slot]] = other
-                tail[slot] = other
+                _append(head, tail, after, int(weight_of[other]) + 1, other)
                 arrivals[arrived] = other
                 arrived += 1
     return order
@@ -271,11 +260,7 @@ def _resident_weights(
                 order[queued] = node
                 queued += 1
                 continue
-            if head[w] < 0:
-                head[w] = node
-            else:
-                after[tail[w]] = node
-            tail[w] = node
+            _append(head, tail, after, w, node)
             arrivals[arrived] = node
             arrived += 1
         if begin == size:
@@ -302,6 +287,17 @@ def _resident_weights(
         ready = _made_ready(ptr, neighbours, missing, order[done])
         done += 1
     return order
+
+
+@lean_inner_njit
+def _append(head: Longs, tail: Longs, after: Longs, queue: int, node: int) -> None:
+    """Appends a node to one of several linked queues."""
+    after[node] = -1
+    if head[queue] < 0:
+        head[queue] = node
+    else:
+        after[tail[queue]] = node
+    tail[queue] = node
 
 
 @inner_njit

@@ -49,7 +49,7 @@ class LabelLattice(IdealLattice):
         return (np.inf if best < 0 else float(labels.times_s[best, END])), complete
 
     def _quickest(self) -> Lattice:
-        """The problem where all chips are as fast and as large as the best."""
+        """The problem without pins where all chips are as fast and as large as the best."""
         chips = self._chips
         speed = np.full_like(chips.speed, chips.speed.max())
         room = np.full_like(chips.sram_room, chips.sram_room.max())
@@ -60,6 +60,7 @@ class LabelLattice(IdealLattice):
         return self._lattice("none")._replace(
             played=self._played._replace(rates=rates),
             package=chips._replace(speed=speed, sram_room=room),
+            pinned=np.zeros_like(self._pinned),
         )
 
     def best(self, reading: TriangleReading, goal: Goal) -> ChainOptimum:

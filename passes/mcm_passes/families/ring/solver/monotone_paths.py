@@ -117,15 +117,9 @@ def _forward(log_p: Floats) -> Floats:
     forward[0, 0] = log_p[0, 0]
     for i in range(1, n):
         for c in range(min(i + 1, chips)):
-            high = forward[i - 1, c]
-            low = forward[i - 1, c - 1] if c > 0 else _NEVER
-            if low > high:
-                high, low = low, high
-            if high == _NEVER:
-                continue
-            if low != _NEVER:
-                high += np.log1p(np.exp(low - high))
-            forward[i, c] = high + log_p[i, c]
+            total = log_sum(forward[i - 1, c], forward[i - 1, c - 1] if c > 0 else _NEVER)
+            if total != _NEVER:
+                forward[i, c] = total + log_p[i, c]
     return forward
 
 

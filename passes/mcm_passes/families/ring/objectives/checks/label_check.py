@@ -7,7 +7,7 @@ period.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import operator
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,10 +57,7 @@ class LabelCheck(IdealCheck):
         """
         if self._host_s() >= period_s:
             return True
-
-        def late(seconds: float) -> bool:
-            return seconds >= latency_s if strictly else seconds > latency_s
-
+        late = operator.ge if strictly else operator.gt
         reached: dict[int, list[_Label]] = {0: [_Label({}, 0.0)]}
         for chip in range(self._problem.num_chips):
             further: dict[int, list[_Label]] = {}
@@ -69,9 +66,8 @@ class LabelCheck(IdealCheck):
                     for label in reached[held]:
                         self.windows += 1
                         whole = grown == self._all
-                        there_s, end_s = self._play.chip(chip, held, grown, label.there_s, whole)
-                        after = _Label(there_s, max(end_s, label.end_s))
-                        if late(self._least_s(after, grown)):
+                        after = self._play.chip(chip, held, grown, label, whole)
+                        if late(self._least_s(after, grown), latency_s):
                             continue
                         if whole:
                             return False
@@ -98,10 +94,7 @@ class LabelCheck(IdealCheck):
             return None
         if self._host_s() >= period_s:
             return True
-
-        def late(seconds: float) -> bool:
-            return seconds >= latency_s if strictly else seconds > latency_s
-
+        late = operator.ge if strictly else operator.gt
         most_s = min(period_s, latency_s * (1.0 + 1e-9))
         # Which link a window is before is left open.
         least_hop_s = min(p.limits.latencies_s, default=0.0)
@@ -110,17 +103,14 @@ class LabelCheck(IdealCheck):
         for same_size in by_size[:-1]:
             for held in sorted(same_size):
                 label = merged[held]
-                if fewest[held] >= p.num_chips or late(self._least_s(label, held)):
+                if fewest[held] >= p.num_chips or late(self._least_s(label, held), latency_s):
                     continue
                 chip = min(fewest[held], 1)
                 for grown in self._chips_from(held, chip, most_s):
                     self.windows += 1
                     whole = grown == self._all
-                    there_s, end_s = self._play.chip(
-                        chip, held, grown, label.there_s, whole, least_hop_s
-                    )
-                    after = _Label(there_s, max(end_s, label.end_s))
-                    if late(self._least_s(after, grown)):
+                    after = self._play.chip(chip, held, grown, label, whole, least_hop_s)
+                    if late(self._least_s(after, grown), latency_s):
                         continue
                     if whole:
                         return False
@@ -204,12 +194,12 @@ class _Play:
         chip: int,
         held: int,
         grown: int,
-        arrived: Mapping[int, float],
+        label: _Label,
         last: bool,
         hop_s: float | None = None,
-    ) -> tuple[_Arrivals, float]:
+    ) -> _Label:
         """What a chip hands over when, over a link with its own delay or `hop_s`, and its end."""
-        there_s, clock = dict(arrived), _Clock(self._p, chip, hop_s)
+        there_s, clock = dict(label.there_s), _Clock(self._p, chip, hop_s)
         self._pass_on(clock, there_s, grown, last)
         have: set[int] = set()
         inside = grown & ~held
@@ -219,7 +209,7 @@ class _Play:
             ready_s = self._ready_s(u, clock, there_s)
             clock.runs(sum(float(self._p.compute_s[v]) for v in new), ready_s)
             self._hand_on(u, clock, there_s, grown, last)
-        return clock.handed_over_s, max(clock.end_s, clock.engine_s)
+        return _Label(clock.handed_over_s, max(clock.end_s, clock.engine_s, label.end_s))
 
     def _pass_on(self, clock: _Clock, there_s: _Arrivals, grown: int, last: bool) -> None:
         """What others have made goes on, or out."""

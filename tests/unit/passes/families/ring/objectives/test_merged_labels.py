@@ -51,6 +51,15 @@ def test_along_a_chain_it_is_the_least_latency():
     assert latency_bound(problem).seconds < found_s * (1.0 - 1e-6)
 
 
+@pytest.mark.parametrize("pins", [[(2, 2)], [(0, 0), (3, 2)], [(1, 1), (2, 1)]])
+def test_no_placement_with_pins_answers_earlier(pins):
+    # A merged label has the fewest chips of all chains, and pins may need more of them.
+    problem = make_problem([4, 6, 3, 5], [(0, 1), (1, 2), (2, 3)], chips=3, pins=pins)
+    known = all_figures(problem)
+    found_s, _ = lattice_of(problem).merged(np.inf, np.inf, WINDOWS)
+    assert found_s <= min(one.latency_s for one in known) * (1.0 + 1e-9)
+
+
 def test_it_stands_where_there_are_too_many_labels():
     problem = branching_problem(chains=2, length=3, chips=3)
     few, objective = Frontier(labels=2, beam=1), Objective("latency")
