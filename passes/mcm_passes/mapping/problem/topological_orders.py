@@ -260,7 +260,7 @@ def _resident_weights(
                 order[queued] = node
                 queued += 1
                 continue
-            _append(head, tail, after, w, node)
+            _append(head, tail, after, int(w), node)
             arrivals[arrived] = node
             arrived += 1
         if begin == size:

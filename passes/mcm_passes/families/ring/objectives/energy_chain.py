@@ -29,7 +29,6 @@ from mcm_passes.families.ring.loads.window_costs import (
     window_scratch,
 )
 from mcm_passes.families.ring.objectives.label_chain import queue_larger
-from mcm_passes.mapping.loads.device_memory import streamed_weights
 
 TIE = 1e-12
 """Energies nearer than this share of the least are equal."""
