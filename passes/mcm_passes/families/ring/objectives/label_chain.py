@@ -1,18 +1,18 @@
 """Chains of order ideals under two criteria: what a chain costs, and when it answers.
 
 A chain's cost is its period, the largest of its windows. When an inference is answered follows from
-when each tensor that crosses an ideal is on the next chip, so that a chain up to an ideal has as
-many times as tensors cross there, and chains are compared by all of them: a *label* is a chain up
+when each tensor that crosses an ideal is on the next chip. A chain up to an ideal therefore has as
+many times as tensors cross there, and chains are compared by all of them. A *label* is a chain up
 to an ideal with its cost, the end of what it has given to the host, and those times. One that is
-nowhere smaller than another with the same ideal, and no more chips, is of no use (labels as for
-shortest paths under several criteria: Martins 1984, *On a Multicriteria Shortest Path Problem*).
+nowhere smaller than another with the same ideal, and no more chips, is of no use. So it is for
+shortest paths under several criteria (Martins 1984, *On a Multicriteria Shortest Path Problem*).
 
-Where there are too many labels, all chains up to an ideal are merged into one label that has the
+Where there are too many labels, all chains up to an ideal are merged into one label. It has the
 best of each: every tensor that crosses is on the next chip as early as by any of them, and no more
-chips are used than by any. Nothing ends earlier where something arrives later, so that no chain
-that goes on from the ideal answers before what goes on from the merged one: a relaxation, as merged
-nodes of decision diagrams are (Bergman et al. 2016, *Decision Diagrams for Optimization*, chapter
-4). The chip of a window is then left open: all are as fast and as large as the best.
+chips are used than by any. Nothing ends earlier where something arrives later. No chain that goes
+on from the ideal therefore answers before what goes on from the merged label. This is a relaxation,
+as merged nodes of decision diagrams are (Bergman et al. 2016, *Decision Diagrams for Optimization*,
+chapter 4). The chip of a window is then left open: all are as fast and as large as the best.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ LEAST_GAIN = 3.0 * SLACK
 
 
 class Goal(NamedTuple):
-    """What is sought.
+    """The aim of a search.
 
     Attributes:
         least_latency: whether the latency is to be least; else the period is.
         period_s: chains from this period on are left out; may be infinite.
         latency_s: chains that answer later are left out; may be infinite.
-        most_windows: gives up beyond so many windows.
-        most_labels: gives up beyond so many labels.
+        most_windows: the search stops beyond this number of windows.
+        most_labels: the search stops beyond this number of labels.
         beam: labels that are kept of each ideal and number of chips; 0 for all of them.
         merges: whether all labels of an ideal are merged, where chips are alike.
     """
@@ -81,7 +81,7 @@ class Lattice(NamedTuple):
         covers: of the ideals.
         pinned: as for `best_chain`.
         package: the chips.
-        triangles: how long dependencies are judged.
+        triangles: how windows treat long dependencies.
         beyond_s: as long as `cuts.crossing`, the least time from when that tensor is on a later
             chip to the end of the inference.
         streamed_s: seconds of a block of streamed weights.
@@ -98,12 +98,12 @@ class Lattice(NamedTuple):
 
 
 class Labels(NamedTuple):
-    """L labels, with room for R; the first is the empty chain.
+    """L labels in R rows; the first is the empty chain.
 
     Attributes:
-        times_s: `[R, 3 + W]`: the period; `END`, the end of what is given to the host or run so
-            far; `LEAST`, before which no inference of a chain that goes on from the label is
-            answered; and when the tensors that cross its ideal are on the next chip, in order.
+        times_s: `[R, 3 + W]`: the `PERIOD`; the `END` of what is given to the host or run so far;
+            the `LEAST` time at which a chain that goes on from the label answers. Then follow the
+            times at which the tensors that cross its ideal are on the next chip, in order.
         links: `[R, 3]`: the label `BEFORE`, which it goes on from; its `IDEAL`; and the `NEXT`
             label of the same ideal and number of chips, or -1.
         first: `[I, C + 1]`, the first of them.
@@ -125,7 +125,7 @@ _MADE, _WINDOWS, _DROPPED = range(3)
 
 
 class _Step(NamedTuple):
-    """What a chip may hold next.
+    """A window that a chip may hold next.
 
     Attributes:
         window: the ideals at both ends.
@@ -139,7 +139,7 @@ class _Step(NamedTuple):
 
 
 class _Reach(NamedTuple):
-    """What is still of use: it shrinks as chains are found.
+    """Limits of useful chains, which shrink as chains are found.
 
     Attributes:
         period_s: below it.

@@ -49,7 +49,7 @@ def nearest_partition(
     """The valid partition that moves the fewest units; among those, one that moves them little.
 
     Searched first without memory, which mostly suffices and is a much smaller model, and then,
-    where the answer does not fit, with all that the fast model counts.
+    where the answer does not fit, with all that the analytic model counts.
 
     Args:
         problem: the problem.
@@ -101,7 +101,7 @@ def _moved(problem: PartitionProblem, wanted: Ints, chip_of: Ints) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What CP-SAT found.
+    """The answer of CP-SAT.
 
     Attributes:
         chips: `[n]`, a valid partition, or None.
