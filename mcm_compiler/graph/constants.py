@@ -12,7 +12,7 @@ from typing import cast
 
 import onnx_ir as ir
 
-from mcm_compiler.graph.attribute_data import attribute_data
+from mcm_compiler.graph.annotations import facts_of
 
 RANDOM_OPS = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform",
@@ -186,3 +186,110 @@ def _captured(graph: ir.Graph) -> Iterator[ir.Value]:
     for value in graph.outputs:
         if value not in inner:
             yield value
+
+
+_DATA_KEY = "mcm.attribute_data"
+
+_STANDARD_WITH_DATA = frozenset({"StringNormalizer", "TfIdfVectorizer"})
+"""Ops of the default domain with data in attributes; other lists there are about axes."""
+
+_LONGEST_CONFIGURATION = 16
+"""Longest list of a custom op that is about axes (pads of 8 axes) and no data."""
+
+
+def attribute_data(node: ir.Node) -> tuple[ir.Value, ...]:
+    """Stand-ins for the data in the attributes of `node`, by attribute; the same at every call.
+
+    Lists and tensors of `ai.onnx.ml` ops and of vocabularies count in full; of other domains
+    tensors, and lists longer than any that describes axes. Numbers have their ONNX types, texts
+    count as bytes. A stand-in has no data: `ir.Value.const_value` is None.
+    """
+    if node.domain in ("", "ai.onnx") and node.op_type not in _STANDARD_WITH_DATA:
+        return ()
+    known = facts_of(node).get(_DATA_KEY)
+    # A copy of an op takes over what its original has in `meta`; its data are its own.
+    if known is None or known[0] is not node:
+        shortest = 1 if node.domain in ("", "ai.onnx", "ai.onnx.ml") else _LONGEST_CONFIGURATION + 1
+        known = node.meta[_DATA_KEY] = (node, tuple(_stand_ins(node, shortest)))
+    return known[1]
+
+
+def _stand_ins(node: ir.Node, shortest: int) -> list[ir.Value]:
+    found: list[ir.Value] = []
+    for attribute in node.attributes.values():
+        if attribute.is_ref():
+            continue
+        dtype, size = _content(attribute, shortest)
+        if size:
+            found.append(ir.val(f"{node.name}/{attribute.name}", dtype, [size]))
+    return found
+
+
+def _content(attribute: ir.Attr, shortest: int) -> tuple[ir.DataType, int]:
+    """Element type and elements of what an attribute holds; 0 elements where that is no data."""
+    kind = attribute.type
+    if kind is ir.AttributeType.TENSOR:
+        tensor = attribute.as_tensor()
+        if tensor.dtype is ir.DataType.STRING:
+            return ir.DataType.UINT8, tensor.nbytes
+        return tensor.dtype, tensor.size
+    values = attribute.value if kind in _LISTS else ()
+    if len(values) < shortest:
+        return ir.DataType.UINT8, 0
+    if kind is ir.AttributeType.STRINGS:
+        return ir.DataType.UINT8, sum(len(text.encode()) for text in attribute.as_strings())
+    return _LISTS[kind], len(values)
+
+
+_LISTS = {
+    ir.AttributeType.FLOATS: ir.DataType.FLOAT,
+    ir.AttributeType.INTS: ir.DataType.INT64,
+    ir.AttributeType.STRINGS: ir.DataType.UINT8,
+}
+
+
+def draws_random(node: ir.Node, model: ir.Model) -> bool:
+    """Whether `node`, with its subgraphs and the function it calls, differs from run to run.
+
+    With a `seed` onnxruntime draws the same numbers in each session, in the order of its runs.
+
+    Args:
+        node: the node.
+        model: holds the functions; they don't call each other in a circle.
+    """
+    if node.domain in ("", "ai.onnx") and "seed" not in node.attributes.data:
+        if node.op_type in RANDOM_OPS:
+            return True
+        if node.op_type == "Dropout" and _may_train(node):
+            return True
+    bodies = subgraphs(node)
+    functions = model.functions
+    if functions and (function := functions.get(node.op_identifier())) is not None:
+        bodies.append(function.graph)
+    return any(draws_random(inner, model) for body in bodies for inner in body)
+
+
+def random_outputs(model: ir.Model) -> tuple[list[str], list[ir.Node]]:
+    """Graph outputs that depend on random numbers, and the nodes of the graph that draw them."""
+    drawn: set[ir.Value] = set()
+    nodes: list[ir.Node] = []
+    for node in model.graph:
+        if draws_random(node, model):
+            nodes.append(node)
+            drawn.update(node.outputs)
+        elif drawn and not drawn.isdisjoint(consumed_values(node)):
+            drawn.update(node.outputs)
+    names = dict.fromkeys(v.name or "" for v in model.graph.outputs if v in drawn)
+    return list(names), nodes
+
+
+def _may_train(node: ir.Node) -> bool:
+    if len(node.inputs) < 3 or node.inputs[2] is None:
+        return False
+    ratio, training = node.inputs[1], node.inputs[2]
+    for switch in (training, ratio):
+        known = ir.convenience.get_const_tensor(switch) if switch is not None else None
+        overridable = switch is not None and switch.is_graph_input()
+        if known is not None and not overridable and not known.numpy().any():
+            return False
+    return True

@@ -15,6 +15,8 @@ from functools import cached_property
 import onnx
 import onnx_ir as ir
 
+from mcm_compiler.graph.constants import subgraphs
+
 
 class _Scope:
     """Names in a graph, and in those around it."""
@@ -105,11 +107,5 @@ def _nodes(graph: ir.Graph, outer: _Scope | None) -> Iterator[tuple[ir.Node, _Sc
     scope = _Scope(graph, outer)
     for node in graph:
         yield node, scope
-        for attribute in node.attributes.values():
-            if attribute.is_ref():
-                continue
-            if attribute.type is ir.AttributeType.GRAPH:
-                yield from _nodes(attribute.as_graph(), scope)
-            elif attribute.type is ir.AttributeType.GRAPHS:
-                for body in attribute.as_graphs():
-                    yield from _nodes(body, scope)
+        for body in subgraphs(node):
+            yield from _nodes(body, scope)

@@ -13,6 +13,8 @@ import re
 
 import onnx_ir as ir
 
+from mcm_compiler.graph.static_shapes import static_dims
+
 _NAME = re.compile(r"/(\d+)=(\d+)\?$")
 
 
@@ -45,12 +47,7 @@ def upper_bound(node: ir.Node) -> tuple[int, ...] | None:
     """
     if node.domain not in ("", "ai.onnx"):
         return None
-    dims = [
-        tuple(int(d) for d in v.shape.numpy())
-        if v is not None and v.shape is not None and v.shape.is_static()
-        else None
-        for v in node.inputs
-    ]
+    dims = [None if v is None else static_dims(v.shape) for v in node.inputs]
     first = dims[0] if dims else None
     if first is None:
         return None

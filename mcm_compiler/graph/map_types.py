@@ -15,6 +15,7 @@ import onnx_ir as ir
 from mcm_compiler.graph.constants import graphs_of
 from mcm_compiler.graph.device_configurations import with_device_configurations
 from mcm_compiler.graph.quick_serde import reading, writing
+from mcm_compiler.graph.structure import all_graphs
 
 _DATA_TYPES = {int(dtype): dtype for dtype in ir.DataType}
 
@@ -178,17 +179,8 @@ def type_to_proto(kind: ir.TypeProtocol) -> onnx.TypeProto:
 
 
 def _value_infos(graph: onnx.GraphProto) -> Iterator[onnx.ValueInfoProto]:
-    pending = [graph]
-    while pending:
-        at = pending.pop()
-        yield from at.input
-        yield from at.output
-        yield from at.value_info
-        for node in at.node:
-            for attribute in node.attribute:
-                if attribute.HasField("g"):
-                    pending.append(attribute.g)
-                pending.extend(attribute.graphs)
+    for at in all_graphs(graph):
+        yield from (*at.input, *at.output, *at.value_info)
 
 
 def _values(model: ir.Model) -> Iterator[ir.Value]:

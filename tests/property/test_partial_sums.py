@@ -28,7 +28,7 @@ from mcm_passes.parallelism.classes.dimension_classes import (
 )
 from mcm_passes.parallelism.classes.partial_values import partial_values
 from mcm_passes.parallelism.classes.variables import trainable_variables
-from mcm_passes.parallelism.decisions.decision_problems import opp_problem
+from mcm_passes.parallelism.decisions.decision_problem import opp_problem
 from mcm_passes.parallelism.rules.graph_rules import GraphRules, installed_rules, rules_of
 from mcm_passes.parallelism.rules.shard_forms import shard_form
 from tests.generators.partial_decisions import ConflictMasks, PartialDecision

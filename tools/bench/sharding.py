@@ -30,7 +30,7 @@ from mcm_passes.parallelism.classes.dimension_classes import (
     linkage_groups,
 )
 from mcm_passes.parallelism.classes.variables import trainable_variables
-from mcm_passes.parallelism.decisions.decision_problems import opp_problem
+from mcm_passes.parallelism.decisions.decision_problem import opp_problem
 from mcm_passes.parallelism.rules.graph_rules import rules_of
 from tests.generators.partial_decisions import ConflictMasks, PartialDecision
 
@@ -42,7 +42,7 @@ import time
 import onnx_ir as ir
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_models.zoo.t5_training import T5Automap
-from mcm_passes.parallelism.decisions.decision_problems import opp_problem
+from mcm_passes.parallelism.decisions.decision_problem import opp_problem
 model, _ = import_model(T5Automap(shape_only=True).build(), "t5-automap")
 start = time.perf_counter()
 opp_problem(model, 8)

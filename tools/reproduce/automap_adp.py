@@ -16,7 +16,7 @@ from mcm_compiler.ir.reading.importer import import_model
 from mcm_models.zoo.t5_training import T5Automap
 from mcm_models.zoo.vgg19 import Vgg19Training
 from mcm_passes.parallelism.decisions.decision_objective import count_objective
-from mcm_passes.parallelism.decisions.decision_problems import adp_problem
+from mcm_passes.parallelism.decisions.decision_problem import adp_problem
 
 DEGREE = 16
 """Devices of Config A."""

@@ -19,7 +19,7 @@ from mcm_models.zoo.t5_training import T5Automap, T5ElevenBillion, T5ThreeBillio
 from mcm_models.zoo.vgg19 import Vgg19Training
 from mcm_passes.parallelism.classes.dimension_classes import dimension_classes
 from mcm_passes.parallelism.decisions.decision_objective import cost_objective, count_objective
-from mcm_passes.parallelism.decisions.decision_problems import adp_problem, opp_problem
+from mcm_passes.parallelism.decisions.decision_problem import adp_problem, opp_problem
 from mcm_passes.parallelism.decisions.step_cost import (
     DeviceGroup,
     batch_class_of,

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from mcm_compiler.graph.attribute_data import attribute_data
-from mcm_compiler.graph.constants import is_deterministic, leaves
+from mcm_compiler.graph.constants import attribute_data, is_deterministic, leaves
 from mcm_hardware.op_costs.data_movement import view
 from mcm_hardware.op_costs.formula_table import FORMULA_TABLE, op_formulas
 from mcm_hardware.op_costs.node_shapes import NodeShapes

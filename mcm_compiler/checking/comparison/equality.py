@@ -23,8 +23,7 @@ from mcm_compiler.execution import runner
 from mcm_compiler.execution.inputs import fills_of, random_inputs
 from mcm_compiler.execution.piecewise import open_large, run_large
 from mcm_compiler.execution.runtime_values import is_exotic
-from mcm_compiler.graph.constants import constant_values
-from mcm_compiler.graph.random_ops import random_outputs
+from mcm_compiler.graph.constants import constant_values, random_outputs
 
 HALF_TOLERANCE = 2.0**-7
 """Relative tolerance where a model with 16-bit floats is cut.

@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.equivalence.values import value_numbers
 from mcm_compiler.equivalence.values.op_keys import (
     GRAPHS,
     ONNX_DOMAIN,
@@ -21,13 +22,6 @@ from mcm_compiler.equivalence.values.op_keys import (
     static_shape,
 )
 from mcm_compiler.equivalence.values.own_identities import OwnIdentities, is_like_no_other
-from mcm_compiler.equivalence.values.value_numbers import (
-    ConstantOp,
-    InputKey,
-    OpKey,
-    PlaceholderKey,
-    ValueNumbers,
-)
 
 MAX_OPS = 20_000_000
 """Ops that are looked at, with those of functions for each of their calls."""
@@ -58,7 +52,7 @@ class GraphWalk:
 
     def __init__(
         self,
-        numbers: ValueNumbers,
+        numbers: value_numbers.ValueNumbers,
         model: ir.Model,
         identities: OwnIdentities,
         *,
@@ -181,7 +175,7 @@ class GraphWalk:
         )
         if node.op_type == "Range" and domain == ONNX_DOMAIN:
             inputs = [self._as_scalar(number) for number in inputs]
-        key = OpKey(
+        key = value_numbers.OpKey(
             domain,
             node.op_type,
             node.overload,
@@ -210,7 +204,7 @@ class GraphWalk:
 
     def _want(
         self,
-        key: OpKey,
+        key: value_numbers.OpKey,
         node: ir.Node,
         attributes: tuple[ir.Attr, ...],
         scope: NodeScope,
@@ -222,7 +216,9 @@ class GraphWalk:
         number = numbers.of(key)
         opsets = tuple(sorted({("" if d == "ai.onnx" else d): v for d, v in scope.opsets.items()}
                               .items()))  # fmt: skip
-        numbers.pending.setdefault(number, ConstantOp(number, key, node, attributes, opsets))
+        numbers.pending.setdefault(
+            number, value_numbers.ConstantOp(number, key, node, attributes, opsets)
+        )
 
     def _attributes(
         self, resolved: Sequence[ir.Attr], domain: str, op_type: str, version: int
@@ -314,7 +310,7 @@ class GraphWalk:
         version = scope.opsets.get(ONNX_DOMAIN, 1)
         fill = self._attributes(self._resolved(node, scope), "", node.op_type, version)
         name = node.outputs[0].name or ""
-        number = self._numbers.of(PlaceholderKey(name, fill, extents))
+        number = self._numbers.of(value_numbers.PlaceholderKey(name, fill, extents))
         self._numbers.constant.add(number)
         return (number,)
 
@@ -378,7 +374,7 @@ class GraphWalk:
     def _body(self, graph: ir.Graph, known: Numbers, scope: NodeScope) -> Hashable:
         inner = NodeScope(scope.opsets, scope.attributes, scope.depth + 1, 0)
         for index, value in enumerate(graph.inputs):
-            known[value] = self._numbers.of(InputKey("", "", inner.depth, index))
+            known[value] = self._numbers.of(value_numbers.InputKey("", "", inner.depth, index))
         self.initializers(graph, known)
         for node in graph:
             self._node(node, known, inner)

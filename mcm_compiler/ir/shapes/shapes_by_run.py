@@ -20,7 +20,7 @@ from mcm_compiler.graph.limits import MAX_RUN_BYTES, known_bytes, run_bytes
 from mcm_compiler.graph.map_types import MapType
 from mcm_compiler.graph.structure import all_graphs
 from mcm_compiler.ir.rewriting.writer import total_tensor_bytes, write_model
-from mcm_compiler.ir.shapes.impossible_sizes import impossible_sizes
+from mcm_compiler.ir.shapes.open_sizes import impossible_sizes
 from mcm_compiler.processes.private_folders import private_folder
 from mcm_compiler.text.units import bytes_text
 

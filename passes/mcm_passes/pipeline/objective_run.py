@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 
 import onnx_ir as ir
 
-from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.fusion import FusionPlan
-from mcm_compiler.contracts.levels import Level
 from mcm_compiler.contracts.mapping import KnowsObjectives
 from mcm_compiler.contracts.objectives import Objective, ShareBound
 from mcm_compiler.contracts.partition import (
@@ -19,18 +16,16 @@ from mcm_compiler.contracts.partition import (
     Partition,
     PartitionProblem,
     PartitionStrategy,
-    SearchMonitor,
 )
 from mcm_compiler.pipeline.passes import PassContext
-from mcm_compiler.text.units import seconds_text
 from mcm_passes.mapping.models import mapping_of
 from mcm_passes.mapping.problem.unit_energies import with_energy
 from mcm_passes.mapping.solving.objective_solve import given_for, require_able, solve_for
 from mcm_passes.mapping.solving.planned_memory import first_planned
 from mcm_passes.mapping.solving.solve import given_answer, solve
 from mcm_passes.parallelism.replicas.objective_search import numbers_of_pipelines, solve_objective
-from mcm_passes.parallelism.replicas.replica_search import Pipelines, Solved, solved
-from mcm_passes.parallelism.replicas.replicas import replica_obstacle, share_evaluator
+from mcm_passes.parallelism.replicas.replica_search import Budgets, Pipelines, Solved, solved
+from mcm_passes.parallelism.replicas.replicas import replica_obstacle
 
 
 @dataclass(frozen=True)
@@ -67,13 +62,7 @@ class ObjectiveRun:
             problem = with_energy(problem, model, context.target, plan)
         return problem
 
-    def found(
-        self,
-        problem: PartitionProblem,
-        context: PassContext,
-        level: Level,
-        evaluator: BatchEvaluator | None,
-    ) -> Pipelines:
+    def found(self, problem: PartitionProblem, context: PassContext, budgets: Budgets) -> Pipelines:
         """The pipelines that meet the objective of the options best.
 
         Raises:
@@ -81,31 +70,14 @@ class ObjectiveRun:
                 does.
         """
         options, goal = context.options, context.options.goal
-        start_s = time.monotonic()
+        budgets = replace(budgets, problem=problem)
 
         def solve_one(shared: PartitionProblem, pipelines: int, objective: Objective, /) -> Solved:
-            seconds = options.budget_s
-            if seconds is not None:
-                seconds = max(seconds - (time.monotonic() - start_s), 0.0)
-            asked = evaluator
-            if evaluator is not None and shared is not problem:
-                asked = share_evaluator(evaluator, shared, pipelines)
-            budget = Budget(
-                evaluations=options.samples or level.evaluations(shared.num_units),
-                seconds=seconds,
-                effort_s=level.effort_s,
-                evaluator=asked,
-                monitor=SearchMonitor(
-                    lambda _, value: context.progress(
-                        f"partition: {self.text} found {seconds_text(value)}"
-                    )
-                ),
-                objective=objective,
-            )
+            budget = budgets.of(shared, pipelines, objective=objective)
             proven, plain = _FirstProof(), objective.aim == "period"
             texts = {"strategy_text": self.text, "cost_model": self.cost_model}
             if plain and not self.alone:
-                first = first_planned(shared, asked)
+                first = first_planned(shared, budget.evaluator)
                 budget = replace(budget, known=() if first is None else (first.chip_of,))
 
             def within_limits(one: PartitionProblem, left: Budget) -> Partition:

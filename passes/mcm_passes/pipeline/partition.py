@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
@@ -25,7 +24,6 @@ from mcm_compiler.contracts.partition import (
     Partition,
     PartitionProblem,
     PartitionStrategy,
-    SearchMonitor,
     asks_evaluator,
 )
 from mcm_compiler.contracts.target import Target, other_machine_of
@@ -34,7 +32,6 @@ from mcm_compiler.graph.states import STATES
 from mcm_compiler.machines.machine_builder import shares_alike
 from mcm_compiler.options import AUTO, CompileOptions
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
-from mcm_compiler.text.units import seconds_text
 from mcm_passes.mapping.models import mapping_for
 from mcm_passes.mapping.placement_constraints.assignments import RequestedPlacement
 from mcm_passes.mapping.problem.measured_names import measured_note
@@ -45,7 +42,6 @@ from mcm_passes.mapping.search.named import runnable
 from mcm_passes.mapping.solving.lowered_evaluator import evaluator_of
 from mcm_passes.mapping.solving.solve import given_answer, solve, with_chips
 from mcm_passes.parallelism.replicas import replica_search
-from mcm_passes.parallelism.replicas.replicas import share_evaluator
 
 
 @dataclass(frozen=True)
@@ -154,9 +150,10 @@ class PartitionPass(Pass):
             rng = context.rng("partition")
             return solve(one, strategy, rng, left, strategy_text=text, cost_model=cost_model)
 
-        start_s = time.monotonic()
+        budgets = replica_search.Budgets(problem, context, level, text)
         evaluator = evaluator or evaluator_of(model, problem, context.target)
         _warn_without(evaluator, strategy, context)
+        budgets = replace(budgets, evaluator=evaluator)
 
         answering = partial(given_answer, strategy_text=text, cost_model=cost_model)
         starts = _starts(problem, context, given)
@@ -171,21 +168,7 @@ class PartitionPass(Pass):
             known: tuple[Ints, ...] = (),
             searches: bool = True,
         ) -> replica_search.Solved:
-            seconds = options.budget_s
-            if seconds is not None:
-                seconds = max(seconds - (time.monotonic() - start_s), 0.0)
-            asked = evaluator
-            if evaluator is not None and shared is not problem:
-                asked = share_evaluator(evaluator, shared, pipelines)
-            budget = Budget(
-                evaluations=options.samples or level.evaluations(shared.num_units),
-                seconds=seconds,
-                effort_s=level.effort_s,
-                gap=level.gap,
-                evaluator=asked,
-                known=known,
-                monitor=SearchMonitor(lambda _, period_s: context.progress(_found(text, period_s))),
-            )
+            budget = budgets.of(shared, pipelines, gap=level.gap, known=known)
             return replica_search.solved(
                 shared,
                 solve_one,
@@ -202,7 +185,7 @@ class PartitionPass(Pass):
 
             goal = ObjectiveRun(strategy, text, cost_model, given=given is not None, alone=alone)
             problem = goal.prepared(problem, model, context, plan)
-            return goal.found(problem, context, level, evaluator)
+            return goal.found(problem, context, budgets)
         chosen = replication.REPLICATION.find(model) or replication.Replication(
             1, problem.num_chips
         )
@@ -287,7 +270,3 @@ def _given_up(model: ir.Model, error: CompileError) -> Diagnostic:
     note = dropped_note([(pair, why) for pair in pairs])
     assert note is not None, "there are states to give up"
     return note
-
-
-def _found(strategy: str, period_s: float) -> str:
-    return f"partition: {strategy} found {seconds_text(period_s)}"

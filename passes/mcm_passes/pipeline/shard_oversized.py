@@ -17,8 +17,7 @@ from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.text.option_ranges import at_least, checked, from_to
 from mcm_compiler.text.units import bytes_text
 from mcm_passes.parallelism.oversized import output_pieces, oversized
-from mcm_passes.parallelism.row_tiles.row_tiling import RowTiler
-from mcm_passes.parallelism.row_tiles.tile_notes import not_tiled_note, tiled_note
+from mcm_passes.parallelism.row_tiles.row_tiling import RowTiler, not_tiled_note, tiled_note
 
 MAX_REFUSED = 5
 """Ops that are told not to be divided along rows."""

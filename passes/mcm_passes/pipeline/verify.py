@@ -20,11 +20,11 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.equivalence.structure_proof import prove_chips
 from mcm_compiler.equivalence.values.followed_passes import constant_bytes, unfollowed_passes
 from mcm_compiler.execution.inputs import random_inputs
+from mcm_compiler.graph.constants import random_outputs
 from mcm_compiler.graph.limits import check_run_size
 from mcm_compiler.graph.map_types import load_model
-from mcm_compiler.graph.random_ops import random_outputs
 from mcm_compiler.graph.source import SOURCE, SourceModel
-from mcm_compiler.ir.shapes.impossible_sizes import impossible_sizes
+from mcm_compiler.ir.shapes.open_sizes import impossible_sizes
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.processes.garbage import give_back
 from mcm_compiler.text.units import count_text

@@ -8,21 +8,17 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.gradients import GradientOps, GradientRequest, GradientRule
 from mcm_passes.differentiation.composition import Windows, numbers, text, windows_of
-from mcm_passes.differentiation.rules.operands import (
-    Gradients,
-    arriving,
-    dims,
-    given,
-    ints,
-    operand,
-    reshaped,
-)
+from mcm_passes.differentiation.rules import operands
 from mcm_passes.differentiation.rules.pooling import cut_or_padded
 
 
-def _conv(request: GradientRequest) -> Gradients:
+def _conv(request: GradientRequest) -> operands.Gradients:
     """Data by the transposed convolution, weights by one over the batch, bias by a sum."""
-    x, w, gradient = given(request, 0), given(request, 1), arriving(request)
+    x, w, gradient = (
+        operands.given(request, 0),
+        operands.given(request, 1),
+        operands.arriving(request),
+    )
     windows = windows_of(
         request,
         request.shape(w)[2:],
@@ -38,10 +34,14 @@ def _conv(request: GradientRequest) -> Gradients:
     return [to_x, to_w, _bias_gradient(request)][: len(request.node.inputs)]
 
 
-def _conv_transpose(request: GradientRequest) -> Gradients:
+def _conv_transpose(request: GradientRequest) -> operands.Gradients:
     """The convolution that it is the transpose of, with operand and gradient in turn."""
     ops = request.ops
-    x, w, gradient = given(request, 0), given(request, 1), arriving(request)
+    x, w, gradient = (
+        operands.given(request, 0),
+        operands.given(request, 1),
+        operands.arriving(request),
+    )
     windows = _transposed_windows(request, x, w)
     group = int(request.attribute("group", 1))
     to_x = to_w = None
@@ -93,12 +93,12 @@ def _weight_gradient(
         group: number of groups.
     """
     ops = request.ops
-    batch, channels, *size = dims(x)
-    out = dims(gradient)[1]
+    batch, channels, *size = operands.dims(x)
+    out = operands.dims(gradient)[1]
     spatial = [*range(3, 3 + len(size))]
-    blocks = reshaped(ops, x, (batch, group, channels // group, *size))
+    blocks = operands.reshaped(ops, x, (batch, group, channels // group, *size))
     blocks = ops.op("Transpose", blocks, perm=[2, 1, 0, *spatial])
-    blocks = reshaped(ops, blocks, (channels // group, group * batch, *size))
+    blocks = operands.reshaped(ops, blocks, (channels // group, group * batch, *size))
     swap = [1, 0, *(place - 1 for place in spatial)]
     filters = ops.op("Transpose", gradient, perm=swap)
     spare = windows.spreading()["pads"][len(size) :]
@@ -106,21 +106,23 @@ def _weight_gradient(
         "Conv", blocks, filters, group=group, strides=list(windows.dilations),
         dilations=list(windows.strides), pads=[*windows.before, *spare],
     )  # fmt: skip
-    assert dims(found)[1] == out
+    assert operands.dims(found)[1] == out
     return ops.op("Transpose", _first(ops, found, windows.kernel), perm=swap)
 
 
 def _bias_gradient(request: GradientRequest) -> ir.Value | None:
-    if operand(request, 2) is None or not request.wanted[2]:
+    if operands.operand(request, 2) is None or not request.wanted[2]:
         return None
-    rank = len(request.shape(given(request, 0)))
+    rank = len(request.shape(operands.given(request, 0)))
     axes = [axis for axis in range(rank) if axis != 1]
-    return request.ops.op("ReduceSum", arriving(request), ints(request.ops, axes), keepdims=0)
+    return request.ops.op(
+        "ReduceSum", operands.arriving(request), operands.ints(request.ops, axes), keepdims=0
+    )
 
 
 def _first(ops: GradientOps, value: ir.Value, extents: tuple[int, ...]) -> ir.Value:
     """The first places of each spatial dimension."""
-    more = [e - have for have, e in zip(dims(value)[2:], extents, strict=True)]
+    more = [e - have for have, e in zip(operands.dims(value)[2:], extents, strict=True)]
     return cut_or_padded(ops, value, [*([0] * (4 + len(more))), *more])
 
 

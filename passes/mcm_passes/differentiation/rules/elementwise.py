@@ -11,14 +11,15 @@ import onnx_ir as ir
 from mcm_compiler.contracts.gradients import GradientRequest, GradientRule, NotDifferentiable
 from mcm_passes.differentiation.rules.operands import (
     Gradients,
+    Term,
     arriving,
     given,
     numpy_type,
     operand,
+    operand_terms,
     placed,
     zero,
 )
-from mcm_passes.differentiation.terms import Term, operand_terms
 
 
 def parametrised(local: Callable[..., Term], **defaults: float) -> GradientRule:

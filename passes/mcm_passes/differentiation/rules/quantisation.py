@@ -5,22 +5,19 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from mcm_compiler.contracts.gradients import GradientRequest, GradientRule
-from mcm_passes.differentiation.rules.operands import (
-    Gradients,
-    arriving,
-    given,
-    ints,
-    operand,
-    placed,
-    reshaped,
-)
+from mcm_passes.differentiation.rules import operands
 
 
-def _dequantized(request: GradientRequest) -> Gradients:
+def _dequantized(request: GradientRequest) -> operands.Gradients:
     """`Σ g (x - zero)` over the elements that a scale is for: one, an axis, or blocks of one."""
     if not request.wanted[1]:
-        return placed(None, request)
-    ops, x, scale, gradient = request.ops, given(request, 0), given(request, 1), arriving(request)
+        return operands.placed(None, request)
+    ops, x, scale, gradient = (
+        request.ops,
+        operands.given(request, 0),
+        operands.given(request, 1),
+        operands.arriving(request),
+    )
     shape, scales = request.shape(x), request.shape(scale)
     rank = len(shape)
     spread = list(scales)
@@ -30,11 +27,11 @@ def _dequantized(request: GradientRequest) -> Gradients:
             size if scales[0] != 1 and place == axis else 1 for place, size in enumerate(shape)
         ]
     value = ops.op("Cast", x, to=_type(gradient))
-    zero = operand(request, 2)
+    zero = operands.operand(request, 2)
     blocked = [s if s in (0, 1, size) else 0 for s, size in zip(spread, shape[:rank], strict=False)]
     block = int(request.attribute("block_size", 0))
     if zero is not None:
-        wide = reshaped(ops, ops.op("Cast", zero, to=_type(gradient)), spread)
+        wide = operands.reshaped(ops, ops.op("Cast", zero, to=_type(gradient)), spread)
         if block and 0 in blocked:
             wide = _repeated(request, wide, blocked.index(0), block, shape)
         value = ops.op("Sub", value, wide)
@@ -42,12 +39,17 @@ def _dequantized(request: GradientRequest) -> Gradients:
     if block and 0 in blocked:
         axis = blocked.index(0)
         cut = [*shape[:axis], spread[axis], block, *shape[axis + 1 :]]
-        summed = ops.op("ReduceSum", reshaped(ops, product, cut), ints(ops, [axis + 1]), keepdims=0)
-        return placed(reshaped(ops, summed, scales), request, 1)
+        summed = ops.op(
+            "ReduceSum",
+            operands.reshaped(ops, product, cut),
+            operands.ints(ops, [axis + 1]),
+            keepdims=0,
+        )
+        return operands.placed(operands.reshaped(ops, summed, scales), request, 1)
     axes = [place for place in range(rank) if place >= len(spread) or spread[place] != shape[place]]
     if axes:
-        product = ops.op("ReduceSum", product, ints(ops, axes), keepdims=1)
-    return placed(reshaped(ops, product, scales), request, 1)
+        product = ops.op("ReduceSum", product, operands.ints(ops, axes), keepdims=1)
+    return operands.placed(operands.reshaped(ops, product, scales), request, 1)
 
 
 def _repeated(
@@ -55,10 +57,10 @@ def _repeated(
 ) -> ir.Value:
     """Each place of an axis as often as a block is long."""
     ops = request.ops
-    wide = ops.op("Unsqueeze", value, ints(ops, [axis + 1]))
+    wide = ops.op("Unsqueeze", value, operands.ints(ops, [axis + 1]))
     own = [int(size) for size in wide.shape.numpy()] if wide.shape is not None else []
     own[axis + 1] = block
-    return reshaped(ops, ops.op("Expand", wide, ints(ops, own)), shape)
+    return operands.reshaped(ops, ops.op("Expand", wide, operands.ints(ops, own)), shape)
 
 
 def _type(value: ir.Value) -> int:

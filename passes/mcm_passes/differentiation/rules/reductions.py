@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from mcm_compiler.contracts.gradients import GradientRequest, GradientRule
 from mcm_passes.differentiation.rules import operands
-from mcm_passes.differentiation.terms import Term
+from mcm_passes.differentiation.rules.operands import Term
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,7 @@ import onnx_ir as ir
 from numpy.typing import NDArray
 
 from mcm_compiler.contracts.sharding.rules import ShardingRule
-from mcm_passes.parallelism.classes.joined_dimensions import (
-    JoinedDimensions,
-    join_dimensions,
-    meeting_classes,
-)
+from mcm_passes.parallelism.classes import joined_dimensions
 from mcm_passes.parallelism.classes.kept_factors import divided_below_whole
 from mcm_passes.parallelism.rules.ruled_graph import RuledGraph, ruled_graph
 
@@ -143,7 +139,7 @@ def _name(node: ir.Node, is_softmax: bool) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class DimensionClasses(JoinedDimensions):
+class DimensionClasses(joined_dimensions.JoinedDimensions):
     """The classes of a graph: see `JoinedDimensions`.
 
     Attributes:
@@ -174,7 +170,9 @@ class DimensionClasses(JoinedDimensions):
         chosen = np.arange(len(self.size), dtype=np.int32) if of is None else of
         number = np.full(len(self.size), -1, dtype=np.int32)
         number[chosen] = np.arange(len(chosen), dtype=np.int32)
-        return meeting_classes(self.factor_ptr, self.factor_class, number, len(chosen))
+        return joined_dimensions.meeting_classes(
+            self.factor_ptr, self.factor_class, number, len(chosen)
+        )
 
     @cached_property
     def value_by_name(self) -> dict[str, ir.Value]:
@@ -196,7 +194,7 @@ def dimension_classes(
 
 def classes_of(ruled: RuledGraph) -> DimensionClasses:
     """Finds the classes of a graph that is in arrays already."""
-    ruled, found = divided_below_whole(ruled, join_dimensions(ruled))
+    ruled, found = divided_below_whole(ruled, joined_dimensions.join_dimensions(ruled))
     return DimensionClasses(**vars(found), ruled=ruled)
 
 

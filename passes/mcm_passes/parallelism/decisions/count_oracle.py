@@ -11,12 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from mcm_passes.parallelism.decisions import decision_problem
 from mcm_passes.parallelism.decisions.decision_objective import DecisionObjective
-from mcm_passes.parallelism.decisions.decision_problem import (
-    DecisionProblem,
-    components,
-    dense_conflicts,
-)
 
 ENUMERATED = 10
 """Most classes of a part whose decisions are all tried."""
@@ -73,7 +69,7 @@ class _Part:
 
 
 def best_decision(
-    problem: DecisionProblem,
+    problem: decision_problem.DecisionProblem,
     objective: DecisionObjective,
     effort_s: float = 10.0,
     *,
@@ -95,7 +91,9 @@ def best_decision(
     elif not problem.is_feasible(forced):
         raise ValueError("the forced classes cannot all be partitioned")
     members, gains = objective.members(), objective.term_gain
-    whole = _Part(dense_conflicts(problem), objective.linear, members, gains, forced)
+    whole = _Part(
+        decision_problem.dense_conflicts(problem), objective.linear, members, gains, forced
+    )
     # A class that adds nothing by itself nor with its terms would only stand in the way.
     hope = objective.linear + np.maximum(gains, 0.0) @ members
     kept = np.flatnonzero(~problem.blocked & ((hope > 0) | forced))
@@ -104,7 +102,7 @@ def best_decision(
     linked = part.conflicts | (together.T @ together > 0)
     chosen = np.zeros(len(kept), dtype=bool)
     large: list[NDArray[np.int64]] = []
-    for classes in components(linked):
+    for classes in decision_problem.components(linked):
         if len(classes) > ENUMERATED:
             large.append(classes)
         else:

@@ -17,13 +17,7 @@ from mcm_compiler.graph.constants import (
     consumed_values,
 )
 from mcm_compiler.ir.rewriting.naming import UnusedNames
-from mcm_passes.parallelism.oversized import output_pieces
-from mcm_passes.parallelism.oversized.graph_edits import (
-    concat_in_place,
-    drop_unused,
-    fixed_shape,
-    op_like,
-)
+from mcm_passes.parallelism.oversized import graph_edits, output_pieces
 from mcm_passes.parallelism.oversized.weight_slices import Slice, WeightSlicer, can_slice
 
 _MOST_FOR_ACTIVATIONS = 0.25
@@ -216,7 +210,7 @@ class OperatorSharder:
         ]
         name = self._names.take(f"{node.name}/concat")
         parts = [piece.outputs[0] for piece in pieces]
-        concat = concat_in_place(node, result, parts, cut.output_axis, name)
+        concat = graph_edits.concat_in_place(node, result, parts, cut.output_axis, name)
         self._graph.insert_before(node, [*pieces, concat])
         operands = [value for value in node.inputs if value is not None]
         record = OperatorSharding(
@@ -227,7 +221,7 @@ class OperatorSharder:
             tuple(piece.name or "" for piece in pieces),
         )
         self._graph.remove(node, safe=True)
-        drop_unused(self._graph, operands)
+        graph_edits.drop_unused(self._graph, operands)
         return record, [*pieces, concat]
 
     def _piece(
@@ -238,10 +232,10 @@ class OperatorSharder:
         inputs[cut.operand] = self._slicer.part(found.weight, Slice(cut.axis, *bounds), node)
         bias = inputs[cut.bias] if cut.bias is not None else None
         if cut.bias is not None and bias is not None:
-            part = Slice(len(fixed_shape(bias)) - 1, *bounds)
+            part = Slice(len(graph_edits.fixed_shape(bias)) - 1, *bounds)
             inputs[cut.bias] = self._slicer.part(bias, part, node)
         name = self._names.take(f"{node.name}/shard_{index}")
         result = node.outputs[0]
         part_name = self._names.take(f"{result.name}/shard_{index}")
         value = Slice(cut.output_axis, *bounds).of_value(result, part_name)
-        return op_like(node, inputs, [value], name)
+        return graph_edits.op_like(node, inputs, [value], name)

@@ -18,8 +18,8 @@ from mcm_passes.parallelism.classes.dimension_classes import dimension_classes
 from mcm_passes.parallelism.classes.provenance import explain
 from mcm_passes.parallelism.classes.variables import trainable_variables
 from mcm_passes.parallelism.pipelines.node_chain import chain_nodes
-from mcm_passes.parallelism.plans.auto_map_options import AutoMapOptions, Search
 from mcm_passes.parallelism.plans.cluster_plan import plan_for_cluster
+from mcm_passes.parallelism.plans.operator_choice import AutoMapOptions, Search
 from mcm_passes.parallelism.plans.plan_application import make_plannable, planned_classes
 from mcm_passes.parallelism.plans.ring_plan import plan_for_ring
 from mcm_passes.parallelism.rules.graph_rules import missing_rules, rules_of

@@ -25,20 +25,13 @@ from mcm_models.pipelines.problem import Pipeline, PipelineProblem
 from mcm_models.pipelines.tables import pipeline_tables
 from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses, dimension_classes
 from mcm_passes.parallelism.decisions.step_cost import DeviceGroup
+from mcm_passes.parallelism.pipelines import node_chain
 from mcm_passes.parallelism.pipelines.baselines import descended
 from mcm_passes.parallelism.pipelines.least_memory import least_memory
-from mcm_passes.parallelism.pipelines.node_chain import (
-    ModelPipelining,
-    NodeChain,
-    Optimizer,
-    PipelineSettings,
-    chain_nodes,
-    prepare,
-)
 from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline
-from mcm_passes.parallelism.plans.auto_map_options import AutoMapOptions
 from mcm_passes.parallelism.plans.operator_choice import (
     LEAST_DEGREE,
+    AutoMapOptions,
     OperatorChoice,
     asks_to_divide,
     best_inputs,
@@ -78,24 +71,24 @@ def plan_for_cluster(
             MCM-S064 for degrees that the cluster or the batch does not have, and for `--shard` as
             `constrained`.
     """
-    target = calibrated(target, ([node] for node in chain_nodes(model)))
+    target = calibrated(target, ([node] for node in node_chain.chain_nodes(model)))
     cluster = target.cluster
     _check_degrees(cluster, target.name, options)
     progress("dimension classes")
     classes = dimension_classes(model, rules_of(model))
-    settings = PipelineSettings(
+    settings = node_chain.PipelineSettings(
         stages=options.stages,
         micro_batches=options.micro_batches,
         training=options.training,
-        optimizer=cast("Optimizer", options.optimizer),
+        optimizer=cast("node_chain.Optimizer", options.optimizer),
     )
-    if not chain_nodes(model):
+    if not node_chain.chain_nodes(model):
         raise CompileError.of(
             "MCM-I004",
             "no op depends on an input of the model, so there is nothing to place",
             at=quote(name),
         )
-    pipelining = prepare(model, target, settings)
+    pipelining = node_chain.prepare(model, target, settings)
     batch = _Batch(model, classes, options)
     divides = asks_to_divide(model, classes, options)
     ways: list[_Way] = []
@@ -380,9 +373,12 @@ def _searched(
 
 
 def _planned(
-    pipelining: ModelPipelining, pipeline: Pipeline, operator: int, options: AutoMapOptions
+    pipelining: node_chain.ModelPipelining,
+    pipeline: Pipeline,
+    operator: int,
+    options: AutoMapOptions,
 ) -> parallel_plan.PlannedPipeline:
-    chain: NodeChain = pipelining.chain
+    chain: node_chain.NodeChain = pipelining.chain
     positions = pipelining.positions(pipeline.cuts)
     cuts = pipelining.layers(pipeline.cuts) if pipelining.boundaries else positions
     if len(set(cuts)) < len(cuts):

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import onnx_ir as ir
 from numpy.typing import NDArray
 
 from mcm_compiler.contracts.cost import CostModel
+from mcm_compiler.contracts.planning import PlanOptions
 from mcm_compiler.contracts.sharding.parallel_plan import REPLICATED, SearchRecord
 from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses
-from mcm_passes.parallelism.decisions import constraints, decision_objective
+from mcm_passes.parallelism.decisions import constraints, decision_objective, decision_problem
 from mcm_passes.parallelism.decisions.count_oracle import best_decision
-from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
-from mcm_passes.parallelism.decisions.decision_problems import adp_problem, opp_problem
 from mcm_passes.parallelism.decisions.step_cost import (
     DeviceGroup,
     StepCost,
@@ -24,7 +24,6 @@ from mcm_passes.parallelism.decisions.step_cost import (
     step_cost,
 )
 from mcm_passes.parallelism.pipelines.node_chain import BACKWARD_PER_FORWARD
-from mcm_passes.parallelism.plans.auto_map_options import AutoMapOptions
 
 LEAST_DEGREE = 2
 
@@ -51,7 +50,7 @@ class OperatorChoice:
     time_share: float = 1.0
     memory_share: float = 1.0
     records: tuple[SearchRecord, ...] = ()
-    problem: DecisionProblem | None = None
+    problem: decision_problem.DecisionProblem | None = None
     objective: decision_objective.DecisionObjective | None = None
     cost: StepCost | None = None
     partitioned: NDArray[np.bool_] | None = None
@@ -60,7 +59,7 @@ class OperatorChoice:
     @classmethod
     def none(cls, model: ir.Model, classes: DimensionClasses) -> OperatorChoice:
         """Nothing is divided."""
-        names = opp_problem(model, LEAST_DEGREE, classes).tensors
+        names = decision_problem.opp_problem(model, LEAST_DEGREE, classes).tensors
         return cls(1, dict.fromkeys(names, REPLICATED))
 
     def searched(self, options: AutoMapOptions, progress: Callable[[str], None]) -> OperatorChoice:
@@ -124,7 +123,9 @@ def best_inputs(
         replicas: that divide them: each gets a row at least.
     """
     # One replica divides nothing; what it could divide is as for two.
-    problem = adp_problem(model, max(options.data or 0, replicas, LEAST_DEGREE), classes)
+    problem = decision_problem.adp_problem(
+        model, max(options.data or 0, replicas, LEAST_DEGREE), classes
+    )
     objective = decision_objective.count_objective(problem)
     exact = best_decision(problem, objective)
     decision, gap = exact.partitioned, 0.0 if exact.proven else None
@@ -150,7 +151,9 @@ def asks_to_divide(model: ir.Model, classes: DimensionClasses, options: AutoMapO
     if not options.shards:
         return False
     asked = [constraints.parse_constraint(text) for text in options.shards]
-    fixed = constraints.constrained(opp_problem(model, LEAST_DEGREE, classes), classes, asked)
+    fixed = constraints.constrained(
+        decision_problem.opp_problem(model, LEAST_DEGREE, classes), classes, asked
+    )
     constraints.require_devices(asked, options.operator or LEAST_DEGREE)
     return bool(fixed.forced.any())
 
@@ -177,14 +180,16 @@ def choose_operators(
             can take.
     """
     asked = [constraints.parse_constraint(text) for text in options.shards]
-    problem = opp_problem(model, group.devices, classes)
+    problem = decision_problem.opp_problem(model, group.devices, classes)
     if options.operator is not None:
         constraints.require_divisible(problem, group.devices)
     fixed = constraints.constrained(problem, classes, asked)
     seconds = seconds_by_model(classes, cost_model)
     batch_class = None
     if batch:
-        batch_class = batch_class_of(classes, adp_problem(model, group.devices, classes))
+        batch_class = batch_class_of(
+            classes, decision_problem.adp_problem(model, group.devices, classes)
+        )
     cost = step_cost(
         model,
         fixed.problem,
@@ -257,3 +262,21 @@ def _choice(
         partitioned=partitioned,
         forced=fixed.forced,
     )
+
+
+Search = Literal["dqn", "exact"]
+"""Exact methods, whose answer is the plan. With `dqn` deep Q-learning searches as well, and the
+plan records how far that ends from the exact answer."""
+
+
+@dataclass(frozen=True)
+class AutoMapOptions(PlanOptions):
+    """What a user asks of a plan, and how it is to be found.
+
+    Attributes:
+        search: see `Search`.
+        linkage: whether linkage groups are decided at once.
+    """
+
+    search: Search = "exact"
+    linkage: bool = True

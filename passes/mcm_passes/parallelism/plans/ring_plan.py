@@ -22,7 +22,7 @@ from mcm_compiler.text.spec_text import print_value
 from mcm_passes.parallelism.classes.dimension_classes import dimension_classes
 from mcm_passes.parallelism.decisions.step_cost import DeviceGroup
 from mcm_passes.parallelism.plans import operator_choice
-from mcm_passes.parallelism.plans.auto_map_options import AutoMapOptions
+from mcm_passes.parallelism.plans.operator_choice import AutoMapOptions
 from mcm_passes.parallelism.rules.graph_rules import rules_of
 
 PIPELINE = "simplify,fuse,annotate_cost,parallelize,partition"

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
-from mcm_compiler.contracts.evaluation import ResultKind
+from mcm_compiler.contracts.evaluation import BatchEvaluator, ResultKind
+from mcm_compiler.contracts.levels import Level
 from mcm_compiler.contracts.partition import (
     Budget,
     Ints,
     Partition,
     PartitionProblem,
+    SearchMonitor,
 )
 from mcm_compiler.contracts.replication import PipelineCount, Replication
 from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.pipeline.passes import PassContext
+from mcm_compiler.text.units import seconds_text
 from mcm_passes.mapping.solving import planned_memory
-from mcm_passes.parallelism.replicas.replicas import on_share
+from mcm_passes.parallelism.replicas.replicas import on_share, share_evaluator
 
 CLOSE = 0.06
 """Share by which a number may be slower than the fastest with its first partition for a full search
@@ -31,6 +36,46 @@ NOT_FOUND = frozenset({"MCM-P008"})
 LEAST_PROMISE = 0.01
 """Share by which it could win at best, if simulator and fast model differ as for its first
 partition."""
+
+
+@dataclass(frozen=True)
+class Budgets:
+    """What the searches of one compile may spend.
+
+    Attributes:
+        problem: of the whole package.
+        context: of the compile; its options limit seconds and samples.
+        level: limits whatever the options do not.
+        text: text form of the strategy.
+        evaluator: the simulator for searches of `problem`, if there is one.
+        start_s: since when the seconds count.
+    """
+
+    problem: PartitionProblem
+    context: PassContext
+    level: Level
+    text: str
+    evaluator: BatchEvaluator | None = None
+    start_s: float = field(default_factory=time.monotonic)
+
+    def of(self, shared: PartitionProblem, pipelines: int, **more: Any) -> Budget:
+        """What is left for the problem of one of some pipelines, with other fields as given."""
+        options, evaluator, seconds = self.context.options, self.evaluator, None
+        if options.budget_s is not None:
+            seconds = max(options.budget_s - (time.monotonic() - self.start_s), 0.0)
+        if evaluator is not None and shared is not self.problem:
+            evaluator = share_evaluator(evaluator, shared, pipelines)
+        return Budget(
+            evaluations=options.samples or self.level.evaluations(shared.num_units),
+            seconds=seconds,
+            effort_s=self.level.effort_s,
+            evaluator=evaluator,
+            monitor=SearchMonitor(self._tell),
+            **more,
+        )
+
+    def _tell(self, _: Any, value: float) -> None:
+        self.context.progress(f"partition: {self.text} found {seconds_text(value)}")
 
 
 @dataclass(frozen=True, eq=False)

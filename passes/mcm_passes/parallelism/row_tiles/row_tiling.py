@@ -13,9 +13,9 @@ from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.fusion import FusionGroup, FusionPlan
 from mcm_compiler.contracts.sharding.sharding import OutputPart
 from mcm_compiler.contracts.target import PackageLimits
-from mcm_compiler.diagnostics import quote
+from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.graph.constants import constant_values, consumed_values, leaves, placeable_nodes
-from mcm_compiler.text.units import bytes_text
+from mcm_compiler.text.units import bytes_text, count_text
 from mcm_passes.parallelism.oversized import output_pieces
 
 if TYPE_CHECKING:
@@ -364,3 +364,26 @@ def plan_of_tiles(plan: FusionPlan, tiles: Mapping[str, Sequence[ir.Node]]) -> F
                 last = tiles[group.name][index].name if group.name in tiles else names[-1]
                 groups.append(replace(group, name=last or "", nodes=names))
     return FusionPlan(tuple(groups))
+
+
+def tiled_note(region: TiledRows, limits: PackageLimits) -> Diagnostic:
+    """MCM-P057: ops were divided along rows."""
+    largest = bytes_text(max(limits.sram_bytes))
+    why = f"{bytes_text(region.need_bytes)} do not fit a chip of {largest}: "
+    return Diagnostic(
+        "MCM-P057",
+        f"{why if region.need_bytes else ''}{count_text(len(region.ops), 'op')} divided along "
+        f"{region.rows:,} rows into {region.tiles} tiles",
+        at=f"node {quote(region.node)}",
+    )
+
+
+def not_tiled_note(refused: NotTiled, limits: PackageLimits) -> Diagnostic:
+    """MCM-P058: an op that no chip has room for is not divided."""
+    return Diagnostic(
+        "MCM-P058",
+        f"{bytes_text(refused.need_bytes)} do not fit a chip of "
+        f"{bytes_text(max(limits.sram_bytes))}, and the op is not divided along rows: "
+        + "; ".join(refused.reasons),
+        at=f"node {quote(refused.node.name or '')} ({quote(refused.node.op_type)})",
+    )

@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mcm_compiler.contracts.sharding.rules import Dim, Dims, FactorKind, OpFacts, ShardingRule
-from mcm_passes.parallelism.rules.operators.composing import OpRule
+from mcm_passes.parallelism.rules.operators.composing import OpRule, Window, windows
 from mcm_passes.parallelism.rules.operators.extents import sliced_pieces
-from mcm_passes.parallelism.rules.operators.windows import Window, windows
 
 
 @dataclass(frozen=True)

@@ -12,11 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.graph.constants import is_deterministic
-from mcm_passes.rewriting.simplification.replacing import (
-    complete_type,
-    is_overwritten,
-    is_replaceable,
-)
+from mcm_passes.rewriting.simplification import replacing
 
 _MAX_ATTRIBUTE_BYTES = 4096
 """Tensors as attributes are compared up to this size."""
@@ -38,12 +34,14 @@ def merge_common_subexpressions(graph: ir.Graph) -> int:
         if key is None:
             continue
         first = first_of.setdefault(key, node)
-        if first is node or not all(is_replaceable(value, graph) for value in node.outputs):
+        if first is node or not all(
+            replacing.is_replaceable(value, graph) for value in node.outputs
+        ):
             continue
-        if any(map(is_overwritten, (*first.outputs, *node.outputs))):
+        if any(map(replacing.is_overwritten, (*first.outputs, *node.outputs))):
             continue
         for kept, value in zip(first.outputs, node.outputs, strict=True):
-            complete_type(kept, value)
+            replacing.complete_type(kept, value)
             value.replace_all_uses_with(kept)
         removed.append(node)
     graph.remove(removed, safe=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx_ir as ir
 import pytest
 
-from mcm_compiler.graph.random_ops import random_outputs
+from mcm_compiler.graph.constants import random_outputs
 
 HEAD = '<ir_version: 8, opset_import: ["" : 17, "local" : 1]>\n'
 

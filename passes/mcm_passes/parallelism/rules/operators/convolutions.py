@@ -13,8 +13,9 @@ from mcm_passes.parallelism.rules.operators.composing import (
     OpRule,
     Shape,
     maker,
+    window_dims,
+    windows,
 )
-from mcm_passes.parallelism.rules.operators.windows import window_dims, windows
 
 
 @maker()

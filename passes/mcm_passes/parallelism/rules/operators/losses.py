@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from mcm_compiler.contracts.sharding.rules import (
-    Dim,
-    FactorKind,
-    Reduction,
-    RuleMaker,
-    ShardingRule,
-)
+from mcm_compiler.contracts.sharding import rules
 from mcm_passes.parallelism.rules.operators.composing import (
     PASS,
     REDUCE,
@@ -20,7 +14,7 @@ from mcm_passes.parallelism.rules.operators.composing import (
 
 
 @maker(inputs=1)
-def loss(op: OpRule, scores: Shape) -> ShardingRule:
+def loss(op: OpRule, scores: Shape) -> rules.ShardingRule:
     """`n+mean !c, n+mean, _ -> []`, with `reduction` none `n !c, n, _ -> n`.
 
     A mean that weighs classes, or leaves some out, is no mean of the parts' means: it is the
@@ -31,24 +25,24 @@ def loss(op: OpRule, scores: Shape) -> ShardingRule:
     how = op.attributes.get("reduction", "mean")
     how = how.decode() if isinstance(how, bytes) else str(how)
     weighted = len(op.inputs) > 2 or "ignore_index" in op.attributes
-    kind: FactorKind = REDUCE
+    kind: rules.FactorKind = REDUCE
     if how == "none":
         kind = PASS
     elif how == "mean" and weighted:
         kind = REPLICATE
-    reduction: Reduction = "mean" if how == "mean" else "sum"
+    reduction: rules.Reduction = "mean" if how == "mean" else "sum"
     dims = [
         op.dim(size, REPLICATE if axis == 1 else kind, reduction=reduction)
         for axis, size in enumerate(scores)
     ]
     labels = [dim for axis, dim in enumerate(dims) if axis != 1]
-    results: list[list[Dim]] = [labels if how == "none" else []]
+    results: list[list[rules.Dim]] = [labels if how == "none" else []]
     if len(op.outputs) > 1:
         results.append(dims)
     return op.rule([dims, labels], results)
 
 
-RULES: dict[str, RuleMaker] = {
+RULES: dict[str, rules.RuleMaker] = {
     "SoftmaxCrossEntropyLoss": loss,
     "NegativeLogLikelihoodLoss": loss,
 }

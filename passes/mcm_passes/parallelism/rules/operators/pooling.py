@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from mcm_compiler.contracts.sharding.rules import RuleMaker, ShardingRule
-from mcm_passes.parallelism.rules.operators.composing import OpRule, Shape, maker
-from mcm_passes.parallelism.rules.operators.windows import window_dims, windows
+from mcm_passes.parallelism.rules.operators.composing import (
+    OpRule,
+    Shape,
+    maker,
+    window_dims,
+    windows,
+)
 
 
 @maker(inputs=1, outputs=1)

@@ -13,7 +13,7 @@ from mcm_passes.parallelism.decisions.constraints import (
     parse_constraint,
     require_divisible,
 )
-from mcm_passes.parallelism.decisions.decision_problems import opp_problem
+from mcm_passes.parallelism.decisions.decision_problem import opp_problem
 from mcm_passes.parallelism.rules.graph_rules import rules_of
 
 NET = """

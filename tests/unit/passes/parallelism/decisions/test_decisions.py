@@ -8,8 +8,12 @@ import pytest
 from mcm_models.zoo.t5_training import T5Automap
 from mcm_passes.parallelism.classes.dimension_classes import linkage_groups
 from mcm_passes.parallelism.classes.variables import float_bytes, trainable_variables
-from mcm_passes.parallelism.decisions.decision_problem import pack_bits, unpack_bits
-from mcm_passes.parallelism.decisions.decision_problems import adp_problem, opp_problem
+from mcm_passes.parallelism.decisions.decision_problem import (
+    adp_problem,
+    opp_problem,
+    pack_bits,
+    unpack_bits,
+)
 from tests.generators.partial_decisions import ConflictMasks, PartialDecision, bits
 
 NET = """

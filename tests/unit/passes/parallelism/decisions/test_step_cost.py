@@ -16,8 +16,12 @@ from mcm_passes.parallelism.classes.dimension_classes import dimension_classes, 
 from mcm_passes.parallelism.classes.partial_values import partial_values
 from mcm_passes.parallelism.classes.variables import trainable_variables
 from mcm_passes.parallelism.decisions.decision_objective import cheapest_decision
-from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem, pack_bits
-from mcm_passes.parallelism.decisions.decision_problems import adp_problem, opp_problem
+from mcm_passes.parallelism.decisions.decision_problem import (
+    DecisionProblem,
+    adp_problem,
+    opp_problem,
+    pack_bits,
+)
 from mcm_passes.parallelism.decisions.step_cost import (
     DeviceGroup,
     StepCost,

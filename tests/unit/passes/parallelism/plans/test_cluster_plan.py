@@ -16,8 +16,8 @@ from mcm_passes.parallelism.decisions import dqn_search
 from mcm_passes.parallelism.pipelines import online
 from mcm_passes.parallelism.pipelines.online import OnlineOutcome
 from mcm_passes.parallelism.plans import cluster_plan
-from mcm_passes.parallelism.plans.auto_map_options import AutoMapOptions
 from mcm_passes.parallelism.plans.cluster_plan import plan_for_cluster
+from mcm_passes.parallelism.plans.operator_choice import AutoMapOptions
 
 CHAIN = """g (float[{rows},512] x, float[512,512] wu, float[512,512] wv) => (float[{rows},512] y) {{
   a = MatMul(x, wu)

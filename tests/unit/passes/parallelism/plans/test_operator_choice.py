@@ -3,8 +3,7 @@
 import pytest
 
 from mcm_passes.parallelism.classes.dimension_classes import dimension_classes
-from mcm_passes.parallelism.plans.auto_map_options import AutoMapOptions
-from mcm_passes.parallelism.plans.operator_choice import best_inputs
+from mcm_passes.parallelism.plans.operator_choice import AutoMapOptions, best_inputs
 from mcm_passes.parallelism.rules.graph_rules import rules_of
 
 BATCH = "g (float[4,6] x, float[6,8] w) => (float[4,8] y) { y = MatMul(x, w) }"
