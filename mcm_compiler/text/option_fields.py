@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.text.typed_options import take_types
 
 Form = Literal[
     "text", "file", "level", "choice", "whole", "duration", "rate", "flag", "switch", "places",
@@ -150,6 +149,9 @@ def check_options(record: object, further: Callable[[], list[str]] = list[str]) 
     Raises:
         CompileError: MCM-U004 with one diagnostic per value of another type, or else out of range.
     """
+    # Most verbs have options and no record of them.
+    from mcm_compiler.text.typed_options import take_types
+
     take_types(record)
     if faults := range_faults(record) + further():
         raise CompileError([Diagnostic("MCM-U004", fault) for fault in faults])
