@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -60,6 +61,14 @@ class Rows(NamedTuple):
 def starts(counts: Entries) -> npt.NDArray[np.int64]:
     """`[R + 1]`, where rows with these numbers of entries start."""
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def rows_of(lists: Sequence[Sequence[int]]) -> Rows:
+    """Rows of the entries that lists have, in their order."""
+    entries = [entry for row in lists for entry in row]
+    return Rows(
+        starts(np.array([len(row) for row in lists], np.int64)), np.array(entries, np.int64)
+    )
 
 
 def distinct_rows(owner: Entries, entry: Entries, count: int) -> Rows:

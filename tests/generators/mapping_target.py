@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings
+from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings, bound_cycles
 from mcm_compiler.contracts.fabrics.measurement import Measurements
 from mcm_compiler.contracts.fabrics.target import UnitChoice
-from mcm_passes.families.fabric.formulas.facts import bound_of
 from tests.generators.random_fabrics import drawn_problem
 from tests.generators.small_fabric import small_fabric
 
@@ -25,13 +24,13 @@ class RuleJudge:
         self.factor = factor
 
     def bound_cycles(self, problem: MappingProblem, fabric: Fabric) -> float:
-        return bound_of(problem, fabric)
+        return bound_cycles(problem, fabric)
 
     def measure(self, problem: MappingProblem, fabric: Fabric, mappings: Mappings) -> Measurements:
         switch = fabric.switch[mappings.site]
         row, col = switch // fabric.cols, switch % fabric.cols
         spread = row.std(axis=1) + col.std(axis=1)
-        period = bound_of(problem, fabric) * (1 + spread / 10) * self.factor
+        period = bound_cycles(problem, fabric) * (1 + spread / 10) * self.factor
         return Measurements(period, 3 * period, np.zeros(len(mappings)))
 
 

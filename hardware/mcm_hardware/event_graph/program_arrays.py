@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mcm_compiler.arrays.rows import rows_of, starts
 from mcm_compiler.arrays.types import Floats, Longs
 from mcm_compiler.contracts.program import LoweredProgram
 
@@ -63,12 +64,12 @@ def program_arrays(program: LoweredProgram) -> ProgramArrays:
         OverflowError: for whole numbers beyond 64 bits; `check_program` refuses them.
     """
     kernels = [kernel for chip in program.chips for kernel in chip.kernels]
-    read_ptr, reads = _csr([kernel.reads for kernel in kernels])
-    write_ptr, writes = _csr([kernel.writes for kernel in kernels])
+    read_ptr, reads = rows_of([kernel.reads for kernel in kernels])
+    write_ptr, writes = rows_of([kernel.writes for kernel in kernels])
     transfers = program.transfers
     return ProgramArrays(
         chip=_longs([chip.chip for chip in program.chips]),
-        kernel_ptr=_offsets([len(chip.kernels) for chip in program.chips]),
+        kernel_ptr=starts(_longs([len(chip.kernels) for chip in program.chips])),
         kernel_s=np.array([kernel.duration_s for kernel in kernels], np.float64),
         kernel_latency_s=np.array([kernel.latency_s for kernel in kernels], np.float64),
         read_ptr=read_ptr,
@@ -87,11 +88,3 @@ def program_arrays(program: LoweredProgram) -> ProgramArrays:
 
 def _longs(values: Sequence[int]) -> Longs:
     return np.array(values, np.int64)
-
-
-def _offsets(counts: Sequence[int]) -> Longs:
-    return np.concatenate(([0], np.cumsum(_longs(counts)))).astype(np.int64)
-
-
-def _csr(rows: Sequence[Sequence[int]]) -> tuple[Longs, Longs]:
-    return _offsets([len(row) for row in rows]), _longs([index for row in rows for index in row])

@@ -159,6 +159,32 @@ class MappingProblem(ReadOnlyArrays):
         """E."""
         return len(self.source)
 
+    @property
+    def stream_of_leaf(self) -> Longs:
+        """`[L]`, the stream that each destination belongs to."""
+        return np.repeat(np.arange(self.num_streams, dtype=np.int64), np.diff(self.leaf_ptr))
+
+    @property
+    def port_flits(self) -> tuple[Longs, Longs]:
+        """`[U]` twice: flits that come in per sample, and that leave."""
+        arriving, leaving = np.zeros((2, self.num_units), np.int64)
+        np.add.at(arriving, self.leaf, self.flits[self.stream_of_leaf])
+        np.add.at(leaving, self.source, self.flits)
+        return arriving, leaving
+
+
+def bound_cycles(problem: MappingProblem, fabric: Fabric) -> float:
+    """No mapping has a shorter period.
+
+    A compute unit fires for so long; a unit sends and takes one flit per cycle; and memory channels
+    together carry all that comes in and goes out.
+    """
+    arriving, leaving = problem.port_flits
+    work = problem.firings * problem.cycles
+    outside = int((arriving + leaving)[problem.kind == IO].sum())
+    shared = outside / max(fabric.num_channels, 1)
+    return float(max(work.max(), arriving.max(), leaving.max(), shared))
+
 
 def same_problem(one: MappingProblem, other: MappingProblem) -> bool:
     """Return whether two problems differ only in names, so that they have the same mappings."""

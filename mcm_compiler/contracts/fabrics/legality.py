@@ -68,8 +68,8 @@ def faults_of_problem(problem: MappingProblem, fabric: Fabric) -> list[str]:
     for unit in np.flatnonzero(problem.memory_bytes > fabric.memory_bytes)[:1]:
         needs = problem.memory_bytes[unit]
         faults.append(f"unit {unit} needs {needs} bytes, and a unit has {fabric.memory_bytes}")
-    source = np.repeat(problem.source, np.diff(problem.leaf_ptr))
-    stream = np.repeat(np.arange(problem.num_streams, dtype=np.int64), np.diff(problem.leaf_ptr))
+    stream = problem.stream_of_leaf
+    source = problem.source[stream]
     faults += _wrong_ends(problem, source)
     faults += _several_stages(problem, stream)
     compute = problem.kind[problem.leaf] == COMPUTE

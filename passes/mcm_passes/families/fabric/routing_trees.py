@@ -309,11 +309,6 @@ def tables_of(problem: MappingProblem, fabric: Fabric) -> Tables:
     return Tables(_grid(fabric), _streams(problem))
 
 
-def stream_of_leaf(problem: MappingProblem) -> Longs:
-    """`[L]`, the stream that each destination belongs to."""
-    return np.repeat(np.arange(problem.num_streams, dtype=np.int64), np.diff(problem.leaf_ptr))
-
-
 def _grid(fabric: Fabric) -> Grid:
     site_at = np.full((len(KINDS), fabric.num_switches), -1, np.int32)
     site_at[fabric.kind, fabric.switch] = np.arange(fabric.num_sites, dtype=np.int32)
@@ -331,7 +326,7 @@ def _grid(fabric: Fabric) -> Grid:
 
 
 def _streams(problem: MappingProblem) -> Streams:
-    streams = stream_of_leaf(problem)
+    streams = problem.stream_of_leaf
     units = np.concatenate([problem.source, problem.leaf]).astype(np.int64)
     ends = np.concatenate([np.arange(problem.num_streams), streams])
     pairs = np.unique(units * problem.num_streams + ends)

@@ -6,14 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem
+from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, bound_cycles
 from mcm_compiler.contracts.fabrics.legality import faults_of_problem
 from mcm_compiler.contracts.fabrics.target import UnitChoice
 from mcm_compiler.diagnostics import CompileError
 from mcm_hardware.families.fabric.layout.rules import RULES, LayoutRules
 from mcm_hardware.families.fabric.layout.subgraph_layout import mapping_problem
 from mcm_models.blocks.random_blocks import FAMILIES, random_block
-from mcm_passes.families.fabric.formulas.facts import bound_of
 
 TRAINING, HELD_OUT = 0, 1_000_000
 """First seeds of blocks: weights and coefficients are tuned on the former alone."""
@@ -50,7 +49,7 @@ def blocks(
             continue
         if (
             problem.num_units >= fewest_units
-            and beyond_cycles < bound_of(problem, fabric) <= most_cycles
+            and beyond_cycles < bound_cycles(problem, fabric) <= most_cycles
             and not faults_of_problem(problem, fabric)
         ):
             count -= 1

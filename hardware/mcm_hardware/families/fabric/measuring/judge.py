@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from mcm_compiler.arrays.types import Longs
-from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings
+from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings, bound_cycles
 from mcm_compiler.contracts.fabrics.legality import faults_of_mapping, faults_of_problem
 from mcm_compiler.contracts.fabrics.measurement import Measurements
-from mcm_hardware.families.fabric.measuring.laid_out import bound_cycles, mesh_arrays, unit_arrays
+from mcm_hardware.families.fabric.measuring.laid_out import mesh_arrays, unit_arrays
 from mcm_hardware.families.fabric.measuring.periods import cut_off_period
 from mcm_hardware.families.fabric.measuring.player import Limits, play_mapping
 

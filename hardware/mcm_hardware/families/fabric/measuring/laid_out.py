@@ -14,7 +14,7 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import inlined_njit, inner_njit
 from mcm_compiler.arrays.types import Ints, Longs, Naturals
-from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, Fabric, MappingProblem
+from mcm_compiler.contracts.fabrics.fabric import IO, Fabric, MappingProblem
 
 LINKS = 4
 """Links that leave a switch."""
@@ -303,19 +303,3 @@ def _jobs(units: UnitArrays, mesh: MeshArrays, site: Ints) -> tuple[Naturals, In
                 count += 1
         ptr[channel + 1] = count
     return ptr, found[:count]
-
-
-def bound_cycles(problem: MappingProblem, fabric: Fabric) -> float:
-    """No mapping has a shorter period.
-
-    A compute unit fires for so long; a unit sends and takes one flit per cycle; and memory channels
-    together carry all that comes in and goes out.
-    """
-    work = np.where(problem.kind == COMPUTE, problem.firings * problem.cycles, 0)
-    leaving = np.zeros(problem.num_units, np.int64)
-    np.add.at(leaving, problem.source, problem.flits)
-    arriving = np.zeros(problem.num_units, np.int64)
-    np.add.at(arriving, problem.leaf, np.repeat(problem.flits, np.diff(problem.leaf_ptr)))
-    outside = int((leaving + arriving)[problem.kind == IO].sum())
-    shared = outside / max(fabric.num_channels, 1)
-    return float(max(work.max(), leaving.max(), arriving.max(), shared))

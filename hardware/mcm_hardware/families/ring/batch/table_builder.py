@@ -8,7 +8,7 @@ set of results that are read. Single ops write all that they make.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
@@ -16,9 +16,10 @@ from typing import NamedTuple
 import numpy as np
 import onnx_ir as ir
 
+from mcm_compiler.arrays.rows import rows_of, starts
 from mcm_compiler.components.op_support import runs_on_host
 from mcm_compiler.contracts.cost import CostModel
-from mcm_compiler.contracts.partition import Floats, Longs, PartitionProblem
+from mcm_compiler.contracts.partition import Floats, PartitionProblem
 from mcm_compiler.graph.constants import attribute_weights, constant_values, consumed_values, leaves
 from mcm_compiler.graph.states import STATES, States, copies_held
 from mcm_compiler.ir.rewriting.node_copying import copy_node
@@ -94,23 +95,23 @@ def build_tables(
     sizes = np.array([chip.storage.value_bytes(value) for value in values], np.int64)
     early = _early(model.graph, kernels, constants)
     source, target = dependency_edges(problem)
-    read_ptr, read_values = _rows(reads, number)
-    made_ptr, made_values = _rows(made, number)
-    option_ptr, option_values = _rows(times.options, number)
+    read_ptr, read_values = rows_of([[number[value] for value in row] for row in reads])
+    made_ptr, made_values = rows_of([[number[value] for value in row] for row in made])
+    option_ptr, option_values = rows_of([[number[value] for value in row] for row in times.options])
     return problem_tables.ProblemTables(
         units=problem_tables.UnitTables(
             clone_row=np.where(problem.clonable, np.cumsum(problem.clonable) - 1, -1).astype(
                 np.int32
             ),
             pinned_chip=np.array(problem.pinned_chip),
-            kernel_ptr=_offsets(np.bincount(kernel_unit, minlength=problem.num_units).tolist()),
+            kernel_ptr=starts(np.bincount(kernel_unit, minlength=problem.num_units)),
             user_ptr=np.array(problem.clone_closure.ptr),
             users=np.array(problem.clone_closure.entries),
             edge_source=np.array(source),
             edge_target=np.array(target),
         ),
         kernels=problem_tables.KernelTables(
-            op_ptr=_offsets([len(kernel) for kernel in kernels]),
+            op_ptr=starts(np.array([len(kernel) for kernel in kernels], np.int64)),
             seconds=np.array(times.seconds, np.float64),
             early=np.array(early, np.int64),
             early_unit=np.array([kernel_unit[kernel] for kernel in early], np.int64),
@@ -247,18 +248,6 @@ def _copy_times(chip: ChipSpec, ops: Sequence[ir.Node], views: Sequence[bool]) -
         ],
         np.float64,
     )
-
-
-def _rows(
-    rows: Sequence[Sequence[ir.Value]], number: Mapping[ir.Value, int]
-) -> tuple[Longs, Longs]:
-    """Rows of values in CSR form, by their numbers."""
-    flat = [number[value] for row in rows for value in row]
-    return _offsets([len(row) for row in rows]), np.array(flat, np.int64)
-
-
-def _offsets(counts: Iterable[int]) -> Longs:
-    return np.concatenate(([0], np.cumsum(np.array(list(counts), np.int64)))).astype(np.int64)
 
 
 MAX_OPTIONS = 10

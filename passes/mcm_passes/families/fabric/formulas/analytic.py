@@ -20,7 +20,7 @@ from mcm_passes.families.fabric.formulas.formula import (
     Formula,
     PreparedFormula,
 )
-from mcm_passes.families.fabric.routing_trees import Streams, Tables, stream_of_leaf, tables_of
+from mcm_passes.families.fabric.routing_trees import Streams, Tables, tables_of
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def _demands(streams: Streams, problem: MappingProblem, slowest: np.ndarray) -> 
 
     An op asks at the speed of its stage alone: of what it reads, and of what it makes.
     """
-    of_leaf = stream_of_leaf(problem)
+    of_leaf = problem.stream_of_leaf
     speed = slowest[problem.stage[problem.source]].copy()
     reads = problem.kind[problem.leaf] == COMPUTE
     np.minimum.at(speed, of_leaf[reads], slowest[problem.stage[problem.leaf[reads]]])

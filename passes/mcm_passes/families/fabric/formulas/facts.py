@@ -7,8 +7,13 @@ from typing import NamedTuple
 import numpy as np
 
 from mcm_compiler.arrays.types import Floats, Longs
-from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, OP_KINDS, Fabric, MappingProblem
-from mcm_passes.families.fabric.routing_trees import stream_of_leaf
+from mcm_compiler.contracts.fabrics.fabric import (
+    COMPUTE,
+    OP_KINDS,
+    Fabric,
+    MappingProblem,
+    bound_cycles,
+)
 
 
 class Facts(NamedTuple):
@@ -40,13 +45,13 @@ class Facts(NamedTuple):
 
 def facts_of(problem: MappingProblem, fabric: Fabric) -> Facts:
     """Works them out; see `terms` for what they are there for."""
-    arriving, leaving = port_flits(problem)
+    arriving, leaving = problem.port_flits
     stall, burst_rounds = _bursts(problem, fabric)
-    streams = stream_of_leaf(problem)
+    streams = problem.stream_of_leaf
     rounds, extra = _rounds(problem, fabric, streams)
     work = (problem.firings * problem.cycles).astype(np.float64)
     return Facts(
-        bound_of(problem, fabric),
+        bound_cycles(problem, fabric),
         float(fabric.hop_cycles),
         np.maximum(np.maximum(work + stall, arriving), leaving).astype(np.float64),
         arriving.astype(np.float64),
@@ -56,23 +61,6 @@ def facts_of(problem: MappingProblem, fabric: Fabric) -> Facts:
         burst_rounds[streams],
         problem.depth.astype(np.float64),
     )
-
-
-def port_flits(problem: MappingProblem) -> tuple[Longs, Longs]:
-    """`[U]` twice: flits that come in per sample, and that leave."""
-    arriving, leaving = np.zeros((2, problem.num_units), np.int64)
-    np.add.at(arriving, problem.leaf, problem.flits[stream_of_leaf(problem)])
-    np.add.at(leaving, problem.source, problem.flits)
-    return arriving, leaving
-
-
-def bound_of(problem: MappingProblem, fabric: Fabric) -> float:
-    """The busiest unit or port, or what all memory channels share."""
-    arriving, leaving = port_flits(problem)
-    work = problem.firings * problem.cycles
-    outside = int((arriving + leaving)[problem.kind == IO].sum())
-    shared = outside / max(fabric.num_channels, 1)
-    return float(max(work.max(), arriving.max(), leaving.max(), shared))
 
 
 def _rounds(problem: MappingProblem, fabric: Fabric, streams: Longs) -> tuple[Floats, Floats]:
@@ -131,7 +119,7 @@ thumb, as compilers have them; other ops are as fast as their ports."""
 
 def isolated_cycles(problem: MappingProblem) -> Floats:
     """`[U]`, time per sample of each unit if it were alone, by rule of its op."""
-    arriving, leaving = port_flits(problem)
+    arriving, leaving = problem.port_flits
     slower = np.array([ISOLATED_RULES.get(name, 1.0) for name in OP_KINDS])
     work = problem.firings * problem.cycles * slower[problem.op]
     return np.maximum(np.maximum(work, arriving), leaving).astype(np.float64)

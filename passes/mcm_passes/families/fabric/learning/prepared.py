@@ -16,7 +16,7 @@ from mcm_passes.families.fabric.formulas.formula import Formula, room_of
 from mcm_passes.families.fabric.learning import network_kernels
 from mcm_passes.families.fabric.learning.feature_kernels import seen_for
 from mcm_passes.families.fabric.learning.static_features import branch_features, unit_features
-from mcm_passes.families.fabric.routing_trees import room_for, stream_of_leaf
+from mcm_passes.families.fabric.routing_trees import room_for
 
 NOTED = 0.01
 """Corrections of the formula by less, in logarithms, are left out: they are smaller than the
@@ -154,7 +154,7 @@ def prepared_gnn(
         unit_features(problem, fabric, formula.facts),
         branch_features(problem, fabric, formula.facts),
     )
-    source = problem.source[stream_of_leaf(problem)]
+    source = problem.source[problem.stream_of_leaf]
     network = network_kernels.network_for(weights, problem.op, features, (source, problem.leaf))
     return PreparedGnn(problem, fabric, layout, formula, features, network, wire)
 

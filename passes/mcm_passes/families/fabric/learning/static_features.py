@@ -7,7 +7,6 @@ import numpy as np
 from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem
 from mcm_models.mapping_model.layout import STATIC_BRANCH, STATIC_UNIT, Singles
 from mcm_passes.families.fabric.formulas.facts import Facts
-from mcm_passes.families.fabric.routing_trees import stream_of_leaf
 
 MOST = 4.0
 """Times are seen as at most so many bounds: what is far off says no more than that."""
@@ -34,7 +33,7 @@ def unit_features(problem: MappingProblem, fabric: Fabric, facts: Facts) -> Sing
 
 def branch_features(problem: MappingProblem, fabric: Fabric, facts: Facts) -> Singles:
     """`[L, STATIC_BRANCH]`, the first of `BRANCH_COLUMNS`."""
-    streams = stream_of_leaf(problem)
+    streams = problem.stream_of_leaf
     flits = problem.flits[streams].astype(np.float64)
     width = np.diff(problem.leaf_ptr)[streams]
     firings = np.maximum(problem.firings[problem.leaf], 1)

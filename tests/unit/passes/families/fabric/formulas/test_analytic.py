@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcm_compiler.contracts.fabrics.fabric import Mappings
+from mcm_compiler.contracts.fabrics.fabric import Mappings, bound_cycles
 from mcm_passes.families.fabric.formulas.analytic import (
     Busiest,
     Heuristic,
     RoundTrips,
     WireLength,
 )
-from mcm_passes.families.fabric.formulas.facts import bound_of, isolated_cycles
+from mcm_passes.families.fabric.formulas.facts import isolated_cycles
 from mcm_passes.families.fabric.formulas.formula import PreparedFormula, evaluate, room_of
 from mcm_passes.families.fabric.formulas.terms import BUFFER, BURST, LINK, QUEUED, TRIP, WIRE
 from mcm_passes.families.fabric.routing_trees import as_mapping, flip, move, routed
@@ -30,7 +30,7 @@ def test_no_formula_promises_less_than_the_bound(model: RoundTrips) -> None:
         problem, fabric = drawn_problem(seed), small_fabric(6, 6)
         mappings = legal_mappings(problem, fabric, 8, np.random.default_rng(seed))
         period = model.prepared(problem, fabric).period_cycles(mappings)
-        assert period.min() >= bound_of(problem, fabric)
+        assert period.min() >= bound_cycles(problem, fabric)
         assert np.all(np.isfinite(period))
 
 
@@ -102,7 +102,7 @@ def test_rules_slow_each_kind_of_op_in_the_heuristic_alone() -> None:
     alone = isolated_cycles(problem)
     assert list(alone[[2, 3]]) == [56, 56]  # what it reads, as 40 cycles are 44 by rule
     prepared, mapping = by_hand()
-    assert prepared.formula.facts.bound == bound_of(problem, fabric) == 56
+    assert prepared.formula.facts.bound == bound_cycles(problem, fabric) == 56
     assert Heuristic().prepared(problem, fabric).period_cycles(mapping)[0] > 56
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from mcm_compiler.contracts.fabrics.fabric import bound_cycles
 from mcm_compiler.contracts.fabrics.models import LearnedMappingModel
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import MAPPING_MODELS
 from mcm_passes.families.fabric.formulas.analytic import RoundTrips
-from mcm_passes.families.fabric.formulas.facts import bound_of
 from mcm_passes.families.fabric.formulas.ridge import MAKE, Ridge, stored_ridge
 from mcm_passes.families.fabric.formulas.ridge_fit import features_of, fitted
 from mcm_passes.families.fabric.formulas.ridge_kernels import FARTHEST, NUM_FEATURES
@@ -30,7 +30,7 @@ def test_a_ridge_is_never_below_the_bound_and_follows_its_coefficients() -> None
         features, most = features_of(plain.terms(mappings))
         away = np.clip((features - stored["centre"]) / stored["spread"], -FARTHEST, FARTHEST)
         factor = np.exp(stored["weights"][0] + away @ np.array(stored["weights"][1:]))
-        bound = bound_of(problem, fabric)
+        bound = bound_cycles(problem, fabric)
         assert found.min() >= bound
         np.testing.assert_allclose(found, np.maximum(most * factor, bound), rtol=1e-12)
 

@@ -23,7 +23,6 @@ from mcm_passes.families.fabric.routing_trees import (
     flip,
     move,
     routed,
-    stream_of_leaf,
     tables_of,
     tree_links,
 )
@@ -48,7 +47,7 @@ def path(fabric: Fabric, start: int, end: int, turn: int) -> list[int]:
 
 def trees(problem: MappingProblem, fabric: Fabric, mapping: Mappings) -> list[set[int]]:
     found: list[set[int]] = [set() for _ in range(problem.num_streams)]
-    for stream, leaf in zip(stream_of_leaf(problem), problem.leaf, strict=True):
+    for stream, leaf in zip(problem.stream_of_leaf, problem.leaf, strict=True):
         home = fabric.switch[mapping.site[0, problem.source[stream]]]
         goal = fabric.switch[mapping.site[0, leaf]]
         found[stream] |= set(path(fabric, int(home), int(goal), int(mapping.turn[0, stream])))
@@ -108,7 +107,7 @@ def test_distances_count_links_to_each_destination() -> None:
     problem, fabric = drawn_problem(1), small_fabric(4, 6)
     mapping = legal_mappings(problem, fabric, 1, np.random.default_rng(0))
     found = distances(tables_of(problem, fabric), routed(tables_of(problem, fabric), mapping))
-    for k, stream in enumerate(stream_of_leaf(problem)):
+    for k, stream in enumerate(problem.stream_of_leaf):
         home = int(fabric.switch[mapping.site[0, problem.source[stream]]])
         goal = int(fabric.switch[mapping.site[0, problem.leaf[k]]])
         assert found[k] == len(path(fabric, home, goal, 0))
