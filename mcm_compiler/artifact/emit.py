@@ -27,11 +27,8 @@ from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.contracts.replication import Replication
 from mcm_compiler.contracts.target import HOST, ChipModel, Target, Wire
 from mcm_compiler.equivalence.values.followed_passes import unfollowed_passes
-from mcm_compiler.graph.constants import attribute_weights
-from mcm_compiler.graph.dimensions import free_inputs
-from mcm_compiler.graph.limits import known_bytes
+from mcm_compiler.graph import constants, dimensions, limits, trip_counts
 from mcm_compiler.graph.source import SourceModel
-from mcm_compiler.graph.trip_counts import stated_counts
 from mcm_compiler.ir.rewriting.writer import DataLocation, write_with_data
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.text import json_text
@@ -90,7 +87,7 @@ def folder_manifest(
         unfollowed_passes=unfollowed_passes(options.passes),
         dims=dict(sorted(options.dims.items())),
         shapes={name: tuple(shape) for name, shape in sorted(source.shapes.items())},
-        counted=Counted(stated_counts(source.original.graph), options.inferences),
+        counted=Counted(trip_counts.stated_counts(source.original.graph), options.inferences),
         states=_folder_states(chips, options),
     )
 
@@ -112,7 +109,7 @@ def _folder_states(chips: tuple[ChipModel, ...], options: CompileOptions) -> Fol
 
 def input_entries(source: SourceModel) -> tuple[TensorEntry, ...]:
     """Names, types and shapes of the inputs that a run of the model needs."""
-    return tuple(map(tensor_entry, free_inputs(source.original)))
+    return tuple(map(tensor_entry, dimensions.free_inputs(source.original)))
 
 
 def chip_entry(chip: ChipModel, wires: tuple[Wire, ...]) -> ChipEntry:
@@ -135,11 +132,12 @@ def chip_entry(chip: ChipModel, wires: tuple[Wire, ...]) -> ChipEntry:
         sends=tuple((name, to) for name in chip.outputs for to in leaving.get(name, [])),
         weights=tuple(
             WeightEntry(
-                v.name or "", v.const_value.nbytes if v.const_value is not None else known_bytes(v)
+                v.name or "",
+                v.const_value.nbytes if v.const_value is not None else limits.known_bytes(v),
             )
             for v in (
                 *graph.initializers.data.values(),
-                *(weight for node in graph for weight in attribute_weights(node)),
+                *(weight for node in graph for weight in constants.attribute_weights(node)),
             )
         ),
         order=tuple(node.name or "" for node in graph),

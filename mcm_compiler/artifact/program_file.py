@@ -59,13 +59,14 @@ def check_program_of(
     planned = Counter(
         (t.tensor, t.destination) for t in program.transfers if t.source != OFF_PACKAGE
     )
-    for tensor, chip in sorted((wanted - planned) | (planned - wanted)):
+    lost, added = wanted - planned, planned - wanted
+    if differing := sorted(lost | added):
+        tensor, chip = differing[0]
         where = f"chip {chip}" if chip >= 0 else "the host"
-        lost = (tensor, chip) in wanted - planned
-        problem = "does not bring" if lost else "brings, against the manifest's wires,"
-        faults.append(_differs(f"it {problem} {quote(tensor)} to {where}", where))
-        break
-    CompileError.raise_any(faults)
+        problem = (
+            "does not bring" if differing[0] in lost else "brings, against the manifest's wires,"
+        )
+        raise CompileError(_differs(f"it {problem} {quote(tensor)} to {where}", where))
 
 
 def _chip_fault(program: ChipProgram | None, model: ChipModel | None) -> str | None:

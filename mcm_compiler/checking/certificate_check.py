@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, cast
 
@@ -13,9 +13,8 @@ import numpy as np
 from mcm_compiler.artifact import layout
 from mcm_compiler.certificate.claims import Certificate, ClaimScope
 from mcm_compiler.certificate.joined import JoinedModel, differs, join
+from mcm_compiler.checking import groups_check, lowered_figures
 from mcm_compiler.checking.entry.gate import OpenedFolder
-from mcm_compiler.checking.groups_check import check_groups
-from mcm_compiler.checking.lowered_figures import check_lowered
 from mcm_compiler.components.capabilities import batch_evaluation_of
 from mcm_compiler.contracts.evaluation import BatchEvaluator, ResultKind
 from mcm_compiler.contracts.partition import Floats, Ints, LearnedGain, PartitionProblem
@@ -45,7 +44,7 @@ def check_certificate(folder: OpenedFolder, certificate: Certificate) -> str:
             that is not installed.
     """
     manifest, target = folder.manifest, folder.target
-    model = _problem_model(certificate)
+    model = cast("ProblemModel", PROBLEM_MODELS.get(certificate.problem_model))
     _check_scope(folder, certificate)
     joined = join(folder.chips, manifest.run_wires, folder.source, certificate)
     pairs = tuple(pair for chip in folder.chips for pair in chip.states)
@@ -71,14 +70,14 @@ def check_certificate(folder: OpenedFolder, certificate: Certificate) -> str:
             "cost_model",
         )
     groups = {group.name: group.nodes for group in joined.plan.groups}
-    check_groups(joined.model, groups, manifest.pipeline, target)
+    groups_check.check_groups(joined.model, groups, manifest.pipeline, target)
     with PROBLEM_MODELS.at_work(certificate.problem_model, model):
         check_other_placements(certificate, derived, joined, target, model)
     units = count_text(certificate.problem.num_units, "op group")
     matched = f"matches the chip models ({units}), {seconds_text(period_s)} a replica (analytic)"
     machine, compared = machine_of(target), ""
     if machine is not None and layout.PROGRAM in manifest.files:
-        compared = check_lowered(folder.program, machine, certificate)
+        compared = lowered_figures.check_lowered(folder.program, machine, certificate)
     return f"{matched}; {compared} as lowered" if compared else matched
 
 
@@ -96,10 +95,6 @@ def refuse_unproven(report: Mapping[str, Any]) -> str:
             at=layout.CERTIFICATE,
         )
     return "nothing was placed, and nothing is claimed"
-
-
-def _problem_model(certificate: Certificate) -> ProblemModel:
-    return cast("ProblemModel", PROBLEM_MODELS.get(certificate.problem_model))
 
 
 def _check_scope(folder: OpenedFolder, certificate: Certificate) -> None:
@@ -301,22 +296,15 @@ class _Work:
 
     def check_learned(self, gain: LearnedGain, scope: ClaimScope) -> None:
         """The share of throughput that learned search is said to have added."""
+        problem = self._on(scope.devices_each, scope.pipelines)
         rows = [gain.classical, *([] if gain.learned is None else [gain.learned])]
-        without_s, with_s = self._seconds(rows, gain.simulated, scope)
-        share = max(without_s / with_s - 1.0, 0.0)
+        if gain.simulated:
+            asked = np.stack(rows), "learned", scope.pipelines, problem
+            without_s, *learned_s = self._periods(*asked).tolist()
+        else:
+            without_s, *learned_s = (self.model.period_s(problem, row) for row in rows)
+        if not math.isfinite(without_s):
+            raise differs("its placement without learning does not run", "learned")
+        share = max(without_s / next(iter(learned_s), math.inf) - 1.0, 0.0)
         if not math.isclose(share, gain.share, rel_tol=MARGIN, abs_tol=MARGIN):
             raise differs(f"its placements give {share!r}, it says {gain.share!r}", "learned.share")
-
-    def _seconds(
-        self, rows: Sequence[Ints], simulated: bool, scope: ClaimScope
-    ) -> tuple[float, float]:
-        """Of the placement without learning and of that with it; infinite where there is none."""
-        problem = self._on(scope.devices_each, scope.pipelines)
-        if simulated:
-            asked = np.stack(rows), "learned", scope.pipelines, problem
-            found = self._periods(*asked).tolist()
-        else:
-            found = [self.model.period_s(problem, row) for row in rows]
-        if not math.isfinite(found[0]):
-            raise differs("its placement without learning does not run", "learned")
-        return found[0], found[1] if len(found) > 1 else math.inf

@@ -20,10 +20,8 @@ from mcm_compiler.artifact.manifest import folder_record, read_manifest
 from mcm_compiler.certificate.bound_check import check_bound, not_re_proved
 from mcm_compiler.checking import structure_step
 from mcm_compiler.checking.certificate_check import check_certificate, refuse_unproven
-from mcm_compiler.checking.comparison import equality
+from mcm_compiler.checking.comparison import equality, stock_options, user_data
 from mcm_compiler.checking.comparison.output_coverage import weakness_warnings
-from mcm_compiler.checking.comparison.stock_options import died_warning
-from mcm_compiler.checking.comparison.user_data import RunData, read_data_sets
 from mcm_compiler.checking.entry.constraint_check import check_constraints
 from mcm_compiler.checking.entry.gate import OpenedFolder, check_files
 from mcm_compiler.checking.entry.placement_marks import check_host_marks, check_placement_marks
@@ -42,8 +40,7 @@ from mcm_compiler.processes.garbage import reclaim
 from mcm_compiler.report.report_data import verification_data
 from mcm_compiler.report.verdict.words import verification_sentence
 from mcm_compiler.results.strictness import reasons_of_verification, unproven
-from mcm_compiler.text.json_text import Number
-from mcm_compiler.text.units import seconds_text
+from mcm_compiler.text import json_text, units
 
 Inferences = Annotated[int, Meta(ge=1, le=MAX_INFERENCES)]
 
@@ -69,7 +66,7 @@ class _AskedOptions:
 class _SimulatedReport:
     """Of a report with a simulation, what it says of that."""
 
-    period_s: Number
+    period_s: json_text.Number
     inferences: Inferences
     options: _AskedOptions
 
@@ -137,7 +134,7 @@ def check_folder(
     *,
     seeds: Sequence[int] = (0, 1),
     proven_seeds: int | None = 1,
-    data: Sequence[RunData] = (),
+    data: Sequence[user_data.RunData] = (),
     test_data: Path | None = None,
     model: str | Path | None = None,
     progress: Callable[[str], None] | None = None,
@@ -208,7 +205,7 @@ class _Run:
     opened: OpenedFolder
     seeds: Sequence[int]
     proven_seeds: int | None
-    data: Sequence[RunData]
+    data: Sequence[user_data.RunData]
     test_data: Path | None
     model: str | None
     verification: Verification | None = None
@@ -245,7 +242,7 @@ class _Run:
             found += [note] if note is not None else []
         if step == "equality" and self.verification is not None:
             found += weakness_warnings(self.verification.weak, self.verification.structure)
-            found += died_warning(self.verification)
+            found += stock_options.died_warning(self.verification)
         return found
 
     def _mappings(self) -> str:
@@ -293,7 +290,7 @@ class _Run:
         check_shapes(self.opened.chips, manifest.run_wires, self.opened.source)
         return structure_step.describe_structure(self.structure)
 
-    def _own_data(self) -> list[RunData]:
+    def _own_data(self) -> list[user_data.RunData]:
         values = runtime_inputs(self.opened.manifest.inputs, [one.inputs for one in self.data])
         return [replace(one, inputs=own) for one, own in zip(self.data, values, strict=True)]
 
@@ -302,7 +299,7 @@ class _Run:
         chips = [chip.chip for chip in manifest.chips]
         users = self._own_data()
         if self.test_data is not None:
-            users += read_data_sets(self.test_data, self.opened.source)
+            users += user_data.read_data_sets(self.test_data, self.opened.source)
         own = self.model is not None and not self.model.startswith(zoo.PREFIX)
         file = Path(self.model or "") if own else folder / layout.ANNOTATED
         found = equality.verify_folder(
@@ -353,7 +350,7 @@ def _check_simulation(opened: OpenedFolder) -> str:
             f"the simulated period is {period_s!r} s, the report says {period!r} s",
             at=str(path),
         )
-    return f"period {seconds_text(period)}"
+    return f"period {units.seconds_text(period)}"
 
 
 def describe_verification(verification: Verification) -> str:

@@ -22,9 +22,7 @@ from mcm_compiler.report.hardware.energy_section import ENERGY_SECTION
 from mcm_compiler.report.host_section import HOST_SECTION
 from mcm_compiler.report.markdown import render_markdown
 from mcm_compiler.report.report_data import structure_data
-from mcm_compiler.report.verdict.assumed_trips import ASSUMED_SECTION
-from mcm_compiler.report.verdict.claims import verdict_of
-from mcm_compiler.report.verdict.words import VERDICT
+from mcm_compiler.report.verdict import assumed_trips, claims, words
 from mcm_compiler.report.versions import versions
 from mcm_compiler.text import json_text
 from mcm_compiler.text.json_text import leaf_differences, shown
@@ -142,9 +140,9 @@ def _derived(opened: OpenedFolder, report: Mapping[str, Any], *, models: bool) -
         source=opened.source if models else None,
         sharded=report["sharded_operators"],
         mapped=opened.mapped,
-        assumed={} if models else report.get(ASSUMED_SECTION, {}),
+        assumed={} if models else report.get(assumed_trips.ASSUMED_SECTION, {}),
     )
-    return {**derive_report(sources), VERDICT: verdict_of(report)}
+    return {**derive_report(sources), words.VERDICT: claims.verdict_of(report)}
 
 
 def _simulation(opened: OpenedFolder, report: Mapping[str, Any]) -> SimulationResult | None:

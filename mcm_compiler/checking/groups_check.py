@@ -153,14 +153,7 @@ class _Extracts:
                     yield maker
 
 
-_COMPARED = (
-    ir.AttributeType.FLOAT,
-    ir.AttributeType.INT,
-    ir.AttributeType.STRING,
-    ir.AttributeType.FLOATS,
-    ir.AttributeType.INTS,
-    ir.AttributeType.STRINGS,
-)
+_COMPARED = frozenset({"FLOAT", "INT", "STRING", "FLOATS", "INTS", "STRINGS"})
 
 
 def changed_op(chips: Sequence[ChipModel], source: ir.Model) -> str | None:
@@ -193,7 +186,7 @@ def _change(node: ir.Node, origin: ir.Node) -> str | None:
 
 def _value(node: ir.Node, name: str) -> Any:
     attribute = node.attributes.get(name)
-    if attribute is None or attribute.type not in _COMPARED:
+    if attribute is None or attribute.type.name not in _COMPARED:
         return None
     return attribute.value
 

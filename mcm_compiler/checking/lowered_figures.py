@@ -16,9 +16,8 @@ import numpy as np
 
 from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.certificate.joined import differs
-from mcm_compiler.contracts.partition import Longs, PartitionProblem
+from mcm_compiler.contracts import partition, proofs
 from mcm_compiler.contracts.program import LoweredProgram, Transfer
-from mcm_compiler.contracts.proofs import KnowsChannels, KnowsValues
 from mcm_compiler.machines.machine import HOST, OFF_PACKAGE, Machine, place_text
 from mcm_compiler.machines.package_limits import RING
 from mcm_compiler.registry import PROBLEM_MODELS
@@ -50,7 +49,7 @@ def check_lowered(program: LoweredProgram, machine: Machine, certificate: Certif
     """
     model = PROBLEM_MODELS.get(certificate.problem_model)
     problem, placement = certificate.problem, certificate.placement
-    if not isinstance(model, KnowsChannels):
+    if not isinstance(model, proofs.KnowsChannels):
         return ""
     machine = _of_one_pipeline(machine, certificate.scope.pipelines, problem.num_chips)
     with PROBLEM_MODELS.at_work(certificate.problem_model):
@@ -65,7 +64,7 @@ def check_lowered(program: LoweredProgram, machine: Machine, certificate: Certif
             f"from {ends}, its placement {int(claimed[channel]):,}",
             "program.json",
         )
-    if machine.family != RING or problem.streams or not isinstance(model, KnowsValues):
+    if machine.family != RING or problem.streams or not isinstance(model, proofs.KnowsValues):
         return "bytes of each channel"
     with PROBLEM_MODELS.at_work(certificate.problem_model):
         latency_s = model.latency_s(problem, placement)
@@ -97,7 +96,7 @@ def _of_one_pipeline(machine: Machine, pipelines: int, devices_each: int) -> Mac
     return replace(machine, channel_bytes_per_s=rates, channel_latency_s=delays)
 
 
-def carried_bytes(program: LoweredProgram, machine: Machine) -> Longs:
+def carried_bytes(program: LoweredProgram, machine: Machine) -> partition.Longs:
     """`[L]`, bytes of one inference on each channel, but for streamed weights and stored outputs.
 
     A memory plan decides on what is streamed, and no unit makes what is stored.
@@ -118,7 +117,7 @@ def _between_units(program: LoweredProgram) -> Iterable[Transfer]:
 
 
 def answered_s(
-    program: LoweredProgram, machine: Machine, problem: PartitionProblem
+    program: LoweredProgram, machine: Machine, problem: partition.PartitionProblem
 ) -> float | None:
     """When one inference is answered on a ring, by the rules of the page on objectives.
 
@@ -138,7 +137,7 @@ def answered_s(
     return None if tensor_of is None else _Inference(program, machine, problem, tensor_of).end_s
 
 
-def _tensors(program: LoweredProgram, problem: PartitionProblem) -> list[int] | None:
+def _tensors(program: LoweredProgram, problem: partition.PartitionProblem) -> list[int] | None:
     """The tensor of the problem that each transfer carries, -1 for none that counts."""
     number = {name: t for t, name in enumerate(problem.tensor_names)}
     counted = set(map(id, _between_units(program)))
@@ -164,7 +163,7 @@ class _Inference:
         self,
         program: LoweredProgram,
         machine: Machine,
-        problem: PartitionProblem,
+        problem: partition.PartitionProblem,
         tensor_of: Sequence[int],
     ) -> None:
         self._machine, self._problem, self._tensor = machine, problem, tensor_of
@@ -305,7 +304,7 @@ class _Inference:
         return done_s
 
 
-def _units_on(program: LoweredProgram, problem: PartitionProblem) -> dict[int, set[int]]:
+def _units_on(program: LoweredProgram, problem: partition.PartitionProblem) -> dict[int, set[int]]:
     """The units whose kernels each device runs."""
     unit_of = {name: u for u, names in enumerate(problem.members) for name in names}
     found = defaultdict[int, set[int]](set)
@@ -316,7 +315,7 @@ def _units_on(program: LoweredProgram, problem: PartitionProblem) -> dict[int, s
     return found
 
 
-def _ends(problem: PartitionProblem) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+def _ends(problem: partition.PartitionProblem) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
     """The tensors that each unit reads, and those that it makes."""
     reads, made = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
     for t, maker in enumerate(problem.tensor_producer.tolist()):

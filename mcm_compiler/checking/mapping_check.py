@@ -9,8 +9,7 @@ import numpy as np
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.mapping_files import MappingFile
 from mcm_compiler.components.capabilities import chip_problem
-from mcm_compiler.contracts.fabrics.fabric import MappingProblem
-from mcm_compiler.contracts.fabrics.legality import faults_of_mapping, faults_of_problem
+from mcm_compiler.contracts.fabrics import fabric, legality
 from mcm_compiler.contracts.fabrics.target import MapsChips
 from mcm_compiler.contracts.target import ChipModel, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
@@ -69,7 +68,7 @@ def _by_other_rules(file: MappingFile, target: MapsChips) -> Diagnostic | None:
     return None
 
 
-def _other_units(file: MappingFile, problem: MappingProblem, chip: int) -> Diagnostic | None:
+def _other_units(file: MappingFile, problem: fabric.MappingProblem, chip: int) -> Diagnostic | None:
     stored = file.problem()
     for name, ours in vars(problem).items():
         if not isinstance(ours, np.ndarray):
@@ -91,7 +90,7 @@ def _other_units(file: MappingFile, problem: MappingProblem, chip: int) -> Diagn
 
 def _illegal(file: MappingFile, target: MapsChips) -> Diagnostic | None:
     (one, *_) = file.mapped()
-    wrong = faults_of_problem(one.problem, target.fabric) or faults_of_mapping(
+    wrong = legality.faults_of_problem(one.problem, target.fabric) or legality.faults_of_mapping(
         one.problem, target.fabric, one.mapping
     )
     return _told("MCM-M026", wrong[0], file) if wrong else None

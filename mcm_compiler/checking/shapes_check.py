@@ -13,11 +13,9 @@ import onnx_ir as ir
 from mcm_compiler.contracts.chips import chips_in_dataflow_order
 from mcm_compiler.contracts.target import HOST, ChipModel, Wire
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.graph.constants import graphs_of
-from mcm_compiler.graph.estimated_dims import dim_size
+from mcm_compiler.graph import constants, estimated_dims
 from mcm_compiler.ir.rewriting.node_copying import copy_node
-from mcm_compiler.ir.shapes.inference import infer_shapes
-from mcm_compiler.ir.shapes.shapes_by_run import FileRuns
+from mcm_compiler.ir.shapes import inference, shapes_by_run
 
 MAX_NAMED = 5
 """Values that are told one by one."""
@@ -164,7 +162,7 @@ class _Joined:
             for value in node.outputs:
                 if node.domain in _INFERRED_DOMAINS:
                     value.shape = None
-        infer_shapes(model)
+        inference.infer_shapes(model)
         faults: dict[ir.Value, str] = {}
         for value, said in declared.items():
             made, shape = value.type, value.shape
@@ -181,7 +179,7 @@ class _Joined:
 
 
 def _nodes(model: ir.Model) -> Iterator[ir.Node]:
-    return (node for graph in graphs_of(model) for node in graph)
+    return (node for graph in constants.graphs_of(model) for node in graph)
 
 
 def _is_refused(model: ir.Model) -> bool:
@@ -192,7 +190,7 @@ def _is_refused(model: ir.Model) -> bool:
     ways to find them.
     """
     outputs = [value for value in model.graph.outputs if value.name]
-    return bool(outputs) and FileRuns(model).observe(outputs).refused
+    return bool(outputs) and shapes_by_run.FileRuns(model).observe(outputs).refused
 
 
 def _same_input(said: Declared, given: ir.Value) -> str:
@@ -224,4 +222,4 @@ def _where_known(said: ir.Shape | None, made: ir.Shape | None) -> ir.Shape | Non
 def _fits(said: int | ir.SymbolicDim, made: int | ir.SymbolicDim) -> bool:
     if not isinstance(made, int):
         return True  # it depends on data
-    return said == made if isinstance(said, int) else dim_size(said) >= made
+    return said == made if isinstance(said, int) else estimated_dims.dim_size(said) >= made

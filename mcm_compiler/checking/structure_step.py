@@ -13,9 +13,7 @@ from google.protobuf.message import DecodeError
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import Manifest, folder_record
 from mcm_compiler.checking.entry.structure_check import other_ends
-from mcm_compiler.contracts import zoo
-from mcm_compiler.contracts.chips import PLANNED_PROPERTY
-from mcm_compiler.contracts.target import HOST
+from mcm_compiler.contracts import chips, target, zoo
 from mcm_compiler.contracts.verification import StructureProof
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.equivalence.structure_proof import prove_chips
@@ -126,7 +124,7 @@ def emitted_model(folder: Path, source: SourceModel) -> tuple[ir.Model, list[Dia
     text = onnx.load(path, load_external_data=False)
     alike = spelt_alike(raw, source.path.absolute().parent, text, folder)
     # A plan decides how exactly runs have to agree, and only the written model tells of it.
-    planned = any(entry.key == PLANNED_PROPERTY for entry in text.metadata_props)
+    planned = any(entry.key == chips.PLANNED_PROPERTY for entry in text.metadata_props)
     if alike and not planned:
         return source.original, []
     annotated = model_in_folder(text, folder)
@@ -140,7 +138,7 @@ def emitted_model(folder: Path, source: SourceModel) -> tuple[ir.Model, list[Dia
 def open_points(proof: StructureProof) -> OpenPoints:
     """What a proof leaves to runs: ops by chip and name, and outputs, which are the host's."""
     ops = {(op.chip, op.node) for op in proof.unproven}
-    return frozenset(ops | {(HOST, name) for name in proof.outputs})
+    return frozenset(ops | {(target.HOST, name) for name in proof.outputs})
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.arrays.randomness import seeded_generator
-from mcm_compiler.graph.dimensions import free_inputs
-from mcm_compiler.graph.estimated_dims import dim_size
-from mcm_compiler.graph.map_types import MapType
+from mcm_compiler.graph import dimensions, estimated_dims, map_types
 
 _TRANSPARENT = frozenset(
     {"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Slice",
@@ -36,7 +34,7 @@ positions as inputs, and run on few of them."""
 
 def fills_of(model: ir.Model) -> tuple[Fill, ...]:
     """Those of `FILLS` that give `model` other inputs than the ones before."""
-    kinds = [value.type.dtype for value in free_inputs(model) if value.type is not None]
+    kinds = [value.type.dtype for value in dimensions.free_inputs(model) if value.type is not None]
     varied = any(kind.is_integer() or kind is ir.DataType.BOOL for kind in kinds)
     return FILLS if varied else FILLS[:1]
 
@@ -53,7 +51,7 @@ def random_inputs(model: ir.Model, seed: int, fill: Fill = "drawn") -> dict[str,
         fill: how integers and flags are filled.
     """
     feeds: dict[str, Any] = {}
-    for value in free_inputs(model):
+    for value in dimensions.free_inputs(model):
         if value.type is None:
             continue
         rng = seeded_generator(seed, value.name or "")
@@ -88,12 +86,12 @@ def _random_value(
         return [_random_value(rng, kind.elem_type, shape, integers) for _ in range(2)]
     if isinstance(kind, ir.OptionalType):
         return _random_value(rng, kind.elem_type, shape, integers)
-    if isinstance(kind, MapType):
+    if isinstance(kind, map_types.MapType):
         values = _random_array(rng, kind.dtype, (len(_WORDS),), integers).tolist()
         keys = _WORDS if kind.key_type is ir.DataType.STRING else range(len(_WORDS))
         return dict(zip(keys, values, strict=True))
     dims = shape.dims if shape is not None else ()
-    sizes = tuple(map(dim_size, dims))
+    sizes = tuple(map(estimated_dims.dim_size, dims))
     return _random_array(rng, kind.dtype, sizes, integers)
 
 

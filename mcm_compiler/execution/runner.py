@@ -16,8 +16,7 @@ import onnx
 
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution.runtime_values import is_exotic, run_values
-from mcm_compiler.processes.crash_journal import doing
-from mcm_compiler.processes.run_limits import quiet_onnxruntime, watched_run
+from mcm_compiler.processes import crash_journal, run_limits
 
 MAX_THREADS = 2
 """Threads of one session. Fixed, because the number of threads changes how sums are split."""
@@ -66,7 +65,7 @@ def open_session(
     Raises:
         CompileError: MCM-V001 with the runtime's reason if it refuses the model.
     """
-    ort = quiet_onnxruntime()
+    ort = run_limits.quiet_onnxruntime()
 
     options = ort.SessionOptions()
     options.log_severity_level = 4
@@ -88,7 +87,7 @@ def open_session(
         model = model.SerializeToString()
     try:
         source = str(model) if isinstance(model, Path) else model
-        with doing(f"opening {_place(model)} in onnxruntime"):
+        with crash_journal.doing(f"opening {_place(model)} in onnxruntime"):
             session = ort.InferenceSession(source, options, providers=["CPUExecutionProvider"])
     except Exception as error:  # the runtime raises a type of its own per status code
         raise CompileError.of(
@@ -142,9 +141,9 @@ def run_session(
     given = {k: v for k, v in feeds.items() if k in wanted}
     fed_bytes = sum(getattr(value, "nbytes", 0) for value in given.values())
     stopped_after: float | None = None
-    doing_run = doing(f"running {place or 'the model'} in onnxruntime")
+    doing_run = crash_journal.doing(f"running {place or 'the model'} in onnxruntime")
     try:
-        with doing_run, watched_run(_STORED_BYTES.get(session, 0) + fed_bytes) as watch:
+        with doing_run, run_limits.watched_run(_STORED_BYTES.get(session, 0) + fed_bytes) as watch:
             try:
                 return run_values(session, given, names, watch.options)
             finally:

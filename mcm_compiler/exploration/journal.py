@@ -153,7 +153,7 @@ def _refused(path: Path, what: str, hint: str) -> CompileError:
     return CompileError.of("MCM-U063", what, at=str(path), hint=hint)
 
 
-# ruff: noqa: UP013 - an object of JSON is one definition here, as a class it were one per key
+# ruff: noqa: UP013 - a row of few keys is one line here
 
 
 SweptKey = TypedDict("SweptKey", {"key": str, "values": list[bool | float | str]})
@@ -180,26 +180,24 @@ class ExploredPoint(PointFacts):
     same_as: Index | None
 
 
-ExploredModel = TypedDict(
-    "ExploredModel",
-    {
-        "name": str,
-        "sha256": str | None,
-        "measures": list[Measure],
-        "points": list[ExploredPoint],
-        "faults": list[FaultRow],
-    },
-)
-"""A model on all combinations.
+class ExploredModel(TypedDict):
+    """A model on all combinations.
 
-Attributes:
-    name: file name of the model, or zoo:NAME.
-    sha256: hash of the model and its external data; null where it could not be read.
-    measures: what its front is of.
-    points: in the order of the sweeps, the last of which runs fastest; empty where the model could
-        not be read.
-    faults: why it could not be read.
-"""
+    Attributes:
+        name: file name of the model, or zoo:NAME.
+        sha256: hash of the model and its external data; null where it could not be read.
+        measures: what its front is of.
+        points: in the order of the sweeps, the last of which runs fastest; empty where the model
+            could not be read.
+        faults: why it could not be read.
+    """
+
+    name: str
+    sha256: str | None
+    measures: list[Measure]
+    points: list[ExploredPoint]
+    faults: list[FaultRow]
+
 
 ExploredTarget = TypedDict("ExploredTarget", {"name": str, "sha256": str})
 """The target that the combinations change.
@@ -208,30 +206,28 @@ Attributes:
     sha256: of its description.
 """
 
-Exploration = TypedDict(
-    "Exploration",
-    {
-        "schema_version": Literal[1],
-        "target": ExploredTarget,
-        "sweeps": list[SweptKey],
-        "pipeline": str,
-        "level": int | str,
-        "partitioner": str,
-        "seed": Seed,
-        "models": list[ExploredModel],
-        "versions": dict[str, str | None],
-    },
-)
-"""What `mcmc explore` found. Equal requests and versions give equal bytes.
 
-Attributes:
-    schema_version: version of this schema.
-    target: what was changed.
-    sweeps: in the order given.
-    pipeline: passes of each compile; those that write or verify did not run.
-    level: effort of the search.
-    partitioner: partition strategy that was asked for; auto for that of the level.
-    seed: of everything random.
-    models: in the order given.
-    versions: versions of the distributions that decide the result, and of Python.
-"""
+class Exploration(TypedDict):
+    """What `mcmc explore` found. Equal requests and versions give equal bytes.
+
+    Attributes:
+        schema_version: version of this schema.
+        target: what was changed.
+        sweeps: in the order given.
+        pipeline: passes of each compile; those that write or verify did not run.
+        level: effort of the search.
+        partitioner: partition strategy that was asked for; auto for that of the level.
+        seed: of everything random.
+        models: in the order given.
+        versions: versions of the distributions that decide the result, and of Python.
+    """
+
+    schema_version: Literal[1]
+    target: ExploredTarget
+    sweeps: list[SweptKey]
+    pipeline: str
+    level: int | str
+    partitioner: str
+    seed: Seed
+    models: list[ExploredModel]
+    versions: dict[str, str | None]

@@ -11,8 +11,7 @@ from mcm_compiler.report.details import added_cells, details_of
 from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_SECTION, change_text
 from mcm_compiler.report.host_section import HOST_HEADS, host_sentences, host_table
 from mcm_compiler.report.state_section import state_rows
-from mcm_compiler.report.verdict.claims import optimality_of
-from mcm_compiler.report.verdict.words import line_text, optimality_line, verification_sentence
+from mcm_compiler.report.verdict import claims, words
 from mcm_compiler.text.units import bytes_text, count_text, number_text, percent_text, seconds_text
 
 
@@ -72,7 +71,7 @@ def bound_section(compiled: Compiled) -> Section | None:
     asked = [label for label in ("objective", "its bound", "one inference") if label in details]
     bound = details[f"lower bound{' of the period' if asked else ''}"]
     lead = (
-        f"{line_text(optimality_line(optimality_of(report))).capitalize()}.",
+        f"{words.line_text(words.optimality_line(claims.optimality_of(report))).capitalize()}.",
         f"Lower bound: {bound}. The bound may not be attainable.",
         *(f"{label}: {details[label]}." for label in asked),
         *([f"Replicas: {details['replicas']}."] if "replicas" in details else ()),
@@ -223,7 +222,7 @@ def verification_section(compiled: Compiled) -> Section | None:
         for o in verification["outputs"]
     ]
     widths = compiled.report.get(STORAGE_SECTION)
-    lead = [_sentence(verification_sentence(verification, widths))]
+    lead = [_sentence(words.verification_sentence(verification, widths))]
     if (costs := details_of(compiled.report).get("cost model")) is not None:
         lead.append(f"Cost model: {costs}.")
     heads = ("output", "holds", "bit-identical", "largest error", "tolerance")

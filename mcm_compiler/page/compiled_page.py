@@ -6,11 +6,8 @@ from collections.abc import Callable
 
 from mcm_compiler.artifact.manifest import ChipEntry
 from mcm_compiler.contracts.fabrics.target import FABRIC_SECTION
-from mcm_compiler.page import bound_view
+from mcm_compiler.page import bound_view, graph_view, package_view, timeline_view
 from mcm_compiler.page.contents import Compiled, Page, Section, Table, View, answers_of, linked
-from mcm_compiler.page.graph_view import graph_section
-from mcm_compiler.page.package_view import package_section
-from mcm_compiler.page.timeline_view import memory_section, timeline_section
 from mcm_compiler.report.sentences import model_phrase, search_phrase
 from mcm_compiler.report.verdict.claims import verdict_of
 from mcm_compiler.text.units import bytes_text, printable
@@ -116,11 +113,11 @@ def fabric_section(compiled: Compiled) -> Section | None:
 SECTIONS: tuple[Callable[[Compiled], Section | None], ...] = (
     bound_view.bottleneck_section,
     bound_view.sensitivity_section,
-    package_section,
-    timeline_section,
+    package_view.package_section,
+    timeline_view.timeline_section,
     bound_view.bound_section,
-    memory_section,
-    graph_section,
+    timeline_view.memory_section,
+    graph_view.graph_section,
     fabric_section,
     bound_view.sharding_section,
     bound_view.state_section,

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mcm_compiler.artifact.layout import page_path
+from mcm_compiler.artifact import layout, manifest
+from mcm_compiler.checking.entry.gate import OpenedFolder, open_folder
 from mcm_compiler.diagnostics import Diagnostic
+from mcm_compiler.page.compiled_page import compiled_page
+from mcm_compiler.page.contents import Compiled
 from mcm_compiler.page.html import page_bytes
 from mcm_compiler.processes.staging import write_whole
 
@@ -19,7 +22,7 @@ def write_page_beside(folder: Path) -> Path:
     Raises:
         CompileError: as `written_folder_page`, and MCM-A002, MCM-U050 if it cannot be written.
     """
-    path = page_path(folder)
+    path = layout.page_path(folder)
     write_whole(path, written_folder_page(folder))
     return path
 
@@ -30,17 +33,13 @@ def written_folder_page(folder: Path) -> bytes:
     Raises:
         CompileError: MCM-A004, MCM-A005 if it cannot be read.
     """
-    from mcm_compiler.artifact.manifest import is_placement, read_manifest
-    from mcm_compiler.checking.entry.gate import OpenedFolder
-    from mcm_compiler.page.compiled_page import compiled_page
-    from mcm_compiler.page.contents import Compiled
-    from mcm_compiler.page.placed_page import placed_page
-    from mcm_compiler.placed.folder_reading import read_placement_folder
-    from mcm_compiler.placed.placement_checks import ReadPlacement
+    if manifest.is_placement(folder):
+        from mcm_compiler.page.placed_page import placed_page
+        from mcm_compiler.placed.folder_reading import read_placement_folder
+        from mcm_compiler.placed.placement_checks import ReadPlacement
 
-    if is_placement(folder):
         return page_bytes(placed_page(ReadPlacement(read_placement_folder(folder))))
-    opened = OpenedFolder(folder, read_manifest(folder))
+    opened = OpenedFolder(folder, manifest.read_manifest(folder))
     return page_bytes(compiled_page(Compiled(opened.report, opened)))
 
 
@@ -53,25 +52,21 @@ def checked_folder_page(folder: Path) -> tuple[bytes, Diagnostic | None]:
     Raises:
         CompileError: as `open_folder` and `check_stored_figures`, or as the checks of placements.
     """
-    from mcm_compiler.artifact import layout
-    from mcm_compiler.artifact.manifest import damaged, is_placement
-    from mcm_compiler.checking.entry.gate import open_folder
-    from mcm_compiler.checking.figures_check import check_stored_figures
-    from mcm_compiler.page.compiled_page import compiled_page
-    from mcm_compiler.page.contents import Compiled
-    from mcm_compiler.page.placed_page import placed_page
-    from mcm_compiler.placed.folder_reading import open_placement
-    from mcm_compiler.placed.placement_checks import ReadPlacement, check_placement, check_step
+    if manifest.is_placement(folder):
+        from mcm_compiler.page.placed_page import placed_page
+        from mcm_compiler.placed.folder_reading import open_placement
+        from mcm_compiler.placed.placement_checks import ReadPlacement, check_placement, check_step
 
-    if is_placement(folder):
         read = ReadPlacement(open_placement(folder, further=True))
         check_placement(read)
         check_step(read)
         return page_bytes(placed_page(read)), None
+    from mcm_compiler.checking.figures_check import check_stored_figures
+
     opened = open_folder(folder, further=True)
     note = check_stored_figures(opened)
     try:
         return page_bytes(compiled_page(Compiled(opened.report, opened))), note
     except MALFORMED as error:
         reason = f"a field is missing or malformed: {type(error).__name__} {error}"
-        raise damaged(folder / layout.REPORT, reason) from error
+        raise manifest.damaged(folder / layout.REPORT, reason) from error

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from mcm_compiler.placed.records import PlacementRecord, Schedule
 from mcm_compiler.report.records.verdict import OptimalityClaim, VerdictLine
-from mcm_compiler.report.verdict.words import optimality_line
+from mcm_compiler.report.verdict.words import line_of, optimality_line
 from mcm_compiler.text.units import bytes_text, count_text, number_text, percent_text, seconds_text
 
 SIMULATOR = "step simulator"
@@ -79,17 +79,13 @@ def _fits(record: PlacementRecord) -> VerdictLine:
     headline = f"{used} of {count_text(len(record.devices), 'device')}"
     held = [device for device in record.devices if device.memory_bytes]
     if not held:
-        return {"label": "fits", "headline": headline, "details": ["memory unknown"],
-                "tone": "warn"}  # fmt: skip
+        return line_of("fits", headline, ["memory unknown"], "warn")
     fullest = max(held, key=lambda device: device.peak_bytes / device.memory_bytes)
     need, have = bytes_text(fullest.peak_bytes), bytes_text(fullest.memory_bytes)
     fits = fullest.peak_bytes <= fullest.memory_bytes
-    return {
-        "label": "fits",
-        "headline": headline if fits else f"does NOT fit {headline}",
-        "details": [f"fullest is {fullest.device}: {need} of {have}"],
-        "tone": "good" if fits else "bad",
-    }
+    headline = headline if fits else f"does NOT fit {headline}"
+    details = [f"fullest is {fullest.device}: {need} of {have}"]
+    return line_of("fits", headline, details, "good" if fits else "bad")
 
 
 def _step(record: PlacementRecord, segments: SegmentTimes | None) -> VerdictLine:
@@ -101,21 +97,12 @@ def _step(record: PlacementRecord, segments: SegmentTimes | None) -> VerdictLine
         count = count_text(segments.number, "segment")
         details.append(f"as {count}, {seconds_text(segments.dispatch_s)} to start each")
         details.append(f"{seconds_text(alone_s)} if each op is started by itself")
-    return {
-        "label": "step time",
-        "headline": seconds_text(seconds),
-        "details": [*details, "one step, idle devices"],
-        "tone": "plain",
-    }
+    return line_of("step time", seconds_text(seconds), [*details, "one step, idle devices"])
 
 
 def _limit(record: PlacementRecord) -> VerdictLine:
     busiest = max(record.devices, key=lambda device: device.busy_s)
     seconds = record.step.seconds
     share = percent_text(busiest.busy_s / seconds if seconds else None)
-    return {
-        "label": "limited by",
-        "headline": f"{busiest.device} {share} busy",
-        "details": [f"{count_text(busiest.ops, 'op')} (inputs and variables not counted)"],
-        "tone": "plain",
-    }
+    details = [f"{count_text(busiest.ops, 'op')} (inputs and variables not counted)"]
+    return line_of("limited by", f"{busiest.device} {share} busy", details)

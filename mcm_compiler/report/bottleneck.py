@@ -18,8 +18,7 @@ from mcm_compiler.contracts.program import (
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.machines.machine import HOST, OFF_PACKAGE, OFF_PACKAGE_ROOT, Machine
-from mcm_compiler.report import shared_channels
-from mcm_compiler.report.activity import heaviest_ops, heaviest_tensors, share
+from mcm_compiler.report import activity
 from mcm_compiler.report.advice.moves import Moves, find_moves, move_row, pin_of, pinned_row
 from mcm_compiler.report.sentences import resource_name
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
@@ -77,7 +76,7 @@ def find_bottleneck(
         "source": None,
         "destination": None,
         "busy_s": worst.busy_s,
-        "share_of_period": share(worst.busy_s, simulation),
+        "share_of_period": activity.share(worst.busy_s, simulation),
         "sets_period": worst.busy_s >= ALWAYS_BUSY * simulation.period_s,
         "heaviest_ops": [],
         "heaviest_tensors": [],
@@ -87,14 +86,14 @@ def find_bottleneck(
     if isinstance(worst, ChipActivity):
         found["chip"] = worst.chip
         chips = {chip.chip: chip for chip in program.chips} if program else {}
-        found["heaviest_ops"] = heaviest_ops(own := chips.get(worst.chip), LISTED)
+        found["heaviest_ops"] = activity.heaviest_ops(own := chips.get(worst.chip), LISTED)
         heaviest = max(own.kernels if own else (), key=lambda k: k.duration_s, default=None)
     else:
         found["source"], found["destination"] = worst.source, worst.destination
-        if program is not None and shared_channels.is_shared(worst.source, worst.destination):
-            found["heaviest_tensors"] = shared_channels.shared_tensors(worst, program)[:LISTED]
+        if program is not None and activity.is_shared(worst.source, worst.destination):
+            found["heaviest_tensors"] = activity.shared_tensors(worst, program)[:LISTED]
         else:
-            found["heaviest_tensors"] = heaviest_tensors(
+            found["heaviest_tensors"] = activity.heaviest_tensors(
                 program, worst.source, worst.destination, LISTED, machine
             )
     moves: Moves | None = None
@@ -171,8 +170,8 @@ def _cause(
         cause = next((c for c in _CYCLES if c in simulation.cycle_waits), "")
         yield f"as nothing is busy all the time, {_CYCLES[cause]} sets the period"
     elif isinstance(worst, LinkActivity):
-        if shared_channels.is_shared(worst.source, worst.destination):
-            yield shared_channels.shared_levers(worst, program)
+        if activity.is_shared(worst.source, worst.destination):
+            yield activity.shared_levers(worst, program)
     elif len(found["heaviest_ops"]) == 1 and heaviest is not None:
         if heaviest.latency_s > 0:  # a pipeline of units that a mapper has placed
             yield "a faster mapping of its ops, fewer ops on it, or a faster chip would help"
@@ -196,8 +195,8 @@ def _filling(
         return f", {part} of it in {_op_name(ops[0])}{waits}"
     if tensors and isinstance(worst, LinkActivity) and worst.bytes_per_inference > 0:
         load = worst.bytes_per_inference
-        if program is not None and shared_channels.is_shared(worst.source, worst.destination):
-            return shared_channels.shared_filling(worst, program, tensors[0])
+        if program is not None and activity.is_shared(worst.source, worst.destination):
+            return activity.shared_filling(worst, program, tensors[0])
         part = percent_text(tensors[0]["bytes"] / load)
         return f", {part} of its {bytes_text(load)} is {quote(tensors[0]['name'])}"
     return ""
@@ -249,26 +248,21 @@ def _what(move: MoveRow | PinnedMoveRow, heaviest: str | None) -> str:
     return text
 
 
-def _faster_text(move: MoveRow | PinnedMoveRow) -> str:
+def _moving(move: MoveRow | PinnedMoveRow, heaviest: str | None) -> str:
+    """The move, and what it would bring."""
     return (
-        f"shorten the period under the cost model by {percent_text(move.get('gain', 0.0))} to "
-        f"{seconds_text(move.get('period_s'))}"
+        f"moving {_what(move, heaviest)} from chip {move.get('from_chip')} to chip "
+        f"{move['to_chip']} would shorten the period under the cost model by "
+        f"{percent_text(move.get('gain', 0.0))} to {seconds_text(move.get('period_s'))}"
     )
 
 
 def _move_text(move: MoveRow, heaviest: str | None) -> str:
     need, free = bytes_text(move["need_bytes"]), bytes_text(move["free_bytes"])
-    return (
-        f"moving {_what(move, heaviest)} from chip {move.get('from_chip')} to chip "
-        f"{move['to_chip']} would {_faster_text(move)}; it needs up to {need} there, where {free} "
-        "are free"
-    )
+    return f"{_moving(move, heaviest)}; it needs up to {need} there, where {free} are free"
 
 
 def _pinned_text(move: PinnedMoveRow, heaviest: str | None) -> str:
     by = f"the pin {quote(move['pin'])}" if move["pin"] is not None else "a pin"
     which = "" if move["pinned"] == move["name"] else f" of {quote(move['pinned'])}"
-    return (
-        f"without {by}{which}, moving {_what(move, heaviest)} from chip {move['from_chip']} to "
-        f"chip {move['to_chip']} would {_faster_text(move)}"
-    )
+    return f"without {by}{which}, {_moving(move, heaviest)}"

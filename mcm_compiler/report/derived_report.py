@@ -30,15 +30,10 @@ from mcm_compiler.graph.constants import (
 )
 from mcm_compiler.graph.trip_counts import stated_counts
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.report import cost_section
-from mcm_compiler.report.activity import chip_rows, link_rows
-from mcm_compiler.report.bottleneck import find_bottleneck
-from mcm_compiler.report.hardware.energy_section import ENERGY_SECTION, energy_facts
+from mcm_compiler.report import activity, bottleneck, cost_section, host_section, state_section
+from mcm_compiler.report.hardware import energy_section, sensitivity_section
 from mcm_compiler.report.hardware.figures import finite, gap
-from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_SECTION
-from mcm_compiler.report.host_section import HOST_SECTION, host_facts
 from mcm_compiler.report.objective_section import OBJECTIVE_SECTION, objective_facts
-from mcm_compiler.report.state_section import STATE_SECTION, state_facts
 from mcm_compiler.report.verdict.assumed_trips import assumptions_of, withdraw_claims
 from mcm_compiler.text.option_fields import options_of
 
@@ -117,19 +112,16 @@ def derive_report(sources: Sources) -> Derived:
     bound_s = package.seconds if package else None
     inside = _in_models(sources, sources.graphs) if sources.graphs is not None else {}
 
-    def as_stated(*names: str) -> Derived:
-        return {name: stated[name] for name in names if name in stated}
-
     found: Derived = {
         "schema_version": REPORT_SCHEMA_VERSION,
-        "model": _model(sources, as_stated("dims")),
+        "model": _model(sources, _taken(stated, "dims")),
         "target": target_facts(sources.target),
-        **as_stated("strategy", "found_by"),
+        **_taken(stated, "strategy", "found_by"),
         "routing": manifest.routing,
         "seed": manifest.seed,
         "pipeline": manifest.pipeline,
         "options": _options(manifest),
-        **as_stated("option_sources"),
+        **_taken(stated, "option_sources"),
         "throughput_per_s": 1.0 / period_s if period_s else None,
         "period_s": finite(period_s),
         "latency_s": finite(simulation.latency_s) if simulation else None,
@@ -148,11 +140,11 @@ def derive_report(sources: Sources) -> Derived:
         "chips_used": replicas * len(_used(sources)) if manifest.chips or certificate else None,
         "replication": _replication(sources) if certificate else None,
         **_taken(inside, "chips"),
-        "links": link_rows(simulation) if simulation else None,
+        "links": activity.link_rows(simulation) if simulation else None,
         "clones": _rows(("node", "clone", "chip"), certificate.copies) if certificate else None,
         "relays": _rows(("tensor", "relay", "chip"), certificate.forwards) if certificate else None,
         "sharded_operators": sources.sharded,
-        **as_stated("verification", "diagnostics", "versions"),
+        **_taken(stated, "verification", "diagnostics", "versions"),
     }
     if sources.source is not None:
         found[cost_section.STORAGE_SECTION] = cost_section.stored_widths(
@@ -160,11 +152,11 @@ def derive_report(sources: Sources) -> Derived:
         )
     if (chosen := cost_section.cost_choice_facts(sources.target)) is not None:
         found[cost_section.COST_SECTION] = {**chosen, **_taken(inside, "coverage")}
-    found |= _taken(inside, HOST_SECTION, ENERGY_SECTION)
-    found |= as_stated(SENSITIVITY_SECTION)
+    found |= _taken(inside, host_section.HOST_SECTION, energy_section.ENERGY_SECTION)
+    found |= _taken(stated, sensitivity_section.SENSITIVITY_SECTION)
     if (program := sources.program) is not None:
-        states = state_facts(manifest, program, simulation, sources.target)
-        found |= {STATE_SECTION: states} if states is not None else {}
+        states = state_section.state_facts(manifest, program, simulation, sources.target)
+        found |= {state_section.STATE_SECTION: states} if states is not None else {}
     if sources.mapped:
         from mcm_compiler.report.fabric_section import fabric_facts
 
@@ -179,7 +171,7 @@ def derive_report(sources: Sources) -> Derived:
     return found
 
 
-def _taken(fields: Derived, *names: str) -> Derived:
+def _taken(fields: Mapping[str, Any], *names: str) -> Derived:
     return {name: fields[name] for name in names if name in fields}
 
 
@@ -192,14 +184,14 @@ def _in_models(sources: Sources, graphs: Mapping[int, ir.Graph]) -> Derived:
     in_order = [graphs[chip] for chip in sorted(graphs)]
     ops_of = {chip: len(placeable_nodes(graph)) for chip, graph in graphs.items()}
     found: Derived = {
-        "chips": chip_rows(simulation, sources.program, ops_of, target.limits.sram_bytes),
+        "chips": activity.chip_rows(simulation, sources.program, ops_of, target.limits.sram_bytes),
         "bottleneck": _bottleneck(sources, graphs),
         "coverage": cost_section.coverage_facts(target, in_order, names) if graphs else None,
     }
-    if (hosted := host_facts(target, graphs, simulation, replicas)) is not None:
-        found[HOST_SECTION] = hosted
-    if (energy := energy_facts(target, graphs, simulation, replicas)) is not None:
-        found[ENERGY_SECTION] = energy
+    if (hosted := host_section.host_facts(target, graphs, simulation, replicas)) is not None:
+        found[host_section.HOST_SECTION] = hosted
+    if (energy := energy_section.energy_facts(target, graphs, simulation, replicas)) is not None:
+        found[energy_section.ENERGY_SECTION] = energy
     return found
 
 
@@ -324,7 +316,7 @@ def _bottleneck(sources: Sources, graphs: Mapping[int, ir.Graph]) -> Any:
         limits = limits.first(sources.manifest.chips_each)
     machine = machine_of(sources.target)
     certificate = None if assumptions_of(graphs.values()) else sources.certificate
-    return find_bottleneck(
+    return bottleneck.find_bottleneck(
         sources.simulation, sources.program, limits, graphs, machine, certificate
     )
 

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mcm_compiler.report import sentences
+from mcm_compiler.report import cost_section, host_section, objective_section, sentences
 from mcm_compiler.report.advice.replica_limit import limit_sentence
-from mcm_compiler.report.cost_section import cost_model_phrase
 from mcm_compiler.report.hardware.energy_section import area_sentence, energy_sentence
-from mcm_compiler.report.host_section import host_sentences
-from mcm_compiler.report.objective_section import objective_rows
 from mcm_compiler.text.units import bytes_text, percent_text, seconds_text
 
 
 def details_of(report: Mapping[str, Any]) -> dict[str, str]:
     """The sentences by label, without those of which the report has nothing to say."""
     worst, simulator = report["bottleneck"], report["period_model"]
-    asked = dict(objective_rows(report))
+    asked = dict(objective_section.objective_rows(report))
     found = {
         "model": sentences.model_phrase(report),
         "simulation": simulator and sentences.simulator_sentence(simulator, report),
@@ -29,8 +26,8 @@ def details_of(report: Mapping[str, Any]) -> dict[str, str]:
         "found by": sentences.search_phrase(report),
         "options": sentences.options_phrase(report),
         "learned search": sentences.learned_sentence(report),
-        "cost model": cost_model_phrase(report),
-        "on the host": "; ".join(host_sentences(report)),
+        "cost model": cost_section.cost_model_phrase(report),
+        "on the host": "; ".join(host_section.host_sentences(report)),
         "energy": energy_sentence(report),
         "area": area_sentence(report),
         "added": sentences.changes_sentence(report),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import onnx_ir as ir
 
@@ -14,10 +14,8 @@ from mcm_compiler.contracts.cost import KnowsHostOps, NodeCost
 from mcm_compiler.contracts.program import SimulationResult
 from mcm_compiler.contracts.target import HOST, Target, machine_of
 from mcm_compiler.graph.constants import placeable_nodes
+from mcm_compiler.report.records.sections import HostFacts, LackingRow, TripRow
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
-
-if TYPE_CHECKING:
-    from mcm_compiler.report.records.sections import HostFacts, LackingRow, TripRow
 
 HOST_SECTION: Final = "host_fallback"
 """Name of the field; reports lack it where chips run everything."""

@@ -10,7 +10,7 @@ from mcm_compiler.report.details import LINK_HEADS, added_cells, details_of, lin
 from mcm_compiler.report.hardware import energy_section
 from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_HEADS, sensitivity_table
 from mcm_compiler.report.host_section import HOST_HEADS, host_sentences, host_table
-from mcm_compiler.report.sentences import replication_phrase, role_sentence
+from mcm_compiler.report.sentences import replication_phrase, role_places
 from mcm_compiler.report.state_section import state_rows
 from mcm_compiler.report.verdict.claims import verdict_of
 from mcm_compiler.text.units import (
@@ -62,7 +62,9 @@ def render_markdown(report: Mapping[str, Any]) -> str:
     heads = ("chip", "busy", "time", "engines", "waits", "SRAM", "of", "ops", "heaviest op")
     lines += _section(f"Chips{first}", heads, [_chip(row) for row in report["chips"] or ()])
     lines += _section("States", ("chip", "of a sequence", "of all in flight"), state_rows(report))
-    lines += _roles(report)
+    places = sorted(role_places(report).items())
+    runs = [(str(chip), ", ".join(map(str, chips))) for chip, chips in places]
+    lines += _section("Replicas", ("model of chip", "runs on chips"), runs)
     lines += _section("Links", LINK_HEADS, link_cells(report))
     if report.get(FABRIC_SECTION) is not None:
         from mcm_compiler.report.fabric_section import fabric_lines
@@ -82,17 +84,6 @@ def render_markdown(report: Mapping[str, Any]) -> str:
     versions = [(name, version or UNKNOWN) for name, version in report["versions"].items()]
     lines += ["", "## Made with", "", *_table(("", "version"), versions)]
     return "\n".join(lines) + "\n"
-
-
-def _roles(report: Mapping[str, Any]) -> list[str]:
-    """Every chip of the package with the model that it runs, where pipelines share it."""
-    if role_sentence(report) is None:
-        return []
-    places: dict[int, list[str]] = {}
-    for role in report["replication"]["chips"]:
-        places.setdefault(role["runs"], []).append(str(role["chip"]))
-    rows = [(str(chip), ", ".join(chips)) for chip, chips in sorted(places.items())]
-    return _section("Replicas", ("model of chip", "runs on chips"), rows)
 
 
 def _moves(bottleneck: dict[str, Any]) -> list[str]:

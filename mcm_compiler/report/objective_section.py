@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcm_compiler.contracts.objectives import Objective, ObjectiveFigures
 from mcm_compiler.contracts.program import SimulationResult
 from mcm_compiler.report.hardware.figures import gap
+from mcm_compiler.report.records.sections import ObjectiveFacts, ObjectiveUnit
 from mcm_compiler.report.verdict.assumed_trips import assumption_sentence
 from mcm_compiler.text.units import count_text, energy_text, percent_text, seconds_text
-
-if TYPE_CHECKING:
-    from mcm_compiler.report.records.sections import ObjectiveFacts, ObjectiveUnit
 
 OBJECTIVE_SECTION = "objective"
 """Its key in a report."""

@@ -23,11 +23,9 @@ from mcm_compiler.execution.runner import SESSION_OPTIONS
 from mcm_compiler.graph.source import SourceModel
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.report.derived_report import Sources, derive_report, own_options, stated_of
-from mcm_compiler.report.hardware.figures import finite
-from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_SECTION
+from mcm_compiler.report.hardware import figures, sensitivity_section
 from mcm_compiler.report.records import sections, verdict
-from mcm_compiler.report.verdict.claims import verdict_of
-from mcm_compiler.report.verdict.words import VERDICT
+from mcm_compiler.report.verdict import claims, words
 from mcm_compiler.report.versions import versions
 from mcm_compiler.text.json_text import row_of
 from mcm_compiler.text.option_fields import plain_options
@@ -55,7 +53,7 @@ def build_report(result: CompileResult) -> Report:
         "versions": versions(),
     }
     if result.sensitivities is not None:
-        stated[SENSITIVITY_SECTION] = list(result.sensitivities)
+        stated[sensitivity_section.SENSITIVITY_SECTION] = list(result.sensitivities)
     sources = Sources(
         manifest=result.manifest.with_stated(stated),
         target=result.target,
@@ -68,7 +66,7 @@ def build_report(result: CompileResult) -> Report:
         mapped=MAPPED_CHIPS.find(result.model) or (),
     )
     report = derive_report(sources)
-    report[VERDICT] = verdict_of(report)
+    report[words.VERDICT] = claims.verdict_of(report)
     return cast("Report", report)
 
 
@@ -82,7 +80,7 @@ def recorded(manifest: Manifest, report: Mapping[str, Any]) -> Manifest:
 def verification_data(verification: Verification) -> verdict.VerificationFacts:
     """A comparison by onnxruntime as JSON-able data; an error that is not finite becomes None."""
     outputs, expected = (
-        [row_of(kind, one, max_abs_error=finite(one.max_abs_error)) for one in rows]
+        [row_of(kind, one, max_abs_error=figures.finite(one.max_abs_error)) for one in rows]
         for kind, rows in (
             (verdict.OutputRow, verification.outputs),
             (verdict.ExpectedRow, verification.expected),

@@ -79,17 +79,22 @@ def replication_phrase(report: Mapping[str, Any]) -> str | None:
     return f"{replication['replicas']} replicas of up to {chips} each"
 
 
+def role_places(report: Mapping[str, Any]) -> dict[int, list[int]]:
+    """Chips of the package by the chip whose model they run; none where one pipeline has all."""
+    replication = report.get("replication")
+    places: dict[int, list[int]] = {}
+    if replication is not None and replication["replicas"] != 1:
+        for role in replication.get("chips", []):  # reports of the first releases lack it
+            places.setdefault(role["runs"], []).append(role["chip"])
+    return places
+
+
 def role_sentence(report: Mapping[str, Any]) -> str | None:
     """Which chips run what; None where one pipeline has all of them.
 
     Every chip stands there while the models of one pipeline are few; `report.json` always has all.
     """
-    replication = report.get("replication")
-    if replication is None or replication["replicas"] == 1:
-        return None
-    places: dict[int, list[int]] = {}
-    for role in replication.get("chips", []):  # reports of the first releases lack it
-        places.setdefault(role["runs"], []).append(role["chip"])
+    places = role_places(report)
     if not places:
         return None
     shown = sorted(places.items())[:MODELS_NAMED]

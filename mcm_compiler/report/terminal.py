@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcm_compiler.report import chip_bars, sentences
 from mcm_compiler.report.details import details_of
 from mcm_compiler.report.hardware import sensitivity_section
-from mcm_compiler.report.verdict.claims import EMPTY_PACKAGE, verdict_of
-from mcm_compiler.report.verdict.words import line_text
+from mcm_compiler.report.records.verdict import VerdictLine
+from mcm_compiler.report.verdict import claims, words
 from mcm_compiler.text.styled import Group, Labelled, Text, View, plain_lines
 from mcm_compiler.text.units import count_text, printable_data, rate_text, seconds_text
 from mcm_compiler.text.wrapping import wrapped
-
-if TYPE_CHECKING:
-    from mcm_compiler.report.records.verdict import VerdictLine
 
 PLAIN_WIDTH = 100
 """Columns where the output is not a terminal."""
@@ -48,7 +45,7 @@ def report_view(
 ) -> View:
     """The report as a view with bars for `width` columns."""
     report = printable_data(report)
-    verdict = verdict_of(report)
+    verdict = claims.verdict_of(report)
     ends = (report["model"]["name"], report["target"]["name"], verdict["basis"])
     styles = {"diagnostics": "yellow"}
     details = [
@@ -93,7 +90,7 @@ def simulation_view(
     """
     simulation = printable_data(simulation)
     simulator = f" ({sentences.simulator_sentence(simulation['simulator'], simulation)})"
-    latency = f"{seconds_text(simulation['latency_s'])} ({EMPTY_PACKAGE})"
+    latency = f"{seconds_text(simulation['latency_s'])} ({claims.EMPTY_PACKAGE})"
     rows = [
         ("throughput", Text(_rate(simulation), style="bold green")),
         ("period", Text(seconds_text(simulation["period_s"]) + simulator)),
@@ -149,7 +146,7 @@ def headline_view(
             *(Text(line, style) for line in wrapped(name, width)),
             *(Text(line, "dim") for line in wrapped(basis, width)),
         )
-    rows = [(line["label"], Text(line_text(line), _STYLES[line["tone"]])) for line in lines]
+    rows = [(line["label"], Text(words.line_text(line), _STYLES[line["tone"]])) for line in lines]
     return Group(title, _labelled(rows, width))
 
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from mcm_compiler.contracts.program import ChipProgram, Timeline
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE_ROOT
-from mcm_compiler.report.sentences import place_name
-from mcm_compiler.report.shared_channels import is_shared
+from mcm_compiler.report import sentences
+from mcm_compiler.report.activity import is_shared
 
 Longs = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
@@ -86,7 +86,7 @@ def end_name(place: int, first_chip: int = 0) -> str:
     """An end of a transfer of a pipeline whose chip 0 is chip `first_chip` of the package."""
     if place in (HOST_ROOT, OFF_PACKAGE_ROOT):
         return "root of all chips"
-    return place_name(first_chip + place if place >= 0 else place)
+    return sentences.place_name(first_chip + place if place >= 0 else place)
 
 
 def _track(

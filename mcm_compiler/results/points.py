@@ -1,6 +1,6 @@
 """What is known of a compile for another target, of which no output is written."""
 
-# ruff: noqa: UP013 - an object of JSON is one definition here, as a class it were one per key
+# ruff: noqa: UP013 - a row of few keys is one line here
 
 from __future__ import annotations
 
@@ -18,41 +18,39 @@ Attributes:
     hint: what to do about it.
 """
 
-PointFacts = TypedDict(
-    "PointFacts",
-    {
-        "throughput_per_s": Amount | None,
-        "period_s": Amount | None,
-        "latency_s": Amount | None,
-        "lower_bound_s": Amount | None,
-        "bound_proof": str | None,
-        "gap": float | None,
-        "chips": Size | None,
-        "chips_used": Size | None,
-        "sram_bytes": Size | None,
-        "energy_j": NotRequired[Amount],
-        "energy_delay_js": NotRequired[Amount],
-        "package_mm2": NotRequired[Amount],
-        "faults": list[FaultRow],
-    },
-)
-"""Figures of a compile, each as in a report of its own; null where there is none.
 
-Attributes:
-    throughput_per_s: inferences per second in steady state, simulated.
-    period_s: its inverse.
-    latency_s: of one inference, simulated.
-    lower_bound_s: proven lower bound on the seconds per inference under the cost model.
-    bound_proof: kind of its argument.
-    gap: period_s / lower_bound_s - 1.
-    chips: usable chips of the package.
-    chips_used: chips with at least one op.
-    sram_bytes: SRAM of all usable chips together.
-    energy_j: of one inference; missing where the target says nothing of energy.
-    energy_delay_js: energy_j times latency_s.
-    package_mm2: area of all usable chips; missing where the target says nothing of it.
-    faults: why the model does not run there; empty where it does.
-"""
+class PointFacts(TypedDict):
+    """Figures of a compile, each as in a report of its own; null where there is none.
+
+    Attributes:
+        throughput_per_s: inferences per second in steady state, simulated.
+        period_s: its inverse.
+        latency_s: of one inference, simulated.
+        lower_bound_s: proven lower bound on the seconds per inference under the cost model.
+        bound_proof: kind of its argument.
+        gap: period_s / lower_bound_s - 1.
+        chips: usable chips of the package.
+        chips_used: chips with at least one op.
+        sram_bytes: SRAM of all usable chips together.
+        energy_j: of one inference; missing where the target says nothing of energy.
+        energy_delay_js: energy_j times latency_s.
+        package_mm2: area of all usable chips; missing where the target says nothing of it.
+        faults: why the model does not run there; empty where it does.
+    """
+
+    throughput_per_s: Amount | None
+    period_s: Amount | None
+    latency_s: Amount | None
+    lower_bound_s: Amount | None
+    bound_proof: str | None
+    gap: float | None
+    chips: Size | None
+    chips_used: Size | None
+    sram_bytes: Size | None
+    energy_j: NotRequired[Amount]
+    energy_delay_js: NotRequired[Amount]
+    package_mm2: NotRequired[Amount]
+    faults: list[FaultRow]
 
 
 class PlacedPoint(PointFacts):

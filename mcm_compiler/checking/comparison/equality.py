@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,16 +13,13 @@ import onnx_ir as ir
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.chain import ChipFiles, run_chain
-from mcm_compiler.checking.comparison.output_coverage import REDRAWS, rescaled, weak_outputs
-from mcm_compiler.checking.comparison.user_data import RunData, compare_expected
+from mcm_compiler.checking.comparison import output_coverage, user_data
 from mcm_compiler.contracts.chips import PLANNED_PROPERTY, with_state_wires
 from mcm_compiler.contracts.target import ChipState, Wire
 from mcm_compiler.contracts.verification import OutputComparison, Verification
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
-from mcm_compiler.execution import runner
-from mcm_compiler.execution.inputs import fills_of, random_inputs
+from mcm_compiler.execution import inputs, runner, runtime_values
 from mcm_compiler.execution.piecewise import open_large, run_large
-from mcm_compiler.execution.runtime_values import is_exotic
 from mcm_compiler.graph.constants import constant_values, random_outputs
 
 HALF_TOLERANCE = 2.0**-7
@@ -67,7 +64,7 @@ def verify_folder(
     chips: ChipFiles,
     wires: Sequence[Wire],
     seeds: Sequence[int],
-    data: Sequence[RunData] = (),
+    data: Sequence[user_data.RunData] = (),
     *,
     enough: int | None = None,
     stock: Path | None = None,
@@ -170,11 +167,11 @@ def verify_folder(
         expected=tuple(
             comparison
             for d, results in zip(data, actual, strict=False)
-            for comparison in compare_expected(d, results)
+            for comparison in user_data.compare_expected(d, results)
             if comparison.output not in random
         ),
         random_outputs=tuple(random),
-        weak=weak_outputs(_computed(reference, seen), expected),
+        weak=output_coverage.weak_outputs(_computed(reference, seen), expected),
         redraws=redraws,
         steps=len(steps),
     )
@@ -182,13 +179,7 @@ def verify_folder(
         return found
     from mcm_compiler.checking.comparison.stock_options import compare_stock
 
-    under_stock = compare_stock(stock, folder, partial(chain, single), batches[0], seen)
-    return replace(
-        found,
-        stock=under_stock.outputs,
-        stock_skipped=under_stock.skipped,
-        stock_died=under_stock.died,
-    )
+    return compare_stock(found, stock, folder, partial(chain, single), batches[0], seen)
 
 
 def _without_runtime(refusal: CompileError) -> Verification:
@@ -208,7 +199,7 @@ def _steps_of(
     handed = [first.get(state.past) for state in states]
     if not seeds or not any(isinstance(past, np.ndarray) and past.size for past in handed):
         return []
-    drawn = [random_inputs(reference, seeds[0] + step) for step in range(1, STEPS)]
+    drawn = [inputs.random_inputs(reference, seeds[0] + step) for step in range(1, STEPS)]
     return [first, *drawn]
 
 
@@ -227,18 +218,18 @@ def _draw_again(
     outputs = _computed(reference, outputs)
     drawn = batches[-1]
     taken: list[str] = []
-    for name, factor in REDRAWS:
-        weak = weak_outputs(outputs, expected)
+    for name, factor in output_coverage.REDRAWS:
+        weak = output_coverage.weak_outputs(outputs, expected)
         if not weak:
             break
-        feeds = rescaled(drawn, factor)
+        feeds = output_coverage.rescaled(drawn, factor)
         if all(runner.same_bits(feeds[key], drawn[key]) for key in feeds):
             break  # there are no floats among the inputs
         try:
             results = run_large(session, [feeds], list(expected[-1]))[0]
         except CompileError:
             continue
-        if len(weak_outputs(outputs, [*expected, results])) < len(weak):
+        if len(output_coverage.weak_outputs(outputs, [*expected, results])) < len(weak):
             batches.append(feeds)
             expected.append(results)
             taken.append(name)
@@ -299,9 +290,9 @@ def _run_on_random(
     session: Any, reference: ir.Model, seed: int, outputs: Sequence[str]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The first random input of a seed that the model runs on, and its results."""
-    fills = fills_of(reference)
+    fills = inputs.fills_of(reference)
     for fill in fills:
-        feeds = random_inputs(reference, seed, fill)
+        feeds = inputs.random_inputs(reference, seed, fill)
         try:
             return feeds, run_large(session, [feeds], outputs)[0]
         except runner.RunStoppedError:
@@ -328,7 +319,7 @@ def _scale(array: Any) -> float:
         return max(map(_scale, array), default=0.0)
     if not isinstance(array, np.ndarray) or array.size == 0:
         return 0.0
-    if array.dtype.kind not in "f" and not is_exotic(array.dtype):
+    if array.dtype.kind not in "f" and not runtime_values.is_exotic(array.dtype):
         return 0.0
     numbers = array.astype(np.float64)
     finite = numbers[np.isfinite(numbers)]

@@ -28,7 +28,7 @@ import math
 import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -49,43 +49,34 @@ _LIMITS = frozenset({"SIGXCPU", "SIGKILL", "exit status 1"})
 """How a child ends that took too much time or memory, which is no fault of what it ran."""
 
 
-@dataclass(frozen=True)
-class StockComparison:
-    """One inference under onnxruntime's own session options.
-
-    Attributes:
-        outputs: the comparison; empty where it was not made.
-        skipped: why not, or empty.
-        died: whether that is because onnxruntime ended the process that ran the models.
-    """
-
-    outputs: tuple[OutputComparison, ...] = ()
-    skipped: str = ""
-    died: bool = False
-
-
 def compare_stock(
+    found: Verification,
     model: Path,
     folder: Path,
     chain: Callable[..., list[dict[str, Any]]],
     feeds: Mapping[str, Any],
     outputs: Sequence[str],
-) -> StockComparison:
+) -> Verification:
     """Compares one inference, in a child whose end is not that of the check.
 
     Args:
+        found: what was compared already.
         model: a file of the model.
         folder: of the chips' models.
         chain: runs the chips.
         feeds: inputs.
         outputs: that are compared.
 
+    Returns:
+        `found` with this comparison as well.
+
     Raises:
         CompileError: MCM-V025 if the chips alone do not run, or make something else altogether.
     """
     sizes = [path.stat().st_size for path in folder.glob("*.onnx*")]
     if sum(sizes) > MAX_STOCK_BYTES:
-        return StockComparison(skipped=f"the models have more than {bytes_text(MAX_STOCK_BYTES)}")
+        most = bytes_text(MAX_STOCK_BYTES)
+        return replace(found, stock_skipped=f"the models have more than {most}")
     cpu_s = math.ceil(run_seconds(sum(sizes)) * (1 + len(sizes)))
 
     def answer(chips: Callable[..., list[dict[str, Any]]] | None) -> bytes:
@@ -95,22 +86,22 @@ def compare_stock(
         return answer_of_child(work, run_growth_bytes() + 4 * sum(sizes), cpu_s)
 
     try:
-        found = json.loads(answer(chain))
+        made = json.loads(answer(chain))
     except ChildDiedError as error:
         try:
             answer(None)
         except ChildDiedError as alone:
-            return _died(alone, "the file itself", cpu_s)
+            return _died(found, alone, "the file itself", cpu_s)
         if str(error) in _LIMITS:
-            return _died(error, "the chips", cpu_s)
+            return _died(found, error, "the chips", cpu_s)
         raise _not_under_stock_options(f"onnxruntime crashes ({error})", None) from None
-    if (fault := found.get("fault")) is not None:
+    if (fault := made.get("fault")) is not None:
         raise _not_under_stock_options(*fault)
-    compared = tuple(OutputComparison(*one, tolerance=0.0) for one in found["outputs"])
+    compared = tuple(OutputComparison(*one, tolerance=0.0) for one in made["outputs"])
     if (broken := next((o for o in compared if math.isinf(o.max_abs_error)), None)) is not None:
         differs = "the output has another type, shape or set of finite numbers than the model's"
         raise _not_under_stock_options(differs, f"output {quote(broken.output)}")
-    return StockComparison(compared, found["skipped"])
+    return replace(found, stock=compared, stock_skipped=made["skipped"])
 
 
 def _compared(
@@ -150,14 +141,14 @@ def died_warning(found: Verification) -> list[Diagnostic]:
     ]
 
 
-def _died(error: ChildDiedError, what: str, cpu_s: int) -> StockComparison:
+def _died(found: Verification, error: ChildDiedError, what: str, cpu_s: int) -> Verification:
     if str(error) == "SIGXCPU":
         how = f"was stopped after {cpu_s} s of computing on"
     elif str(error) in _LIMITS:
         how = f"was ended ({error}), as where memory runs out, on"
     else:
         how = f"crashes ({error}) on"
-    return StockComparison(skipped=f"onnxruntime {how} {what}", died=True)
+    return replace(found, stock_skipped=f"onnxruntime {how} {what}", stock_died=True)
 
 
 def _not_under_stock_options(reason: str, place: str | None) -> CompileError:

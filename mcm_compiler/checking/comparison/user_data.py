@@ -21,8 +21,7 @@ from mcm_compiler.artifact.manifest import TensorEntry
 from mcm_compiler.checking.entry.run_folder import runtime_inputs
 from mcm_compiler.contracts.verification import ExpectedComparison
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.execution.runner import max_abs_error, same_bits
-from mcm_compiler.execution.runtime_values import is_exotic
+from mcm_compiler.execution import runner, runtime_values
 from mcm_compiler.graph.dimensions import free_inputs
 from mcm_compiler.text.units import bytes_text, count_text
 
@@ -133,18 +132,18 @@ def _close(expected: Any, actual: Any) -> bool:
     if isinstance(expected, list) and isinstance(actual, list):
         return len(expected) == len(actual) and all(map(_close, expected, actual))
     if not isinstance(expected, np.ndarray) or not isinstance(actual, np.ndarray):
-        return same_bits(expected, actual)
+        return runner.same_bits(expected, actual)
     if expected.dtype != actual.dtype or expected.shape != actual.shape:
         return False
     if expected.dtype.kind in "OUSb":
-        return same_bits(expected, actual)
-    if is_exotic(expected.dtype):
+        return runner.same_bits(expected, actual)
+    if runtime_values.is_exotic(expected.dtype):
         expected, actual = expected.astype(np.float32), actual.astype(np.float32)
     return bool(np.allclose(actual, expected, RTOL, ATOL, equal_nan=True))
 
 
 def _error(expected: Any, actual: Any) -> float:
-    return 0.0 if same_bits(expected, actual) else max_abs_error(expected, actual)
+    return 0.0 if runner.same_bits(expected, actual) else runner.max_abs_error(expected, actual)
 
 
 def _read_part(folder: Path, part: str, values: Sequence[ir.Value]) -> dict[str, Any]:

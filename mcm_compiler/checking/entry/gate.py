@@ -255,42 +255,30 @@ def file_faults(
     """
     present = {path.name for path in folder.iterdir()} - {layout.MANIFEST}
     faults = [
-        Diagnostic("MCM-A006", f"the file {quote(name)} is missing", at=str(folder / name))
-        for name in sorted(files.keys() - present)
+        _fault("MCM-A006", folder, name, "is missing") for name in sorted(files.keys() - present)
     ]
     if not further:
-        faults += [
-            Diagnostic(
-                "MCM-A007", f"the file {quote(name)} is not in the manifest", at=str(folder / name)
-            )
-            for name in sorted(present - files.keys())
-        ]
+        unknown = sorted(present - files.keys())
+        faults += [_fault("MCM-A007", folder, name, "is not in the manifest") for name in unknown]
     plain: list[str] = []
     for name in sorted(present & files.keys()):
         path = folder / name
         if path.is_symlink() or not path.is_file():
-            faults.append(
-                Diagnostic(
-                    "MCM-A006",
-                    f"{quote(name)} is not a plain file",
-                    at=str(path),
-                    hint="put the file itself there, or compile again",
-                )
-            )
+            hint = "put the file itself there, or compile again"
+            message = f"{quote(name)} is not a plain file"
+            faults.append(Diagnostic("MCM-A006", message, at=str(path), hint=hint))
         elif not name.endswith(".data") and (size := path.stat().st_size) > MAX_BYTES:
-            faults.append(
-                Diagnostic(
-                    "MCM-A008",
-                    f"the file {quote(name)} was changed: it has {size:,} bytes, the compiler "
-                    f"writes at most {MAX_BYTES:,}",
-                    at=str(path),
-                )
-            )
+            how = f"it has {size:,} bytes, the compiler writes at most {MAX_BYTES:,}"
+            faults.append(_fault("MCM-A008", folder, name, f"was changed: {how}"))
         else:
             plain.append(name)
     hashes = zip(plain, _hashes(folder, plain), strict=True)
     changed = {name: digest for name, digest in hashes if digest != files[name]}
     return faults + _changed(folder, files, changed)
+
+
+def _fault(code: str, folder: Path, name: str, what: str) -> Diagnostic:
+    return Diagnostic(code, f"the file {quote(name)} {what}", at=str(folder / name))
 
 
 def _hashes(folder: Path, names: Sequence[str]) -> list[str]:
@@ -323,12 +311,5 @@ def _changed(folder: Path, files: Mapping[str, str], changed: dict[str, str]) ->
         faults.append(
             Diagnostic("MCM-A009", f"files were swapped: {', '.join(parts)}", at=str(folder))
         )
-    return faults + [
-        Diagnostic(
-            "MCM-A008",
-            f"the file {quote(name)} was changed: its hash is not the manifest's",
-            at=str(folder / name),
-        )
-        for name in changed
-        if name not in moved
-    ]
+    how = "was changed: its hash is not the manifest's"
+    return faults + [_fault("MCM-A008", folder, name, how) for name in changed if name not in moved]

@@ -22,8 +22,7 @@ from mcm_compiler.contracts.cost import KnowsHostOps, costs_in
 from mcm_compiler.contracts.replication import Replication
 from mcm_compiler.contracts.target import ChipModel, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
-from mcm_compiler.graph.constants import placeable_nodes, subgraphs
-from mcm_compiler.graph.trip_counts import loops_of, sequence_counts, stated_counts, stated_trips
+from mcm_compiler.graph import constants, trip_counts
 from mcm_compiler.ir.rewriting.device_stages import HOST_CONFIGURATION
 from mcm_compiler.text.units import count_text
 
@@ -64,7 +63,7 @@ def check_placement_marks(
     found: dict[str, _Found] = {}
     faults: list[Diagnostic] = []
     for chip in chips:
-        placed = set(placeable_nodes(chip.model.graph))
+        placed = set(constants.placeable_nodes(chip.model.graph))
         costs = costs_in(chip.model.graph, model)
         for node in chip.model.graph:
             marks = node.metadata_props
@@ -98,17 +97,17 @@ def _trip_count_faults(
     chips: Sequence[ChipModel], source: ir.Model, manifest: Manifest
 ) -> Iterator[Diagnostic]:
     """Differences between the stated trip counts of the manifest, the source and the chips."""
-    if (found := stated_counts(source.graph)) != dict(manifest.counted.trip_counts):
+    if (found := trip_counts.stated_counts(source.graph)) != dict(manifest.counted.trip_counts):
         yield _told("the source", f"states trip counts {found}, the manifest says otherwise")
-    for label, count in sequence_counts(source.graph).items():
+    for label, count in trip_counts.sequence_counts(source.graph).items():
         if found.get(label, count) != count:
             yield _told(
                 f"loop {quote(label)}", f"runs {count} times, the source states another count"
             )
-    loops = {node for _, node in loops_of(source.graph)}
+    loops = {node for _, node in trip_counts.loops_of(source.graph)}
     known = {node.name or "": _stated_within(node, loops) for node in source.graph} if loops else {}
     for chip in chips:
-        loops = {node for _, node in loops_of(chip.model.graph)}
+        loops = {node for _, node in trip_counts.loops_of(chip.model.graph)}
         for node in chip.model.graph if loops else ():
             stated = known.get(node.metadata_props.get(ORIGIN_PROPERTY, ""), {})
             other = frozenset[int | None]().union(*stated.values())
@@ -121,10 +120,10 @@ def _trip_count_faults(
 def _stated_within(node: ir.Node, loops: Container[ir.Node]) -> dict[str, frozenset[int | None]]:
     """Stated counts of an op and of the loops within it, by the names of their ops."""
     found: dict[str, frozenset[int | None]] = {}
-    for inner in (node, *(n for graph in subgraphs(node) for n in graph.all_nodes())):
+    for inner in (node, *(n for graph in constants.subgraphs(node) for n in graph.all_nodes())):
         if inner in loops:
             name = inner.name or inner.op_type
-            found[name] = found.get(name, frozenset()) | {stated_trips(inner)}
+            found[name] = found.get(name, frozenset()) | {trip_counts.stated_trips(inner)}
     return found
 
 
@@ -187,7 +186,7 @@ def check_host_marks(chips: Sequence[ChipModel], source: ir.Model, target: Targe
     marked: set[str] = set()
     faults: list[Diagnostic] = []
     for chip in chips:
-        nodes = placeable_nodes(chip.model.graph)
+        nodes = constants.placeable_nodes(chip.model.graph)
         wanted = _wanted(nodes, target)
         for node in chip.model.graph:
             place = f"node {quote(node.name or '')} of chip {chip.chip}"

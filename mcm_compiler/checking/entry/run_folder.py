@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.artifact.chain import run_chain
+from mcm_compiler.artifact import chain, program_file
 from mcm_compiler.artifact.manifest import TensorEntry
-from mcm_compiler.artifact.program_file import check_program_of
-from mcm_compiler.certificate.claims import Certificate
-from mcm_compiler.checking.entry.constraint_check import refuse_overlap
-from mcm_compiler.checking.entry.gate import open_folder
-from mcm_compiler.checking.entry.structure_check import check_structure
-from mcm_compiler.contracts.program import LoweredProgram, SimulationResult
-from mcm_compiler.contracts.target import PackageLimits, Target, machine_of
+from mcm_compiler.checking.entry import constraint_check, gate, structure_check
+from mcm_compiler.contracts.program import SimulationResult
+from mcm_compiler.contracts.target import machine_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.execution.npz_inputs import array_of_type
 from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.processes.crash_journal import doing
-from mcm_compiler.report.activity import chip_rows, link_rows
-from mcm_compiler.report.bottleneck import find_bottleneck
+from mcm_compiler.report import activity, bottleneck
 
 
 def run_folder(folder: Path, inputs: Mapping[str, Any], steps: int = 1) -> dict[str, Any]:
@@ -44,7 +38,7 @@ def run_folder(folder: Path, inputs: Mapping[str, Any], steps: int = 1) -> dict[
         CompileError: MCM-V010 for inputs that are missing, unknown, or of another type or shape;
             MCM-A004 to MCM-A009 for a damaged folder; MCM-V001 to MCM-V003 from the run.
     """
-    manifest = open_folder(folder, further=True).manifest
+    manifest = gate.open_folder(folder, further=True).manifest
     held = manifest.states.held
     if steps > 1 and not held:
         raise CompileError(_stateless(steps))
@@ -54,8 +48,8 @@ def run_folder(folder: Path, inputs: Mapping[str, Any], steps: int = 1) -> dict[
     chips = [chip.chip for chip in manifest.chips]
     with doing(f"folder {quote(str(folder))}"):
         if steps == 1:
-            return run_chain(folder, chips, manifest.run_wires, outputs, batches)[0]
-        made = run_chain(folder, chips, manifest.wires, outputs, batches, states=held)
+            return chain.run_chain(folder, chips, manifest.run_wires, outputs, batches)[0]
+        made = chain.run_chain(folder, chips, manifest.wires, outputs, batches, states=held)
     last = {state.present for state in held}
     return {
         name: made[-1][name] if name in last else np.stack([step[name] for step in made])
@@ -142,28 +136,7 @@ def _value(entry: TensorEntry, value: Any) -> Any:
         raise ValueError(f"the array {error}") from None
 
 
-@dataclass(frozen=True, eq=False)
-class CompiledFolder:
-    """What a folder holds of a compiled model.
-
-    Attributes:
-        target: the package.
-        program: what its chips run.
-        graphs: the chips' models by chip.
-        replicas: pipelines side by side that run them.
-        limits: numbers of the chips of one pipeline.
-        certificate: what was placed and where; None where nothing was.
-    """
-
-    target: Target
-    program: LoweredProgram
-    graphs: dict[int, ir.Graph]
-    replicas: int
-    limits: PackageLimits
-    certificate: Certificate | None = None
-
-
-def read_compiled(folder: Path) -> CompiledFolder:
+def read_compiled(folder: Path) -> gate.OpenedFolder:
     """Reads what a simulation needs, and makes sure that it is what the compiler wrote.
 
     All hashes of the manifest are compared, and manifest, chips' models and program with each
@@ -175,36 +148,34 @@ def read_compiled(folder: Path) -> CompiledFolder:
             of a chip's model, MCM-T### for faults of the target's description, MCM-V050 for
             pipelines side by side that the package has no room for.
     """
-    opened = open_folder(folder, further=True)
-    manifest = opened.manifest
-    check_structure(opened)
-    target, program, chips = opened.target, opened.program, opened.chips
-    refuse_overlap(manifest, target)
-    check_program_of(program, chips, manifest.wires)
-    graphs = {chip.chip: chip.model.graph for chip in chips}
-    limits = target.limits.first(manifest.chips_each or target.limits.num_chips)
-    return CompiledFolder(target, program, graphs, manifest.replicas, limits, opened.certificate)
+    opened = gate.open_folder(folder, further=True)
+    structure_check.check_structure(opened)
+    constraint_check.refuse_overlap(opened.manifest, opened.target)
+    program_file.check_program_of(opened.program, opened.chips, opened.manifest.wires)
+    return opened
 
 
-def simulation_data(simulation: SimulationResult, compiled: CompiledFolder) -> dict[str, Any]:
+def simulation_data(simulation: SimulationResult, opened: gate.OpenedFolder) -> dict[str, Any]:
     """A simulation as JSON-able data, in the fields of the report."""
-    program, graphs, limits = compiled.program, compiled.graphs, compiled.limits
-    period_s = simulation.period_s / compiled.replicas
+    program, target, replicas = opened.program, opened.target, opened.manifest.replicas
+    graphs = {chip.chip: chip.model.graph for chip in opened.chips}
+    limits = target.limits.first(opened.manifest.chips_each or target.limits.num_chips)
+    period_s = simulation.period_s / replicas
     flight = {"sequences": program.sequences} if program.sequences else {}
     ops_of = {chip: len(placeable_nodes(graph)) for chip, graph in graphs.items()}
-    machine = machine_of(compiled.target)
+    machine = machine_of(target)
     return {
         "simulator": simulation.simulator,
         "inferences": simulation.inferences,
         "steady_from": simulation.steady_from,
-        "replicas": compiled.replicas,
+        "replicas": replicas,
         **flight,
         "throughput_per_s": 1.0 / period_s if period_s > 0 else None,
         "period_s": period_s,
         "latency_s": simulation.latency_s,
-        "bottleneck": find_bottleneck(
-            simulation, program, limits, graphs, machine, compiled.certificate
+        "bottleneck": bottleneck.find_bottleneck(
+            simulation, program, limits, graphs, machine, opened.certificate
         ),
-        "chips": chip_rows(simulation, program, ops_of, limits.sram_bytes),
-        "links": link_rows(simulation),
+        "chips": activity.chip_rows(simulation, program, ops_of, limits.sram_bytes),
+        "links": activity.link_rows(simulation),
     }

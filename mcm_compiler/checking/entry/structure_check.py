@@ -54,18 +54,21 @@ def check_states(
         past = ends.get(state.chip, {}).get(state.past)
         present = starts.get(state.chip, {}).get(state.present)
         if past is None or present is None:
-            lost = state.past if past is None else state.present
-            faults.append(_fault(state.past, state.chip, f"the chip has no {quote(lost)}"))
+            why = f"the chip has no {quote(state.past if past is None else state.present)}"
         elif state.past not in model_inputs or state.present not in model_outputs:
-            faults.append(_fault(state.past, state.chip, "it is none of the model's"))
+            why = "it is none of the model's"
         elif pasts[state.past] > 1 or presents[state.present] > 1:
-            faults.append(_fault(state.past, state.chip, "it is held twice"))
+            why = "it is held twice"
         elif any(state.past in values for chip, values in ends.items() if chip != state.chip):
-            faults.append(_fault(state.past, state.chip, "another chip takes it as well"))
+            why = "another chip takes it as well"
         elif state.past in entering or state.present in leaving:
-            faults.append(_fault(state.past, state.chip, "it crosses the host's link as well"))
-        elif (why := misfit(past, present)) is not None:
-            faults.append(_fault(state.past, state.chip, why))
+            why = "it crosses the host's link as well"
+        else:
+            why = misfit(past, present)
+        if why is not None:
+            place = f"chip {state.chip}"
+            message = f"the state {quote(state.past)} does not stay on {place}: {why}"
+            faults.append(Diagnostic("MCM-A014", message, at=place))
     if not held and manifest.states != FolderStates():
         faults.append(
             Diagnostic(
@@ -76,14 +79,6 @@ def check_states(
             )
         )
     return faults
-
-
-def _fault(past: str, chip: int, why: str) -> Diagnostic:
-    return Diagnostic(
-        "MCM-A014",
-        f"the state {quote(past)} does not stay on chip {chip}: {why}",
-        at=f"chip {chip}",
-    )
 
 
 def load_chips(folder: Path, manifest: Manifest) -> tuple[ChipModel, ...]:

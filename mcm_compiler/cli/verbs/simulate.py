@@ -40,19 +40,19 @@ def command(
         _simulate_step(folder, trace, output_format)
         return
     compiled = read_compiled(folder)
-    target, program = compiled.target, compiled.program
-    pipelines, chips_each = compiled.replicas, compiled.limits.num_chips
+    target, program, pipelines = compiled.target, compiled.program, compiled.manifest.replicas
+    chips_each = compiled.manifest.chips_each or target.limits.num_chips
     drawn = pipelines
     if play_together(target, pipelines):
         program, drawn = side_by_side(program, pipelines, chips_each), 1
     if trace is not None:
         refuse_large_trace(program, inferences)
     simulation = simulate_pipelines(target, compiled.program, inferences, pipelines, chips_each)
+    data = simulation_data(simulation, compiled)
     if trace is not None:
         timeline = simulator_of(target).timeline(program, inferences)
         with whole_file(trace) as partial, partial.open("xb") as file:
             write_trace(timeline, file, drawn, chips_each)
-    data = simulation_data(simulation, compiled)
     if output_format == "json":
         show_json(data)
     else:

@@ -117,14 +117,11 @@ def find_moves(certificate: Certificate) -> Moves:
             found.append(Move(one.unit, one.units, start, one.to_chip, package_s, gain))
     found.sort(key=lambda move: (move.period_s, len(move.units), move.unit, move.to_chip))
     held = problem.pinned_chip >= 0
-    bound = [bool(held[list(move.units)].any()) for move in found]
-    return Moves(
-        tuple(move for move, pinned in zip(found, bound, strict=True) if not pinned),
-        tuple(move for move, pinned in zip(found, bound, strict=True) if pinned),
-        optimal,
-        complete,
-        elsewhere,
+    helpful, pinned = (
+        tuple(move for move in found if held[list(move.units)].any() == bound)
+        for bound in (False, True)
     )
+    return Moves(helpful, pinned, optimal, complete, elsewhere)
 
 
 def pin_of(certificate: Certificate, unit: int) -> str | None:

@@ -18,6 +18,14 @@ _SHARED = {
 """What a proof of a bound counts, where all pipelines share it."""
 
 
+_BOUND = {
+    "pins": "pins bind ops to chips of the package",
+    "assignment": "the assignment binds ops to chips of the package",
+    "forbidden_chips": "chips are left out, so that shares are not alike",
+}
+"""Options that leave no choice of another number, and why."""
+
+
 def limit_sentence(report: Mapping[str, Any]) -> str | None:
     """Why there are not more pipelines; None where the report does not tell, or one chip is all."""
     replication = report.get("replication")  # reports of the first release lack it
@@ -91,12 +99,9 @@ def _asked(report: Mapping[str, Any], chosen: int) -> str | None:
         return None
     if options.get("replicas") is not None:
         return f"{chosen}, as asked for; no other number was looked at"
-    if options.get("pins"):
-        return f"{chosen}, because pins bind ops to chips of the package"
-    if options.get("assignment") is not None:
-        return f"{chosen}, because the assignment binds ops to chips of the package"
-    if options.get("forbidden_chips"):
-        return f"{chosen}, because chips are left out, so that shares are not alike"
+    for option, why in _BOUND.items():
+        if options.get(option):
+            return f"{chosen}, because {why}"
     if chosen > 1:
         return f"{chosen}, as the plan of the passes has it"
     return "1, because the chips of the package are not alike to the host and each other"

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mcm_compiler.contracts.fabrics.target import FABRIC_SECTION
 from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_SECTION
+from mcm_compiler.report.records.verdict import LimitClaim, VerdictLine
 from mcm_compiler.report.sentences import resource_name
 from mcm_compiler.report.verdict.words import line_of
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
-
-if TYPE_CHECKING:
-    from mcm_compiler.report.records.verdict import LimitClaim, VerdictLine
 
 FULL = 0.995
 """Share of the period from which on a resource is busy all the time."""

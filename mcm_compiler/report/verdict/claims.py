@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from mcm_compiler.contracts.fabrics.target import FABRIC_SECTION
+from mcm_compiler.report import objective_section, state_section
 from mcm_compiler.report.cost_section import COST_SECTION, STORAGE_SECTION
 from mcm_compiler.report.hardware.figures import gap
-from mcm_compiler.report.objective_section import OBJECTIVE_SECTION
-from mcm_compiler.report.state_section import state_sentences, throughput_text
-from mcm_compiler.report.verdict import words
-from mcm_compiler.report.verdict.assumed_trips import assumption_sentence
-from mcm_compiler.report.verdict.bottleneck_line import idle_line, limit_line, limit_of, next_line
+from mcm_compiler.report.records import sections, verdict
+from mcm_compiler.report.verdict import assumed_trips, bottleneck_line, words
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, rate_text, seconds_text
-
-if TYPE_CHECKING:
-    from mcm_compiler.report.records import sections, verdict
-
 
 FLIT_SIMULATOR = "flit simulator"
 
@@ -27,11 +21,11 @@ def optimality_of(report: Mapping[str, Any]) -> verdict.OptimalityClaim:
     simulated = gap(report["period_s"], report["analytic_period_s"])
     period: tuple[str, sections.ObjectiveUnit] = ("period", "s")
     model = report["cost_model"]
-    if (assumption := assumption_sentence(report)) is not None:
+    if (assumption := assumed_trips.assumption_sentence(report)) is not None:
         return _claim(period, (None, None), (None, None), [assumption], simulated)
     if report.get(FABRIC_SECTION) is not None:
         return _of_mappings(report)
-    if (facts := report.get(OBJECTIVE_SECTION)) is not None:
+    if (facts := report.get(objective_section.OBJECTIVE_SECTION)) is not None:
         of = "number of chips" if facts["kind"] == "chips" else facts["kind"]
         scope = [*_cuts(report, len(facts["proven"]) > 1), *_asked(facts)]
         values = facts["value"], facts["bound"]
@@ -130,15 +124,15 @@ def verdict_of(report: Mapping[str, Any]) -> verdict.Verdict:
         report: its own verdict, where it has one, is not read.
     """
     fit, rate = _fit(report), _rate(report)
-    optimality, limit = optimality_of(report), limit_of(report)
+    optimality, limit = optimality_of(report), bottleneck_line.limit_of(report)
     verified = words.verified_of(report["verification"])
     lines = (
         _fit_line(report, fit),
         _rate_line(report, rate),
         words.optimality_line(optimality),
-        limit_line(report, limit),
-        idle_line(report),
-        next_line(report),
+        bottleneck_line.limit_line(report, limit),
+        bottleneck_line.idle_line(report),
+        bottleneck_line.next_line(report),
         words.verified_line(report["verification"], verified, report.get(STORAGE_SECTION)),
     )
     return {
@@ -243,6 +237,6 @@ def _rate_line(report: Mapping[str, Any], rate: verdict.RateClaim) -> verdict.Ve
     details += [
         f"one inference every {seconds_text(rate['period_s'])}",
         f"latency {seconds_text(rate['latency_s'])} ({rate['latency_load']})",
-        *(f"{label}: {text}" for label, text in state_sentences(report)),
+        *(f"{label}: {text}" for label, text in state_section.state_sentences(report)),
     ]
-    return words.line_of("throughput", throughput_text(report), details)
+    return words.line_of("throughput", state_section.throughput_text(report), details)

@@ -269,7 +269,8 @@ def test_every_field_of_a_report_is_derived_or_listed(compiled: Path) -> None:
     report = json.loads((compiled / "report.json").read_text())
     assert report.keys() == {*build_report(example_result()), "energy"}
     stated = json.loads((compiled / "manifest.json").read_text())["counted"]["stated"]
-    assert stated.keys() == STATED.keys() - {"sensitivities"}  # nobody asked for them
+    # Nobody asked for sensitivities, and all options have their defaults.
+    assert stated.keys() == STATED.keys() - {"sensitivities", "option_sources"}
     assert stated["options"].keys() < report["options"].keys()
 
 

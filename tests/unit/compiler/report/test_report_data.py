@@ -59,6 +59,7 @@ def test_schema_refuses_a_missing_and_an_unknown_field(schema: dict[str, Any]) -
 def test_only_what_earlier_releases_lack_may_be_missing(schema: dict[str, Any]) -> None:
     lacked = {"options", "replication", "chosen_cost_model", "host_fallback", "states", "fabrics"}
     lacked |= {"objective", "energy", "sensitivities", "stored_widths", "verdict", "assumed_trips"}
+    lacked |= {"option_sources"}
     assert set(schema["properties"]) - set(schema["required"]) == lacked
     for part in (schema, *schema["$defs"].values()):
         assert part["description"]
@@ -66,7 +67,7 @@ def test_only_what_earlier_releases_lack_may_be_missing(schema: dict[str, Any]) 
 
 
 def test_the_schema_has_every_option_of_a_compile(schema: dict[str, Any]) -> None:
-    told = {f.name for f in fields(CompileOptions)} - {"passes", "cost_model"}
+    told = {f.name for f in fields(CompileOptions)} - {"passes", "cost_model", "sources"}
     assert set(schema["$defs"]["OptionsFacts"]["properties"]) == told
 
 

@@ -7,6 +7,7 @@ import json
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from mcm_compiler.checking import check as check_module
 from mcm_compiler.checking.check import CheckReport, CheckStep
 from mcm_compiler.checking.entry import run_folder as run_module
 from mcm_compiler.checking.entry import run_folder as simulate_module
-from mcm_compiler.checking.entry.run_folder import CompiledFolder
 from mcm_compiler.cli.main import cli
 from mcm_compiler.contracts.program import LoweredProgram, Timeline
 from mcm_compiler.contracts.verification import OutputComparison, Verification
@@ -271,12 +271,15 @@ def simulated(monkeypatch: pytest.MonkeyPatch) -> _Simulator:
         def simulator(self) -> _Simulator:
             return simulator
 
-    def read_compiled(_folder: Path) -> CompiledFolder:
+    def read_compiled(_folder: Path) -> SimpleNamespace:
         result = example_result()
-        assert result.program is not None
-        graphs = {chip.chip: chip.model.graph for chip in result.chips or ()}
-        limits = Target().limits
-        return CompiledFolder(Target(), result.program, graphs, 1, limits, result.certificate)
+        return SimpleNamespace(
+            manifest=SimpleNamespace(replicas=1, chips_each=0),
+            target=Target(),
+            program=result.program,
+            chips=result.chips or (),
+            certificate=result.certificate,
+        )
 
     monkeypatch.setattr(simulate_module, "read_compiled", read_compiled)
     return simulator
