@@ -1,7 +1,7 @@
 """Deep Q-learning: episodes in all lanes, prioritised replay and gradient steps.
 
 A *round* is one episode in each lane, in step, then `updates` gradient steps. The same seed gives
-the same bytes if NumPy uses one thread (`mcm_compiler.processes.one_thread`).
+the same bytes.
 
     learner = Learner(MyEnvironment(...), QLayout(F, G, A), PUBLISHED["pp"], 0, iterations=9_000)
     while not learner.finished:
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcm_compiler.arrays.randomness import generator_words, seeded_generator, set_generator
+from mcm_compiler.processes.one_thread import numpy_on_one_thread
 from mcm_models.dqn.network import Adam, QLayout, Singles, gradients, initial_weights, q_values
 from mcm_models.dqn.settings import DqnSettings
 
@@ -125,6 +126,7 @@ class Learner:
         """True once all iterations have been taken."""
         return self.iterations >= self._most
 
+    @numpy_on_one_thread()
     def advance(self, rounds: int) -> Progress:
         """Plays and learns."""
         started = time.perf_counter()

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mcm_compiler.arrays.randomness import seeded_generator
-from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_models.dqn.decisions import DecisionArrays, DecisionEnvironment
 from mcm_models.dqn.learner import Learner
@@ -290,7 +289,6 @@ class _Stages:
         environment = DecisionEnvironment(
             self._arrays(start), masked=self._linkage and recipe.masked, flat=recipe.published
         )
-        use_one_thread()
         layout = environment.layout(recipe.hidden)
         learner = Learner(environment, layout, self._settings, seed, iterations)
         rounds = -(-iterations // self._settings.updates)

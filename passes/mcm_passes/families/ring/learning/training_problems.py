@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -14,6 +16,7 @@ from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import Budget, PartitionProblem
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, quote
+from mcm_compiler.machines.package_limits import PackageLimits
 from mcm_compiler.options import CompileOptions
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.greedy import Greedy
@@ -94,14 +97,41 @@ def training_problems(
 
 
 def digest_of(problems: Sequence[TrainingProblem]) -> str:
-    """SHA-256 of everything that a policy could learn from the problems."""
+    """SHA-256 of everything that a policy could learn from the problems.
+
+    Equal to that of release 0.1.0 for the problems that it could state, so that its trainings go
+    on: fields that records got later count where they state anything more.
+    """
     digest = hashlib.sha256()
     for each in problems:
         digest.update(f"{each.model}\n{each.baseline_s!r}\n".encode())
-        for value in vars(each.problem).values():
+        problem = each.problem
+        values = [*_stated(problem, "energy").values()]
+        values += [problem.clone_closure, problem.placed_readers, problem.placed_weight_users]
+        for value in values:
             is_array = isinstance(value, np.ndarray)
-            digest.update(value.tobytes() if is_array else repr(value).encode())
+            digest.update(value.tobytes() if is_array else _text_of(value).encode())
     return digest.hexdigest()
+
+
+def _stated(record: Any, last: str) -> dict[str, Any]:
+    """Fields of a record up to the last one of release 0.1.0, and later ones without defaults."""
+    fields = dataclasses.fields(record)
+    first = [field.name for field in fields].index(last) + 1
+    later = (f for f in fields[first:] if getattr(record, f.name) != f.default)
+    return {field.name: getattr(record, field.name) for field in (*fields[:first], *later)}
+
+
+def _text_of(value: Any) -> str:
+    """`repr`, but for limits without delays that are those of a hop, as before they had names."""
+    if not isinstance(value, PackageLimits):
+        return repr(value)
+    if set(value.link_latency_s) <= {value.hop_latency_s}:
+        value = dataclasses.replace(value, link_latency_s=())
+    if value.host_latency_s == value.hop_latency_s:
+        value = dataclasses.replace(value, host_latency_s=0.0)
+    stated = (f"{name}={each!r}" for name, each in _stated(value, "forwarding").items())
+    return f"PackageLimits({', '.join(stated)})"
 
 
 def _with_baseline(model: str, target: Target) -> TrainingProblem | None:

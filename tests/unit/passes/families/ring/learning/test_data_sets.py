@@ -102,6 +102,30 @@ def test_a_digest_sees_every_change(problems):
         assert digest_of([other, *problems[1:]]) != digest
 
 
+def test_digests_are_those_of_the_first_release(problems):
+    # As release 0.1.0 noted them in `run.json`, for all problems and for each.
+    noted = (
+        "3e1e1e2596cc0d8f19bfd24e59a46d65e3341fc0029cc0ac7c851ef58c5acd9e",
+        "598d12bcd51349ffdc792d15f76d52d25f97eb16f057289359ccda1967bf3981",
+        "5f3be305c09d09658e30a4ff44b90b23d338fee0a14a3eeb5778913523b52b8a",
+        "53970a6799cf752202ea66f6fd5a4f403292563ae4eb9d32ab0362760ae16c4d",
+    )
+    found = [digest_of(problems), *(digest_of([each]) for each in problems)]
+    assert tuple(found) == noted
+
+
+def test_digests_follow_what_a_policy_learns_from_alone(problems):
+    first, limits = problems[0], problems[0].problem.limits
+    # Rows that a search computed on the way are no part of the problem.
+    assert first.problem.reached().num_units
+    fresh = dataclasses.replace(first, problem=dataclasses.replace(first.problem))
+    assert digest_of([fresh]) == digest_of([first])
+    slow = (*limits.latencies_s[1:], 2 * limits.hop_latency_s)
+    for change in ({"link_latency_s": slow}, {"host_latency_s": 5e-6}, {"cut_through": True}):
+        other = first.problem.within(dataclasses.replace(limits, **change))
+        assert digest_of([dataclasses.replace(first, problem=other)]) != digest_of([first])
+
+
 def test_the_data_set_needs_few_compiled_shapes():
     target = load_target("mcm36")
     buckets: Counter[int] = Counter()

@@ -1,0 +1,59 @@
+"""Threads of NumPy's products while something is learned, by what OpenBLAS says of itself."""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mcm_compiler.processes.one_thread import numpy_on_one_thread
+from mcm_models.dqn.decisions import CONTEXT, DecisionEnvironment
+from mcm_models.dqn.learner import Learner
+from mcm_models.dqn.network import QLayout
+from mcm_models.dqn.settings import DqnSettings
+from tests.unit.models.dqn.conftest import make_arrays
+
+
+@pytest.fixture
+def threads():
+    """Reads the number of threads, which is 3 outside."""
+    found = sorted((Path(np.__file__).parents[1] / "numpy.libs").glob("*openblas*"))
+    if not found:
+        pytest.skip("NumPy is built without OpenBLAS")
+    library = ctypes.CDLL(str(found[0]))
+    read = library.scipy_openblas_get_num_threads64_
+    before = read()
+    library.scipy_openblas_set_num_threads64_(3)
+    yield read
+    library.scipy_openblas_set_num_threads64_(before)
+
+
+def test_numpy_has_its_threads_back(threads):
+    with numpy_on_one_thread():
+        assert threads() == 1
+        with numpy_on_one_thread():
+            assert threads() == 1
+        assert threads() == 1
+    assert threads() == 3
+    with pytest.raises(KeyError), numpy_on_one_thread():
+        raise KeyError
+    assert threads() == 3
+
+
+@pytest.mark.parametrize("flat", [False, True])
+def test_episodes_and_updates_run_on_one_thread(threads, flat, monkeypatch):
+    seen = []
+    observe, score = DecisionEnvironment.observe, DecisionEnvironment.score
+    monkeypatch.setattr(
+        DecisionEnvironment, "observe", lambda *given: (seen.append(threads()), observe(*given))[1]
+    )
+    monkeypatch.setattr(
+        DecisionEnvironment, "score", lambda *given: (seen.append(threads()), score(*given))[1]
+    )
+    environment = DecisionEnvironment(make_arrays(0), flat=flat)
+    layout = QLayout(0, 16, 2, (4,)) if flat else QLayout(2, CONTEXT, 2, (4,))
+    Learner(environment, layout, DqnSettings(lanes=2, updates=1, batch=4), 0, 2).advance(2)
+    assert set(seen) == {1}
+    assert threads() == 3
