@@ -19,6 +19,7 @@ from mcm_models.mapping_model.layout import MappingLayout, Weights
 from mcm_models.mapping_model.losses import Labels, latency_loss, period_loss, ranking_loss
 from mcm_models.mapping_model.network import answers
 from mcm_models.mapping_model.settings import LearningSettings
+from mcm_models.training_run import Tell, TrainingLoop
 
 Array = jax.Array
 
@@ -71,8 +72,9 @@ def learn(
     state: LearningState,
     graphs: Sequence[SeenGraph],
     seed: int,
-    tell: Callable[[LearningState, float], None],
+    after: Callable[[LearningState, float], None],
     beside: Sequence[SeenGraph] = (),
+    tell: Tell | None = None,
 ) -> LearningState:
     """Goes on until all epochs are done; equal arguments give equal weights.
 
@@ -82,9 +84,10 @@ def learn(
         state: to go on from.
         graphs: to learn from.
         seed: of the order of graphs and mappings.
-        tell: called after each epoch with the state and the mean loss.
+        after: called after each epoch with the state and the mean loss.
         beside: graphs that room is made for, but nothing is learned from, so that trainings on
             parts of a data set share their programs.
+        tell: hears of each epoch.
 
     Raises:
         CompileError: MCM-M058 where the loss is no finite number.
@@ -94,7 +97,10 @@ def learn(
     shapes, bucket = buckets([graph.shape for graph in (*graphs, *beside)], few)
     bucket = bucket[: len(graphs)]
     weighing = _Weighing(settings.ranking, settings.latency, settings.decay, settings.mappings)
-    while state.epoch < settings.epochs:
+    loss = 0.0
+
+    def step(_number: int) -> dict[str, float]:
+        nonlocal state, loss
         rng = np.random.default_rng([seed, state.epoch])
         weights: Any = state.weights
         optimizer = state.optimizer
@@ -103,20 +109,26 @@ def learn(
         rate = settings.learning_rate * (0.01 + 0.99 * 0.5 * (1 + np.cos(np.pi * share)))
         for number, chosen in _batches(bucket, settings.graphs, rng):
             batch, labels = _batch([graphs[k] for k in chosen], shapes[number], settings, rng)
-            weights, optimizer, loss = _step(
+            weights, optimizer, found = _step(
                 layout, weighing, rate, weights, optimizer, batch, labels
             )
-            losses.append(loss)
-        mean = float(np.mean([float(loss) for loss in losses]))
+            losses.append(found)
+        loss = float(np.mean([float(each) for each in losses]))
         plain = {name: np.asarray(array) for name, array in weights.items()}
-        if not np.isfinite(mean) or not all(np.isfinite(array).all() for array in plain.values()):
+        if not np.isfinite(loss) or not all(np.isfinite(array).all() for array in plain.values()):
             raise CompileError.of(
                 "MCM-M058",
-                f"the training diverges: its loss is {mean} in epoch {state.epoch + 1}",
+                f"the training diverges: its loss is {loss} in epoch {state.epoch + 1}",
                 hint=f"learn with a rate below {settings.learning_rate}",
             )
         state = LearningState(plain, optimizer, state.epoch + 1)
-        tell(state, mean)
+        return {"loss": loss}
+
+    def stop(_number: int) -> tuple[str, dict[str, float]]:
+        after(state, loss)
+        return f"loss {loss:.4f}", {}
+
+    TrainingLoop(settings.epochs, tell or (lambda _: None), "epochs").run(state.epoch, step, stop)
     return state
 
 

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
-import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
 import numpy as np
+from msgspec import Struct
 
-from mcm_compiler.contracts.training import (
-    TrainingProgress,
-    TrainingRequest,
-    TrainingResult,
-)
-from mcm_compiler.diagnostics import CompileError, quote
-from mcm_compiler.processes.one_thread import use_one_thread
-from mcm_compiler.processes.staging import cannot_write, write_whole
+from mcm_compiler.arrays.randomness import generator_words, set_generator
+from mcm_compiler.contracts.training import TrainingRequest, TrainingResult
+from mcm_compiler.diagnostics import quote
+from mcm_compiler.processes.staging import write_whole
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_models.dqn.learner import Learner
 from mcm_models.dqn.network import QNetwork, Singles
@@ -34,11 +29,14 @@ from mcm_models.pipelines.policy_environment import (
 from mcm_models.pipelines.policy_inference import infer_pipeline, prepare_case
 from mcm_models.pipelines.published_environment import FLAT_LAYOUT, PublishedEnvironment
 from mcm_models.pipelines.random_cases import random_cases
-from mcm_models.training_run import begin_run, check_unused
-from mcm_passes.parallelism.pipelines.policy_training_state import (
-    STATE_NAME,
-    load_state,
+from mcm_models.training_run import (
+    Tell,
+    TrainingKind,
+    TrainingLoop,
+    recipe_of,
     save_state,
+    training_folder,
+    versions_of,
 )
 
 POLICY_NAME, CARD_NAME = "pipeline-policy.safetensors", "pipeline-policy.json"
@@ -74,7 +72,12 @@ RECIPES: dict[str, DqnSettings] = {
 }
 """Settings by name."""
 
-Tell = Callable[[TrainingProgress], None]
+STATE_NAME = "state.safetensors"
+
+TRAININGS = TrainingKind(most_bytes=1 << 28)
+"""The replay of the recipe `default` has 43 MB."""
+
+LEARNER, CASES, BEST = "learner/", "cases", "best/"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -130,24 +133,62 @@ def train_pipeline_policy(
     rounds = max(1, iterations // (per_round * max(1, checkpoints)))
     best = TrainedPolicy(dict(learner.weights), np.inf, 0, 0.0)
     if state_path is not None and state_path.exists():
-        best = TrainedPolicy(*load_state(state_path, learner, environment.rng), 0.0)
-    while not learner.finished:
+        best = _load_state(state_path, learner, environment.rng)
+
+    def step(_number: int) -> dict[str, float]:
         learner.advance(rounds)
+        return {}
+
+    def stop(_number: int) -> tuple[str, dict[str, float]]:
+        nonlocal best
         score = mean_over_known(QNetwork(layout, learner.weights), held)
         if score < best.score:
             best = TrainedPolicy(dict(learner.weights), score, learner.iterations, 0.0)
         if state_path is not None:
-            kept = best.weights, best.score, best.iterations
-            save_state(state_path, learner, environment.rng, kept)
-        note = f"length over the look-ahead's {score:.6f}"
+            _save_state(state_path, learner, environment.rng, best)
+        return f"length over the look-ahead's {score:.6f}", {"length_over_look_ahead": score}
+
+    def episodes(number: int) -> int:
         # Each lane plays an episode for as many updates.
-        done, total = (
-            count * settings.lanes // settings.updates
-            for count in (min(learner.iterations, iterations), iterations)
-        )
-        figures = {"length_over_look_ahead": score}
-        tell(TrainingProgress("training", done, total, note, "episodes", figures))
+        done = min(number * rounds * per_round, iterations)
+        return done * settings.lanes // settings.updates
+
+    each = rounds * per_round
+    loop = TrainingLoop(-(-iterations // each), tell, "episodes", episodes)
+    loop.run(learner.iterations // each, step, stop)
     return dataclasses.replace(best, cpu_seconds=time.process_time() - started)
+
+
+class _Best(Struct, frozen=True):
+    score: float | None
+    iterations: int
+
+
+def _save_state(
+    path: Path, learner: Learner, cases: np.random.Generator, best: TrainedPolicy
+) -> None:
+    """Writes all that a training goes on from, with what cases are drawn with."""
+    # JSON has no infinity.
+    score = best.score if np.isfinite(best.score) else None
+    parts = {LEARNER: learner.arrays(), BEST: best.weights, "": {CASES: generator_words(cases)}}
+    save_state(path, {"score": score, "iterations": best.iterations}, parts)
+
+
+def _load_state(path: Path, learner: Learner, cases: np.random.Generator) -> TrainedPolicy:
+    """Reads a state into a learner and a generator; the best checkpoint is returned.
+
+    Raises:
+        CompileError: MCM-L009 if the file is damaged.
+    """
+    like = {LEARNER: None, BEST: learner.weights, "": {CASES: generator_words(cases)}}
+    numbers, parts = TRAININGS.load(path, _Best, like)
+    try:
+        set_generator(cases, parts[""][CASES])
+        learner.take(parts[LEARNER])
+    except (ValueError, KeyError) as error:
+        raise TRAININGS.refusal(quote(str(error)), path) from error
+    score = np.inf if numbers.score is None else numbers.score
+    return TrainedPolicy(parts[BEST], score, numbers.iterations, 0.0)
 
 
 def mean_over_known(network: QNetwork, cases: Sequence[PreparedCase], beam: int = 1) -> float:
@@ -192,28 +233,17 @@ class PipelinePolicyTrainer:
                 holds another training, MCM-L009 for a damaged state, MCM-S044 for a damaged policy
                 of a training that is done, MCM-U003 for an unknown recipe.
         """
-        use_one_thread()
-        settings = RECIPES.get(self.recipe)
-        if settings is None:
-            raise CompileError.of(
-                "MCM-U003",
-                f"unknown recipe {quote(self.recipe)}; known: {', '.join(RECIPES)}",
-                at=f"recipe {quote(self.recipe)}",
-            )
-        try:
+        settings = recipe_of(self.recipe, RECIPES)
+        with training_folder(request):
             return _train(self, request, settings, tell)
-        except OSError as error:
-            raise cannot_write(error, request.folder) from error
 
 
 def _train(
     trainer: PipelinePolicyTrainer, request: TrainingRequest, settings: DqnSettings, tell: Tell
 ) -> TrainingResult:
     folder: Path = request.folder
-    check_unused(request)
-    folder.mkdir(parents=True, exist_ok=True)
     checkpoints = min(trainer.checkpoints, MOST_CHECKPOINTS)
-    begin_run(folder, _asked(trainer, request.seed, settings, checkpoints))
+    TRAININGS.begin(folder, _asked(trainer, request.seed, settings, checkpoints))
     path, state_path = folder / POLICY_NAME, folder / STATE_NAME
     # The state goes last: without it what is there is whole.
     if not ((folder / CARD_NAME).exists() and path.exists() and not state_path.exists()):
@@ -249,14 +279,8 @@ def _asked(
         "checkpoints": checkpoints,
         "seed": seed,
         "cases": {"training": TRAINING_CASES, "validation": VALIDATION_CASES},
-        "versions": _versions(),
+        "versions": versions_of("numpy", "numba"),
     }
-
-
-def _versions() -> dict[str, str]:
-    libraries = ("mcm-compiler", "numpy", "numba")
-    versions = {name: importlib.metadata.version(name) for name in libraries}
-    return {**versions, "python": ".".join(platform.python_version_tuple()[:2])}
 
 
 def policy_card(
@@ -282,6 +306,6 @@ def policy_card(
             "checkpoints": checkpoints,
             "iterations_of_best": trained.iterations,
             "metrics": {"length_over_look_ahead": trained.score},
-            "versions": _versions(),
+            "versions": versions_of("numpy", "numba"),
         },
     )

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from mcm_compiler.diagnostics import CompileError
 from mcm_models.mapping_model.layout import MappingLayout, initial_weights
-from mcm_models.mapping_model.learning_files import load_learning, save_learning
 from mcm_models.mapping_model.settings import LearningSettings
 from mcm_models.mapping_model.training import LearningState, SeenGraph, fresh_state, learn
 from tests.generators.mapping_examples import drawn_graph
@@ -37,7 +35,7 @@ def _learn(
     return end, losses
 
 
-def test_training_learns_and_goes_on_as_if_it_had_not_been_stopped(tmp_path: Path) -> None:
+def test_training_learns_and_goes_on_as_if_it_had_not_been_stopped() -> None:
     fresh = fresh_state(SETTINGS, initial_weights(LAYOUT, 0))
     end, losses = _learn(fresh)
     assert end.epoch == 12
@@ -45,23 +43,9 @@ def test_training_learns_and_goes_on_as_if_it_had_not_been_stopped(tmp_path: Pat
 
     states: list[LearningState] = []
     learn(LAYOUT, SETTINGS, fresh, _graphs(), 0, lambda state, _: states.append(state))
-    save_learning(tmp_path / "state", states[6])
-    again, more = _learn(load_learning(tmp_path / "state", fresh))
+    again, more = _learn(states[6])
     assert more == losses[7:]
     assert all(np.array_equal(again.weights[name], end.weights[name]) for name in end.weights)
-
-
-def test_states_that_are_none_are_refused(tmp_path: Path) -> None:
-    fresh = fresh_state(SETTINGS, initial_weights(LAYOUT, 0))
-    save_learning(tmp_path / "state", fresh)
-    wide = MappingLayout(width=5, rounds=1, head=4)
-    for path, other in (
-        (tmp_path / "none", fresh),
-        (tmp_path / "state", fresh_state(SETTINGS, initial_weights(wide, 0))),
-    ):
-        with pytest.raises(CompileError) as caught:
-            load_learning(path, other)
-        assert caught.value.diagnostics[0].code == "MCM-M059"
 
 
 def test_training_that_diverges_says_so() -> None:

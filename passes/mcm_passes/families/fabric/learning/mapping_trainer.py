@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
-import json
-import platform
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,9 +15,8 @@ from mcm_compiler.contracts.fabrics.fabric import same_problem
 from mcm_compiler.contracts.fabrics.target import MapsChips
 from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, TrainingResult
 from mcm_compiler.diagnostics import CompileError, quote
-from mcm_compiler.processes.one_thread import use_one_thread
-from mcm_compiler.processes.private_folders import PREFIX, remove_stale
-from mcm_compiler.processes.staging import cannot_write, write_whole
+from mcm_compiler.processes.private_folders import remove_stale
+from mcm_compiler.processes.staging import write_whole
 from mcm_compiler.text.option_ranges import above, at_least, checked, from_to
 from mcm_compiler.text.units import count_text
 from mcm_models.mapping_model.checkpoint import MappingCard, load_mapping_model, save_mapping_model
@@ -30,7 +25,15 @@ from mcm_models.mapping_model.data_set import MappingData, MeasuredGraph
 from mcm_models.mapping_model.figures import folds
 from mcm_models.mapping_model.layout import MappingLayout, Weights, initial_weights
 from mcm_models.mapping_model.settings import LearningSettings
-from mcm_models.training_run import check_unused
+from mcm_models.training_run import (
+    Tell,
+    TrainingKind,
+    leaves_of,
+    save_state,
+    training_folder,
+    versions_of,
+    with_leaves,
+)
 from mcm_passes.families.fabric.annealing.measured import NO_PERIODS
 from mcm_passes.families.fabric.learning.collecting import (
     CollectionSize,
@@ -47,9 +50,6 @@ from mcm_passes.families.fabric.learning.seen_graphs import (
     seen_graphs,
 )
 
-if TYPE_CHECKING:
-    from mcm_models.mapping_model.training import LearningState
-
 MODEL_NAME, CARD_NAME, ASKED_NAME = "mapping-model.safetensors", "mapping-model.json", "asked.json"
 COLLECTION_NAME = "collection"
 
@@ -59,7 +59,9 @@ HELD_OUT = 10
 SAVED_EVERY = 5
 """Epochs between two times at which the state is saved."""
 
-Tell = Callable[[TrainingProgress], None]
+TRAININGS = TrainingKind.stopped("MCM-M059", most_bytes=1 << 23)
+"""The state of a round has weights and two moments of each."""
+
 Model = tuple[MappingLayout, Weights]
 
 
@@ -139,19 +141,13 @@ class MappingTrainer:
                 where it cannot go on, MCM-M060 for a target without fabrics, MCM-M061 for too few
                 graphs, or too few whose periods are known.
         """
-        use_one_thread()
-        folder = request.folder
         target = _fabric_target(self.target)
-        check_unused(request)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
+        with training_folder(request) as folder:
+            asked = {**dataclasses.asdict(self), "seed": request.seed}
+            TRAININGS.begin(folder, asked, ASKED_NAME)
             # Of a process that was killed while it wrote.
-            for place in (folder, folder / COLLECTION_NAME):
-                remove_stale(place)
-            _check_asked(self, request)
+            remove_stale(folder / COLLECTION_NAME)
             return _Training(self, request, target, tell).run()
-        except OSError as error:
-            raise cannot_write(error, folder) from error
 
 
 class _Training:
@@ -226,10 +222,11 @@ class _Training:
             found, card = load_mapping_model(path)
             # Compiled code goes by the layout, and reads beyond weights of another one.
             if (card.layout, card.learned) != (self._layout, self.learned):
-                raise _cannot_go_on(path, "it is another network, or has learned of another target")
+                raise TRAININGS.refusal(
+                    "it is another network, or has learned of another target", path
+                )
             return found
-        from mcm_models.mapping_model.learning_files import load_learning, save_learning
-        from mcm_models.mapping_model.training import fresh_state, learn
+        from mcm_models.mapping_model.training import LearningState, fresh_state, learn
 
         trainer = self.trainer
         later = number > 0
@@ -240,24 +237,23 @@ class _Training:
         )
         state = fresh_state(settings, weights)
         if state_path.exists():
-            state = load_learning(state_path, state)
+            like = {"weights/": state.weights, "optimizer/": leaves_of(state.optimizer, digits=3)}
+            numbers, parts = TRAININGS.load(state_path, dict[str, int], like)
+            optimizer = with_leaves(state.optimizer, parts["optimizer/"], digits=3)
+            state = LearningState(parts["weights/"], optimizer, numbers["epoch"])
 
-        def told(state: LearningState, loss: float) -> None:
+        def saved(state: LearningState, _loss: float) -> None:
             if state.epoch % SAVED_EVERY == 0:
-                save_learning(state_path, state)
-            self.tell(
-                TrainingProgress(
-                    f"learning, round {number}",
-                    state.epoch,
-                    settings.epochs,
-                    f"loss {loss:.4f}",
-                    "epochs",
-                    {"loss": loss},
-                )
-            )
+                leaves = leaves_of(state.optimizer, digits=3)
+                parts = {"weights/": state.weights, "optimizer/": leaves}
+                save_state(state_path, {"epoch": state.epoch}, parts)
+
+        def told(progress: TrainingProgress) -> None:
+            self.tell(dataclasses.replace(progress, phase=f"learning, round {number}"))
 
         seen = seen_graphs(self.target.fabric, graphs)
-        found = learn(self._layout, settings, state, seen, self.seed + number, told).weights
+        seed = self.seed + number
+        found = learn(self._layout, settings, state, seen, seed, saved, tell=told).weights
         prepares = self._prepares(found)
         for graph in graphs:
             if not np.isfinite(prepares(graph).period_cycles(graph.mappings)).all():
@@ -279,10 +275,12 @@ class _Training:
             data = load_data(path)
             check_same(data, self.target, path)
             if len(data.graphs) != len(graphs):
-                raise _cannot_go_on(path, f"it has {len(data.graphs)} graphs, not {len(graphs)}")
+                raise TRAININGS.refusal(
+                    f"it has {len(data.graphs)} graphs, not {len(graphs)}", path
+                )
             for known, found in zip(graphs, data.graphs, strict=True):
                 if not same_problem(known.problem, found.problem):
-                    raise _cannot_go_on(path, f"{quote(found.problem.name)} is another graph")
+                    raise TRAININGS.refusal(f"{quote(found.problem.name)} is another graph", path)
             return list(data.graphs)
         measured: list[MeasuredGraph] = []
         for index, graph in enumerate(graphs):
@@ -323,15 +321,13 @@ class _Training:
 
     def _trained_on(self, measurements: int, scores: dict[str, float]) -> dict[str, Any]:
         """What is told of a training; nothing in it depends on the machine but the versions."""
-        libraries = ("mcm-compiler", "numpy", "numba", "jax", "optax")
-        versions = {name: importlib.metadata.version(name) for name in libraries}
         return {
             "options": dataclasses.asdict(self.trainer),
             "seed": self.seed,
             "fabric": self.target.fabric.name,
             "measurements": measurements,
             "scores": {name: round(score, 4) for name, score in scores.items()},
-            "versions": {"python": platform.python_version(), **versions},
+            "versions": versions_of("numpy", "numba", "jax", "optax"),
         }
 
 
@@ -400,25 +396,9 @@ def _fabric_target(name: str) -> MapsChips:
     target = load_target(name)
     if not isinstance(target, MapsChips):
         raise CompileError.of(
-            "MCM-M060", f"the chips of the target {quote(name)} are no fabrics", at="target"
+            "MCM-M060",
+            f"the chips of the target {quote(name)} are no fabrics",
+            at="target",
+            hint="name one whose chips are, such as fabric-16",
         )
     return target
-
-
-def _check_asked(trainer: MappingTrainer, request: TrainingRequest) -> None:
-    """Whoever goes on has to ask for the same as whoever began."""
-    path = request.folder / ASKED_NAME
-    asked = {**dataclasses.asdict(trainer), "seed": request.seed}
-    text = json.dumps(asked, sort_keys=True, indent=2) + "\n"
-    if path.exists():
-        if path.read_bytes() != text.encode():
-            raise _cannot_go_on(path, "it was begun with other options or another seed")
-        return
-    # Those of another host or container may be left.
-    if any(not other.name.startswith(PREFIX) for other in request.folder.iterdir()):
-        raise _cannot_go_on(path, "the folder holds other files, and not what was asked for")
-    write_whole(path, text.encode())
-
-
-def _cannot_go_on(path: Path, why: str) -> CompileError:
-    return CompileError.of("MCM-M059", f"the training cannot go on: {why}", at=quote(str(path)))

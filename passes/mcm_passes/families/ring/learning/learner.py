@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +16,7 @@ from mcm_models.policy.layout import Weights
 from mcm_models.policy.network import Chips, Choices
 from mcm_models.policy.padding import pad_rows
 from mcm_models.ppo import adam
+from mcm_models.training_run import leaves_of, with_leaves
 from mcm_passes.families.ring.learning.recipes import Recipe
 from mcm_passes.families.ring.learning.rewards import rewards_of
 from mcm_passes.families.ring.learning.rollouts import Rollouts
@@ -123,7 +123,7 @@ class PolicyLearner:
         self._state = self._optimizer.init(self._params)
         self._task: Task | None = None
         if state is not None:
-            self._state = _with_arrays(self._state, state)
+            self._state = with_leaves(self._state, state, digits=1)
 
     @property
     def weights(self) -> Weights:
@@ -132,8 +132,7 @@ class PolicyLearner:
 
     def optimizer_arrays(self) -> Weights:
         """State of the optimizer, by number of the leaf."""
-        leaves = jax.tree.leaves(self._state)
-        return {f"optimizer/{k}": np.asarray(leaf) for k, leaf in enumerate(leaves)}
+        return leaves_of(self._state, digits=1)
 
     def policy(self, task: Task) -> PolicyOfGraph:
         """The policy as it is, on the graph of a task."""
@@ -224,9 +223,3 @@ def _advantage(task: Task, rollouts: Rollouts, rewards: Floats, recipe: Recipe) 
     # Where no partition was found there is no decision to learn from.
     advantage[~rollouts.found] = 0.0
     return advantage.astype(np.float32)
-
-
-def _with_arrays(state: Any, arrays: Weights) -> Any:
-    leaves, structure = jax.tree.flatten(state)
-    new = [jnp.asarray(arrays[f"optimizer/{k}"]) for k in range(len(leaves))]
-    return jax.tree.unflatten(structure, new)

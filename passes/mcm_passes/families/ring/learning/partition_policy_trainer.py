@@ -7,10 +7,8 @@ learning and fine-tuned on models of its own, and the best becomes the policy.
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
 import json
-import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, cast
@@ -22,11 +20,10 @@ from mcm_compiler.contracts.training import (
     TrainingRequest,
     TrainingResult,
 )
-from mcm_compiler.diagnostics import CompileError, quote
-from mcm_compiler.processes.one_thread import use_one_thread
-from mcm_compiler.processes.staging import appended_file, cannot_write, write_whole
+from mcm_compiler.processes.staging import appended_file, write_whole
 from mcm_compiler.text.option_ranges import at_least, checked
-from mcm_models.training_run import RUN_NAME, begin_run, check_unused
+from mcm_models import training_run
+from mcm_models.training_run import Tell
 from mcm_passes.families.ring.learning.data_sets import DEFAULT_DATA_SET, DataSet, data_set
 from mcm_passes.families.ring.learning.jobs import Jobs, open_jobs
 from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe, transferring
@@ -44,11 +41,7 @@ CARD_NAME = "policy.json"
 NUM_TUNED = 4
 """Checkpoints, the best without learning, that are also scored fine-tuned (ours)."""
 
-_LIBRARIES = ("mcm-compiler", "numpy", "numba", "jax", "optax")
-
 MAX_WORKERS = 1024
-
-Tell = Callable[[TrainingProgress], None]
 
 
 @dataclass(frozen=True)
@@ -94,12 +87,8 @@ class PolicyTrainer:
                 calls, MCM-U003 for an unknown recipe.
         """
         require_learning("trainer 'policy'", "command train", "compile with the shipped policy")
-        use_one_thread()
-        try:
-            check_unused(request)
+        with training_run.training_folder(request):
             return _train(self, request, tell)
-        except OSError as error:
-            raise cannot_write(error, request.folder) from error
 
 
 @dataclass(frozen=True)
@@ -124,29 +113,18 @@ class _Scored:
 
 
 def _train(trainer: PolicyTrainer, request: TrainingRequest, tell: Tell) -> TrainingResult:
-    recipe = _recipe(trainer.recipe)
+    recipe = training_run.recipe_of(trainer.recipe, RECIPES)
     models = data_set(trainer.data_set)
     folder = request.folder
     train, validation, left_out = _problems(trainer.target, models, tell)
-    request.folder.mkdir(parents=True, exist_ok=True)
     run = _run_data(trainer, request.seed, models, recipe, [*train, *validation], left_out)
-    begin_run(folder, run)
+    training_run.TrainingKind().begin(folder, run)
     if (folder / POLICY_NAME).exists():
         return _result(folder)
     with open_jobs(trainer.workers, trainer.scheduler) as jobs:
         scored = _pretrain_and_score(trainer, request, recipe, train, validation, jobs, tell)
         _choose(folder, run, scored, recipe, validation, jobs, tell)
     return _result(folder)
-
-
-def _recipe(name: str) -> Recipe:
-    if name not in RECIPES:
-        raise CompileError.of(
-            "MCM-U003",
-            f"unknown recipe {quote(name)}; known: {', '.join(sorted(RECIPES))}",
-            at=f"recipe {quote(name)}",
-        )
-    return RECIPES[name]
 
 
 def _problems(
@@ -176,7 +154,6 @@ def _run_data(
     left_out: Sequence[str],
 ) -> dict[str, Any]:
     """Everything that decides the result, by name."""
-    versions = {name: _version(name) for name in _LIBRARIES}
     return {
         "target": trainer.target,
         "data_set": models.name,
@@ -188,15 +165,8 @@ def _run_data(
         "samples": trainer.samples,
         "checkpoints": trainer.checkpoints,
         "seed": seed,
-        "versions": {**versions, "python": ".".join(platform.python_version_tuple()[:2])},
+        "versions": training_run.versions_of("numpy", "numba", "jax", "optax"),
     }
-
-
-def _version(name: str) -> str | None:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def _pretrain_and_score(
@@ -209,40 +179,46 @@ def _pretrain_and_score(
     tell: Tell,
 ) -> list[_Scored]:
     """Trains while workers score what is written; the scores of all checkpoints in their order."""
-    from mcm_passes.families.ring.learning.pretraining import PretrainingPlan, pretrain
+    from mcm_passes.families.ring.learning.pretraining import (
+        PretrainingPlan,
+        checkpoint_path,
+        pretrain,
+    )
 
     plan = PretrainingPlan(transferring(recipe), trainer.samples, trainer.checkpoints, request.seed)
-    total = len(plan.stops())
+    samples = [stop * recipe.rollouts for stop in (0, *plan.stops())]
     log = request.folder / VALIDATION_NAME
     scored = _read_log(log)
-    waiting: list[tuple[int, int, int]] = []
-    best = ""
+    waiting: list[tuple[int, int]] = []
 
-    def train_told(iterations: int, figures: Mapping[str, float]) -> None:
-        samples = iterations * recipe.rollouts
-        in_all = plan.iterations * recipe.rollouts
-        tell(TrainingProgress("training", samples, in_all, best, "samples", figures))
-
-    def take_first() -> str:
-        number, samples, ticket = waiting.pop(0)
-        scored.append(_Scored(number, samples, "zero-shot", jobs.result(ticket)))
-        _append_line(log, scored[-1].line())
-        score = {"score": scored[-1].score.overall}
-        # The policy before any learning is scored, too.
-        tell(TrainingProgress("validation", number + 1, total + 1, best, "checkpoints", score))
+    def best() -> str:
+        if not scored:
+            return ""
         top = max(scored, key=lambda each: each.score.overall)
         return f"best {top.score.overall:.4f} after {top.samples} samples"
 
-    for written in pretrain(plan, train, request.folder, train_told):
-        if written.number < len(scored):
-            continue
-        data = written.path.read_bytes()
-        ticket = jobs.submit(zero_shot, data, recipe, validation, request.seed)
-        waiting.append((written.number, written.samples, ticket))
-        while waiting and jobs.done(waiting[0][2]):
-            best = take_first()
+    def take_first() -> None:
+        note = best()
+        number, ticket = waiting.pop(0)
+        scored.append(_Scored(number, samples[number], "zero-shot", jobs.result(ticket)))
+        _append_line(log, scored[-1].line())
+        score = {"score": scored[-1].score.overall}
+        # The policy before any learning is scored, too.
+        done, total = number + 1, len(samples)
+        tell(TrainingProgress("validation", done, total, note, "checkpoints", score))
+
+    def written(number: int) -> str:
+        if number >= len(scored):
+            data = checkpoint_path(request.folder, number).read_bytes()
+            ticket = jobs.submit(zero_shot, data, recipe, validation, request.seed)
+            waiting.append((number, ticket))
+        while waiting and jobs.done(waiting[0][1]):
+            take_first()
+        return best()
+
+    pretrain(plan, train, request.folder, written, tell)
     while waiting:
-        best = take_first()
+        take_first()
     return scored
 
 
@@ -309,7 +285,7 @@ def _choose(
 def _result(folder: Path) -> TrainingResult:
     from mcm_models.policy.checkpoint import load_checkpoint
 
-    run = json.loads((folder / RUN_NAME).read_bytes())
+    run = json.loads((folder / training_run.RUN_NAME).read_bytes())
     _, card = load_checkpoint(folder / POLICY_NAME)
     return TrainingResult(
         folder / POLICY_NAME,

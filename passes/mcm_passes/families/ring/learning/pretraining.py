@@ -5,22 +5,23 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
 
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.processes.private_folders import remove_stale
 from mcm_compiler.processes.staging import appended_file
 from mcm_models.policy.checkpoint import PolicyCard, save_checkpoint
-from mcm_models.policy.layout import initial_weights
+from mcm_models.policy.layout import Weights, initial_weights
+from mcm_models.training_run import Tell, TrainingKind, TrainingLoop, save_state
 from mcm_passes.families.ring.learning.learner import Iteration, PolicyLearner
 from mcm_passes.families.ring.learning.recipes import Recipe
 from mcm_passes.families.ring.learning.tasks import Task
 from mcm_passes.families.ring.learning.training_problems import TrainingProblem
-from mcm_passes.families.ring.learning.training_state import TrainingState
 
 Number = int | float | str
 
@@ -86,6 +87,9 @@ def _cell(value: Number) -> str:
 
 
 STATE_NAME = "state.safetensors"
+OPTIMIZER = "optimizer/"
+"""What the names of the optimizer's arrays in a state begin with."""
+
 CHECKPOINTS_NAME = "checkpoints"
 COLUMNS = (
     "iteration", "samples", "model", "mean_reward", "best_reward", "valid_share",
@@ -124,19 +128,12 @@ class PretrainingPlan:
         return [self.iterations * (k + 1) // count for k in range(count)]
 
 
-@dataclass(frozen=True)
-class WrittenCheckpoint:
-    """A checkpoint of the training.
+class _Numbers(Struct, frozen=True):
+    """Of a state; everything random follows from the seed and the number of the iteration."""
 
-    Attributes:
-        number: from 1 on; 0 is the policy before any learning.
-        samples: that it has learned from.
-        path: of the file.
-    """
-
-    number: int
-    samples: int
-    path: Path
+    iterations: int
+    checkpoints: int
+    log_bytes: dict[str, int]
 
 
 def checkpoint_path(folder: Path, number: int) -> Path:
@@ -148,59 +145,67 @@ def pretrain(
     plan: PretrainingPlan,
     problems: Sequence[TrainingProblem],
     folder: Path,
-    tell: Callable[[int, Mapping[str, float]], None],
-) -> Generator[WrittenCheckpoint]:
-    """Trains, and hands over each checkpoint once it and the state after it are on the disk.
+    written: Callable[[int], str],
+    tell: Tell,
+) -> None:
+    """Trains, and reports each checkpoint once it and the state after it are on the disk.
 
-    Goes on from the state in the folder where there is one, after handing over the checkpoints
-    that were written before; what then is written is what a run without a stop writes.
+    Goes on from the state in the folder where there is one, after reporting the checkpoints that
+    were written before; what then is written is what a run without a stop writes.
 
     Args:
         plan: how long.
         problems: what to learn on; every pass over them is in another order.
         folder: where state, metrics and checkpoints are.
+        written: hears of each checkpoint by its number, from 0 for the policy before any learning;
+            gives a note for progress.
         tell: hears of each finished iteration, with its row of metrics as far as it is numbers.
 
     Raises:
         CompileError: MCM-L004 for rewards that are no numbers, MCM-L006 where the policy diverges,
             MCM-L009 for a damaged state.
     """
-    recipe = plan.recipe
-    state = _begun(plan, folder)
-    stops = plan.stops()
-    for number in range(state.checkpoints + 1):
-        yield _written(plan, folder, number)
-    learner = PolicyLearner(recipe, state.weights, state.optimizer or None)
-    log = MetricsLog(folder, COLUMNS, state.log_bytes)
+    recipe, stops = plan.recipe, plan.stops()
+    numbers, weights, optimizer = _begun(plan, folder)
+    for number in range(numbers.checkpoints + 1):
+        written(number)
+    learner = PolicyLearner(recipe, weights, optimizer)
+    log = MetricsLog(folder, COLUMNS, numbers.log_bytes)
     tasks = [Task.of(each.problem, recipe, each.rewards()) for each in problems]
-    done = state.iterations
-    for number in range(state.checkpoints + 1, len(stops) + 1):
-        rows: list[dict[str, Number]] = []
-        while done < stops[number - 1]:
-            k = _model_of(plan.seed, done, len(tasks))
-            found = learner.iterate(tasks[k], _rng(plan.seed, _ROLLOUTS, done))
-            done += 1
-            rows.append(_row(done, recipe, problems[k].model, found))
-            _check_finite(found, rows[-1], folder)
-            tell(done, _figures(rows[-1]))
-        weights = learner.weights
+    rows: list[dict[str, Number]] = []
+
+    def step(done: int) -> dict[str, float]:
+        k = _model_of(plan.seed, done - 1, len(tasks))
+        found = learner.iterate(tasks[k], _rng(plan.seed, _ROLLOUTS, done - 1))
+        rows.append(_row(done, recipe, problems[k].model, found))
+        _check_finite(found, rows[-1], folder)
+        return {name: value for name in COLUMNS[3:] if isinstance(value := rows[-1][name], float)}
+
+    def stop(done: int) -> tuple[str, dict[str, float]]:
+        number, weights = stops.index(done) + 1, learner.weights
         save_checkpoint(checkpoint_path(folder, number), weights, _card(plan, done))
-        log_bytes = log.add(rows)
-        state = TrainingState(done, number, log_bytes, weights, learner.optimizer_arrays())
-        state.save(folder / STATE_NAME)
-        yield _written(plan, folder, number)
+        parts = {"": weights, OPTIMIZER: learner.optimizer_arrays()}
+        state = {"iterations": done, "checkpoints": number, "log_bytes": log.add(rows)}
+        save_state(folder / STATE_NAME, state, parts)
+        rows.clear()
+        return written(number), {}
+
+    loop = TrainingLoop(plan.iterations, tell, "samples", lambda done: done * recipe.rollouts)
+    loop.run(numbers.iterations, step, stop, stops)
 
 
-def _begun(plan: PretrainingPlan, folder: Path) -> TrainingState:
-    """The state that the folder holds, or that of a new training."""
+def _begun(plan: PretrainingPlan, folder: Path) -> tuple[_Numbers, Weights, Weights | None]:
+    """Numbers, weights and optimizer that the folder holds, or those of a new training."""
     # Of a process that was killed while it wrote a checkpoint.
     remove_stale(folder / CHECKPOINTS_NAME)
-    if (folder / STATE_NAME).exists():
-        return TrainingState.load(folder / STATE_NAME, plan.recipe.layout)
-    (folder / CHECKPOINTS_NAME).mkdir(exist_ok=True)
     weights = initial_weights(plan.recipe.layout, plan.seed)
+    if (folder / STATE_NAME).exists():
+        like = {"": weights, OPTIMIZER: None}
+        numbers, parts = TrainingKind().load(folder / STATE_NAME, _Numbers, like)
+        return numbers, parts[""], parts[OPTIMIZER]
+    (folder / CHECKPOINTS_NAME).mkdir(exist_ok=True)
     save_checkpoint(checkpoint_path(folder, 0), weights, _card(plan, 0))
-    return TrainingState(0, 0, {}, weights, {})
+    return _Numbers(0, 0, {}), weights, None
 
 
 def _model_of(seed: int, iteration: int, count: int) -> int:
@@ -226,11 +231,6 @@ def _row(done: int, recipe: Recipe, model: str, found: Iteration) -> dict[str, N
     }
 
 
-def _figures(row: Mapping[str, Number]) -> dict[str, float]:
-    """Numbers of a row, without those that count it."""
-    return {name: value for name in COLUMNS[3:] if isinstance(value := row[name], float)}
-
-
 def _check_finite(found: Iteration, row: dict[str, Number], folder: Path) -> None:
     # The gradient is that of the last steps: once a weight is not finite, it is not either.
     if not all(np.isfinite(value) for value in found.metrics.values()):
@@ -254,9 +254,3 @@ def _card(plan: PretrainingPlan, iterations: int) -> PolicyCard:
             "recipe": dataclasses.asdict(recipe),
         },
     )
-
-
-def _written(plan: PretrainingPlan, folder: Path, number: int) -> WrittenCheckpoint:
-    iterations = plan.stops()[number - 1] if number else 0
-    samples = iterations * plan.recipe.rollouts
-    return WrittenCheckpoint(number, samples, checkpoint_path(folder, number))

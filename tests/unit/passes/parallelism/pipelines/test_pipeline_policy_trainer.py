@@ -17,8 +17,10 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_models.pipelines.policy_checkpoint import load_pipeline_policy
 from mcm_models.pipelines.published_environment import FLAT_LAYOUT
 from mcm_passes.parallelism.pipelines import pipeline_policy_trainer
-from mcm_passes.parallelism.pipelines.pipeline_policy_trainer import PipelinePolicyTrainer
-from mcm_passes.parallelism.pipelines.policy_training_state import STATE_NAME
+from mcm_passes.parallelism.pipelines.pipeline_policy_trainer import (
+    STATE_NAME,
+    PipelinePolicyTrainer,
+)
 from tests.generators.left_folders import leave_private_folder
 
 TRAINER = PipelinePolicyTrainer(samples=96, checkpoints=3)

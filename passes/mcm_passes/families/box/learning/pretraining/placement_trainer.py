@@ -3,39 +3,38 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib.metadata
-import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from msgspec import Struct
 
 from mcm_compiler.components.extras import LEARN
 from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, TrainingResult
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.processes.one_thread import use_one_thread
-from mcm_compiler.processes.private_folders import PREFIX, remove_stale
-from mcm_compiler.processes.staging import cannot_write, write_whole
+from mcm_compiler.processes.staging import write_whole
 from mcm_compiler.text.option_ranges import at_least, checked, from_to
 from mcm_models.cluster_policy.decoding import decode, scorer_of
 from mcm_models.cluster_policy.layout import MAX_WIDTH, ClusterLayout, Weights, initial_weights
 from mcm_models.cluster_policy.policy_file import PlacementPolicyCard, save_placement_policy
 from mcm_models.ppo_settings import PpoSettings
-from mcm_models.training_run import check_unused
+from mcm_models.training_run import (
+    Arrays,
+    Tell,
+    TrainingKind,
+    TrainingLoop,
+    leaves_of,
+    save_state,
+    training_folder,
+    versions_of,
+    with_leaves,
+)
 from mcm_passes.families.box.learning.pretraining.cases import (
     ClusteredStep,
     single_device,
     training_case,
-)
-from mcm_passes.families.box.learning.pretraining.training_files import (
-    ELSEWHERE,
-    STATE_NAME,
-    TrainingState,
-    cannot_go_on,
-    load_state,
-    save_state,
 )
 
 POLICY_NAME, CARD_NAME = "placement-policy.safetensors", "placement-policy.json"
@@ -58,7 +57,9 @@ MOST_PLACEMENTS = 1 << 12
 DRAWN = 16
 """Placements of a validation case, beside the likeliest."""
 
-Tell = Callable[[TrainingProgress], None]
+STATE_NAME = "training.safetensors"
+
+TRAININGS = TrainingKind.stopped("MCM-D067")
 
 
 @dataclass(frozen=True)
@@ -118,17 +119,9 @@ class PlacementTrainer:
                 scores that are no numbers, MCM-D066 where weights diverge, MCM-D067 for a state
                 that cannot be gone on from.
         """
-        use_one_thread()
-        folder = request.folder
-        check_unused(request)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            # Of a process that was killed while it wrote.
-            remove_stale(folder)
-            _check_folder(folder)
+        with training_folder(request) as folder:
+            TRAININGS.begin(folder, None, STATE_NAME)
             return _train(self, request, tell)
-        except OSError as error:
-            raise cannot_write(error, folder) from error
 
 
 def _train(trainer: PlacementTrainer, request: TrainingRequest, tell: Tell) -> TrainingResult:
@@ -137,19 +130,17 @@ def _train(trainer: PlacementTrainer, request: TrainingRequest, tell: Tell) -> T
     path = request.folder / STATE_NAME
     state = _fresh(trainer, request.seed)
     if request.resume and path.exists():
-        state = load_state(path, asked, state)
+        state = _load_state(path, asked, state)
         _check_ahead(trainer, state, path)
     tell(TrainingProgress("making cases", 0, 2))
     held = usable_cases(VALIDATION_SEED, trainer.validation_cases, trainer.parts)
     tell(TrainingProgress("making cases", 1, 2))
     cases = usable_cases(TRAINING_SEED, trainer.cases, trainer.parts)
-    _learn(
-        trainer, request.seed, state, (cases, held), tell, lambda: save_state(path, asked, state)
-    )
+    _learn(trainer, request, state, (cases, held), tell, asked)
     if state.iteration % trainer.check_every:
         # A longer training does not look here, so that what it goes on from does not know of it.
-        ratio = _look(state, held)
-        tell(_looked(state.iteration, trainer.iterations, ratio, {}))
+        done, (note, figures) = state.iteration, _look(state, held)
+        tell(TrainingProgress("training", done, trainer.iterations, note, "updates", figures))
     card = PlacementPolicyCard(ClusterLayout(trainer.width), _trained_on(trainer, request, state))
     checkpoint = request.folder / POLICY_NAME
     save_placement_policy(checkpoint, state.best, card)
@@ -165,12 +156,60 @@ def _train(trainer: PlacementTrainer, request: TrainingRequest, tell: Tell) -> T
     )
 
 
-def _check_folder(folder: Path) -> None:
-    """Refuses to begin among files of something else; those of another host may be left."""
-    if (folder / STATE_NAME).exists():
-        return
-    if any(not other.name.startswith(PREFIX) for other in folder.iterdir()):
-        raise cannot_go_on("the folder holds other files, and no state", folder)
+class _Numbers(Struct, frozen=True):
+    asked: dict[str, Any]
+    iteration: int
+    best_ratio: float | None
+    best_iteration: int
+
+
+@dataclass(eq=False)
+class TrainingState:
+    """What changes while the policy learns. Everything random follows from the seed and iteration.
+
+    Attributes:
+        weights: of the policy.
+        optimizer: state of the optimizer.
+        iteration: that comes next.
+        best: weights that did best on validation cases.
+        best_ratio: their score over that of the best single device, infinite before the first.
+        best_iteration: when that was.
+    """
+
+    weights: Weights
+    optimizer: Any
+    iteration: int
+    best: Weights
+    best_ratio: float
+    best_iteration: int
+
+    def parts(self) -> dict[str, Arrays]:
+        """Arrays of the state on disk."""
+        leaves = leaves_of(self.optimizer, digits=2)
+        return {"weights/": self.weights, "best/": self.best, "optimizer/": leaves}
+
+
+def _load_state(path: Path, asked: dict[str, Any], fresh: TrainingState) -> TrainingState:
+    """Reads a state of what is asked for, of the same shapes as a fresh one.
+
+    Raises:
+        CompileError: MCM-D067 if the file is damaged or of another training.
+    """
+
+    def fault(numbers: _Numbers) -> str:
+        if numbers.asked != asked:
+            return "it is of a training with other options or another seed"
+        return f"it is of iteration {numbers.iteration}" if numbers.iteration < 0 else ""
+
+    numbers, parts = TRAININGS.load(path, _Numbers, fresh.parts(), fault)
+    return TrainingState(
+        parts["weights/"],
+        with_leaves(fresh.optimizer, parts["optimizer/"], digits=2),
+        numbers.iteration,
+        parts["best/"],
+        np.inf if numbers.best_ratio is None else numbers.best_ratio,
+        numbers.best_iteration,
+    )
 
 
 def _check_ahead(trainer: PlacementTrainer, state: TrainingState, path: Path) -> None:
@@ -184,13 +223,13 @@ def _check_ahead(trainer: PlacementTrainer, state: TrainingState, path: Path) ->
             f"its state is of iteration {state.iteration}, beyond the {trainer.iterations} that "
             "are asked for"
         )
-        hint = f"ask for at least {state.iteration} iterations, or {ELSEWHERE}"
+        hint = f"ask for at least {state.iteration} iterations, or start it again in another folder"
     elif state.best_iteration % trainer.check_every or state.best_iteration > state.iteration:
         why = f"its best is of iteration {state.best_iteration}, which is never looked at"
-        hint = ELSEWHERE
+        hint = None
     else:
         return
-    raise cannot_go_on(why, path, hint)
+    raise TRAININGS.refusal(why, path, hint)
 
 
 def _fresh(trainer: PlacementTrainer, seed: int) -> TrainingState:
@@ -210,11 +249,11 @@ def _settings(trainer: PlacementTrainer) -> PpoSettings:
 
 def _learn(
     trainer: PlacementTrainer,
-    seed: int,
+    request: TrainingRequest,
     state: TrainingState,
     cases: tuple[Sequence[ClusteredStep], Sequence[ClusteredStep]],
     tell: Tell,
-    save: Callable[[], None],
+    asked: dict[str, Any],
 ) -> None:
     """Goes on until all iterations are done; changes the state."""
     from mcm_passes.families.box.learning.pretraining.iterations import IterationSize, iterate
@@ -222,43 +261,40 @@ def _learn(
     train, held = cases
     settings = _settings(trainer)
     size = IterationSize(trainer.cases_per_iteration, trainer.placements)
-    while state.iteration < trainer.iterations:
-        rng = np.random.default_rng([seed, state.iteration])
+
+    def step(number: int) -> dict[str, float]:
+        rng = np.random.default_rng([request.seed, number - 1])
         chosen = rng.choice(len(train), min(size.cases, len(train)), replace=False)
         state.weights, state.optimizer, figures = iterate(
             settings, size, state.weights, state.optimizer, [train[i] for i in chosen], rng
         )
-        state.iteration += 1
+        state.iteration = number
         _check_finite(trainer, state)
-        numbers = {"ratio": figures.ratio, "entropy": figures.entropy}
-        if state.iteration % trainer.check_every == 0:
-            ratio = _look(state, held)
-            save()
-            tell(_looked(state.iteration, trainer.iterations, ratio, numbers))
-            continue
-        if state.iteration == trainer.iterations:
-            save()
-        tell(
-            TrainingProgress(
-                "training", state.iteration, trainer.iterations, "", "updates", numbers
-            )
-        )
+        return {"ratio": figures.ratio, "entropy": figures.entropy}
+
+    def stop(number: int) -> tuple[str, dict[str, float]]:
+        found = ("", {}) if number % trainer.check_every else _look(state, held)
+        numbers = {
+            "asked": asked,
+            "iteration": state.iteration,
+            # JSON has no infinity.
+            "best_ratio": state.best_ratio if np.isfinite(state.best_ratio) else None,
+            "best_iteration": state.best_iteration,
+        }
+        save_state(request.folder / STATE_NAME, numbers, state.parts())
+        return found
+
+    stops = {*range(0, trainer.iterations, trainer.check_every), trainer.iterations}
+    TrainingLoop(trainer.iterations, tell, "updates").run(state.iteration, step, stop, stops)
 
 
-def _look(state: TrainingState, held: Sequence[ClusteredStep]) -> float:
+def _look(state: TrainingState, held: Sequence[ClusteredStep]) -> tuple[str, dict[str, float]]:
     """The score of the weights on validation cases; keeps them where they are the best so far."""
     ratio = validation_ratio(state.weights, held)
     if ratio < state.best_ratio:
         state.best, state.best_ratio = state.weights, ratio
         state.best_iteration = state.iteration
-    return ratio
-
-
-def _looked(done: int, total: int, ratio: float, figures: dict[str, float]) -> TrainingProgress:
-    note = f"over the best single device: {ratio:.4f}"
-    return TrainingProgress(
-        "training", done, total, note, "updates", {**figures, "validation": ratio}
-    )
+    return f"over the best single device: {ratio:.4f}", {"validation": ratio}
 
 
 def _check_finite(trainer: PlacementTrainer, state: TrainingState) -> None:
@@ -269,6 +305,7 @@ def _check_finite(trainer: PlacementTrainer, state: TrainingState) -> None:
         "MCM-D066",
         f"the training diverges in iteration {state.iteration}: its weights are not finite",
         at=f"learning rate {trainer.learning_rate:g}, entropy {trainer.entropy:g}",
+        hint="take a smaller learning rate, or less weight of the entropy",
     )
 
 
@@ -301,8 +338,6 @@ def _trained_on(
     trainer: PlacementTrainer, request: TrainingRequest, state: TrainingState
 ) -> dict[str, Any]:
     """What is told of a training; nothing in it depends on the machine but the versions."""
-    libraries = ("mcm-compiler", "numpy", "numba", "jax", "optax")
-    versions = {name: importlib.metadata.version(name) for name in libraries}
     options = dataclasses.asdict(trainer)
     defaults = dataclasses.asdict(PlacementTrainer())
     changed = [f"--set {k}={v}" for k, v in options.items() if v != defaults[k]]
@@ -314,5 +349,5 @@ def _trained_on(
         "metrics": {"score_over_single_device": state.best_ratio},
         "learned_from": LEARNED_FROM,
         "left_out": list(LEFT_OUT),
-        "versions": {**versions, "python": ".".join(platform.python_version_tuple()[:2])},
+        "versions": versions_of("numpy", "numba", "jax", "optax"),
     }

@@ -17,9 +17,9 @@ from mcm_models.cluster_policy.policy_file import load_placement_policy
 from mcm_passes.families.box.learning.pretraining.placement_trainer import (
     CARD_NAME,
     POLICY_NAME,
+    STATE_NAME,
     PlacementTrainer,
 )
-from mcm_passes.families.box.learning.pretraining.training_files import STATE_NAME
 from tests.generators.left_folders import leave_private_folder
 
 SMALL = PlacementTrainer(
@@ -145,7 +145,7 @@ def test_files_of_something_else_are_no_training_to_go_on_with(tmp_path: Path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(CompileError, match="MCM-D067") as caught:
         SMALL.train(TrainingRequest(tmp_path, seed=3, resume=True), told)
-    assert "holds other files, and no state" in str(caught.value)
+    assert "it holds files, but no training" in str(caught.value)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
