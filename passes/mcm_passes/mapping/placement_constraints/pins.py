@@ -8,7 +8,6 @@ import fnmatch
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from os.path import commonprefix
 
 import onnx_ir as ir
 
@@ -56,7 +55,7 @@ class KnownNames:
         if near:
             return near
         # A pattern is much shorter than what it was meant for: names that begin alike.
-        alike = {name: len(commonprefix([name, stem])) for name in candidates}
+        alike = {name: _letters_in_common(name, stem) for name in candidates}
         most = max(alike.values(), default=0)
         return [name for name in candidates if alike[name] == most > 1][:SHOWN]
 
@@ -75,6 +74,12 @@ class KnownNames:
     @cached_property
     def _sorted(self) -> tuple[list[str], list[str]]:
         return sorted(self._all), sorted(name[::-1] for name in self._all)
+
+
+def _letters_in_common(first: str, second: str) -> int:
+    """How many letters two names begin alike with."""
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((k for k, (a, b) in pairs if a != b), min(len(first), len(second)))
 
 
 def is_pattern(text: str) -> bool:
