@@ -140,7 +140,7 @@ def placeable_nodes(graph: ir.Graph) -> list[ir.Node]:
 
 
 def constants_and_placeable(graph: ir.Graph) -> tuple[set[ir.Value], list[ir.Node]]:
-    """What `constant_values` and `placeable_nodes` say of a graph, in one walk through it."""
+    """Results of `constant_values` and `placeable_nodes` for a graph, in one walk through it."""
     constants: set[ir.Value | None] = {None, *graph.initializers.data.values()}
     ends = set(graph.outputs)
     placeable: list[ir.Node] = []

@@ -192,7 +192,7 @@ def _sampled(elements: Bytes, shape: tuple[int, ...], axis: int, cuts: Cuts) -> 
 
 
 def _same_bytes(own: Bytes, given: Bytes, cuts: Cuts) -> bool:
-    """Whether a part has the bytes at certain places, a few rows at a time."""
+    """Compares a part with the bytes at certain places, a few rows at a time."""
     blocks: list[list[tuple[int, int, int]]] = []
     for axis, extent in enumerate(given.shape[:-1]):
         at, places = 0, []

@@ -1,4 +1,4 @@
-"""What an op is, apart from what it reads: its definition and its attributes."""
+"""Facts of an op apart from what it reads: its definition, its attributes and its outputs."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ def _cast(request: GradientRequest) -> Gradients:
 
 
 def _dropout(request: GradientRequest) -> Gradients:
-    """What was dropped gets nothing; what passed was scaled by 1 / (1 - ratio)."""
+    """Nothing for what was dropped; what passed was scaled by 1 / (1 - ratio)."""
     training, gradient = operand(request, 2), request.gradients[0]
     if gradient is None or training is None:
         return placed(gradient, request)

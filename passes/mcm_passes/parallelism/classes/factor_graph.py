@@ -94,7 +94,7 @@ class FactorGraph:
         return self._ruled.place(dim)
 
     def step(self, dim: int, node: int | None = None, text: str = "") -> PropagationStep:
-        """What an op does about a dimension, by their numbers; without one, where a way starts."""
+        """The step of an op about a dimension, by number; without one, where a way starts."""
         value, place = self.place(dim)
         if node is None:
             return PropagationStep(value.name or "", place, None, "", "")

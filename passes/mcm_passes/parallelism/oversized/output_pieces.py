@@ -22,6 +22,7 @@ from mcm_compiler.contracts.sharding.sharding import OutputPart
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.diagnostics import Diagnostic, quote
 from mcm_compiler.graph.constants import constant_values
+from mcm_compiler.graph.static_shapes import static_dims
 from mcm_compiler.ir.rewriting.naming import UnusedNames
 from mcm_compiler.text.units import bytes_text
 from mcm_passes.parallelism.oversized.graph_edits import drop_unused
@@ -221,9 +222,7 @@ def piece_bounds(extent: int, pieces: int) -> list[tuple[int, int]]:
 
 def static_shape(value: ir.Value | None) -> tuple[int, ...] | None:
     """The shape of `value` where it is fully known."""
-    if value is None or value.shape is None or not value.shape.is_static():
-        return None
-    return value.shape.numpy()
+    return None if value is None else static_dims(value.shape)
 
 
 def _matmul(node: ir.Node) -> WeightCut | None:

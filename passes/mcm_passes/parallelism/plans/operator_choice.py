@@ -30,7 +30,7 @@ LEAST_DEGREE = 2
 
 @dataclass(frozen=True, eq=False)
 class OperatorChoice:
-    """What a group of devices divides.
+    """Variables and inputs that a group of devices divides.
 
     Attributes:
         degree: devices of the group.

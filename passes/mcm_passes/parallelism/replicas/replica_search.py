@@ -40,7 +40,7 @@ partition."""
 
 @dataclass(frozen=True)
 class Budgets:
-    """What the searches of one compile may spend.
+    """Limits for the searches of one compile.
 
     Attributes:
         problem: of the whole package.
@@ -59,7 +59,7 @@ class Budgets:
     start_s: float = field(default_factory=time.monotonic)
 
     def of(self, shared: PartitionProblem, pipelines: int, **more: Any) -> Budget:
-        """What is left for the problem of one of some pipelines, with other fields as given."""
+        """The rest for the problem of one of some pipelines, with other fields as given."""
         options, evaluator, seconds = self.context.options, self.evaluator, None
         if options.budget_s is not None:
             seconds = max(options.budget_s - (time.monotonic() - self.start_s), 0.0)

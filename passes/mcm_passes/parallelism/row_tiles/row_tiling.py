@@ -68,7 +68,7 @@ class NotTiled:
 
 @dataclass(frozen=True)
 class RowTiling:
-    """What was done to a graph.
+    """Changes that were made to a graph.
 
     Attributes:
         plan: the fusion plan of the graph as it is now; tiles are fused as the whole was.

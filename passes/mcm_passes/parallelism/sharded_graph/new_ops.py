@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from mcm_compiler.graph.constants import add_initializer
 from mcm_compiler.ir.rewriting.naming import UnusedNames
+from mcm_passes.parallelism.oversized.graph_edits import fixed_shape
 
 Dims = Sequence[int | ir.SymbolicDim]
 
@@ -168,10 +169,8 @@ def masked_lookup(
         part: where they stand in the whole table.
     """
     result = node.outputs[0]
-    assert result.shape is not None
-    assert indices.shape is not None
     assert indices.dtype is not None
-    kind, at = indices.dtype, tuple(indices.shape.numpy())
+    kind, at = indices.dtype, fixed_shape(indices)
     number = indices.dtype.numpy()
 
     def whole_number(value: int, name: str) -> ir.Value:
@@ -196,7 +195,7 @@ def masked_lookup(
     if before is not None:
         own = make.op("Add", [own, before], [], kind, at)
     safe = make.op("Where", [here, own, zero], [], kind, at)
-    shape = tuple(result.shape.numpy())
+    shape = fixed_shape(result)
     found = make.op("Gather", [rows, safe], list(node.attributes.values()), result.dtype, shape)
     axis = node.attributes.get_int("axis", 0)
     axis += (len(shape) - len(at) + 1) if axis < 0 else 0
