@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_models.mapping_model.checkpoint import Learned, make_of
 from mcm_models.mapping_model.data_set import MappingData, MeasuredGraph
 from mcm_models.mapping_model.graphs import MappingGraph
 from mcm_models.mapping_model.layout import (
@@ -12,6 +11,8 @@ from mcm_models.mapping_model.layout import (
     GLOBAL_COLUMNS,
     LINK_COLUMNS,
     UNIT_COLUMNS,
+    Learned,
+    make_of,
 )
 from tests.generators.small_fabric import legal_mappings, small_fabric, small_problem
 

@@ -66,8 +66,7 @@ def _iterations_s(recipe_name: str, repetitions: int) -> list[float]:
     from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
     from mcm_passes.families.ring.learning.learner import PolicyLearner
     from mcm_passes.families.ring.learning.recipes import RECIPES
-    from mcm_passes.families.ring.learning.rewards import FastRewards
-    from mcm_passes.families.ring.learning.tasks import Task
+    from mcm_passes.families.ring.learning.tasks import FastRewards, Task
     from mcm_passes.families.ring.learning.training_problems import partition_problem
 
     problem = partition_problem(MODEL, load_target(TARGET))

@@ -1,14 +1,18 @@
-"""The policy's shape: the names and shapes of its weights, and what it sees."""
+"""Shapes of the weights of the placement policy, and its checkpoints."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from mcm_compiler.text.option_ranges import checked, from_to
+from mcm_models.cards import CheckpointCard, CheckpointKind, save_with_card
 
 Singles = npt.NDArray[np.float32]
 Weights = dict[str, Singles]
@@ -88,3 +92,54 @@ def initial_weights(layout: ClusterLayout, seed: int) -> Weights:
             deviation = 0.0
         weights[name] = (deviation * rng.standard_normal(shape)).astype(np.float32)
     return weights
+
+
+MAX_BYTES = 1 << 24
+"""Largest checkpoint that is read: 16 MiB, a thousand times the default policy."""
+
+SHIPPED_PLACEMENT_POLICY = (
+    Path(__file__).resolve().parent.parent / "checkpoints" / "placement-policy.safetensors"
+)
+"""The policy that comes with the compiler; the card inside says how it was trained."""
+
+
+@dataclass(frozen=True)
+class PlacementPolicyCard(CheckpointCard):
+    """Card of a placement policy.
+
+    Attributes:
+        layout: shape of the policy.
+        trained_on: settings, seed, cases, versions and scores, as JSON data.
+    """
+
+    layout: ClusterLayout
+    trained_on: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+PLACEMENT_POLICIES = CheckpointKind(
+    "placement policy",
+    PlacementPolicyCard,
+    lambda card: card.layout.shapes(),
+    lambda card: card.layout.features_version,
+    FEATURES_VERSION,
+    MAX_BYTES,
+    ("MCM-D065", "MCM-D065", "MCM-D065"),
+    "train one with `mcmc train placement`, or use the one that comes with the compiler",
+)
+
+
+def save_placement_policy(path: Path, weights: Weights, card: PlacementPolicyCard) -> None:
+    """Writes a checkpoint at once: a reader sees the old one or the new one."""
+    save_with_card(path, weights, card.to_json())
+
+
+def load_placement_policy(
+    path: Path = SHIPPED_PLACEMENT_POLICY,
+) -> tuple[Weights, PlacementPolicyCard]:
+    """Reads and checks a checkpoint.
+
+    Raises:
+        CompileError: MCM-D065 if the file cannot be read, is no such checkpoint, was made for
+            other features, or has weights that do not fit its card.
+    """
+    return PLACEMENT_POLICIES.load(path)

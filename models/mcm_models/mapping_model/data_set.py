@@ -14,7 +14,7 @@ import numpy as np
 from mcm_compiler.arrays.types import Floats, Ints
 from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings
 from mcm_compiler.contracts.fabrics.legality import faults_of_mapping, faults_of_problem
-from mcm_models.mapping_model.checkpoint import Learned
+from mcm_models.mapping_model.layout import Learned
 
 RANDOM, FORMULA, MODEL = 0, 1, 2
 """Where mappings come from: drawn at random, on the way of a search by a formula, and on that of a

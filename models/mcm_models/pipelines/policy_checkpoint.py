@@ -1,7 +1,7 @@
 """Checkpoints of the pipeline policy: weights as safetensors, with a card inside.
 
 A checkpoint may come from anywhere, so it is read as data only and every name, type, shape and
-number is checked, as for the partitioning policy (`mcm_models.policy.checkpoint`).
+number is checked, as for the partitioning policy (`mcm_models.policy.layout`).
 """
 
 from __future__ import annotations

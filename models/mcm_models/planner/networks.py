@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from mcm_models.planner import recurrence
-from mcm_models.planner.attention import all_shares, read_by, shares_of
+from mcm_models.planner.recurrence import all_shares, read_by, shares_of
 
 Array = jax.Array
 Params = Mapping[str, Array]

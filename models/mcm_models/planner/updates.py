@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from mcm_models.planner.layout import PlannerSettings
 from mcm_models.planner.networks import (
     Decision,
     GroupInputs,
@@ -17,7 +18,6 @@ from mcm_models.planner.networks import (
     Trace,
     grouper_scores,
 )
-from mcm_models.planner.settings import PlannerSettings
 from mcm_models.ppo import adam, gains, gradient_steps
 
 Array = jax.Array

@@ -1,4 +1,4 @@
-"""The policy on one graph, for compiles: its formula in onnxruntime, without JAX."""
+"""The policy on one graph, without JAX, and the prior that is added to its scores."""
 
 from __future__ import annotations
 
@@ -7,12 +7,44 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mcm_models.arrays import Onnx, Value, onnx_model, open_formula
-from mcm_models.policy.features import GraphFeatures
+from mcm_models.policy.features import GraphFeatures, Ints, PaddedGraph, whole_graph
 from mcm_models.policy.layout import PolicyLayout, Singles, Weights
 from mcm_models.policy.network import Chips, Choices, chip_scores, node_vectors
-from mcm_models.policy.padding import Ints, PaddedGraph, whole_graph
+
+
+def balanced_prior(
+    share_before: npt.NDArray[np.floating[Any]], num_chips: int, width: float
+) -> Singles:
+    """`[n, C]`, added to the policy's scores: `-((c + 1/2 - C w) / width)^2 / 2`.
+
+    Args:
+        share_before: `[n]`, w, share of all load before the middle of each node.
+        num_chips: C.
+        width: deviation in chips, above 0.
+    """
+    return _bell(num_chips * share_before - 0.5, num_chips, width)
+
+
+def prior_around(chips: npt.NDArray[np.int32], num_chips: int, width: float) -> Singles:
+    """`[n, C]`, likewise around the chips of a known partition.
+
+    Args:
+        chips: `[n]`, chip of each node in that partition.
+        num_chips: C.
+        width: deviation in chips, above 0.
+    """
+    return _bell(chips, num_chips, width)
+
+
+def _bell(
+    wanted: npt.NDArray[np.floating[Any] | np.int32], num_chips: int, width: float
+) -> Singles:
+    away = (np.arange(num_chips) - wanted[:, None]) / width
+    return (-0.5 * away**2).astype(np.float32)
+
 
 FIRST, SCORES = "shared", "chip scores"
 """Outputs: of the part that all rounds share, and of a round."""

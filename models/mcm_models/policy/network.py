@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mcm_models.policy.features import PLACE
+from mcm_models.policy.features import PLACE, Ints, PaddedGraph
 from mcm_models.policy.layout import (
     LEAK,
     NORM_EPSILON,
@@ -23,7 +23,6 @@ from mcm_models.policy.layout import (
     knot_mixture,
     knot_of_chip,
 )
-from mcm_models.policy.padding import Ints, PaddedGraph
 
 Array = Any
 Arrays = Mapping[str, Array]

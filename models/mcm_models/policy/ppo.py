@@ -27,9 +27,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from mcm_models.arrays import Jax
+from mcm_models.policy.features import PaddedGraph
 from mcm_models.policy.layout import PolicyLayout, Weights
 from mcm_models.policy.network import Chips, Choices, chip_scores, node_vectors
-from mcm_models.policy.padding import PaddedGraph
 from mcm_models.ppo import adam, gains, gradient_steps, taken
 from mcm_models.ppo_settings import PpoSettings
 

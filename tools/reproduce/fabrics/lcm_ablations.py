@@ -38,12 +38,14 @@ from mcm_compiler.processes.staging import write_whole
 from mcm_models.mapping_model.data_set import MappingData
 from mcm_models.mapping_model.figures import folds
 from mcm_models.mapping_model.graphs import GraphShape, MappingGraph, padded
-from mcm_models.mapping_model.layout import GLOBAL_COLUMNS, Weights, initial_weights
-from mcm_models.mapping_model.network import answers
-from mcm_models.mapping_model.settings import LearningSettings
-from mcm_models.mapping_model.training import SeenGraph, fresh_state, learn
-from mcm_passes.families.fabric.learning.judged_figures import judged
-from mcm_passes.families.fabric.learning.seen_graphs import exact, seen_graphs
+from mcm_models.mapping_model.layout import (
+    GLOBAL_COLUMNS,
+    LearningSettings,
+    Weights,
+    initial_weights,
+)
+from mcm_models.mapping_model.training import SeenGraph, answers, fresh_state, learn
+from mcm_passes.families.fabric.learning.rounds import exact, judged, seen_graphs
 
 ROOT = Path(__file__).resolve().parents[3]
 RECORD = ROOT / "tools" / "reproduce" / "data" / "lcm_ablations.json"

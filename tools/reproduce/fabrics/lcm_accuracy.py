@@ -39,8 +39,7 @@ from mcm_models.mapping_model.data_set import (
     MeasuredGraph,
 )
 from mcm_models.mapping_model.figures import Figures, folds
-from mcm_models.mapping_model.layout import Weights
-from mcm_models.mapping_model.settings import LearningSettings
+from mcm_models.mapping_model.layout import LearningSettings, Weights
 from mcm_passes.families.fabric.annealing.annealing import Annealing
 from mcm_passes.families.fabric.formulas.analytic import (
     Busiest,
@@ -48,9 +47,8 @@ from mcm_passes.families.fabric.formulas.analytic import (
     RoundTrips,
     WireLength,
 )
-from mcm_passes.families.fabric.learning.judged_figures import guesses, judged
 from mcm_passes.families.fabric.learning.prepared import PreparedGnn, prepared_gnn
-from mcm_passes.families.fabric.learning.seen_graphs import exact
+from mcm_passes.families.fabric.learning.rounds import exact, guesses, judged
 
 FOLDS = 5
 PAPER = {"paper, heuristic": (0.406, 0.468), "paper, GNN": (0.193, 0.808)}

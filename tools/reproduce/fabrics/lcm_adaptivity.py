@@ -42,7 +42,7 @@ from mcm_hardware.families.fabric.fabric_package import FabricPackage
 from mcm_hardware.families.fabric.layout.rules import RULES, LayoutRules, lowering_hash
 from mcm_hardware.families.fabric.layout.subgraph_layout import mapping_problem
 from mcm_hardware.families.fabric.lone_fabric import fabric_12
-from mcm_models.mapping_model.checkpoint import SHIPPED_MAPPING_MODEL
+from mcm_models.mapping_model.layout import SHIPPED_MAPPING_MODEL
 from mcm_passes.families.fabric.learning.gnn import Gnn
 from mcm_passes.families.fabric.learning.mapping_trainer import MODEL_NAME, MappingTrainer
 

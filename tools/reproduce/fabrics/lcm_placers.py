@@ -38,7 +38,7 @@ from lcm_study.flow_table import compared, shared_cells, table, winners
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from hier_study.page import ROOT, write_section
 
-import mcm_passes.families.fabric.learning.auto as auto_module
+import mcm_passes.families.fabric.learning.gnn as auto_module
 from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem
 from mcm_compiler.contracts.fabrics.mappers import MapperRequest
 from mcm_compiler.contracts.fabrics.models import MappingModel
@@ -49,7 +49,7 @@ from mcm_compiler.text import spec_text
 from mcm_hardware.families.fabric.layout.rules import lowering_hash
 from mcm_hardware.families.fabric.lone_fabric import fabric_12
 from mcm_hardware.families.fabric.measuring.judge import ENOUGH, FlitJudge
-from mcm_models.mapping_model.checkpoint import SHIPPED_MAPPING_MODEL, make_of
+from mcm_models.mapping_model.layout import SHIPPED_MAPPING_MODEL, make_of
 from mcm_passes.families.fabric.formulas.ridge import stored_ridge
 from mcm_passes.families.fabric.learning.collecting import MOST_HOPS
 

@@ -38,8 +38,8 @@ from hier_study.pictures import drawing_library, save_picture
 
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_models.mapping_model.data_set import RANDOM, MappingData
-from mcm_models.mapping_model.settings import LearningSettings
-from mcm_passes.families.fabric.learning.seen_graphs import exact
+from mcm_models.mapping_model.layout import LearningSettings
+from mcm_passes.families.fabric.learning.rounds import exact
 
 IMAGES = Path(__file__).resolve().parents[3] / "docs" / "results" / "images"
 PLOTS = tuple(IMAGES / f"fabric_{name}.png" for name in ("flows", "ablations", "guesses"))

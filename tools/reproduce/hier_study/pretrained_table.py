@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from hier_study.page import table
-from mcm_models.cluster_policy.policy_file import load_placement_policy
+from mcm_models.cluster_policy.layout import load_placement_policy
 from mcm_passes.families.box.learning.pretraining.placement_trainer import POLICY_NAME
 
 FEW, MANY = 100, 4000

@@ -11,9 +11,14 @@ from typing import Literal
 import numpy as np
 
 from mcm_compiler.contracts.partition import Budget
-from mcm_models.policy.checkpoint import PolicyCard, load_checkpoint
-from mcm_models.policy.layout import PolicyLayout, Weights, initial_weights
-from mcm_models.policy.shipped import SHIPPED_POLICY
+from mcm_models.policy.layout import (
+    SHIPPED_POLICY,
+    PolicyCard,
+    PolicyLayout,
+    Weights,
+    initial_weights,
+    load_checkpoint,
+)
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe
 from mcm_passes.families.ring.strategies.rl_run import LearnedRun, recipe_of

@@ -15,9 +15,8 @@ from mcm_models.policy.inference import Decoded
 from mcm_models.policy.layout import initial_weights
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.learning.recipes import Recipe
-from mcm_passes.families.ring.learning.rewards import FastRewards
 from mcm_passes.families.ring.learning.rollouts import Rollouts
-from mcm_passes.families.ring.learning.tasks import Task
+from mcm_passes.families.ring.learning.tasks import FastRewards, Task
 from mcm_passes.families.ring.solver.problem_sampling import filled_rows
 from mcm_study.cells import Cell, Record
 from mcm_study.methods import Method

@@ -10,9 +10,10 @@ from safetensors.numpy import load, save
 
 from mcm_compiler.diagnostics import CompileError
 from mcm_models.cards import CARD_KEY
-from mcm_models.cluster_policy.layout import ClusterLayout, initial_weights
-from mcm_models.cluster_policy.policy_file import (
+from mcm_models.cluster_policy.layout import (
+    ClusterLayout,
     PlacementPolicyCard,
+    initial_weights,
     load_placement_policy,
     save_placement_policy,
 )

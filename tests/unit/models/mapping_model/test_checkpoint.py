@@ -10,16 +10,18 @@ import pytest
 
 from mcm_compiler.diagnostics import CompileError
 from mcm_models.cards import save_with_card
-from mcm_models.mapping_model.checkpoint import (
+from mcm_models.mapping_model.layout import (
+    FEATURES_VERSION,
     MAX_BYTES,
     Learned,
     MappingCard,
+    MappingLayout,
     check_learned,
+    initial_weights,
     load_mapping_model,
     make_of,
     save_mapping_model,
 )
-from mcm_models.mapping_model.layout import FEATURES_VERSION, MappingLayout, initial_weights
 from tests.generators.small_fabric import small_fabric
 
 LAYOUT = MappingLayout(width=4, rounds=1, head=4)

@@ -6,8 +6,8 @@ import jax
 import numpy as np
 import pytest
 
-from mcm_models.mapping_model import losses
-from mcm_models.mapping_model.losses import Labels
+from mcm_models.mapping_model import training as losses
+from mcm_models.mapping_model.training import Labels
 
 period_loss, latency_loss = jax.jit(losses.period_loss), jax.jit(losses.latency_loss)
 ranking_loss = jax.jit(losses.ranking_loss, static_argnums=2)

@@ -7,7 +7,7 @@ import pytest
 
 from mcm_models.mapping_model.graphs import GraphShape, MappingGraph, padded
 from mcm_models.mapping_model.layout import GLOBAL_COLUMNS, MappingLayout, initial_weights
-from mcm_models.mapping_model.network import answers
+from mcm_models.mapping_model.training import answers
 from tests.generators.mapping_examples import drawn_graph
 
 LAYOUT = MappingLayout(width=8, rounds=2, head=8)

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_models.mapping_model.layout import MappingLayout, initial_weights
-from mcm_models.mapping_model.settings import LearningSettings
+from mcm_models.mapping_model.layout import LearningSettings, MappingLayout, initial_weights
 from mcm_models.mapping_model.training import LearningState, SeenGraph, fresh_state, learn
 from tests.generators.mapping_examples import drawn_graph
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_models.planner.group_features import group_features
-from mcm_models.planner.op_features import op_features
+from mcm_models.planner.op_features import group_features, op_features
 from tests.generators.step_problems import random_box, random_step
 
 

@@ -8,9 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mcm_models.planner.layout import PlannerLayout, initial_weights
+from mcm_models.planner.layout import OURS, PlannerLayout, initial_weights
 from mcm_models.planner.networks import GroupInputs, Placer
-from mcm_models.planner.settings import OURS
 from mcm_models.planner.updates import Batch, sample_devices, update
 from mcm_models.ppo import adam
 

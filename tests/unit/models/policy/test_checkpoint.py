@@ -13,15 +13,16 @@ from safetensors.numpy import save
 
 from mcm_compiler.diagnostics import CompileError
 from mcm_models.cards import CARD_KEY
-from mcm_models.policy import checkpoint
-from mcm_models.policy.checkpoint import (
+from mcm_models.policy import layout
+from mcm_models.policy.features import FEATURES_VERSION
+from mcm_models.policy.layout import (
     PolicyCard,
+    PolicyLayout,
+    initial_weights,
     load_checkpoint,
     parse_checkpoint,
     save_checkpoint,
 )
-from mcm_models.policy.features import FEATURES_VERSION
-from mcm_models.policy.layout import PolicyLayout, initial_weights
 
 LAYOUT = PolicyLayout(layers=1, width=8, head_width=8, knots=4)
 CARD = PolicyCard(LAYOUT, "no-prior", 0.0, "engine", {"seed": 3})
@@ -189,8 +190,8 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path):
 def test_a_huge_file_is_not_read(tmp_path, monkeypatch):
     path = tmp_path / "policy.safetensors"
     save_checkpoint(path, initial_weights(LAYOUT, 0), CARD)
-    small = dataclasses.replace(checkpoint.POLICIES, most_bytes=100)
-    monkeypatch.setattr(checkpoint, "POLICIES", small)
+    small = dataclasses.replace(layout.POLICIES, most_bytes=100)
+    monkeypatch.setattr(layout, "POLICIES", small)
     with pytest.raises(CompileError) as caught:
         load_checkpoint(path)
     assert caught.value.diagnostics[0].code == "MCM-L001"

@@ -9,11 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mcm_models.policy.features import COLUMNS, NUM_OP_CLASSES, graph_features
+from mcm_models.policy.features import COLUMNS, NUM_OP_CLASSES, graph_features, pad_graph
+from mcm_models.policy.inference import balanced_prior, prior_around
 from mcm_models.policy.layout import knot_mixture, knot_of_chip
-from mcm_models.policy.padding import pad_graph
-from mcm_models.policy.prior import balanced_prior, prior_around
-from mcm_passes.families.ring.learning.orders import (
+from mcm_passes.families.ring.learning.rollouts import (
     order_of_partition,
     orders_of_least_span,
     share_before,

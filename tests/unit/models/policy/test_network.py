@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 
 from mcm_models.policy import ppo
-from mcm_models.policy.features import COLUMNS, graph_features
+from mcm_models.policy.features import COLUMNS, graph_features, pad_graph, pad_rows
 from mcm_models.policy.inference import PolicyOfGraph, choices_by_inverse, softmax
 from mcm_models.policy.layout import PolicyLayout, initial_weights
 from mcm_models.policy.network import Chips, Choices
-from mcm_models.policy.padding import pad_graph, pad_rows
 
 
 def both(problem, layout, weights, choices=None):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcm_models.policy.checkpoint import load_checkpoint
 from mcm_models.policy.dataset import NUM_TEST, split
-from mcm_models.policy.shipped import SHIPPED_POLICY
+from mcm_models.policy.layout import SHIPPED_POLICY, load_checkpoint
 
 
 @pytest.mark.parametrize(

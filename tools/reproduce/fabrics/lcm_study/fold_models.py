@@ -9,11 +9,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mcm_models.mapping_model.checkpoint import MappingCard, load_mapping_model, save_mapping_model
 from mcm_models.mapping_model.data_set import MappingData
-from mcm_models.mapping_model.layout import MappingLayout, Weights, initial_weights
-from mcm_models.mapping_model.settings import LearningSettings
-from mcm_passes.families.fabric.learning.seen_graphs import seen_graphs
+from mcm_models.mapping_model.layout import (
+    LearningSettings,
+    MappingCard,
+    MappingLayout,
+    Weights,
+    initial_weights,
+    load_mapping_model,
+    save_mapping_model,
+)
+from mcm_passes.families.fabric.learning.rounds import seen_graphs
 
 if TYPE_CHECKING:
     from mcm_models.mapping_model.training import SeenGraph

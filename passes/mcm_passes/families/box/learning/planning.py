@@ -18,14 +18,15 @@ import numpy.typing as npt
 from mcm_compiler.arrays.types import Floats, Ints
 from mcm_compiler.contracts.boxes.evaluation import StepResults
 from mcm_compiler.diagnostics import CompileError
-from mcm_models.planner.group_features import group_features
-from mcm_models.planner.layout import PlannerLayout, Weights, initial_weights
-from mcm_models.planner.op_features import OpFeatures
+from mcm_models.planner.layout import PlannerLayout, PlannerSettings, Weights, initial_weights
+from mcm_models.planner.op_features import OpFeatures, group_features
 from mcm_models.planner.sampling import DrawnGroups, UnitInputs, draw_groups
-from mcm_models.planner.settings import PlannerSettings
-from mcm_passes.families.box.learning.credit import local_credit, standardised
-from mcm_passes.families.box.learning.judged import Judged
-from mcm_passes.families.box.learning.placement_units import PlacementUnits
+from mcm_passes.families.box.learning.judged import (
+    Judged,
+    PlacementUnits,
+    local_credit,
+    standardised,
+)
 
 if TYPE_CHECKING:
     from mcm_models.planner.updates import Batch, GroupInputs, GroupPolicy, Trace

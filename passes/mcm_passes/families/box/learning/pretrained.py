@@ -15,7 +15,7 @@ from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_models.cluster_policy.decoding import Scorer, decode, scorer_of, scores_given
-from mcm_models.cluster_policy.policy_file import SHIPPED_PLACEMENT_POLICY, load_placement_policy
+from mcm_models.cluster_policy.layout import SHIPPED_PLACEMENT_POLICY, load_placement_policy
 from mcm_passes.families.box.learning.coarse_search import (
     Surrogate,
     coarse_search,

@@ -1,4 +1,4 @@
-"""What the network sees of one mapping: ways through the mesh, loads on them, and sums of both."""
+"""What the network sees of a problem and of one of its mappings."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import lean_inner_njit
 from mcm_compiler.arrays.types import Ints, Longs
-from mcm_compiler.contracts.fabrics.fabric import EAST, NORTH, SOUTH, WEST
+from mcm_compiler.contracts.fabrics.fabric import EAST, NORTH, SOUTH, WEST, Fabric, MappingProblem
 from mcm_models.mapping_model import layout
+from mcm_models.mapping_model.layout import STATIC_BRANCH, STATIC_UNIT, Singles
+from mcm_passes.families.fabric.formulas.facts import Facts
 from mcm_passes.families.fabric.formulas.formula import Formula, Room
 from mcm_passes.families.fabric.formulas.terms import (
     BOUND,
@@ -23,8 +25,55 @@ from mcm_passes.families.fabric.formulas.terms import (
     TRIP,
     work_out,
 )
-from mcm_passes.families.fabric.learning.static_features import MOST
 from mcm_passes.families.fabric.routing_trees import Routed
+
+MOST = 4.0
+"""Times are seen as at most so many bounds: what is far off says no more than that."""
+
+
+def unit_features(problem: MappingProblem, fabric: Fabric, facts: Facts) -> Singles:
+    """`[U, STATIC_UNIT]`, the first of `UNIT_COLUMNS`."""
+    firings = np.maximum(problem.firings, 1)
+    bound = facts.bound
+    columns = (
+        problem.firings * problem.cycles / bound,
+        facts.arriving / bound,
+        facts.leaving / bound,
+        facts.serial / bound,
+        np.log1p(problem.firings) / 8,
+        np.log1p(problem.cycles) / 8,
+        np.minimum(problem.burst, firings) / firings,
+        np.where(problem.depth > 0, 1 / np.maximum(problem.depth, 1), 0),
+        problem.memory_bytes / fabric.memory_bytes,
+        (problem.stage + 0.5) / problem.num_stages,
+    )
+    return _bounded(columns, STATIC_UNIT)
+
+
+def branch_features(problem: MappingProblem, fabric: Fabric, facts: Facts) -> Singles:
+    """`[L, STATIC_BRANCH]`, the first of `BRANCH_COLUMNS`."""
+    streams = problem.stream_of_leaf
+    flits = problem.flits[streams].astype(np.float64)
+    width = np.diff(problem.leaf_ptr)[streams]
+    firings = np.maximum(problem.firings[problem.leaf], 1)
+    bound, hop = facts.bound, 2.0 * facts.hop
+    columns = (
+        flits / bound,
+        np.log(flits) / 10,
+        np.log(width) / 3,
+        np.minimum(flits / firings / fabric.window_flits, 1),
+        facts.rounds * hop / bound,
+        facts.burst_rounds * hop / bound,
+        (facts.arriving[problem.leaf] - flits) / bound,
+        (facts.leaving[problem.source[streams]] - flits) / bound,
+    )
+    return _bounded(columns, STATIC_BRANCH)
+
+
+def _bounded(columns: tuple[np.ndarray, ...], count: int) -> Singles:
+    assert len(columns) == count
+    return np.minimum(np.stack(columns, axis=1), MOST).astype(np.float32)
+
 
 LEAST = 1e-3
 """Logarithms are taken of at least this share of the bound."""

@@ -1,23 +1,28 @@
-"""The mapping model `gnn`: a network that corrects the best formula, without JAX."""
+"""The learned mapping model, and the choice among models."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.resources import files
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem
+from mcm_compiler.contracts.fabrics.models import MappingModel, PreparedMappingModel
+from mcm_compiler.registry import MAPPING_MODELS
+from mcm_compiler.text import spec_text
 from mcm_compiler.text.option_ranges import at_least, checked
-from mcm_models.mapping_model.checkpoint import (
+from mcm_models.mapping_model.layout import (
     SHIPPED_MAPPING_MODEL,
     Learned,
     MappingCard,
+    Weights,
     check_learned,
     load_mapping_model,
     make_of,
 )
-from mcm_models.mapping_model.layout import Weights
 from mcm_passes.families.fabric.learning.prepared import PreparedGnn, prepared_gnn
 
 
@@ -77,3 +82,40 @@ def _loaded(path: Path, changed: int) -> tuple[Weights, MappingCard]:
     """Checkpoints by file and the time when it changed; the time only tells files apart."""
     del changed
     return load_mapping_model(path)
+
+
+@dataclass(frozen=True)
+class Auto:
+    """The winner of the recorded comparison of flows, where it was made on such a target.
+
+    A flow with something that was fitted to measurements, coefficients or a network, stands for the
+    make of fabric, the lowering and the physics that it was measured with; for others `auto` is the
+    best flow without.
+    """
+
+    name: ClassVar[str] = "auto"
+    summary: ClassVar[str] = "the model whose flow won the recorded comparison"
+
+    def chosen_for(self, fabric: Fabric, lowering: str, physics: str) -> MappingModel:
+        """See `mcm_compiler.contracts.fabrics.models.ChoosingMappingModel`."""
+        found = recorded_flows()
+        asked = {"make": make_of(fabric), "lowering": lowering, "physics": physics}
+        same = all(found[name] == value for name, value in asked.items())
+        return _model(found["winner" if same else "elsewhere"])
+
+    def prepared(self, problem: MappingProblem, fabric: Fabric) -> PreparedMappingModel:
+        """Of a problem on a fabric, as on the target of the comparison."""
+        found = recorded_flows()
+        chosen = self.chosen_for(fabric, found["lowering"], found["physics"])
+        return chosen.prepared(problem, fabric)
+
+
+@cache
+def recorded_flows() -> dict[str, Any]:
+    """What `lcm_placers.py --write` wrote: who won, on which target, and with which figures."""
+    text = files("mcm_passes.families.fabric.learning") / "flows.json"
+    return json.loads(text.read_text(encoding="utf-8"))
+
+
+def _model(text: str) -> MappingModel:
+    return cast("MappingModel", MAPPING_MODELS.made(spec_text.parse_one(text)))

@@ -19,12 +19,18 @@ from mcm_compiler.processes.private_folders import remove_stale
 from mcm_compiler.processes.staging import write_whole
 from mcm_compiler.text.option_ranges import above, at_least, checked, from_to
 from mcm_compiler.text.units import count_text
-from mcm_models.mapping_model.checkpoint import MappingCard, load_mapping_model, save_mapping_model
 from mcm_models.mapping_model.data_files import data_digest, load_data, save_data
 from mcm_models.mapping_model.data_set import MappingData, MeasuredGraph
 from mcm_models.mapping_model.figures import folds
-from mcm_models.mapping_model.layout import MappingLayout, Weights, initial_weights
-from mcm_models.mapping_model.settings import LearningSettings
+from mcm_models.mapping_model.layout import (
+    LearningSettings,
+    MappingCard,
+    MappingLayout,
+    Weights,
+    initial_weights,
+    load_mapping_model,
+    save_mapping_model,
+)
 from mcm_models.training_run import (
     Tell,
     TrainingKind,
@@ -41,12 +47,14 @@ from mcm_passes.families.fabric.learning.collecting import (
     collect,
     learned_of,
 )
-from mcm_passes.families.fabric.learning.judged_figures import guesses, judged
 from mcm_passes.families.fabric.learning.prepared import PreparedGnn, prepared_gnn
-from mcm_passes.families.fabric.learning.rounds import optimism, own_optima
-from mcm_passes.families.fabric.learning.seen_graphs import (
+from mcm_passes.families.fabric.learning.rounds import (
     LEARNED_ERROR,
     MOST_ERROR,
+    guesses,
+    judged,
+    optimism,
+    own_optima,
     seen_graphs,
 )
 

@@ -14,8 +14,11 @@ from mcm_models.mapping_model.layout import MappingLayout, Singles, Weights
 from mcm_passes.families.fabric.formulas.analytic import RoundTrips
 from mcm_passes.families.fabric.formulas.formula import Formula, room_of
 from mcm_passes.families.fabric.learning import network_kernels
-from mcm_passes.families.fabric.learning.feature_kernels import seen_for
-from mcm_passes.families.fabric.learning.static_features import branch_features, unit_features
+from mcm_passes.families.fabric.learning.feature_kernels import (
+    branch_features,
+    seen_for,
+    unit_features,
+)
 from mcm_passes.families.fabric.routing_trees import room_for
 
 NOTED = 0.01

@@ -10,17 +10,15 @@ import numpy as np
 
 from mcm_compiler.contracts.partition import Floats, Ints, PartitionProblem
 from mcm_models.policy import ppo
-from mcm_models.policy.features import GraphFeatures, Singles
+from mcm_models.policy.features import GraphFeatures, Singles, pad_rows
 from mcm_models.policy.inference import PolicyOfGraph
 from mcm_models.policy.layout import Weights
 from mcm_models.policy.network import Chips, Choices
-from mcm_models.policy.padding import pad_rows
 from mcm_models.ppo import adam
 from mcm_models.training_run import leaves_of, with_leaves
 from mcm_passes.families.ring.learning.recipes import Recipe
-from mcm_passes.families.ring.learning.rewards import rewards_of
 from mcm_passes.families.ring.learning.rollouts import Rollouts
-from mcm_passes.families.ring.learning.tasks import Task
+from mcm_passes.families.ring.learning.tasks import Task, rewards_of
 
 ROOM = 0.95
 """Share of a chip's memory that weights may fill; the rest is for tensors."""

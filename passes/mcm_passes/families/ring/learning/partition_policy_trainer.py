@@ -24,15 +24,17 @@ from mcm_compiler.processes.staging import appended_file, write_whole
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_models import training_run
 from mcm_models.training_run import Tell
-from mcm_passes.families.ring.learning.data_sets import DEFAULT_DATA_SET, DataSet, data_set
 from mcm_passes.families.ring.learning.jobs import Jobs, open_jobs
 from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe, transferring
+from mcm_passes.families.ring.learning.tasks import Score, fine_tuned, zero_shot
 from mcm_passes.families.ring.learning.training_problems import (
+    DEFAULT_DATA_SET,
+    DataSet,
     TrainingProblem,
+    data_set,
     digest_of,
     training_problems,
 )
-from mcm_passes.families.ring.learning.validation import Score, fine_tuned, zero_shot
 
 VALIDATION_NAME = "validation.jsonl"
 POLICY_NAME = "policy.safetensors"
@@ -232,7 +234,7 @@ def _choose(
     tell: Tell,
 ) -> None:
     """Fine-tunes the best few and writes the best of them as the policy."""
-    from mcm_models.policy.checkpoint import load_checkpoint, save_checkpoint
+    from mcm_models.policy.layout import load_checkpoint, save_checkpoint
     from mcm_passes.families.ring.learning.pretraining import checkpoint_path
 
     untrained, *trained = scored
@@ -283,7 +285,7 @@ def _choose(
 
 
 def _result(folder: Path) -> TrainingResult:
-    from mcm_models.policy.checkpoint import load_checkpoint
+    from mcm_models.policy.layout import load_checkpoint
 
     run = json.loads((folder / training_run.RUN_NAME).read_bytes())
     _, card = load_checkpoint(folder / POLICY_NAME)

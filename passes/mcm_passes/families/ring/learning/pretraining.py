@@ -15,8 +15,7 @@ from msgspec import Struct
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.processes.private_folders import remove_stale
 from mcm_compiler.processes.staging import appended_file
-from mcm_models.policy.checkpoint import PolicyCard, save_checkpoint
-from mcm_models.policy.layout import Weights, initial_weights
+from mcm_models.policy.layout import PolicyCard, Weights, initial_weights, save_checkpoint
 from mcm_models.training_run import Tell, TrainingKind, TrainingLoop, save_state
 from mcm_passes.families.ring.learning.learner import Iteration, PolicyLearner
 from mcm_passes.families.ring.learning.recipes import Recipe

@@ -1,21 +1,100 @@
-"""Problems as a policy meets them; no JAX here, so that a policy can be applied without."""
+"""Problems, rewards and scores of a policy; no JAX here, so that it can be applied without."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
-from mcm_compiler.contracts.partition import Ints, PartitionProblem
-from mcm_models.policy.features import GraphFeatures, Singles, graph_features
-from mcm_models.policy.padding import PaddedGraph, pad_graph
-from mcm_models.policy.prior import balanced_prior, prior_around
-from mcm_passes.families.ring.learning import orders
+from mcm_compiler.contracts.partition import Floats, Ints, PartitionProblem
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.processes.one_thread import use_one_thread
+from mcm_models.policy.features import (
+    GraphFeatures,
+    PaddedGraph,
+    Singles,
+    graph_features,
+    pad_graph,
+)
+from mcm_models.policy.inference import PolicyOfGraph, balanced_prior, prior_around
+from mcm_models.policy.layout import Weights, parse_checkpoint
+from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.learning.recipes import Recipe
-from mcm_passes.families.ring.learning.rewards import Rewards
-from mcm_passes.families.ring.learning.rollouts import Sampler, sampler_of
+from mcm_passes.families.ring.learning.rollouts import (
+    Sampler,
+    order_of_partition,
+    orders_of_least_span,
+    sampler_of,
+    share_before,
+)
+from mcm_passes.families.ring.learning.training_problems import TrainingProblem
+
+LEAST_S = 1e-30
+"""Seconds that the period of a baseline has at least, and that any period counts as at least."""
+
+
+class Rewards(Protocol):
+    """Evaluates partitions: an analytic model, the simulator, or hardware."""
+
+    @property
+    def baseline_s(self) -> float:
+        """Period that counts as a reward of 1."""
+        ...
+
+    def evaluate(self, partitions: Ints) -> Floats:
+        """`[B]`, throughput of each of `partitions[B, N]` over that of the baseline.
+
+        0 where a partition does not run.
+        """
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class FastRewards:
+    """Rewards of the fast model (MCM, section 5.1: the analytic cost model).
+
+    Attributes:
+        periods: the model.
+        baseline_s: period of the greedy heuristic.
+    """
+
+    periods: FastPeriods
+    baseline_s: float
+
+    def evaluate(self, partitions: Ints) -> Floats:
+        return relative_throughput(self.periods.periods(partitions), self.baseline_s)
+
+
+def rewards_of(evaluator: Rewards, partitions: Ints) -> Floats:
+    """`[B]`, rewards of `partitions[B, N]`; 0 for rows of -1, which the evaluator never sees.
+
+    Raises:
+        CompileError: MCM-L004 if a reward is not a number from 0 up.
+    """
+    rewards = np.zeros(len(partitions))
+    found = partitions[:, 0] >= 0
+    if found.any():
+        rewards[found] = evaluator.evaluate(partitions[found])
+    wrong = ~(np.isfinite(rewards) & (rewards >= 0))
+    if wrong.any():
+        raise CompileError.of(
+            "MCM-L004",
+            f"{wrong.sum()} of {len(rewards)} rewards are no numbers from 0 up, the first "
+            f"is {rewards[wrong][0]}",
+            at="the evaluator of partitions",
+        )
+    return rewards
+
+
+def relative_throughput(period_s: Floats, baseline_s: float) -> Floats:
+    """Rewards of periods; what does not run, with an infinite period, earns nothing.
+
+    Periods below `LEAST_S` count as that, so that one of 0 s earns a finite reward.
+    """
+    return baseline_s / np.maximum(period_s, LEAST_S)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,14 +148,14 @@ class Task:
         """
         features = graph_features(problem)
         if order is None:
-            order = orders.orders_of_least_span(problem, features)[0]
+            order = orders_of_least_span(problem, features)[0]
         if start is not None:
             chips = start[features.units]
-            order = orders.order_of_partition(features, order, chips)
+            order = order_of_partition(features, order, chips)
             features = features.along((chips + 0.5) / features.num_chips)
             prior = prior_around(chips, features.num_chips, recipe.start_prior)
         else:
-            place = orders.share_before(problem, features, order)
+            place = share_before(problem, features, order)
             features = features.along(place)
             if recipe.prior:
                 prior = balanced_prior(place, features.num_chips, recipe.prior)
@@ -84,3 +163,115 @@ class Task:
                 prior = np.zeros((features.num_nodes, features.num_chips), np.float32)
         sampler = sampler_of(problem, features, recipe, order, best_s)
         return cls(problem, features, prior, sampler, rewards)
+
+
+class FrozenPolicy:
+    """What `PolicyLearner` is with a learning rate of 0: the same draws, without JAX.
+
+    Args:
+        recipe: how partitions are drawn.
+        weights: of the policy.
+    """
+
+    def __init__(self, recipe: Recipe, weights: Weights) -> None:
+        self._recipe, self._weights = recipe, weights
+        self._task: Task | None = None
+        self._policy: PolicyOfGraph | None = None
+
+    def iterate(self, task: Task, rng: np.random.Generator) -> Ints:
+        """Rolls out and rewards once.
+
+        Returns:
+            `[R, N]`, the partitions.
+        """
+        recipe = self._recipe
+        if self._policy is None or task is not self._task:
+            self._task = task
+            self._policy = PolicyOfGraph(recipe.layout, self._weights, task.features, task.prior)
+        decoded = self._policy.decode(rng, recipe.rollouts)
+        partitions = task.sampler.draw(rng, decoded).partitions
+        rewards_of(task.rewards, partitions)
+        # A learner shuffles its rollouts before each pass over them.
+        for _ in range(recipe.ppo.epochs):
+            rng.permutation(recipe.rollouts)
+        return partitions
+
+
+ZERO_SHOT_SAMPLES = 200
+"""Partitions that a checkpoint draws per model, without learning."""
+
+TUNING_SAMPLES = 200
+"""Partitions that a checkpoint may learn from per model."""
+
+_FLOOR = 1e-2
+"""In place of a reward of 0 in geometric means."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """How good a policy is, as throughput over the heuristic's.
+
+    Attributes:
+        overall: geometric mean over models.
+        by_model: of each model, the best so far of its samples in their order, on average.
+    """
+
+    overall: float
+    by_model: Mapping[str, float]
+
+    @classmethod
+    def of(cls, by_model: Mapping[str, float]) -> Score:
+        """From the scores of the models."""
+        values = np.maximum(list(by_model.values()), _FLOOR)
+        return cls(float(np.exp(np.log(values).mean())), by_model)
+
+
+def zero_shot(
+    checkpoint: bytes, recipe: Recipe, problems: Sequence[TrainingProblem], seed: int
+) -> Score:
+    """A checkpoint as it is: it draws, and does not learn.
+
+    Args:
+        checkpoint: content of the file.
+        recipe: how partitions come about.
+        problems: to draw partitions of.
+        seed: of the draws.
+    """
+    use_one_thread()
+    weights, card = parse_checkpoint(checkpoint, "checkpoint")
+    by_model: dict[str, float] = {}
+    for k, each in enumerate(problems):
+        task = Task.of(each.problem, recipe, each.rewards())
+        policy = PolicyOfGraph(card.layout, weights, task.features, task.prior)
+        rng = np.random.default_rng((seed, k))
+        partitions = task.sampler.draw(rng, policy.decode(rng, ZERO_SHOT_SAMPLES)).partitions
+        by_model[each.model] = best_so_far(rewards_of(task.rewards, partitions))
+    return Score.of(by_model)
+
+
+def fine_tuned(
+    checkpoint: bytes, recipe: Recipe, each: TrainingProblem, seed: int
+) -> tuple[str, float]:
+    """A checkpoint that goes on learning on one model; the model and its score.
+
+    Args:
+        checkpoint: content of the file.
+        recipe: how it learns.
+        each: the model.
+        seed: of the draws.
+    """
+    use_one_thread()
+    from mcm_passes.families.ring.learning.learner import PolicyLearner
+
+    weights, _ = parse_checkpoint(checkpoint, "checkpoint")
+    learner = PolicyLearner(recipe, weights)
+    task = Task.of(each.problem, recipe, each.rewards())
+    rng = np.random.default_rng(seed)
+    iterations = TUNING_SAMPLES // recipe.rollouts
+    rewards = [learner.iterate(task, rng).rewards for _ in range(iterations)]
+    return each.model, best_so_far(np.concatenate(rewards))
+
+
+def best_so_far(rewards: Floats) -> float:
+    """Mean over the samples of the best reward up to each: the area under a search's curve."""
+    return float(np.maximum.accumulate(rewards).mean())

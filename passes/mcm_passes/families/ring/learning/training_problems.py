@@ -1,28 +1,180 @@
-"""The partitioning problems of a data set, each with the heuristic that rewards relate to."""
+"""Data sets of models, and the partitioning problems that a policy learns on."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import itertools
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+from msgspec import Struct
 
 from mcm_compiler.api import run_passes
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import Budget, PartitionProblem
 from mcm_compiler.contracts.target import Target
+from mcm_compiler.contracts.zoo import PREFIX
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.machines.package_limits import PackageLimits
 from mcm_compiler.options import CompileOptions
+from mcm_compiler.text.json_text import UnreadableError, parse_json, read_bounded, record_of
+from mcm_models.policy.dataset import split
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.greedy import Greedy
-from mcm_passes.families.ring.learning.rewards import FastRewards
-from mcm_passes.families.ring.learning.sized_models import sized_model
+from mcm_passes.families.ring.learning.tasks import FastRewards
 from mcm_passes.mapping.problem.partition_problem import build_problem
+
+MAX_VARIANTS = 256
+"""Sizes of one model that an entry may stand for."""
+
+_SIZED = re.compile(r"(?P<path>[^{]+)\{(?P<sizes>[^{}]*)\}")
+_SIZE = re.compile(r"[1-9][0-9]{0,17}")
+
+
+@dataclass(frozen=True)
+class SizedModel:
+    """What a compile takes.
+
+    Attributes:
+        model: a path, or `zoo:` and a builder.
+        dims: sizes of symbolic dimensions by name.
+    """
+
+    model: str
+    dims: dict[str, int] = field(default_factory=dict[str, int])
+
+
+def sized_model(text: str) -> SizedModel:
+    """The model of an entry that has one size for each dimension, as `each_size` gives them.
+
+    Raises:
+        UnreadableError: if braces hold anything else than sizes.
+    """
+    path, sizes = _parsed(text)
+    return SizedModel(path, {name: values[0] for name, values in sizes.items()})
+
+
+def each_size(text: str) -> tuple[str, ...]:
+    """The entries that an entry with several sizes stands for, each with one size by dimension.
+
+    Args:
+        text: such as `model.onnx{batch=1;8,seq=128}`, which gives two.
+
+    Raises:
+        UnreadableError: if braces hold anything else than sizes, or stand for more than
+            `MAX_VARIANTS` models.
+    """
+    path, sizes = _parsed(text)
+    if not sizes:
+        return (text,)
+    count = 1
+    for values in sizes.values():
+        count *= len(values)
+    if count > MAX_VARIANTS:
+        raise UnreadableError(
+            f"{quote(text)} stands for {count} sizes; {MAX_VARIANTS} are the most"
+        )
+    return tuple(
+        f"{path}{{{','.join(f'{name}={size}' for name, size in zip(sizes, each, strict=True))}}}"
+        for each in itertools.product(*sizes.values())
+    )
+
+
+def _parsed(text: str) -> tuple[str, dict[str, tuple[int, ...]]]:
+    """The path, and the sizes of each dimension in their order; none for what has no braces."""
+    found = _SIZED.fullmatch(text)
+    # A file may have any name.
+    if found is None or text.startswith(PREFIX) or Path(text).exists():
+        return text, {}
+    sizes: dict[str, tuple[int, ...]] = {}
+    for part in found["sizes"].split(","):
+        name, equals, values = part.strip().rpartition("=")
+        given = [value.strip() for value in values.split(";")]
+        if not equals or not name or not all(map(_SIZE.fullmatch, given)):
+            raise UnreadableError(
+                f"{quote(part)} in {quote(text)} is no size such as batch=8, or batch=1;8 for two"
+            )
+        if name in sizes:
+            raise UnreadableError(f"{quote(name)} has sizes twice in {quote(text)}")
+        sizes[name] = tuple(dict.fromkeys(map(int, given)))
+    return found["path"].strip(), sizes
+
+
+DEFAULT_DATA_SET = "mcm87"
+"""The zoo's 87 convolutional and recurrent models."""
+
+MAX_FILE_BYTES = 1 << 24
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Models by what `sized_model` takes: `zoo:` and a builder, or a path, with or without sizes.
+
+    Attributes:
+        name: as the user gave it.
+        train: models to learn from.
+        validation: models that choose among checkpoints.
+    """
+
+    name: str
+    train: tuple[str, ...]
+    validation: tuple[str, ...]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the names of its models."""
+        text = "\n".join([*self.train, "", *self.validation])
+        return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
+
+
+def data_set(name: str) -> DataSet:
+    """The data set of a name, or of a JSON file `{"train": [...], "validation": [...]}`.
+
+    Raises:
+        CompileError: MCM-L011 if it is neither.
+    """
+    if name == DEFAULT_DATA_SET:
+        parts = split()
+        return DataSet(
+            name,
+            tuple(f"zoo:{spec}" for spec in parts.train),
+            tuple(f"zoo:{spec}" for spec in parts.validation),
+        )
+    try:
+        return _from_json(name, parse_json(read_bounded(Path(name), MAX_FILE_BYTES)))
+    except UnreadableError as error:
+        raise CompileError.of(
+            "MCM-L011",
+            f"the data set cannot be read: {error}",
+            at=quote(name),
+            hint=f"take '{DEFAULT_DATA_SET}', or a JSON file with the lists train and "
+            "validation of models",
+        ) from error
+
+
+class _DataSetFile(Struct, frozen=True, forbid_unknown_fields=True):
+    """A data set of a user's own."""
+
+    train: tuple[str, ...]
+    validation: tuple[str, ...]
+
+
+def _from_json(name: str, data: Any) -> DataSet:
+    found = record_of(data, _DataSetFile)
+    if not found.train or not found.validation:
+        raise UnreadableError("it lists no models to learn from, or none to choose by")
+    train, validation = (
+        tuple(entry for text in part for entry in each_size(text))
+        for part in (found.train, found.validation)
+    )
+    return DataSet(name, train, validation)
+
 
 _PASSES = "simplify,fuse,annotate_cost,shard_oversized"
 _PARTITIONING = "MCM-P"

@@ -15,18 +15,22 @@ from mcm_compiler.components.extras import require_learning
 from mcm_compiler.contracts import partition
 from mcm_compiler.contracts.evaluation import BatchEvaluator, ResultKind
 from mcm_compiler.processes.one_thread import use_one_thread
-from mcm_models.policy.checkpoint import PolicyCard, load_checkpoint
-from mcm_models.policy.features import graph_features
+from mcm_models.policy.features import EDGES_PER_NODE, graph_features
 from mcm_models.policy.inference import PolicyOfGraph
-from mcm_models.policy.layout import Weights
-from mcm_models.policy.padding import EDGES_PER_NODE
-from mcm_models.policy.shipped import SHIPPED_POLICY
-from mcm_passes.families.ring.learning.frozen_policy import FrozenPolicy
-from mcm_passes.families.ring.learning.improving_windows import may_improve
-from mcm_passes.families.ring.learning.orders import order_of_partition, orders_of_least_span
+from mcm_models.policy.layout import SHIPPED_POLICY, PolicyCard, Weights, load_checkpoint
 from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe, Sampler, transferring
-from mcm_passes.families.ring.learning.rewards import LEAST_S, relative_throughput, rewards_of
-from mcm_passes.families.ring.learning.tasks import Task
+from mcm_passes.families.ring.learning.rollouts import (
+    may_improve,
+    order_of_partition,
+    orders_of_least_span,
+)
+from mcm_passes.families.ring.learning.tasks import (
+    LEAST_S,
+    FrozenPolicy,
+    Task,
+    relative_throughput,
+    rewards_of,
+)
 from mcm_passes.families.ring.solver.linear_extensions import linear_extensions
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.families.ring.strategies.start import KNOWN, NOTHING_DRAWN

@@ -13,7 +13,7 @@ from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.registry import TARGET_FAMILIES
 from mcm_models.cluster_policy.cluster_graph import ClusterGraph, cluster_graph
 from mcm_models.cluster_policy.synthetic_steps import synthetic_case
-from mcm_passes.families.box.learning.placement_units import PlacementUnits, placement_units
+from mcm_passes.families.box.learning.judged import PlacementUnits, placement_units
 from mcm_passes.families.box.search.coarse_steps import groups_of_ops
 
 _PARTS = 1

@@ -17,8 +17,14 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.processes.staging import write_whole
 from mcm_compiler.text.option_ranges import at_least, checked, from_to
 from mcm_models.cluster_policy.decoding import decode, scorer_of
-from mcm_models.cluster_policy.layout import MAX_WIDTH, ClusterLayout, Weights, initial_weights
-from mcm_models.cluster_policy.policy_file import PlacementPolicyCard, save_placement_policy
+from mcm_models.cluster_policy.layout import (
+    MAX_WIDTH,
+    ClusterLayout,
+    PlacementPolicyCard,
+    Weights,
+    initial_weights,
+    save_placement_policy,
+)
 from mcm_models.ppo_settings import PpoSettings
 from mcm_models.training_run import (
     Arrays,

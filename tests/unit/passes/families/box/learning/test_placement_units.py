@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_passes.families.box.learning.placement_units import placement_units
+from mcm_passes.families.box.learning.judged import placement_units
 
 
 def test_placements_keep_to_the_rules(case):

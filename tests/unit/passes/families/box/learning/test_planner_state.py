@@ -12,8 +12,8 @@ from safetensors.numpy import load_file, save_file
 
 from mcm_compiler.contracts.boxes.placers import PlacerRequest
 from mcm_compiler.diagnostics import CompileError
-from mcm_models.planner.settings import PUBLISHED
-from mcm_passes.families.box.learning.planner_run import Recipe, run_planner
+from mcm_models.planner.layout import PUBLISHED
+from mcm_passes.families.box.learning.hierarchical import Recipe, run_planner
 from mcm_passes.families.box.learning.planner_state import STATE_NAME
 from tests.generators.step_problems import random_box
 

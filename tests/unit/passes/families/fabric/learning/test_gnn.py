@@ -14,21 +14,22 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_hardware.families.fabric.layout.rules import lowering_hash
 from mcm_hardware.families.fabric.lone_fabric import fabric_12
 from mcm_hardware.families.fabric.measuring.judge import FlitJudge
-from mcm_models.mapping_model.checkpoint import (
+from mcm_models.mapping_model.data_files import data_digest, load_data
+from mcm_models.mapping_model.layout import (
     SHIPPED_MAPPING_MODEL,
     Learned,
     MappingCard,
+    MappingLayout,
+    initial_weights,
     load_mapping_model,
     make_of,
     save_mapping_model,
 )
-from mcm_models.mapping_model.data_files import data_digest, load_data
-from mcm_models.mapping_model.layout import MappingLayout, initial_weights
 from mcm_passes.families.fabric.formulas.analytic import RoundTrips
 from mcm_passes.families.fabric.learning.gnn import Gnn
-from mcm_passes.families.fabric.learning.judged_figures import guesses, judged
 from mcm_passes.families.fabric.learning.mapping_trainer import split
 from mcm_passes.families.fabric.learning.prepared import prepared_gnn
+from mcm_passes.families.fabric.learning.rounds import guesses, judged
 from tests.generators.random_fabrics import drawn_problem
 from tests.generators.small_fabric import legal_mappings, small_fabric
 

@@ -14,14 +14,15 @@ from mcm_compiler.contracts.fabrics.measurement import Measurements
 from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, TrainingResult
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.processes.private_folders import PREFIX
-from mcm_models.mapping_model.checkpoint import (
+from mcm_models.mapping_model.data_files import load_data, save_data
+from mcm_models.mapping_model.data_set import MODEL
+from mcm_models.mapping_model.layout import (
     MappingCard,
+    MappingLayout,
+    initial_weights,
     load_mapping_model,
     save_mapping_model,
 )
-from mcm_models.mapping_model.data_files import load_data, save_data
-from mcm_models.mapping_model.data_set import MODEL
-from mcm_models.mapping_model.layout import MappingLayout, initial_weights
 from mcm_passes.families.fabric.learning import mapping_trainer
 from mcm_passes.families.fabric.learning.collecting import learned_of
 from mcm_passes.families.fabric.learning.mapping_trainer import MODEL_NAME, MappingTrainer

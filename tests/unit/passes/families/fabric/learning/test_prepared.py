@@ -32,7 +32,7 @@ def _case(seed: int, count: int, scale: float = 1.0) -> tuple[PreparedGnn, Mappi
 @pytest.mark.parametrize("seed", range(4))
 def test_answers_equal_those_of_flax(seed: int) -> None:
     pytest.importorskip("jax")
-    from mcm_models.mapping_model.network import answers
+    from mcm_models.mapping_model.training import answers
 
     prepared, mappings = _case(seed, 6, 30.0)
     prepared = replace(prepared, noted=0.0)

@@ -12,10 +12,9 @@ import pytest
 from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.diagnostics import CompileError
 from mcm_models.policy.dataset import MODELS, split
-from mcm_models.policy.features import graph_features
-from mcm_models.policy.padding import MOST_NODES, bucket_of
-from mcm_passes.families.ring.learning.data_sets import data_set
+from mcm_models.policy.features import MOST_NODES, bucket_of, graph_features
 from mcm_passes.families.ring.learning.training_problems import (
+    data_set,
     digest_of,
     partition_problem,
     training_problems,

@@ -9,11 +9,9 @@ import numpy as np
 from mcm_models.policy.layout import initial_weights
 from mcm_models.ppo_settings import PpoSettings
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
-from mcm_passes.families.ring.learning.frozen_policy import FrozenPolicy
 from mcm_passes.families.ring.learning.learner import PolicyLearner
 from mcm_passes.families.ring.learning.recipes import Recipe
-from mcm_passes.families.ring.learning.rewards import FastRewards
-from mcm_passes.families.ring.learning.tasks import Task
+from mcm_passes.families.ring.learning.tasks import FastRewards, FrozenPolicy, Task
 
 ROUNDS = 4
 

@@ -11,8 +11,11 @@ from mcm_models.policy.features import graph_features
 from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.contiguous.contiguous_kernels import window_limits
 from mcm_passes.families.ring.contiguous.contiguous_windows import windows_along
-from mcm_passes.families.ring.learning.improving_windows import RELAXED, ImprovingWindows
-from mcm_passes.families.ring.learning.orders import orders_of_least_span
+from mcm_passes.families.ring.learning.rollouts import (
+    RELAXED,
+    ImprovingWindows,
+    orders_of_least_span,
+)
 from mcm_passes.families.ring.solver.problem_sampling import filled_rows
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.mapping.problem.rule_graph import rule_graph

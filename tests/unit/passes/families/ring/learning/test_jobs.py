@@ -12,10 +12,9 @@ import time
 import pytest
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_models.policy.checkpoint import PolicyCard, save_checkpoint
-from mcm_models.policy.layout import initial_weights
+from mcm_models.policy.layout import PolicyCard, initial_weights, save_checkpoint
 from mcm_passes.families.ring.learning.jobs import MAX_LOSSES, Jobs, open_jobs
-from mcm_passes.families.ring.learning.validation import fine_tuned, zero_shot
+from mcm_passes.families.ring.learning.tasks import fine_tuned, zero_shot
 
 NUM_JOBS = 6
 

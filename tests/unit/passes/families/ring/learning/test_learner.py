@@ -11,19 +11,17 @@ import pytest
 
 from mcm_compiler.diagnostics import CompileError
 from mcm_models.policy import ppo
-from mcm_models.policy.features import graph_features
+from mcm_models.policy.features import graph_features, pad_graph, pad_rows
 from mcm_models.policy.inference import softmax
 from mcm_models.policy.layout import initial_weights
 from mcm_models.policy.network import Chips
-from mcm_models.policy.padding import pad_graph, pad_rows
 from mcm_models.ppo import adam
 from mcm_models.ppo_settings import PpoSettings
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.learning.learner import PolicyLearner
 from mcm_passes.families.ring.learning.recipes import PUBLISHED, RECIPES, Recipe
-from mcm_passes.families.ring.learning.rewards import FastRewards
 from mcm_passes.families.ring.learning.rollouts import FORBIDDEN
-from mcm_passes.families.ring.learning.tasks import Task
+from mcm_passes.families.ring.learning.tasks import FastRewards, Task
 
 FAST = PpoSettings(epochs=2, minibatches=2, learning_rate=3e-3, node_scores=100.0)
 SHARED = dataclasses.replace(FAST, node_scores=0.0)

@@ -19,7 +19,7 @@ from safetensors.numpy import save_file
 
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.diagnostics.refusals import take_notices
-from mcm_models.policy.checkpoint import load_checkpoint
+from mcm_models.policy.layout import load_checkpoint
 from mcm_passes.families.ring.learning.pretraining import COLUMNS, STATE_NAME, PretrainingPlan
 from tests.generators.left_folders import files_of, leave_private_folder
 
@@ -123,9 +123,9 @@ def test_another_seed_is_another_training(request_for, whole, tmp_path):
 
 def test_worker_processes_give_the_same_files(request_for, whole, tmp_path, monkeypatch):
     # Processes of their own do not know what the fixture has changed.
-    from mcm_passes.families.ring.learning import validation
+    from mcm_passes.families.ring.learning import tasks
 
-    monkeypatch.setattr(validation, "TUNING_SAMPLES", 200)
+    monkeypatch.setattr(tasks, "TUNING_SAMPLES", 200)
     train(request_for(tmp_path / "here"))
     train(request_for(tmp_path / "apart", workers=2))
     assert files_of(tmp_path / "apart") == files_of(tmp_path / "here")
@@ -204,8 +204,8 @@ from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe
 layout = PolicyLayout(layers=1, width=8, head_width=8, knots=4)
 RECIPES["tiny"] = Recipe(rollouts=4, layout=layout, ppo=PpoSettings(epochs=1, minibatches=2))
 partition_policy_trainer.NUM_TUNED = 1
-from mcm_passes.families.ring.learning import validation
-validation.TUNING_SAMPLES = 8
+from mcm_passes.families.ring.learning import tasks
+tasks.TUNING_SAMPLES = 8
 sys.argv[1:] = sys.argv[2:]
 from mcm_compiler.cli.main import main
 main()
@@ -307,7 +307,7 @@ def test_metrics_that_someone_has_cut_are_diagnosed(request_for, whole):
 
 def test_rewards_that_are_no_numbers_are_diagnosed(request_for, tmp_path, monkeypatch):
     monkeypatch.setattr(
-        "mcm_passes.families.ring.learning.rewards.FastRewards.evaluate",
+        "mcm_passes.families.ring.learning.tasks.FastRewards.evaluate",
         lambda _self, partitions: np.full(len(partitions), np.nan),
     )
     assert code_of(request_for(tmp_path / "run")) == "MCM-L004"

@@ -12,12 +12,12 @@ from mcm_models.policy.features import graph_features
 from mcm_models.policy.inference import Decoded, softmax
 from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.learning.learner import node_credit
-from mcm_passes.families.ring.learning.orders import orders_of_least_span
 from mcm_passes.families.ring.learning.recipes import PUBLISHED, Recipe
 from mcm_passes.families.ring.learning.rollouts import (
     FORBIDDEN,
     EngineSampler,
     OrderSampler,
+    orders_of_least_span,
     sampler_of,
 )
 from mcm_passes.families.ring.solver.adjacent_domains import cut_marginals, reach_of_cuts

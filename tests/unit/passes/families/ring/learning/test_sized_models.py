@@ -12,9 +12,13 @@ from onnx import TensorProto, helper, numpy_helper
 from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.text.json_text import UnreadableError
-from mcm_passes.families.ring.learning.data_sets import data_set
-from mcm_passes.families.ring.learning.sized_models import each_size, sized_model
-from mcm_passes.families.ring.learning.training_problems import digest_of, training_problems
+from mcm_passes.families.ring.learning.training_problems import (
+    data_set,
+    digest_of,
+    each_size,
+    sized_model,
+    training_problems,
+)
 
 
 @pytest.mark.parametrize(

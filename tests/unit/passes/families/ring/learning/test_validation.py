@@ -6,13 +6,16 @@ import numpy as np
 import pytest
 
 from mcm_compiler.components.target_loading import load_target
-from mcm_models.policy.checkpoint import PolicyCard, load_checkpoint, save_checkpoint
-from mcm_models.policy.layout import initial_weights
-from mcm_models.policy.shipped import SHIPPED_POLICY
-from mcm_passes.families.ring.learning.data_sets import data_set
+from mcm_models.policy.layout import (
+    SHIPPED_POLICY,
+    PolicyCard,
+    initial_weights,
+    load_checkpoint,
+    save_checkpoint,
+)
 from mcm_passes.families.ring.learning.recipes import RECIPES
-from mcm_passes.families.ring.learning.training_problems import training_problems
-from mcm_passes.families.ring.learning.validation import Score, best_so_far, zero_shot
+from mcm_passes.families.ring.learning.tasks import Score, best_so_far, zero_shot
+from mcm_passes.families.ring.learning.training_problems import data_set, training_problems
 
 
 @pytest.fixture(scope="module")

@@ -13,8 +13,7 @@ from mcm_compiler.contracts.partition import Budget, SearchMonitor
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import STRATEGIES
 from mcm_compiler.text import spec_text
-from mcm_models.policy.checkpoint import PolicyCard, save_checkpoint
-from mcm_models.policy.layout import PolicyLayout, initial_weights
+from mcm_models.policy.layout import PolicyCard, PolicyLayout, initial_weights, save_checkpoint
 from mcm_models.ppo_settings import PpoSettings
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp

@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 
 from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest
 from mcm_compiler.diagnostics import CompileError
-from mcm_models.cluster_policy.policy_file import load_placement_policy
+from mcm_models.cluster_policy.layout import load_placement_policy
 from mcm_passes.families.box.learning.pretraining.placement_trainer import (
     CARD_NAME,
     POLICY_NAME,
