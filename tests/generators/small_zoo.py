@@ -5,25 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from mcm_models.zoo.bert import Bert
-from mcm_models.zoo.bidirectional_rnn import BidirectionalRnn
-from mcm_models.zoo.branched_cnn import BranchedCnn
-from mcm_models.zoo.conv_rnn import ConvRnn
-from mcm_models.zoo.dense_cnn import DenseCnn
-from mcm_models.zoo.encoder_decoder_rnn import EncoderDecoderRnn
-from mcm_models.zoo.ensemble_cnn import EnsembleCnn
+from mcm_models.zoo.cnn_families import (
+    BranchedCnn,
+    DenseCnn,
+    EnsembleCnn,
+    PlainCnn,
+    ResidualCnn,
+    SeparableCnn,
+)
 from mcm_models.zoo.gpt2 import Gpt2
+from mcm_models.zoo.image_networks import MobileNetV2, ResNet50, Vgg19
 from mcm_models.zoo.inception_v3 import InceptionV3
-from mcm_models.zoo.lstm_lm import LstmLm
-from mcm_models.zoo.mobilenet_v2 import MobileNetV2
+from mcm_models.zoo.lstm_language_models import LstmLm
 from mcm_models.zoo.nmt import Nmt
-from mcm_models.zoo.plain_cnn import PlainCnn
-from mcm_models.zoo.residual_cnn import ResidualCnn
-from mcm_models.zoo.resnet50 import ResNet50
-from mcm_models.zoo.separable_cnn import SeparableCnn
-from mcm_models.zoo.stacked_rnn import StackedRnn
+from mcm_models.zoo.rnn_families import BidirectionalRnn, ConvRnn, EncoderDecoderRnn, StackedRnn
 from mcm_models.zoo.t5 import T5
 from mcm_models.zoo.unet_cnn import UnetCnn
-from mcm_models.zoo.vgg19 import Vgg19
 
 _BERT = {"layers": 2, "hidden": 32, "heads": 2, "intermediate": 64, "vocab": 50, "seq": 12}
 _CNN = {"image_size": 16, "stages": 2, "blocks": 2, "width": 8, "batch": 2}

@@ -17,10 +17,10 @@ from onnx.reference import ReferenceEvaluator
 from mcm_compiler.contracts.sharding.rules import FactorKind, ShardingRule
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_models.zoo.bert import Bert
+from mcm_models.zoo.cnn_families import ResidualCnn
 from mcm_models.zoo.gpt2 import Gpt2
-from mcm_models.zoo.layers.relative_position import relative_bucket
-from mcm_models.zoo.residual_cnn import ResidualCnn
-from mcm_models.zoo.t5_training import T5Automap
+from mcm_models.zoo.layers.t5_layers import relative_bucket
+from mcm_models.zoo.t5 import T5Automap
 from mcm_passes.parallelism.classes.dimension_classes import (
     DimensionClasses,
     dimension_classes,

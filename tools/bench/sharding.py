@@ -23,7 +23,7 @@ from harness.children import run_child
 from harness.command_line import Settings, run_script
 
 from mcm_compiler.ir.reading.importer import import_model
-from mcm_models.zoo.t5_training import T5Automap, T5ElevenBillion
+from mcm_models.zoo.t5 import T5Automap, T5ElevenBillion
 from mcm_passes.parallelism.classes.dimension_classes import (
     DimensionClasses,
     dimension_classes,
@@ -41,7 +41,7 @@ FIRST = """
 import time
 import onnx_ir as ir
 from mcm_compiler.ir.reading.importer import import_model
-from mcm_models.zoo.t5_training import T5Automap
+from mcm_models.zoo.t5 import T5Automap
 from mcm_passes.parallelism.decisions.decision_problem import opp_problem
 model, _ = import_model(T5Automap(shape_only=True).build(), "t5-automap")
 start = time.perf_counter()

@@ -6,8 +6,14 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from mcm_models.zoo.layers.graph_builder import Attribute, GraphBuilder, Scope, declare
-from mcm_models.zoo.layers.weights import around, keeps_variance
+from mcm_models.zoo.layers.graph_builder import (
+    Attribute,
+    GraphBuilder,
+    Scope,
+    around,
+    declare,
+    keeps_variance,
+)
 
 _OPSET = 20
 _IR_VERSION = 9

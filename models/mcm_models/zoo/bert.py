@@ -1,4 +1,4 @@
-"""BERT (Devlin et al. 2019, *BERT: Pre-training of Deep Bidirectional Transformers*)."""
+"""BERT (Devlin et al. 2019), also with its head for masked tokens."""
 
 from __future__ import annotations
 
@@ -8,10 +8,18 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from mcm_models.zoo.layers import option_checks
 from mcm_models.zoo.layers.bert_layers import SequenceShape, encoder_layer, layer_norm
-from mcm_models.zoo.layers.graph_builder import GraphBuilder, Scope, declare
-from mcm_models.zoo.layers.weights import around, keeps_variance, spread
+from mcm_models.zoo.layers.graph_builder import (
+    GraphBuilder,
+    Scope,
+    around,
+    declare,
+    keeps_variance,
+    require_at_least,
+    require_at_most,
+    require_heads_divide,
+    spread,
+)
 
 _MASKED = -10000.0
 """What the exported graph adds to the score of a padded position."""
@@ -64,7 +72,7 @@ class Bert:
     shape_only: bool = False
 
     def __post_init__(self) -> None:
-        option_checks.require_at_least(
+        require_at_least(
             1,
             layers=self.layers,
             hidden=self.hidden,
@@ -76,9 +84,9 @@ class Bert:
             seq=self.seq,
             batch=self.batch,
         )
-        option_checks.require_at_least(0, seed=self.seed)
-        option_checks.require_heads_divide(self.hidden, self.heads)
-        option_checks.require_at_most(self.positions, "positions", seq=self.seq)
+        require_at_least(0, seed=self.seed)
+        require_heads_divide(self.hidden, self.heads)
+        require_at_most(self.positions, "positions", seq=self.seq)
 
     def build(self) -> ir.Model:
         """Makes the model.
@@ -206,3 +214,41 @@ class Bert48(Bert):
     hidden: int = 1024
     heads: int = 16
     intermediate: int = 4096
+
+
+_SQRT_2 = 2.0**0.5
+
+
+@dataclass(frozen=True)
+class BertPretraining(Bert):
+    """An encoder with pooler and a prediction for every token.
+
+    The projection onto the vocabulary has a weight of its own, not the transposed embedding: in a
+    pipeline the first and the last stage have a copy each anyway.
+    """
+
+    name: ClassVar[str] = "bert-pretraining"
+    summary: ClassVar[str] = "BERT of any size with its head for masked tokens"
+
+    def _pooler(self, scope: Scope, hidden: ir.Value) -> ir.Value:
+        head = scope.graph.root.sub("cls.predictions")
+        logits = self._predictions(head, hidden)
+        extents = ("batch", "seq") if self.dynamic else (self.batch, self.seq)
+        scope.graph.output(logits, "prediction_logits", ir.DataType.FLOAT, [*extents, self.vocab])
+        return super()._pooler(scope, hidden)
+
+    def _predictions(self, scope: Scope, hidden: ir.Value) -> ir.Value:
+        """Transform with Gelu and normalisation, then scores of all tokens."""
+        transform = scope.sub("transform")
+        dense = transform.sub("dense")
+        weight = dense.weight("weight", [self.hidden, self.hidden], keeps_variance(self.hidden))
+        bias = dense.weight("bias", [self.hidden], around(0.0, 0.1))
+        x = dense.op("Add", dense.op("MatMul", hidden, weight), bias)
+        act = transform.sub("transform_act_fn")
+        half = act.op("Add", act.op("Erf", act.op("Div", x, act.floats(_SQRT_2))), act.floats(1.0))
+        x = act.op("Mul", act.op("Mul", x, half), act.floats(0.5))
+        x = layer_norm(transform.sub("LayerNorm"), x, self.hidden)
+        decoder = scope.sub("decoder")
+        table = decoder.weight("weight", [self.hidden, self.vocab], keeps_variance(self.hidden))
+        bias = decoder.weight("bias", [self.vocab], around(0.0, 0.1))
+        return decoder.op("Add", decoder.op("MatMul", x, table), bias)

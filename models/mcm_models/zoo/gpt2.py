@@ -9,9 +9,15 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from mcm_models.zoo.layers import option_checks
-from mcm_models.zoo.layers.graph_builder import GraphBuilder, Scope
-from mcm_models.zoo.layers.weights import around, keeps_variance
+from mcm_models.zoo.layers.graph_builder import (
+    GraphBuilder,
+    Scope,
+    around,
+    keeps_variance,
+    require_at_least,
+    require_at_most,
+    require_heads_divide,
+)
 
 _EPSILON = 1e-5
 _LOWEST = float(np.finfo(np.float32).min)
@@ -67,7 +73,7 @@ class Gpt2:
     shape_only: bool = False
 
     def __post_init__(self) -> None:
-        option_checks.require_at_least(
+        require_at_least(
             1,
             layers=self.layers,
             hidden=self.hidden,
@@ -78,9 +84,9 @@ class Gpt2:
             seq=self.seq,
             batch=self.batch,
         )
-        option_checks.require_at_least(0, seed=self.seed, past=self.past)
-        option_checks.require_heads_divide(self.hidden, self.heads)
-        option_checks.require_at_most(self.positions, "positions", seq=self.seq)
+        require_at_least(0, seed=self.seed, past=self.past)
+        require_heads_divide(self.hidden, self.heads)
+        require_at_most(self.positions, "positions", seq=self.seq)
         if self.past and not self.cache:
             raise ValueError(f"past is {self.past}, and cache is false")
         if self.past + self.seq > self.positions:

@@ -7,17 +7,17 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_models.zoo.classifier_loss import classifier_with_loss
-from mcm_models.zoo.image_classifier import ImageClassifier
+from mcm_models.zoo.image_classifier import ImageClassifier, classifier_with_loss
 from mcm_models.zoo.layers.convolution_layers import (
+    FeatureMaps,
     Pair,
     Window,
     batch_norm,
+    concat,
     convolution,
     max_pool,
     pooled_classifier,
 )
-from mcm_models.zoo.layers.feature_maps import FeatureMaps, concat
 from mcm_models.zoo.layers.graph_builder import Scope
 
 _EPSILON = 1e-3

@@ -7,11 +7,21 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_models.zoo.layers.convolution_layers import convolution
-from mcm_models.zoo.layers.feature_maps import FeatureMaps, concat, conv_bn_relu, halved
-from mcm_models.zoo.layers.graph_builder import GraphBuilder, Scope
-from mcm_models.zoo.layers.option_checks import require_at_least, require_odd
-from mcm_models.zoo.layers.weights import after_relu, around
+from mcm_models.zoo.layers.convolution_layers import (
+    FeatureMaps,
+    concat,
+    conv_bn_relu,
+    convolution,
+    halved,
+)
+from mcm_models.zoo.layers.graph_builder import (
+    GraphBuilder,
+    Scope,
+    after_relu,
+    around,
+    require_at_least,
+    require_odd,
+)
 
 
 @dataclass(frozen=True)

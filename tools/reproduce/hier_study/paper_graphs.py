@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mcm_compiler.contracts.zoo import ModelBuilder
+from mcm_models.zoo.image_networks import ResNet50Training
 from mcm_models.zoo.inception_v3 import InceptionV3Training
-from mcm_models.zoo.nmt_training import NmtTraining
-from mcm_models.zoo.resnet50 import ResNet50Training
-from mcm_models.zoo.rnnlm import Rnnlm
+from mcm_models.zoo.lstm_language_models import Rnnlm
+from mcm_models.zoo.nmt import NmtTraining
 from mcm_passes.differentiation.training_step import (
     TrainingStep,
     TrainingStepOptions,

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from mcm_models.zoo.layers.graph_builder import Scope, declare
-from mcm_models.zoo.layers.weights import around, keeps_variance
+from mcm_models.zoo.layers.graph_builder import Scope, around, declare, keeps_variance
 
 _EPSILON = 1e-12
 

@@ -1,13 +1,94 @@
-"""The sublayers of T5: each normalises, transforms, and adds to the residual stream."""
+"""The sublayers of T5, the buckets of its relative positions, and its loss."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import onnx_ir as ir
 
-from mcm_models.zoo.layers.graph_builder import Scope
-from mcm_models.zoo.layers.weights import Uniform, around, before_relu, keeps_variance, spread
+from mcm_models.zoo.layers.graph_builder import (
+    Scope,
+    Uniform,
+    around,
+    before_relu,
+    keeps_variance,
+    spread,
+)
+
+
+def relative_bucket(
+    seq: int, buckets: int, max_distance: int, *, bidirectional: bool
+) -> npt.NDArray[np.int64]:
+    """Number of the bucket of each pair of positions.
+
+    Half of a direction's buckets hold one distance each, the others grow logarithmically up to
+    `max_distance` (Raffel et al. 2020, section 2.1; formula of the released code).
+
+    Args:
+        seq: positions.
+        buckets: how many there are.
+        max_distance: distances from here on share the last bucket.
+        bidirectional: later keys have buckets of their own; otherwise they share bucket 0.
+
+    Returns:
+        `[seq, seq]`: query, key.
+    """
+    places = np.arange(seq)
+    ahead = places[np.newaxis, :] - places[:, np.newaxis]
+    if bidirectional:
+        buckets //= 2
+        first = np.where(ahead > 0, buckets, 0)
+        distance = np.abs(ahead)
+    else:
+        first = np.zeros_like(ahead)
+        distance = np.maximum(-ahead, 0)
+    exact = buckets // 2
+    # Short distances take the other branch; the maximum keeps their logarithm finite.
+    growth = np.log(np.maximum(distance, exact) / exact) / math.log(max_distance / exact)
+    coarse = np.minimum(exact + (growth * (buckets - exact)).astype(np.int64), buckets - 1)
+    return (first + np.where(distance < exact, distance, coarse)).astype(np.int64)
+
+
+def cross_entropy(
+    scope: Scope,
+    logits: ir.Value,
+    labels: ir.Value,
+    classes: int,
+    class_weights: ir.Value | None = None,
+) -> ir.Value:
+    """Minus the logarithm of the probability that each label was given.
+
+    Reductions over the classes are the only thing that ties them together: no probabilities are
+    written out, so that the classes may lie on several devices (as in Shoeybi et al. 2019,
+    *Megatron-LM*, section 3), which the op `SoftmaxCrossEntropyLoss` would not allow.
+
+    Args:
+        scope: the loss's place.
+        logits: `[..., classes]`.
+        labels: int64 `[...]`.
+        classes: number of logits.
+        class_weights: factor of each class, `[classes]`; 1 where None.
+
+    Returns:
+        `[...]`.
+    """
+    highest = scope.op("ReduceMax", logits, axes=[-1], keepdims=1)
+    shifted = scope.op("Sub", logits, highest)
+    last = scope.ints(-1)
+    total = scope.op("ReduceSum", scope.op("Exp", shifted), last, keepdims=0)
+    wanted = scope.op("Unsqueeze", labels, last)
+    numbers = scope.table("class_numbers", np.arange(classes, dtype=np.int64))
+    hit = scope.op("Cast", scope.op("Equal", wanted, numbers), to=int(ir.DataType.FLOAT))
+    chosen = scope.op("ReduceSum", scope.op("Mul", hit, shifted), last, keepdims=0)
+    losses = scope.op("Sub", scope.op("Log", total), chosen)
+    if class_weights is None:
+        return losses
+    factors = scope.op("ReduceSum", scope.op("Mul", hit, class_weights), last, keepdims=0)
+    return scope.op("Mul", losses, factors)
+
 
 _EPSILON = 1e-6
 

@@ -8,7 +8,7 @@ import pytest
 from mcm_hardware.chip.kernel_work import formula_work, is_view
 from mcm_hardware.op_costs.formula_table import FORMULA_TABLE
 from mcm_hardware.op_costs.work import CONTROL_FLOW, POWER, Gemm
-from mcm_models.zoo.resnet50 import ResNet50
+from mcm_models.zoo.image_networks import ResNet50
 
 ALL_OPS = sorted(
     {

@@ -8,10 +8,10 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 
-from mcm_models.zoo.classifier_loss import classifier_with_loss
+from mcm_models.zoo.cnn_families import ResidualCnn
+from mcm_models.zoo.image_classifier import classifier_with_loss
+from mcm_models.zoo.image_networks import ResNet50, ResNet50Training
 from mcm_models.zoo.inception_v3 import InceptionV3, InceptionV3Training
-from mcm_models.zoo.residual_cnn import ResidualCnn
-from mcm_models.zoo.resnet50 import ResNet50, ResNet50Training
 
 
 @pytest.mark.parametrize("builder", [InceptionV3Training(), ResNet50Training()])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mcm_models.zoo.gpt2 import Gpt2, Gpt2Tiny
-from mcm_models.zoo.layers.relative_position import relative_bucket
+from mcm_models.zoo.layers.t5_layers import relative_bucket
 from mcm_models.zoo.t5 import T5
 
 _T5 = T5(layers=2, decoder_layers=2, hidden=32, heads=2, vocab=50, seq=10, decoder_seq=8)

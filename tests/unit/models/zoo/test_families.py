@@ -9,15 +9,15 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from mcm_models.zoo.bidirectional_rnn import BidirectionalRnn
-from mcm_models.zoo.branched_cnn import BranchedCnn
-from mcm_models.zoo.dense_cnn import DenseCnn
-from mcm_models.zoo.encoder_decoder_rnn import EncoderDecoderRnn
-from mcm_models.zoo.ensemble_cnn import EnsembleCnn
-from mcm_models.zoo.plain_cnn import PlainCnn
-from mcm_models.zoo.residual_cnn import ResidualCnn
-from mcm_models.zoo.separable_cnn import SeparableCnn
-from mcm_models.zoo.stacked_rnn import StackedRnn
+from mcm_models.zoo.cnn_families import (
+    BranchedCnn,
+    DenseCnn,
+    EnsembleCnn,
+    PlainCnn,
+    ResidualCnn,
+    SeparableCnn,
+)
+from mcm_models.zoo.rnn_families import BidirectionalRnn, EncoderDecoderRnn, StackedRnn
 from mcm_models.zoo.unet_cnn import UnetCnn
 
 CNN = {"image_size": 16, "stages": 2, "blocks": 2, "width": 8, "classes": 5}

@@ -8,7 +8,7 @@ import onnx_ir as ir
 import pytest
 
 from mcm_compiler.contracts.zoo import SHAPE_ONLY, WEIGHTS_KEY, ModelBuilder
-from mcm_models.zoo.nmt_training import NmtTraining
+from mcm_models.zoo.nmt import NmtTraining
 from tests.generators.parameter_count import parameter_count
 
 SMALL = {"layers": 3, "steps": 4, "hidden": 8, "vocab": 11, "batch": 2, "shape_only": False}

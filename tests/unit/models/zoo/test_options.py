@@ -5,16 +5,13 @@ from __future__ import annotations
 import pytest
 
 from mcm_models.zoo.bert import Bert
-from mcm_models.zoo.conv_rnn import ConvRnn
-from mcm_models.zoo.ensemble_cnn import EnsembleCnn
+from mcm_models.zoo.cnn_families import EnsembleCnn, PlainCnn, ResidualCnn
 from mcm_models.zoo.gpt2 import Gpt2
+from mcm_models.zoo.image_networks import ResNet50
 from mcm_models.zoo.inception_v3 import InceptionV3
-from mcm_models.zoo.lstm_lm import LstmLm
+from mcm_models.zoo.lstm_language_models import LstmLm
 from mcm_models.zoo.nmt import Nmt
-from mcm_models.zoo.plain_cnn import PlainCnn
-from mcm_models.zoo.residual_cnn import ResidualCnn
-from mcm_models.zoo.resnet50 import ResNet50
-from mcm_models.zoo.stacked_rnn import StackedRnn
+from mcm_models.zoo.rnn_families import ConvRnn, StackedRnn
 from mcm_models.zoo.t5 import T5
 from mcm_models.zoo.unet_cnn import UnetCnn
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from mcm_compiler.contracts.zoo import SHAPE_ONLY, WEIGHTS_KEY
-from mcm_models.zoo.rnnlm import Rnnlm
+from mcm_models.zoo.lstm_language_models import Rnnlm
 from tests.generators.parameter_count import parameter_count
 
 SMALL = {

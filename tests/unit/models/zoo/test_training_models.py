@@ -11,10 +11,9 @@ import pytest
 from mcm_compiler.contracts.zoo import SHAPE_ONLY, WEIGHTS_KEY, ModelBuilder
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_models.zoo.bert import Bert48
-from mcm_models.zoo.layers.relative_position import relative_bucket
-from mcm_models.zoo.t5 import T5
-from mcm_models.zoo.t5_training import T5Automap, T5ElevenBillion, T5ThreeBillion
-from mcm_models.zoo.vgg19 import Vgg19, Vgg19Training
+from mcm_models.zoo.image_networks import Vgg19, Vgg19Training
+from mcm_models.zoo.layers.t5_layers import relative_bucket
+from mcm_models.zoo.t5 import T5, T5Automap, T5ElevenBillion, T5ThreeBillion
 from tests.generators.parameter_count import parameter_count
 
 _T5 = {

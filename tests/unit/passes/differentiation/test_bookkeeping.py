@@ -9,8 +9,8 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 
-from mcm_models.zoo.nmt_training import NmtTraining
-from mcm_models.zoo.rnnlm import Rnnlm
+from mcm_models.zoo.lstm_language_models import Rnnlm
+from mcm_models.zoo.nmt import NmtTraining
 from mcm_passes.differentiation.training_step import TrainingStepOptions, training_step
 
 SMALL = {"steps": 2, "hidden": 4, "vocab": 5, "batch": 2, "chunk": 1, "shape_only": False}

@@ -9,7 +9,7 @@ import pytest
 
 from mcm_compiler.ir.rewriting import writer
 from mcm_models.zoo.bert import BertTiny
-from mcm_models.zoo.lstm_lm import LstmLm
+from mcm_models.zoo.lstm_language_models import LstmLm
 
 
 def test_small_model_is_one_file(tmp_path):

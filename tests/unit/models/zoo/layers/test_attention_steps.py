@@ -6,9 +6,9 @@ import numpy as np
 import onnx_ir as ir
 import onnxruntime as ort
 
-from mcm_models.zoo.layers.attention_steps import NormalisedAttention
 from mcm_models.zoo.layers.graph_builder import GraphBuilder
-from mcm_models.zoo.layers.lstm_cells import TimeAxis
+from mcm_models.zoo.layers.recurrent_layers import TimeAxis
+from mcm_models.zoo.nmt import NormalisedAttention
 
 
 def test_computes_the_equations():

@@ -6,9 +6,9 @@ import pytest
 
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_models.zoo.bert import Bert
+from mcm_models.zoo.cnn_families import ResidualCnn
 from mcm_models.zoo.gpt2 import Gpt2
-from mcm_models.zoo.residual_cnn import ResidualCnn
-from mcm_models.zoo.t5_training import T5Automap
+from mcm_models.zoo.t5 import T5Automap
 from mcm_passes.parallelism.classes.dimension_classes import classes_of, linkage_groups
 from mcm_passes.parallelism.classes.variables import trainable_variables
 from mcm_passes.parallelism.decisions.decision_problem import unpack_bits

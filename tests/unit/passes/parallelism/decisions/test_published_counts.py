@@ -9,8 +9,8 @@ import pytest
 
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_models.zoo.gpt2 import Gpt2
-from mcm_models.zoo.t5_training import T5Automap, T5ElevenBillion, T5ThreeBillion
-from mcm_models.zoo.vgg19 import Vgg19, Vgg19Training
+from mcm_models.zoo.image_networks import Vgg19, Vgg19Training
+from mcm_models.zoo.t5 import T5Automap, T5ElevenBillion, T5ThreeBillion
 from mcm_passes.parallelism.decisions.decision_objective import cheapest_decision
 from mcm_passes.parallelism.decisions.decision_problem import adp_problem, opp_problem
 from mcm_passes.parallelism.decisions.step_cost import StepCost

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcm_compiler.ir.reading.importer import import_model
-from mcm_models.zoo.vgg19 import Vgg19Training
+from mcm_models.zoo.image_networks import Vgg19Training
 from mcm_passes.parallelism.classes.dimension_classes import dimension_classes, linkage_groups
 from mcm_passes.parallelism.classes.partial_values import partial_values
 from mcm_passes.parallelism.classes.variables import trainable_variables

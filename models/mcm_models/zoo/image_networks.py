@@ -1,0 +1,272 @@
+"""Image classifiers of published sizes: ResNet-50, VGG-19 and MobileNetV2."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import onnx_ir as ir
+
+from mcm_models.zoo.image_classifier import ImageClassifier, classifier_with_loss
+from mcm_models.zoo.layers import convolution_layers
+from mcm_models.zoo.layers.convolution_layers import (
+    Window,
+    batch_norm,
+    convolution,
+    linear,
+    max_pool,
+    pooled_classifier,
+)
+from mcm_models.zoo.layers.graph_builder import (
+    RELU_GAIN,
+    GraphBuilder,
+    Scope,
+    around,
+    keeps_variance,
+)
+from mcm_models.zoo.layers.t5_layers import cross_entropy
+
+_RESNET_STAGES = ((64, 3), (128, 4), (256, 6), (512, 3))
+"""Bottleneck width and number of blocks of each stage (table 1 of the paper)."""
+_RESNET_EXPANSION = 4
+_RESNET_GAIN = 0.5
+"""Keeps sixteen residual branches from doubling the activations' variance sixteen times."""
+
+
+@dataclass(frozen=True)
+class ResNet50(ImageClassifier):
+    """Bottleneck blocks with the stride on the 3x3 convolution, as in torchvision (V1.5)."""
+
+    name: ClassVar[str] = "resnet50"
+    summary: ClassVar[str] = "ResNet-50, 25.6 M parameters: convolutions with residual adds"
+
+    def layers(self, root: Scope, image: ir.Value) -> ir.Value:
+        image = convolution(root.sub("conv1"), image, 3, 64, Window(7, stride=2, padding=3))
+        image = batch_norm(root.sub("bn1"), image, 64)
+        image = root.sub("relu").op("Relu", image)
+        image = max_pool(root.sub("maxpool"), image, 3, 2, 1)
+        channels = 64
+        for stage, (width, blocks) in enumerate(_RESNET_STAGES):
+            for block in range(blocks):
+                scope = root.sub(f"layer{stage + 1}.{block}")
+                stride = 2 if stage > 0 and block == 0 else 1
+                image = _bottleneck(scope, image, channels, width, stride)
+                channels = width * _RESNET_EXPANSION
+        return pooled_classifier(root, "fc", image, channels, self.classes)
+
+
+@dataclass(frozen=True)
+class ResNet50Training(ResNet50):
+    """ResNet-50 up to the loss of a batch, in the size of Mirhoseini et al. 2018."""
+
+    name: ClassVar[str] = "resnet50-training"
+    summary: ClassVar[str] = "ResNet-50 with labels and loss, shapes only"
+
+    batch: int = 128
+    shape_only: bool = True
+
+    def build(self) -> ir.Model:
+        """Makes the model: `input` and `labels` to `loss`; see `classifier_with_loss`."""
+        return classifier_with_loss(self)
+
+
+def _bottleneck(scope: Scope, image: ir.Value, channels: int, width: int, stride: int) -> ir.Value:
+    relu = scope.sub("relu")
+    branch = convolution(scope.sub("conv1"), image, channels, width, 1)
+    branch = relu.op("Relu", batch_norm(scope.sub("bn1"), branch, width))
+    branch = convolution(scope.sub("conv2"), branch, width, width, Window(3, stride, padding=1))
+    branch = relu.op("Relu", batch_norm(scope.sub("bn2"), branch, width))
+    wide = width * _RESNET_EXPANSION
+    branch = convolution(scope.sub("conv3"), branch, width, wide, 1, gain=_RESNET_GAIN)
+    branch = batch_norm(scope.sub("bn3"), branch, wide)
+    if channels != wide:
+        shortcut = scope.sub("downsample")
+        image = convolution(shortcut.sub("0"), image, channels, wide, Window(1, stride))
+        image = batch_norm(shortcut.sub("1"), image, wide)
+    return relu.op("Relu", scope.op("Add", branch, image))
+
+
+_VGG_STAGES = ((64, 2), (128, 2), (256, 4), (512, 4), (512, 4))
+"""Channels and number of convolutions between two poolings."""
+_VGG_SHRINK = 2 ** len(_VGG_STAGES)
+_VGG_FEATURES = 4096
+
+
+@dataclass(frozen=True)
+class Vgg19(ImageClassifier):
+    """A plain chain: 16 convolutions, 3 linear layers.
+
+    The first linear layer follows the image size; at 224 pixels it reads 7x7 positions and
+    torchvision's adaptive pooling is the identity, so it is left out.
+    """
+
+    name: ClassVar[str] = "vgg19"
+    summary: ClassVar[str] = "VGG-19, 143.7 M parameters: a plain chain with huge linear layers"
+
+    def layers(self, root: Scope, image: ir.Value) -> ir.Value:
+        channels = 3
+        position = 0
+        for width, convolutions in _VGG_STAGES:
+            for _ in range(convolutions):
+                layer = root.sub(f"features.{position}")
+                image = convolution(layer, image, channels, width, Window(3, padding=1), bias=True)
+                image = root.sub(f"features.{position + 1}").op("Relu", image)
+                channels = width
+                position += 2
+            image = max_pool(root.sub(f"features.{position}"), image, 2, 2)
+            position += 1
+
+        fan_in = channels * (self.image_size // _VGG_SHRINK) ** 2
+        return self._classifier(root, root.op("Flatten", image, axis=1), fan_in)
+
+    def _classifier(self, root: Scope, hidden: ir.Value, fan_in: int) -> ir.Value:
+        """Logits from `hidden` `[batch, fan_in]`."""
+        for layer in (0, 3):
+            scope = root.sub(f"classifier.{layer}")
+            hidden = linear(scope, hidden, fan_in, _VGG_FEATURES)
+            hidden = root.sub(f"classifier.{layer + 1}").op("Relu", hidden)
+            fan_in = _VGG_FEATURES
+        return linear(root.sub("classifier.6"), hidden, fan_in, self.classes)
+
+
+@dataclass(frozen=True)
+class Vgg19Training(Vgg19):
+    """VGG-19 up to the loss of a batch, a workload of Wang et al. 2020 (*Auto-MAP*).
+
+    Linear layers are named as in the paper, and their kernels stored `[fan_in, fan_out]` as there.
+    """
+
+    name: ClassVar[str] = "vgg19-training"
+    summary: ClassVar[str] = "VGG-19 with labels and loss, 143.7 M parameters"
+
+    batch: int = 64
+
+    def build(self) -> ir.Model:
+        """Makes the model; its output is `loss`, the mean over images times `loss_scale`.
+
+        Inputs with a batch dimension are `input` `[batch, 3, size, size]` and `labels`, int64
+        `[batch]`; those without are `class_weights` `[classes]` and the scalar `loss_scale` (of
+        mixed-precision training: Micikevicius et al. 2018, section 3.2).
+        """
+        graph = GraphBuilder(
+            self.name, opset=13, ir_version=8, seed=self.seed, shape_only=self.shape_only
+        )
+        extents = [self.batch, 3, self.image_size, self.image_size]
+        image = graph.input("input", ir.DataType.FLOAT, extents)
+        labels = graph.input("labels", ir.DataType.INT64, [self.batch])
+        class_weights = graph.input("class_weights", ir.DataType.FLOAT, [self.classes])
+        scale = graph.input("loss_scale", ir.DataType.FLOAT, [])
+
+        logits = self.layers(graph.root, image)
+        scope = graph.root.sub("loss")
+        losses = cross_entropy(scope, logits, labels, self.classes, class_weights)
+        loss = scope.op("Mul", scope.op("ReduceMean", losses, axes=[0], keepdims=0), scale)
+        graph.output(loss, "loss", ir.DataType.FLOAT, [])
+        return graph.model()
+
+    def _classifier(self, root: Scope, hidden: ir.Value, fan_in: int) -> ir.Value:
+        for name, width in (
+            ("fc1", _VGG_FEATURES),
+            ("fc2", _VGG_FEATURES),
+            ("predictions", self.classes),
+        ):
+            scope = root.sub(name)
+            kernel = scope.weight("kernel", [fan_in, width], keeps_variance(fan_in, RELU_GAIN))
+            hidden = scope.op("MatMul", hidden, kernel)
+            hidden = scope.op("Add", hidden, scope.weight("bias", [width], around(0.0, 0.1)))
+            if name != "predictions":
+                hidden = scope.op("Relu", hidden)
+            fan_in = width
+        return hidden
+
+
+_MOBILE_STAGES = (
+    (1, 16, 1, 1),
+    (6, 24, 2, 2),
+    (6, 32, 3, 2),
+    (6, 64, 4, 2),
+    (6, 96, 3, 1),
+    (6, 160, 3, 2),
+    (6, 320, 1, 1),
+)
+"""Expansion, output channels, blocks, and stride of the first block (table 2 of the paper)."""
+_STEM_CHANNELS = 32
+_HEAD_CHANNELS = 1280
+_MOBILE_GAIN = 0.5
+"""Keeps ten residual branches from driving the activations into the limit of ReLU6."""
+_LINEAR_GAIN = 1.0 / RELU_GAIN
+"""For a convolution that reads a bottleneck, where no ReLU took away variance."""
+
+
+@dataclass(frozen=True)
+class MobileNetV2(ImageClassifier):
+    """Inverted residuals: expand, depthwise convolution, project without an activation."""
+
+    name: ClassVar[str] = "mobilenet-v2"
+    summary: ClassVar[str] = "MobileNetV2, 3.5 M parameters: depthwise convolutions and ReLU6"
+
+    def layers(self, root: Scope, image: ir.Value) -> ir.Value:
+        image = _activated(root.sub("features.0"), image, 3, _STEM_CHANNELS, kernel=3, stride=2)
+        channels = _STEM_CHANNELS
+        position = 1
+        for expansion, width, blocks, first_stride in _MOBILE_STAGES:
+            for block in range(blocks):
+                scope = root.sub(f"features.{position}")
+                stride = first_stride if block == 0 else 1
+                image = _inverted_residual(
+                    scope, image, channels, width, expansion=expansion, stride=stride
+                )
+                channels = width
+                position += 1
+        head = root.sub(f"features.{position}")
+        image = _activated(head, image, channels, _HEAD_CHANNELS, gain=_LINEAR_GAIN)
+        return convolution_layers.pooled_classifier(
+            root, "classifier.1", image, _HEAD_CHANNELS, self.classes
+        )
+
+
+def _inverted_residual(
+    scope: Scope, image: ir.Value, channels: int, width: int, *, expansion: int, stride: int
+) -> ir.Value:
+    layers = scope.sub("conv")
+    expanded = channels * expansion
+    branch = image
+    position = 0
+    if expansion > 1:
+        branch = _activated(layers.sub("0"), branch, channels, expanded, gain=_LINEAR_GAIN)
+        position = 1
+    depthwise = layers.sub(str(position))
+    branch = _activated(
+        depthwise, branch, expanded, expanded, kernel=3, stride=stride, depthwise=True
+    )
+    project = layers.sub(str(position + 1))
+    is_residual = stride == 1 and channels == width
+    gain = _MOBILE_GAIN if is_residual else 1.0
+    branch = convolution_layers.convolution(project, branch, expanded, width, 1, gain=gain)
+    branch = convolution_layers.batch_norm(layers.sub(str(position + 2)), branch, width)
+    return scope.op("Add", image, branch) if is_residual else branch
+
+
+def _activated(
+    scope: Scope,
+    image: ir.Value,
+    channels: int,
+    width: int,
+    *,
+    kernel: int = 1,
+    stride: int = 1,
+    depthwise: bool = False,
+    gain: float = 1.0,
+) -> ir.Value:
+    image = convolution_layers.convolution(
+        scope.sub("0"),
+        image,
+        channels,
+        width,
+        convolution_layers.Window(kernel, stride, kernel // 2),
+        groups=channels if depthwise else 1,
+        gain=gain,
+    )
+    image = convolution_layers.batch_norm(scope.sub("1"), image, width)
+    relu6 = scope.sub("2")
+    return relu6.op("Clip", image, relu6.floats(0.0), relu6.floats(6.0))
