@@ -6,14 +6,7 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from mcm_models.zoo.layers.graph_builder import (
-    Attribute,
-    GraphBuilder,
-    Scope,
-    around,
-    declare,
-    keeps_variance,
-)
+from mcm_models.zoo.layers import graph_builder
 
 _OPSET = 20
 _IR_VERSION = 9
@@ -28,7 +21,7 @@ class BlockGraph:
     """
 
     def __init__(self, name: str, seed: int) -> None:
-        self._builder = GraphBuilder(
+        self._builder = graph_builder.GraphBuilder(
             name, opset=_OPSET, ir_version=_IR_VERSION, seed=seed, shape_only=False
         )
         self._outputs = 0
@@ -48,10 +41,12 @@ class BlockGraph:
         op_type: str,
         shape: tuple[int, ...],
         *inputs: ir.Value,
-        **given: Attribute,
+        **given: graph_builder.Attribute,
     ) -> ir.Value:
         """An op whose result has a given shape."""
-        return declare(self._scope(scope).op(op_type, *inputs, **given), ir.DataType.FLOAT, shape)
+        return graph_builder.declare(
+            self._scope(scope).op(op_type, *inputs, **given), ir.DataType.FLOAT, shape
+        )
 
     def reshaped(self, scope: str, value: ir.Value, *shape: int) -> ir.Value:
         """The value under another shape."""
@@ -64,8 +59,8 @@ class BlockGraph:
     def linear(self, scope: str, value: ir.Value, width: int) -> ir.Value:
         """A layer with bias on the last axis."""
         place, shape = self._scope(scope), shape_of(value)
-        weight = place.weight("weight", [shape[-1], width], keeps_variance(shape[-1]))
-        bias = place.weight("bias", [width], around(0.0, 0.1))
+        weight = place.weight("weight", [shape[-1], width], graph_builder.keeps_variance(shape[-1]))
+        bias = place.weight("bias", [width], graph_builder.around(0.0, 0.1))
         wide = (*shape[:-1], width)
         return self.op(scope, "Add", wide, self.op(scope, "MatMul", wide, value, weight), bias)
 
@@ -73,7 +68,7 @@ class BlockGraph:
         """Layer normalisation over the last axis."""
         place, shape = self._scope(scope), shape_of(value)
         weights = [
-            place.weight(name, [shape[-1]], around(mean, 0.1))
+            place.weight(name, [shape[-1]], graph_builder.around(mean, 0.1))
             for name, mean in (("weight", 1.0), ("bias", 0.0))
         ]
         return self.op(scope, "LayerNormalization", shape, value, *weights, axis=-1)
@@ -82,7 +77,7 @@ class BlockGraph:
         """The finished model."""
         return self._builder.model()
 
-    def _scope(self, name: str) -> Scope:
+    def _scope(self, name: str) -> graph_builder.Scope:
         return self._builder.root.sub(name)
 
 

@@ -5,17 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from mcm_models.dqn.network import QNetwork
+from mcm_models.pipelines import policy_features
 from mcm_models.pipelines.balanced import descend
 from mcm_models.pipelines.kernels import Ints, length_s
 from mcm_models.pipelines.policy_environment import POLICY_LAYOUT, PreparedCase, first_weights
-from mcm_models.pipelines.policy_features import (
-    CONTEXT,
-    FEATURES,
-    NUM_CANDIDATES,
-    REACH,
-    FeatureArrays,
-    featurise_all,
-)
 from mcm_models.pipelines.policy_lookahead import ahead_tables
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem
 from mcm_models.pipelines.published_environment import infer_flat
@@ -56,25 +49,30 @@ def infer_pipeline(
     for step in range(2 * (stages - 1)):
         stage, placed = divmod(step, 2)
         lanes = len(parts)
-        seen = FeatureArrays(
-            np.empty((lanes, NUM_CANDIDATES, FEATURES), np.float32),
-            np.empty((lanes, CONTEXT), np.float32),
-            np.empty((lanes, NUM_CANDIDATES), np.bool_),
+        seen = policy_features.FeatureArrays(
+            np.empty((lanes, policy_features.NUM_CANDIDATES, policy_features.FEATURES), np.float32),
+            np.empty((lanes, policy_features.CONTEXT), np.float32),
+            np.empty((lanes, policy_features.NUM_CANDIDATES), np.bool_),
             np.empty((lanes, 2, stages + 1), np.int64),
         )
-        middle, nearest, lengths = featurise_all(t, q, parts, places, stage, bool(placed), seen)
+        middle, nearest, lengths = policy_features.featurise_all(
+            t, q, parts, places, stage, bool(placed), seen
+        )
         top = int(np.argmin(lengths))
         if lengths[top] < shortest:
             shortest, plan = lengths[top], seen.plan[top]
         values = network.values(seen.rows, seen.context, seen.mask)
         best = np.argsort(-values, axis=None, kind="stable")[: min(beam, int(seen.mask.sum()))]
-        kept = int(np.argmax(values[0])), ahead * NUM_CANDIDATES + int(nearest[ahead])
+        kept = (
+            int(np.argmax(values[0])),
+            ahead * policy_features.NUM_CANDIDATES + int(nearest[ahead]),
+        )
         chosen = list(dict.fromkeys([*kept, *best.tolist()]))[: max(beam, len(set(kept)))]
         ahead = chosen.index(kept[1])
-        lane, action = np.divmod(chosen, NUM_CANDIDATES)
+        lane, action = np.divmod(chosen, policy_features.NUM_CANDIDATES)
         parts, places = parts[lane], places[lane]
         row = parts if placed else places
-        row[:, stage + 1] = middle[lane] + action - REACH
+        row[:, stage + 1] = middle[lane] + action - policy_features.REACH
     parts, places = np.concatenate([parts, plan[:1]]), np.concatenate([places, plan[1:]])
     lengths = [float(length_s(t, *pair)) for pair in zip(parts, places, strict=True)]
     top = int(np.argmin(lengths))

@@ -8,11 +8,10 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from mcm_models.zoo.layers.bert_layers import SequenceShape, encoder_layer, layer_norm
+from mcm_models.zoo.layers.bert_layers import SequenceShape, encoder_layer, gelu, layer_norm
 from mcm_models.zoo.layers.graph_builder import (
     GraphBuilder,
     Scope,
-    around,
     declare,
     keeps_variance,
     require_at_least,
@@ -95,9 +94,7 @@ class Bert:
         `token_type_ids`, int64 `[batch, seq]`. Outputs are `last_hidden_state`
         `[batch, seq, hidden]` and `pooler_output` `[batch, hidden]`.
         """
-        graph = GraphBuilder(
-            self.name, opset=12, ir_version=7, seed=self.seed, shape_only=self.shape_only
-        )
+        graph = GraphBuilder.of(self, 12, ir_version=7)
         extents = ("batch", "seq") if self.dynamic else (self.batch, self.seq)
         ids = graph.input("input_ids", ir.DataType.INT64, extents)
         mask = graph.input("attention_mask", ir.DataType.INT64, extents)
@@ -151,7 +148,7 @@ class Bert:
         first = scope.op("Gather", hidden, scope.index(0), axis=1)
         dense = scope.sub("dense")
         weight = dense.weight("weight", [self.hidden, self.hidden], keeps_variance(self.hidden))
-        bias = dense.weight("bias", [self.hidden], around(0.0, 0.1))
+        bias = dense.bias(self.hidden)
         pooled = dense.op("Gemm", first, weight, bias, alpha=1.0, beta=1.0, transB=1)
         return scope.sub("activation").op("Tanh", pooled)
 
@@ -216,9 +213,6 @@ class Bert48(Bert):
     intermediate: int = 4096
 
 
-_SQRT_2 = 2.0**0.5
-
-
 @dataclass(frozen=True)
 class BertPretraining(Bert):
     """An encoder with pooler and a prediction for every token.
@@ -241,14 +235,7 @@ class BertPretraining(Bert):
         """Transform with Gelu and normalisation, then scores of all tokens."""
         transform = scope.sub("transform")
         dense = transform.sub("dense")
-        weight = dense.weight("weight", [self.hidden, self.hidden], keeps_variance(self.hidden))
-        bias = dense.weight("bias", [self.hidden], around(0.0, 0.1))
-        x = dense.op("Add", dense.op("MatMul", hidden, weight), bias)
-        act = transform.sub("transform_act_fn")
-        half = act.op("Add", act.op("Erf", act.op("Div", x, act.floats(_SQRT_2))), act.floats(1.0))
-        x = act.op("Mul", act.op("Mul", x, half), act.floats(0.5))
+        x = dense.linear(hidden, self.hidden, self.hidden)
+        x = gelu(transform.sub("transform_act_fn"), x)
         x = layer_norm(transform.sub("LayerNorm"), x, self.hidden)
-        decoder = scope.sub("decoder")
-        table = decoder.weight("weight", [self.hidden, self.vocab], keeps_variance(self.hidden))
-        bias = decoder.weight("bias", [self.vocab], around(0.0, 0.1))
-        return decoder.op("Add", decoder.op("MatMul", x, table), bias)
+        return scope.sub("decoder").linear(x, self.hidden, self.vocab)

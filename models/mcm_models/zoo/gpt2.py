@@ -9,15 +9,7 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
-from mcm_models.zoo.layers.graph_builder import (
-    GraphBuilder,
-    Scope,
-    around,
-    keeps_variance,
-    require_at_least,
-    require_at_most,
-    require_heads_divide,
-)
+from mcm_models.zoo.layers import graph_builder
 
 _EPSILON = 1e-5
 _LOWEST = float(np.finfo(np.float32).min)
@@ -73,7 +65,7 @@ class Gpt2:
     shape_only: bool = False
 
     def __post_init__(self) -> None:
-        require_at_least(
+        graph_builder.require_at_least(
             1,
             layers=self.layers,
             hidden=self.hidden,
@@ -84,9 +76,9 @@ class Gpt2:
             seq=self.seq,
             batch=self.batch,
         )
-        require_at_least(0, seed=self.seed, past=self.past)
-        require_heads_divide(self.hidden, self.heads)
-        require_at_most(self.positions, "positions", seq=self.seq)
+        graph_builder.require_at_least(0, seed=self.seed, past=self.past)
+        graph_builder.require_heads_divide(self.hidden, self.heads)
+        graph_builder.require_at_most(self.positions, "positions", seq=self.seq)
         if self.past and not self.cache:
             raise ValueError(f"past is {self.past}, and cache is false")
         if self.past + self.seq > self.positions:
@@ -100,16 +92,14 @@ class Gpt2:
         With `cache` keys and values are `[batch, heads, past, hidden / heads]`, and come out with
         `past + seq` positions.
         """
-        graph = GraphBuilder(
-            self.name, opset=17, ir_version=8, seed=self.seed, shape_only=self.shape_only
-        )
+        graph = graph_builder.GraphBuilder.of(self, 17)
         ids = graph.input("input_ids", ir.DataType.INT64, [self.batch, self.seq])
         earlier = [self._earlier(graph, layer) for layer in range(self.layers if self.cache else 0)]
         root = graph.root
         body = root.sub("transformer")
 
         # With this deviation the tied head gives logits of about unit variance.
-        table = keeps_variance(self.hidden)
+        table = graph_builder.keeps_variance(self.hidden)
         tokens = body.sub("wte").weight("weight", [self.vocab, self.hidden], table)
         places = body.sub("wpe").weight("weight", [self.positions, self.hidden], table)
         until = self.past + self.seq
@@ -144,7 +134,7 @@ class Gpt2:
     def _cache_extents(self, positions: int) -> list[int]:
         return [self.batch, self.heads, positions, self.hidden // self.heads]
 
-    def _earlier(self, graph: GraphBuilder, layer: int) -> _Cache:
+    def _earlier(self, graph: graph_builder.GraphBuilder, layer: int) -> _Cache:
         """Inputs for the keys and values of earlier tokens."""
         key, value = (
             graph.input(
@@ -157,7 +147,7 @@ class Gpt2:
         return key, value
 
     def _layer(
-        self, scope: Scope, hidden: ir.Value, causal: ir.Value, past: _Cache | None
+        self, scope: graph_builder.Scope, hidden: ir.Value, causal: ir.Value, past: _Cache | None
     ) -> tuple[ir.Value, _Cache | None]:
         """Pre-normalised attention and feed-forward; `hidden` is `[batch, seq, hidden]`."""
         # The paper scales the weights that write into the residual stream by its depth.
@@ -180,7 +170,7 @@ class Gpt2:
         return scope.op("Add", hidden, branch), cache
 
     def _attention(
-        self, scope: Scope, hidden: ir.Value, causal: ir.Value, past: _Cache | None
+        self, scope: graph_builder.Scope, hidden: ir.Value, causal: ir.Value, past: _Cache | None
     ) -> tuple[ir.Value, _Cache | None]:
         head_width = self.hidden // self.heads
         joined = self._linear(scope.sub("c_attn"), hidden, self.hidden, 3 * self.hidden)
@@ -210,21 +200,28 @@ class Gpt2:
         return joined, cache
 
     def _linear(
-        self, scope: Scope, hidden: ir.Value, fan_in: int, fan_out: int, gain: float = 1.0
+        self,
+        scope: graph_builder.Scope,
+        hidden: ir.Value,
+        fan_in: int,
+        fan_out: int,
+        gain: float = 1.0,
     ) -> ir.Value:
         flat = scope.op("Reshape", hidden, scope.ints(-1, fan_in))
-        weight = scope.weight("weight", [fan_in, fan_out], keeps_variance(fan_in, gain))
-        bias = scope.weight("bias", [fan_out], around(0.0, 0.1))
+        weight = scope.weight(
+            "weight", [fan_in, fan_out], graph_builder.keeps_variance(fan_in, gain)
+        )
+        bias = scope.bias(fan_out)
         flat = scope.op("Gemm", flat, weight, bias, alpha=1.0, beta=1.0)
         return scope.op("Reshape", flat, scope.ints(self.batch, self.seq, fan_out))
 
-    def _layer_norm(self, scope: Scope, hidden: ir.Value) -> ir.Value:
-        weight = scope.weight("weight", [self.hidden], around(1.0, 0.1))
-        bias = scope.weight("bias", [self.hidden], around(0.0, 0.1))
+    def _layer_norm(self, scope: graph_builder.Scope, hidden: ir.Value) -> ir.Value:
+        weight = scope.weight("weight", [self.hidden], graph_builder.around(1.0, 0.1))
+        bias = scope.bias(self.hidden)
         return scope.op("LayerNormalization", hidden, weight, bias, axis=-1, epsilon=_EPSILON)
 
 
-def _gelu(scope: Scope, hidden: ir.Value) -> ir.Value:
+def _gelu(scope: graph_builder.Scope, hidden: ir.Value) -> ir.Value:
     """Gelu by its tanh approximation (Hendrycks and Gimpel 2016, section 2)."""
     cubed = scope.op("Mul", scope.op("Pow", hidden, scope.floats(3.0)), scope.floats(0.044715))
     inner = scope.op("Mul", scope.op("Add", hidden, cubed), scope.floats(math.sqrt(2 / math.pi)))

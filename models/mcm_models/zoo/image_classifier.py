@@ -8,14 +8,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_models.zoo.layers.graph_builder import (
-    GraphBuilder,
-    Scope,
-    declare,
-    require_at_least,
-    require_factor,
-    require_odd,
-)
+from mcm_models.zoo.layers import graph_builder
 
 
 @dataclass(frozen=True)
@@ -45,15 +38,13 @@ class ImageClassifier(ABC):
     shape_only: bool = False
 
     def __post_init__(self) -> None:
-        require_at_least(1, batch=self.batch, classes=self.classes)
-        require_at_least(self.smallest_image, image_size=self.image_size)
-        require_at_least(0, seed=self.seed)
+        graph_builder.require_at_least(1, batch=self.batch, classes=self.classes)
+        graph_builder.require_at_least(self.smallest_image, image_size=self.image_size)
+        graph_builder.require_at_least(0, seed=self.seed)
 
     def build(self) -> ir.Model:
         """Makes the model: `input` `[batch, 3, size, size]` to `logits` `[batch, classes]`."""
-        graph = GraphBuilder(
-            self.name, opset=13, ir_version=8, seed=self.seed, shape_only=self.shape_only
-        )
+        graph = graph_builder.GraphBuilder.of(self, 13)
         extents = [self.batch, 3, self.image_size, self.image_size]
         image = graph.input("input", ir.DataType.FLOAT, extents)
         logits = self.layers(graph.root, image)
@@ -61,7 +52,7 @@ class ImageClassifier(ABC):
         return graph.model()
 
     @abstractmethod
-    def layers(self, root: Scope, image: ir.Value) -> ir.Value:
+    def layers(self, root: graph_builder.Scope, image: ir.Value) -> ir.Value:
         """Builds the network and returns its logits."""
 
 
@@ -89,10 +80,10 @@ class WideningCnn(ImageClassifier):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(1, stages=self.stages, blocks=self.blocks, width=self.width)
-        require_at_least(2 ** (self.stages - 1), image_size=self.image_size)
-        require_factor(widen=self.widen)
-        require_odd(kernel=self.kernel)
+        graph_builder.require_at_least(1, stages=self.stages, blocks=self.blocks, width=self.width)
+        graph_builder.require_at_least(2 ** (self.stages - 1), image_size=self.image_size)
+        graph_builder.require_factor(widen=self.widen)
+        graph_builder.require_odd(kernel=self.kernel)
 
 
 _OPSET = 17
@@ -107,13 +98,7 @@ def classifier_with_loss(classifier: ImageClassifier) -> ir.Model:
         A model with inputs `input` `[batch, 3, size, size]` and `labels`, int64 `[batch]`. Outputs
         are `loss`, and for each statistic `<layer>.running_mean` one `<layer>.running_mean.next`.
     """
-    graph = GraphBuilder(
-        classifier.name,
-        opset=_OPSET,
-        ir_version=8,
-        seed=classifier.seed,
-        shape_only=classifier.shape_only,
-    )
+    graph = graph_builder.GraphBuilder.of(classifier, _OPSET)
     extents = [classifier.batch, 3, classifier.image_size, classifier.image_size]
     image = graph.input("input", ir.DataType.FLOAT, extents)
     labels = graph.input("labels", ir.DataType.INT64, [classifier.batch])
@@ -137,7 +122,7 @@ def _train(graph: ir.Graph, node: ir.Node) -> None:
     result.name = node.outputs[0].name
     for before, value in zip(statistics, after, strict=True):
         value.name = f"{before.name}.next"
-        declare(value, ir.DataType.FLOAT, _extents(before))
+        graph_builder.declare(value, ir.DataType.FLOAT, _extents(before))
     ir.convenience.replace_nodes_and_values(
         graph, node, [node], [new], node.outputs, new.outputs[:1]
     )

@@ -21,7 +21,6 @@ from mcm_models.zoo.layers.graph_builder import (
     RELU_GAIN,
     GraphBuilder,
     Scope,
-    around,
     keeps_variance,
 )
 from mcm_models.zoo.layers.t5_layers import cross_entropy
@@ -148,9 +147,7 @@ class Vgg19Training(Vgg19):
         `[batch]`; those without are `class_weights` `[classes]` and the scalar `loss_scale` (of
         mixed-precision training: Micikevicius et al. 2018, section 3.2).
         """
-        graph = GraphBuilder(
-            self.name, opset=13, ir_version=8, seed=self.seed, shape_only=self.shape_only
-        )
+        graph = GraphBuilder.of(self, 13)
         extents = [self.batch, 3, self.image_size, self.image_size]
         image = graph.input("input", ir.DataType.FLOAT, extents)
         labels = graph.input("labels", ir.DataType.INT64, [self.batch])
@@ -173,7 +170,7 @@ class Vgg19Training(Vgg19):
             scope = root.sub(name)
             kernel = scope.weight("kernel", [fan_in, width], keeps_variance(fan_in, RELU_GAIN))
             hidden = scope.op("MatMul", hidden, kernel)
-            hidden = scope.op("Add", hidden, scope.weight("bias", [width], around(0.0, 0.1)))
+            hidden = scope.op("Add", hidden, scope.bias(width))
             if name != "predictions":
                 hidden = scope.op("Relu", hidden)
             fan_in = width

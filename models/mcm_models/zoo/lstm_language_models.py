@@ -8,14 +8,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_models.zoo.layers.graph_builder import (
-    GraphBuilder,
-    Scope,
-    around,
-    keeps_variance,
-    require_at_least,
-    spread,
-)
+from mcm_models.zoo.layers import graph_builder
 from mcm_models.zoo.layers.recurrent_layers import LstmLayer, SequenceLoss, TimeAxis, zero_state
 
 _GATES = 4
@@ -52,7 +45,7 @@ class LstmLm:
     shape_only: bool = False
 
     def __post_init__(self) -> None:
-        require_at_least(
+        graph_builder.require_at_least(
             1,
             layers=self.layers,
             hidden=self.hidden,
@@ -60,17 +53,15 @@ class LstmLm:
             seq=self.seq,
             batch=self.batch,
         )
-        require_at_least(0, seed=self.seed)
+        graph_builder.require_at_least(0, seed=self.seed)
 
     def build(self) -> ir.Model:
         """Makes the model: `input_ids` `[batch, seq]` to `logits` `[batch, seq, vocab]`."""
-        graph = GraphBuilder(
-            self.name, opset=14, ir_version=8, seed=self.seed, shape_only=self.shape_only
-        )
+        graph = graph_builder.GraphBuilder.of(self, 14)
         root = graph.root
         ids = graph.input("input_ids", ir.DataType.INT64, [self.batch, self.seq])
         embedding = root.sub("embedding")
-        table = embedding.weight("weight", [self.vocab, self.hidden], spread(1.0))
+        table = embedding.weight("weight", [self.vocab, self.hidden], graph_builder.spread(1.0))
         states = embedding.op("Gather", table, ids, axis=0)
         # The operator wants the sequence first: [seq, batch, hidden].
         states = root.op("Transpose", states, perm=[1, 0, 2])
@@ -78,23 +69,21 @@ class LstmLm:
             states = self._lstm(root.sub(f"lstm.{layer}"), states)
         states = root.op("Transpose", states, perm=[1, 0, 2])
         projection = root.sub("projection")
-        weight = projection.weight("weight", [self.hidden, self.vocab], keeps_variance(self.hidden))
-        bias = projection.weight("bias", [self.vocab], around(0.0, 0.1))
-        logits = projection.op("Add", projection.op("MatMul", states, weight), bias)
+        logits = projection.linear(states, self.hidden, self.vocab)
         graph.output(logits, "logits", ir.DataType.FLOAT, [self.batch, self.seq, self.vocab])
         return graph.model()
 
-    def _lstm(self, scope: Scope, states: ir.Value) -> ir.Value:
+    def _lstm(self, scope: graph_builder.Scope, states: ir.Value) -> ir.Value:
         extent = [1, _GATES * self.hidden, self.hidden]
         # Input and recurrent part add up in each gate, so each brings half the variance.
-        values = keeps_variance(self.hidden, math.sqrt(0.5))
+        values = graph_builder.keeps_variance(self.hidden, math.sqrt(0.5))
         output, _, _ = scope.ops(
             3,
             "LSTM",
             states,
             scope.weight("weight_ih", extent, values),
             scope.weight("weight_hh", extent, values),
-            scope.weight("bias", [1, 2 * _GATES * self.hidden], around(0.0, 0.1)),
+            scope.weight("bias", [1, 2 * _GATES * self.hidden], graph_builder.around(0.0, 0.1)),
             hidden_size=self.hidden,
         )
         # [seq, directions=1, batch, hidden] -> [seq, batch, hidden]
@@ -141,7 +130,7 @@ class Rnnlm:
     shape_only: bool = True
 
     def __post_init__(self) -> None:
-        require_at_least(
+        graph_builder.require_at_least(
             1,
             layers=self.layers,
             steps=self.steps,
@@ -150,7 +139,7 @@ class Rnnlm:
             batch=self.batch,
             chunk=self.chunk,
         )
-        require_at_least(0, projected=self.projected, seed=self.seed)
+        graph_builder.require_at_least(0, projected=self.projected, seed=self.seed)
 
     def build(self) -> ir.Model:
         """Makes the model; its output is `loss`, the weighted mean over words.
@@ -158,16 +147,14 @@ class Rnnlm:
         Inputs are `input_ids` and `labels`, int64 `[batch, steps]`, and `word_weights`, float
         `[batch, steps]`, 0 where a sentence has ended.
         """
-        graph = GraphBuilder(
-            self.name, opset=17, ir_version=8, seed=self.seed, shape_only=self.shape_only
-        )
+        graph = graph_builder.GraphBuilder.of(self, 17)
         extents = [self.batch, self.steps]
         ids = graph.input("input_ids", ir.DataType.INT64, extents)
         labels = graph.input("labels", ir.DataType.INT64, extents)
         word_weights = graph.input("word_weights", ir.DataType.FLOAT, extents)
         width = self.projected or self.hidden
         embedding = graph.root.sub("embedding")
-        table = embedding.weight("weight", [self.vocab, width], spread(1.0))
+        table = embedding.weight("weight", [self.vocab, width], graph_builder.spread(1.0))
         words = embedding.op("Gather", table, ids, axis=0)
         outputs = TimeAxis.of(graph).apart(embedding, words, self.steps)
         start = zero_state(graph.root, self.batch, self.hidden, width)

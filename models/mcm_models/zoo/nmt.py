@@ -85,7 +85,7 @@ class NormalisedAttention:
             keys=scope.sub("key").op("MatMul", memory, key_weight),
             padding=padding,
             query_weight=scope.weight("query.weight", [hidden, hidden], square),
-            bias=scope.weight("score.bias", [hidden], around(0.0, 0.1)),
+            bias=scope.bias(hidden, "score.bias"),
             direction=scope.weight("score.direction", [hidden], spread(1.0)),
             length=scope.weight("score.length", [1], around(1.0, 0.1)),
             last=scope.ints(-1),
@@ -165,9 +165,7 @@ class Nmt:
         Inputs are `source_ids` and `target_ids`, int64 `[batch, steps]`; the output is `logits`
         `[batch, steps, vocab]`.
         """
-        graph = GraphBuilder(
-            self.name, opset=14, ir_version=8, seed=self.seed, shape_only=self.shape_only
-        )
+        graph = GraphBuilder.of(self, 14)
         extents = [self.batch, self.steps]
         source = graph.input("source_ids", ir.DataType.INT64, extents)
         target = graph.input("target_ids", ir.DataType.INT64, extents)
@@ -176,7 +174,7 @@ class Nmt:
         outputs = self._translate(root, source, target, time, _Attention.over)
         projection = root.sub("projection")
         weight = projection.weight("weight", [self.hidden, self.vocab], keeps_variance(self.hidden))
-        bias = projection.weight("bias", [self.vocab], around(0.0, 0.1))
+        bias = projection.bias(self.vocab)
         every = time.together(projection, outputs)
         logits = projection.op("Add", projection.op("MatMul", every, weight), bias)
         graph.output(logits, "logits", ir.DataType.FLOAT, [*extents, self.vocab])
@@ -368,9 +366,7 @@ class NmtTraining(Nmt):
         `source_weights` and `word_weights`, float `[batch, steps]`, 1 for words and 0 where a
         sentence has ended.
         """
-        graph = GraphBuilder(
-            self.name, opset=17, ir_version=8, seed=self.seed, shape_only=self.shape_only
-        )
+        graph = GraphBuilder.of(self, 17)
         extents = [self.batch, self.steps]
         source = graph.input("source_ids", ir.DataType.INT64, extents)
         source_weights = graph.input("source_weights", ir.DataType.FLOAT, extents)

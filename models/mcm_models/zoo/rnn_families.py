@@ -9,25 +9,8 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
+from mcm_models.zoo.layers import graph_builder, recurrent_layers
 from mcm_models.zoo.layers.convolution_layers import FeatureMaps, conv_bn_relu, halved
-from mcm_models.zoo.layers.graph_builder import (
-    GraphBuilder,
-    Scope,
-    around,
-    keeps_variance,
-    require_at_least,
-    require_odd,
-    spread,
-)
-from mcm_models.zoo.layers.recurrent_layers import (
-    CellKind,
-    State,
-    TimeAxis,
-    bidirectional,
-    initial_state,
-    recurrent_layer,
-    unrolled,
-)
 
 
 @dataclass(frozen=True)
@@ -50,7 +33,7 @@ class RecurrentNetwork(ABC):
     name: ClassVar[str]
     summary: ClassVar[str]
 
-    cell: CellKind = "lstm"
+    cell: recurrent_layers.CellKind = "lstm"
     layers: int = 2
     steps: int = 8
     hidden: int = 256
@@ -59,28 +42,28 @@ class RecurrentNetwork(ABC):
     shape_only: bool = False
 
     def __post_init__(self) -> None:
-        require_at_least(
+        graph_builder.require_at_least(
             1, layers=self.layers, steps=self.steps, hidden=self.hidden, batch=self.batch
         )
-        require_at_least(0, seed=self.seed)
+        graph_builder.require_at_least(0, seed=self.seed)
 
     def build(self) -> ir.Model:
         """Makes the model; `connect` tells its inputs and outputs."""
-        graph = GraphBuilder(
-            self.name, opset=14, ir_version=8, seed=self.seed, shape_only=self.shape_only
-        )
-        self.connect(graph, TimeAxis.of(graph))
+        graph = graph_builder.GraphBuilder.of(self, 14)
+        self.connect(graph, recurrent_layers.TimeAxis.of(graph))
         return graph.model()
 
     @abstractmethod
-    def connect(self, graph: GraphBuilder, time: TimeAxis) -> None:
+    def connect(self, graph: graph_builder.GraphBuilder, time: recurrent_layers.TimeAxis) -> None:
         """Builds the network with its inputs and outputs."""
 
-    def start(self, scope: Scope) -> State:
+    def start(self, scope: graph_builder.Scope) -> recurrent_layers.State:
         """The state before the first step."""
-        return initial_state(self.cell, scope, self.batch, self.hidden)
+        return recurrent_layers.initial_state(self.cell, scope, self.batch, self.hidden)
 
-    def read_both_ways(self, root: Scope, sequence: list[ir.Value], width: int) -> list[ir.Value]:
+    def read_both_ways(
+        self, root: graph_builder.Scope, sequence: list[ir.Value], width: int
+    ) -> list[ir.Value]:
         """All layers, each bidirectional; what is read and written, `[batch, width]`, is per step.
 
         The width that is written is `2 * hidden`.
@@ -88,14 +71,18 @@ class RecurrentNetwork(ABC):
         start = self.start(root)
         for number in range(self.layers):
             scope = root.sub(f"layer.{number}")
-            sequence = bidirectional(self.cell, scope, sequence, width, self.hidden, start)
+            sequence = recurrent_layers.bidirectional(
+                self.cell, scope, sequence, width, self.hidden, start
+            )
             width = 2 * self.hidden
         return sequence
 
-    def embedded(self, scope: Scope, ids: ir.Value, vocab: int, time: TimeAxis) -> list[ir.Value]:
+    def embedded(
+        self, scope: graph_builder.Scope, ids: ir.Value, vocab: int, time: recurrent_layers.TimeAxis
+    ) -> list[ir.Value]:
         """Embeddings of the words `[batch, steps]`: `[batch, hidden]` per step."""
         scope = scope.sub("embedding")
-        table = scope.weight("weight", [vocab, self.hidden], spread(1.0))
+        table = scope.weight("weight", [vocab, self.hidden], graph_builder.spread(1.0))
         return time.apart(scope, scope.op("Gather", table, ids, axis=0), self.steps)
 
 
@@ -109,15 +96,15 @@ class Projection:
         bias: `[classes]`.
     """
 
-    scope: Scope
+    scope: graph_builder.Scope
     weight: ir.Value
     bias: ir.Value
 
     @classmethod
-    def with_weights(cls, scope: Scope, width: int, classes: int) -> Projection:
+    def with_weights(cls, scope: graph_builder.Scope, width: int, classes: int) -> Projection:
         """From `width` numbers to `classes` logits, with weights of its own."""
-        weight = scope.weight("weight", [width, classes], keeps_variance(width, 2.0))
-        return cls(scope, weight, scope.weight("bias", [classes], around(0.0, 0.1)))
+        weight = scope.weight("weight", [width, classes], graph_builder.keeps_variance(width, 2.0))
+        return cls(scope, weight, scope.bias(classes))
 
     def step(self, number: int, features: ir.Value) -> ir.Value:
         """Logits `[batch, classes]` of one step."""
@@ -147,9 +134,9 @@ class StackedRnn(RecurrentNetwork):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(1, features=self.features, classes=self.classes)
+        graph_builder.require_at_least(1, features=self.features, classes=self.classes)
 
-    def connect(self, graph: GraphBuilder, time: TimeAxis) -> None:
+    def connect(self, graph: graph_builder.GraphBuilder, time: recurrent_layers.TimeAxis) -> None:
         """`features` `[batch, steps, features]` to `logits` `[batch, classes]`."""
         root = graph.root
         extents = [self.batch, self.steps, self.features]
@@ -158,8 +145,8 @@ class StackedRnn(RecurrentNetwork):
         width = self.features
         for number in range(self.layers):
             scope = root.sub(f"layer.{number}")
-            layer = recurrent_layer(self.cell, scope, width, self.hidden)
-            outputs, _ = unrolled(layer, sequence, start)
+            layer = recurrent_layers.recurrent_layer(self.cell, scope, width, self.hidden)
+            outputs, _ = recurrent_layers.unrolled(layer, sequence, start)
             if self.residual and number > 0:
                 pairs = zip(outputs, sequence, strict=True)
                 outputs = [scope.op("Add", output, read) for output, read in pairs]
@@ -186,9 +173,9 @@ class BidirectionalRnn(RecurrentNetwork):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(1, vocab=self.vocab, classes=self.classes)
+        graph_builder.require_at_least(1, vocab=self.vocab, classes=self.classes)
 
-    def connect(self, graph: GraphBuilder, time: TimeAxis) -> None:
+    def connect(self, graph: graph_builder.GraphBuilder, time: recurrent_layers.TimeAxis) -> None:
         """`input_ids` int64 `[batch, steps]` to `logits` `[batch, steps, classes]`."""
         root = graph.root
         extents = [self.batch, self.steps]
@@ -219,9 +206,9 @@ class EncoderDecoderRnn(RecurrentNetwork):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(1, vocab=self.vocab)
+        graph_builder.require_at_least(1, vocab=self.vocab)
 
-    def connect(self, graph: GraphBuilder, time: TimeAxis) -> None:
+    def connect(self, graph: graph_builder.GraphBuilder, time: recurrent_layers.TimeAxis) -> None:
         """`source_ids` and `target_ids`, int64 `[batch, steps]`, to `logits` of each word."""
         root = graph.root
         extents = [self.batch, self.steps]
@@ -240,19 +227,19 @@ class EncoderDecoderRnn(RecurrentNetwork):
 
     def _stack(
         self,
-        scope: Scope,
+        scope: graph_builder.Scope,
         sequence: list[ir.Value],
-        starts: Sequence[State],
+        starts: Sequence[recurrent_layers.State],
         *,
         backwards: bool = False,
-    ) -> tuple[list[ir.Value], list[State]]:
+    ) -> tuple[list[ir.Value], list[recurrent_layers.State]]:
         """The outputs of the top layer, and the last state of each layer."""
-        states: list[State] = []
+        states: list[recurrent_layers.State] = []
         for number, start in enumerate(starts):
-            layer = recurrent_layer(
+            layer = recurrent_layers.recurrent_layer(
                 self.cell, scope.sub(f"layer.{number}"), self.hidden, self.hidden
             )
-            sequence, state = unrolled(layer, sequence, start, backwards=backwards)
+            sequence, state = recurrent_layers.unrolled(layer, sequence, start, backwards=backwards)
             states.append(state)
         return sequence, states
 
@@ -285,13 +272,13 @@ class ConvRnn(RecurrentNetwork):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_at_least(
+        graph_builder.require_at_least(
             1, stages=self.stages, blocks=self.blocks, width=self.width, classes=self.classes
         )
-        require_at_least(2**self.stages, height=self.height)
-        require_odd(kernel=self.kernel)
+        graph_builder.require_at_least(2**self.stages, height=self.height)
+        graph_builder.require_odd(kernel=self.kernel)
 
-    def connect(self, graph: GraphBuilder, time: TimeAxis) -> None:
+    def connect(self, graph: graph_builder.GraphBuilder, time: recurrent_layers.TimeAxis) -> None:
         """`input` `[batch, 3, height, columns]` to `logits` `[batch, steps, classes]`."""
         root = graph.root
         extents = [self.batch, 3, self.height, self.steps << self.stages]
@@ -304,7 +291,7 @@ class ConvRnn(RecurrentNetwork):
         joined = time.together(characters, logits)
         graph.output(joined, "logits", ir.DataType.FLOAT, [self.batch, self.steps, self.classes])
 
-    def _columns(self, root: Scope, image: ir.Value) -> FeatureMaps:
+    def _columns(self, root: graph_builder.Scope, image: ir.Value) -> FeatureMaps:
         """Features `[batch, steps, channels]` of the columns."""
         maps = FeatureMaps(image, 3)
         for stage in range(self.stages):

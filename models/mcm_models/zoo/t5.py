@@ -8,14 +8,8 @@ from typing import ClassVar
 import numpy as np
 import onnx_ir as ir
 
+from mcm_models.zoo.layers import t5_layers
 from mcm_models.zoo.layers.graph_builder import GraphBuilder, Scope, require_at_least, spread
-from mcm_models.zoo.layers.t5_layers import (
-    Attention,
-    FeedForward,
-    cross_entropy,
-    relative_bucket,
-    rms_norm,
-)
 
 _LOWEST = float(np.finfo(np.float32).min)
 """What is added to the score of a position that may not be read."""
@@ -109,9 +103,7 @@ class T5:
         `[batch, seq]`, and `decoder_input_ids`, int64 `[batch, decoder_seq]`. The output is
         `logits` `[batch, decoder_seq, vocab]`.
         """
-        graph = GraphBuilder(
-            self.name, opset=17, ir_version=8, seed=self.seed, shape_only=self.shape_only
-        )
+        graph = GraphBuilder.of(self, 17)
         source = [self.batch, self.seq]
         target = [self.batch, self.decoder_seq]
         ids = graph.input("input_ids", ir.DataType.INT64, source)
@@ -153,7 +145,7 @@ class T5:
             block = scope.sub(f"block.{layer}")
             hidden = attention.sublayer(block.sub("layer.0"), "SelfAttention", hidden, None, bias)
             hidden = self._feed_forward.sublayer(block.sub("layer.1"), hidden)
-        return rms_norm(scope.sub("final_layer_norm"), hidden, self.hidden)
+        return t5_layers.rms_norm(scope.sub("final_layer_norm"), hidden, self.hidden)
 
     def _decoder(
         self,
@@ -179,19 +171,21 @@ class T5:
                 block.sub("layer.1"), "EncDecAttention", hidden, encoded, padding
             )
             hidden = self._feed_forward.sublayer(block.sub("layer.2"), hidden)
-        return rms_norm(scope.sub("final_layer_norm"), hidden, self.hidden)
+        return t5_layers.rms_norm(scope.sub("final_layer_norm"), hidden, self.hidden)
 
     def _causal_scores(self, scope: Scope) -> ir.Value:
         """Scores that keep a position from reading those after it, `[1, 1, seq, seq]`."""
         ahead = ~np.tri(self.decoder_seq, dtype=np.bool_)[np.newaxis, np.newaxis]
         return scope.table("causal_mask", np.where(ahead, np.float32(_LOWEST), np.float32(0.0)))
 
-    def _attention(self, queries: int, keys: int) -> Attention:
-        return Attention(self.batch, queries, keys, self.hidden, self.heads, self.head_width)
+    def _attention(self, queries: int, keys: int) -> t5_layers.Attention:
+        return t5_layers.Attention(
+            self.batch, queries, keys, self.hidden, self.heads, self.head_width
+        )
 
     @property
-    def _feed_forward(self) -> FeedForward:
-        return FeedForward(self.hidden, self.intermediate, self.biased)
+    def _feed_forward(self) -> t5_layers.FeedForward:
+        return t5_layers.FeedForward(self.hidden, self.intermediate, self.biased)
 
     def _position_bias(
         self, scope: Scope, seq: int, buckets: ir.Value | None, *, bidirectional: bool
@@ -203,7 +197,7 @@ class T5:
         bias = scope.sub("relative_attention_bias")
         table = bias.weight("weight", [self.buckets, self.heads], spread(0.5))
         if buckets is None:
-            numbers = relative_bucket(
+            numbers = t5_layers.relative_bucket(
                 seq, self.buckets, self.max_distance, bidirectional=bidirectional
             )
             buckets = scope.table("buckets", numbers)
@@ -265,9 +259,7 @@ class T5Automap(T5):
         `[decoder_seq, decoder_seq]`, added to scores. Weights and `causal_mask` are float, all
         others int64.
         """
-        graph = GraphBuilder(
-            self.name, opset=17, ir_version=8, seed=self.seed, shape_only=self.shape_only
-        )
+        graph = GraphBuilder.of(self, 17)
         source = [self.batch, self.seq]
         target = [self.batch, self.decoder_seq]
         pairs = [self.decoder_seq, self.decoder_seq]
@@ -291,7 +283,7 @@ class T5Automap(T5):
         decoded = self._decoder(decoder, tokens, decoder_ids, encoded, padding, scores)
 
         logits = self._head(root, decoded, tokens)
-        losses = cross_entropy(root.sub("loss"), logits, labels, self.vocab)
+        losses = t5_layers.cross_entropy(root.sub("loss"), logits, labels, self.vocab)
         loss = _weighted_mean(root.sub("loss"), losses, loss_weights, example_weights)
         graph.output(loss, "loss", ir.DataType.FLOAT, [])
         return graph.model()

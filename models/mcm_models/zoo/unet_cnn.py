@@ -7,20 +7,13 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
+from mcm_models.zoo.layers import graph_builder
 from mcm_models.zoo.layers.convolution_layers import (
     FeatureMaps,
     concat,
     conv_bn_relu,
     convolution,
     halved,
-)
-from mcm_models.zoo.layers.graph_builder import (
-    GraphBuilder,
-    Scope,
-    after_relu,
-    around,
-    require_at_least,
-    require_odd,
 )
 
 
@@ -57,14 +50,14 @@ class UnetCnn:
     shape_only: bool = False
 
     def __post_init__(self) -> None:
-        require_at_least(2, stages=self.stages)
-        require_at_least(
+        graph_builder.require_at_least(2, stages=self.stages)
+        graph_builder.require_at_least(
             1, blocks=self.blocks, width=self.width, batch=self.batch, classes=self.classes
         )
-        require_at_least(0, seed=self.seed)
-        require_odd(kernel=self.kernel)
+        graph_builder.require_at_least(0, seed=self.seed)
+        graph_builder.require_odd(kernel=self.kernel)
         shrink = 2 ** (self.stages - 1)
-        require_at_least(shrink, image_size=self.image_size)
+        graph_builder.require_at_least(shrink, image_size=self.image_size)
         if self.image_size % shrink:
             raise ValueError(f"image_size={self.image_size} is not a multiple of {shrink}")
 
@@ -73,9 +66,7 @@ class UnetCnn:
 
         `logits` is `[batch, classes, size, size]`.
         """
-        graph = GraphBuilder(
-            self.name, opset=13, ir_version=8, seed=self.seed, shape_only=self.shape_only
-        )
+        graph = graph_builder.GraphBuilder.of(self, 13)
         extents = [self.image_size, self.image_size]
         root = graph.root
         maps = FeatureMaps(graph.input("input", ir.DataType.FLOAT, [self.batch, 3, *extents]), 3)
@@ -97,18 +88,22 @@ class UnetCnn:
         graph.output(logits, "logits", ir.DataType.FLOAT, [self.batch, self.classes, *extents])
         return graph.model()
 
-    def _convolutions(self, scope: Scope, maps: FeatureMaps, width: int) -> FeatureMaps:
+    def _convolutions(
+        self, scope: graph_builder.Scope, maps: FeatureMaps, width: int
+    ) -> FeatureMaps:
         for block in range(self.blocks):
             maps = conv_bn_relu(scope.sub(f"block.{block}"), maps, width, self.kernel)
         return maps
 
 
-def _doubled(scope: Scope, maps: FeatureMaps) -> FeatureMaps:
+def _doubled(scope: graph_builder.Scope, maps: FeatureMaps) -> FeatureMaps:
     """Twice the height and width, half the channels, by a transposed convolution."""
     width = max(1, maps.channels // 2)
     # Kernel and stride are equal, so that each output position has one term per input channel.
-    weight = scope.weight("weight", [maps.channels, width, 2, 2], after_relu(maps.channels))
-    bias = scope.weight("bias", [width], around(0.0, 0.1))
+    weight = scope.weight(
+        "weight", [maps.channels, width, 2, 2], graph_builder.after_relu(maps.channels)
+    )
+    bias = scope.bias(width)
     doubled = scope.op(
         "ConvTranspose",
         maps.value,

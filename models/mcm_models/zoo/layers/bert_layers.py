@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from mcm_models.zoo.layers.graph_builder import Scope, around, declare, keeps_variance
+from mcm_models.zoo.layers.graph_builder import Scope, around, declare
 
 _EPSILON = 1e-12
 
@@ -74,14 +74,14 @@ def encoder_layer(
     attention = scope.sub("attention")
     context = _self_attention(attention.sub("self"), hidden, mask, shape, width=width, heads=heads)
     output = attention.sub("output")
-    context = _linear(output.sub("dense"), context, width, width)
+    context = output.sub("dense").linear(context, width, width)
     hidden = layer_norm(output.sub("LayerNorm"), output.op("Add", context, hidden), width)
 
     up = scope.sub("intermediate")
-    inner = _linear(up.sub("dense"), hidden, width, intermediate)
-    inner = _gelu(up.sub("intermediate_act_fn"), inner)
+    inner = up.sub("dense").linear(hidden, width, intermediate)
+    inner = gelu(up.sub("intermediate_act_fn"), inner)
     down = scope.sub("output")
-    inner = _linear(down.sub("dense"), inner, intermediate, width)
+    inner = down.sub("dense").linear(inner, intermediate, width)
     return layer_norm(down.sub("LayerNorm"), down.op("Add", inner, hidden), width)
 
 
@@ -94,7 +94,7 @@ def layer_norm(scope: Scope, hidden: ir.Value, width: int) -> ir.Value:
     deviation = scope.op("Sqrt", scope.op("Add", variance, scope.floats(_EPSILON)))
     normal = scope.op("Div", centered, deviation)
     scaled = scope.op("Mul", normal, scope.weight("weight", [width], around(1.0, 0.1)))
-    return scope.op("Add", scaled, scope.weight("bias", [width], around(0.0, 0.1)))
+    return scope.op("Add", scaled, scope.bias(width))
 
 
 def _self_attention(
@@ -110,7 +110,7 @@ def _self_attention(
     leading = shape.leading(scope, hidden)
 
     def project(name: str, *perm: int) -> ir.Value:
-        values = _linear(scope.sub(name), hidden, width, width)
+        values = scope.sub(name).linear(hidden, width, width)
         values = shape.reshape(scope, values, leading, heads, head_width)
         return scope.op("Transpose", values, perm=perm)
 
@@ -125,14 +125,7 @@ def _self_attention(
     return shape.reshape(scope, context, leading, width)
 
 
-def _linear(scope: Scope, hidden: ir.Value, fan_in: int, fan_out: int) -> ir.Value:
-    # The exporter folds the transposition, so the weight is stored [fan_in, fan_out].
-    weight = scope.weight("weight", [fan_in, fan_out], keeps_variance(fan_in))
-    bias = scope.weight("bias", [fan_out], around(0.0, 0.1))
-    return scope.op("Add", scope.op("MatMul", hidden, weight), bias)
-
-
-def _gelu(scope: Scope, hidden: ir.Value) -> ir.Value:
+def gelu(scope: Scope, hidden: ir.Value) -> ir.Value:
     """Exact Gelu (Hendrycks and Gimpel 2016), in five nodes."""
     error = scope.op("Erf", scope.op("Div", hidden, scope.floats(math.sqrt(2.0))))
     gated = scope.op("Mul", hidden, scope.op("Add", error, scope.floats(1.0)))

@@ -58,7 +58,7 @@ def convolution(
     extents = [out_channels, group_channels, *kernel_shape]
     inputs = [image, scope.weight("weight", extents, after_relu(fan_in, gain))]
     if bias:
-        inputs.append(scope.weight("bias", [out_channels], around(0.0, 0.1)))
+        inputs.append(scope.bias(out_channels))
     return scope.op(
         "Conv",
         *inputs,
@@ -123,7 +123,7 @@ def pooled_classifier(
 def linear(scope: Scope, features: ir.Value, fan_in: int, fan_out: int) -> ir.Value:
     """`Gemm` over `[batch, fan_in]`, with the weight stored `[fan_out, fan_in]` as torch does."""
     weight = scope.weight("weight", [fan_out, fan_in], after_relu(fan_in))
-    bias = scope.weight("bias", [fan_out], around(0.0, 0.1))
+    bias = scope.bias(fan_out)
     return scope.op("Gemm", features, weight, bias, alpha=1.0, beta=1.0, transB=1)
 
 

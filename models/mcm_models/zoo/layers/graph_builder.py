@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -180,6 +181,18 @@ def declare(value: ir.Value, dtype: ir.DataType, shape: Sequence[int | str]) -> 
     return value
 
 
+class Sized(Protocol):
+    """Options that all models of the zoo have."""
+
+    name: ClassVar[str]
+
+    @property
+    def seed(self) -> int: ...
+
+    @property
+    def shape_only(self) -> bool: ...
+
+
 class GraphBuilder:
     """Collects the nodes and weights of one model.
 
@@ -204,6 +217,17 @@ class GraphBuilder:
         self._initializers: list[ir.Value] = []
         self._nodes: list[ir.Node] = []
         self._uses_of_name: dict[str, int] = {}
+
+    @classmethod
+    def of(cls, model: Sized, opset: int, ir_version: int = 8) -> GraphBuilder:
+        """For the options that all models of the zoo have."""
+        return cls(
+            model.name,
+            opset=opset,
+            ir_version=ir_version,
+            seed=model.seed,
+            shape_only=model.shape_only,
+        )
 
     @property
     def root(self) -> Scope:
@@ -325,6 +349,16 @@ class Scope:
     def weight(self, name: str, shape: Sequence[int], values: Uniform) -> ir.Value:
         """Adds the weight `<path>.<name>`."""
         return self.graph.weight(self._node_path, self.sub(name).path, shape, values)
+
+    def bias(self, width: int, name: str = "bias") -> ir.Value:
+        """Adds the weight `<path>.<name>` of a shift."""
+        return self.weight(name, [width], around(0.0, 0.1))
+
+    def linear(self, x: ir.Value, fan_in: int, fan_out: int) -> ir.Value:
+        """A product with `<path>.weight`, stored `[fan_in, fan_out]`, and a shift."""
+        weight = self.weight("weight", [fan_in, fan_out], keeps_variance(fan_in))
+        bias = self.bias(fan_out)
+        return self.op("Add", self.op("MatMul", x, weight), bias)
 
     def table(self, name: str, array: Array) -> ir.Value:
         """Adds the array `<path>.<name>` with given values."""

@@ -72,7 +72,7 @@ class LstmLayer:
         # The parts of the sum are outputs of other cells, of about half the variance of 1.
         values = keeps_variance(width, math.sqrt(2.0))
         weight = scope.weight("weight", [width, GATES * hidden], values)
-        bias = scope.weight("bias", [GATES * hidden], around(0.0, 0.1))
+        bias = scope.bias(GATES * hidden)
         projection: ir.Value | None = None
         if projected:
             onto = keeps_variance(hidden, math.sqrt(2.0))
@@ -325,7 +325,7 @@ class SequenceLoss:
     @classmethod
     def with_weights(cls, scope: Scope, hidden: int, vocab: int, chunk: int) -> SequenceLoss:
         weight = scope.weight("weight", [hidden, vocab], keeps_variance(hidden))
-        return cls(scope, weight, scope.weight("bias", [vocab], around(0.0, 0.1)), chunk)
+        return cls(scope, weight, scope.bias(vocab), chunk)
 
     def mean(
         self, outputs: Sequence[ir.Value], labels: ir.Value, word_weights: ir.Value

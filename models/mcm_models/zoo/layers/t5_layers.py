@@ -187,7 +187,7 @@ class FeedForward:
     def _shifted(self, scope: Scope, inner: ir.Value, width: int) -> ir.Value:
         if not self.biased:
             return inner
-        return scope.op("Add", inner, scope.weight("bias", [width], around(0.0, 0.1)))
+        return scope.op("Add", inner, scope.bias(width))
 
 
 def rms_norm(scope: Scope, hidden: ir.Value, width: int) -> ir.Value:

@@ -16,28 +16,14 @@ from mcm_compiler.contracts.training import TrainingRequest, TrainingResult
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.processes.staging import write_whole
 from mcm_compiler.text.option_ranges import at_least, checked
+from mcm_models import training_run
 from mcm_models.dqn.learner import Learner
 from mcm_models.dqn.network import QNetwork, Singles
 from mcm_models.dqn.settings import PUBLISHED, DqnSettings
-from mcm_models.pipelines import policy_checkpoint
-from mcm_models.pipelines.policy_environment import (
-    POLICY_LAYOUT,
-    CaseEnvironment,
-    PreparedCase,
-    first_weights,
-)
+from mcm_models.pipelines import policy_checkpoint, policy_environment
 from mcm_models.pipelines.policy_inference import infer_pipeline, prepare_case
 from mcm_models.pipelines.published_environment import FLAT_LAYOUT, PublishedEnvironment
 from mcm_models.pipelines.random_cases import random_cases
-from mcm_models.training_run import (
-    Tell,
-    TrainingKind,
-    TrainingLoop,
-    recipe_of,
-    save_state,
-    training_folder,
-    versions_of,
-)
 
 POLICY_NAME, CARD_NAME = "pipeline-policy.safetensors", "pipeline-policy.json"
 
@@ -74,7 +60,7 @@ RECIPES: dict[str, DqnSettings] = {
 
 STATE_NAME = "state.safetensors"
 
-TRAININGS = TrainingKind(most_bytes=1 << 28)
+TRAININGS = training_run.TrainingKind(most_bytes=1 << 28)
 """The replay of the recipe `default` has 43 MB."""
 
 LEARNER, CASES, BEST = "learner/", "cases", "best/"
@@ -102,7 +88,7 @@ def train_pipeline_policy(
     iterations: int,
     checkpoints: int,
     seed: int,
-    tell: Tell,
+    tell: training_run.Tell,
     published: bool = False,
     state_path: Path | None = None,
 ) -> TrainedPolicy:
@@ -124,11 +110,13 @@ def train_pipeline_policy(
     started = time.process_time()
     cases = [prepare_case(c) for c in random_cases(TRAINING_CASES, TRAINING_CASES_SEED)]
     held = [prepare_case(c) for c in random_cases(VALIDATION_CASES, VALIDATION_CASES_SEED)]
-    environment = (PublishedEnvironment if published else CaseEnvironment)(cases, seed)
-    layout = FLAT_LAYOUT if published else POLICY_LAYOUT
+    environment = (PublishedEnvironment if published else policy_environment.CaseEnvironment)(
+        cases, seed
+    )
+    layout = FLAT_LAYOUT if published else policy_environment.POLICY_LAYOUT
     learner = Learner(environment, layout, settings, seed, iterations)
     if not published:
-        learner.weights = first_weights(seed)
+        learner.weights = policy_environment.first_weights(seed)
     per_round = settings.updates
     rounds = max(1, iterations // (per_round * max(1, checkpoints)))
     best = TrainedPolicy(dict(learner.weights), np.inf, 0, 0.0)
@@ -154,7 +142,7 @@ def train_pipeline_policy(
         return done * settings.lanes // settings.updates
 
     each = rounds * per_round
-    loop = TrainingLoop(-(-iterations // each), tell, "episodes", episodes)
+    loop = training_run.TrainingLoop(-(-iterations // each), tell, "episodes", episodes)
     loop.run(learner.iterations // each, step, stop)
     return dataclasses.replace(best, cpu_seconds=time.process_time() - started)
 
@@ -171,7 +159,7 @@ def _save_state(
     # JSON has no infinity.
     score = best.score if np.isfinite(best.score) else None
     parts = {LEARNER: learner.arrays(), BEST: best.weights, "": {CASES: generator_words(cases)}}
-    save_state(path, {"score": score, "iterations": best.iterations}, parts)
+    training_run.save_state(path, {"score": score, "iterations": best.iterations}, parts)
 
 
 def _load_state(path: Path, learner: Learner, cases: np.random.Generator) -> TrainedPolicy:
@@ -191,7 +179,9 @@ def _load_state(path: Path, learner: Learner, cases: np.random.Generator) -> Tra
     return TrainedPolicy(parts[BEST], score, numbers.iterations, 0.0)
 
 
-def mean_over_known(network: QNetwork, cases: Sequence[PreparedCase], beam: int = 1) -> float:
+def mean_over_known(
+    network: QNetwork, cases: Sequence[policy_environment.PreparedCase], beam: int = 1
+) -> float:
     """Mean length over that of the pipelines that the look-ahead alone decides."""
     ratios = [
         infer_pipeline(network, case.tables, case.stages, beam).length_s / case.known_s
@@ -225,7 +215,7 @@ class PipelinePolicyTrainer:
     samples: int = 20_000
     checkpoints: int = MOST_CHECKPOINTS
 
-    def train(self, request: TrainingRequest, tell: Tell) -> TrainingResult:
+    def train(self, request: TrainingRequest, tell: training_run.Tell) -> TrainingResult:
         """Trains and writes the checkpoint with its card.
 
         Raises:
@@ -233,13 +223,16 @@ class PipelinePolicyTrainer:
                 holds another training, MCM-L009 for a damaged state, MCM-S044 for a damaged policy
                 of a training that is done, MCM-U003 for an unknown recipe.
         """
-        settings = recipe_of(self.recipe, RECIPES)
-        with training_folder(request):
+        settings = training_run.recipe_of(self.recipe, RECIPES)
+        with training_run.training_folder(request):
             return _train(self, request, settings, tell)
 
 
 def _train(
-    trainer: PipelinePolicyTrainer, request: TrainingRequest, settings: DqnSettings, tell: Tell
+    trainer: PipelinePolicyTrainer,
+    request: TrainingRequest,
+    settings: DqnSettings,
+    tell: training_run.Tell,
 ) -> TrainingResult:
     folder: Path = request.folder
     checkpoints = min(trainer.checkpoints, MOST_CHECKPOINTS)
@@ -279,7 +272,7 @@ def _asked(
         "checkpoints": checkpoints,
         "seed": seed,
         "cases": {"training": TRAINING_CASES, "validation": VALIDATION_CASES},
-        "versions": versions_of("numpy", "numba"),
+        "versions": training_run.versions_of("numpy", "numba"),
     }
 
 
@@ -293,7 +286,7 @@ def policy_card(
 ) -> policy_checkpoint.PipelinePolicyCard:
     """What is told of a training; nothing in it depends on the machine but the versions."""
     return policy_checkpoint.PipelinePolicyCard(
-        hidden=POLICY_LAYOUT.hidden,
+        hidden=policy_environment.POLICY_LAYOUT.hidden,
         flat=recipe == PUBLISHED_RECIPE,
         trained_on={
             "command": f"mcmc train pipeline --set recipe={recipe} --set samples={samples} "
@@ -306,6 +299,6 @@ def policy_card(
             "checkpoints": checkpoints,
             "iterations_of_best": trained.iterations,
             "metrics": {"length_over_look_ahead": trained.score},
-            "versions": versions_of("numpy", "numba"),
+            "versions": training_run.versions_of("numpy", "numba"),
         },
     )

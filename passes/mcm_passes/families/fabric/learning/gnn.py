@@ -14,15 +14,7 @@ from mcm_compiler.contracts.fabrics.models import MappingModel, PreparedMappingM
 from mcm_compiler.registry import MAPPING_MODELS
 from mcm_compiler.text import spec_text
 from mcm_compiler.text.option_ranges import at_least, checked
-from mcm_models.mapping_model.layout import (
-    SHIPPED_MAPPING_MODEL,
-    Learned,
-    MappingCard,
-    Weights,
-    check_learned,
-    load_mapping_model,
-    make_of,
-)
+from mcm_models.mapping_model import layout
 from mcm_passes.families.fabric.learning.prepared import PreparedGnn, prepared_gnn
 
 
@@ -51,7 +43,9 @@ class Gnn:
         """
         weights, card = self._loaded()
         known = card.learned
-        check_learned(card, Learned(make_of(fabric), known.lowering, known.physics), self._place)
+        layout.check_learned(
+            card, layout.Learned(layout.make_of(fabric), known.lowering, known.physics), self._place
+        )
         return prepared_gnn(problem, fabric, card.layout, weights, self.wire)
 
     def check_learned_of(self, fabric: Fabric, lowering: str, physics: str) -> None:
@@ -61,7 +55,9 @@ class Gnn:
             CompileError: as `prepared`.
         """
         _, card = self._loaded()
-        check_learned(card, Learned(make_of(fabric), lowering, physics), self._place)
+        layout.check_learned(
+            card, layout.Learned(layout.make_of(fabric), lowering, physics), self._place
+        )
 
     @property
     def _place(self) -> str:
@@ -69,19 +65,19 @@ class Gnn:
 
     @property
     def _path(self) -> Path:
-        return Path(self.checkpoint) if self.checkpoint else SHIPPED_MAPPING_MODEL
+        return Path(self.checkpoint) if self.checkpoint else layout.SHIPPED_MAPPING_MODEL
 
-    def _loaded(self) -> tuple[Weights, MappingCard]:
+    def _loaded(self) -> tuple[layout.Weights, layout.MappingCard]:
         path = self._path
         changed = path.stat().st_mtime_ns if path.is_file() else 0
         return _loaded(path, changed)
 
 
 @lru_cache(maxsize=4)
-def _loaded(path: Path, changed: int) -> tuple[Weights, MappingCard]:
+def _loaded(path: Path, changed: int) -> tuple[layout.Weights, layout.MappingCard]:
     """Checkpoints by file and the time when it changed; the time only tells files apart."""
     del changed
-    return load_mapping_model(path)
+    return layout.load_mapping_model(path)
 
 
 @dataclass(frozen=True)
@@ -99,7 +95,7 @@ class Auto:
     def chosen_for(self, fabric: Fabric, lowering: str, physics: str) -> MappingModel:
         """See `mcm_compiler.contracts.fabrics.models.ChoosingMappingModel`."""
         found = recorded_flows()
-        asked = {"make": make_of(fabric), "lowering": lowering, "physics": physics}
+        asked = {"make": layout.make_of(fabric), "lowering": lowering, "physics": physics}
         same = all(found[name] == value for name, value in asked.items())
         return _model(found["winner" if same else "elsewhere"])
 

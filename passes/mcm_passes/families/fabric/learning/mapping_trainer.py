@@ -19,6 +19,7 @@ from mcm_compiler.processes.private_folders import remove_stale
 from mcm_compiler.processes.staging import write_whole
 from mcm_compiler.text.option_ranges import above, at_least, checked, from_to
 from mcm_compiler.text.units import count_text
+from mcm_models import training_run
 from mcm_models.mapping_model.data_files import data_digest, load_data, save_data
 from mcm_models.mapping_model.data_set import MappingData, MeasuredGraph
 from mcm_models.mapping_model.figures import folds
@@ -30,15 +31,6 @@ from mcm_models.mapping_model.layout import (
     initial_weights,
     load_mapping_model,
     save_mapping_model,
-)
-from mcm_models.training_run import (
-    Tell,
-    TrainingKind,
-    leaves_of,
-    save_state,
-    training_folder,
-    versions_of,
-    with_leaves,
 )
 from mcm_passes.families.fabric.annealing.measured import NO_PERIODS
 from mcm_passes.families.fabric.learning.collecting import (
@@ -67,7 +59,7 @@ HELD_OUT = 10
 SAVED_EVERY = 5
 """Epochs between two times at which the state is saved."""
 
-TRAININGS = TrainingKind.stopped("MCM-M059", most_bytes=1 << 23)
+TRAININGS = training_run.TrainingKind.stopped("MCM-M059", most_bytes=1 << 23)
 """The state of a round has weights and two moments of each."""
 
 Model = tuple[MappingLayout, Weights]
@@ -140,7 +132,7 @@ class MappingTrainer:
     width: int = 16
     messages: int = 2
 
-    def train(self, request: TrainingRequest, tell: Tell) -> TrainingResult:
+    def train(self, request: TrainingRequest, tell: training_run.Tell) -> TrainingResult:
         """Trains and writes the checkpoint with its card.
 
         Raises:
@@ -150,7 +142,7 @@ class MappingTrainer:
                 graphs, or too few whose periods are known.
         """
         target = _fabric_target(self.target)
-        with training_folder(request) as folder:
+        with training_run.training_folder(request) as folder:
             asked = {**dataclasses.asdict(self), "seed": request.seed}
             TRAININGS.begin(folder, asked, ASKED_NAME)
             # Of a process that was killed while it wrote.
@@ -162,7 +154,11 @@ class _Training:
     """One training; what is done already lies in its folder."""
 
     def __init__(
-        self, trainer: MappingTrainer, request: TrainingRequest, target: MapsChips, tell: Tell
+        self,
+        trainer: MappingTrainer,
+        request: TrainingRequest,
+        target: MapsChips,
+        tell: training_run.Tell,
     ) -> None:
         self.trainer, self.request, self.target, self.tell = trainer, request, target, tell
         self.folder, self.seed = request.folder, request.seed
@@ -245,16 +241,19 @@ class _Training:
         )
         state = fresh_state(settings, weights)
         if state_path.exists():
-            like = {"weights/": state.weights, "optimizer/": leaves_of(state.optimizer, digits=3)}
+            like = {
+                "weights/": state.weights,
+                "optimizer/": training_run.leaves_of(state.optimizer, digits=3),
+            }
             numbers, parts = TRAININGS.load(state_path, dict[str, int], like)
-            optimizer = with_leaves(state.optimizer, parts["optimizer/"], digits=3)
+            optimizer = training_run.with_leaves(state.optimizer, parts["optimizer/"], digits=3)
             state = LearningState(parts["weights/"], optimizer, numbers["epoch"])
 
         def saved(state: LearningState, _loss: float) -> None:
             if state.epoch % SAVED_EVERY == 0:
-                leaves = leaves_of(state.optimizer, digits=3)
+                leaves = training_run.leaves_of(state.optimizer, digits=3)
                 parts = {"weights/": state.weights, "optimizer/": leaves}
-                save_state(state_path, {"epoch": state.epoch}, parts)
+                training_run.save_state(state_path, {"epoch": state.epoch}, parts)
 
         def told(progress: TrainingProgress) -> None:
             self.tell(dataclasses.replace(progress, phase=f"learning, round {number}"))
@@ -335,7 +334,7 @@ class _Training:
             "fabric": self.target.fabric.name,
             "measurements": measurements,
             "scores": {name: round(score, 4) for name, score in scores.items()},
-            "versions": versions_of("numpy", "numba", "jax", "optax"),
+            "versions": training_run.versions_of("numpy", "numba", "jax", "optax"),
         }
 
 

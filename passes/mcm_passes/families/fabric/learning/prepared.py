@@ -13,12 +13,7 @@ from mcm_models.mapping_model.graphs import MappingGraph
 from mcm_models.mapping_model.layout import MappingLayout, Singles, Weights
 from mcm_passes.families.fabric.formulas.analytic import RoundTrips
 from mcm_passes.families.fabric.formulas.formula import Formula, room_of
-from mcm_passes.families.fabric.learning import network_kernels
-from mcm_passes.families.fabric.learning.feature_kernels import (
-    branch_features,
-    seen_for,
-    unit_features,
-)
+from mcm_passes.families.fabric.learning import feature_kernels, network_kernels
 from mcm_passes.families.fabric.routing_trees import room_for
 
 NOTED = 0.01
@@ -133,7 +128,7 @@ class PreparedGnn:
             self.problem.num_stages,
             room_for(self.corrected.tables),
             room_of(self.corrected),
-            seen_for(self.corrected),
+            feature_kernels.seen_for(self.corrected),
             network_kernels.vectors_for(self.layout, self.network, 4 * grid.rows * grid.cols),
         )
 
@@ -154,8 +149,8 @@ def prepared_gnn(
     """Works out what no mapping changes."""
     formula = RoundTrips().prepared(problem, fabric).formula
     features = (
-        unit_features(problem, fabric, formula.facts),
-        branch_features(problem, fabric, formula.facts),
+        feature_kernels.unit_features(problem, fabric, formula.facts),
+        feature_kernels.branch_features(problem, fabric, formula.facts),
     )
     source = problem.source[problem.stream_of_leaf]
     network = network_kernels.network_for(weights, problem.op, features, (source, problem.leaf))

@@ -14,11 +14,7 @@ from mcm_models.policy.inference import Decoded
 from mcm_passes.families.ring.contiguous.contiguous_kernels import window_limits
 from mcm_passes.families.ring.contiguous.contiguous_windows import Windows, windows_along
 from mcm_passes.families.ring.learning.recipes import Recipe
-from mcm_passes.families.ring.solver.adjacent_domains import (
-    cut_marginals,
-    reach_of_cuts,
-    sample_cuts,
-)
+from mcm_passes.families.ring.solver import adjacent_domains
 from mcm_passes.families.ring.solver.batch import BatchSolver
 from mcm_passes.families.ring.solver.monotone_paths import (
     fewest_windows,
@@ -90,7 +86,7 @@ def share_before(problem: PartitionProblem, features: GraphFeatures, order: Ints
 def _most_together(graph: RuleGraph, order: Ints, share: Floats) -> float:
     """The largest share of load between a cut and the first one that may follow it."""
     before = np.append(share[order], 1.0)
-    reach = reach_of_cuts(graph, order)
+    reach = adjacent_domains.reach_of_cuts(graph, order)
     return float((before[reach] - before).max())
 
 
@@ -247,7 +243,9 @@ class OrderSampler:
             best_s: the best period so far, infinite where there is none; None to draw what cannot
                 be better, too. The strict rule has no sampler of windows.
         """
-        reach = reach_of_cuts(graph, order) if problem.routing == "strict" else None
+        reach = (
+            adjacent_domains.reach_of_cuts(graph, order) if problem.routing == "strict" else None
+        )
         improving = None
         if best_s is not None and reach is None:
             improving = ImprovingWindows.of(problem, graph.units[order], best_s)
@@ -282,8 +280,8 @@ class OrderSampler:
             return sample_monotone_paths(weights, states.size, states), monotone_path_marginals(
                 weights
             )
-        drawn = sample_cuts(weights, self.reach, states.size, states)
-        return drawn, cut_marginals(weights, self.reach)
+        drawn = adjacent_domains.sample_cuts(weights, self.reach, states.size, states)
+        return drawn, adjacent_domains.cut_marginals(weights, self.reach)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -22,15 +22,11 @@ from mcm_models.policy.features import (
 from mcm_models.policy.inference import PolicyOfGraph, balanced_prior, prior_around
 from mcm_models.policy.layout import Weights, parse_checkpoint
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
+from mcm_passes.families.ring.learning import rollouts
 from mcm_passes.families.ring.learning.recipes import Recipe
-from mcm_passes.families.ring.learning.rollouts import (
-    Sampler,
-    order_of_partition,
-    orders_of_least_span,
-    sampler_of,
-    share_before,
-)
-from mcm_passes.families.ring.learning.training_problems import TrainingProblem
+
+if TYPE_CHECKING:
+    from mcm_passes.families.ring.learning.training_problems import TrainingProblem
 
 LEAST_S = 1e-30
 """Seconds that the period of a baseline has at least, and that any period counts as at least."""
@@ -112,7 +108,7 @@ class Task:
     problem: PartitionProblem
     features: GraphFeatures
     prior: Singles
-    sampler: Sampler
+    sampler: rollouts.Sampler
     rewards: Rewards
 
     @cached_property
@@ -148,20 +144,20 @@ class Task:
         """
         features = graph_features(problem)
         if order is None:
-            order = orders_of_least_span(problem, features)[0]
+            order = rollouts.orders_of_least_span(problem, features)[0]
         if start is not None:
             chips = start[features.units]
-            order = order_of_partition(features, order, chips)
+            order = rollouts.order_of_partition(features, order, chips)
             features = features.along((chips + 0.5) / features.num_chips)
             prior = prior_around(chips, features.num_chips, recipe.start_prior)
         else:
-            place = share_before(problem, features, order)
+            place = rollouts.share_before(problem, features, order)
             features = features.along(place)
             if recipe.prior:
                 prior = balanced_prior(place, features.num_chips, recipe.prior)
             else:
                 prior = np.zeros((features.num_nodes, features.num_chips), np.float32)
-        sampler = sampler_of(problem, features, recipe, order, best_s)
+        sampler = rollouts.sampler_of(problem, features, recipe, order, best_s)
         return cls(problem, features, prior, sampler, rewards)
 
 

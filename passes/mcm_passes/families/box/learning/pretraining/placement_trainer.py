@@ -16,27 +16,10 @@ from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, T
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.processes.staging import write_whole
 from mcm_compiler.text.option_ranges import at_least, checked, from_to
+from mcm_models import training_run
+from mcm_models.cluster_policy import layout
 from mcm_models.cluster_policy.decoding import decode, scorer_of
-from mcm_models.cluster_policy.layout import (
-    MAX_WIDTH,
-    ClusterLayout,
-    PlacementPolicyCard,
-    Weights,
-    initial_weights,
-    save_placement_policy,
-)
 from mcm_models.ppo_settings import PpoSettings
-from mcm_models.training_run import (
-    Arrays,
-    Tell,
-    TrainingKind,
-    TrainingLoop,
-    leaves_of,
-    save_state,
-    training_folder,
-    versions_of,
-    with_leaves,
-)
 from mcm_passes.families.box.learning.pretraining.cases import (
     ClusteredStep,
     single_device,
@@ -65,7 +48,7 @@ DRAWN = 16
 
 STATE_NAME = "training.safetensors"
 
-TRAININGS = TrainingKind.stopped("MCM-D067")
+TRAININGS = training_run.TrainingKind.stopped("MCM-D067")
 
 
 @dataclass(frozen=True)
@@ -78,7 +61,7 @@ TRAININGS = TrainingKind.stopped("MCM-D067")
     check_every=at_least(1),
     learning_rate=at_least(0),
     entropy=at_least(0),
-    width=from_to(1, MAX_WIDTH),
+    width=from_to(1, layout.MAX_WIDTH),
     parts=at_least(0),
 )
 class PlacementTrainer:
@@ -117,7 +100,7 @@ class PlacementTrainer:
     width: int = 32
     parts: int = 0
 
-    def train(self, request: TrainingRequest, tell: Tell) -> TrainingResult:
+    def train(self, request: TrainingRequest, tell: training_run.Tell) -> TrainingResult:
         """Trains and writes the checkpoint with its card.
 
         Raises:
@@ -125,12 +108,14 @@ class PlacementTrainer:
                 scores that are no numbers, MCM-D066 where weights diverge, MCM-D067 for a state
                 that cannot be gone on from.
         """
-        with training_folder(request) as folder:
+        with training_run.training_folder(request) as folder:
             TRAININGS.begin(folder, None, STATE_NAME)
             return _train(self, request, tell)
 
 
-def _train(trainer: PlacementTrainer, request: TrainingRequest, tell: Tell) -> TrainingResult:
+def _train(
+    trainer: PlacementTrainer, request: TrainingRequest, tell: training_run.Tell
+) -> TrainingResult:
     asked = {**dataclasses.asdict(trainer), "seed": request.seed}
     del asked["iterations"]
     path = request.folder / STATE_NAME
@@ -147,9 +132,11 @@ def _train(trainer: PlacementTrainer, request: TrainingRequest, tell: Tell) -> T
         # A longer training does not look here, so that what it goes on from does not know of it.
         done, (note, figures) = state.iteration, _look(state, held)
         tell(TrainingProgress("training", done, trainer.iterations, note, "updates", figures))
-    card = PlacementPolicyCard(ClusterLayout(trainer.width), _trained_on(trainer, request, state))
+    card = layout.PlacementPolicyCard(
+        layout.ClusterLayout(trainer.width), _trained_on(trainer, request, state)
+    )
     checkpoint = request.folder / POLICY_NAME
-    save_placement_policy(checkpoint, state.best, card)
+    layout.save_placement_policy(checkpoint, state.best, card)
     write_whole(request.folder / CARD_NAME, card.to_json().encode())
     each = min(trainer.cases_per_iteration, len(cases))
     samples = state.iteration * each * trainer.placements
@@ -182,16 +169,16 @@ class TrainingState:
         best_iteration: when that was.
     """
 
-    weights: Weights
+    weights: layout.Weights
     optimizer: Any
     iteration: int
-    best: Weights
+    best: layout.Weights
     best_ratio: float
     best_iteration: int
 
-    def parts(self) -> dict[str, Arrays]:
+    def parts(self) -> dict[str, training_run.Arrays]:
         """Arrays of the state on disk."""
-        leaves = leaves_of(self.optimizer, digits=2)
+        leaves = training_run.leaves_of(self.optimizer, digits=2)
         return {"weights/": self.weights, "best/": self.best, "optimizer/": leaves}
 
 
@@ -210,7 +197,7 @@ def _load_state(path: Path, asked: dict[str, Any], fresh: TrainingState) -> Trai
     numbers, parts = TRAININGS.load(path, _Numbers, fresh.parts(), fault)
     return TrainingState(
         parts["weights/"],
-        with_leaves(fresh.optimizer, parts["optimizer/"], digits=2),
+        training_run.with_leaves(fresh.optimizer, parts["optimizer/"], digits=2),
         numbers.iteration,
         parts["best/"],
         np.inf if numbers.best_ratio is None else numbers.best_ratio,
@@ -242,7 +229,7 @@ def _fresh(trainer: PlacementTrainer, seed: int) -> TrainingState:
     from mcm_models.ppo import adam
 
     settings = _settings(trainer)
-    weights = initial_weights(ClusterLayout(trainer.width), seed)
+    weights = layout.initial_weights(layout.ClusterLayout(trainer.width), seed)
     begun = adam(settings.max_gradient, settings.learning_rate).init(dict(weights))
     return TrainingState(weights, begun, 0, weights, np.inf, 0)
 
@@ -258,7 +245,7 @@ def _learn(
     request: TrainingRequest,
     state: TrainingState,
     cases: tuple[Sequence[ClusteredStep], Sequence[ClusteredStep]],
-    tell: Tell,
+    tell: training_run.Tell,
     asked: dict[str, Any],
 ) -> None:
     """Goes on until all iterations are done; changes the state."""
@@ -287,11 +274,13 @@ def _learn(
             "best_ratio": state.best_ratio if np.isfinite(state.best_ratio) else None,
             "best_iteration": state.best_iteration,
         }
-        save_state(request.folder / STATE_NAME, numbers, state.parts())
+        training_run.save_state(request.folder / STATE_NAME, numbers, state.parts())
         return found
 
     stops = {*range(0, trainer.iterations, trainer.check_every), trainer.iterations}
-    TrainingLoop(trainer.iterations, tell, "updates").run(state.iteration, step, stop, stops)
+    training_run.TrainingLoop(trainer.iterations, tell, "updates").run(
+        state.iteration, step, stop, stops
+    )
 
 
 def _look(state: TrainingState, held: Sequence[ClusteredStep]) -> tuple[str, dict[str, float]]:
@@ -327,7 +316,7 @@ def usable_cases(seed: int, count: int, parts: int = 0) -> list[ClusteredStep]:
     return found
 
 
-def validation_ratio(weights: Weights, cases: Sequence[ClusteredStep]) -> float:
+def validation_ratio(weights: layout.Weights, cases: Sequence[ClusteredStep]) -> float:
     """Geometric mean of the best score of some placements over that of the best single device."""
     scorer = scorer_of(weights)
     rng = np.random.default_rng(0)
@@ -355,5 +344,5 @@ def _trained_on(
         "metrics": {"score_over_single_device": state.best_ratio},
         "learned_from": LEARNED_FROM,
         "left_out": list(LEFT_OUT),
-        "versions": versions_of("numpy", "numba", "jax", "optax"),
+        "versions": training_run.versions_of("numpy", "numba", "jax", "optax"),
     }
