@@ -11,9 +11,10 @@ As in
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 
@@ -87,3 +88,10 @@ def checked(**options: Allowed) -> Callable[[type[T]], type[T]]:
         return cls
 
     return decorate
+
+
+def with_options(record: T, options: Any) -> T:
+    """The dataclass `record` with the values of all fields that `options` has, too."""
+    names = [field.name for field in dataclasses.fields(cast("Any", record))]
+    given = {name: getattr(options, name) for name in names if hasattr(options, name)}
+    return dataclasses.replace(cast("Any", record), **given)

@@ -18,7 +18,7 @@ from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.processes.one_thread import use_one_thread
-from mcm_compiler.text.option_ranges import at_least, checked, even, one_of
+from mcm_compiler.text.option_ranges import at_least, checked, even, one_of, with_options
 from mcm_models.planner.layout import (
     MAX_HIDDEN,
     OURS,
@@ -238,20 +238,19 @@ class Hierarchical:
         Raises:
             CompileError: as `run_planner`.
         """
-        settings = dataclasses.replace(
-            PUBLISHED,
-            samples=self.samples,
-            learning_rate=self.learning_rate,
-            entropy=self.entropy,
-            baseline=self.baseline,
-        )
-        recipe = Recipe(
-            self.name, settings, groups=self.groups, hidden=self.hidden, state=self.state
-        )
+        recipe = with_options(Recipe(self.name, with_options(PUBLISHED, self)), self)
         return run_planner(recipe, problem, box, evaluator, request, progress)
 
 
 @dataclass(frozen=True)
+@checked(
+    samples=at_least(1),
+    learning_rate=at_least(0),
+    entropy=at_least(0),
+    epochs=at_least(1),
+    clip=at_least(0),
+    parts=at_least(0),
+)
 class _GivenGroups:
     """What both have in common."""
 
@@ -282,41 +281,13 @@ class _GivenGroups:
         Raises:
             CompileError: as `run_planner`.
         """
-        settings = dataclasses.replace(
-            OURS,
-            samples=self.samples,
-            learning_rate=self.learning_rate,
-            entropy=self.entropy,
-            credit=self.credit,
-            epochs=self.epochs,
-            clip=self.clip,
-        )
-        recipe = Recipe(
-            self.name,
-            settings,
-            given=groups_of_ops(problem, box, self.parts),
-            hidden=self._width(),
-            table=self.table,
-            start_weight=self.start_weight,
-            state=self.state,
-        )
+        given = groups_of_ops(problem, box, self.parts)
+        recipe = with_options(Recipe(self.name, with_options(OURS, self), given=given), self)
         return run_planner(recipe, problem, box, evaluator, request, progress)
-
-    def _width(self) -> int:
-        """Of the LSTMs, where there are some."""
-        return Recipe.hidden
 
 
 @dataclass(frozen=True)
-@checked(
-    samples=at_least(1),
-    learning_rate=at_least(0),
-    entropy=at_least(0),
-    epochs=at_least(1),
-    clip=at_least(0),
-    parts=at_least(0),
-    hidden=even(2, MAX_HIDDEN),
-)
+@checked(hidden=even(2, MAX_HIDDEN))
 class HierarchicalGroups(_GivenGroups):
     """The Placer alone, over groups of ops around each weight (our recipe).
 
@@ -340,19 +311,8 @@ class HierarchicalGroups(_GivenGroups):
     table: ClassVar[bool] = False
     hidden: int = Recipe.hidden
 
-    def _width(self) -> int:
-        return self.hidden
-
 
 @dataclass(frozen=True)
-@checked(
-    samples=at_least(1),
-    learning_rate=at_least(0),
-    entropy=at_least(0),
-    epochs=at_least(1),
-    clip=at_least(0),
-    parts=at_least(0),
-)
 class Logits(_GivenGroups):
     """The control: the same updates of a table of scores, without a network.
 

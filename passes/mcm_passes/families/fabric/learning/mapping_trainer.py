@@ -17,7 +17,7 @@ from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, T
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.processes.private_folders import remove_stale
 from mcm_compiler.processes.staging import write_whole
-from mcm_compiler.text.option_ranges import above, at_least, checked, from_to
+from mcm_compiler.text.option_ranges import above, at_least, checked, from_to, with_options
 from mcm_compiler.text.units import count_text
 from mcm_models import training_run
 from mcm_models.mapping_model.data_files import data_digest, load_data, save_data
@@ -166,15 +166,7 @@ class _Training:
 
     def run(self) -> TrainingResult:
         trainer = self.trainer
-        size = CollectionSize(
-            trainer.graphs,
-            trainer.drawn,
-            trainer.searched,
-            trainer.fewest,
-            trainer.units,
-            trainer.longest,
-            trainer.contrast,
-        )
+        size = with_options(CollectionSize(), trainer)
         data = collect(self.target, size, self.seed, self.folder / COLLECTION_NAME, self._collected)
         held, known = split(data.graphs, self.seed, data.left_out)
         check_labels(held, known)
