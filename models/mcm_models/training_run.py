@@ -1,4 +1,4 @@
-"""What all trainings share: their folder, their state on disk, and their loop.
+"""Folder, state on disk and loop of all trainings.
 
 A training that was stopped goes on from its state, and ends with the bytes of one that was not.
 """
@@ -165,7 +165,7 @@ def save_state(path: Path, numbers: Mapping[str, Any], parts: Mapping[str, Array
 
 
 def leaves_of(tree: Any, digits: int) -> dict[str, npt.NDArray[Any]]:
-    """Arrays of a state of JAX, by their number in so many digits."""
+    """Arrays of a state of JAX, by their number, padded to `digits`."""
     import jax
 
     return {f"{n:0{digits}}": np.asarray(leaf) for n, leaf in enumerate(jax.tree.leaves(tree))}

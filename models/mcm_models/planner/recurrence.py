@@ -9,11 +9,11 @@ import jax.numpy as jnp
 
 Array = jax.Array
 CellState: TypeAlias = tuple[Array, Array]
-"""What an LSTM's cells hold, and what they put out."""
+"""Cells and outputs of an LSTM."""
 
 
 class Steps(NamedTuple):
-    """What an LSTM of width W did in S steps, for K sequences.
+    """An LSTM of width W in S steps, for K sequences.
 
     Attributes:
         gates: `[S, K, 4 W]`, after their nonlinearities, in the order input, forget, output, value.

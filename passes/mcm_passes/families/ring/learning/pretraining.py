@@ -87,7 +87,7 @@ def _cell(value: Number) -> str:
 
 STATE_NAME = "state.safetensors"
 OPTIMIZER = "optimizer/"
-"""What the names of the optimizer's arrays in a state begin with."""
+"""Prefix of the names of the optimizer's arrays in a state."""
 
 CHECKPOINTS_NAME = "checkpoints"
 COLUMNS = (

@@ -70,7 +70,7 @@ class PlacementTrainer:
     Attributes:
         iterations: updates, each of `cases_per_iteration` cases. A training that goes on may ask
             for more than it began with, and ends as one that asked for so many at once.
-        cases: random steps and boxes to learn on, again and again.
+        cases: random steps and boxes to learn on, repeatedly.
         validation_cases: others, by which the best policy is chosen.
         cases_per_iteration: of one update, as far as there are so many.
         placements: of each case in an update, at most `MOST_PLACEMENTS`.
@@ -206,9 +206,9 @@ def _load_state(path: Path, asked: dict[str, Any], fresh: TrainingState) -> Trai
 
 
 def _check_ahead(trainer: PlacementTrainer, state: TrainingState, path: Path) -> None:
-    """Refuses states that a training of so many iterations does not come through.
+    """Refuses states that a training of this length does not come through.
 
-    From beyond the end the card would tell of fewer iterations than it took, and the best of an
+    From beyond the end the card would name fewer iterations than it took, and the best of an
     iteration at which none looks would be another policy than that of a training in one go.
     """
     if state.iteration > trainer.iterations:
@@ -332,7 +332,7 @@ def validation_ratio(weights: layout.Weights, cases: Sequence[ClusteredStep]) ->
 def _trained_on(
     trainer: PlacementTrainer, request: TrainingRequest, state: TrainingState
 ) -> dict[str, Any]:
-    """What is told of a training; nothing in it depends on the machine but the versions."""
+    """Description of a training; nothing in it depends on the machine but the versions."""
     options = dataclasses.asdict(trainer)
     defaults = dataclasses.asdict(PlacementTrainer())
     changed = [f"--set {k}={v}" for k, v in options.items() if v != defaults[k]]
