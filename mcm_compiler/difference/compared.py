@@ -1,4 +1,4 @@
-"""Two folders held against each other: ops matched, loads side by side, and why one is slower."""
+"""Two folders compared: ops matched, loads side by side, and why one is slower."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mcm_compiler.difference.op_matching import OpMatch, match_ops
 from mcm_compiler.difference.sides import Load, Side, not_comparable, read_box, read_package
 
 NOTICEABLE = 1e-9
-"""Share by which times differ that are told apart."""
+"""Share by which times must differ to count as different."""
 
 KINDS = ("compute", "links", "host", "off-package memory")
 
@@ -33,7 +33,7 @@ def read_side(path: Path) -> Side:
 
 
 def difference(first: Side, second: Side, allowed: float = 0.0) -> records.Difference:
-    """What the second folder has otherwise than the first.
+    """Differences of the second folder from the first.
 
     Args:
         first: the earlier one, or the one to compare with.
@@ -119,7 +119,7 @@ _MEMORY = ("used_bytes", "weight_bytes", "memory_bytes")
 
 
 def _values(side: object, names: Sequence[str]) -> list[Any]:
-    """What a row has of one side; all None where there is none."""
+    """Values of a row on one side; all None where there is none."""
     return [getattr(side, name, None) for name in names]
 
 

@@ -103,11 +103,11 @@ def heaviest_tensors(
     """The tensors that load a channel most, largest first.
 
     Args:
-        program: tells the transfers.
+        program: has the transfers.
         source: where the channel comes from, as in `LinkActivity`.
         destination: where it goes to.
         count: how many to return.
-        machine: tells the routes; where None, tensors on their way to further places are missed.
+        machine: has the routes; where None, tensors on their way to further places are missed.
     """
     transfers = program.transfers if program else ()
     crossing = [t for t in transfers if _crosses(t, source, destination, machine)]
@@ -116,7 +116,7 @@ def heaviest_tensors(
 
 
 def _crosses(transfer: Transfer, source: int, destination: int, machine: Machine | None) -> bool:
-    """Whether the route of a transfer goes over a channel."""
+    """Return True if the route of a transfer goes over a channel."""
     if machine is None:
         return (transfer.source, transfer.destination) == (source, destination)
     route = machine.route(transfer.source, transfer.destination)
@@ -125,7 +125,7 @@ def _crosses(transfer: Transfer, source: int, destination: int, machine: Machine
 
 
 def is_shared(source: int, destination: int) -> bool:
-    """Whether a channel between these places is one that all chips share."""
+    """Return True if all chips share the channel between these places."""
     return not {source, destination}.isdisjoint((HOST_ROOT, OFF_PACKAGE_ROOT))
 
 
@@ -152,7 +152,7 @@ def shared_filling(channel: LinkActivity, program: LoweredProgram, largest: Load
 
 
 def shared_levers(channel: LinkActivity, program: LoweredProgram | None) -> str:
-    """What would give more throughput where this channel sets the pace."""
+    """Remedy for more throughput where this channel sets the pace."""
     if channel.source == OFF_PACKAGE_ROOT:
         return (
             "more pipelines do not help, only memory for more of the weights, as on more chips of "

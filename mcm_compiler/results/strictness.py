@@ -85,7 +85,7 @@ def unproven(reasons: Iterable[str], at: str) -> tuple[Diagnostic, ...]:
 
 
 class Outcome:
-    """What became of one of many models or cells.
+    """Outcome of one of many models or cells.
 
     Attributes:
         diagnostics: all of them.
@@ -100,7 +100,7 @@ class Outcome:
 
     @property
     def failed(self) -> bool:
-        """Whether there is an error among the diagnostics."""
+        """True if there is an error among the diagnostics."""
         return bool(self.error_codes)
 
 

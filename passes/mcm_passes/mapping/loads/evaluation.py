@@ -1,4 +1,4 @@
-"""The fast model: what a placement costs, in microseconds instead of a simulation.
+"""The analytic model: costs of a placement, in microseconds instead of a simulation.
 
 Devices and channels are resources that overlap; the busiest sets the period (MCM, section 5.1,
 counts chips only; channels are our addition). Families differ in what tensors load on their way.
@@ -22,17 +22,17 @@ from mcm_passes.mapping.loads.problem_arrays import Measured, problem_arrays
 
 @dataclass(frozen=True, eq=False)
 class PlacementCost:
-    """What one placement costs per inference on C devices that may be used.
+    """Costs of one placement per inference on C devices that may be used.
 
     Attributes:
         chip_of: `[N]`, the placement, with each clonable unit on the first device with a copy.
         copies: `[K, C]`, the devices that hold a copy of each of the K clonable units.
         chip_busy_s: `[C]`, units, clones and relays, at the device's own speed.
-        memory_bytes: `[C]`, what lowering needs. An estimate counts each distinct weight once,
-            receive and send buffers with all their slots, and the peak of live activations in the
-            order of the units, times the room that the target's memory plans leave for gaps.
-            Streamed weights count with buffers for the largest. At need it is what every memory
-            plan of the target takes at least, see `NeededSizes`.
+        memory_bytes: `[C]`, bytes that lowering needs. An estimate counts each distinct weight
+            once, and receive and send buffers with all their slots. It adds the peak of live
+            activations in the order of the units, times the share that the target's memory plans
+            leave for gaps. Streamed weights count with buffers for the largest. At need it is what
+            every memory plan of the target takes at least, see `NeededSizes`.
         weight_bytes: `[C]`, the part of it that weights take.
         period_s: the busiest resource.
         violations: rules that the placement breaks; empty where it is valid.
@@ -48,7 +48,7 @@ class PlacementCost:
 
     @property
     def valid(self) -> bool:
-        """Whether no rule is broken."""
+        """True if no rule is broken."""
         return not self.violations
 
 
@@ -94,7 +94,7 @@ class PlacementModel(ABC):
         """The rules that a placement breaks whose devices need so much memory."""
 
     def evaluate(self, chip_of: Ints) -> Any:
-        """What `chip_of` costs, a `kind`; its entries for clonable units are not looked at.
+        """The costs of `chip_of`, a `kind`; its entries for clonable units are not looked at.
 
         Args:
             chip_of: `[N]`. Out-of-range entries make the evaluation invalid, not an error.

@@ -43,7 +43,7 @@ def anneal(
     rng: np.random.Generator,
     cooling: Cooling,
 ) -> Ints:
-    """Walks from a start; the judge remembers the best.
+    """Walks from a start; the evaluator remembers the best.
 
     Kirkpatrick, Gelatt and Vecchi 1983, *Optimization by Simulated Annealing*. Moves are our own:
     a unit, a run of parts of its cluster, or it and a neighbour go to another device, preferably
@@ -112,7 +112,7 @@ class Moves:
 
     @property
     def exhausted(self) -> bool:
-        """Whether there seem to be no moves that would change anything."""
+        """True if no move seems to change anything."""
         return self._idle > _MOST_IDLE
 
     def draw(self, devices: Ints) -> tuple[Longs, Ints] | None:
@@ -176,9 +176,9 @@ others are not asked any more."""
 class Judge:
     """Scores placements under one or several conditions.
 
-    With several, the score lies between a weighted geometric mean over all of them and the worst
+    With several, the score is between a weighted geometric mean over all of them and the worst
     of them. In the mean a percent counts by the weight alone, although the same step may take half
-    as long in another order of queues; what is worst is told by times over references. Each
+    as long in another order of queues; the worst is found by times over references. Each
     simulation counts as an evaluation.
 
     Attributes:
@@ -210,7 +210,7 @@ class Judge:
 
     @property
     def may_ask(self) -> bool:
-        """Whether evaluations and time are left for one more placement."""
+        """True if evaluations and time are left for one more placement."""
         return self.left >= len(self.evaluators) and time.perf_counter() < self.ends_at
 
     def score(self, placement: Ints, worth: float = np.inf) -> float:
@@ -298,7 +298,7 @@ class Asked:
     progress: Callable[[str], None]
 
     def judge(self) -> Judge:
-        """The judge of placements by the given evaluator alone."""
+        """Scores of placements by the given evaluator alone."""
         return judge_of((self.evaluator,), self.request)
 
 
@@ -324,7 +324,7 @@ class SearchingPlacer(ABC):
 def judge_of(
     evaluators: Sequence[StepEvaluator], request: PlacerRequest, weights: Floats | None = None
 ) -> Judge:
-    """A judge that keeps to what a request allows, from now on."""
+    """Scores of placements within the limits of a request, from now on."""
     ends = np.inf if request.budget_s is None else time.perf_counter() + request.budget_s
     known = np.empty(0) if weights is None else weights
     return Judge(tuple(evaluators), request.evaluations, ends, known)

@@ -50,7 +50,7 @@ class Ring(NamedTuple):
         room: `[C]`, blocks of memory.
         strict: whether the triangle rule holds.
         streams: whether weights that do not fit may be streamed.
-        packing: room for gaps over the peak of live bytes.
+        packing: bytes for gaps, as a share of the peak of live bytes.
         alignment: blocks to which sizes are rounded up.
         stream_slots: buffers that streamed weights pass through.
         last_chip: as in `PackageLimits`.
@@ -71,7 +71,7 @@ class Ring(NamedTuple):
 
 
 def ring_of(problem: PartitionProblem, block_bytes: int = 1) -> Ring:
-    """The package of a problem, with memory in blocks of so many bytes."""
+    """The package of a problem, with memory in blocks of `block_bytes`."""
     limits, root_rate = problem.limits, root_rates(problem, block_bytes)
     return Ring(
         rate=chip_rates(problem, block_bytes),

@@ -44,7 +44,7 @@ from mcm_passes.mapping.loads.device_memory import LivePeaks, live_peaks
 Words = npt.NDArray[np.uint64]
 
 UNITS_PER_STEP = 64
-"""Units that may be looked at in each step, on average, to find peaks of memory anew."""
+"""Units that may be looked at in each step, on average, to find peaks of memory again."""
 
 MOST_LOOKS = 8
 """Times that all units may be looked at in a row."""
@@ -80,8 +80,8 @@ class Walk(NamedTuple):
 
     Attributes:
         state: where it is.
-        loads: what that comes to.
-        before: room for the loads before a step.
+        loads: its loads.
+        before: space for the loads before a step.
         undo: how to take the moves of a step back.
         room: for proposals.
         scratch: for counting.
@@ -131,11 +131,11 @@ def _empty_loads(chips: int) -> ChipLoads:
 
 
 def empty_walk(p: PlacedProblem, state: PlacementState, memory: int, stream: Words) -> Walk:
-    """Room for a walk; `begin_walk` gives it a partition.
+    """Arrays of a walk; `begin_walk` gives it a partition.
 
     Args:
         p: the problem.
-        state: room for its state.
+        state: arrays of its state.
         memory: steps that late acceptance looks back.
         stream: `[1]`, state of its random stream.
     """
@@ -194,11 +194,11 @@ def begin_walk(
 def take_steps(p: PlacedProblem, walk: Walk, reference_s: float, steps: int, heat: float) -> None:
     """Proposes `steps` changes, and looks only at what each changes.
 
-    A step is accepted by a sum of high powers of all loads, which, unlike their maximum, tells
-    which of two partitions is closer to a better one: where it is no higher than it was, or than
-    it was some steps ago (Burke and Bykov 2017, *The late acceptance hill-climbing heuristic*),
-    and above that by annealing. No chip below the highest used one is left empty, and none gets
-    more memory than it has or had.
+    The score is a sum of high powers of all loads. Unlike their maximum, it shows which of two
+    partitions is closer to a better one. A step is accepted if the score is no higher than it was,
+    or than it was some steps ago (Burke and Bykov 2017, *The late acceptance hill-climbing
+    heuristic*), and above that by annealing. No chip below the highest used one is left empty, and
+    none gets more memory than it has or had.
 
     Args:
         p: the problem.
@@ -207,7 +207,7 @@ def take_steps(p: PlacedProblem, walk: Walk, reference_s: float, steps: int, hea
         steps: how many.
         heat: temperature at the first step, as a share of the mean score of a chip; 0 for none.
     """
-    # Sums anew: differences have their rounding.
+    # Sums again: differences have their rounding.
     walk.score[0] = walk.loads.score.sum() + walk.loads.root[1]
     _step(p, walk, units_at_borders(p, walk.state.chip), reference_s, steps, heat)
 
@@ -323,7 +323,7 @@ def _busiest(loads: ChipLoads) -> int:
 
 @inlined_njit
 def _weigh(p: PlacedProblem, walk: Walk, c: int, reference_s: float) -> None:
-    """Sets what a chip comes to, from the totals and the limit of its peak."""
+    """Sets the loads of a chip, from the totals and the limit of its peak."""
     s, loads = walk.state, walk.loads
     looks = walk.looks[0] >= s.chip.size
     streamed = weigh_memory(p, s, walk.scratch, c, looks, loads.peak, loads.needed)
@@ -341,7 +341,7 @@ def _weigh(p: PlacedProblem, walk: Walk, c: int, reference_s: float) -> None:
 
 @inlined_njit
 def _weigh_roots(p: PlacedProblem, walk: Walk, reference_s: float) -> None:
-    """Sets what the channels come to that all chips share."""
+    """Sets the loads of the channels that all chips share."""
     loads = walk.loads
     loads.root[0], loads.root[1] = 0.0, 0.0
     for k in range(p.ring.root_rate.size if p.ring.shared else 0):
