@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import platform
-from collections.abc import Callable, Container, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -202,7 +202,7 @@ class TrainingLoop:
         done: int,
         step: Callable[[int], Figures],
         stop: Callable[[int], tuple[str, Figures]],
-        stops: Container[int] | None = None,
+        stops: Callable[[int], bool] = lambda _: True,
     ) -> None:
         """Goes on until all steps are done.
 
@@ -210,12 +210,12 @@ class TrainingLoop:
             done: steps of the state that this begins with.
             step: takes the step of a number, from 1 on; gives figures for curves.
             stop: looks at what has been learned and saves it; gives a note, and more figures.
-            stops: steps after which it does; None for all.
+            stops: whether it does so after a step; by default after each.
         """
         note, count = "", self.counted(self.total)
         for number in range(done + 1, self.total + 1):
             figures = dict(step(number))
-            if stops is None or number in stops:
+            if stops(number):
                 note, more = stop(number)
                 figures |= more
             done_count = self.counted(number)

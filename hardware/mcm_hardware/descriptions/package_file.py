@@ -218,7 +218,8 @@ class PackageFile:
             cast("list[Any]", listed if isinstance(listed, list) else [])
         ):
             given = cast("dict[str, Any]", table if isinstance(table, dict) else {})
-            if given.get("off") is True if key == "off" else key in given:
+            refused = given.get("off") is True if key == "off" else key in given
+            if refused:
                 self.reader.fault("MCM-T008", message, (OVERRIDE_TABLE, index, key), hint)
 
     def _check_energy(self) -> None:

@@ -14,10 +14,14 @@ from mcm_hardware.op_costs import data_movement, normalization, pooling, reducti
 from mcm_hardware.op_costs.work import CONTROL_FLOW, Gemm, Work, bodies_of
 from mcm_hardware.tensors.value_shapes import element_count
 
-PRODUCT, ATTENTION, ELEMENTWISE, REDUCTION, NORMALIZATION, SOFTMAX, WINDOW, MOVEMENT, *_ = range(
-    len(OP_KINDS)
-)
-"""Places in `OP_KINDS`."""
+PRODUCT = OP_KINDS.index("product")
+ATTENTION = OP_KINDS.index("attention")
+ELEMENTWISE = OP_KINDS.index("elementwise")
+REDUCTION = OP_KINDS.index("reduction")
+NORMALIZATION = OP_KINDS.index("normalization")
+SOFTMAX = OP_KINDS.index("softmax")
+WINDOW = OP_KINDS.index("window")
+MOVEMENT = OP_KINDS.index("movement")
 
 MOST = 2**40
 """Where counts of elements saturate; what is so large fits nowhere, and sums of it stay in 64

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from msgspec import Struct
 
 from mcm_compiler.components.extras import LEARN
 from mcm_compiler.components.target_loading import load_target
@@ -63,6 +64,10 @@ TRAININGS = training_run.TrainingKind.stopped("MCM-M059", most_bytes=1 << 23)
 """The state of a round has weights and two moments of each."""
 
 Model = tuple[MappingLayout, Weights]
+
+
+class _Numbers(Struct, frozen=True):
+    epoch: int
 
 
 @dataclass(frozen=True)
@@ -237,9 +242,15 @@ class _Training:
                 "weights/": state.weights,
                 "optimizer/": training_run.leaves_of(state.optimizer, digits=3),
             }
-            numbers, parts = TRAININGS.load(state_path, dict[str, int], like)
+
+            def fault(numbers: _Numbers) -> str:
+                if 0 <= numbers.epoch <= settings.epochs:
+                    return ""
+                return f"it is of epoch {numbers.epoch}, and there are {settings.epochs}"
+
+            numbers, parts = TRAININGS.load(state_path, _Numbers, like, fault)
             optimizer = training_run.with_leaves(state.optimizer, parts["optimizer/"], digits=3)
-            state = LearningState(parts["weights/"], optimizer, numbers["epoch"])
+            state = LearningState(parts["weights/"], optimizer, numbers.epoch)
 
         def saved(state: LearningState, _loss: float) -> None:
             if state.epoch % SAVED_EVERY == 0:

@@ -190,7 +190,7 @@ def pretrain(
         return written(number), {}
 
     loop = TrainingLoop(plan.iterations, tell, "samples", lambda done: done * recipe.rollouts)
-    loop.run(numbers.iterations, step, stop, stops)
+    loop.run(numbers.iterations, step, stop, lambda done: done in stops)
 
 
 def _begun(plan: PretrainingPlan, folder: Path) -> tuple[_Numbers, Weights, Weights | None]:
@@ -199,8 +199,19 @@ def _begun(plan: PretrainingPlan, folder: Path) -> tuple[_Numbers, Weights, Weig
     remove_stale(folder / CHECKPOINTS_NAME)
     weights = initial_weights(plan.recipe.layout, plan.seed)
     if (folder / STATE_NAME).exists():
-        like = {"": weights, OPTIMIZER: None}
-        numbers, parts = TrainingKind().load(folder / STATE_NAME, _Numbers, like)
+        like = {"": weights, OPTIMIZER: PolicyLearner(plan.recipe, weights).optimizer_arrays()}
+        stops = (0, *plan.stops())
+
+        def fault(numbers: _Numbers) -> str:
+            known = 0 <= numbers.checkpoints < len(stops)
+            if known and numbers.iterations == stops[numbers.checkpoints]:
+                return ""
+            return (
+                f"it is of iteration {numbers.iterations} and checkpoint {numbers.checkpoints}, "
+                "which this training does not have"
+            )
+
+        numbers, parts = TrainingKind().load(folder / STATE_NAME, _Numbers, like, fault)
         return numbers, parts[""], parts[OPTIMIZER]
     (folder / CHECKPOINTS_NAME).mkdir(exist_ok=True)
     save_checkpoint(checkpoint_path(folder, 0), weights, _card(plan, 0))

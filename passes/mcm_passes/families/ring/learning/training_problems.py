@@ -278,12 +278,15 @@ def _text_of(value: Any) -> str:
     """`repr`, but for limits without delays that are those of a hop, as before they had names."""
     if not isinstance(value, PackageLimits):
         return repr(value)
-    if set(value.link_latency_s) <= {value.hop_latency_s}:
-        value = dataclasses.replace(value, link_latency_s=())
+    stated = _stated(value, "forwarding")
+    # A delay of 0 is a default, but says more where a hop takes time.
+    stated["link_latency_s"], stated["host_latency_s"] = value.link_latency_s, value.host_latency_s
+    if value.latencies_s == dataclasses.replace(value, link_latency_s=()).latencies_s:
+        del stated["link_latency_s"]
     if value.host_latency_s == value.hop_latency_s:
-        value = dataclasses.replace(value, host_latency_s=0.0)
-    stated = (f"{name}={each!r}" for name, each in _stated(value, "forwarding").items())
-    return f"PackageLimits({', '.join(stated)})"
+        del stated["host_latency_s"]
+    texts = (f"{name}={each!r}" for name, each in stated.items())
+    return f"PackageLimits({', '.join(texts)})"
 
 
 def _with_baseline(model: str, target: Target) -> TrainingProblem | None:

@@ -277,7 +277,9 @@ def _learn(
         training_run.save_state(request.folder / STATE_NAME, numbers, state.parts())
         return found
 
-    stops = {*range(0, trainer.iterations, trainer.check_every), trainer.iterations}
+    def stops(number: int) -> bool:
+        return number % trainer.check_every == 0 or number == trainer.iterations
+
     training_run.TrainingLoop(trainer.iterations, tell, "updates").run(
         state.iteration, step, stop, stops
     )

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from mcm_compiler.contracts.fabrics.measurement import Measurements
 from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, TrainingResult
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.processes.private_folders import PREFIX
+from mcm_models.cards import save_with_card
 from mcm_models.mapping_model.data_files import load_data, save_data
 from mcm_models.mapping_model.data_set import MODEL
 from mcm_models.mapping_model.layout import (
@@ -172,6 +174,19 @@ def test_files_of_other_trainings_are_not_gone_on_with(tmp_path: Path) -> None:
         content = (tmp_path / "other").read_bytes()
         assert fault("optima-1.npz", content, "round-1.safetensors") == "MCM-M059"
     assert fault("asked.json", b"\xff") == "MCM-M059"
+
+
+@pytest.mark.parametrize("numbers", [{}, {"epoch": -3}, {"epoch": 7}, {"epoch": 5.0}])
+def test_states_with_other_numbers_are_refused(tmp_path: Path, numbers: dict[str, float]) -> None:
+    with pytest.raises(Stopped):
+        _train(tmp_path, stop_at=("learning, round 0", 6))
+    path = tmp_path / "learning-0.safetensors"
+    save_with_card(path, load_file(path), json.dumps(numbers))
+    with pytest.raises(CompileError) as caught:
+        _train(tmp_path, resume=True)
+    (found,) = caught.value.diagnostics
+    assert (found.code, found.at) == ("MCM-M059", f"'{path}'")
+    assert "epoch" in found.message
 
 
 def test_data_of_a_fabric_of_another_size_are_not_gone_on_with(

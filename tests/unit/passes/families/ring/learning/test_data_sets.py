@@ -120,7 +120,14 @@ def test_digests_follow_what_a_policy_learns_from_alone(problems):
     fresh = dataclasses.replace(first, problem=dataclasses.replace(first.problem))
     assert digest_of([fresh]) == digest_of([first])
     slow = (*limits.latencies_s[1:], 2 * limits.hop_latency_s)
-    for change in ({"link_latency_s": slow}, {"host_latency_s": 5e-6}, {"cut_through": True}):
+    behind = (*limits.latencies_s, limits.hop_latency_s)
+    for change in (
+        {"link_latency_s": slow},
+        {"link_latency_s": behind},
+        {"host_latency_s": 5e-6},
+        {"host_latency_s": 0.0},
+        {"cut_through": True},
+    ):
         other = first.problem.within(dataclasses.replace(limits, **change))
         assert digest_of([dataclasses.replace(first, problem=other)]) != digest_of([first])
 

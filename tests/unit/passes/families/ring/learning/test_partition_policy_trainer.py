@@ -279,6 +279,27 @@ def test_a_damaged_state_is_diagnosed(request_for, whole):
         assert code_of(request_for(whole, resume=True)) == "MCM-L009"
 
 
+@pytest.mark.parametrize(
+    ("lost", "numbers"),
+    [
+        ("optimizer/", {}),
+        ("optimizer/0", {}),
+        ("", {"checkpoints": 4}),
+        ("", {"checkpoints": -1}),
+        ("", {"iterations": 5}),
+    ],
+)
+def test_a_state_that_no_training_comes_through_is_diagnosed(request_for, whole, lost, numbers):
+    (whole / "policy.safetensors").unlink()
+    path = whole / STATE_NAME
+    with safe_open(path, "numpy") as file:
+        card = json.loads(file.metadata()["mcm.card"])
+        names = [name for name in file.keys() if not lost or not name.startswith(lost)]  # noqa: SIM118
+        arrays = {name: file.get_tensor(name) for name in names}
+    save_file(arrays, path, metadata={"mcm.card": json.dumps(card | numbers)})
+    assert code_of(request_for(whole, resume=True)) == "MCM-L009"
+
+
 def test_a_state_of_the_last_release_goes_on_with_a_note(request_for, whole):
     before = files_of(whole)
     (whole / "policy.safetensors").unlink()

@@ -175,6 +175,18 @@ def test_damaged_states_are_refused(trained: Path, tmp_path: Path, cut: int):
         SMALL.train(TrainingRequest(tmp_path, seed=3, resume=True), told)
 
 
+@pytest.mark.parametrize("check_every", [1, 2, 100])
+def test_a_training_of_any_length_begins_at_once(tmp_path: Path, check_every: int):
+    def stop(progress: TrainingProgress) -> None:
+        if progress.phase == "training":
+            raise KeyboardInterrupt
+
+    endless = dataclasses.replace(SMALL, iterations=10**15, check_every=check_every)
+    with pytest.raises(KeyboardInterrupt):
+        endless.train(TrainingRequest(tmp_path, seed=3), stop)
+    assert (tmp_path / STATE_NAME).exists() == (check_every == 1)
+
+
 @pytest.mark.parametrize("changed", [{"learning_rate": 1e30}, {"entropy": np.inf}])
 def test_weights_that_diverge_are_told_and_not_written(tmp_path: Path, changed: dict[str, float]):
     wild = dataclasses.replace(SMALL, cases=4, cases_per_iteration=4, placements=4, **changed)
