@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
@@ -41,16 +42,40 @@ def numpy_on_one_thread() -> Generator[None]:
     On small matrices, threads of OpenBLAS mostly wait for each other: learning took 12 to 21 times
     the CPU time. Afterwards NumPy has its threads back. Has no effect on builds without OpenBLAS.
     """
-    found = _openblas()
-    before = found[0]() if found else 1
-    if before == 1:
-        yield
-        return
-    found[1](1)
+    _LIMIT.enter()
     try:
         yield
     finally:
-        found[1](before)
+        _LIMIT.leave()
+
+
+class _Limit:
+    """Number of blocks that need one thread; the last that ends gives the threads back."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._found: tuple[Any, ...] = ()
+        self._before = 1
+
+    def enter(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside > 1:
+                return
+            self._found = _openblas()
+            if self._found:
+                self._before = self._found[0]()
+                self._found[1](1)
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0 and self._found:
+                self._found[1](self._before)
+
+
+_LIMIT = _Limit()
 
 
 def _openblas() -> tuple[Any, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from pathlib import Path
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -39,6 +40,31 @@ def test_numpy_has_its_threads_back(threads):
     assert threads() == 3
     with pytest.raises(KeyError), numpy_on_one_thread():
         raise KeyError
+    assert threads() == 3
+
+
+@pytest.mark.parametrize("others", [1, 2, 3])
+def test_threads_come_back_when_the_last_of_several_ends(threads, others):
+    """Whatever ends first, in threads of Python that overlap."""
+    seen = []
+    begun = [Event() for _ in range(others)]
+
+    def short(number):
+        with numpy_on_one_thread():
+            begun[number].set()
+            assert entered.wait(10)
+
+    entered = Event()
+    running = [Thread(target=short, args=(number,)) for number in range(others)]
+    for thread in running:
+        thread.start()
+    assert all(each.wait(10) for each in begun)
+    with numpy_on_one_thread():
+        entered.set()
+        for thread in running:
+            thread.join()
+            seen.append(threads())
+    assert set(seen) == {1}
     assert threads() == 3
 
 
