@@ -81,7 +81,10 @@ def load_plugin(path: Path) -> None:
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
         raise CompileError.of(
-            "MCM-X004", "the plug-in file does not exist or is not Python", at=str(path)
+            "MCM-X004",
+            "the plug-in file does not exist or is not Python",
+            at=str(path),
+            hint="give the path of a file that exists and ends in .py",
         )
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module

@@ -88,11 +88,7 @@ def compile_many(
             lines = outcome_lines(outcome, width) if as_text else []
             return outcome.model, lines, outcome.diagnostics
 
-        outcomes = each_shown(compared, shown)
-    if timings:
-        for outcome in outcomes:
-            name = printable(outcome.model)
-            click.echo(f"{name:<{width}}  {outcome.seconds:8.3f} s", err=True)
+        outcomes = each_shown(_timed(compared, width) if timings else compared, shown)
     if as_text:
         click.echo(summary_line(outcomes))
     else:
@@ -111,6 +107,14 @@ def _compared(
     with closing(results):
         for result, (model, before) in zip(results, baselines, strict=True):
             yield guard.compared(result, before, model.folder)
+
+
+def _timed(results: Generator[CompileOutcome], width: int) -> Generator[CompileOutcome]:
+    """The outcomes; the seconds of each are printed to stderr after it is shown."""
+    with closing(results):
+        for outcome in results:
+            yield outcome
+            click.echo(f"{printable(outcome.model):<{width}}  {outcome.seconds:8.3f} s", err=True)
 
 
 def each_shown(results: Generator[T], shown: Callable[[T], Shown]) -> list[T]:

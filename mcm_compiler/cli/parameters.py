@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from mcm_compiler.text.units import PERCENT_OF, SECONDS_OF, read_amount
+from mcm_compiler.text.units import SECONDS_OF, read_amount, read_percentage
 
 _RATE = re.compile(r"[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,15}(?:\.[0-9]*)?(?:e[0-9]{1,2})?")
 
@@ -46,7 +46,8 @@ def _pair(
 
     def parse(text: str) -> tuple[str, Any]:
         name, equals, value = text.partition("=") if first else text.rpartition("=")
-        if not equals or not name or len(value) < least or never in list(name):
+        forbidden = never != "" and never in name
+        if not equals or not name or len(value) < least or forbidden:
             message = f"'{text}' is not of the form {form}, such as {example}"
             raise click.BadParameter(message, param_hint=hint)
         try:
@@ -173,7 +174,7 @@ def parse_percentage(text: str) -> float:
     Raises:
         click.BadParameter: for anything else.
     """
-    share = read_amount(text, PERCENT_OF)
+    share = read_percentage(text)
     if share is None or share >= 1:
         raise click.BadParameter(f"'{text}' is not a percentage below 100, such as 3%")
     return share

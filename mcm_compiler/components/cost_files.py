@@ -65,7 +65,9 @@ def held_files(files: Mapping[str, bytes]) -> ReadFile:
             raise _unreadable(path, "there is no such file")
         data = files[path]
         if len(data) > MAX_COST_FILE_BYTES:
-            raise _unreadable(path, f"it has more than {MAX_COST_FILE_BYTES:,} bytes")
+            raise _unreadable(
+                path, f"it has {len(data):,} bytes, more than {MAX_COST_FILE_BYTES:,}"
+            )
         return data
 
     return read

@@ -17,10 +17,14 @@ import onnx_ir as ir
 
 from mcm_compiler.processes.run_limits import quiet_onnxruntime
 
+_REGISTERED = 2
+"""`isbuiltin` of a NumPy type that another library has registered, here `ml_dtypes`."""
+
 UNCONVERTED_TYPES = {
     kind.name.lower(): kind
     for kind in ir.DataType
-    if kind not in (ir.DataType.UNDEFINED, ir.DataType.STRING) and kind.numpy().isbuiltin == 2
+    if kind not in (ir.DataType.UNDEFINED, ir.DataType.STRING)
+    and kind.numpy().isbuiltin == _REGISTERED
 }
 """Element types that the runtime's binding does not convert, by the runtime's names."""
 

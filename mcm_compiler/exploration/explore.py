@@ -100,6 +100,9 @@ class Request:
         target: as it was loaded.
         asked: what is explored, and how.
         options: of the compiles.
+
+    Raises:
+        CompileError: MCM-U061 for a sweep that is malformed.
     """
 
     models: tuple[str, ...]
@@ -107,13 +110,12 @@ class Request:
     asked: ExploreOptions
     options: CompileOptions
 
+    def __post_init__(self) -> None:
+        _ = self.sweeps  # one that is malformed is refused before anything is read or removed
+
     @cached_property
     def sweeps(self) -> tuple[Sweep, ...]:
-        """Each of another key.
-
-        Raises:
-            CompileError: MCM-U061 for one that is malformed.
-        """
+        """Each of another key."""
         return tuple(map(parse_sweep, self.asked.sweeps))
 
     @property

@@ -10,7 +10,7 @@ import contextlib
 import faulthandler
 import gc
 import os
-import select
+import selectors
 import signal
 import sys
 from collections import deque
@@ -87,6 +87,8 @@ def answers_of_children(
     waiting = deque(range(len(works)))
     running: dict[int, tuple[int, int, list[bytes]]] = {}
     parent = os.getpid()
+    # `select.select` takes no descriptor above 1,023, and a process with mapped files has many.
+    answering = selectors.DefaultSelector()
     try:
         while waiting or running:
             while waiting and len(running) < max(at_once, 1):
@@ -99,17 +101,21 @@ def answers_of_children(
                     serve(works[index], writing, growth_bytes, cpu_s, parent)
                 os.close(writing)
                 running[reading] = (index, child, [])
-            for reading in select.select(list(running), [], [])[0]:
+                answering.register(reading, selectors.EVENT_READ)
+            for key, _ in answering.select():
+                reading = key.fd
                 index, child, chunks = running[reading]
                 if chunk := os.read(reading, _CHUNK_BYTES):
                     chunks.append(chunk)
                     continue
+                answering.unregister(reading)
                 del running[reading]
                 os.close(reading)
                 _, status = os.waitpid(child, 0)
                 code = os.waitstatus_to_exitcode(status)
                 yield index, b"".join(chunks) if code == 0 else code
     finally:
+        answering.close()
         for reading, (_, child, _) in running.items():
             os.close(reading)
             with contextlib.suppress(ProcessLookupError):

@@ -286,7 +286,12 @@ def _plugin_bytes(path: Path) -> bytes:
             return path.read_bytes()
     except OSError as error:
         reason = error.strerror or str(error)
-    raise CompileError.of("MCM-X004", f"the plug-in file cannot be read: {reason}", at=str(path))
+    raise CompileError.of(
+        "MCM-X004",
+        f"the plug-in file cannot be read: {reason}",
+        at=str(path),
+        hint="give the path of a file that can be read",
+    )
 
 
 def _code_of(distribution: Distribution, modules: list[str]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from mcm_compiler.diagnostics import quote
-from mcm_compiler.text.units import PERCENT_OF, SECONDS_OF, read_amount
+from mcm_compiler.text.units import SECONDS_OF, read_amount
 
 MAX_SIZE = 2**62
 """Of a dimension; tensors of that size are refused by the importer, with numbers."""
@@ -142,11 +142,11 @@ def size() -> Rule:
 
 def share(below: float) -> Rule:
     """A percentage as a share, less than `below`."""
-    known = amount(PERCENT_OF, "3 %")
+    known = amount({"%": 1.0}, "3 %")
 
     def read(value: Any) -> float:
         # Nothing at all is a share, though no amount of time or memory.
-        found = 0.0 if value in ("0%", "0 %") else known.read(value)
+        found = 0.0 if value in ("0%", "0 %") else known.read(value) / 100
         if found >= below:
             raise UnfitError(f"{_shown(value)} is not below {100 * below:.0f} %")
         return found

@@ -103,21 +103,18 @@ def _of_the_cell(cell: Cell, told: StoredDiagnostic) -> StoredDiagnostic:
     )
 
 
-_THRESHOLDS = (
-    ("MCM-B015", "min_throughput", "throughput_per_s", "throughput", rate_text),
-    ("MCM-B016", "max_latency", "latency_s", "latency", seconds_text),
-    ("MCM-B017", "max_gap", "gap", "gap of the simulated period to the lower bound", percent_text),
-)
-"""Of each: the code, the key, the figure, what that is in words, and how it is written."""
-
-
 def missed(cell: Cell, figures: CellFigures) -> list[Diagnostic]:
     """An error for each threshold that the figures do not reach, or that has no figure."""
+    asked = cell.thresholds
+    above_bound = "gap of the simulated period to the lower bound"
+    rate, latency = figures.throughput_per_s, figures.latency_s
     faults: list[Diagnostic] = []
-    for code, name, figure, words, text in _THRESHOLDS:
+    for code, name, words, limit, found, text in (
+        ("MCM-B015", "min_throughput", "throughput", asked.min_throughput_per_s, rate, rate_text),
+        ("MCM-B016", "max_latency", "latency", asked.max_latency_s, latency, seconds_text),
+        ("MCM-B017", "max_gap", above_bound, asked.max_gap, figures.gap, percent_text),
+    ):
         least = name.startswith("min_")
-        limit = getattr(cell.thresholds, f"{name[:4]}{figure}")
-        found = getattr(figures, figure)
         if limit is None:
             continue
         wanted = f"{'at least' if least else 'at most'} {text(limit)}"

@@ -17,6 +17,7 @@ a user reads here is the first part that does not fit, with its value and all th
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
@@ -143,11 +144,12 @@ def bytes_bounded(path: Path, most_bytes: int) -> bytes:
             raise UnreadableError("it is not a regular file")
         with path.open("rb") as stream:
             data = stream.read(most_bytes + 1)
+            size = max(os.fstat(stream.fileno()).st_size, len(data))
     except (OSError, ValueError) as error:
         reason = (isinstance(error, OSError) and error.strerror) or "its name is not a path"
         raise UnreadableError(reason) from error
     if len(data) > most_bytes:
-        raise UnreadableError(f"it has more than {most_bytes:,} bytes")
+        raise UnreadableError(f"it has {size:,} bytes, more than {most_bytes:,}")
     return data
 
 

@@ -74,12 +74,15 @@ def read_description(path: str, kind: str = "target") -> str:
     try:
         data = bytes_bounded(Path(path), MAX_DESCRIPTION_BYTES)
     except UnreadableError as error:
-        raise CompileError.of("MCM-T001", f"{message}: {error}", at=path) from error
+        hint = f"give the path of a {kind} file that can be read"
+        raise CompileError.of("MCM-T001", f"{message}: {error}", at=path, hint=hint) from error
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        place = f"{path}:{data.count(bytes([10]), 0, error.start) + 1}"
-        raise CompileError.of("MCM-T001", f"{message}: it is not UTF-8 text", place) from error
+        line = data.count(b"\n", 0, error.start) + 1
+        raise CompileError.of(
+            "MCM-T001", f"{message}: it is not UTF-8 text", at=f"{path}:{line}"
+        ) from error
 
 
 def parse_description(name: str, text: str, kind: str = "target") -> TomlDescription:

@@ -17,8 +17,6 @@ _BYTES = ((1024**3, "GiB"), (1024**2, "MiB"), (1024, "KiB"))
 SECONDS_OF = {**{unit: scale for scale, unit in _SECONDS}, "m": 60.0, "min": 60.0, "h": 3600.0}
 """Seconds of each unit that people write."""
 
-PERCENT_OF = {"%": 0.01}
-
 _AMOUNT = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([A-Za-z%]*)\s*")
 
 
@@ -33,6 +31,12 @@ def read_amount(text: object, units: Mapping[str, float]) -> float | None:
     if found is None or found[2] not in units:
         return None
     return float(found[1]) * units[found[2]]
+
+
+def read_percentage(text: object) -> float | None:
+    """The share that a text such as `35 %` gives, here 0.35; None for anything else."""
+    percent = read_amount(text, {"%": 1.0})
+    return None if percent is None else percent / 100
 
 
 def seconds_text(seconds: float | None) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import msgspec
 import onnx_ir as ir
@@ -26,7 +25,7 @@ from mcm_compiler.processes.bounded_child import answers_of_children, can_fork, 
 from mcm_compiler.processes.staging import staging
 from mcm_compiler.report.hardware.energy_section import energy_facts
 from mcm_compiler.report.hardware.figures import gap, package_figures
-from mcm_compiler.results.points import PlacedPoint, PointFacts
+from mcm_compiler.results.points import PlacedPoint
 from mcm_compiler.variants.prepared_model import kept_copy
 
 _WANTED: tuple[AnyKey, ...] = (
@@ -79,15 +78,21 @@ def placement_of(model: ir.Model) -> Placement | None:
     return {"replicas": replication.replicas if replication else 1, "chip_of": chips}
 
 
-_FACTS = PointFacts.__required_keys__
-
-
 def failed_point(diagnostics: Sequence[Diagnostic]) -> PlacedPoint:
     """A point that there is no compile of, and why."""
     errors = [d for d in diagnostics if d.severity is Severity.ERROR]
-    point: Any = dict.fromkeys(key for key in PointFacts.__annotations__ if key in _FACTS)
-    point["faults"] = [{"code": d.code, "message": d.message, "hint": d.hint} for d in errors]
-    return point
+    return {
+        "throughput_per_s": None,
+        "period_s": None,
+        "latency_s": None,
+        "lower_bound_s": None,
+        "bound_proof": None,
+        "gap": None,
+        "chips": None,
+        "chips_used": None,
+        "sram_bytes": None,
+        "faults": [{"code": d.code, "message": d.message, "hint": d.hint} for d in errors],
+    }
 
 
 def points_of(

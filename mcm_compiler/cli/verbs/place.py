@@ -74,14 +74,16 @@ def command(
         placed = place_model(model, target, options, output=output, force=force, progress=progress)
     show_diagnostics(placed.diagnostics)
     record, cut = placement_record(placed), placed.segments
-    times: dict[str, Any] | None = None
-    if cut is not None:
-        times = {"count": cut.count, "dispatch_s": options.dispatch_s, "seconds": cut.seconds}
+    dispatch_s = options.dispatch_s
     if output_format == "json":
-        show.show_json({**record.to_dict(), "segments": times})
+        segments = None
+        if cut is not None:
+            segments = {"count": cut.count, "dispatch_s": dispatch_s, "seconds": cut.seconds}
+        show.show_json({**record.to_dict(), "segments": segments})
+    elif cut is None or cut.seconds is None:
+        show.show_placement(record, None)
     else:
-        whole = cut is not None and cut.seconds is not None
-        show.show_placement(record, SegmentTimes(*times.values()) if times and whole else None)
+        show.show_placement(record, SegmentTimes(cut.count, dispatch_s, cut.seconds))
     if timings:
         show.show_timings(placed.timings)
     show.wrote(output)

@@ -76,6 +76,16 @@ def test_the_stack_trace_of_an_internal_error_on_demand(monkeypatch: pytest.Monk
     assert _invoke("m", "-o", "out").stdout.endswith("3 models: 1 ok, 2 failed\n")
 
 
+def test_the_seconds_of_a_model_follow_its_diagnostics() -> None:
+    """They are there as soon as the model is done, however long the others take."""
+    lines = _invoke("m", "-o", "out", "--timings").stderr.splitlines()
+    models = ("m/bad.onnx", "m/good.onnx", "m/odd.onnx")
+    places = [[line.split()[0] for line in lines].index(model) for model in models]
+    assert lines.index("in m/bad.onnx:") < places[0] < places[1] < lines.index("in m/odd.onnx:")
+    assert lines.index("in m/odd.onnx:") < places[2]
+    assert all(lines[place].endswith(" s") for place in places)
+
+
 def test_all_good() -> None:
     result = _invoke("m/good.onnx", "zoo:bert", "-o", "out", "--timings")
     assert result.exit_code == 0

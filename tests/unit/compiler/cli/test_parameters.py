@@ -16,6 +16,7 @@ from mcm_compiler.cli.parameters import (
     parse_shape,
     parse_states,
 )
+from mcm_compiler.project.values import share
 
 
 @pytest.mark.parametrize(
@@ -125,3 +126,8 @@ def test_percentages(text: str, share: float) -> None:
 def test_malformed_percentages(text: str) -> None:
     with pytest.raises(click.BadParameter):
         parse_percentage(text)
+
+
+@pytest.mark.parametrize("percent", [35, 57, 70])
+def test_percentages_are_the_nearest_numbers(percent: int) -> None:
+    assert parse_percentage(f"{percent}%") == share(1.0).read(f"{percent} %") == percent / 100

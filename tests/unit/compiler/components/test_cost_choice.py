@@ -27,7 +27,12 @@ from mcm_compiler.components.cost_choice import (
     refuse_refuted_times,
     with_cost_model,
 )
-from mcm_compiler.components.cost_files import MAX_COST_FILE_BYTES, user_files, with_cost_model_text
+from mcm_compiler.components.cost_files import (
+    MAX_COST_FILE_BYTES,
+    held_files,
+    user_files,
+    with_cost_model_text,
+)
 from mcm_compiler.components.target_loading import load_cluster, target_from_text
 from mcm_compiler.contracts.cost import CostModel, KnowsViews, NodeCost
 from mcm_compiler.contracts.target import Target
@@ -498,3 +503,17 @@ def test_targets_show_and_validate_know_the_key(tmp_path: Path) -> None:
     refused = CliRunner().invoke(cli, ["targets", "validate", path])
     assert refused.exit_code == 1
     assert "MCM-C005" in refused.stderr
+
+
+@pytest.mark.parametrize("further", [1, 2, 1000])
+def test_a_file_of_a_cost_model_that_is_too_large_has_its_size_in_the_message(
+    tmp_path: Path, further: int
+) -> None:
+    size = MAX_COST_FILE_BYTES + further
+    with (tmp_path / "t.csv").open("wb") as file:
+        file.truncate(size)
+    for read in (user_files(tmp_path), held_files({"t.csv": bytes(size)})):
+        with pytest.raises(CompileError) as caught:
+            read("t.csv")
+        expected = f"it has {size:,} bytes, more than {MAX_COST_FILE_BYTES:,}"
+        assert only(caught).message.endswith(expected)

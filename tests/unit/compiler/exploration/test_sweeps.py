@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
+import pytest
+from click.testing import CliRunner
+
+from mcm_compiler.cli.main import cli
 from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.exploration.journal import journal_path
 from mcm_compiler.exploration.sweeps import MAX_POINTS, Sweep, parse_sweep, settings_of
 
 
@@ -66,3 +71,17 @@ def test_combinations_that_cannot_be_are_told(sweeps: list[Sweep]) -> None:
     with pytest.raises(CompileError) as caught:
         settings_of(sweeps)
     assert [d.code for d in caught.value.diagnostics] == ["MCM-U061"]
+
+
+@pytest.mark.parametrize("sweep", ["chip.sram_mib", "chip.sram_mib=1..2:0", "=3"])
+def test_a_malformed_sweep_leaves_the_journal_alone(
+    sweep: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    journal = journal_path(Path("out.json"))
+    journal.write_text("points of an exploration that was interrupted")
+    command = ["explore", "zoo:mlp", "--target", "mcm4", "--json", "out.json", "--force"]
+    result = CliRunner().invoke(cli, [*command, "--sweep", sweep])
+    assert result.exit_code == 1
+    assert "MCM-U061" in result.stderr
+    assert journal.read_text() == "points of an exploration that was interrupted"

@@ -111,7 +111,9 @@ def test_an_interrupt_takes_the_child_with_it(monkeypatch):
         children.append(fork())
         return children[-1]
 
-    monkeypatch.setattr("mcm_compiler.processes.bounded_child.select.select", interrupt)
+    monkeypatch.setattr(
+        "mcm_compiler.processes.bounded_child.selectors.DefaultSelector.select", interrupt
+    )
     monkeypatch.setattr("mcm_compiler.processes.bounded_child.os.fork", remember)
     with pytest.raises(KeyboardInterrupt):
         answer_of_child(sleep, GROWTH_BYTES)

@@ -155,3 +155,21 @@ def test_a_byte_order_mark_is_no_text(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_bytes(b"\xef\xbb\xbfa = 1\n")
     assert read_description(str(path)) == "a = 1\n"
+
+
+@pytest.mark.parametrize("case", ["missing", "folder", "large"])
+@pytest.mark.parametrize("kind", ["target", "level"])
+def test_a_file_that_cannot_be_read_has_no_line_to_correct(
+    tmp_path: Path, case: str, kind: str
+) -> None:
+    path = tmp_path / "a.toml"
+    if case == "folder":
+        path.mkdir()
+    elif case == "large":
+        path.write_bytes(bytes(MAX_DESCRIPTION_BYTES + 5))
+    with pytest.raises(CompileError) as caught:
+        read_description(str(path), kind)
+    (found,) = caught.value.diagnostics
+    assert found.hint == f"give the path of a {kind} file that can be read"
+    if case == "large":
+        assert f"{MAX_DESCRIPTION_BYTES + 5:,} bytes" in found.message
