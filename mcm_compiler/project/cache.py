@@ -103,17 +103,20 @@ class BuildCache:
             CompileError: MCM-B019 if there is something else, MCM-A002 if it cannot be written.
         """
         try:
-            if self.root.is_dir() and not (self.root / TAG).is_file() and any(self.root.iterdir()):
+            self.root.mkdir(parents=True, exist_ok=True)
+            # Another build may make the folder at the same moment: its tag is there before the
+            # rest, so that a tag is looked for after the rest was seen.
+            if any(self.root.iterdir()) and not (self.root / TAG).is_file():
                 raise CompileError.of(
                     "MCM-B019",
                     "the folder of the cache holds something else",
                     at=quote(str(self.root)),
                 )
-            (self.root / "entries").mkdir(parents=True, exist_ok=True)
-            (self.root / "external").mkdir(exist_ok=True)
             for name, text in ((TAG, _TAG_TEXT), (_IGNORE, "*\n")):
                 if not (self.root / name).exists():
                     (self.root / name).write_text(text, encoding="ascii")
+            for name in ("entries", "external"):
+                (self.root / name).mkdir(exist_ok=True)
             remove_stale(self.root)
         except OSError as error:
             raise _cannot_write(error, self.root) from error

@@ -194,3 +194,27 @@ def test_the_page_of_an_entry_that_has_gone_is_kept_nowhere(cache) -> None:
     assert list((cache.root / "entries").iterdir()) == []
     assert {path.name for path in cache.root.iterdir()} >= {"entries", "external"}
     assert not list(cache.root.glob(".mcmc-*"))
+
+
+@pytest.mark.parametrize("moment", range(10))
+def test_builds_that_open_a_cache_at_the_same_moment_share_it(
+    tmp_path, monkeypatch, moment: int
+) -> None:
+    """A whole second opening, before and after each step of a first one."""
+    root, steps = tmp_path / "cache", iter(range(100))
+
+    def stepping(step):
+        def with_other(*args, **options):
+            if next(steps) == moment:
+                BuildCache(root, 1).open()
+            answer = step(*args, **options)
+            if next(steps) == moment:
+                BuildCache(root, 1).open()
+            return answer
+
+        return with_other
+
+    for name in ("mkdir", "write_text", "is_file", "iterdir"):
+        monkeypatch.setattr(Path, name, stepping(getattr(Path, name)))
+    BuildCache(root, 1).open()
+    assert next(steps) > moment
