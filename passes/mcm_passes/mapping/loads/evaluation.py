@@ -52,7 +52,10 @@ class PlacementCost:
         return not self.violations
 
 
-_models: weakref.WeakKeyDictionary[PartitionProblem, PlacementModel] = weakref.WeakKeyDictionary()
+_Models = dict[type["PlacementModel"], "PlacementModel"]
+
+_models: weakref.WeakKeyDictionary[PartitionProblem, _Models] = weakref.WeakKeyDictionary()
+"""The models of each problem, by their class."""
 
 
 class PlacementModel(ABC):
@@ -71,10 +74,12 @@ class PlacementModel(ABC):
 
     @classmethod
     def of(cls, problem: PartitionProblem) -> Self:
-        """The model of a problem, kept as long as that lives; ValueError as the class."""
-        if problem not in _models:
-            _models[problem] = cls(problem)
-        return cast("Self", _models[problem])
+        """The model of this class, kept as long as the problem lives; ValueError as the class."""
+        models = _models.setdefault(problem, {})
+        if cls not in models:
+            # A class refuses the problems of other machines, whatever is known of them.
+            models[cls] = cls(problem)
+        return cast("Self", models[cls])
 
     @abstractmethod
     def loads(self, chip_of: Ints) -> Measured:

@@ -169,7 +169,8 @@ class Frontier:
             steps = ideals.rising_periods(known.bound.seconds, known.period_s)
             goals = [Goal(False, s * (1.0 + 10.0 * SLACK), most_s, 0, 0, 0) for s in steps]
         slower = f"slower are all chains of {count_text(lattice.count, 'order ideal')}"
-        slower += f" that answer {within}" if (within := _within(aim)) else ""
+        if within := _within(aim):
+            slower += f" that answer {within}"
         windows, labels = self.windows, self.labels
         found: ChainOptimum | None = None
         for goal in goals:
