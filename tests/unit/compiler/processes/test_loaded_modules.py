@@ -137,3 +137,11 @@ def test_products_are_found_with_their_importers(tmp_path: Path) -> None:
     assert "mcm_compiler.placed.placing" in names
     segments = next(line for line in found if line.startswith("mcm_compiler.placed.segments "))
     assert segments.endswith("<- mcm_compiler.placed.placing <- mcm_compiler.api in __getattr__")
+
+
+@pytest.mark.parametrize("model", ["zoo:plain-cnn", "zoo:bert-tiny"])
+def test_a_compile_that_asks_no_solver_loads_none(model: str, tmp_path: Path) -> None:
+    # Its Python package alone costs a quarter of the CPU time of a small compile.
+    work = VERB.format(["compile", model, "--target", "mcm4", "-o", "out"])
+    code = f"{work}\nimport sys\nassert 'ortools.sat.python.cp_model' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True)

@@ -16,7 +16,7 @@ from mcm_passes.families.ring.exact.ideals import search_ideals, start_from_dp
 from mcm_passes.families.ring.exact.packing_bound import packing_bound
 from mcm_passes.families.ring.loads.chip_demands import chip_demands
 from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows, chip_windows
-from mcm_passes.families.ring.order_encoding.cpsat_model import Incumbent
+from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
 from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.bounds.work_around import work_around
 from mcm_passes.mapping.problem.resident_sizes import weight_sizes

@@ -15,7 +15,7 @@ from mcm_passes.families.ring.exact.triangle_readings import TriangleReading
 from mcm_passes.families.ring.loads.chip_demands import chip_demands
 from mcm_passes.families.ring.objectives import energy_chain
 from mcm_passes.families.ring.objectives.joules import joule_problem
-from mcm_passes.families.ring.order_encoding.cpsat_model import Incumbent
+from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
 from mcm_passes.mapping.problem.order_ideals import OrderIdeals
 from mcm_passes.mapping.problem.rule_graph import RuleGraph, rule_graph
 from mcm_passes.mapping.problem.topological_orders import topological_orders

@@ -22,7 +22,7 @@ from mcm_passes.families.ring.objectives.energy_search import Effort, conclude, 
 from mcm_passes.families.ring.objectives.label_chain import Goal
 from mcm_passes.families.ring.objectives.label_search import LabelLattice
 from mcm_passes.families.ring.objectives.latency_bounds import objective_bound
-from mcm_passes.families.ring.order_encoding.cpsat_model import Incumbent
+from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
 from mcm_passes.mapping.solving.solve import with_chips
 
 LEAST_CHIPS = 8

@@ -6,7 +6,7 @@ import pytest
 
 from mcm_compiler.contracts.partition import Budget, PartitionProblem
 from mcm_passes.families.ring.exact import ideals
-from mcm_passes.families.ring.order_encoding.cpsat_model import Incumbent
+from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
 from mcm_passes.families.ring.ring_mapping import LOOKED_AT_UNITS, RingMapping
 from tests.generators.partition_problems import make_problem
 

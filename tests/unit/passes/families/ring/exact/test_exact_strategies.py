@@ -13,7 +13,8 @@ from mcm_passes.families.ring.exact.flow_bound import OF_LINKS, OF_WINDOWS, flow
 from mcm_passes.families.ring.exact.ideals import Ideals
 from mcm_passes.families.ring.loads.chip_demands import chip_demands
 from mcm_passes.families.ring.order_encoding.chip_windows import chip_windows
-from mcm_passes.families.ring.order_encoding.cpsat_model import CpSatModel, Incumbent, SearchResult
+from mcm_passes.families.ring.order_encoding.cpsat_model import CpSatModel, SearchResult
+from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
 from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.bounds.work_around import work_around
 from mcm_passes.mapping.problem import order_ideals as order_ideals_module
