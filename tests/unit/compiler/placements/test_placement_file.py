@@ -65,7 +65,7 @@ def test_files_that_cannot_be_read_are_refused(tmp_path):
     latin = tmp_path / "latin.json"
     latin.write_bytes(b'{\n"\xff')
     assert "line 2 is not UTF-8" in code_and_text(latin)[1]
-    with pytest.raises(UnreadableError, match="more than 2 bytes"):
+    with pytest.raises(UnreadableError, match="it has 4 bytes, more than 2"):
         read_bounded(latin, 2)
 
 
