@@ -63,8 +63,8 @@ def _restricted(options: CompileOptions, symbols: Symbols) -> CompileOptions:
 def input_symbols(model: str) -> Symbols | None:
     """Names that give the open dimensions of each input a size; None if it cannot be read."""
     try:
-        told = None if model.startswith(zoo.PREFIX) else Path(model).stat()
-        return _symbols(model, None if told is None else (told.st_mtime_ns, told.st_size))
+        found = None if model.startswith(zoo.PREFIX) else Path(model).stat()
+        return _symbols(model, None if found is None else (found.st_mtime_ns, found.st_size))
     except (OSError, CompileError):
         return None  # the compile reports why
 

@@ -168,7 +168,7 @@ def main() -> None:
     except SystemExit as leaving:
         exit_code = leaving.code if isinstance(leaving.code, int) else failures.FAILURE_EXIT
     except StreamFailedError:
-        exit_code = failures.FAILURE_EXIT  # told below
+        exit_code = failures.FAILURE_EXIT  # reported below
     except KeyboardInterrupt:  # amid what click does after a verb
         exit_code = INTERRUPTED_EXIT
         interruption.say(interruption.line_of(signal.SIGINT))

@@ -208,8 +208,8 @@ def run_build(
         def shown(outcome: CellOutcome) -> many_models.Shown:
             if progress is not None:
                 progress(f"{next(done)} of {len(cells)} cells")
-            told = () if outcome.cached and not outcome.failed else outcome.diagnostics
-            return outcome.cell.title, [_line(outcome, width)] if as_text else [], told
+            reported = () if outcome.cached and not outcome.failed else outcome.diagnostics
+            return outcome.cell.title, [_line(outcome, width)] if as_text else [], reported
 
         results = build(project, cells, options, diagnosed, prepare, of_project.append)
         outcomes = many_models.each_shown(results, shown)
@@ -219,8 +219,8 @@ def run_build(
         click.echo(counts_text(outcomes))
     else:
         cells_data = [outcome_data(project, outcome, reports.indexed) for outcome in outcomes]
-        told = [found.to_dict() for found in of_project]
-        show_json({"cells": cells_data, "diagnostics": told})
+        diagnostics = [found.to_dict() for found in of_project]
+        show_json({"cells": cells_data, "diagnostics": diagnostics})
     seconds = time.perf_counter() - start
     click.echo(f"wrote to {printable(project.output)} in {seconds:.1f} s", err=True)
     reports.write_index(project, outcomes)

@@ -90,8 +90,8 @@ def _renamed(ops: Mapping[str, OpTime], names: Mapping[str, str]) -> dict[str, O
 def _settings(first: Side, second: Side) -> Iterable[records.Setting]:
     a, b = first.figures, second.figures
     if (a.target, a.target_sha256) != (b.target, b.target_sha256):
-        told = [f"{f.target} ({f.target_sha256[:12]})" for f in (a, b)]
-        yield records.Setting("target", "target", told[0], told[1])
+        before, after = (f"{f.target} ({f.target_sha256[:12]})" for f in (a, b))
+        yield records.Setting("target", "target", before, after)
     old, new = ({pin: pin for pin in side.pins} for side in (first, second))
     kinds: tuple[tuple[Literal["option", "pin", "version"], Any, Any], ...] = (
         ("option", a.options, b.options),

@@ -170,8 +170,8 @@ def _line(outcome: CheckOutcome, width: int) -> str:
 def _data(outcome: CheckOutcome) -> dict[str, object]:
     """The JSON form: nothing that differs between two runs."""
     found: dict[str, object] = {"folder": outcome.folder, "ok": not outcome.failed}
-    told = [d.to_dict() for d in outcome.diagnostics]
-    return found | (outcome.data or {"holds": False, "steps": [], "diagnostics": told})
+    diagnostics = [d.to_dict() for d in outcome.diagnostics]
+    return found | (outcome.data or {"holds": False, "steps": [], "diagnostics": diagnostics})
 
 
 def _report(outcomes: Sequence[CheckOutcome], junit: Path | None) -> None:

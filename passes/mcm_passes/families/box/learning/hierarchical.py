@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -189,6 +190,31 @@ def _figures(state: Progress, plan: Plan) -> tuple[tuple[str, float], ...]:
     return tuple(figures)
 
 
+class _Learned(ABC):
+    """A placer that a planner makes by a recipe, which the options of the placer state."""
+
+    extra: ClassVar[str] = LEARN
+
+    def place(
+        self,
+        problem: StepProblem,
+        box: Box,
+        evaluator: StepEvaluator,
+        request: PlacerRequest,
+        progress: Callable[[str], None],
+    ) -> PlacerAnswer:
+        """See `mcm_compiler.contracts.boxes.placers.Placer`.
+
+        Raises:
+            CompileError: as `run_planner`.
+        """
+        recipe = self._recipe(problem, box)
+        return run_planner(recipe, problem, box, evaluator, request, progress)
+
+    @abstractmethod
+    def _recipe(self, problem: StepProblem, box: Box) -> Recipe: ...
+
+
 @dataclass(frozen=True)
 @checked(
     groups=at_least(0),
@@ -198,7 +224,7 @@ def _figures(state: Progress, plan: Plan) -> tuple[tuple[str, float], ...]:
     baseline=one_of(("average", "batch")),
     hidden=even(2, MAX_HIDDEN),
 )
-class Hierarchical:
+class Hierarchical(_Learned):
     """Grouper and Placer, trained jointly by REINFORCE (Mirhoseini et al. 2018).
 
     Attributes:
@@ -215,7 +241,6 @@ class Hierarchical:
     name: ClassVar[str] = "hierarchical"
     summary: ClassVar[str] = "grouper and placer, trained jointly as published"
     searches: ClassVar[bool] = True
-    extra: ClassVar[str] = LEARN
 
     groups: int = 0
     samples: int = PUBLISHED.samples
@@ -225,21 +250,8 @@ class Hierarchical:
     hidden: int = 512
     state: str = ""
 
-    def place(
-        self,
-        problem: StepProblem,
-        box: Box,
-        evaluator: StepEvaluator,
-        request: PlacerRequest,
-        progress: Callable[[str], None],
-    ) -> PlacerAnswer:
-        """See `mcm_compiler.contracts.boxes.placers.Placer`.
-
-        Raises:
-            CompileError: as `run_planner`.
-        """
-        recipe = with_options(Recipe(self.name, with_options(PUBLISHED, self)), self)
-        return run_planner(recipe, problem, box, evaluator, request, progress)
+    def _recipe(self, problem: StepProblem, box: Box) -> Recipe:
+        return with_options(Recipe(self.name, with_options(PUBLISHED, self)), self)
 
 
 @dataclass(frozen=True)
@@ -251,11 +263,10 @@ class Hierarchical:
     clip=at_least(0),
     parts=at_least(0),
 )
-class _GivenGroups:
+class _GivenGroups(_Learned):
     """What both have in common."""
 
     name: ClassVar[str]
-    extra: ClassVar[str] = LEARN
     table: ClassVar[bool]
 
     samples: int = OURS.samples
@@ -268,22 +279,9 @@ class _GivenGroups:
     start_weight: float = 2.0
     state: str = ""
 
-    def place(
-        self,
-        problem: StepProblem,
-        box: Box,
-        evaluator: StepEvaluator,
-        request: PlacerRequest,
-        progress: Callable[[str], None],
-    ) -> PlacerAnswer:
-        """See `mcm_compiler.contracts.boxes.placers.Placer`.
-
-        Raises:
-            CompileError: as `run_planner`.
-        """
+    def _recipe(self, problem: StepProblem, box: Box) -> Recipe:
         given = groups_of_ops(problem, box, self.parts)
-        recipe = with_options(Recipe(self.name, with_options(OURS, self), given=given), self)
-        return run_planner(recipe, problem, box, evaluator, request, progress)
+        return with_options(Recipe(self.name, with_options(OURS, self), given=given), self)
 
 
 @dataclass(frozen=True)
