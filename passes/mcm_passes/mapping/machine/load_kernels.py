@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, lean_inner_njit
+from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Bools, Ints, Longs
 from mcm_compiler.machines.machine import Machine
-from mcm_compiler.placements.ring_rules import CLONED, FROM_HOST, HOST, SENT_ONCE, TO_HOST
+from mcm_compiler.placements.ring_rules import CLONED, HOST, SENT_ONCE, TO_HOST
 from mcm_passes.mapping.loads.problem_arrays import (
     CROSSED,
     ENTERED,
@@ -54,128 +55,180 @@ def route_arrays(machine: Machine) -> RouteArrays:
     )
 
 
-@entry_njit
-def loads_on_machine(p: ProblemArrays, routes: RouteArrays, chip_of: Ints) -> Measured:
-    """Loads of all resources for the placement `chip_of[N]`, whose entries are in range.
+class TensorAmounts(Protocol):
+    """The demands of tensors that `count_ways` reads, as in `TensorColumns`."""
 
-    A tensor goes from its maker, or the host, to each device that reads it, and to the host. Where
-    another such device is on the way, and this route is the one to that and the one on from there,
-    it is sent on from there.
-    """
-    own = own_loads(p, chip_of)
-    loads = _TensorLoads(
-        np.zeros(routes.leads_to.size, np.int64),
-        np.zeros(p.num_chips, np.int64),
-        np.zeros(p.live.size, np.bool_),
-    )
-    room = _Room(np.full(routes.num_devices, -1, np.int64), np.empty(routes.num_devices, np.int64))
-    lost = _count_tensors(p, routes, chip_of, own.copies, room, loads)
-    peak = live_bytes(p, chip_of, loads.leaves)
-    return Measured(
-        own.copies,
-        own.busy_s,
-        loads.channel_bytes,
-        loads.held,
-        own.weights,
-        peak,
-        own.largest,
-        lost,
-    )
+    @property
+    def kind(self) -> Longs: ...
+    @property
+    def amount(self) -> Longs: ...
 
 
-class _TensorLoads(NamedTuple):
-    """What tensors load.
+class Places(NamedTuple):
+    """A placement on C chips, which are devices in some order.
 
     Attributes:
-        channel_bytes: `[L]`.
-        held: `[C]`, as in `Measured`.
-        leaves: `[T]`, whether each leaves the device that makes it.
+        chip_of: `[N]`, chip of each unit.
+        device: `[C]`, device of each chip.
+        held: `[C]`, memory of buffers on each chip.
     """
 
-    channel_bytes: Longs
+    chip_of: Ints
+    device: Longs
     held: Longs
-    leaves: Bools
 
 
-class _Room(NamedTuple):
-    """Room for what is only needed while a tensor is counted.
+class Ways(NamedTuple):
+    """The ways of one tensor at a time, on a machine of D devices.
 
     Attributes:
-        stamp: `[D]`, the last tensor that each device makes or reads.
-        readers: `[D]`, devices that read the tensor.
+        stamp: `[D]`, the last mark of a tensor that each device makes or reads.
+        mark: `[1]`, of the present tensor.
+        readers: `[D]`, devices other than its maker's that read the tensor.
+        begin: `[D + 1]`, where each of its ways begins in `RouteArrays.channels`.
+        end: `[D + 1]`, where it ends; a way without channels leads nowhere.
+        amount: `[D + 1]`, bytes that cross the way's channels.
     """
 
     stamp: Longs
+    mark: Longs
     readers: Longs
+    begin: Longs
+    end: Longs
+    amount: Longs
+
+
+@entry_njit
+def empty_ways(num_devices: int) -> Ways:
+    """Space for the ways of a tensor."""
+    return Ways(
+        np.zeros(num_devices, np.int64),
+        np.zeros(1, np.int64),
+        np.zeros(num_devices, np.int64),
+        np.zeros(num_devices + 1, np.int64),
+        np.zeros(num_devices + 1, np.int64),
+        np.zeros(num_devices + 1, np.int64),
+    )
+
+
+@entry_njit
+def loads_on_machine(p: ProblemArrays, routes: RouteArrays, chip_of: Ints) -> Measured:
+    """Loads of all resources for the placement `chip_of[N]`, whose entries are in range."""
+    own = own_loads(p, chip_of)
+    where = Places(chip_of, np.arange(p.num_chips), np.zeros(p.num_chips, np.int64))
+    channel_bytes = np.zeros(routes.leads_to.size, np.int64)
+    leaves = np.zeros(p.live.size, np.bool_)
+    ways = empty_ways(routes.num_devices)
+    lost = _count_tensors(p, routes, where, own.copies, ways, channel_bytes, leaves)
+    peak = live_bytes(p, chip_of, leaves)
+    return Measured(
+        own.copies, own.busy_s, channel_bytes, where.held, own.weights, peak, own.largest, lost
+    )
 
 
 @lean_inner_njit
 def _count_tensors(
     p: ProblemArrays,
     routes: RouteArrays,
-    chip_of: Ints,
+    where: Places,
     copies: Bools,
-    room: _Room,
-    loads: _TensorLoads,
+    ways: Ways,
+    channel_bytes: Longs,
+    leaves: Bools,
 ) -> int:
     """Counts all tensors, and marks those that leave the device that makes them.
 
     Returns:
         How often a tensor is wanted where no route leads.
     """
-    devices, lost = routes.num_devices, 0
-    amount, crossed, held = p.columns.amount, loads.channel_bytes, loads.held
+    lost = 0
     for t in range(p.live.size):
-        kind, producer = p.columns.kind[t], p.tensor_producer[t]
-        if kind & CLONED:
-            count_copies(p, t, copies, held)
+        producer = p.tensor_producer[t]
+        if p.columns.kind[t] & CLONED:
+            count_copies(p, t, copies, where.held)
             continue
-        source = -1 if producer < 0 else int(chip_of[producer])
-        count = _other_readers(p, chip_of, t, source, room)
-        for i in range(count):
-            held[room.readers[i]] += amount[t, RECEIVED]
-        outgoing = (devices if source < 0 else source) * devices
-        for i in range(count):
-            to = int(room.readers[i])
-            size = amount[t, ENTERED if source < 0 else CROSSED]
-            begin = _sent_on(routes, outgoing, outgoing + to, to, room.stamp, t)
-            lost += _cross(routes, outgoing + to, begin, size, crossed)
-        if kind & FROM_HOST:
-            continue
-        apart = kind & SENT_ONCE == 0
-        if kind & TO_HOST:
-            row = devices * (devices + 1) + source
-            begin = _sent_on(routes, outgoing, row, HOST, room.stamp, t)
-            lost += _cross(routes, row, begin, amount[t, EXITED], crossed)
-            held[source] += 0 if begin else amount[t, SENT]
-            apart = apart or begin > 0
-        if count and apart:
-            held[source] += amount[t, SENT]
-        loads.leaves[t] = count > 0 or (kind & TO_HOST) > 0
+        source = HOST if producer < 0 else int(where.chip_of[producer])
+        found = count_ways(routes, p.columns, t, p.readers, where, source, 1, ways)
+        for i in range(found):
+            lost += int(ways.begin[i] == ways.end[i])
+            for k in range(ways.begin[i], ways.end[i]):
+                channel_bytes[routes.channels[k]] += ways.amount[i]
+        leaves[t] = found > 0 and producer >= 0
     return lost
 
 
 @inlined_njit
-def _other_readers(p: ProblemArrays, chip_of: Ints, t: int, source: int, room: _Room) -> int:
-    """How many devices but its maker's read a tensor; they are listed, and all are stamped."""
+def count_ways(
+    routes: RouteArrays,
+    tensors: TensorAmounts,
+    t: int,
+    readers: Rows,
+    where: Places,
+    source: int,
+    sign: int,
+    ways: Ways,
+) -> int:
+    """Counts the buffers of a tensor that does not come from a clonable unit, and lists its ways.
+
+    It goes from its maker, or the host, to each device that reads it, and to the host. Where
+    another such device is on the way, and this route is the one to that and the one on from there,
+    it is sent on from there.
+
+    Args:
+        routes: of the machine.
+        tensors: the demands of tensors.
+        t: the tensor.
+        readers: `[T]` rows of the units that read each tensor.
+        where: the placement; what its chips hold changes.
+        source: the chip that makes the tensor, or `HOST`.
+        sign: 1 to count it, -1 to take it off.
+        ways: filled in.
+
+    Returns:
+        How many ways there are.
+    """
+    kind, amount, devices = tensors.kind[t], tensors.amount, routes.num_devices
+    ways.mark[0] += 1
+    mark, count, row = ways.mark[0], 0, devices
     if source >= 0:
-        room.stamp[source] = t
-    count, readers = 0, p.readers
+        row = where.device[source]
+        ways.stamp[row] = mark
     for e in range(readers.ptr[t], readers.ptr[t + 1]):
-        c = int(chip_of[readers.entries[e]])
-        if room.stamp[c] != t:
-            room.stamp[c] = t
-            room.readers[count] = c
+        c = int(where.chip_of[readers.entries[e]])
+        device = where.device[c]
+        if ways.stamp[device] != mark:
+            ways.stamp[device] = mark
+            ways.readers[count] = device
+            where.held[c] += sign * amount[t, RECEIVED]
             count += 1
-    return count
+    outgoing = row * devices
+    for i in range(count):
+        to = int(ways.readers[i])
+        ways.amount[i] = sign * amount[t, ENTERED if source < 0 else CROSSED]
+        _set_way(routes, outgoing, outgoing + to, to, ways, i)
+    if source < 0:
+        return count
+    found, apart = count, kind & SENT_ONCE == 0
+    if kind & TO_HOST:
+        out = devices * (devices + 1) + row
+        ways.amount[count] = sign * amount[t, EXITED]
+        _set_way(routes, outgoing, out, HOST, ways, count)
+        found += 1
+        if ways.begin[count] > routes.begin[out]:
+            apart = True
+        else:
+            where.held[source] += sign * amount[t, SENT]
+    if count and apart:
+        where.held[source] += sign * amount[t, SENT]
+    return found
 
 
 @inlined_njit
-def _cross(routes: RouteArrays, row: int, begin: int, amount: int, crossed: Longs) -> int:
-    """Counts a tensor on the channels of a route, from the `begin`-th on; 1 if there is none."""
-    for k in range(routes.begin[row] + begin, routes.end[row]):
-        crossed[routes.channels[k]] += amount
-    return 1 if routes.begin[row] == routes.end[row] else 0
+def _set_way(routes: RouteArrays, outgoing: int, row: int, to: int, ways: Ways, place: int) -> None:
+    """Sets a way of the tensor: the part of a route behind the last device that sends it on."""
+    begin = _sent_on(routes, outgoing, row, to, ways.stamp, ways.mark[0])
+    ways.begin[place] = routes.begin[row] + begin
+    ways.end[place] = routes.end[row]
 
 
 @inlined_njit
