@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
+from mcm_compiler.contracts.kind_costs import KindCosts
 from mcm_compiler.contracts.partition import IN_A_WEIGHT, PartitionProblem
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.machines.machine import Machine
@@ -116,6 +117,14 @@ class _Layout(NamedTuple):
 ENERGY_ARRAYS = {"unit_j": "unit.energy_j", "relay_j": "tensor.forward_j"}
 """Name in the file of each array of `UnitEnergies`; its numbers are in the head as they are."""
 
+KIND_NAMES = {
+    "names": "kind.name",
+    "unit_s": "kind.unit_s",
+    "relay_s": "kind.forward_s",
+    "runs": "kind.runs",
+}
+"""Name in the file of each array of `KindCosts`."""
+
 _MACHINE_NAMES = {
     field.name: f"machine.{field.name}"
     for field in dataclasses.fields(Machine)
@@ -128,6 +137,7 @@ _LAYOUTS = {
     "PackageLimits": _Layout(PackageLimits, LIMIT_NAMES, absent=ABSENT_LIMITS),
     "Machine": _Layout(Machine, _MACHINE_NAMES, absent={"router_buffers": False}, mark="family"),
     "UnitEnergies": _Layout(UnitEnergies, ENERGY_ARRAYS, mark="link_byte_j"),
+    "KindCosts": _Layout(KindCosts, KIND_NAMES, mark="kind.unit_s"),
 }
 """Records by the annotation of a field. Numbers that two of them share are stored once."""
 
@@ -310,6 +320,7 @@ def _check_sizes(p: PartitionProblem) -> None:
     energy = p.energy
     if energy is not None and (energy.unit_j.size, energy.relay_j.size) != (n, t):
         raise MalformedError(f"the arrays of energies do not have {n} and {t} entries")
+    _check_kinds(p, n, t)
     if p.op_types and len(p.op_types) != n:
         raise MalformedError(f"the array unit.kind has {len(p.op_types)} entries, not {n}")
     if len(p.limits.sram_bytes) != devices or len(p.limits.chip_speed) not in (0, devices):
@@ -331,3 +342,18 @@ def _check_sizes(p: PartitionProblem) -> None:
     producers = np.repeat(p.tensor_producer, np.diff(p.tensor_ptr))
     if (producers >= p.tensor_consumers).any():
         raise MalformedError("a unit reads what one after it makes")
+
+
+def _check_kinds(p: PartitionProblem, units: int, tensors: int) -> None:
+    """Sizes of what differs between kinds of devices."""
+    kind_of = None if p.machine is None else p.machine.device_kind
+    if p.kinds is None:
+        if kind_of is not None:
+            raise MalformedError("the devices are of several kinds, and units have no times there")
+        return
+    count = len(p.kinds.names)
+    if kind_of is None or (kind_of.size and int(kind_of.max()) >= count):
+        raise MalformedError(f"the devices are not of the {count} kinds that units have times for")
+    sizes = (p.kinds.unit_s.size, p.kinds.relay_s.size, p.kinds.runs.size)
+    if sizes != (count * units, count * tensors, count * units):
+        raise MalformedError(f"the arrays of kinds are not {count} times those of units")

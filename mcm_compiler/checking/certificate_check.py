@@ -17,6 +17,7 @@ from mcm_compiler.checking import groups_check, lowered_figures
 from mcm_compiler.checking.entry.gate import OpenedFolder
 from mcm_compiler.components.capabilities import batch_evaluation_of
 from mcm_compiler.contracts.evaluation import BatchEvaluator, ResultKind
+from mcm_compiler.contracts.kind_costs import KindCosts
 from mcm_compiler.contracts.partition import Floats, Ints, LearnedGain, PartitionProblem
 from mcm_compiler.contracts.proofs import LowersPlacements, PricesEnergy, ProblemModel
 from mcm_compiler.contracts.replication import PipelineCount
@@ -156,12 +157,22 @@ def _same_energies(one: UnitEnergies, other: UnitEnergies) -> bool:
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
 
 
+def _same_kinds(one: KindCosts, other: KindCosts) -> bool:
+    names = [field.name for field in dataclasses.fields(KindCosts)]
+    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
+
+
 _WHOLE: dict[str, tuple[Callable[[Any, Any], bool], str, str]] = {
     "machine": (same_machine, "its machine is not that of the target", "machine"),
     "energy": (
         _same_energies,
         "its energies are not those of the models on the target",
         "unit.energy_j",
+    ),
+    "kinds": (
+        _same_kinds,
+        "its times on kinds of chips are not those of the models on the target",
+        "kind.unit_s",
     ),
 }
 """Records that differ as a whole: what compares two, the fault, and where it is in the file."""

@@ -29,7 +29,9 @@ from mcm_compiler.contracts.partition import (
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.machines.machine import Machine
 
-Rule = Literal["range", "acyclic", "no_skip", "triangle", "memory", "pin", "unreachable"]
+Rule = Literal[
+    "range", "acyclic", "no_skip", "triangle", "memory", "pin", "unreachable", "unsupported"
+]
 """Rules of placements, on any family of machines."""
 
 

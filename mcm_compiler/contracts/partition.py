@@ -22,6 +22,7 @@ from mcm_compiler.contracts.cost import NODE_COST
 from mcm_compiler.contracts.described import Named
 from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.fusion import FUSION_PLAN
+from mcm_compiler.contracts.kind_costs import KindCosts
 from mcm_compiler.contracts.objectives import PERIOD, Objective, ObjectiveFigures
 from mcm_compiler.graph.annotations import GRAPH, AnnotationKey
 from mcm_compiler.machines.choices import Routing
@@ -52,7 +53,8 @@ class PartitionProblem(ReadOnlyArrays):
     Attributes:
         names: `[N]`, name of each unit. Units are in a topological order.
         members: `[N]`, names of the ONNX nodes of each unit.
-        compute_s: `[N]`, seconds of each unit on a chip.
+        compute_s: `[N]`, seconds of each unit on a chip; where `kinds` differ, on the kind that
+            runs it fastest.
         clonable: `[N]`, True where a unit is copied to each chip that reads it. All that such a
             unit reads comes from the host or from other clonable units.
         pinned_chip: `[N]`, the chip that the user wants, or -1.
@@ -62,7 +64,7 @@ class PartitionProblem(ReadOnlyArrays):
         tensor_ptr: `[T + 1]`.
         tensor_consumers: distinct units that read each tensor, ascending.
         tensor_to_host: `[T]`, True for graph outputs.
-        relay_s: `[T]`, seconds of one relay (Identity) of the tensor on a chip.
+        relay_s: `[T]`, seconds of one relay (Identity) of the tensor on a chip, likewise.
         weight_names: `[W]`.
         weight_bytes: `[W]`; a weight used on two chips is stored on both.
         weight_ptr: `[W + 1]`.
@@ -84,6 +86,8 @@ class PartitionProblem(ReadOnlyArrays):
             `limits` describes. For other machines, `limits` has the fastest channel of each
             kind, and `routing` has no meaning.
         energy: joules of units and tensors; None unless energy is requested.
+        kinds: costs on each kind of chip, see `Machine.device_kind`; None where all chips are of
+            one kind, which `compute_s` and `relay_s` are about.
     """
 
     names: tuple[str, ...]
@@ -112,6 +116,7 @@ class PartitionProblem(ReadOnlyArrays):
     memory: MemoryCount = "estimate"
     machine: Machine | None = None
     energy: UnitEnergies | None = None
+    kinds: KindCosts | None = None
 
     def __post_init__(self) -> None:
         for name, like, fill in (
@@ -139,6 +144,30 @@ class PartitionProblem(ReadOnlyArrays):
         """`[C]`, clocks relative to the clock of `compute_s`."""
         speeds = self.limits.chip_speed
         return np.array(speeds or (1.0,) * self.num_chips, np.float64)
+
+    @cached_property
+    def kind_of(self) -> Ints:
+        """`[C]`, the kind of each chip, a row of `unit_seconds`."""
+        machine = self.machine
+        if self.kinds is None or machine is None or machine.device_kind is None:
+            return np.zeros(self.num_chips, np.int32)
+        return machine.device_kind[: self.num_chips]
+
+    @property
+    def unit_seconds(self) -> Floats:
+        """`[K, N]`, seconds of each unit on a chip of each kind."""
+        return self.compute_s[np.newaxis] if self.kinds is None else self.kinds.units
+
+    @property
+    def relay_seconds(self) -> Floats:
+        """`[K, T]`, seconds of a relay of each tensor on a chip of each kind."""
+        return self.relay_s[np.newaxis] if self.kinds is None else self.kinds.relays
+
+    def seconds_on(self, chip_of: Ints) -> Floats:
+        """`[N]`, seconds of each unit on its chip, at speed 1."""
+        if self.kinds is None:
+            return self.compute_s
+        return self.unit_seconds[self.kind_of[chip_of], np.arange(self.num_units)]
 
     @cached_property
     def clone_closure(self) -> Rows:
@@ -196,7 +225,8 @@ class PartitionProblem(ReadOnlyArrays):
         some searches and proofs require.
 
         For a problem with a machine, the ring has links without limits, and each of its chips has
-        the most memory and the fastest clock of all. Devices of a placement depend on each other
+        the most memory and the fastest clock of all, and runs each unit as fast as the kind that
+        runs it fastest. Devices of a placement depend on each other
         in no circle, so they can be numbered along their dependencies. Every placement is one on
         this ring, and no chip or host channel has more load there.
         """
@@ -220,7 +250,9 @@ class PartitionProblem(ReadOnlyArrays):
             forwarding="router",
         )
         unpinned = np.full_like(self.pinned_chip, -1)
-        return replace(self, machine=None, routing="relay", limits=free, pinned_chip=unpinned)
+        return replace(
+            self, machine=None, routing="relay", limits=free, pinned_chip=unpinned, kinds=None
+        )
 
     @property
     def family(self) -> str:

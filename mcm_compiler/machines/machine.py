@@ -79,6 +79,8 @@ class Machine:
             receive buffer there before it leaves.
         route_lanes: `[len(routes.channels)]`, the virtual channel of each channel that a route
             takes, from 0; all share the channel's rate. None where each channel has one.
+        device_kind: `[D]`, the kind of each device, from 0; kinds differ in the ops that they run,
+            and in their times. None where all devices are of one kind.
 
     Raises:
         MachineError: for `machine_faults`, and for `route_circle`.
@@ -98,6 +100,7 @@ class Machine:
     activation_packing: float = 1.25
     router_buffers: bool = False
     route_lanes: Ints | None = None
+    device_kind: Ints | None = None
 
     def __post_init__(self) -> None:
         if faults := machine_faults(self):
@@ -236,6 +239,10 @@ def machine_faults(machine: Machine) -> list[str]:
         lanes.shape != used.shape or bool(((lanes < 0) | (lanes >= MOST_LANES)).any())
     ):
         faults.append(f"virtual channels of routes are not one of 0 to {MOST_LANES - 1} each")
+    if (kind := machine.device_kind) is not None and (
+        kind.shape != (count,) or bool(((kind < 0) | (kind >= MOST_KINDS)).any())
+    ):
+        faults.append(f"kinds of devices are not one of 0 to {MOST_KINDS - 1} each")
     if faults:
         return faults
     return _broken_routes(machine)
@@ -272,6 +279,9 @@ def _at(place: Ints, wanted: Ints) -> Bools:
 
 MOST_LANES = 64
 """Virtual channels of one channel."""
+
+MOST_KINDS = 64
+"""Kinds of devices of one machine."""
 
 MOST_FAULTS = 5
 """Routes that messages spell out."""

@@ -132,8 +132,9 @@ def equal_shares(devices: int, machine: Machine | None = None) -> list[tuple[int
 def shares_alike(machine: Machine, each: int, count: int) -> bool:
     """Whether consecutive devices can be divided among pipelines that do not notice each other.
 
-    Device `r * each + c` then stands in for device c, for all r: it has as much memory and is as
-    fast, its routes to devices of its own share and to the host go over channels that are as fast,
+    Device `r * each + c` then stands in for device c, for all r: it is of the same kind, has as
+    much memory and is as fast, its routes to devices of its own share and to the host go over
+    channels that are as fast,
     and no channel is on routes of two shares.
 
     Args:
@@ -147,10 +148,11 @@ def shares_alike(machine: Machine, each: int, count: int) -> bool:
         return False
     device = np.arange(each)
     places = [device + r * each for r in range(count)]
+    kinds = [] if machine.device_kind is None else [machine.device_kind]
     alike = all(
         np.array_equal(numbers[places[0]], numbers[there])
         for there in places
-        for numbers in (machine.memory_bytes, machine.speed)
+        for numbers in (machine.memory_bytes, machine.speed, *kinds)
     )
     if not alike:
         return False

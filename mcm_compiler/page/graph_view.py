@@ -116,7 +116,7 @@ def graph_section(compiled: Compiled) -> Section | None:
     data = graph_data(
         names=p.names,
         kinds=p.op_types or [""] * p.num_units,
-        seconds=p.compute_s,
+        seconds=p.seconds_on(certificate.placement),
         places=certificate.placement,
         sources=sources[made],
         destinations=p.tensor_consumers[made],

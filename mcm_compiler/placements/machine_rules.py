@@ -88,6 +88,7 @@ def find_placement_violations(
     if found and found[0].rule == "range":
         return found
     found += _out_of_reach_of_the_host(problem, problem.machine, chip_of)
+    found += _unsupported(problem, chip_of)
     if demand_bytes is not None:
         found += ring_rules.find_overflows(problem, chip_of, demand_bytes)
     return found + ring_rules.misplaced_pins(problem, chip_of)
@@ -138,6 +139,26 @@ def _out_of_reach_of_the_host(
         (int(chip_of[problem.tensor_producer[t]]), names[t]) for t in np.flatnonzero(makes).tolist()
     ]
     return unreached_by_host(machine, entering, leaving)
+
+
+def _unsupported(problem: PartitionProblem, chip_of: Ints) -> list[Violation]:
+    """Units, and copies of them, on devices of kinds that cannot run them."""
+    kinds = problem.kinds
+    if kinds is None or bool(kinds.runs.all()):
+        return []
+    found: list[Violation] = []
+    lacking = np.flatnonzero(~kinds.can_run.all(axis=0))
+    for unit in lacking.tolist():
+        users = problem.clone_closure.row(unit)
+        for device in np.unique(chip_of[users]).tolist():
+            kind = int(problem.kind_of[device])
+            if not kinds.can_run[kind, unit]:
+                message = (
+                    f"{quote(problem.names[unit])} is on device {device}, and devices of the kind "
+                    f"{quote(kinds.names[kind])} cannot run it"
+                )
+                found.append(Violation("unsupported", message, (unit,), (device,)))
+    return found[: ring_rules.MAX_REPORTED]
 
 
 def circle_of_devices(source: Ints, target: Ints) -> list[int]:

@@ -147,7 +147,8 @@ def _promising(
     with units for the whole period cannot help.
     """
     fixed = ~problem.clonable
-    seconds, speed = problem.compute_s, problem.chip_speed
+    seconds, speed = problem.seconds_on(placement), problem.chip_speed
+    on_kind_s, kind_of = problem.unit_seconds, problem.kind_of
     loads = np.bincount(placement[fixed], seconds[fixed], problem.num_chips) / speed
     less_s = now_s * (1.0 - NOTEWORTHY)
     full = np.flatnonzero(loads >= less_s)
@@ -160,7 +161,7 @@ def _promising(
     units, chips = _single(problem, placement, movable, edges)
     after = np.maximum(
         loads[placement[units]] - seconds[units] / speed[placement[units]],
-        loads[chips] + seconds[units] / speed[chips],
+        loads[chips] + on_kind_s[kind_of[chips], units] / speed[chips],
     )
     hopeful = np.flatnonzero(after < less_s)
     order = hopeful[np.argsort(after[hopeful], kind="stable")]
@@ -175,7 +176,9 @@ def _promising(
     along = [
         one
         for one in _along(problem, placement, busiest, edges)
-        if loads[one.to_chip] + seconds[list(one.units)].sum() / speed[one.to_chip] < less_s
+        if loads[one.to_chip]
+        + on_kind_s[kind_of[one.to_chip], list(one.units)].sum() / speed[one.to_chip]
+        < less_s
     ]
     return found + along[:most], order.size <= most
 
@@ -273,7 +276,12 @@ def move_row(
     graph = graphs.get(move.from_chip)
     moving = [node for node in graph or () if (node.name or "") in names]
     taken = there.high_water_bytes if there is not None else 0
+    here_s, there_s = (
+        float(problem.unit_seconds[problem.kind_of[chip], list(move.units)].sum())
+        for chip in (move.from_chip, move.to_chip)
+    )
     ratio = speeds[move.from_chip] / speeds[move.to_chip]
+    ratio *= there_s / here_s if here_s > 0.0 else 1.0
     return row_of(
         MoveRow,
         move,

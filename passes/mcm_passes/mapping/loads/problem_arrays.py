@@ -91,7 +91,9 @@ class ProblemArrays(NamedTuple):
     Attributes:
         num_chips: C.
         last_chip: as in `PackageLimits`.
-        compute_s: `[N]`, seconds of each unit at speed 1.
+        kind_of: `[C]`, the kind of each chip.
+        unit_s: `[K, N]`, seconds of each unit on a chip of each kind, at speed 1.
+        relay_s: `[K, T]`, seconds of a relay of each tensor, likewise.
         clone_row: `[N]`, counts the clonable units from 0; -1 for all others.
         num_clonable: K, how many there are.
         clone_users: `[N]` rows of the units whose chips hold each unit.
@@ -110,7 +112,9 @@ class ProblemArrays(NamedTuple):
 
     num_chips: int
     last_chip: int
-    compute_s: Floats
+    kind_of: Ints
+    unit_s: Floats
+    relay_s: Floats
     clone_row: Ints
     num_clonable: int
     clone_users: Rows
@@ -185,13 +189,13 @@ def own_loads(p: ProblemArrays, chip_of: Ints) -> OwnLoads:
 @lean_inner_njit
 def _count_units(p: ProblemArrays, chip_of: Ints, own: OwnLoads) -> None:
     """Counts each unit on its chip, or on each chip with a copy."""
-    for u in range(p.compute_s.size):
+    for u in range(p.clone_row.size):
         row = p.clone_row[u]
         if row < 0:
-            own.busy_s[chip_of[u]] += p.compute_s[u]
+            own.busy_s[chip_of[u]] += p.unit_s[p.kind_of[chip_of[u]], u]
             continue
         for c in range(p.num_chips):
-            own.busy_s[c] += own.copies[row, c] * p.compute_s[u]
+            own.busy_s[c] += own.copies[row, c] * p.unit_s[p.kind_of[c], u]
 
 
 @lean_inner_njit
@@ -231,9 +235,9 @@ def live_bytes(p: ProblemArrays, chip_of: Ints, leaves: Bools) -> Longs:
 @inner_njit
 def _peak_live_bytes(p: ProblemArrays, chip_of: Ints, leaves: Bools) -> Longs:
     """`[C]`, peak of activations that are made and read on one chip, in unit order."""
-    peaks = live_peaks(p.compute_s.size, p.num_chips)
+    peaks = live_peaks(p.clone_row.size, p.num_chips)
     made = p.unit_tensors
-    for u in range(p.compute_s.size):
+    for u in range(p.clone_row.size):
         if p.clone_row[u] >= 0:
             continue
         for k in range(made.ptr[u], made.ptr[u + 1]):
@@ -247,7 +251,7 @@ def _peak_live_bytes(p: ProblemArrays, chip_of: Ints, leaves: Bools) -> Longs:
 @inner_njit
 def _needed_live_bytes(p: ProblemArrays, chip_of: Ints) -> Longs:
     """`[C]`, the most that one kernel of each chip reads and makes of what stays there."""
-    at_once = np.zeros(p.compute_s.size, dtype=np.int64)
+    at_once = np.zeros(p.clone_row.size, dtype=np.int64)
     held, stay = p.held, p.stay
     for t in range(p.live.size):
         live = p.live[t]
@@ -267,6 +271,17 @@ def _needed_live_bytes(p: ProblemArrays, chip_of: Ints) -> Longs:
     return most
 
 
+def _unit_seconds(problem: PartitionProblem) -> Floats:
+    """`[K, N]`; where chips of a kind cannot run a unit, with more than all units take together.
+
+    No search prefers such a placement, which breaks a rule, to one that keeps all rules.
+    """
+    seconds = np.array(problem.unit_seconds, np.float64, order="C")
+    if problem.kinds is not None:
+        seconds[~problem.kinds.can_run] += seconds.max(axis=0).sum()
+    return seconds
+
+
 def problem_arrays(problem: PartitionProblem) -> ProblemArrays:
     """A problem as compiled code takes it; it holds on to the problem's arrays, not to it."""
     table = demand_table(problem)
@@ -278,7 +293,9 @@ def problem_arrays(problem: PartitionProblem) -> ProblemArrays:
     return ProblemArrays(
         num_chips=problem.num_chips,
         last_chip=problem.limits.last_chip,
-        compute_s=problem.compute_s,
+        kind_of=np.array(problem.kind_of, np.int32),
+        unit_s=_unit_seconds(problem),
+        relay_s=np.array(problem.relay_seconds, np.float64, order="C"),
         clone_row=clone_row.astype(np.int32),
         num_clonable=int(problem.clonable.sum()),
         clone_users=problem.clone_closure,

@@ -224,6 +224,7 @@ def _contract(problem: PartitionProblem, order: Ints, merged: Bools) -> Coarseni
         tensor_to_host=problem.tensor_to_host[tensors.kept],
         tensor_alias=aliases_among(problem, tensors.kept),
         relay_s=problem.relay_s[tensors.kept],
+        kinds=None if problem.kinds is None else problem.kinds.joined(unit_of, count, tensors.kept),
         weight_ptr=weights.ptr,
         weight_users=weights.units,
         weight_touched=weights.touched,
