@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from mcm_compiler.certificate.stored_problem import SCHEMA_VERSION
 from mcm_compiler.contracts.objectives import ObjectiveFigures
 from mcm_compiler.contracts.partition import (
     Ints,
@@ -76,6 +77,7 @@ class Certificate:
         learned: what learned search added to classical search.
         figures: what the placement comes to under an objective that is not the plain period, and
             what is claimed of that; else None.
+        schema_version: of the file that it was read from.
     """
 
     problem: PartitionProblem
@@ -91,6 +93,7 @@ class Certificate:
     considered: tuple[PipelineCount, ...] = ()
     learned: LearnedGain | None = None
     figures: ObjectiveFigures | None = None
+    schema_version: int = SCHEMA_VERSION
 
     def claim(self, about: Subject) -> Claim | None:
         """The claim about a subject, where there is one."""

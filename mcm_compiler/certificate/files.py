@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from mcm_compiler.artifact.manifest import read_json
 from mcm_compiler.certificate import other_placements
 from mcm_compiler.certificate.claims import Certificate, Claim, ClaimScope
 from mcm_compiler.certificate.stored_problem import (
+    SCHEMA_VERSION,
     Array,
     MalformedError,
     problem_from_arrays,
@@ -162,8 +163,6 @@ def channel_arrays(problem: PartitionProblem) -> dict[str, Array]:
     }
 
 
-SCHEMA_VERSION: Final = 1
-
 MAX_ARRAY_BYTES = 1 << 29
 """Size of the arrays' file; a model of 100,000 ops has a tenth of it."""
 
@@ -199,7 +198,7 @@ class CertificateHead:
             period.
     """
 
-    schema_version: Literal[1]
+    schema_version: Literal[1, 2]
     problem_model: str
     cost_model: str
     routing: Routing
@@ -257,9 +256,9 @@ def read_certificate(folder: Path) -> Certificate:
         head = read_json(path)
     except CompileError as error:
         raise _unusable(path, error.diagnostics[0].message) from error
-    if (version := head.get("schema_version")) != SCHEMA_VERSION:
+    if (version := head.get("schema_version")) not in (1, SCHEMA_VERSION):
         raise _unusable(
-            path, f"schema version {version!r:.40}; this release reads {SCHEMA_VERSION}"
+            path, f"schema version {version!r:.40}; this release reads 1 and {SCHEMA_VERSION}"
         )
     arrays_path = folder / layout.CERTIFICATE_ARRAYS
     try:
@@ -289,11 +288,13 @@ def _read_arrays(path: Path) -> dict[str, Array]:
 
 
 def _certificate(head: CertificateHead, arrays: dict[str, Array]) -> Certificate:
-    problem = problem_from_arrays(arrays, head.machine, head.routing)
+    problem = problem_from_arrays(arrays, head.machine, head.routing, head.schema_version)
     for name, wanted in channel_arrays(problem).items():
         found = arrays.get(name)
         if found is None or found.dtype != wanted.dtype or not np.array_equal(found, wanted):
-            raise MalformedError(f"the array {name} is not that of the machine in the head")
+            earlier = head.schema_version < SCHEMA_VERSION and problem.limits.at_ends
+            by = "; an earlier release let outputs out elsewhere on the ring" if earlier else ""
+            raise MalformedError(f"the array {name} is not that of the machine in the head{by}")
     placement = vector(arrays, "placement.device", np.int32)
     devices = problem.num_chips
     if placement.size != problem.num_units or (
@@ -319,6 +320,7 @@ def _certificate(head: CertificateHead, arrays: dict[str, Array]) -> Certificate
         ),
         learned=other_placements.learned_from_arrays(head.learned, arrays, problem.num_units),
         figures=objective_figures(head.objective),
+        schema_version=head.schema_version,
     )
 
 

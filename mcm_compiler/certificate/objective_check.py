@@ -29,7 +29,7 @@ def check_objective(
     Raises:
         CompileError: MCM-V075 for a figure that is another, or a bound that does not hold.
     """
-    _check_figures(certificate, figures)
+    _check_figures(certificate, figures, limits)
     _check_rows(certificate, figures, limits)
     missing = [
         reason for row in figures.proven if (reason := _unshown(certificate, figures, row, limits))
@@ -41,7 +41,9 @@ def check_objective(
     return warning.message, warning
 
 
-def _check_figures(certificate: Certificate, figures: ObjectiveFigures) -> None:
+def _check_figures(
+    certificate: Certificate, figures: ObjectiveFigures, limits: PackageLimits
+) -> None:
     """Value and latency once more from the placement."""
     objective, scope = figures.objective, certificate.scope
     model = PROBLEM_MODELS.get(certificate.problem_model)
@@ -49,8 +51,13 @@ def _check_figures(certificate: Certificate, figures: ObjectiveFigures) -> None:
     if not isinstance(model, KnowsValues):
         name = quote(certificate.problem_model)
         raise _wrong(f"the model of problems {name} tells no values of objectives")
+    own = bound_check.on_share(problem, limits, scope.pipelines, scope.devices_each)
     with PROBLEM_MODELS.at_work(certificate.problem_model):
         latency_s = model.latency_s(problem, placement)
+        today_s = model.latency_s(own, placement)
+    most_s = objective.max_latency_s
+    if most_s is not None and (today_s is None or today_s > most_s * (1.0 + LIMIT_SLACK)):
+        raise _wrong(f"its placement answers after {today_s!r} s, not within {most_s!r} s")
     if latency_s != figures.latency_s:
         raise _wrong(
             f"its placement answers after {latency_s!r} s, it says {figures.latency_s!r} s"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -79,11 +79,19 @@ ABSENT_LIMITS: Mapping[str, Any] = {
     "host_total_bytes_per_s": 0.0,
     "stream_total_bytes_per_s": 0.0,
     "forwarding": "engine",
+}
+"""Fields of `PackageLimits` that are left out where they have this value, as in older files."""
+
+SCHEMA_VERSION: Final = 2
+"""Version of the files of a certificate; it states the fields of `LATER_LIMITS` always."""
+
+LATER_LIMITS: Mapping[str, Any] = {
     "link_latency_s": (),
     "host_latency_s": 0.0,
     "cut_through": False,
 }
-"""Fields of `PackageLimits` that are left out where they have this value, as in older files."""
+"""Fields of `PackageLimits` that a file of version 1 may omit, as its release may not know them,
+and their values there."""
 
 
 class MalformedError(ValueError):
@@ -188,13 +196,20 @@ def _put(
 
 
 def problem_from_arrays(
-    arrays: Mapping[str, Array], machine: Mapping[str, Any], routing: str
+    arrays: Mapping[str, Array],
+    machine: Mapping[str, Any],
+    routing: str,
+    version: int = SCHEMA_VERSION,
 ) -> PartitionProblem:
-    """The problem of arrays that `problem_to_arrays` may have made.
+    """The problem of arrays that `problem_to_arrays` may have made, in a file of a schema version.
 
     Raises:
         MalformedError: for an array that is missing, of another type or rank, or out of range.
     """
+    if version < SCHEMA_VERSION:
+        omitted = {LIMIT_NAMES.get(field, field): value for field, value in LATER_LIMITS.items()}
+        vectors = {name: np.array(v) for name, v in omitted.items() if isinstance(v, tuple)}
+        arrays, machine = {**vectors, **arrays}, {**omitted, **machine}
     problem = _record(arrays, machine, "PartitionProblem", routing=routing)
     _check_sizes(problem)
     return problem

@@ -13,6 +13,7 @@ import numpy as np
 from mcm_compiler.artifact import layout
 from mcm_compiler.certificate.claims import Certificate, ClaimScope
 from mcm_compiler.certificate.joined import JoinedModel, differs, join
+from mcm_compiler.certificate.stored_problem import LATER_LIMITS
 from mcm_compiler.checking import groups_check, lowered_figures
 from mcm_compiler.checking.entry.gate import OpenedFolder
 from mcm_compiler.components.capabilities import batch_evaluation_of
@@ -57,7 +58,8 @@ def check_certificate(folder: OpenedFolder, certificate: Certificate) -> str:
         if certificate.problem.energy is not None and isinstance(model, PricesEnergy):
             derived = model.with_energy(derived, joined.model, target, joined.plan)
     limits = target.limits.first(certificate.scope.devices_each, certificate.scope.pipelines)
-    _compare(certificate.problem, dataclasses.replace(derived, limits=limits))
+    stated = _limits_of_version(certificate, limits)
+    _compare(certificate.problem, dataclasses.replace(derived, limits=stated))
     _check_placement(certificate, joined)
     with PROBLEM_MODELS.at_work(certificate.problem_model):
         period_s = float(model.period_s(certificate.problem, certificate.placement))
@@ -78,7 +80,9 @@ def check_certificate(folder: OpenedFolder, certificate: Certificate) -> str:
     matched = f"matches the chip models ({units}), {seconds_text(period_s)} a replica (analytic)"
     machine, compared = machine_of(target), ""
     if machine is not None and layout.PROGRAM in manifest.files:
-        compared = lowered_figures.check_lowered(folder.program, machine, certificate)
+        own = dataclasses.replace(certificate.problem, limits=limits)
+        today = dataclasses.replace(certificate, problem=own)
+        compared = lowered_figures.check_lowered(folder.program, machine, today)
     return f"{matched}; {compared} as lowered" if compared else matched
 
 
@@ -143,6 +147,31 @@ def _compare(said: PartitionProblem, derived: PartitionProblem) -> None:
                 f"the first to differ",
                 field,
             )
+
+
+def _limits_of_version(certificate: Certificate, limits: PackageLimits) -> PackageLimits:
+    """The limits that a certificate has to state about a share of the target.
+
+    The release that wrote version 1 has no delays of single links or of channels to the host, and
+    none at all in the limits of a machine. What it proved without them holds: periods do not
+    depend on delays, and a latency only grows with them. The latency of a placement is derived
+    with all delays in the check of its program.
+
+    Raises:
+        CompileError: MCM-V070 where the release did not know something that shortens latencies.
+    """
+    if certificate.schema_version > 1:
+        return limits
+    known = dict(LATER_LIMITS)
+    if certificate.problem.machine is not None:
+        known["hop_latency_s"] = 0.0
+    said = certificate.problem.limits
+    omitted = {field: v for field, v in known.items() if getattr(said, field) == v}
+    if limits.cut_through and "cut_through" in omitted and certificate.figures is not None:
+        raise differs(
+            "the release that wrote it has longer latencies on links that cut through", "objective"
+        )
+    return dataclasses.replace(limits, **omitted)
 
 
 def _compare_limits(said: PackageLimits, derived: PackageLimits) -> None:

@@ -93,6 +93,9 @@ def check_figures(
             *_of_proof(report, structure),
             *_of_verification(report, verification, tried),
         ]
+    if faults and not opened.manifest.counted.stated:
+        differ = count_text(len(faults), "figure differs or is", "figures differ or are")
+        faults = [f"an earlier release made the report, {differ} missing, first: {faults[0]}"]
     if faults:
         raise _wrong(faults)
     _check_texts(opened, report)
@@ -110,7 +113,7 @@ def check_stored_figures(opened: OpenedFolder) -> Diagnostic | None:
         CompileError: as `check_figures`.
     """
     report = opened.report
-    if report.get("versions") != versions():
+    if report.get("versions") != versions() or not opened.manifest.counted.stated:
         return Diagnostic(
             "MCM-A023",
             "the report was made by other versions, so that only its hash was checked",

@@ -174,5 +174,11 @@ def _versioned(path: Path, kind: type[T]) -> T:
     data = read_json(path)
     version = data.get("schema_version")
     if version != file_names.SCHEMA_VERSION:
-        raise damaged(path, f"its schema version is not {file_names.SCHEMA_VERSION}")
+        wanted = file_names.SCHEMA_VERSION
+        raise CompileError.of(
+            "MCM-A005",
+            f"{path.name} has schema version {version!r:.40}; this release reads {wanted}",
+            at=str(path),
+            hint="re-run `mcmc place`",
+        )
     return folder_record(path, data, kind)
