@@ -32,6 +32,7 @@ from mcm_compiler.graph.states import STATES
 from mcm_compiler.machines.machine_builder import shares_alike
 from mcm_compiler.options import AUTO, CompileOptions
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
+from mcm_passes.mapping.bounds.heavy_chains import heavy_chains
 from mcm_passes.mapping.models import mapping_for
 from mcm_passes.mapping.placement_constraints.assignments import RequestedPlacement
 from mcm_passes.mapping.problem.measured_names import measured_note
@@ -192,7 +193,10 @@ class PartitionPass(Pass):
         chosen = chosen if keep_states else _unplaced(chosen)
         # Under a limit in seconds all of them are for the number that seems best.
         further = 0 if options.budget_s is not None else level.further
-        return replica_search.solve_replicas(problem, chosen, solve_share, further, starts)
+        found = replica_search.solve_replicas(problem, chosen, solve_share, further, starts)
+        best = found.partition
+        bound = heavy_chains(found.problem, best.bound, best.period_s, level.effort_s)
+        return replace(found, partition=replace(best, bound=bound))
 
 
 def _starts(

@@ -18,6 +18,7 @@ import numpy as np
 
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_passes.mapping.bound_checks.chain_check import chain_does_not_fit
+from mcm_passes.mapping.bound_checks.heavy_check import no_chain_of_heavy_units
 from mcm_passes.mapping.bound_checks.plain_need import plain_weights, readers_of
 from mcm_passes.mapping.bound_checks.window_check import plain_windows
 from mcm_passes.mapping.bounds.indivisible_work import MOST_PARTS
@@ -269,6 +270,12 @@ LARGE_TENSORS = Argument("large tensors tie units together", _large_tensors)
 AROUND_UNITS = Argument("work lies before and after a unit", around_units, MOST_UNITS, effort=1)
 OUTPUTS_PASSED_ON = Argument("outputs have to be passed on", _outputs_passed_on)
 CHAIN = Argument("units that all work is around", _chain, MOST_UNITS, effort=1)
+HEAVY_CHAINS = Argument(
+    "the heaviest units need more chips, with what these pass on",
+    no_chain_of_heavy_units,
+    effort=2,
+    reason="there are too many units, or too many flows to follow",
+)
 NO_ROOM = Argument(
     "there is not room enough", _no_room, reason="the room that tensors take is not derived again"
 )

@@ -24,7 +24,7 @@ def plain_windows(problem: PartitionProblem, period_s: float) -> PlainWindows | 
     The argument is that of `chip_windows`: chips are filled from both ends, with all ancestors as
     sand, along paths, and past units that all other ancestors come before or after.
     """
-    above, edges = _closure(problem)
+    above, edges = closure_of(problem)
     fixed = np.flatnonzero(~problem.clonable).tolist()
     work = problem.compute_s.tolist()
     room = [0.0] * problem.num_units
@@ -181,7 +181,7 @@ def _pour(start: tuple[int, float], amount: float, capacity: list[float]) -> tup
     return chip, load
 
 
-def _closure(problem: PartitionProblem) -> tuple[Bools, list[tuple[int, int]]]:
+def closure_of(problem: PartitionProblem) -> tuple[Bools, list[tuple[int, int]]]:
     """`[N, N]`, True where the second unit comes before the first; and the edges."""
     source, target = dependency_edges(problem)
     edges = sorted(set(zip(source.tolist(), target.tolist(), strict=True)), key=lambda e: e[::-1])

@@ -1,0 +1,214 @@
+"""An independent check of `heavy_chains`: chips take over the heaviest units in order.
+
+Shares no code with the search: ideals are whole numbers that are grown unit by unit, and the least
+load of a chip is shown by flows along shortest paths, up to the period that is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from mcm_compiler.arrays.kernels import entry_njit
+from mcm_compiler.contracts.partition import Bools, Floats, Longs, PartitionProblem
+from mcm_passes.mapping.bound_checks.window_check import closure_of
+
+MOST_UNITS = 2_000
+"""Units up to which the check is tried."""
+
+MOST_IDEALS = 400
+"""Ideals of the heavy units."""
+
+MOST_FLOWS = 30_000
+"""Flows after which the check gives up."""
+
+
+def no_chain_of_heavy_units(problem: PartitionProblem, period_s: float) -> bool | None:
+    """Whether no chain of ideals of the heaviest units has all chips within a period."""
+    fixed = np.flatnonzero(~problem.clonable)
+    if not 0 < fixed.size <= MOST_UNITS:
+        return None
+    above, _ = closure_of(problem)
+    work = np.where(problem.clonable, 0.0, problem.compute_s) / float(problem.chip_speed.max())
+    heavy, grown_of = _few_ideals(work, fixed, above)
+    network = _network(problem, work) if problem.relays else None
+    before, behind = above[heavy], above[:, heavy].T.copy()
+    own = np.eye(problem.num_units, dtype=np.bool_)[heavy]
+    chips, flows = problem.num_chips, 0
+    whole = (1 << heavy.size) - 1
+
+    def members(bits: int) -> Bools:
+        return np.array([bits >> i & 1 for i in range(heavy.size)], np.bool_)
+
+    def needed(units: Bools) -> int:
+        return int(np.ceil(work[units].sum() / period_s * (1.0 - 1e-9)))
+
+    fewest = {0: 0}
+    for held in sorted(grown_of, key=int.bit_count):
+        if held == whole or fewest.get(held, chips) >= chips:
+            continue
+        earlier = np.logical_or.reduce((before | own)[members(held)])
+        queue, seen = [held], {held}
+        for grown in queue:
+            new = members(grown & ~held)
+            inside = np.logical_or.reduce(before[new]) & np.logical_or.reduce(
+                behind[new]
+            ) | np.logical_or.reduce(own[new])
+            if work[inside].sum() >= period_s * (1.0 + 1e-9):
+                continue
+            more = [larger for larger in grown_of[grown] if larger not in seen]
+            seen.update(more)
+            queue += more
+            up_to = np.logical_or.reduce((before | own)[members(grown)])
+            later = np.logical_or.reduce((behind | own)[members(whole & ~grown)])
+            count = max(fewest[held] + 1, needed(up_to))
+            useful = count < fewest.get(grown, chips + 1) and count + needed(later) <= chips
+            if grown == held or not useful:
+                continue
+            flows += 1
+            if flows > MOST_FLOWS:
+                return None
+            if network is None or not network.takes(earlier, inside, later, period_s):
+                fewest[grown] = count
+    return whole not in fewest
+
+
+def _few_ideals(work: Floats, fixed: Longs, above: Bools) -> tuple[Longs, dict[int, list[int]]]:
+    """The heaviest units with few ideals, ascending; and which ideals each ideal grows to."""
+    by_work = sorted(fixed.tolist(), key=lambda u: (-work[u], u))
+    low, high = 1, len(by_work)
+    heavy, found = np.array(by_work[:1]), {0: [1], 1: list[int]()}
+    while low <= high:
+        middle = (low + high) // 2
+        chosen = np.sort(np.array(by_work[:middle]))
+        leads = [sum(1 << int(i) for i in np.flatnonzero(above[u, chosen])) for u in chosen]
+        ideals = _grown(leads)
+        if ideals is None:
+            high = middle - 1
+        else:
+            heavy, found, low = chosen, ideals, middle + 1
+    return heavy, found
+
+
+def _grown(leads: list[int]) -> dict[int, list[int]] | None:
+    """The ideals that each ideal grows to by one unit; None where there are too many."""
+
+    def larger(held: int) -> Iterator[int]:
+        for i, lead in enumerate(leads):
+            if not (held >> i & 1 or lead & ~held):
+                yield held | 1 << i
+
+    found: dict[int, list[int]] = {}
+    waiting = {0}
+    while waiting:
+        held = waiting.pop()
+        found[held] = list(larger(held))
+        waiting.update(one for one in found[held] if one not in found)
+        if len(found) + len(waiting) > MOST_IDEALS:
+            return None
+    return found
+
+
+class _Network(NamedTuple):
+    """What a chip may do, as arcs in both directions between N units, N again, and T tensors.
+
+    Attributes:
+        ptr: CSR of the arcs that leave each vertex.
+        head: `[A]`, where each arc leads to.
+        back: `[A]`, the arc of the opposite direction.
+        room: `[A]`, seconds.
+    """
+
+    ptr: Longs
+    head: Longs
+    back: Longs
+    room: Floats
+
+    def takes(self, earlier: Bools, inside: Bools, later: Bools, period_s: float) -> bool:
+        """Whether a chip takes a period at least, with units before it, on it and behind it."""
+        side = np.zeros(self.ptr.size - 1, np.int8)
+        n = earlier.size
+        side[:n][earlier] = side[n : 2 * n][earlier | inside] = 1
+        side[:n][inside | later] = side[n : 2 * n][later] = 2
+        return bool(_carries(self.ptr, self.head, self.back, self.room.copy(), side, period_s))
+
+
+def _network(problem: PartitionProblem, work: Floats) -> _Network:
+    n, speed = problem.num_units, float(problem.chip_speed.max())
+    arcs: list[tuple[int, int, float]] = []
+    for u in range(n):
+        arcs += [(n + u, u, float(work[u])), (u, n + u, np.inf)]
+    for v, u in zip(*np.nonzero(_direct(problem)), strict=True):
+        arcs += [(int(v), int(u), np.inf), (n + int(v), n + int(u), np.inf)]
+    for t, u in enumerate(problem.tensor_producer.tolist()):
+        if u >= 0 and not problem.clonable[u]:
+            arcs.append((u, 2 * n + t, float(problem.relay_s[t]) / speed))
+            arcs += [(2 * n + t, n + int(v), np.inf) for v in problem.placed_readers.row(t)]
+    tail, head = np.array([arc[:2] for arc in arcs], np.int64).T
+    room = np.array([arc[2] for arc in arcs])
+    tails, count = np.concatenate([tail, head]), len(arcs)
+    order = np.argsort(tails, kind="stable")
+    place = np.empty(2 * count, np.int64)
+    place[order] = np.arange(2 * count)
+    return _Network(
+        np.searchsorted(tails[order], np.arange(2 * n + len(problem.tensor_names) + 1)),
+        np.concatenate([head, tail])[order],
+        np.concatenate([place[count:], place[:count]])[order],
+        np.concatenate([room, np.zeros(count)])[order],
+    )
+
+
+def _direct(problem: PartitionProblem) -> Bools:
+    """`[N, N]`, whether a unit reads from another one, clonable ones left out."""
+    found = np.zeros((problem.num_units, problem.num_units), np.bool_)
+    for u, v in closure_of(problem)[1]:
+        found[v, u] = not problem.clonable[u] and not problem.clonable[v]
+    return found
+
+
+@entry_njit
+def _carries(
+    ptr: Longs, head: Longs, back: Longs, room: Floats, side: np.ndarray, least: float
+) -> bool:
+    """Whether at least so much flows from vertices of side 1 to those of side 2; uses up `room`."""
+    came_by = np.empty(side.size, np.int64)
+    queue = np.empty(side.size, np.int64)
+    flow = 0.0
+    while flow < least:
+        end = 0
+        for x in range(side.size):
+            came_by[x] = -1
+            if side[x] == 1:
+                queue[end] = x
+                end += 1
+        reached, first = -1, 0
+        while first < end and reached < 0:
+            x = queue[first]
+            first += 1
+            for e in range(ptr[x], ptr[x + 1]):
+                y = head[e]
+                if room[e] > 0.0 and side[y] != 1 and came_by[y] < 0:
+                    came_by[y] = e
+                    queue[end] = y
+                    end += 1
+                    if side[y] == 2:
+                        reached = y
+                        break
+        if reached < 0:
+            return False
+        pushed, y = np.inf, reached
+        while side[y] != 1:
+            pushed = min(pushed, room[came_by[y]])
+            y = head[back[came_by[y]]]
+        if pushed == np.inf:
+            return True
+        flow += pushed
+        y = reached
+        while side[y] != 1:
+            e = came_by[y]
+            room[e] -= pushed
+            room[back[e]] += pushed
+            y = head[back[e]]
+    return True

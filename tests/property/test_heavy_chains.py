@@ -1,0 +1,72 @@
+"""Chains of ideals of heavy units, with unavoidable relays, against brute force."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from mcm_compiler.contracts.partition import Budget, LowerBound
+from mcm_passes.families.ring.analytic.fast_model import period
+from mcm_passes.families.ring.exact.ideals import Ideals
+from mcm_passes.mapping.bound_checks.heavy_check import no_chain_of_heavy_units
+from mcm_passes.mapping.bounds.bounds import lower_bound
+from mcm_passes.mapping.bounds.heavy_chains import heavy_chains
+from tests.generators.partition_problems import connected_problems, make_problem
+from tests.oracles.best_period import best_period
+from tests.oracles.shown_bounds import verify_bound
+
+
+def split_steps(steps, chips, **choices):
+    """Parts of one tensor that the steps of a chain read one after another; all results meet."""
+    edges = [(0, 1 + t) for t in range(steps)]
+    edges += [(t, t + 1) for t in range(1, steps)]
+    edges += [(1 + t, 1 + steps) for t in range(steps)]
+    # Each step reads a part of its own, which another unit makes of what is split.
+    n = steps + 2
+    parts = [(0, n + t) for t in range(steps)] + [(n + t, 1 + t) for t in range(steps)]
+    order = [0, *range(n, n + steps), *range(1, n)]
+    place = {u: i for i, u in enumerate(order)}
+    compute = [2.0, *([1.0] * steps), *([3.0] * steps), 2.0]
+    pairs = sorted((place[u], place[v]) for u, v in edges + parts)
+    return make_problem(compute, pairs, chips=chips, **choices)
+
+
+@given(connected_problems())
+@settings(max_examples=20)
+def test_no_placement_is_faster_and_the_check_agrees(problem):
+    problem = problem.at_need()
+    best = best_period(problem)
+    if not best < float("inf"):
+        return
+    known = LowerBound(best * 0.3, "a third")
+    # Asked beyond the optimum as well, where some chain has to fit.
+    for period_s in (best, best * 1.5):
+        bound = heavy_chains(problem, known, period_s, 10.0)
+        assert bound.seconds <= best * (1 + 1e-9)
+        assert bound is known or verify_bound(problem, bound)
+    assert not no_chain_of_heavy_units(problem, best * (1 + 1e-6))
+
+
+@pytest.mark.parametrize("forwarding", ["engine", "router"])
+def test_relays_that_every_placement_pays_count(forwarding):
+    problem = split_steps(6, 5, relay_us=1.0, forwarding=forwarding)
+    best = Ideals().solve(problem, lambda f: period(problem, f), np.random.default_rng(0), Budget())
+    least = period(problem, best.chip_of)
+    known = lower_bound(problem)
+    bound = heavy_chains(problem, known, least, 10.0)
+    assert known.seconds <= bound.seconds <= least * (1 + 1e-9)
+    if forwarding == "engine":
+        assert bound.proof == "heavy_chains"
+        assert least / bound.seconds - 1 < 0.5 * (least / known.seconds - 1)
+        assert verify_bound(problem, bound)
+        above = dataclasses.replace(bound, seconds=least * 1.01)
+        assert not verify_bound(problem, above)
+
+
+def test_a_search_without_effort_proves_nothing():
+    problem = split_steps(6, 5, relay_us=1.0)
+    known = lower_bound(problem)
+    assert heavy_chains(problem, known, 1.0, 0.0) is known
