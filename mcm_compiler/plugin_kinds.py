@@ -81,8 +81,6 @@ KINDS: dict[str, Kind] = {
              "`--mapper`, where chips are fabrics"),
         Kind("mapping-model", "class", f"{_CORE}.fabrics.models:MappingModel", "`--mapping-model`"),
         Kind("placer", "class", f"{_CORE}.boxes.placers:Placer", "`mcmc place --placer`"),
-        Kind("placer-level", "object", f"{_CORE}.boxes.placers:PlacerLevel", "`mcmc place -O`",
-             "level of placing"),
         Kind("placement-cost", "class", f"{_CORE}.placement:PlacementCost",
              "`mcmc partition --cost`"),
         Kind("planner", "class", f"{_CORE}.planning:Planner", "`--planner`"),

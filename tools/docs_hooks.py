@@ -63,6 +63,7 @@ CONTRACTS = {
     ),
     "Gradient rules": ("GradientRequest", "GradientOps", "NotDifferentiable"),
     "Training": ("Trainer", "TrainingRequest", "TrainingResult"),
+    "Searches": ("SearchRequest", "SearchAnswer"),
     "Placement problems": ("PlacementCost", "PlacementProblem", "PlacementRequest", "Placement"),
     "Proofs": ("ProofChecker", "ProblemModel"),
     "Models of the zoo": ("ModelBuilder",),

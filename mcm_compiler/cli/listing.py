@@ -96,23 +96,29 @@ def show_registry(
     show_components(kind, rows, output_format, options)
 
 
-def show_searchers(kind: str, searchers: str, levels: str, output_format: str) -> None:
+def show_searchers(
+    kind: str,
+    searchers: str,
+    output_format: str,
+    effort: Callable[[Row], str] = lambda row: row["summary"],
+) -> None:
     """Writes what searches, and the levels that choose among it, as `show_components` does.
 
     Args:
         kind: key of the JSON object.
         searchers: name of their kind.
-        levels: name of the kind of levels.
         output_format: `text` or `json`.
+        effort: what the text says of a level.
     """
     found = component_rows(REGISTRIES[searchers], described)
-    efforts = component_rows(REGISTRIES[levels], lambda _name, level: dataclasses.asdict(level))
+    efforts = component_rows(REGISTRIES["level"], lambda _name, level: dataclasses.asdict(level))
     if output_format == "json":
         show_json({kind: found, "levels": efforts})
         return
     show_components(kind, found, output_format)
     click.echo("\nlevels")
-    show_components("levels", [{**row, "name": f"-O{row['name']}"} for row in efforts], "text")
+    rows = [{**row, "name": f"-O{row['name']}", "summary": effort(row)} for row in efforts]
+    show_components("levels", rows, "text")
 
 
 def _from(row: Row) -> str:

@@ -1,7 +1,8 @@
-"""Levels of effort: which strategy searches, and how much it may spend, as data.
+"""Levels of effort: which search each verb runs, and how much it may spend, as data.
 
 `-O2` names a level, `-O ./long.toml` a file that describes one. Levels of the compiler and
-of plug-ins are registered as kind `level`.
+of plug-ins are registered as kind `level`. Packages of chips, chips that are fabrics, and hosts
+with accelerators have the same levels.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from mcm_compiler.text.toml_description import TomlDescription, parse_descriptio
 LEAST_EVALUATIONS = 200
 """Partitions that a strategy may evaluate on any problem, however large."""
 
+LEAST_PLACEMENTS = 100
+"""Placements that a placer may simulate of any step, however large."""
+
 
 @dataclass(frozen=True)
 @checked(
@@ -29,6 +33,8 @@ LEAST_EVALUATIONS = 200
     mappings=at_least(1),
     measured_mappings=at_least(1),
     measured_hops=at_least(1),
+    placements=at_least(1),
+    placement_ops=at_least(1),
 )
 class Level:
     """A level of effort.
@@ -53,6 +59,9 @@ class Level:
             large chip already takes more, one is measured.
         objective_strategy: text form of the strategy for objectives that strategies for the period
             do not support.
+        placer: text form of the placer of `mcmc place`.
+        placements: placements that it may simulate if the step has few ops.
+        placement_ops: ops that it may simulate, over all placements; one takes about 0.3 us.
 
     Raises:
         ValueError: for numbers out of range.
@@ -73,6 +82,9 @@ class Level:
     measured_mappings: int = 6
     measured_hops: int = 2 * 10**9
     objective_strategy: str = "frontier"
+    placer: str = "portfolio"
+    placements: int = 20_000
+    placement_ops: int = 4 * 10**8
 
     def __post_init__(self) -> None:
         if not 0.0 <= self.effort_s < float("inf"):
@@ -83,8 +95,17 @@ class Level:
     def evaluations(self, num_units: int) -> int:
         """Partitions that a strategy may evaluate on a problem of this number of units."""
         affordable = self.unit_evaluations // max(num_units, 1)
-        least = min(LEAST_EVALUATIONS, self.most_evaluations)
-        return max(min(affordable, self.most_evaluations), least)
+        return _between(LEAST_EVALUATIONS, affordable, self.most_evaluations)
+
+    def placements_of(self, num_ops: int) -> int:
+        """Placements that a placer may simulate of a step of this number of ops."""
+        affordable = self.placement_ops // max(num_ops, 1)
+        return _between(LEAST_PLACEMENTS, affordable, self.placements)
+
+
+def _between(least: int, affordable: int, most: int) -> int:
+    """A number of evaluations; the most that a level allows may be below the least of others."""
+    return max(min(affordable, most), min(least, most))
 
 
 def load_level(name_or_path: int | str) -> Level:

@@ -1,10 +1,20 @@
-"""Options of `mcmc parallelize`, `partition`, `train` and `explore`; this module loads no NumPy."""
+"""Requests and answers of searches, and options of `parallelize`, `partition`, `train`, `explore`.
+
+Placers of steps and mappers of chips share `SearchRequest` and `SearchAnswer`. Three kinds of
+search keep records of their own. A partition strategy has `Budget` and `Outcome`: it may stop at a
+bound and proves bounds itself, and its caller draws the random numbers. A planner has `PlanOptions`
+and a placement cost `PlacementRequest`: these are the options of their verbs. This module loads no
+NumPy.
+"""
 
 from __future__ import annotations
 
+import math
+import numbers
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
 from mcm_compiler.text.option_fields import asked, check_options, seed_field
 
@@ -183,3 +193,90 @@ class ExploreOptions:
 
     def __post_init__(self) -> None:
         check_options(self)
+
+
+T = TypeVar("T")
+
+
+def silent(_text: str) -> None:
+    """Report nothing."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SearchRequest(Generic[T]):
+    """Limits and inputs that every search has; settings of single searches are their own options.
+
+    Attributes:
+        evaluations: candidates that it may evaluate.
+        seed: of everything random.
+        budget_s: time limit, or None; with one, results need not be reproducible.
+        start: a known candidate to start from, or None.
+        progress: called with a description of each step as it begins.
+    """
+
+    evaluations: int
+    seed: int = 0
+    budget_s: float | None = None
+    start: T | None = None
+    progress: Callable[[str], None] = silent
+
+
+@dataclass(frozen=True, eq=False)
+class SearchAnswer(Generic[T]):
+    """Result of a search.
+
+    Attributes:
+        found: the best candidate.
+        method: search method, for reports, such as `clusters, then local search`.
+        evaluations: candidates that were evaluated.
+        history: pairs of evaluations and the best score by then, ascending; for curves.
+        figures: further numbers by name, such as entropies of a policy; without units.
+    """
+
+    found: T
+    method: str
+    evaluations: int
+    history: tuple[tuple[int, float], ...] = ()
+    figures: tuple[tuple[str, float], ...] = ()
+
+
+A = TypeVar("A", bound="SearchAnswer[Any]")
+
+
+def answer_in_form(found: object, kind: type[A]) -> dict[str, Any]:
+    """The fields of an answer but for what was found, with the types that they declare.
+
+    Args:
+        found: what a search gave.
+        kind: of answers.
+
+    Raises:
+        TypeError: for a field of another type.
+        ValueError: for a number that cannot be.
+    """
+    if not isinstance(found, kind):
+        raise TypeError(f"it gave a {type(found).__name__}, not a {kind.__name__}")
+    given = cast("Any", found)
+    if not isinstance(given.method, str):
+        raise TypeError(f"method is a {type(given.method).__name__}, no text")
+    return {
+        "method": given.method,
+        "evaluations": _count("evaluations", given.evaluations),
+        "history": tuple((_count("history", n), _score(score)) for n, score in given.history),
+        "figures": tuple((str(name), float(value)) for name, value in given.figures),
+    }
+
+
+def _score(given: Any) -> float:
+    score = float(given)
+    if not math.isfinite(score):
+        raise ValueError(f"history has the score {score}")
+    return score
+
+
+def _count(what: str, given: object) -> int:
+    if isinstance(given, bool) or not isinstance(given, numbers.Integral):
+        raise TypeError(f"{what} has a {type(given).__name__} where a whole number should be")
+    if given < 0:
+        raise ValueError(f"{what} has {given}, less than none")
+    return int(given)

@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from mcm_compiler.machines.choices import QueueOrder
-from mcm_compiler.options import CompileOptions
+from mcm_compiler.options import DEFAULT_LEVEL, CompileOptions
 from mcm_compiler.text.option_fields import asked, check_options, same_as
-
-DEFAULT_LEVEL = 2
 
 SegmentChoice = Literal["fastest", "fewest", "none"]
 """How segments are cut: for the shortest step, for the fewest dispatches, or not at all."""
@@ -61,7 +59,8 @@ class PlaceOptions:
     )
     level: int | str = asked(
         "level", "Search", "Effort of the search: 0 first look, 1 short, 2 about a minute, 3 some "
-        "minutes.", DEFAULT_LEVEL, flag="-O", metavar="LEVEL", names="PLACER_LEVELS", low=0,
+        "minutes; or a name of mcmc placers, or a TOML file.", DEFAULT_LEVEL, flag="-O",
+        metavar="LEVEL", names="LEVELS FILE", low=0,
     )
     training: str | None = None
     pins: tuple[tuple[str, str], ...] = asked(

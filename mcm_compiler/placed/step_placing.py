@@ -11,33 +11,21 @@ from mcm_compiler.contracts.boxes import placers
 from mcm_compiler.contracts.boxes.bounds import EveryPlacement, every_placement
 from mcm_compiler.contracts.boxes.box import Box, BoxTarget, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator, StepResults
+from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.placed.place_options import PlaceOptions
-from mcm_compiler.registry import PLACER_LEVELS
 from mcm_compiler.text import spec_text
 from mcm_compiler.text.units import bytes_text, seconds_text
-
-
-def level_of(options: PlaceOptions) -> placers.PlacerLevel:
-    """The registered level that is asked for.
-
-    Raises:
-        CompileError: MCM-U003 for an unknown name, MCM-X007 for what is no level.
-    """
-    level = PLACER_LEVELS.get(str(options.level))
-    with PLACER_LEVELS.at_work(str(options.level)):
-        if not isinstance(level, placers.PlacerLevel):
-            raise TypeError(f"it is a {type(level).__name__}, no PlacerLevel")
-    return level
 
 
 def placer_text(options: PlaceOptions) -> str:
     """Text form of the placer that searches.
 
     Raises:
-        CompileError: MCM-U001 to MCM-U003 for text, options and names of placers and levels.
+        CompileError: MCM-U001 to MCM-U003 for text, options and names of placers, and as
+            `load_level`.
     """
-    text = options.placer or level_of(options).placer
+    text = options.placer or load_level(options.level).placer
     placers.placer_of(text)
     return text
 
@@ -58,14 +46,18 @@ def search(
         CompileError: as the placer; MCM-D074 where its placement does not fit, and MCM-D075 where
             it is none of this problem.
     """
-    level = level_of(options)
     text = placer_text(options)
     placer = placers.placer_of(text)
     evaluator = target.step_evaluator(problem, StepConditions(order=options.order))
+    allowed = options.evaluations or load_level(options.level).placements_of(problem.num_ops)
     request = placers.PlacerRequest(
-        evaluations=options.evaluations or level.evaluations(problem.num_ops),
+        problem,
+        target.box,
+        evaluator,
+        evaluations=allowed,
         seed=options.seed,
         budget_s=options.budget_s,
+        progress=progress,
         simulate=target.step_evaluator,
         order=options.order,
     )
@@ -78,15 +70,13 @@ def search(
         )
     if exact is not None and options.placer is None:
         return exact, simulated(problem, evaluator, exact, name), evaluator, every
-    answer = placers.placer_answer(text, placer, problem, target.box, evaluator, request, progress)
+    answer = placers.placer_answer(text, placer, request)
     results = simulated(problem, evaluator, answer, name)
     if exact is not None and every is not None and getattr(placer, "searches", False):
         took = float(results.seconds[0]) if results.fits[0] else np.inf
         if every.seconds < took:
             spent = answer.evaluations + every.count
-            answer = replace(
-                answer, device_of=exact.device_of, method=exact.method, evaluations=spent
-            )
+            answer = replace(answer, found=exact.found, method=exact.method, evaluations=spent)
             results = simulated(problem, evaluator, answer, name)
     if not results.fits[0]:
         raise CompileError(_does_not_fit(problem, target.box, results, name))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -12,8 +11,6 @@ import onnx
 import onnx_ir as ir
 
 from mcm_compiler.api import place_model
-from mcm_compiler.contracts.boxes.box import Box, StepProblem
-from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_compiler.placed.place_options import PlaceOptions
@@ -54,16 +51,10 @@ class Told:
     second: str = "cd"
     wrong: str = ""
 
-    def place(
-        self,
-        problem: StepProblem,
-        box: Box,
-        evaluator: StepEvaluator,
-        request: PlacerRequest,
-        progress: Callable[[str], None],
-    ) -> PlacerAnswer:
+    def place(self, request: PlacerRequest) -> PlacerAnswer:
         """Does not look at what is allowed."""
-        progress("told")
+        request.progress("told")
+        problem = request.problem
         device_of = np.zeros(problem.num_ops, np.int32)
         for op, name in enumerate(problem.names):
             if name.startswith("op_"):
@@ -71,7 +62,7 @@ class Told:
         if self.wrong == "short":
             device_of = device_of[:-1]
         if self.wrong == "far":
-            device_of[-1] = box.num_devices
+            device_of[-1] = request.box.num_devices
         return PlacerAnswer(device_of, "told so", 1, ((1, 0.5),), (("letters", 2.0),))
 
 

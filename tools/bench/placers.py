@@ -68,13 +68,14 @@ DRAWS = 20
 
 
 def placed(
-    text: str, problem: StepProblem, target: BoxTarget, request: PlacerRequest
+    text: str, problem: StepProblem, target: BoxTarget, evaluations: int, **asked: Any
 ) -> PlacerAnswer:
     """What a placer finds."""
     spec = spec_text.parse_one(text)
     placer = cast("Placer", spec_text.instantiate(PLACERS.get(spec.name), spec))
     evaluator = target.step_evaluator(problem)
-    return placer.place(problem, target.box, evaluator, request, lambda _text: None)
+    request = PlacerRequest(problem, target.box, evaluator, evaluations=evaluations, **asked)
+    return placer.place(request)
 
 
 def ratios(problem: StepProblem, target: BoxTarget, placement: Ints, expert: Ints) -> Floats:
@@ -98,15 +99,13 @@ def measured(name: str, placers: Sequence[str], seeds: int, told: TextIO) -> lis
     step = graph.step()
     target = load_box(graph.box)
     problem = target.step_problem(step.model, step.states)
-    expert = placed("expert", problem, target, PlacerRequest()).device_of
+    expert = placed("expert", problem, target, 4000).device_of
     rows: list[dict[str, Any]] = []
     for text in placers:
         for seed in range(seeds if text == SEARCH else 1):
-            asked = PlacerRequest(
-                EVALUATIONS.get(name, LARGE), seed, simulate=target.step_evaluator
-            )
+            evaluations, simulate = EVALUATIONS.get(name, LARGE), target.step_evaluator
             begin = time.process_time()
-            answer = placed(text, problem, target, asked)
+            answer = placed(text, problem, target, evaluations, seed=seed, simulate=simulate)
             cpu = time.process_time() - begin
             found = ratios(problem, target, answer.device_of, expert)
             results = target.step_evaluator(problem).evaluate(answer.device_of[np.newaxis])

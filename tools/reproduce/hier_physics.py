@@ -71,10 +71,6 @@ def judged(evaluator: StepEvaluator, placement: Ints) -> Placed:
     )
 
 
-def _quiet(_text: str) -> None:
-    """Progress that nobody follows."""
-
-
 def on_one(problem: StepProblem, device: int) -> Ints:
     """All ops on a device, those that it may not run on the first that may."""
     anywhere = np.argmax(problem.allowed, axis=1)
@@ -108,7 +104,8 @@ def measured(graph: PaperGraph, rivals: list[str], seed: int) -> dict[str, Any]:
         try:
             spec = spec_text.parse_one(rival)
             placer = spec_text.instantiate(PLACERS.get(spec.name), spec)
-            answer = placer.place(problem, box, evaluator, PlacerRequest(seed=seed), _quiet)
+            request = PlacerRequest(problem, box, evaluator, evaluations=4000, seed=seed)
+            answer = placer.place(request)
         except CompileError as error:
             print(f"{graph.name}: {rival}: {error}", flush=True)
             continue

@@ -155,7 +155,7 @@ def bench_of(graph: PaperGraph) -> Bench:
     problem = target.step_problem(step.model, step.states)
     evaluator = target.step_evaluator(problem)
     one = judged(evaluator, on_one(problem, first_gpu(target.box)))
-    answer = _place("expert", problem, target.box, evaluator, PlacerRequest())
+    answer = _place("expert", PlacerRequest(problem, target.box, evaluator, evaluations=4000))
     expert = judged(evaluator, answer.device_of)
     references = {
         "expert_s": expert.seconds,
@@ -166,16 +166,10 @@ def bench_of(graph: PaperGraph) -> Bench:
     return Bench(graph, problem, target.box, evaluator, references, target.step_evaluator)
 
 
-def _quiet(_text: str) -> None:
-    """Progress that nobody follows."""
-
-
-def _place(
-    method: str, problem: StepProblem, box: Box, evaluator: StepEvaluator, request: PlacerRequest
-) -> PlacerAnswer:
+def _place(method: str, request: PlacerRequest) -> PlacerAnswer:
     spec = spec_text.parse_one(method)
     placer = spec_text.instantiate(PLACERS.get(spec.name), spec)
-    return placer.place(problem, box, evaluator, request, _quiet)
+    return placer.place(request)
 
 
 def cell(
@@ -192,7 +186,14 @@ def cell(
     """
     began = time.process_time()
     watched = Watched(bench.evaluator, began)
-    request = PlacerRequest(evaluations, seed, simulate=bench.simulate if others else None)
+    request = PlacerRequest(
+        bench.problem,
+        bench.box,
+        watched,
+        evaluations=evaluations,
+        seed=seed,
+        simulate=bench.simulate if others else None,
+    )
     record: dict[str, Any] = {
         "graph": bench.graph.name,
         "method": method,
@@ -203,7 +204,7 @@ def cell(
         **bench.references,
     }
     try:
-        answer = _place(method, bench.problem, bench.box, watched, request)
+        answer = _place(method, request)
     except CompileError as error:
         spent = time.process_time() - began
         return record | {"failed": str(error), "cpu_s": round(spent, 2)}

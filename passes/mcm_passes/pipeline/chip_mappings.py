@@ -107,12 +107,13 @@ class MappingSearch:
                 self._model.check_learned_of(*kind)
             self._method = f"{mapper.name} by {self._model.name}"
         self._hops = level.measured_hops
-        self._request = MapperRequest(
-            evaluations=options.samples or level.mappings,
-            measurements=level.measured_mappings,
-            seed=options.seed,
-            budget_s=options.budget_s,
-        )
+        self._measurements = level.measured_mappings
+        self._limits: dict[str, Any] = {
+            "evaluations": options.samples or level.mappings,
+            "seed": options.seed,
+            "budget_s": options.budget_s,
+            "progress": context.progress,
+        }
 
     def mapped(self, chips: Sequence[ChipModel]) -> tuple[MappedChip, ...]:
         """The mapping of each chip, ascending."""
@@ -166,10 +167,8 @@ class MappingSearch:
 
     def _mapped(self, chip: int, problem: MappingProblem) -> MappedChip:
         fabric, judge = self._target.fabric, self._judge
-        request = self._request
         affordable = int(self._hops / _hops_of_a_play(problem, fabric))
-        request = replace(request, measurements=int(np.clip(affordable, 1, request.measurements)))
-        answer = self._answer(problem, request)
+        answer = self._answer(problem, int(np.clip(affordable, 1, self._measurements)))
         _check_answer(answer, problem, self._target, self._names[0])
         # What a mapper says of its mapping is not taken for granted, what the judge said is.
         measured = judge.measure(problem, fabric, answer.mapping)
@@ -187,7 +186,7 @@ class MappingSearch:
             method=self._method,
         )
 
-    def _answer(self, problem: MappingProblem, request: MapperRequest) -> MapperAnswer:
+    def _answer(self, problem: MappingProblem, measurements: int) -> MapperAnswer:
         """The answer of the mapper.
 
         Raises:
@@ -196,11 +195,12 @@ class MappingSearch:
         fabric, (mapper, model) = self._target.fabric, self._names
         with MAPPING_MODELS.at_work(model):
             prepared = self._model.prepared(problem, fabric)
+        request = MapperRequest(
+            problem, fabric, prepared, self._judge, measurements=measurements, **self._limits
+        )
         try:
             with MAPPERS.at_work(mapper), MAPPING_MODELS.at_work(model, prepared):
-                return self._mapper.map(
-                    problem, fabric, prepared, self._judge, request, self._context.progress
-                )
+                return self._mapper.map(request)
         except CompileError as error:
             # Who asks a model knows the object alone.
             place = f"mapping model {quote(model)} of {MAPPING_MODELS.origin_of(model)}"

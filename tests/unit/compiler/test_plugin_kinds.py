@@ -120,7 +120,7 @@ def test_decorators_of_earlier_releases_register_with_a_note(tmp_path: Path, kin
     old = f"register_{kind.replace('-', '_')}"
     path = tmp_path / "before.py"
     line = f"@{old}" if KINDS[kind].form == "class" else f"@{old}('acme_before')"
-    if kind in ("level", "placer-level"):
+    if kind == "level":
         line = f"@{old}"
     path.write_text(
         f"from mcm_compiler import {old}, register\n"

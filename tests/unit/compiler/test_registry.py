@@ -392,12 +392,12 @@ def test_contracts_exist_and_the_compilers_own_components_have_the_form(kind: st
 
 def test_what_has_a_name_is_registered_by_it() -> None:
     try:
-        assert register("placer-level")(THING) is THING
-        assert REGISTRIES["placer-level"].get("thing") is THING
+        assert register("level")(THING) is THING
+        assert REGISTRIES["level"].get("thing") is THING
         with pytest.raises(TypeError, match=r'register\("target", "NAME"\)'):
             register("target")(leave)
     finally:
-        REGISTRIES["placer-level"].remove("thing")
+        REGISTRIES["level"].remove("thing")
 
 
 @pytest.mark.parametrize(

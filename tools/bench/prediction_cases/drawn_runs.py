@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from mcm_compiler.contracts.boxes.box import Box, StepProblem
-    from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
     from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 
 SHARES = (0.5, 0.25, 0.1, 0.75)
@@ -34,17 +31,11 @@ class Drawn:
     length: int = 0
     draw: int = 0
 
-    def place(
-        self,
-        problem: StepProblem,
-        box: Box,
-        evaluator: StepEvaluator,
-        request: PlacerRequest,
-        progress: Callable[[str], None],
-    ) -> PlacerAnswer:
+    def place(self, request: PlacerRequest) -> PlacerAnswer:
         """Draws one."""
         from mcm_compiler.contracts.boxes.placers import PlacerAnswer
 
+        problem = request.problem
         rng = np.random.default_rng([SEED, self.length, self.draw])
         device = np.zeros(problem.num_ops, np.int32)
         if self.length:

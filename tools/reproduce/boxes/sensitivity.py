@@ -132,10 +132,9 @@ def simulated() -> dict[str, Any]:
 
 def searched(target: BoxPackage, problem: StepProblem) -> Ints:
     """`[N]`, what local search finds."""
-    request = PlacerRequest(evaluations=EVALUATIONS)
     evaluator = target.step_evaluator(problem)
-    answer = LocalSearch().place(problem, target.box, evaluator, request, lambda _: None)
-    return answer.device_of
+    request = PlacerRequest(problem, target.box, evaluator, evaluations=EVALUATIONS)
+    return LocalSearch().place(request).device_of
 
 
 def by_name(problem: StepProblem, devices: int) -> dict[str, Ints]:

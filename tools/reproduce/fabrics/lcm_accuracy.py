@@ -281,10 +281,16 @@ def own_optimum_errors(models: FoldModels, data: MappingData) -> dict[str, float
             graph = data.graphs[k]
             asked = (network(graph), RoundTrips().prepared(graph.problem, data.fabric))
             for model, found_errors in zip(asked, errors.values(), strict=True):
-                request = MapperRequest(OPTIMUM_EVALUATIONS, 0, k)
-                answer = Annealing(chains=4, before=0).map(
-                    graph.problem, data.fabric, model, judge, request, lambda _: None
+                request = MapperRequest(
+                    graph.problem,
+                    data.fabric,
+                    model,
+                    judge,
+                    0,
+                    evaluations=OPTIMUM_EVALUATIONS,
+                    seed=k,
                 )
+                answer = Annealing(chains=4, before=0).map(request)
                 found = judge.measure(graph.problem, data.fabric, answer.mapping)
                 guess = model.period_cycles(answer.mapping)[0]
                 found_errors.append(abs(guess / found.period_cycles[0] - 1))

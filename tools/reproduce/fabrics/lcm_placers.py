@@ -197,11 +197,20 @@ def cell(
     amount, unit = limit.split()
     budget = float(amount) if unit == "s" else None
     evaluations = 10**9 if budget else int(amount)
-    request = MapperRequest(evaluations, flow.measurements, seed, budget)
     prepared = model_of(flow).prepared(problem, fabric)
+    request = MapperRequest(
+        problem,
+        fabric,
+        prepared,
+        judge,
+        flow.measurements,
+        evaluations=evaluations,
+        seed=seed,
+        budget_s=budget,
+    )
     spec = spec_text.parse_one(flow.mapper)
     mapper = spec_text.instantiate(MAPPERS.get(spec.name), spec)
-    answer = mapper.map(problem, fabric, prepared, judge, request, _silent)
+    answer = mapper.map(request)
     measured = judge.measure(problem, fabric, answer.mapping)
     bound = judge.bound_cycles(problem, fabric)
     return {
@@ -216,10 +225,6 @@ def cell(
         "measurements": answer.measurements,
         "knows": knows(flow),
     }
-
-
-def _silent(_: str) -> None:
-    """Nobody wants to know."""
 
 
 def model_of(flow: Flow) -> MappingModel:

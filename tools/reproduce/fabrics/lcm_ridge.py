@@ -74,11 +74,11 @@ def _samples(problem: MappingProblem, fabric: Fabric, seed: int) -> Mappings:
     models = (WireLength(), Heuristic(), Busiest(), RoundTrips(), RoundTrips(1.0), RoundTrips(4.0))
     for number, model in enumerate(models):
         evaluations = int(np.exp(rng.uniform(np.log(500), np.log(30_000))))
-        request = MapperRequest(evaluations=evaluations, measurements=0, seed=number)
-        answer = Annealing(chains=1).map(
-            problem, fabric, model.prepared(problem, fabric), JUDGE, request, lambda _: None
+        prepared = model.prepared(problem, fabric)
+        request = MapperRequest(
+            problem, fabric, prepared, JUDGE, 0, evaluations=evaluations, seed=number
         )
-        parts.append(answer.mapping)
+        parts.append(Annealing(chains=1).map(request).mapping)
     return Mappings.stacked(parts)
 
 

@@ -35,10 +35,13 @@ def passes(output_format: str = FORMAT) -> None:
 
 @verb()
 def placers(output_format: str = FORMAT) -> None:
-    """List the placers for --placer with their options, and the levels of mcmc place for -O."""
+    """List the placers for --placer with their options, and the levels for -O."""
     from mcm_compiler.cli import listing
 
-    listing.show_searchers("placers", "placer", "placer-level", output_format)
+    def effort(row: dict[str, Any]) -> str:
+        return f"{row['placer']}, at most {row['placements']:,} placements"
+
+    listing.show_searchers("placers", "placer", output_format, effort)
 
 
 @verb()
@@ -46,7 +49,7 @@ def strategies(output_format: str = FORMAT) -> None:
     """List the strategies for --partitioner with their options, and the levels for -O."""
     from mcm_compiler.cli import listing
 
-    listing.show_searchers("strategies", "strategy", "level", output_format)
+    listing.show_searchers("strategies", "strategy", output_format)
 
 
 @verb(plugins=False)

@@ -16,6 +16,9 @@ FIRST_LOOK = Level(
     mappings=2_000,
     measured_mappings=1,
     objective_strategy="frontier{ideals=5000,windows=200000,labels=40000}",
+    placer='portfolio{members="single;local_search{parts=1,robust=false}",robust=false}',
+    placements=300,
+    placement_ops=10**7,
 )
 
 CONTIGUOUS = Level(
@@ -29,6 +32,8 @@ CONTIGUOUS = Level(
     mappings=20_000,
     measured_mappings=3,
     objective_strategy="frontier{windows=500000,labels=100000}",
+    placements=3000,
+    placement_ops=10**8,
 )
 
 DEFAULT = Level(
@@ -53,4 +58,6 @@ LONG = Level(
     mappings=1_000_000,
     measured_mappings=64,
     measured_hops=2 * 10**10,
+    placements=100_000,
+    placement_ops=2 * 10**9,
 )

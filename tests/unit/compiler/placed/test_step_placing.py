@@ -14,10 +14,11 @@ import pytest
 from mcm_compiler.api import place_model
 from mcm_compiler.contracts.boxes.box import BoxTarget, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions
+from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.diagnostics import CompileError, Severity
 from mcm_compiler.placed.place_options import PlaceOptions
-from mcm_compiler.placed.step_placing import level_of, placer_text
-from mcm_compiler.registry import PLACER_LEVELS, PLACERS
+from mcm_compiler.placed.step_placing import placer_text
+from mcm_compiler.registry import PLACERS
 from tests.generators.placed_models import Told, place_small, small_model
 
 
@@ -61,9 +62,9 @@ def test_an_answer_that_is_none_is_the_placers_fault(wrong: str, words: str) -> 
 def test_placers_are_told_the_order_of_queues(monkeypatch: pytest.MonkeyPatch, order: str) -> None:
     asked: list[str] = []
 
-    def place(self: Told, *args: Any) -> Any:
-        asked.append(args[3].order)
-        return by_letters(self, *args)
+    def place(self: Told, request: Any) -> Any:
+        asked.append(request.order)
+        return by_letters(self, request)
 
     by_letters: Any = Told.place
     monkeypatch.setattr(Told, "place", place)
@@ -131,7 +132,7 @@ def test_an_existing_folder_stays(tmp_path: Path) -> None:
 
 def test_a_level_says_who_searches_and_how_long() -> None:
     asked = PlaceOptions(level=0)
-    assert placer_text(asked) == level_of(asked).placer
+    assert placer_text(asked) == load_level(0).placer
     assert placer_text(PlaceOptions(placer="told{second=ab}")) == "told{second=ab}"
     with pytest.raises(CompileError, match="MCM-U003"):
         placer_text(PlaceOptions(level="nobody's"))
@@ -147,15 +148,17 @@ def test_segments_that_one_device_beats_are_told() -> None:
     assert not alone.diagnostics
 
 
-def test_what_is_registered_and_no_level_is_named() -> None:
-    PLACER_LEVELS.add("test-odd", object(), "odd.py")
-    try:
-        with pytest.raises(CompileError) as caught:
-            level_of(PlaceOptions(level="test-odd"))
-    finally:
-        PLACER_LEVELS.remove("test-odd")
-    (found,) = caught.value.diagnostics
-    assert (found.code, found.at) == ("MCM-X007", "odd.py")
+def test_a_file_is_a_level_of_placing_too(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('strategy = "dp"\nplacer = "told{second=ab}"\nplacements = 7\n')
+    placed = place_model(small_model(), "box-cpu-gpu", PlaceOptions(level=str(path)))
+    # All placements of so small a step are simulated, whatever the level says.
+    assert placed.answer.method.startswith("all ")
+    assert placer_text(PlaceOptions(level=str(path))) == "told{second=ab}"
+    assert load_level(str(path)).placements_of(1) == 7
+    path.write_text('strategy = "dp"\nplacements = 0\n')
+    with pytest.raises(CompileError, match="MCM-U002"):
+        placer_text(PlaceOptions(level=str(path)))
 
 
 SEARCHING = ("local_search", "portfolio", "pretrained")

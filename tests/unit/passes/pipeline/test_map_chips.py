@@ -31,7 +31,8 @@ class Drawn:
     summary: ClassVar[str] = ""
     wrong: str = ""
 
-    def map(self, problem, fabric, model, judge, request, progress):
+    def map(self, request):
+        problem, fabric, judge = request.problem, request.fabric, request.judge
         rng = np.random.default_rng(request.seed)
         drawn = legal_mappings(problem, fabric, request.measurements, rng)
         periods = judge.measure(problem, fabric, drawn).period_cycles
@@ -54,7 +55,7 @@ class Drawn:
             best = None
         if self.wrong == "nothing":
             return None
-        return MapperAnswer(best, "drawn", 0, len(drawn), 1.0)
+        return MapperAnswer(best, "drawn", 0, measurements=len(drawn), period_cycles=1.0)
 
 
 @dataclass(frozen=True)
@@ -271,7 +272,7 @@ class Failing:
     name: ClassVar[str] = "failing"
     summary: ClassVar[str] = ""
 
-    def map(self, problem, fabric, model, judge, request, progress):
+    def map(self, request):
         raise SystemExit(0)
 
 

@@ -17,8 +17,7 @@ import numpy as np
 from mcm_compiler.arrays.types import Ints
 from mcm_compiler.contracts.boxes.evaluation import QueueOrder, StepConditions, StepEvaluator
 from mcm_compiler.contracts.boxes.placers import Simulate
-from mcm_passes.families.box.learning.judged import Judged
-from mcm_passes.families.box.search.annealing import Cooling, Moves
+from mcm_passes.families.box.search.annealing import Cooling, Judge, Moves
 from mcm_passes.families.box.search.coarse_steps import PreparedStep, coarse_step, devices_of_units
 from mcm_passes.families.box.search.units import Fallbacks, Units
 
@@ -89,17 +88,17 @@ def surrogate_of(step: PreparedStep, simulate: Simulate, order: QueueOrder) -> S
 
 def coarse_search(
     surrogate: Surrogate,
-    judged: Judged,
+    judge: Judge,
     starts: Ints,
     cooling: Cooling,
     left: int,
     rng: np.random.Generator,
 ) -> None:
-    """Searches; `judged` has the best placement in the end.
+    """Searches; `judge` has the best placement in the end.
 
     Args:
         surrogate: tells about worth.
-        judged: asks the evaluator of the whole step.
+        judge: asks the evaluator of the whole step.
         starts: `[K, N]`, placements, at least one; the search begins at the best. More than there
             are coarse evaluations are left out.
         cooling: of both levels, its evaluations those of the coarse step.
@@ -108,7 +107,7 @@ def coarse_search(
     """
 
     def score(devices: Ints) -> float:
-        return float(judged.judge(surrogate.placement(devices)[None]).score[0])
+        return float(judge.results(surrogate.placement(devices)[None]).score[0])
 
     known = [surrogate.devices(start) for start in starts[: cooling.evaluations]]
     coarse = np.array([surrogate.score(devices) for devices in known])

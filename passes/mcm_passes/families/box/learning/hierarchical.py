@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -15,7 +14,6 @@ import numpy as np
 from mcm_compiler.arrays.types import Ints
 from mcm_compiler.components.extras import LEARN, require_learning
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
-from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.processes.one_thread import use_one_thread
@@ -30,10 +28,11 @@ from mcm_models.planner.layout import (
     default_groups,
 )
 from mcm_models.planner.op_features import op_features
-from mcm_passes.families.box.learning.judged import Judged, PlacementUnits, placement_units
 from mcm_passes.families.box.learning.planner_state import StateFolder, step_digest
 from mcm_passes.families.box.learning.planning import Plan, Progress, begin, learn
+from mcm_passes.families.box.search.annealing import judge_of
 from mcm_passes.families.box.search.coarse_steps import groups_of_ops
+from mcm_passes.families.box.search.units import fallbacks
 
 LAST = 50
 """Updates at the end whose means are reported: the best sample alone hides a policy that has
@@ -70,14 +69,7 @@ class Recipe:
     save_every: int = 50
 
 
-def run_planner(
-    recipe: Recipe,
-    problem: StepProblem,
-    box: Box,
-    evaluator: StepEvaluator,
-    request: PlacerRequest,
-    progress: Callable[[str], None],
-) -> PlacerAnswer:
+def run_planner(recipe: Recipe, request: PlacerRequest) -> PlacerAnswer:
     """Learns until the evaluations are spent; the best sample is the answer.
 
     Raises:
@@ -89,58 +81,54 @@ def run_planner(
     require_learning(f"the placer {recipe.kind}", f"placer {recipe.kind}", "local_search")
     use_one_thread()
     stop = None if request.budget_s is None else time.monotonic() + request.budget_s
-    plan = _plan(recipe, problem, box, request)
-    judged = Judged(evaluator)
+    plan = _plan(recipe, request)
+    judge = judge_of(request)
     folder: StateFolder | None = None
     if recipe.state:
-        step = step_digest(problem, box, request.order)
+        step = step_digest(request.problem, request.box, request.order)
         folder = StateFolder(Path(recipe.state), recipe.kind, step)
-    state = folder.load(plan, judged) if folder else None
+    state = folder.load(plan, judge) if folder else None
     if state is None:
         state = begin(plan)
         if request.start is not None and request.evaluations > plan.settings.samples:
-            judged.judge(request.start[None])
-    spare = request.evaluations - judged.evaluations + state.update * plan.settings.samples
+            judge.results(request.start[None])
+    spare = request.evaluations - judge.evaluations + state.update * plan.settings.samples
     updates = max(1, spare // plan.settings.samples)
 
     def after(now: Progress) -> None:
         if now.update % recipe.save_every == 0 or now.update == updates:
             mean = np.mean([point[0] for point in now.curve[-LAST:]])
-            progress(
-                f"update {now.update} of {updates}: best {judged.best_score:.4g}, "
+            request.progress(
+                f"update {now.update} of {updates}: best {judge.best_score:.4g}, "
                 f"mean of the last {mean:.4g} s"
             )
             if folder:
-                folder.save(plan, judged, now)
+                folder.save(plan, judge, now)
 
-    learn(plan, judged, state, updates, stop, after)
-    if not judged.any_fits and not plan.settings.has_slope:
+    learn(plan, judge, state, updates, stop, after)
+    if not judge.any_fits and not plan.settings.has_slope:
         raise CompileError.of(
             "MCM-D061",
-            f"none of {judged.evaluations} placements fits the memory of the devices, so that "
+            f"none of {judge.evaluations} placements fits the memory of the devices, so that "
             f"all had the same signal and nothing could be learned",
             at=f"placer {recipe.kind}",
         )
-    return PlacerAnswer(
-        device_of=judged.best,
-        method=f"{recipe.kind}, {plan.layout.groups} groups, {state.update} updates",
-        evaluations=judged.evaluations,
-        history=tuple(judged.history),
-        figures=_figures(state, plan),
-    )
+    method = f"{recipe.kind}, {plan.layout.groups} groups, {state.update} updates"
+    return judge.answer(method, *_figures(state, plan))
 
 
-def _plan(recipe: Recipe, problem: StepProblem, box: Box, request: PlacerRequest) -> Plan:
-    units = placement_units(problem, box)
+def _plan(recipe: Recipe, request: PlacerRequest) -> Plan:
+    problem, box = request.problem, request.box
+    units = problem.num_groups
     features = op_features(problem)
-    given = None if recipe.given is None else recipe.given[units.first]
-    groups = recipe.groups or min(default_groups(box.num_devices), units.count)
+    given = None if recipe.given is None else recipe.given[problem.leader]
+    groups = recipe.groups or min(default_groups(box.num_devices), units)
     if given is not None:
         groups = int(given.max(initial=0)) + 1
-    if groups > units.count:
+    if groups > units:
         raise CompileError.of(
             "MCM-D062",
-            f"{groups} groups are more than the {units.count} sets of ops that run together",
+            f"{groups} groups are more than the {units} sets of ops that run together",
             at=f"placer {recipe.kind}",
         )
     settings = dataclasses.replace(
@@ -148,15 +136,15 @@ def _plan(recipe: Recipe, problem: StepProblem, box: Box, request: PlacerRequest
     )
     prior = np.zeros((groups, box.num_devices), np.float32)
     if recipe.start_weight and request.start is not None and given is not None:
-        prior = _prior(recipe.start_weight, problem, units, given, request.start, prior)
+        prior = _prior(recipe.start_weight, problem, given, request.start, prior)
     layout = PlannerLayout(groups, box.num_devices, features.types, recipe.hidden)
-    return Plan(units, features, layout, settings, request.seed, given, prior, recipe.table)
+    ways = fallbacks(problem, box)
+    return Plan(problem, ways, features, layout, settings, request.seed, given, prior, recipe.table)
 
 
 def _prior(
     weight: float,
     problem: StepProblem,
-    units: PlacementUnits,
     given: Ints,
     start: Ints,
     nothing: np.ndarray,
@@ -164,7 +152,7 @@ def _prior(
     """Scores of the devices that most of the time of each group's ops has in a placement."""
     held = nothing.astype(np.float64)
     fastest = np.where(np.isfinite(problem.time_s), problem.time_s, np.inf).min(axis=1)
-    np.add.at(held, (given[units.of_op], start), fastest)
+    np.add.at(held, (given[problem.together], start), fastest)
     prior = nothing.copy()
     prior[np.arange(len(prior)), held.argmax(axis=1)] = weight
     return prior
@@ -195,21 +183,13 @@ class _Learned(ABC):
 
     extra: ClassVar[str] = LEARN
 
-    def place(
-        self,
-        problem: StepProblem,
-        box: Box,
-        evaluator: StepEvaluator,
-        request: PlacerRequest,
-        progress: Callable[[str], None],
-    ) -> PlacerAnswer:
+    def place(self, request: PlacerRequest) -> PlacerAnswer:
         """See `mcm_compiler.contracts.boxes.placers.Placer`.
 
         Raises:
             CompileError: as `run_planner`.
         """
-        recipe = self._recipe(problem, box)
-        return run_planner(recipe, problem, box, evaluator, request, progress)
+        return run_planner(self._recipe(request.problem, request.box), request)
 
     @abstractmethod
     def _recipe(self, problem: StepProblem, box: Box) -> Recipe: ...

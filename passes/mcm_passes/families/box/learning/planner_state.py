@@ -17,8 +17,8 @@ from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import QueueOrder
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_models.cards import read_with_card, save_with_card
-from mcm_passes.families.box.learning.judged import Judged
 from mcm_passes.families.box.learning.planning import Plan, Progress, begin
+from mcm_passes.families.box.search.annealing import Judge
 
 STATE_NAME = "planner.safetensors"
 
@@ -73,7 +73,7 @@ class StateFolder:
         """The only file."""
         return self.path / STATE_NAME
 
-    def save(self, plan: Plan, judged: Judged, progress: Progress) -> None:
+    def save(self, plan: Plan, judge: Judge, progress: Progress) -> None:
         """Writes all of it at once: a reader sees the state before or this one.
 
         Raises:
@@ -83,21 +83,21 @@ class StateFolder:
 
         leaves = jax.tree.leaves((progress.params, progress.optimizer))
         arrays = {f"learned/{n:03}": np.asarray(leaf) for n, leaf in enumerate(leaves)}
-        arrays["best"] = judged.best
+        arrays["best"] = judge.best
         arrays["curve"] = np.array(progress.curve, np.float64).reshape(-1, 5)
         numbers = {
             **self._asked(plan),
             "update": progress.update,
             "average": progress.average,
-            "evaluations": judged.evaluations,
-            "best_score": judged.best_score,
-            "history": judged.history,
-            "any_fits": judged.any_fits,
+            "evaluations": judge.evaluations,
+            "best_score": judge.best_score,
+            "history": judge.history,
+            "any_fits": judge.any_fits,
         }
         self.path.mkdir(parents=True, exist_ok=True)
         save_with_card(self.file, arrays, json.dumps(numbers, sort_keys=True), lasting=True)
 
-    def load(self, plan: Plan, judged: Judged) -> Progress | None:
+    def load(self, plan: Plan, judge: Judge) -> Progress | None:
         """What an earlier process left, or None where there is nothing yet.
 
         Raises:
@@ -117,7 +117,7 @@ class StateFolder:
             if any(one.shape != other.shape for one, other in zip(found, leaves, strict=True)):
                 raise ValueError("its arrays have other shapes")
             best: Ints = arrays["best"]
-            if best.shape != (len(plan.units.of_op),) or best.dtype.kind != "i":
+            if best.shape != (plan.problem.num_ops,) or best.dtype.kind != "i":
                 raise ValueError("its best placement is none of this model")
             curve = [tuple(row) for row in arrays["curve"].tolist()]
         except (OSError, ValueError, KeyError) as error:
@@ -126,9 +126,9 @@ class StateFolder:
                 f"the state of the planner is damaged: {quote(str(error))}",
                 at=quote(str(self.file)),
             ) from error
-        judged.evaluations, judged.best_score = numbers.evaluations, numbers.best_score
-        judged.best, judged.history = best, list(numbers.history)
-        judged.any_fits = numbers.any_fits
+        judge.evaluations, judge.best_score = numbers.evaluations, numbers.best_score
+        judge.best, judge.history = best, list(numbers.history)
+        judge.any_fits = numbers.any_fits
         params, optimizer = jax.tree.unflatten(shape, [jax.numpy.asarray(one) for one in found])
         return Progress(params, optimizer, numbers.update, numbers.average, curve)
 
@@ -139,7 +139,7 @@ class StateFolder:
         return {
             "devices": plan.layout.devices,
             "groups": plan.layout.groups,
-            "ops": len(plan.units.of_op),
+            "ops": plan.problem.num_ops,
             "step": self.step,
             "seed": plan.seed,
             "settings": {**settings, "kind": self.kind, "hidden": str(plan.layout.hidden)},

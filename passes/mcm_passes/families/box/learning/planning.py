@@ -16,17 +16,15 @@ import numpy as np
 import numpy.typing as npt
 
 from mcm_compiler.arrays.types import Floats, Ints
+from mcm_compiler.contracts.boxes.box import StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepResults
 from mcm_compiler.diagnostics import CompileError
 from mcm_models.planner.layout import PlannerLayout, PlannerSettings, Weights, initial_weights
 from mcm_models.planner.op_features import OpFeatures, group_features
 from mcm_models.planner.sampling import DrawnGroups, UnitInputs, draw_groups
-from mcm_passes.families.box.learning.judged import (
-    Judged,
-    PlacementUnits,
-    local_credit,
-    standardised,
-)
+from mcm_passes.families.box.learning.credit import local_credit, standardised
+from mcm_passes.families.box.search.annealing import Judge
+from mcm_passes.families.box.search.units import Fallbacks
 
 if TYPE_CHECKING:
     from mcm_models.planner.updates import Batch, GroupInputs, GroupPolicy, Trace
@@ -39,7 +37,8 @@ class Plan:
     """What a planner decides, and how it learns.
 
     Attributes:
-        units: that get devices.
+        problem: what is placed. Its sets of ops that run together are the units that get devices.
+        ways: of units that may not follow their group.
         features: of ops.
         layout: of the networks.
         settings: of learning.
@@ -49,7 +48,8 @@ class Plan:
         table: scores of devices are a table, not a network.
     """
 
-    units: PlacementUnits
+    problem: StepProblem
+    ways: Fallbacks
     features: OpFeatures
     layout: PlannerLayout
     settings: PlannerSettings
@@ -135,7 +135,7 @@ def begin(plan: Plan) -> Progress:
 
 def learn(
     plan: Plan,
-    judged: Judged,
+    judge: Judge,
     progress: Progress,
     updates: int,
     stop: float | None,
@@ -145,7 +145,7 @@ def learn(
 
     Args:
         plan: what is learned.
-        judged: asks the evaluator.
+        judge: asks the evaluator.
         progress: changed in place.
         updates: in all, with those that are done.
         stop: when to stop, as `time.monotonic` says, though not before a placement was judged;
@@ -158,10 +158,10 @@ def learn(
     given, grouped = _GivenGroups.of(plan), _LearnedGroups.of(plan)
     while progress.update < updates:
         # However short the time, there is an answer.
-        if judged.evaluations and stop is not None and time.monotonic() >= stop:
+        if judge.evaluations and stop is not None and time.monotonic() >= stop:
             return
         drawn = _draw(plan, progress, given, grouped)
-        results = judged.judge(drawn.placements)
+        results = judge.results(drawn.placements)
         advantage, progress.average = _advantages(plan.settings, results, progress.average)
         entropy = _update(plan, progress, drawn, results, advantage)
         used = _mean_used(drawn.placements)
@@ -188,7 +188,7 @@ class _GivenGroups:
     def of(cls, plan: Plan) -> _GivenGroups | None:
         if plan.given is None:
             return None
-        of_op = plan.given[plan.units.of_op][None]
+        of_op = plan.given[plan.problem.together][None]
         return cls(group_features(plan.features, of_op, plan.layout.groups))
 
 
@@ -210,7 +210,7 @@ class _LearnedGroups:
             return None
         features = plan.features
         inputs = UnitInputs.of(features.unit_type, features.unit_values, features.types)
-        return cls(inputs, np.empty((plan.units.count, plan.layout.groups), np.float32))
+        return cls(inputs, np.empty((plan.problem.num_groups, plan.layout.groups), np.float32))
 
     def draw(
         self, plan: Plan, adds: Singles, level: np.float32, rng: np.random.Generator
@@ -221,7 +221,7 @@ class _LearnedGroups:
             # One draw for all K samples: they have their probabilities in common (a choice).
             noise = self.noise
             rng.standard_normal(out=noise, dtype=np.float32)
-        uniforms = rng.random((plan.units.count, plan.settings.samples), np.float32)
+        uniforms = rng.random((plan.problem.num_groups, plan.settings.samples), np.float32)
         spread = plan.settings.entropy > 0.0
         return draw_groups(self.inputs, adds, noise, float(level), uniforms, spread)
 
@@ -247,18 +247,19 @@ def _draw(
         adds = np.asarray(grouper_scores(progress.params[1]))
         groups = grouped.draw(plan, adds, level, rng)
         rows = groups.chosen
-        features = group_features(plan.features, rows[:, plan.units.of_op], layout.groups)
+        features = group_features(plan.features, rows[:, plan.problem.together], layout.groups)
         used = rows
     else:
         assert given is not None
         assert plan.given is not None
         features = given.features
-        rows = np.broadcast_to(plan.given, (count, plan.units.count))
+        rows = np.broadcast_to(plan.given, (count, plan.problem.num_groups))
         used = rows[:1]
     inputs = GroupInputs(*(jnp.asarray(part) for part in (features, plan.prior, noise)))
     found, trace = sample_devices(plan.placer, progress.params[0], inputs, uniforms)
     devices = np.asarray(found).astype(np.int32)
-    placements = plan.units.placements(np.take_along_axis(devices, rows, axis=1))
+    of_units = np.take_along_axis(devices, rows, axis=1)
+    placements = plan.ways.placements(of_units[:, plan.problem.together])
     return Drawn(inputs, devices, placements, _mean_used(used), trace, groups)
 
 

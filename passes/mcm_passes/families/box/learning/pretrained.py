@@ -10,8 +10,6 @@ from typing import ClassVar
 import numpy as np
 
 from mcm_compiler.arrays.types import Floats, Ints
-from mcm_compiler.contracts.boxes.box import Box, StepProblem
-from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_models.cluster_policy.decoding import Scorer, decode, scorer_of, scores_given
@@ -21,9 +19,8 @@ from mcm_passes.families.box.learning.coarse_search import (
     coarse_search,
     surrogate_of,
 )
-from mcm_passes.families.box.learning.judged import Judged
 from mcm_passes.families.box.learning.pretraining.cases import ClusteredStep, clustered_step
-from mcm_passes.families.box.search.annealing import Cooling
+from mcm_passes.families.box.search.annealing import Cooling, Judge, judge_of
 from mcm_passes.families.box.search.coarse_steps import prepared
 
 SHARE_DRAWN = 0.25
@@ -36,7 +33,7 @@ UNIFORM_SHARE = 0.3
 def guided_search(
     case: ClusteredStep,
     scorer: Scorer | None,
-    judged: Judged,
+    judge: Judge,
     evaluations: int,
     rng: np.random.Generator,
     start: Ints | None = None,
@@ -50,7 +47,7 @@ def guided_search(
     Args:
         case: what is placed.
         scorer: the policy; None for the control, which draws devices that are all as likely.
-        judged: asks the evaluator.
+        judge: asks the evaluator.
         evaluations: that it may spend, at least 1.
         rng: of the draws.
         start: `[C]`, devices to begin with beside those of the policy.
@@ -60,14 +57,14 @@ def guided_search(
     """
     clusters = len(case.graph.order)
 
-    def judge(devices: Ints) -> Floats:
-        return judged.judge(case.placements(devices)).score
+    def scored(devices: Ints) -> Floats:
+        return judge.results(case.placements(devices)).score
 
     first = first_devices(case, scorer, max(1, int(evaluations * SHARE_DRAWN)), rng)
     if start is not None:
         first = np.concatenate([start[None], first])
     first = first[: max(1, evaluations)]
-    scores = judge(first)
+    scores = scored(first)
     at = int(scores.argmin())
     best, score = first[at].copy(), float(scores[at])
     propose = _proposals(case, scorer, rng)
@@ -80,7 +77,7 @@ def guided_search(
         if (trial == best).all():
             one, other = rng.integers(0, clusters, 2)
             trial[[one, other]] = trial[[other, one]]
-        found = float(judge(trial[None])[0])
+        found = float(scored(trial[None])[0])
         if found <= score:
             best, score = trial, found
     return best
@@ -159,14 +156,7 @@ class Pretrained:
     parts: int = 0
     coarse: int = 4000
 
-    def place(
-        self,
-        problem: StepProblem,
-        box: Box,
-        evaluator: StepEvaluator,
-        request: PlacerRequest,
-        progress: Callable[[str], None],
-    ) -> PlacerAnswer:
+    def place(self, request: PlacerRequest) -> PlacerAnswer:
         """See `mcm_compiler.contracts.boxes.placers.Placer`; it takes no heed of `budget_s`.
 
         Raises:
@@ -174,17 +164,18 @@ class Pretrained:
                 be used.
         """
         scorer = self._scorer()
-        case = clustered_step(problem, box, evaluator, self.parts)
-        judged = Judged(evaluator)
+        problem, box = request.problem, request.box
+        case = clustered_step(problem, box, request.evaluator, self.parts)
+        judge = judge_of(request)
         evaluations = max(1, min(self.evaluations, request.evaluations))
         clusters = len(case.graph.order)
-        progress(f"{clusters} clusters, {evaluations} placements")
+        request.progress(f"{clusters} clusters, {evaluations} placements")
         rng = np.random.default_rng(request.seed)
         if self.coarse and request.simulate is not None:
             surrogate = surrogate_of(prepared(problem, box), request.simulate, request.order)
             how = f"search on {len(surrogate.piece_of)} groups"
-            progress(f"{how}, {self.coarse} placements of them")
-            self._coarse_search(case, scorer, surrogate, judged, request, evaluations, rng)
+            request.progress(f"{how}, {self.coarse} placements of them")
+            self._coarse_search(case, scorer, surrogate, judge, request, evaluations, rng)
             figures = (
                 ("coarse evaluations", float(surrogate.evaluations)),
                 ("groups", float(len(surrogate.piece_of))),
@@ -192,19 +183,15 @@ class Pretrained:
             )
         else:
             start = None if request.start is None else _devices_of(case, request.start)
-            guided_search(case, scorer, judged, evaluations, rng, start)
+            guided_search(case, scorer, judge, evaluations, rng, start)
             how, figures = f"local search over {clusters} clusters", ()
         by = "no policy" if scorer is None else "pre-trained policy"
-        return PlacerAnswer(
-            device_of=judged.best,
-            method=f"{by}, then {how}",
-            evaluations=judged.evaluations,
-            history=tuple(judged.history),
-            figures=(
-                ("clusters", float(clusters)),
-                ("used devices", float(len(np.unique(judged.best)))),
-                *figures,
-            ),
+        used = float(len(np.unique(judge.best)))
+        return judge.answer(
+            f"{by}, then {how}",
+            ("clusters", float(clusters)),
+            ("used devices", used),
+            *figures,
         )
 
     def _coarse_search(
@@ -212,7 +199,7 @@ class Pretrained:
         case: ClusteredStep,
         scorer: Scorer | None,
         surrogate: Surrogate,
-        judged: Judged,
+        judge: Judge,
         request: PlacerRequest,
         evaluations: int,
         rng: np.random.Generator,
@@ -220,11 +207,11 @@ class Pretrained:
         drawn = max(1, int(evaluations * SHARE_DRAWN))
         starts = case.placements(first_devices(case, scorer, drawn, rng))
         if request.start is not None:
-            judged.judge(request.start[None])
+            judge.results(request.start[None])
             starts = np.concatenate([request.start[None], starts])
-        left = evaluations - judged.evaluations
+        left = evaluations - judge.evaluations
         if left:
-            coarse_search(surrogate, judged, starts, Cooling(self.coarse), left, rng)
+            coarse_search(surrogate, judge, starts, Cooling(self.coarse), left, rng)
 
     def _scorer(self) -> Scorer | None:
         if self.policy == "none":
@@ -237,5 +224,5 @@ def _devices_of(case: ClusteredStep, placement: Ints) -> Ints:
     """`[C]`, the device that most units of each cluster have in a placement."""
     clusters, devices = case.graph.allowed.shape
     counts = np.zeros((clusters, devices), np.int64)
-    np.add.at(counts, (case.cluster_of, placement[case.units.first]), 1)
+    np.add.at(counts, (case.cluster_of[case.leader], placement[case.leader]), 1)
     return counts.argmax(axis=1).astype(np.int32)

@@ -10,13 +10,13 @@ import numpy as np
 from mcm_compiler.arrays.kernels import entry_njit, expanded_njit
 from mcm_compiler.arrays.rows import starts
 from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
-from mcm_compiler.contracts.boxes.placers import PlacerAnswer
+from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 from mcm_passes.families.box.clusters.adjacency import edge_bytes, fastest_times, heads_and_tails
-from mcm_passes.families.box.search.annealing import Asked, SearchingPlacer
+from mcm_passes.families.box.search.annealing import judge_of
 
 
 @dataclass(frozen=True)
-class EarliestTaskFirst(SearchingPlacer):
+class EarliestTaskFirst:
     """Ops one by one, where each ends first (Hwang et al. 1989, *Scheduling Precedence Graphs*).
 
     Ops are taken by the longest path to the end. What an op makes goes to each other device once,
@@ -27,10 +27,10 @@ class EarliestTaskFirst(SearchingPlacer):
     name: ClassVar[str] = "etf"
     summary: ClassVar[str] = "ops one by one where each ends first, a rival"
 
-    def search(self, asked: Asked) -> PlacerAnswer:
+    def place(self, request: PlacerRequest) -> PlacerAnswer:
         """Simulates the schedule's placement."""
-        problem, box, judge = asked.problem, asked.box, asked.judge()
-        asked.progress("earliest task first")
+        problem, box, judge = request.problem, request.box, judge_of(request)
+        request.progress("earliest task first")
         duration = fastest_times(problem, box)
         tail = duration + heads_and_tails(problem.edges, duration)[1]
         # Longest paths fall along edges; where they do not, times of 0, numbers order them.

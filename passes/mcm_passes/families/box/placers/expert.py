@@ -7,13 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.contracts.boxes.placers import PlacerAnswer
-from mcm_passes.families.box.search.annealing import Asked, SearchingPlacer
+from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
+from mcm_passes.families.box.search.annealing import judge_of
 from mcm_passes.families.box.search.units import STACKS, layered_placements
 
 
 @dataclass(frozen=True)
-class Expert(SearchingPlacer):
+class Expert:
     """Layers in order over the fast devices, as many on each, in one stack or in two.
 
     What experts did for recurrent networks (Wu et al. 2016, *Google's Neural Machine Translation
@@ -26,16 +26,16 @@ class Expert(SearchingPlacer):
     name: ClassVar[str] = "expert"
     summary: ClassVar[str] = "layers in order over the fast devices, by names"
 
-    def search(self, asked: Asked) -> PlacerAnswer:
+    def place(self, request: PlacerRequest) -> PlacerAnswer:
         """Simulates two placements.
 
         Raises:
             CompileError: MCM-D050 where no op has a layer.
         """
-        asked.progress("layers in order")
-        placements = layered_placements(asked.problem, asked.box)
-        judge = asked.judge()
+        request.progress("layers in order")
+        placements = layered_placements(request.problem, request.box)
+        judge = judge_of(request)
         scores = [judge.score(placement) for placement in placements]
         stacks = STACKS[int(np.argmin(scores))]
-        layers = int(asked.problem.layer.max()) + 1
+        layers = int(request.problem.layer.max()) + 1
         return judge.answer(f"{layers} layers, in {stacks} stacks over the fast devices")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mcm_compiler.arrays.types import Floats, Longs
-from mcm_compiler.contracts.boxes.placers import PlacerAnswer
+from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.families.box.clusters.adjacency import (
@@ -23,7 +23,7 @@ from mcm_passes.families.box.clusters.adjacency import (
     quotient,
     sums_of,
 )
-from mcm_passes.families.box.search.annealing import Asked, SearchingPlacer
+from mcm_passes.families.box.search.annealing import judge_of
 from mcm_passes.families.box.search.units import device_speeds, fallbacks, fast_devices
 
 FINENESS = 10_000
@@ -52,7 +52,7 @@ def _one_thread_of_scotch() -> Generator[None]:
 
 @dataclass(frozen=True)
 @checked(seeds=at_least(1))
-class GraphPartitions(SearchingPlacer):
+class GraphPartitions(ABC):
     """Base of the rivals that divide the graph of ops.
 
     Attributes:
@@ -82,15 +82,15 @@ class GraphPartitions(SearchingPlacer):
             seed: of the partition.
         """
 
-    def search(self, asked: Asked) -> PlacerAnswer:
+    def place(self, request: PlacerRequest) -> PlacerAnswer:
         """Simulates the partition of each seed.
 
         Raises:
             CompileError: MCM-D051 where the package is not installed.
         """
-        problem, box, judge = asked.problem, asked.box, asked.judge()
+        problem, box, judge = request.problem, request.box, judge_of(request)
         library = _package(self.package, self.name)
-        asked.progress(f"{self.title}, {self.seeds} seeds")
+        request.progress(f"{self.title}, {self.seeds} seeds")
         duration = fastest_times(problem, box)
         speeds = device_speeds(duration, problem.time_s, box.kind_of)
         devices = fast_devices(speeds)
@@ -101,7 +101,7 @@ class GraphPartitions(SearchingPlacer):
         graph = quotient(problem.edges, edge_bytes(problem), problem.together, groups)
         weight = sums_of(problem.together, duration, groups)
         ways = fallbacks(problem, box)
-        rng = np.random.default_rng(asked.request.seed)
+        rng = np.random.default_rng(request.seed)
         for _ in range(self.seeds):
             if len(judge.best) and not judge.may_ask:
                 break

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.arrays.types import Ints
-from mcm_compiler.contracts.boxes.placers import PlacerAnswer
+from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 from mcm_compiler.text.option_ranges import above, at_least, between, checked, from_to
-from mcm_passes.families.box.search.annealing import Asked, Cooling, Judge, SearchingPlacer, anneal
+from mcm_passes.families.box.search.annealing import Cooling, Judge, anneal
 from mcm_passes.families.box.search.coarse_steps import PreparedStep, devices_of_units, prepared
 from mcm_passes.families.box.search.robust_score import URGENT_SHARE, WORST_SHARE, RobustScore
 from mcm_passes.families.box.search.units import striped_starts
@@ -30,7 +28,7 @@ CLUSTER_SHARE = 0.05
     urgent=between(0, 1),
     worst=from_to(0, 1),
 )
-class LocalSearch(SearchingPlacer):
+class LocalSearch:
     """Annealing over clusters around weights, then over pieces of them.
 
     Ops join the nearest weight; whole clusters find devices from striped starts; then clusters are
@@ -61,27 +59,21 @@ class LocalSearch(SearchingPlacer):
     urgent: float = URGENT_SHARE
     worst: float = WORST_SHARE
 
-    def search(self, asked: Asked) -> PlacerAnswer:
+    def place(self, request: PlacerRequest) -> PlacerAnswer:
         """Searches until the evaluations are spent."""
         score = RobustScore(self.robust, self.draws, self.urgent, self.worst)
-        judge = score.judge(asked)
-        step = prepared(asked.problem, asked.box)
-        rng = np.random.default_rng(asked.request.seed)
-        search_pieces(self, step, judge, rng, asked.request.start, asked.progress)
+        judge = score.judge(request)
+        step = prepared(request.problem, request.box)
+        search_pieces(self, step, judge, request)
         return judge.answer(
             "clusters, then pieces of them",
-            clusters=float(step.clusters.max(initial=-1) + 1),
-            conditions=float(len(judge.evaluators)),
+            ("clusters", float(step.clusters.max(initial=-1) + 1)),
+            ("conditions", float(len(judge.evaluators))),
         )
 
 
 def search_pieces(
-    options: LocalSearch,
-    step: PreparedStep,
-    judge: Judge,
-    rng: np.random.Generator,
-    start: Ints | None,
-    progress: Callable[[str], None],
+    options: LocalSearch, step: PreparedStep, judge: Judge, request: PlacerRequest
 ) -> None:
     """Runs the search; the judge has the best placement in the end.
 
@@ -89,10 +81,10 @@ def search_pieces(
         options: see there.
         step: what is placed.
         judge: of placements.
-        rng: draws moves.
-        start: `[N]`, or None; judged first. The search begins with what is best.
-        progress: see `Placer.place`.
+        request: has the seed, and may have a start, which is scored first. The search begins with
+            the best placement.
     """
+    rng, start, progress = np.random.default_rng(request.seed), request.start, request.progress
     allowance = judge.left
     if start is not None:
         judge.score(start)

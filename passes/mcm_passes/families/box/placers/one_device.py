@@ -7,37 +7,37 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.contracts.boxes.placers import PlacerAnswer
-from mcm_passes.families.box.search.annealing import Asked, SearchingPlacer
+from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
+from mcm_passes.families.box.search.annealing import judge_of
 from mcm_passes.families.box.search.units import fallbacks
 
 
 @dataclass(frozen=True)
-class Cpu(SearchingPlacer):
+class Cpu:
     """All ops on the host; those that it may not run where they run fastest."""
 
     name: ClassVar[str] = "cpu"
     summary: ClassVar[str] = "all ops on the host"
 
-    def search(self, asked: Asked) -> PlacerAnswer:
+    def place(self, request: PlacerRequest) -> PlacerAnswer:
         """Simulates one placement."""
-        problem, box, judge = asked.problem, asked.box, asked.judge()
-        asked.progress("all on the host")
+        problem, box, judge = request.problem, request.box, judge_of(request)
+        request.progress("all on the host")
         judge.score(fallbacks(problem, box).placement(np.full(problem.num_ops, box.host)))
         return judge.answer("all on the host")
 
 
 @dataclass(frozen=True)
-class Single(SearchingPlacer):
+class Single:
     """All ops on one device, the best one; those that it may not run where they run fastest."""
 
     name: ClassVar[str] = "single"
     summary: ClassVar[str] = "all ops on one device, the best"
 
-    def search(self, asked: Asked) -> PlacerAnswer:
+    def place(self, request: PlacerRequest) -> PlacerAnswer:
         """Simulates one placement for each device; of equal ones the first."""
-        problem, box, judge = asked.problem, asked.box, asked.judge()
-        asked.progress("all on one device, each in turn")
+        problem, box, judge = request.problem, request.box, judge_of(request)
+        request.progress("all on one device, each in turn")
         ways = fallbacks(problem, box)
         scores = [
             judge.score(ways.placement(np.full(problem.num_ops, device)))

@@ -9,24 +9,18 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from mcm_compiler.contracts.boxes.placers import (
-    Placer,
-    PlacerAnswer,
-    placer_answer,
-    placer_of,
-)
+from mcm_compiler.contracts.boxes import placers
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import PLACERS
 from mcm_compiler.text import spec_text
 from mcm_compiler.text.option_ranges import at_least, between, checked, from_to
 from mcm_passes.families.box.placers.local_search import LocalSearch
-from mcm_passes.families.box.search.annealing import Asked, SearchingPlacer
 from mcm_passes.families.box.search.robust_score import URGENT_SHARE, WORST_SHARE, RobustScore
 
 
 @dataclass(frozen=True)
 @checked(draws=at_least(0), urgent=between(0, 1), worst=from_to(0, 1))
-class Portfolio(SearchingPlacer):
+class Portfolio:
     """Runs its members and keeps the best placement, under one score for all.
 
     Evaluations that are left are shared equally between the members still to come; each member
@@ -51,23 +45,23 @@ class Portfolio(SearchingPlacer):
     urgent: float = URGENT_SHARE
     worst: float = WORST_SHARE
 
-    def search(self, asked: Asked) -> PlacerAnswer:
+    def place(self, request: placers.PlacerRequest) -> placers.PlacerAnswer:
         """Runs the members until the evaluations are spent.
 
         Raises:
             CompileError: MCM-D053 for members that are none; what members raise.
         """
-        placers = [self._member(text) for text in self.members]
-        if not placers:
+        members = [self._member(text) for text in self.members]
+        if not members:
             raise _no_member("the option names no placer")
         score = RobustScore(self.robust, self.draws, self.urgent, self.worst)
-        judge, request = score.judge(asked), asked.request
+        judge = score.judge(request)
         best, methods = request.start, [""]
         if best is not None:
             judge.score(best)
-        for k, placer in enumerate(placers):
+        for k, placer in enumerate(members):
             # What is kept back is for judging the answer.
-            left = (judge.left - len(judge.evaluators)) // (len(placers) - k)
+            left = (judge.left - len(judge.evaluators)) // (len(members) - k)
             if len(judge.best) and (left < 1 or not judge.may_ask):
                 break
             seconds = judge.ends_at - time.perf_counter()
@@ -79,9 +73,7 @@ class Portfolio(SearchingPlacer):
                 budget_s=max(seconds, 0.0) if np.isfinite(seconds) else None,
             )
             text = self.members[k]
-            answer = placer_answer(
-                text, placer, asked.problem, asked.box, asked.evaluator, rest, asked.progress
-            )
+            answer = placers.placer_answer(text, placer, rest)
             judge.spend(answer.evaluations)
             known = judge.best_score
             with PLACERS.at_work(spec_text.parse_one(text).name):
@@ -89,9 +81,9 @@ class Portfolio(SearchingPlacer):
             if better:
                 methods.append(f"{placer.name}: {answer.method}")
             best = judge.best
-        return judge.answer(methods[-1] or "as given", conditions=float(len(judge.evaluators)))
+        return judge.answer(methods[-1] or "as given", ("conditions", float(len(judge.evaluators))))
 
-    def _member(self, text: str) -> Placer:
+    def _member(self, text: str) -> placers.Placer:
         spec = spec_text.parse_one(text)
         if spec.name == self.name:
             raise _no_member("the portfolio is no member of itself")
@@ -99,8 +91,8 @@ class Portfolio(SearchingPlacer):
             same = LocalSearch(
                 robust=self.robust, draws=self.draws, urgent=self.urgent, worst=self.worst
             )
-            return cast("Placer", same)
-        return placer_of(text)
+            return cast("placers.Placer", same)
+        return placers.placer_of(text)
 
 
 def _no_member(message: str) -> CompileError:

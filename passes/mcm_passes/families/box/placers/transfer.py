@@ -16,13 +16,12 @@ from mcm_compiler.diagnostics import CompileError, quote
 from mcm_passes.families.box.clusters.adjacency import fastest_times, quotient
 from mcm_passes.families.box.clusters.weight_clusters import spread
 from mcm_passes.families.box.placers.local_search import LocalSearch
-from mcm_passes.families.box.search.annealing import Asked, SearchingPlacer
 from mcm_passes.families.box.search.robust_score import RobustScore
 from mcm_passes.families.box.search.units import fallbacks
 
 
 @dataclass(frozen=True)
-class Transfer(SearchingPlacer):
+class Transfer:
     """Ops go where their nearest weight lies in another placement; local search goes on from there.
 
     A network that is unrolled over fewer steps has the same weights: its placements are found in
@@ -40,28 +39,27 @@ class Transfer(SearchingPlacer):
     weights: str = ""
     robust: bool = True
 
-    def search(self, asked: Asked) -> PlacerAnswer:
+    def place(self, request: PlacerRequest) -> PlacerAnswer:
         """Judges what is carried over, and searches on.
 
         Raises:
             CompileError: MCM-D052 for a file that cannot be used.
         """
-        problem, box, request = asked.problem, asked.box, asked.request
-        carried = carried_over(problem, box, _read(self.weights))
-        asked.progress("devices of weights carried over")
-        judge = RobustScore(self.robust).judge(asked)
+        carried = carried_over(request.problem, request.box, _read(self.weights))
+        request.progress("devices of weights carried over")
+        judge = RobustScore(self.robust).judge(request)
         start = judge.score(carried)
         left = judge.left
         if left < 1:
-            return judge.answer("carried over", start=start)
-        rest = PlacerRequest(left, request.seed, request.budget_s, judge.best, request.simulate)
-        answer = LocalSearch(robust=self.robust).search(replace(asked, request=rest))
-        return PlacerAnswer(
-            answer.device_of,
-            f"carried over, then {answer.method}",
-            answer.evaluations + judge.evaluations,
-            tuple((judge.evaluations + spent, score) for spent, score in answer.history),
-            (*answer.figures, ("start", start)),
+            return judge.answer("carried over", ("start", start))
+        rest = replace(request, evaluations=left, start=judge.best)
+        answer = LocalSearch(robust=self.robust).place(rest)
+        return replace(
+            answer,
+            method=f"carried over, then {answer.method}",
+            evaluations=answer.evaluations + judge.evaluations,
+            history=tuple((judge.evaluations + n, score) for n, score in answer.history),
+            figures=(*answer.figures, ("start", start)),
         )
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from mcm_compiler.arrays.types import Floats, Ints, Longs
-from mcm_compiler.contracts.boxes.box import Box, StepProblem
-from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
+from mcm_compiler.contracts.boxes.evaluation import StepEvaluator, StepResults
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_passes.families.box.search.units import Fallbacks, Units
 
 LONGEST_RUN = 8
@@ -194,6 +193,7 @@ class Judge:
         best_score: infinite before the first.
         best_parts: `[conditions]`, its scores under each.
         history: evaluations and the best score by then, where it fell.
+        any_fits: whether a placement of a batch has fitted.
     """
 
     evaluators: Sequence[StepEvaluator]
@@ -207,6 +207,7 @@ class Judge:
     best_score: float = np.inf
     best_parts: Floats = field(default_factory=lambda: np.empty(0))
     history: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
+    any_fits: bool = False
 
     @property
     def may_ask(self) -> bool:
@@ -230,10 +231,36 @@ class Judge:
             if k + 1 < len(parts) and self._hopeless(parts, order[: k + 1], worth):
                 return np.inf
         whole = self._whole(parts)
-        if whole < self.best_score:
-            self.best, self.best_score, self.best_parts = placement.copy(), whole, parts
-            self.history.append((self.evaluations, whole))
+        self._keep(placement, whole, parts)
         return whole
+
+    def results(self, placements: Ints) -> StepResults:
+        """Results of a batch of placements `[K, N]` under the first conditions.
+
+        Raises:
+            CompileError: MCM-D060 for scores that are no positive numbers.
+        """
+        evaluator = self.evaluators[0]
+        results = evaluator.evaluate(placements)
+        scores = results.score
+        wrong = int(len(scores) - (np.isfinite(scores) & (scores >= 0.0)).sum())
+        if wrong:
+            raise CompileError.of(
+                "MCM-D060",
+                f"{wrong} of {len(scores)} scores are no numbers from 0 up",
+                at=f"evaluator {quote(evaluator.name)}",
+            )
+        for placement, score in zip(placements, scores.tolist(), strict=True):
+            self.spend(1)
+            self._keep(placement, score, np.array([score]))
+        self.any_fits |= bool(results.fits.any())
+        return results
+
+    def _keep(self, placement: Ints, score: float, parts: Floats) -> None:
+        """Remembers a placement that is better than all before."""
+        if score < self.best_score:
+            self.best, self.best_score, self.best_parts = placement.copy(), score, parts
+            self.history.append((self.evaluations, score))
 
     def spend(self, evaluations: int) -> None:
         """Counts evaluations that others asked for."""
@@ -276,55 +303,17 @@ class Judge:
         logarithms = np.log(np.maximum(parts, 1e-300))
         return float(np.exp(np.average(logarithms, weights=weights)))
 
-    def answer(self, method: str, **figures: float) -> PlacerAnswer:
+    def answer(self, method: str, *figures: tuple[str, float]) -> PlacerAnswer:
         """The best placement as a placer's answer."""
-        return PlacerAnswer(
-            device_of=self.best,
-            method=method,
-            evaluations=self.evaluations,
-            history=tuple(self.history),
-            figures=tuple(figures.items()),
-        )
+        return PlacerAnswer(self.best, method, self.evaluations, tuple(self.history), figures)
 
 
-@dataclass(frozen=True, eq=False)
-class Asked:
-    """A placer's arguments, see `mcm_compiler.contracts.boxes.placers.Placer.place`."""
+def judge_of(request: PlacerRequest, *evaluators: StepEvaluator) -> Judge:
+    """Scores of placements within the limits of a request, from now on.
 
-    problem: StepProblem
-    box: Box
-    evaluator: StepEvaluator
-    request: PlacerRequest
-    progress: Callable[[str], None]
-
-    def judge(self) -> Judge:
-        """Scores of placements by the given evaluator alone."""
-        return judge_of((self.evaluator,), self.request)
-
-
-class SearchingPlacer(ABC):
-    """Base of the placers; implements `mcm_compiler.contracts.boxes.placers.Placer`."""
-
-    def place(
-        self,
-        problem: StepProblem,
-        box: Box,
-        evaluator: StepEvaluator,
-        request: PlacerRequest,
-        progress: Callable[[str], None],
-    ) -> PlacerAnswer:
-        """Chooses a device for each op."""
-        return self.search(Asked(problem, box, evaluator, request, progress))
-
-    @abstractmethod
-    def search(self, asked: Asked) -> PlacerAnswer:
-        """Does what `place` asks for."""
-
-
-def judge_of(
-    evaluators: Sequence[StepEvaluator], request: PlacerRequest, weights: Floats | None = None
-) -> Judge:
-    """Scores of placements within the limits of a request, from now on."""
+    Args:
+        request: see there.
+        evaluators: of its problem under several conditions; its own alone where there are none.
+    """
     ends = np.inf if request.budget_s is None else time.perf_counter() + request.budget_s
-    known = np.empty(0) if weights is None else weights
-    return Judge(tuple(evaluators), request.evaluations, ends, known)
+    return Judge(evaluators or (request.evaluator,), request.evaluations, ends)

@@ -11,7 +11,7 @@ from mcm_compiler.arrays.types import Floats, Ints
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerRequest
-from mcm_passes.families.box.search.annealing import Asked, Judge, judge_of
+from mcm_passes.families.box.search.annealing import Judge, judge_of
 from mcm_passes.families.box.search.coarse_steps import prepared
 from mcm_passes.families.box.search.units import has_layers, layered_placements, striped_starts
 
@@ -24,35 +24,28 @@ more, what is found holds less under other times of ops in the latter."""
 
 
 def evaluators_under(
-    problem: StepProblem,
-    evaluator: StepEvaluator,
-    request: PlacerRequest,
-    *,
-    robust: bool,
-    draws: int,
+    request: PlacerRequest, *, robust: bool, draws: int
 ) -> tuple[StepEvaluator, ...]:
-    """The evaluator alone, or evaluators in both orders of queues, also with other times of ops.
+    """Evaluators in both orders of queues, also with other times of ops.
 
     Args:
-        problem: what is placed.
-        evaluator: of it, in whatever order.
-        request: may make others; where it does not, the evaluator is alone.
+        request: may make others; where it does not, its own evaluator is alone.
         robust: whether others are wanted.
         draws: of times of ops; each is asked for in both orders of queues, so that neither
             outweighs the other.
     """
     if not robust or request.simulate is None:
-        return (evaluator,)
+        return (request.evaluator,)
     # Apart from the seeds that moves are drawn with.
     rng = np.random.default_rng([request.seed, 7])
     conditions = [StepConditions(), StepConditions(order="critical_path")]
     for _ in range(draws):
-        factors = time_factors(problem.num_ops, rng)
+        factors = time_factors(request.problem.num_ops, rng)
         conditions += [
             StepConditions(time_factors=factors),
             StepConditions(order="critical_path", time_factors=factors),
         ]
-    return tuple(request.simulate(problem, one) for one in conditions)
+    return tuple(request.simulate(request.problem, one) for one in conditions)
 
 
 def weights_of(evaluators: Sequence[StepEvaluator], urgent: float) -> Floats:
@@ -95,16 +88,14 @@ class RobustScore:
     urgent: float = URGENT_SHARE
     worst: float = WORST_SHARE
 
-    def judge(self, asked: Asked) -> Judge:
+    def judge(self, request: PlacerRequest) -> Judge:
         """A judge of placements that keeps to the request; references are spent already."""
-        problem, request = asked.problem, asked.request
-        evaluators = evaluators_under(
-            problem, asked.evaluator, request, robust=self.robust, draws=self.draws
-        )
-        judge = judge_of(evaluators, request, weights_of(evaluators, self.urgent))
-        if len(evaluators) > 1 and self.worst > 0.0 and problem.num_ops:
+        evaluators = evaluators_under(request, robust=self.robust, draws=self.draws)
+        judge = judge_of(request, *evaluators)
+        judge.weights = weights_of(evaluators, self.urgent)
+        if len(evaluators) > 1 and self.worst > 0.0 and request.problem.num_ops:
             allowed = max(int(request.evaluations * REFERENCE_SHARE), 1)
-            plain = plain_placements(problem, asked.box)[:allowed]
+            plain = plain_placements(request.problem, request.box)[:allowed]
             judge.references = reference_times(evaluators, plain)
             judge.worst = self.worst
             judge.spend(len(plain) + len(evaluators) - 1)

@@ -42,6 +42,14 @@ class Fallbacks:
         place[barred] = self.instead[barred]
         return place
 
+    def placements(self, wanted: Ints) -> Ints:
+        """`[K, N]`, the same for K rows of devices."""
+        places = wanted.astype(np.int32)
+        some = self.restricted
+        rows, at = np.nonzero(~self.allowed[some, places[:, some]])
+        places[rows, some[at]] = self.instead[some[at]]
+        return places
+
 
 def fallbacks(problem: StepProblem, box: Box) -> Fallbacks:
     """The fallbacks of a problem."""

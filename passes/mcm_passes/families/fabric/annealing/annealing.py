@@ -18,9 +18,8 @@ from typing import ClassVar
 import numpy as np
 
 from mcm_compiler.arrays.randomness import seeded_generator
-from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings
+from mcm_compiler.contracts.fabrics.fabric import Mappings
 from mcm_compiler.contracts.fabrics.mappers import MapperAnswer, MapperRequest
-from mcm_compiler.contracts.fabrics.measurement import MappingJudge
 from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
 from mcm_compiler.text.option_ranges import above, at_least, checked, from_to
 from mcm_passes.families.fabric.annealing import measured
@@ -96,15 +95,7 @@ class Annealing:
     refining: float = 0.5
     stirring: float = 0.006
 
-    def map(
-        self,
-        problem: MappingProblem,
-        fabric: Fabric,
-        model: PreparedMappingModel,
-        judge: MappingJudge,
-        request: MapperRequest,
-        progress: Callable[[str], None],
-    ) -> MapperAnswer:
+    def map(self, request: MapperRequest) -> MapperAnswer:
         """See `mcm_compiler.contracts.fabrics.mappers.Mapper`.
 
         Raises:
@@ -112,19 +103,21 @@ class Annealing:
                 start that is no mapping of the problem.
         """
         begin = time.thread_time()
-        measured.legal_start(problem, fabric, request.start)
+        measured.legal_start(request)
+        problem, fabric, model = request.problem, request.fabric, request.model
         rng = seeded_generator(request.seed, "annealing of mappings")
         tables = tables_of(problem, fabric)
-        starts = self._starts(problem, tables, request, rng)
-        cost_s = measured.time_of_measurement(problem, fabric, judge, request, starts[0])
+        starts = self._starts(tables, request, rng)
+        cost_s = measured.time_of_measurement(request, starts[0])
         kept_back = int(self.refining * request.evaluations)
         # A walk that refines has two evaluations at least.
         rest = min(max(request.measurements - len(starts), 0), kept_back // 2)
         share = self.refining if rest else 0.0
         measurements, left = self._shared(request, len(starts), share, cost_s, begin)
-        progress(f"{problem.name}: {problem.num_units} units, {problem.num_streams} streams")
+        size = f"{problem.num_units} units, {problem.num_streams} streams"
+        request.progress(f"{problem.name}: {size}")
         spending = Spending(request.evaluations - (kept_back if rest else 0), left)
-        chains, history = self._searched(model, request, tables, starts, spending, rng)
+        chains, history = self._searched(request, tables, starts, spending, rng)
         rate = spending.spent / max(time.thread_time() - begin, 1e-6)
         candidates = measured.distinct(chains.best_mappings, chains.best_costs, measurements)
         if request.start is not None and measurements > 1:
@@ -136,13 +129,10 @@ class Annealing:
             candidates[0],
             f"annealing by {type(model).__name__}",
             spending.spent,
-            measurements,
-            0.0,
-            history=tuple(history),
+            tuple(history),
+            measurements=measurements,
         )
-        answer = measured.measured_answer(
-            problem, fabric, model, judge, candidates, found, progress
-        )
+        answer = measured.measured_answer(request, candidates, found)
         if not rest:
             return answer
         allowance = Allowance(rest, kept_back // rest - 1)
@@ -153,11 +143,10 @@ class Annealing:
         reach = max(STIRRED * max(fabric.rows, fabric.cols), 1.0)
         leg = Leg(0, self.stirring, self.stirring, reach, reach)
         walks = walks_of(model, tables, self._shares, rng)
-        return refined_answer(answer, walks, measuring(problem, fabric, judge), allowance, leg, rng)
+        return refined_answer(answer, walks, measuring(request), allowance, leg, rng)
 
     def _searched(
         self,
-        model: PreparedMappingModel,
         request: MapperRequest,
         tables: Tables,
         starts: Mappings,
@@ -165,7 +154,8 @@ class Annealing:
         rng: np.random.Generator,
     ) -> tuple[Chains, list[tuple[int, float]]]:
         """Walks that have cooled down, and what the best cost was when."""
-        shares, widest = self._shares, float(max(tables.grid.rows, tables.grid.cols))
+        model, shares = request.model, self._shares
+        widest = float(max(tables.grid.rows, tables.grid.cols))
         cooling = Cooling(self.hot, min(self.cold, self.hot), self.legs, self.joining, widest)
         if isinstance(model, HasFormula):
             chains: Chains = Walkers(model.formula, starts, shares, rng)
@@ -183,18 +173,12 @@ class Annealing:
     def _shares(self) -> MoveShares:
         return MoveShares(self.turn, self.near)
 
-    def _starts(
-        self,
-        problem: MappingProblem,
-        tables: Tables,
-        request: MapperRequest,
-        rng: np.random.Generator,
-    ) -> Mappings:
+    def _starts(self, tables: Tables, request: MapperRequest, rng: np.random.Generator) -> Mappings:
         """Where walks begin."""
         count = max(min(self.chains, request.evaluations), 1)
         if request.start is not None:
             return Mappings.stacked([request.start] * count)
-        return built_mappings(problem, tables, count, rng)
+        return built_mappings(request.problem, tables, count, rng)
 
     def _begins_by_formula(self, request: MapperRequest, starts: Mappings) -> bool:
         """Whether there is enough to spend for two searches."""
@@ -300,7 +284,7 @@ def refined_answer(
             best = found
     return replace(
         answer,
-        mapping=best.mapping,
+        found=best.mapping,
         evaluations=evaluations,
         measurements=measurements,
         period_cycles=best.period_cycles,
@@ -323,13 +307,11 @@ def walks_of(
     return walk
 
 
-def measuring(
-    problem: MappingProblem, fabric: Fabric, judge: MappingJudge
-) -> Callable[[Mappings], Stand]:
-    """Measures one mapping of a problem."""
+def measuring(request: MapperRequest) -> Callable[[Mappings], Stand]:
+    """Measures one mapping of the problem of a request."""
 
     def measure(mapping: Mappings) -> Stand:
-        found = judge.measure(problem, fabric, mapping)
+        found = request.judge.measure(request.problem, request.fabric, mapping)
         return Stand(mapping, float(found.period_cycles[0]), float(found.latency_cycles[0]))
 
     return measure

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from mcm_compiler.arrays.types import Floats
-from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings
+from mcm_compiler.contracts.fabrics.fabric import Mappings
 from mcm_compiler.contracts.fabrics.legality import faults_of_mapping
 from mcm_compiler.contracts.fabrics.mappers import MapperAnswer, MapperRequest
-from mcm_compiler.contracts.fabrics.measurement import MappingJudge
 from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
 from mcm_compiler.diagnostics import CompileError
 
@@ -24,13 +23,14 @@ def distinct(mappings: Mappings, costs: Floats, most: int) -> Mappings:
     return Mappings(mappings.site[order], mappings.turn[order])
 
 
-def legal_start(problem: MappingProblem, fabric: Fabric, start: Mappings | None) -> None:
+def legal_start(request: MapperRequest) -> None:
     """Refuses a start that is no mapping of the problem.
 
     Raises:
         CompileError: MCM-M042.
     """
-    faults = faults_of_mapping(problem, fabric, start) if start is not None else []
+    problem, start = request.problem, request.start
+    faults = faults_of_mapping(problem, request.fabric, start) if start is not None else []
     if faults or (start is not None and len(start) != 1):
         raise CompileError.of(
             "MCM-M042",
@@ -39,59 +39,40 @@ def legal_start(problem: MappingProblem, fabric: Fabric, start: Mappings | None)
         )
 
 
-def time_of_measurement(
-    problem: MappingProblem,
-    fabric: Fabric,
-    judge: MappingJudge,
-    request: MapperRequest,
-    start: Mappings,
-) -> float:
+def time_of_measurement(request: MapperRequest, start: Mappings) -> float:
     """CPU time that one measurement takes; 0 where time is not limited or nothing is measured."""
     if request.budget_s is None or request.measurements == 0:
         return 0.0
     begin = time.thread_time()
-    judge.measure(problem, fabric, start)
+    request.judge.measure(request.problem, request.fabric, start)
     return time.thread_time() - begin
 
 
 def measured_answer(
-    problem: MappingProblem,
-    fabric: Fabric,
-    model: PreparedMappingModel,
-    judge: MappingJudge,
-    candidates: Mappings,
-    found: MapperAnswer,
-    progress: Callable[[str], None],
+    request: MapperRequest, candidates: Mappings, found: MapperAnswer
 ) -> MapperAnswer:
     """Measures candidates and answers with the one with the shortest period.
 
     Args:
-        problem: what is laid out.
-        fabric: on what.
-        model: says the period where nothing may be measured.
-        judge: measures.
+        request: with the judge, and the model, which says the period where nothing may be measured.
         candidates: cheapest first; ones that are equally fast keep that order.
         found: what is known so far; `measurements` says how many candidates may be measured.
-        progress: is told.
     """
     count = min(found.measurements, len(candidates))
     if count == 0:
-        period = float(asked_periods(model, candidates[0])[0])
-        return MapperAnswer(
-            candidates[0], found.method, found.evaluations, 0, period, 0.0, found.history
-        )
+        period = float(asked_periods(request.model, candidates[0])[0])
+        return replace(found, found=candidates[0], measurements=0, period_cycles=period)
     chosen = Mappings(candidates.site[:count], candidates.turn[:count])
-    results = judge.measure(problem, fabric, chosen)
+    results = request.judge.measure(request.problem, request.fabric, chosen)
     best = int(np.argmin(results.period_cycles))
-    progress(f"{problem.name}: {results.period_cycles[best]:.0f} cycles measured, best of {count}")
-    return MapperAnswer(
-        chosen[best],
-        found.method,
-        found.evaluations,
-        count,
-        float(results.period_cycles[best]),
-        float(results.latency_cycles[best]),
-        found.history,
+    cycles = results.period_cycles[best]
+    request.progress(f"{request.problem.name}: {cycles:.0f} cycles measured, best of {count}")
+    return replace(
+        found,
+        found=chosen[best],
+        measurements=count,
+        period_cycles=float(cycles),
+        latency_cycles=float(results.latency_cycles[best]),
     )
 
 

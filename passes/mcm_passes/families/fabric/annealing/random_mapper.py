@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from mcm_compiler.arrays.randomness import seeded_generator
-from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings
+from mcm_compiler.contracts.fabrics.fabric import Mappings
 from mcm_compiler.contracts.fabrics.mappers import MapperAnswer, MapperRequest
-from mcm_compiler.contracts.fabrics.measurement import MappingJudge
-from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.families.fabric.annealing import measured
 from mcm_passes.families.fabric.annealing.starts import random_mappings
@@ -33,18 +30,11 @@ class RandomMapper:
 
     batch: int = 256
 
-    def map(
-        self,
-        problem: MappingProblem,
-        fabric: Fabric,
-        model: PreparedMappingModel,
-        judge: MappingJudge,
-        request: MapperRequest,
-        progress: Callable[[str], None],
-    ) -> MapperAnswer:
+    def map(self, request: MapperRequest) -> MapperAnswer:
         """See `mcm_compiler.contracts.fabrics.mappers.Mapper`; raises as annealing does."""
         begin = time.thread_time()
-        measured.legal_start(problem, fabric, request.start)
+        measured.legal_start(request)
+        problem, fabric, model = request.problem, request.fabric, request.model
         rng = seeded_generator(request.seed, "random mappings")
         pool = random_mappings(problem, fabric, 1, rng) if request.start is None else request.start
         costs = measured.asked_costs(model, pool)
@@ -63,12 +53,11 @@ class RandomMapper:
             pool[0],
             f"random by {type(model).__name__}",
             spent,
-            request.measurements,
-            0.0,
-            history=tuple(history),
+            tuple(history),
+            measurements=request.measurements,
         )
         candidates = measured.distinct(pool, costs, request.measurements)
-        return measured.measured_answer(problem, fabric, model, judge, candidates, found, progress)
+        return measured.measured_answer(request, candidates, found)
 
 
 def _in_time(begin: float, request: MapperRequest) -> bool:

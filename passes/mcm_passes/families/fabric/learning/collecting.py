@@ -282,12 +282,11 @@ def _searched(
     """What a search by some formula finds, after few evaluations or many."""
     model = MODELS[int(rng.integers(len(MODELS)))].prepared(problem, fabric)
     evaluations = int(math.exp(rng.uniform(math.log(_FEWEST), math.log(_MOST))))
-    request = MapperRequest(evaluations, 0, int(rng.integers(2**31)))
-    return Annealing(chains=2).map(problem, fabric, model, judge, request, _silent).mapping
-
-
-def _silent(_: str) -> None:
-    """Nobody wants to know."""
+    seed = int(rng.integers(2**31))
+    request = MapperRequest(
+        problem, fabric, model, judge, measurements=0, evaluations=evaluations, seed=seed
+    )
+    return Annealing(chains=2).map(request).mapping
 
 
 def _other(path: Path, why: str) -> CompileError:

@@ -113,11 +113,16 @@ def own_optima(
     found: list[Mappings] = []
     for number in range(searches):
         prepared = _prepared(target, model, graph, WIRES[number % len(WIRES)])
-        request = MapperRequest(evaluations, 0, int(rng.integers(2**31)))
-        answer = Annealing(chains=4, before=0).map(
-            graph.problem, target.fabric, prepared, target.mapping_judge(), request, _silent
+        request = MapperRequest(
+            graph.problem,
+            target.fabric,
+            prepared,
+            target.mapping_judge(),
+            measurements=0,
+            evaluations=evaluations,
+            seed=int(rng.integers(2**31)),
         )
-        found.append(answer.mapping)
+        found.append(Annealing(chains=4, before=0).map(request).mapping)
     origin = np.full(len(found), MODEL, np.int32)
     optima = measured(target, graph.family, graph.problem, Mappings.stacked(found), origin)
     return _best_known(graph) if optima is None else optima
@@ -154,7 +159,3 @@ def _prepared(
 ) -> PreparedGnn:
     layout, weights = model
     return prepared_gnn(graph.problem, target.fabric, layout, weights, wire)
-
-
-def _silent(_: str) -> None:
-    """Nobody wants to know."""

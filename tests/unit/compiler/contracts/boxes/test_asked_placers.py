@@ -23,8 +23,8 @@ class Odd:
     summary: ClassVar[str] = "anything"
     answer: ClassVar[Callable[[Any, Any], Any]]
 
-    def place(self, problem: Any, box: Any, evaluator: Any, request: Any, progress: Any) -> Any:
-        return type(self).answer(problem, request)
+    def place(self, request: Any) -> Any:
+        return type(self).answer(request.problem, request)
 
 
 @pytest.fixture(autouse=True)

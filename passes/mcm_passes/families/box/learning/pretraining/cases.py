@@ -7,14 +7,14 @@ from typing import cast
 
 import numpy as np
 
-from mcm_compiler.arrays.types import Floats, Ints
+from mcm_compiler.arrays.types import Floats, Ints, Longs
 from mcm_compiler.contracts.boxes.box import Box, BoxFamily, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
 from mcm_compiler.registry import TARGET_FAMILIES
 from mcm_models.cluster_policy.cluster_graph import ClusterGraph, cluster_graph
 from mcm_models.cluster_policy.synthetic_steps import synthetic_case
-from mcm_passes.families.box.learning.judged import PlacementUnits, placement_units
 from mcm_passes.families.box.search.coarse_steps import groups_of_ops
+from mcm_passes.families.box.search.units import Fallbacks, fallbacks
 
 _PARTS = 1
 """Sets the draws of parts apart from others of a case."""
@@ -26,19 +26,21 @@ class ClusteredStep:
 
     Attributes:
         graph: of clusters.
-        units: of ops.
-        cluster_of: `[U]`, cluster of each unit.
+        ways: of ops that may not go where their cluster does.
+        leader: first ops of the sets of ops that run together.
+        cluster_of: `[N]`, cluster of each op; the same for ops that run together.
         evaluator: of the step.
     """
 
     graph: ClusterGraph
-    units: PlacementUnits
+    ways: Fallbacks
+    leader: Longs
     cluster_of: Ints
     evaluator: StepEvaluator
 
     def placements(self, devices: Ints) -> Ints:
         """`[K, N]` of devices of clusters `[K, C]`."""
-        return self.units.placements(devices[:, self.cluster_of])
+        return self.ways.placements(devices[:, self.cluster_of])
 
     def scores(self, devices: Ints) -> Floats:
         """`[K]`, scores of devices of clusters `[K, C]`."""
@@ -58,9 +60,9 @@ def clustered_step(
             whole clusters.
     """
     label = groups_of_ops(problem, box, parts)
-    units = placement_units(problem, box)
     graph = cluster_graph(problem, box, label)
-    return ClusteredStep(graph, units, label[units.first], evaluator)
+    cluster_of = label[problem.leader[problem.together]]
+    return ClusteredStep(graph, fallbacks(problem, box), problem.leader, cluster_of, evaluator)
 
 
 def training_case(seed: int, index: int, parts: int = 0) -> ClusteredStep:

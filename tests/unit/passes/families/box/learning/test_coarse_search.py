@@ -16,8 +16,7 @@ from mcm_passes.families.box.learning.coarse_search import (
     coarse_search,
     surrogate_of,
 )
-from mcm_passes.families.box.learning.judged import Judged
-from mcm_passes.families.box.search.annealing import Cooling
+from mcm_passes.families.box.search.annealing import Cooling, Judge
 from mcm_passes.families.box.search.coarse_steps import prepared
 from tests.generators.step_problems import random_placements
 
@@ -31,22 +30,22 @@ def surrogate_for(case) -> Surrogate:
 
 def searched(
     case, evaluations: int, coarse: int, surrogate: Surrogate | None = None
-) -> tuple[Judged, Surrogate, np.ndarray]:
+) -> tuple[Judge, Surrogate, np.ndarray]:
     rng = np.random.default_rng(1)
     surrogate = surrogate or surrogate_for(case)
     starts = random_placements(rng, case.problem, 12)
-    judged = Judged(case.evaluator)
-    coarse_search(surrogate, judged, starts, Cooling(coarse), evaluations, rng)
-    return judged, surrogate, starts
+    judge = Judge((case.evaluator,), 10**9)
+    coarse_search(surrogate, judge, starts, Cooling(coarse), evaluations, rng)
+    return judge, surrogate, starts
 
 
 @pytest.mark.parametrize("evaluations", [1, 5, 30])
 @pytest.mark.parametrize("coarse", [1, 12, 400])
 def test_spends_what_it_may(case, evaluations: int, coarse: int) -> None:
-    judged, surrogate, _ = searched(case, evaluations, coarse)
-    assert min(JUDGED_STARTS, evaluations, coarse) <= judged.evaluations <= evaluations
+    judge, surrogate, _ = searched(case, evaluations, coarse)
+    assert min(JUDGED_STARTS, evaluations, coarse) <= judge.evaluations <= evaluations
     assert surrogate.evaluations <= coarse
-    assert judged.best_score == case.evaluator.evaluate(judged.best[None]).score[0]
+    assert judge.best_score == case.evaluator.evaluate(judge.best[None]).score[0]
 
 
 def test_is_reproducible_and_finds_better_than_starts(case) -> None:
@@ -81,14 +80,14 @@ class _Liar:
 def test_what_the_whole_step_denies_is_not_believed(case) -> None:
     surrogate = surrogate_for(case)
     surrogate.evaluator = _Liar(surrogate.evaluator)  # type: ignore[assignment]
-    judged, _, _ = searched(case, 30, 400, surrogate)
-    assert judged.best_score == judged.history[-1][1]
-    assert judged.best_score <= judged.history[0][1]
+    judge, _, _ = searched(case, 30, 400, surrogate)
+    assert judge.best_score == judge.history[-1][1]
+    assert judge.best_score <= judge.history[0][1]
 
 
 def test_ends_where_nothing_may_move(case) -> None:
     surrogate = surrogate_for(case)
     surrogate.step.speeds.resize(1, refcheck=False)
-    judged, _, starts = searched(case, 30, 400, surrogate)
-    assert judged.evaluations == JUDGED_STARTS
+    judge, _, starts = searched(case, 30, 400, surrogate)
+    assert judge.evaluations == JUDGED_STARTS
     assert surrogate.evaluations == len(starts)

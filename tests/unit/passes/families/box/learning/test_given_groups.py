@@ -15,6 +15,11 @@ from mcm_passes.families.box.learning.hierarchical import HierarchicalGroups, Lo
 WEIGHTS = np.array([3.0, 2.0, 1.0])
 
 
+def placed(case, placer, evaluator, evaluations: int, start=None):
+    request = PlacerRequest(case.problem, case.box, evaluator, evaluations=evaluations, start=start)
+    return placer.place(request)
+
+
 @pytest.mark.parametrize(
     "placer",
     [
@@ -25,8 +30,7 @@ WEIGHTS = np.array([3.0, 2.0, 1.0])
     ids=["logits", "several epochs", "several epochs of a network"],
 )
 def test_learns_the_cheapest_device(case, counted, placer):
-    request = PlacerRequest(240)
-    answer = placer.place(case.problem, case.box, counted(WEIGHTS), request, lambda _: None)
+    answer = placed(case, placer, counted(WEIGHTS), 240)
     figures = dict(answer.figures)
     points = [value for name, value in answer.figures if name.startswith("mean score to")]
     assert points[-1] < 0.9 * points[0]
@@ -35,8 +39,7 @@ def test_learns_the_cheapest_device(case, counted, placer):
 
 def test_control_without_updates_stays_as_it_began(case, counted):
     placer = Logits(learning_rate=0.0)
-    request = PlacerRequest(100)
-    answer = placer.place(case.problem, case.box, counted(WEIGHTS), request, lambda _: None)
+    answer = placed(case, placer, counted(WEIGHTS), 100)
     assert dict(answer.figures)["entropy of a group's device"] == pytest.approx(math.log(3))
 
 
@@ -44,8 +47,7 @@ def test_begins_at_a_given_placement(case, counted):
     """What it starts from is judged first, and is what most samples look like."""
     start = case.problem.allowed.shape[1] - 1 - case.problem.allowed[:, ::-1].argmax(axis=1)
     placer = Logits(learning_rate=0.0, start_weight=20.0)
-    request = PlacerRequest(41, start=start.astype(np.int32))
-    answer = placer.place(case.problem, case.box, counted(-WEIGHTS + 4), request, lambda _: None)
+    answer = placed(case, placer, counted(-WEIGHTS + 4), 41, start.astype(np.int32))
     assert answer.history == ((1, answer.history[0][1]),)
     assert (answer.device_of == start).all()
     assert answer.evaluations == 41
@@ -53,11 +55,10 @@ def test_begins_at_a_given_placement(case, counted):
 
 def test_groups_are_divided_into_pieces(case, counted):
     """As local search divides them: more of them, and no more placements for it."""
-    request = PlacerRequest(12)
     groups: list[float] = []
     for parts in (0, 1, 4):
         placer = Logits(parts=parts)
-        answer = placer.place(case.problem, case.box, counted(WEIGHTS), request, lambda _: None)
+        answer = placed(case, placer, counted(WEIGHTS), 12)
         groups.append(dict(answer.figures)["groups"])
         assert answer.evaluations == 12
     assert groups[0] < groups[1] < groups[2]

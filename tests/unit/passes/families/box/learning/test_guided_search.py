@@ -10,9 +10,9 @@ import pytest
 from mcm_compiler.contracts.boxes.evaluation import StepResults
 from mcm_models.cluster_policy.decoding import Scorer, scorer_of
 from mcm_models.cluster_policy.layout import COLUMNS, ClusterLayout, initial_weights
-from mcm_passes.families.box.learning.judged import Judged
 from mcm_passes.families.box.learning.pretrained import guided_search
 from mcm_passes.families.box.learning.pretraining.cases import clustered_step
+from mcm_passes.families.box.search.annealing import Judge
 
 
 @pytest.fixture(scope="module")
@@ -29,16 +29,16 @@ def policy_for(speed: float) -> Scorer:
 
 @pytest.mark.parametrize("evaluations", [1, 3, 40])
 def test_spends_what_it_may_and_answers_its_best(case, clustered, evaluations: int):
-    judged = Judged(case.evaluator)
-    best = guided_search(clustered, None, judged, evaluations, np.random.default_rng(0))
-    assert judged.evaluations == evaluations
-    assert clustered.scores(best[None])[0] == judged.best_score
+    judge = Judge((case.evaluator,), 10**9)
+    best = guided_search(clustered, None, judge, evaluations, np.random.default_rng(0))
+    assert judge.evaluations == evaluations
+    assert clustered.scores(best[None])[0] == judge.best_score
 
 
 def test_a_good_start_is_not_lost(case, clustered):
-    long = Judged(case.evaluator)
+    long = Judge((case.evaluator,), 10**9)
     found = guided_search(clustered, None, long, 200, np.random.default_rng(0))
-    short = Judged(case.evaluator)
+    short = Judge((case.evaluator,), 10**9)
     guided_search(clustered, None, short, 2, np.random.default_rng(1), start=found)
     assert short.best_score <= long.best_score
     assert short.history[0] == (1, long.best_score)
@@ -58,7 +58,7 @@ def test_search_follows_the_policy(case, clustered):
 
     def time_of(scorer: Scorer | None) -> float:
         simulated.clear()
-        guided_search(clustered, scorer, Judged(Noted()), 60, np.random.default_rng(0))
+        guided_search(clustered, scorer, Judge((Noted(),), 10**9), 60, np.random.default_rng(0))
         places = np.concatenate(simulated)
         ops = np.arange(case.problem.num_ops)
         return float(case.problem.time_s[ops, case.box.kind_of[places]].sum(axis=1).mean())

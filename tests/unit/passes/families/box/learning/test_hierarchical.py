@@ -14,18 +14,15 @@ from mcm_passes.families.box.learning.hierarchical import Hierarchical
 SMALL = {"groups": 3, "hidden": 4, "samples": 2}
 
 
-def told(_: str) -> None:
-    """Progress that nobody hears."""
+def asked(case, evaluator, evaluations: int, **limits) -> PlacerRequest:
+    return PlacerRequest(case.problem, case.box, evaluator, evaluations=evaluations, **limits)
 
 
 def test_same_seed_same_answer(case, counted):
     """And the answer is what was simulated best, with figures of what was learned."""
     placer = Hierarchical(**SMALL)
     evaluator = counted(np.array([3.0, 2.0, 1.0]))
-    answers = [
-        placer.place(case.problem, case.box, evaluator, PlacerRequest(16, seed), told)
-        for seed in (1, 1, 2)
-    ]
+    answers = [placer.place(asked(case, evaluator, 16, seed=seed)) for seed in (1, 1, 2)]
     one, same, other = answers
     assert one.history == same.history
     assert one.figures == same.figures
@@ -46,7 +43,7 @@ def test_same_seed_same_answer(case, counted):
 def test_nothing_fits(case, counted):
     evaluator = counted(np.array([3.0, 2.0, 1.0]), overflow=0.5)
     with pytest.raises(CompileError, match="MCM-D061"):
-        Hierarchical(**SMALL).place(case.problem, case.box, evaluator, PlacerRequest(8), told)
+        Hierarchical(**SMALL).place(asked(case, evaluator, 8))
 
 
 @pytest.mark.parametrize("hidden", [0, 3, 4098])
@@ -56,18 +53,15 @@ def test_widths_that_the_network_cannot_have_are_refused_as_an_option(hidden):
 
 
 def test_a_budget_that_is_over_before_it_begins_still_places(case, counted):
-    request = PlacerRequest(8, budget_s=0.0)
     evaluator = counted(np.array([3.0, 2.0, 1.0]))
-    answer = Hierarchical(**SMALL).place(case.problem, case.box, evaluator, request, told)
+    answer = Hierarchical(**SMALL).place(asked(case, evaluator, 8, budget_s=0.0))
     assert answer.evaluations == 2
     case.evaluator.evaluate(answer.device_of[None])
 
 
 def test_more_groups_than_ops(case):
     with pytest.raises(CompileError, match="MCM-D062") as caught:
-        Hierarchical(groups=500).place(
-            case.problem, case.box, case.evaluator, PlacerRequest(8), told
-        )
+        Hierarchical(groups=500).place(asked(case, case.evaluator, 8))
     assert "500 groups" in str(caught.value)
 
 
@@ -75,4 +69,4 @@ def test_divergence_is_told(case, counted):
     placer = Hierarchical(**SMALL, learning_rate=1e38)
     evaluator = counted(np.array([3.0, 2.0, 1.0]))
     with pytest.raises(CompileError, match="MCM-D066"):
-        placer.place(case.problem, case.box, evaluator, PlacerRequest(40), told)
+        placer.place(asked(case, evaluator, 40))

@@ -29,8 +29,8 @@ def recipe(folder: Path) -> Recipe:
 def run(case, counted):
     def go(folder: Path, evaluations: int = 24, left: int = 10**9, seed: int = 0, box=case.box):
         evaluator = counted(WEIGHTS, left=left)
-        request = PlacerRequest(evaluations, seed)
-        return run_planner(recipe(folder), case.problem, box, evaluator, request, lambda _: None)
+        request = PlacerRequest(case.problem, box, evaluator, evaluations=evaluations, seed=seed)
+        return run_planner(recipe(folder), request)
 
     return go
 
@@ -57,9 +57,7 @@ def test_states_of_something_else_are_refused(run, case, tmp_path: Path):
         case.problem, allowed=np.concatenate([case.problem.allowed] * 2, axis=1)[:, :4]
     )
     with pytest.raises(CompileError, match="3 devices, not 4"):
-        run_planner(
-            recipe(tmp_path), problem, larger, case.evaluator, PlacerRequest(6), lambda _: None
-        )
+        run_planner(recipe(tmp_path), PlacerRequest(problem, larger, case.evaluator, evaluations=6))
 
 
 @pytest.mark.parametrize("other", ["times", "pins", "box", "order"])
@@ -79,11 +77,7 @@ def test_states_of_as_many_ops_on_as_many_devices_are_not_taken_for_ones_own(
     with pytest.raises(CompileError, match="MCM-D063") as caught:
         run_planner(
             recipe(tmp_path),
-            problem,
-            box,
-            case.evaluator,
-            PlacerRequest(6, order=order),
-            lambda _: None,
+            PlacerRequest(problem, box, case.evaluator, evaluations=6, order=order),
         )
     assert "another model, box or order" in str(caught.value)
 

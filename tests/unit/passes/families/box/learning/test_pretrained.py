@@ -14,8 +14,10 @@ from mcm_hardware.families.box.step_simulator import StepSimulator
 from mcm_passes.families.box.learning.pretrained import Pretrained
 
 
-def placed(case, placer: Pretrained, request: PlacerRequest):
-    return placer.place(case.problem, case.box, case.evaluator, request, lambda _: None)
+def placed(case, placer: Pretrained, **asked: Any):
+    return placer.place(
+        PlacerRequest(case.problem, case.box, case.evaluator, evaluations=4000, **asked)
+    )
 
 
 @pytest.mark.parametrize("policy", ["", "none"])
@@ -29,8 +31,8 @@ def test_places_within_its_evaluations(case, policy: str, evaluations: int, coar
         return StepSimulator(problem, case.box, conditions)
 
     placer = Pretrained(policy=policy, evaluations=evaluations, coarse=coarse)
-    request = PlacerRequest(seed=3, simulate=simulate, order="critical_path")
-    one, same = (placed(case, placer, request) for _ in range(2))
+    request: dict[str, Any] = {"seed": 3, "simulate": simulate, "order": "critical_path"}
+    one, same = (placed(case, placer, **request) for _ in range(2))
     # On a coarse step there may be nothing more to propose.
     assert one.evaluations <= evaluations if coarse else one.evaluations == evaluations
     assert one.history == same.history
@@ -43,8 +45,8 @@ def test_places_within_its_evaluations(case, policy: str, evaluations: int, coar
 
 
 def test_without_other_evaluators_it_searches_on_the_whole_step(case):
-    request = PlacerRequest(seed=3)
-    with_coarse, without = (placed(case, Pretrained(coarse=one), request) for one in (300, 0))
+    request: dict[str, Any] = {"seed": 3}
+    with_coarse, without = (placed(case, Pretrained(coarse=one), **request) for one in (300, 0))
     assert with_coarse.history == without.history
     assert with_coarse.figures == without.figures
 
@@ -53,8 +55,8 @@ def test_a_good_start_is_not_lost(case):
     def simulate(problem: StepProblem, conditions: StepConditions) -> Any:
         return StepSimulator(problem, case.box, conditions)
 
-    request = PlacerRequest(seed=3, simulate=simulate)
-    best = placed(case, Pretrained(evaluations=200), request)
-    again = PlacerRequest(seed=4, simulate=simulate, start=best.device_of)
-    found = placed(case, Pretrained(policy="none", evaluations=1, coarse=50), again)
+    request: dict[str, Any] = {"seed": 3, "simulate": simulate}
+    best = placed(case, Pretrained(evaluations=200), **request)
+    again: dict[str, Any] = {"seed": 4, "simulate": simulate, "start": best.device_of}
+    found = placed(case, Pretrained(policy="none", evaluations=1, coarse=50), **again)
     assert np.array_equal(found.device_of, best.device_of)

@@ -11,8 +11,9 @@ import pytest
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
+from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.registry import PLACER_LEVELS, PLACERS
+from mcm_compiler.registry import PLACERS
 from mcm_compiler.text import spec_text
 from mcm_hardware.families.box.step_simulator import StepSimulator
 from mcm_passes.families.box.placers.transfer import carried_over
@@ -36,10 +37,13 @@ def _placed(text: str, problem: StepProblem, box: Box, **asked: object) -> Place
     spec = spec_text.parse_one(text)
     placer = spec_text.instantiate(PLACERS.get(spec.name), spec)
     request = PlacerRequest(
+        problem,
+        box,
+        _simulator(problem, box),
         simulate=lambda other, conditions: StepSimulator(other, box, conditions),
-        **asked,  # type: ignore[arg-type]
+        **{"evaluations": 4000, **asked},  # type: ignore[arg-type]
     )
-    return placer.place(problem, box, _simulator(problem, box), request, lambda _text: None)
+    return placer.place(request)
 
 
 def _score(answer: PlacerAnswer, problem: StepProblem, box: Box) -> float:
@@ -204,7 +208,7 @@ def test_a_portfolio_needs_members_other_than_itself(
 
 @pytest.mark.parametrize("name", ["0", "1", "2", "3"])
 def test_levels_name_placers_and_spend_less_on_larger_steps(name: str) -> None:
-    level = PLACER_LEVELS.get(name)
+    level = load_level(name)
     spec = spec_text.parse_one(level.placer)
     assert spec_text.instantiate(PLACERS.get(spec.name), spec)
-    assert level.evaluations(100) >= level.evaluations(10**5) >= 100
+    assert level.placements_of(100) >= level.placements_of(10**5) >= 100

@@ -8,11 +8,16 @@ import pytest
 
 from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
-from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepResults, StepTrace
+from mcm_compiler.contracts.boxes.evaluation import (
+    StepConditions,
+    StepEvaluator,
+    StepResults,
+    StepTrace,
+)
 from mcm_compiler.contracts.boxes.placers import PlacerRequest
 from mcm_hardware.families.box.step_simulator import StepSimulator
 from mcm_passes.families.box.placers.local_search import LocalSearch
-from mcm_passes.families.box.search.annealing import Asked, Judge
+from mcm_passes.families.box.search.annealing import Judge
 from mcm_passes.families.box.search.robust_score import (
     RobustScore,
     plain_placements,
@@ -101,9 +106,14 @@ def test_plain_placements_are_layers_or_stripes(network: tuple[StepProblem, Box]
     assert np.isfinite(StepSimulator(nameless, box, StepConditions()).evaluate(stripes).score).all()
 
 
-def _request(box: Box, evaluations: int) -> PlacerRequest:
+def _request(
+    problem: StepProblem, box: Box, evaluator: StepEvaluator, evaluations: int
+) -> PlacerRequest:
     return PlacerRequest(
-        evaluations,
+        problem,
+        box,
+        evaluator,
+        evaluations=evaluations,
         simulate=lambda other, conditions: StepSimulator(other, box, conditions),
     )
 
@@ -113,13 +123,13 @@ def test_references_are_spent_and_asked_for_only_where_they_count(
 ) -> None:
     problem, box = network
     own = StepSimulator(problem, box, StepConditions())
-    request = _request(box, 100)
-    robust = RobustScore().judge(Asked(problem, box, own, request, print))
+    request = _request(problem, box, own, 100)
+    robust = RobustScore().judge(request)
     assert (robust.left, robust.evaluations, len(robust.references)) == (97, 3, 2)
     for score in (RobustScore(robust=False), RobustScore(worst=0.0)):
-        judge = score.judge(Asked(problem, box, own, request, print))
+        judge = score.judge(request)
         assert (judge.left, judge.worst, len(judge.references)) == (100, 0.0, 0)
-    alone = RobustScore().judge(Asked(problem, box, own, PlacerRequest(100), print))
+    alone = RobustScore().judge(dataclasses.replace(request, simulate=None))
     assert (len(alone.evaluators), alone.worst, alone.left) == (1, 0.0, 100)
 
 
@@ -130,8 +140,7 @@ def test_what_search_gains_it_gains_in_either_order(network: tuple[StepProblem, 
     references = reference_times(simulators, plain_placements(problem, box))
 
     def over(search: LocalSearch) -> Floats:
-        request = _request(box, 600)
-        found = search.place(problem, box, simulators[0], request, lambda _text: None)
+        found = search.place(_request(problem, box, simulators[0], 600))
         place = found.device_of[None]
         times = [simulator.evaluate(place).seconds[0] for simulator in simulators]
         return np.array(times) / references

@@ -1,5 +1,6 @@
 """Tests for units, judges, starts and walks."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -114,14 +115,15 @@ def test_conditions_of_a_robust_score_are_drawn_from_the_seed() -> None:
         asked.append(conditions)
         return _Scores()
 
-    request = PlacerRequest(seed=5, simulate=simulate)  # type: ignore[arg-type]
     own: Any = _Scores()
-    assert len(evaluators_under(problem, own, request, robust=True, draws=2)) == 6
+    alone = PlacerRequest(problem, box, own, evaluations=100, seed=5)
+    request = dataclasses.replace(alone, simulate=simulate)  # type: ignore[arg-type]
+    assert len(evaluators_under(request, robust=True, draws=2)) == 6
     assert [conditions.order for conditions in asked] == ["fifo", "critical_path"] * 3
     assert np.ptp(asked[2].time_factors) <= 0.2
     assert np.array_equal(asked[2].time_factors, asked[3].time_factors)
     assert not np.array_equal(asked[2].time_factors, asked[4].time_factors)
-    evaluators_under(problem, own, request, robust=True, draws=2)
+    evaluators_under(request, robust=True, draws=2)
     assert np.array_equal(asked[2].time_factors, asked[8].time_factors)
-    assert evaluators_under(problem, own, request, robust=False, draws=2) == (own,)
-    assert evaluators_under(problem, own, PlacerRequest(), robust=True, draws=2) == (own,)
+    assert evaluators_under(request, robust=False, draws=2) == (own,)
+    assert evaluators_under(alone, robust=True, draws=2) == (own,)

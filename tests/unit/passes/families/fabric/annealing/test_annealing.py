@@ -6,6 +6,7 @@ import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ import pytest
 from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.fabrics.fabric import COMPUTE, IO, MEMORY, Mappings
 from mcm_compiler.contracts.fabrics.legality import faults_of_mapping
-from mcm_compiler.contracts.fabrics.mappers import Mapper, MapperRequest
+from mcm_compiler.contracts.fabrics.mappers import Mapper, MapperAnswer, MapperRequest
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import MAPPERS, MAPPING_MODELS
 from mcm_passes.families.fabric.annealing.annealing import Annealing
@@ -23,6 +24,11 @@ from mcm_passes.families.fabric.formulas.formula import Formula, PreparedFormula
 from tests.generators.mapping_doubles import PluginModel, SumJudge
 from tests.generators.random_fabrics import drawn_problem
 from tests.generators.small_fabric import legal_mappings, small_fabric, small_problem
+
+
+def mapped(mapper: Mapper, problem, fabric, model, judge=None, **asked: Any) -> MapperAnswer:
+    asked = {"evaluations": 20_000, **asked}
+    return mapper.map(MapperRequest(problem, fabric, model, judge or SumJudge(), **asked))
 
 
 def every_mapping() -> Mappings:
@@ -48,9 +54,9 @@ def test_annealing_finds_the_best_of_all_mappings(model: RoundTrips) -> None:
     problem, fabric = small_problem(), small_fabric(2, 3)
     prepared = model.prepared(problem, fabric)
     best = prepared.search_cost(every_mapping()).min()
-    request = MapperRequest(evaluations=6000, measurements=0)
+    request: dict[str, Any] = {"evaluations": 6000, "measurements": 0}
     for asked in (prepared, PluginModel(prepared)):
-        answer = Annealing().map(problem, fabric, asked, SumJudge(), request, lambda _: None)
+        answer = mapped(Annealing(), problem, fabric, asked, **request)
         assert prepared.search_cost(answer.mapping)[0] == pytest.approx(best)
         assert answer.history[-1][1] == pytest.approx(best)
         assert answer.measurements == 0
@@ -67,9 +73,9 @@ def test_answers_are_legal_repeatable_and_within_their_evaluations(
     answers = []
     for seed in (0, 0, 1):
         model = PluginModel(prepared) if plugin else prepared
-        request = MapperRequest(evaluations=2000, measurements=4, seed=seed)
+        request: dict[str, Any] = {"evaluations": 2000, "measurements": 4, "seed": seed}
         judge = SumJudge()
-        answer = mapper.map(problem, fabric, model, judge, request, lambda _: None)
+        answer = mapped(mapper, problem, fabric, model, judge, **request)
         assert faults_of_mapping(problem, fabric, answer.mapping) == []
         assert answer.evaluations <= 2000 + 16 * 6  # a batch that has begun is finished
         (measured,) = judge.seen
@@ -91,9 +97,9 @@ def test_answers_are_legal_repeatable_and_within_their_evaluations(
 def test_annealing_beats_random_mappings_at_equal_evaluations() -> None:
     problem, fabric = drawn_problem(1, stages=8, widest=10), small_fabric(12, 12)
     prepared = RoundTrips().prepared(problem, fabric)
-    request = MapperRequest(evaluations=4000, measurements=0)
+    request: dict[str, Any] = {"evaluations": 4000, "measurements": 0}
     found = [
-        mapper.map(problem, fabric, model, SumJudge(), request, lambda _: None).history[-1][1]
+        mapped(mapper, problem, fabric, model, **request).history[-1][1]
         for mapper, model in (
             (RandomMapper(), prepared),
             (Annealing(), prepared),
@@ -108,12 +114,10 @@ def test_cpu_time_limits_the_search() -> None:
     problem, fabric = drawn_problem(11), small_fabric(6, 6)
     prepared = RoundTrips().prepared(problem, fabric)
     for mapper in (Annealing(), RandomMapper()):
-        request = MapperRequest(evaluations=10**9, measurements=2, budget_s=0.2)
-        mapper.map(
-            problem, fabric, prepared, SumJudge(), MapperRequest(100, 1, budget_s=1), lambda _: None
-        )
+        request: dict[str, Any] = {"evaluations": 10**9, "measurements": 2, "budget_s": 0.2}
+        mapped(mapper, problem, fabric, prepared, evaluations=100, measurements=1, budget_s=1)
         begin = time.thread_time()
-        answer = mapper.map(problem, fabric, prepared, SumJudge(), request, lambda _: None)
+        answer = mapped(mapper, problem, fabric, prepared, **request)
         assert 0.05 < time.thread_time() - begin < 0.6
         assert answer.evaluations > 1000
 
@@ -137,12 +141,12 @@ class Corrected:
 def test_a_search_by_a_corrected_formula_begins_by_the_formula() -> None:
     problem, fabric = drawn_problem(11), small_fabric(6, 6)
     prepared = RoundTrips().prepared(problem, fabric)
-    request = MapperRequest(evaluations=4000, measurements=0)
-    alone = Annealing().map(problem, fabric, prepared, SumJudge(), request, lambda _: None)
+    request: dict[str, Any] = {"evaluations": 4000, "measurements": 0}
+    alone = mapped(Annealing(), problem, fabric, prepared, **request)
     for before, share in ((0.0, 1.0), (0.6, 0.4), (1.0, 0.0)):
         model = Corrected(prepared.formula, prepared)
         mapper = Annealing(before=before)
-        answer = mapper.map(problem, fabric, model, SumJudge(), request, lambda _: None)
+        answer = mapped(mapper, problem, fabric, model, **request)
         assert sum(model.asked) == pytest.approx(share * 4000, abs=16 * 6)
         assert 3900 <= answer.evaluations <= 4000 + 16 * 6
         spent, costs = np.array(answer.history).T
@@ -151,7 +155,7 @@ def test_a_search_by_a_corrected_formula_begins_by_the_formula() -> None:
         assert prepared.search_cost(answer.mapping)[0] <= 1.05 * alone.history[-1][1]
     # With hardly anything to spend, the model is what is asked.
     model = Corrected(prepared.formula, prepared)
-    Annealing().map(problem, fabric, model, SumJudge(), MapperRequest(4, 0), lambda _: None)
+    mapped(Annealing(), problem, fabric, model, evaluations=4, measurements=0)
     assert sum(model.asked) == 4
 
 
@@ -160,14 +164,12 @@ def test_a_start_is_kept_where_nothing_better_is_found() -> None:
     prepared = RoundTrips().prepared(problem, fabric)
     start = legal_mappings(problem, fabric, 1, np.random.default_rng(0))
     for mapper in (Annealing(), RandomMapper()):
-        request = MapperRequest(evaluations=1, measurements=0, start=start)
-        answer = mapper.map(problem, fabric, prepared, SumJudge(), request, lambda _: None)
+        request: dict[str, Any] = {"evaluations": 1, "measurements": 0, "start": start}
+        answer = mapped(mapper, problem, fabric, prepared, **request)
         np.testing.assert_array_equal(answer.mapping.site, start.site)
     low = Mappings(np.sort(start.site) * 0, start.turn)
     with pytest.raises(CompileError) as caught:
-        Annealing().map(
-            problem, fabric, prepared, SumJudge(), MapperRequest(start=low), lambda _: None
-        )
+        mapped(Annealing(), problem, fabric, prepared, start=low)
     assert caught.value.diagnostics[0].code == "MCM-M042"
 
 
@@ -189,7 +191,7 @@ def test_models_that_answer_nonsense_are_refused(
     problem, fabric = drawn_problem(11), small_fabric(6, 6)
     model = PluginModel(RoundTrips().prepared(problem, fabric), spoil)
     with pytest.raises(CompileError) as caught:
-        mapper.map(problem, fabric, model, SumJudge(), MapperRequest(), lambda _: None)
+        mapped(mapper, problem, fabric, model)
     assert caught.value.diagnostics[0].code == code
     assert "PluginModel" in str(caught.value.diagnostics[0].at)
 

@@ -29,9 +29,11 @@ def answered(
     mapper: Annealing | None = None,
 ) -> MapperAnswer:
     """What annealing finds with 6,000 evaluations; the judge knows nothing of the model."""
-    request = MapperRequest(evaluations=6000, measurements=measurements, seed=seed)
     prepared = RoundTrips().prepared(PROBLEM, FABRIC) if model is None else model
-    return (mapper or Annealing()).map(PROBLEM, FABRIC, prepared, judge, request, lambda _: None)
+    request = MapperRequest(
+        PROBLEM, FABRIC, prepared, judge, measurements, evaluations=6000, seed=seed
+    )
+    return (mapper or Annealing()).map(request)
 
 
 @pytest.mark.parametrize("plugin", [False, True])
@@ -77,17 +79,19 @@ def test_nothing_is_refined_where_it_is_switched_off_or_there_is_too_little_for_
     judge = SumJudge()
     answer = answered(60, judge, mapper=Annealing(refining=0))
     assert answer.measurements == len(Mappings.stacked(judge.seen)) <= WALKS
-    request = MapperRequest(evaluations=3, measurements=60)
     prepared = RoundTrips().prepared(PROBLEM, FABRIC)
-    answer = Annealing().map(PROBLEM, FABRIC, prepared, SumJudge(), request, lambda _: None)
+    request = MapperRequest(PROBLEM, FABRIC, prepared, SumJudge(), 60, evaluations=3)
+    answer = Annealing().map(request)
     assert answer.evaluations <= 3
 
 
 def test_refining_ends_with_the_cpu_time() -> None:
     answered(20, SumJudge())
-    request = MapperRequest(evaluations=10**9, measurements=10**6, budget_s=0.4)
     prepared = RoundTrips().prepared(PROBLEM, FABRIC)
+    request = MapperRequest(
+        PROBLEM, FABRIC, prepared, SumJudge(), 10**6, evaluations=10**9, budget_s=0.4
+    )
     begin = time.thread_time()
-    answer = Annealing().map(PROBLEM, FABRIC, prepared, SumJudge(), request, lambda _: None)
+    answer = Annealing().map(request)
     assert 0.2 < time.thread_time() - begin < 1.0
     assert answer.measurements > WALKS
