@@ -130,6 +130,7 @@ KIND_NAMES = {
     "unit_s": "kind.unit_s",
     "relay_s": "kind.forward_s",
     "runs": "kind.runs",
+    "price": "kind.price",
 }
 """Name in the file of each array of `KindCosts`."""
 
@@ -372,3 +373,5 @@ def _check_kinds(p: PartitionProblem, units: int, tensors: int) -> None:
     sizes = (p.kinds.unit_s.size, p.kinds.relay_s.size, p.kinds.runs.size)
     if sizes != (count * units, count * tensors, count * units):
         raise MalformedError(f"the arrays of kinds are not {count} times those of units")
+    if p.kinds.price.size != count or not bool((p.kinds.price > 0).all()):
+        raise MalformedError(f"the array kind.price does not have {count} positive prices")

@@ -21,23 +21,34 @@ class KindCosts(ReadOnlyArrays):
             least seconds over the other kinds.
         relay_s: `[K * T]`, seconds of one relay of each tensor, likewise.
         runs: `[K * N]`, whether chips of the kind can run the unit.
+        price: `[K]`, positive, what a second of each kind is worth in the bound of shared work.
     """
 
     names: tuple[str, ...]
     unit_s: Floats
     relay_s: Floats
     runs: Bools
+    price: Floats
 
     @classmethod
-    def of(cls, names: tuple[str, ...], unit_s: Floats, relay_s: Floats, runs: Bools) -> KindCosts:
-        """The record of tables `[K, N]`, `[K, T]` and `[K, N]`.
+    def of(
+        cls,
+        names: tuple[str, ...],
+        unit_s: Floats,
+        relay_s: Floats,
+        runs: Bools,
+        price: Floats | None = None,
+    ) -> KindCosts:
+        """The record of tables `[K, N]`, `[K, T]` and `[K, N]`, with equal prices where None.
 
         Seconds of units on kinds that cannot run them are replaced.
         """
         least_s = np.where(runs, unit_s, np.inf).min(axis=0)
         least_s = np.where(runs.any(axis=0), least_s, 0.0)
         seconds = np.where(runs, unit_s, least_s)
-        return cls(names, seconds.ravel(), np.ravel(relay_s).copy(), np.ravel(runs).copy())
+        if price is None:
+            price = np.ones(len(names))
+        return cls(names, seconds.ravel(), np.ravel(relay_s).copy(), np.ravel(runs).copy(), price)
 
     @property
     def units(self) -> Floats:

@@ -2,8 +2,8 @@
 
 Passes never import hardware. `PackageLimits` has the facts about a package that they need, and the
 `Target` protocol its costs. Each further capability is a protocol: `Lowers`, `Simulates`,
-`EvaluatesBatches`, `ShrinkableTarget`, `SupportsOps`. `mcm_compiler.components.capabilities` and
-`op_support` check for them.
+`EvaluatesBatches`, `ShrinkableTarget`, `SupportsOps`, `HasChipKinds`.
+`mcm_compiler.components.capabilities` and `op_support` check for them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 import onnx_ir as ir
 
+from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.described import Described
 from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.partition import PartitionProblem
@@ -213,6 +214,32 @@ class SupportsOps(Protocol):
         It depends only on the op, its types and its subgraphs, so it is the same for all copies.
         """
         ...
+
+
+@runtime_checkable
+class HasChipKinds(Protocol):
+    """A target with kinds of chips; its `Machine.device_kind` says where they are.
+
+    `Target.cost_model` is that of the first kind.
+    """
+
+    @property
+    def kind_names(self) -> Sequence[str]:
+        """Names of the kinds; empty where all chips are of one kind."""
+        ...
+
+    def cost_model_of(self, kind: int) -> CostModel:
+        """The cost model of a chip of a kind, at speed 1."""
+        ...
+
+    def runs(self, kind: int, node: ir.Node) -> bool:
+        """Whether chips of a kind can run `node`; True where none can, so that the host does."""
+        ...
+
+
+def kind_names_of(target: object) -> Sequence[str]:
+    """Names of the kinds of chips of a target; empty where all are of one kind."""
+    return target.kind_names if isinstance(target, HasChipKinds) else ()
 
 
 @dataclass(frozen=True)

@@ -123,6 +123,25 @@ class AreaCosts:
         return self.chip_mm2 + macs * self.mac_mm2 + sram_mib * self.sram_mib_mm2
 
 
+@dataclass(frozen=True)
+class KindOfChip:
+    """A kind of chip of a package.
+
+    Attributes:
+        name: of the kind.
+        chip: its numbers, at speed 1.
+        support: what chips of the kind run; None where they run everything.
+        energy: joules of what an inference does there; None where the description does not say.
+        area: square millimetres of the parts; None where the description does not say.
+    """
+
+    name: str
+    chip: ChipSpec
+    support: OpSupport | None = None
+    energy: EnergyCosts | None = None
+    area: AreaCosts | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class PackageSpec:
     """A package of chips, whatever connects them.
@@ -132,7 +151,8 @@ class PackageSpec:
     Attributes:
         summary: one line.
         reference: the chip that the file describes, and that the cost model speaks of.
-        chips: `[num_chips]`, usable chips; they differ from `reference` in memory and speed.
+        chips: `[num_chips]`, usable chips; they differ from those of their kind in memory and
+            speed.
         physical: `[num_chips]`, their places in the package.
         host_bytes_per_s: rate between the host and each chip that it reaches, each way.
         host_latency_s: delay between the host and a chip.
@@ -140,9 +160,12 @@ class PackageSpec:
         stream_bytes_per_s: rate at which each chip reads weights that do not fit from off-package
             memory; 0 where what does not fit is an error.
         stream_latency_s: delay of such a read.
-        support: what chips can run; None where they run everything.
+        support: what chips of some kind can run; None where they run everything.
         energy: joules of what an inference does; None where the description does not say.
         area: square millimetres of the parts; None where the description does not say.
+        kinds: kinds of chips, the first of which is that of `reference`, and which `support`,
+            `energy` and `area` are about; empty where all chips are of one kind.
+        kind_of: `[num_chips]`, index of the kind of each chip; empty likewise.
     """
 
     summary: str
@@ -157,6 +180,8 @@ class PackageSpec:
     support: OpSupport | None = None
     energy: EnergyCosts | None = None
     area: AreaCosts | None = None
+    kinds: tuple[KindOfChip, ...] = ()
+    kind_of: tuple[int, ...] = ()
 
     @property
     def num_chips(self) -> int:

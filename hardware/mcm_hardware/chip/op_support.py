@@ -100,6 +100,22 @@ class OpSupport:
                 yield value
 
 
+@dataclass(frozen=True)
+class SharedSupport(OpSupport):
+    """The ops that chips of some kind can run.
+
+    Attributes:
+        kinds: what chips of each kind run.
+    """
+
+    kinds: tuple[OpSupport, ...] = ()
+
+    def unsupported(self, node: ir.Node) -> Unsupported | None:
+        """Why no chip can run `node`, as the first kind says; None if some kind can."""
+        reasons = [kind.unsupported(node) for kind in self.kinds]
+        return None if None in reasons else reasons[0]
+
+
 def op_name(node: ir.Node) -> str:
     """`Softmax`, or with another domain than ONNX's own `com.microsoft::Gelu`."""
     if node.domain in ("", "ai.onnx"):

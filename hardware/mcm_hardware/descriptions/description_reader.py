@@ -5,7 +5,8 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, cast
 
@@ -14,7 +15,8 @@ import onnx_ir as ir
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.text.toml_description import KeyPath, parse_description
 from mcm_hardware.descriptions import target_schema
-from mcm_hardware.descriptions.package_schema import STORAGE_BITS, STORAGE_TABLE
+from mcm_hardware.descriptions.chip_tables import ChipTable, read_chip_tables
+from mcm_hardware.descriptions.package_schema import CHIP_TABLE, STORAGE_BITS, STORAGE_TABLE
 
 MAX_FAULTS = 50
 """Faults that are spelled out; a hostile file can have a hundred thousand."""
@@ -48,11 +50,26 @@ class DescriptionReader:
         self.form = form
         self._faults: list[tuple[int, Diagnostic]] = []
         self._unshown = 0
+        self._entry: tuple[str, int] | None = None
 
     @cached_property
     def values(self) -> dict[str, Any]:
-        """Values of all keys of the form by dotted path, as `read` gives them."""
-        return self.read(self.description.data, self.form.keys)
+        """Values of all keys of the form by dotted path, as `read` gives them.
+
+        Where chips are of several kinds, those of the first one.
+        """
+        data, keys = self.description.data, self.form.keys
+        if self.chip_tables is None:
+            return self.read(data, keys)
+        others = {path: key for path, key in keys.items() if not path.startswith("chip.")}
+        values = self.read({name: data[name] for name in data if name != CHIP_TABLE}, others)
+        return {**values, **(self.chip_tables[0].values if self.chip_tables else {})}
+
+    @cached_property
+    def chip_tables(self) -> list[ChipTable] | None:
+        """The tables `[[chip]]`; None where all chips are of one kind."""
+        several = isinstance(self.description.data.get(CHIP_TABLE), list)
+        return read_chip_tables(self) if self.form.kinds and several else None
 
     def number(self, path: str, unit: float) -> float:
         """A number of the file in another unit; 0 where the file has none."""
@@ -118,8 +135,19 @@ class DescriptionReader:
             self._unshown += 1
             return
         shown = hint() if callable(hint) else hint
+        if self._entry is not None and path[:1] == self._entry[:1]:
+            path = (*self._entry, *path[1:])
         found = Diagnostic(code, message, self.description.place(path), shown)
         self._faults.append((self.description.line(path), found))
+
+    @contextmanager
+    def inside(self, array: str, index: int) -> Generator[None]:
+        """A block that reads an entry of an array of tables as if it were a table of that name."""
+        self._entry = (array, index)
+        try:
+            yield
+        finally:
+            self._entry = None
 
     def read(
         self, table: Mapping[str, Any], keys: Mapping[str, target_schema.Key], at: KeyPath = ()
@@ -135,7 +163,8 @@ class DescriptionReader:
         """
         values: dict[str, Any] = {}
         refused: set[str] = set()
-        for path, value in self._leaves(table, ()):
+        tables = self.form.tables | target_schema.tables_of(keys)
+        for path, value in self._leaves(table, (), tables):
             dotted = ".".join(path)
             if any("." in part for part in path):
                 self._unknown_key(at, path, keys)
@@ -144,7 +173,7 @@ class DescriptionReader:
                     values[dotted] = value
                 else:
                     refused.add(dotted)
-            elif not at and dotted in self.form.tables:
+            elif not at and dotted in tables:
                 if not isinstance(value, dict):
                     refused.add(dotted)
                     self.wrong_type((*at, *path), value, "a table")
@@ -255,14 +284,14 @@ class DescriptionReader:
         return name not in self.form.optional_tables or name in table
 
     def _leaves(
-        self, table: Mapping[str, Any], above: tuple[str, ...]
+        self, table: Mapping[str, Any], above: tuple[str, ...], tables: frozenset[str]
     ) -> Iterator[tuple[Any, Any]]:
-        """Path and value of every key, descending only into tables that the schema has."""
+        """Path and value of every key, descending only into `tables` that the schema has."""
         for key, value in table.items():
             path = (*above, key)
-            inner = isinstance(value, dict) and ".".join(path) in self.form.tables
+            inner = isinstance(value, dict) and ".".join(path) in tables
             if inner and ".".join(path) not in self.form.free_tables:
-                yield from self._leaves(cast("dict[str, Any]", value), path)
+                yield from self._leaves(cast("dict[str, Any]", value), path, tables)
             else:
                 yield path, value
 

@@ -43,6 +43,29 @@ AREA_KEYS: Mapping[str, Key] = {
 """Keys of the table `[area]`."""
 
 
+KEYS_OF_CHIPS = frozenset(
+    {
+        "energy.mac_pj",
+        "energy.sram_byte_pj",
+        "area.chip_mm2",
+        "area.mac_mm2",
+        "area.sram_mib_mm2",
+    }
+)
+"""Keys of both tables that are about chips; the others are about links and ports."""
+
+
+def of_kind(values: Mapping[str, Any], kind: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of both tables for one kind of chip.
+
+    Args:
+        values: of the description, by dotted path.
+        kind: of the kind, by dotted path from `chip`; its own win.
+    """
+    own = {path: kind[f"chip.{path}"] for path in KEYS_OF_CHIPS if f"chip.{path}" in kind}
+    return {**values, **own}
+
+
 def energy_costs(values: Mapping[str, Any]) -> EnergyCosts | None:
     """What values say of energy, by dotted path and without fault; None where they say nothing."""
     if "energy.mac_pj" not in values:

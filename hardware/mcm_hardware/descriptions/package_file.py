@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from mcm_compiler.text.toml_description import KeyPath
-from mcm_hardware.chip.chip_spec import ChipSpec, MacArray, VectorUnit
+from mcm_hardware.chip.chip_spec import ChipSpec, KindOfChip, MacArray, VectorUnit
 from mcm_hardware.descriptions.chip_kinds import ARRAY, KIND_KEY, ChipKind
+from mcm_hardware.descriptions.chip_tables import ChipTable, read_places
 from mcm_hardware.descriptions.description_reader import DescriptionReader
-from mcm_hardware.descriptions.energy_keys import ENERGY_TABLE, area_costs, energy_costs
+from mcm_hardware.descriptions.energy_keys import (
+    ENERGY_TABLE,
+    area_costs,
+    energy_costs,
+    of_kind,
+)
 from mcm_hardware.descriptions.package_schema import (
+    CHIP_TABLE,
     OVERRIDE_KEYS,
     OVERRIDE_TABLE,
+    PLACE_TABLE,
     STREAM_TABLE,
     PackageForm,
 )
-from mcm_hardware.descriptions.support_keys import read_support
+from mcm_hardware.descriptions.support_keys import read_support, shared_support
 from mcm_hardware.descriptions.target_schema import Number
 from mcm_hardware.tensors.storage_widths import StorageWidths
+
+if TYPE_CHECKING:
+    from mcm_hardware.chip.op_support import OpSupport
 
 
 @dataclass(frozen=True)
@@ -93,6 +105,9 @@ def _places(
     return places
 
 
+ALIGNMENT = "chip.buffer_alignment_bytes"
+
+
 class PackageFile:
     """A description that is read by the form of its family.
 
@@ -153,9 +168,10 @@ class PackageFile:
             self._refuse_in_overrides("off", message, hint)
         self._check_spill()
         self._check_energy()
-        support = None
+        kinds, kind_of = self._kinds(num_chips)
+        support = shared_support([kind.support for kind in kinds])
         if self._kind is None:
-            support = read_support(self.reader, self.values, "chip")
+            support = support if kinds else read_support(self.reader, self.values, "chip")
         else:
             message = f"chips of the kind '{self.values[KIND_KEY]}' are all alike"
             for key in ("speed", "sram_mib"):
@@ -163,15 +179,17 @@ class PackageFile:
         self.reader.refuse()
         if num_chips is None:
             raise ValueError("the number of chips is not known, though nothing is at fault")
-        reference = self._reference()
+        reference = kinds[0].chip if kinds else self._reference(self.values)
 
         def chip_at(place: int) -> ChipSpec:
-            override = overrides.get(place)
+            override, chip = overrides.get(place), reference
+            if kinds:
+                chip = kinds[kind_of[place]].chip
             if override is None:
-                return reference
+                return chip
             mib = override.sram_mib
-            sram_bytes = reference.sram_bytes if mib is None else _sram_bytes(mib)
-            return replace(reference, sram_bytes=sram_bytes, speed=override.speed)
+            sram_bytes = chip.sram_bytes if mib is None else _sram_bytes(mib)
+            return replace(chip, sram_bytes=sram_bytes, speed=override.speed)
 
         on = [p for p in range(num_chips) if p not in overrides or not overrides[p].off]
         return {
@@ -185,31 +203,95 @@ class PackageFile:
             "stream_bytes_per_s": self.number("off_package_memory.bandwidth_gb_per_s", 1e9),
             "stream_latency_s": self.number("off_package_memory.latency_us", 1e-6),
             "support": support,
-            "energy": energy_costs(self.values),
-            "area": area_costs(self.values),
+            "energy": kinds[0].energy if kinds else energy_costs(self.values),
+            "area": kinds[0].area if kinds else area_costs(self.values),
+            "kinds": kinds,
+            "kind_of": tuple(kind_of[place] for place in on) if kinds else (),
         }
 
-    def _reference(self) -> ChipSpec:
-        values = self.values
+    def _reference(self, values: Mapping[str, Any]) -> ChipSpec:
+        """The chip of values without fault."""
         if self._kind is not None:
             return self._kind.chip(values, StorageWidths(self._storage))
+
+        def number(path: str, unit: float) -> float:
+            return float(values[path]) * unit
+
         return ChipSpec(
             sram_bytes=_sram_bytes(values["chip.sram_mib"]),
-            sram_bytes_per_s=self.number("chip.sram_bandwidth_gb_per_s", 1e9),
-            alignment_bytes=values["chip.buffer_alignment_bytes"],
-            launch_s=self.number("chip.launch_overhead_ns", 1e-9),
+            sram_bytes_per_s=number("chip.sram_bandwidth_gb_per_s", 1e9),
+            alignment_bytes=values[ALIGNMENT],
+            launch_s=number("chip.launch_overhead_ns", 1e-9),
             array=MacArray(
                 rows=values["chip.mac_array.rows"],
                 cols=values["chip.mac_array.cols"],
-                clock_hz=self.number("chip.mac_array.clock_mhz", 1e6),
+                clock_hz=number("chip.mac_array.clock_mhz", 1e6),
                 dataflow=values["chip.mac_array.dataflow"],
             ),
             vector=VectorUnit(
                 lanes=values["chip.vector_unit.lanes"],
-                clock_hz=self.number("chip.vector_unit.clock_mhz", 1e6),
+                clock_hz=number("chip.vector_unit.clock_mhz", 1e6),
             ),
             storage=StorageWidths(self._storage),
         )
+
+    def _kinds(self, num_chips: int | None) -> tuple[tuple[KindOfChip, ...], list[int]]:
+        """The kinds of chips, none while there are faults, and the kind of each chip; or nothing.
+
+        Faults are noted.
+        """
+        tables = self.reader.chip_tables
+        if tables is None:
+            if self.reader.form.kinds and PLACE_TABLE in self.data.data:
+                message = "all chips are of one kind"
+                hint = "describe kinds of chips in tables [[chip]], or leave this table out"
+                self.reader.fault("MCM-T008", message, (PLACE_TABLE,), hint)
+            return (), []
+        kind_of = read_places(self.reader, [table.name for table in tables], num_chips)
+        supports = self._supports(tables)
+        self._check_kinds(tables)
+        if self.reader.faults:
+            return (), []
+        kinds: list[KindOfChip] = []
+        for table, support in zip(tables, supports, strict=True):
+            numbers = of_kind(self.values, table.values)
+            chip = self._reference(table.values)
+            energy, area = energy_costs(numbers), area_costs(numbers)
+            kinds.append(KindOfChip(table.name, chip, support, energy, area))
+        return tuple(kinds), kind_of
+
+    def _supports(self, tables: Sequence[ChipTable]) -> list[OpSupport | None]:
+        """What chips of each kind can run."""
+        shared = {path: value for path, value in self.values.items() if path.startswith("host.")}
+        listing = [index for index, table in enumerate(tables) if table.lists_support]
+        found: dict[int, OpSupport | None] = {}
+        # Where no kind lists anything, one look notes what is said of the host in vain.
+        for index in listing or range(min(1, len(tables))):
+            with self.reader.inside(CHIP_TABLE, index):
+                values = {**shared, **tables[index].values}
+                found[index] = read_support(self.reader, values, CHIP_TABLE)
+        supports: list[OpSupport | None] = []
+        for index in range(len(tables)):
+            kind = index
+            while kind not in found and kind >= 0:
+                kind = tables[kind].parent
+            supports.append(found.get(kind))
+        return supports
+
+    def _check_kinds(self, tables: Sequence[ChipTable]) -> None:
+        """Notes what cannot differ between kinds."""
+        for index, table in enumerate(tables):
+            first, own = (one.values.get(ALIGNMENT) for one in (tables[0], table))
+            if own != first and ALIGNMENT in table.given:
+                message = f"chips of the first kind align buffers to {first} bytes, and all chips "
+                message += "of a package do so alike"
+                at = (CHIP_TABLE, index, ALIGNMENT.removeprefix("chip."))
+                self.reader.fault("MCM-T008", message, at, "leave it out")
+            priced = [path for path in table.given if path.startswith(f"chip.{ENERGY_TABLE}.")]
+            if priced and ENERGY_TABLE not in self.data.data:
+                message = f"links and the host have no energy without a table [{ENERGY_TABLE}]"
+                at = (CHIP_TABLE, index, *priced[0].split(".")[1:])
+                self.reader.fault("MCM-T008", message, at, "add that table, or leave this out")
 
     def _refuse_in_overrides(self, key: str, message: str, hint: str) -> None:
         """Notes each override that has a key, or whose key `off` is true."""

@@ -6,6 +6,7 @@ A family adds its own keys to them (`package_form`): how many chips there are, a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from mcm_hardware.descriptions import energy_keys
 from mcm_hardware.descriptions.support_keys import support_keys
@@ -29,6 +30,12 @@ STORAGE_TABLE = "storage_bits"
 
 STORAGE_BITS = (1, 2, 4, 6, 8, 16, 32, 64, 128, 256)
 """Widths that an element may have in SRAM."""
+
+CHIP_TABLE = "chip"
+"""The table of the chip, or the array of tables of its kinds, which have `KIND_KEYS` as well."""
+
+PLACE_TABLE = "place"
+"""The table with the chips of each kind, by names of kinds."""
 
 OVERRIDE_TABLE = "override"
 """The array of tables for chips that differ from `[chip]`; its keys are `OVERRIDE_KEYS`."""
@@ -90,6 +97,21 @@ CHIP_KEYS: Mapping[str, Key] = {
 }
 """Keys of the table `[chip]`."""
 
+KIND_KEYS: Mapping[str, Key] = {
+    "chip.name": Key(Text(), "name of the kind"),
+    "chip.like": Key(
+        Text(),
+        "another kind, whose numbers hold where this one gives none",
+        otherwise="none: all required keys are given",
+    ),
+    **{
+        f"chip.{path}": replace(key, otherwise=f"`{path}`")
+        for path, key in {**energy_keys.ENERGY_KEYS, **energy_keys.AREA_KEYS}.items()
+        if path in energy_keys.KEYS_OF_CHIPS
+    },
+}
+"""What a table `[[chip]]` has besides the keys of `[chip]`, in packages with kinds of chips."""
+
 PORT_KEYS: Mapping[str, Key] = {
     "host.bandwidth_gb_per_s": Key(
         BANDWIDTH, "rate between the host and each chip that it reaches, each way"
@@ -127,7 +149,12 @@ PackageForm = DescriptionForm
 
 
 def package_form(
-    family: str, subject: str, own: Mapping[str, Key], chip: Mapping[str, Key] | None = None
+    family: str,
+    subject: str,
+    own: Mapping[str, Key],
+    chip: Mapping[str, Key] | None = None,
+    *,
+    kinds: bool = False,
 ) -> PackageForm:
     """The form of a family's descriptions.
 
@@ -137,6 +164,7 @@ def package_form(
         own: the keys that this family alone has, by dotted path.
         chip: keys of a chip of another kind, which holds its weights itself and runs all ops; None
             for arrays.
+        kinds: whether chips may be of several kinds, in tables `[[chip]]` and `[place]`.
     """
     inside = {path: key for path, key in own.items() if path.startswith("package.")}
     ports = {path: key for path, key in own.items() if tables_of([path]) <= tables_of(PORT_KEYS)}
@@ -160,9 +188,10 @@ def package_form(
     return PackageForm(
         subject,
         keys,
-        free_tables=frozenset({STORAGE_TABLE}),
+        free_tables=frozenset({STORAGE_TABLE, *([PLACE_TABLE] if kinds else [])}),
         arrays=frozenset({OVERRIDE_TABLE}),
         optional_tables=frozenset(
             {STREAM_TABLE, energy_keys.ENERGY_TABLE, energy_keys.AREA_TABLE} & tables_of(keys)
         ),
+        kinds=KIND_KEYS if kinds else {},
     )

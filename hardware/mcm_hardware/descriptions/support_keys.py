@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, cast
 
@@ -123,6 +123,16 @@ def read_support(
     )
     fallback = values.get("host.fallback", "host")
     return OpSupport(named, only_ops, kinds, only_types, fallback, host)
+
+
+def shared_support(kinds: Sequence[OpSupport | None]) -> OpSupport | None:
+    """What chips of some kind can run; None where there is no kind, or one that runs everything."""
+    from mcm_hardware.chip.op_support import SharedSupport
+
+    listed = tuple(kind for kind in kinds if kind is not None)
+    if not listed or len(listed) < len(kinds):
+        return None
+    return SharedSupport(fallback=listed[0].fallback, host=listed[0].host, kinds=listed)
 
 
 def _listed(

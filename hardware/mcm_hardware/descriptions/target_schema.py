@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 
@@ -142,6 +142,7 @@ class DescriptionForm:
         arrays: names of arrays of tables.
         optional_tables: those that may be left out.
         part: what an entry of an array or of a free table is.
+        kinds: further keys of a table `[[chip]]`; empty where all chips are of one kind.
     """
 
     subject: str
@@ -150,6 +151,7 @@ class DescriptionForm:
     arrays: frozenset[str] = frozenset()
     optional_tables: frozenset[str] = frozenset()
     part: str = "an override"
+    kinds: Mapping[str, Key] = field(default_factory=dict[str, Key])
 
     @cached_property
     def tables(self) -> frozenset[str]:

@@ -36,12 +36,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
+import onnx_ir as ir
+
 from mcm_compiler.contracts import target
+from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.program import LoweredProgram, Simulator
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.machines.package_limits import EnergyCosts, machine_limits
-from mcm_hardware.chip.chip_spec import PackageSpec
-from mcm_hardware.chip.named_costs import CostPair
+from mcm_hardware.chip.chip_spec import ChipSpec, KindOfChip, PackageSpec
+from mcm_hardware.chip.named_costs import CostPair, chosen_pair
 from mcm_hardware.descriptions.package_schema import PackageForm
 from mcm_hardware.package.described_target import DescribedTarget
 
@@ -133,25 +136,67 @@ class ChipsPackage(DescribedTarget):
     @property
     def package_mm2(self) -> float | None:
         """Area of all usable chips and their links; None where the description does not say."""
-        area = self.spec.area
-        if area is None:
+        areas = [kind.area for kind in self.kinds]
+        if not any(areas):
             return None
-        ends = self.machine.channel_ends
+        ends, spec = self.machine.channel_ends, self.spec
         links = int(((ends[:, 0] >= 0) & (ends[:, 1] >= 0)).sum())
-        return math.fsum([*map(area.of, self.spec.chips), links * area.link_mm2])
+        on = [areas[kind] for kind in spec.kind_of or [0] * spec.num_chips]
+        chips = [a.of(chip) for a, chip in zip(on, spec.chips, strict=True) if a is not None]
+        return math.fsum([*chips, links * max(a.link_mm2 for a in areas if a is not None)])
+
+    @property
+    def kinds(self) -> tuple[KindOfChip, ...]:
+        """Kinds of chips; one without a name where all are alike but for memory and speed."""
+        spec = self.spec
+        alike = KindOfChip("", spec.reference, spec.support, spec.energy, spec.area)
+        return spec.kinds or (alike,)
+
+    @property
+    def kind_names(self) -> tuple[str, ...]:
+        """Names of the kinds of chips, in the order of `Machine.device_kind`; empty for one."""
+        return tuple(kind.name for kind in self.spec.kinds) if len(self.spec.kinds) > 1 else ()
+
+    def cost_model_of(self, kind: int) -> CostModel:
+        """The model of a chip of a kind for search and bounds, at speed 1."""
+        return self.kind_costs[kind].searched
+
+    def runs(self, kind: int, node: ir.Node) -> bool:
+        """Whether chips of a kind can run `node`, or leave it to the host."""
+        own = self.kinds[kind].support
+        if own is None or own.unsupported(node) is None:
+            return True
+        # An op that no kind runs is left to the host by each of them.
+        return self.spec.support is not None and self.spec.support.unsupported(node) is not None
+
+    def energy_on(self, chip: int) -> EnergyCosts | None:
+        """Joules of what an inference does on a chip; None where the description does not say."""
+        return self.kinds[self.spec.kind_of[chip]].energy if self.spec.kind_of else self.energy
 
     # Costs, lowering and simulation load numba and the op tables; listing targets needs neither.
 
     def own_costs(self) -> CostPair:
         """The roofline of a chip for search and bounds, and its cycle model for what is played."""
+        return self._costs_of(self.spec.reference)
+
+    def _costs_of(self, chip: ChipSpec) -> CostPair:
         from mcm_hardware.chip.cycle_model import cycle_model
         from mcm_hardware.chip.roofline import Roofline
 
-        chip = self.spec.reference
         return CostPair(Roofline(chip), cycle_model(chip))
+
+    @cached_property
+    def kind_costs(self) -> tuple[CostPair, ...]:
+        """The cost models of each kind of chip, for search and for what is played."""
+        others = [kind.chip for kind in self.kinds[1:]]
+        pairs = [(chip, chosen_pair(self._costs_of(chip), self)) for chip in others]
+        return (self.costs, *(self._beside_host(pair, chip.launch_s) for chip, pair in pairs))
 
     def beside_host(self, pair: CostPair) -> CostPair:
         """The cost models with round trips to the host, where each chip reaches it by itself."""
+        return self._beside_host(pair, self.spec.reference.launch_s)
+
+    def _beside_host(self, pair: CostPair, launch_s: float) -> CostPair:
         support = self.spec.support
         if support is None:
             return pair
@@ -160,7 +205,7 @@ class ChipsPackage(DescribedTarget):
         link = host_link(self.machine)
         if link is None:
             return pair
-        launch_s, speed = self.spec.reference.launch_s, max(c.speed for c in self.spec.chips)
+        speed = max(c.speed for c in self.spec.chips)
         return pair.each(lambda costs: with_host(costs, support, link, launch_s, speed))
 
     def lower(
@@ -169,7 +214,9 @@ class ChipsPackage(DescribedTarget):
         """Schedules each chip's ops, plans its memory and its transfers."""
         from mcm_hardware.package.lowering import lower
 
-        return lower(self.name, self.machine, self.spec.chips, chips, wires, self.costs.played)
+        spec = self.spec
+        played = [self.kind_costs[kind].played for kind in spec.kind_of or [0] * spec.num_chips]
+        return lower(self.name, self.machine, spec.chips, chips, wires, played)
 
     def simulator(self) -> Simulator:
         """The simulator of lowered programs."""

@@ -12,7 +12,7 @@ from mcm_compiler.contracts.target import ChipModel, Wire
 from mcm_compiler.machines.machine import OFF_PACKAGE, Machine
 from mcm_hardware.chip.chip_dataflow import ChipDataflow, KernelNodes, chip_dataflow
 from mcm_hardware.chip.chip_spec import ChipSpec
-from mcm_hardware.chip.cycle_model import copy_seconds, cycle_model, launch_seconds
+from mcm_hardware.chip.cycle_model import copy_seconds, launch_seconds
 from mcm_hardware.memory.activation_plan import (
     ActivationPlan,
     buffer_bytes,
@@ -33,7 +33,7 @@ def lower(
     specs: Sequence[ChipSpec],
     chips: Sequence[ChipModel],
     wires: Sequence[Wire],
-    durations: CostModel | None = None,
+    durations: Sequence[CostModel],
 ) -> LoweredProgram:
     """Schedules each chip's ops, plans its memory and its transfers.
 
@@ -48,7 +48,7 @@ def lower(
         specs: its chips, one for each device.
         chips: one model per used chip, ascending.
         wires: tensors between chips and the host.
-        durations: of kernels on a chip of speed 1; those of the cycle model where None.
+        durations: of kernels on a chip of speed 1 of the same kind, one model for each device.
 
     Raises:
         ValueError: where wires and models contradict each other; a fault of the splitter.
@@ -60,14 +60,13 @@ def lower(
             # A name means the same tensor on all chips, but its shape may be known on one only.
             name, size = value.name or "", storage.value_bytes(value)
             sizes[name] = max(size, sizes.get(name, 0))
-    model = durations or cycle_model(replace(specs[0], speed=1.0))
-    on_host = _host_kernels(model)
     plan = plan_transfers(wires, sizes, machine)
     transfers = list(plan.transfers)
     programs: list[ChipProgram] = []
     planned: list[_Planned] = []
     for chip in chips:
-        numbers = specs[chip.chip]
+        numbers, model = specs[chip.chip], durations[chip.chip]
+        on_host = _host_kernels(model)
         tensors = chip_dataflow(chip, plan.arriving, plan.leaving, on_host)
         flow = order_for_memory(with_body_memory(tensors, numbers, on_host), numbers)
         planned.append(_planned(flow, plan.transfers, machine, chip.chip, numbers))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from mcm_compiler.machines.machine import HOST, OFF_PACKAGE, Machine
 from mcm_compiler.machines.machine_builder import MachineBuilder
 from mcm_hardware.chip.chip_spec import ACTIVATION_PACKING, STREAM_BUFFERS, PackageSpec
@@ -39,4 +41,5 @@ def package_machine(family: str, spec: PackageSpec, links: MachineBuilder) -> Ma
         buffer_alignment_bytes=spec.reference.alignment_bytes,
         stream_buffers=STREAM_BUFFERS,
         activation_packing=ACTIVATION_PACKING,
+        device_kind=np.array(spec.kind_of, np.int32) if len(spec.kinds) > 1 else None,
     )

@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from mcm_compiler.components.op_support import host_ops
 from mcm_compiler.contracts.fusion import FUSION_PLAN, HOST_GROUP, FusionGroup, FusionPlan
+from mcm_compiler.contracts.target import HasChipKinds, Target, kind_names_of
 from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.registry import FUSION_RULES
@@ -65,8 +66,18 @@ class Fuse(Pass):
             hosted = host_groups(
                 model.graph, found.keys(), lambda node: costs.node_cost(node).seconds == 0
             )
+        hosted = [*hosted, *_apart(context.target, [node for node in nodes if node not in found])]
         FUSION_PLAN.set(model, plan_fusion(model.graph, self.max_group, self.rules, hosted))
         return False
+
+
+def _apart(target: Target, nodes: Sequence[ir.Node]) -> list[list[ir.Node]]:
+    """Ops that only some kinds of chips run: in a kernel with others no kind might run it."""
+    names = kind_names_of(target)
+    if not names or not isinstance(target, HasChipKinds):
+        return []
+    kinds = range(len(names))
+    return [[node] for node in nodes if not all(target.runs(kind, node) for kind in kinds)]
 
 
 def plan_fusion(
@@ -84,7 +95,7 @@ def plan_fusion(
         graph: every node named, in topological order; left unchanged.
         max_group: most ops of a group.
         rules: names of the rules to apply; None for all.
-        hosted: ops that the host runs, group by group, which join no other group.
+        hosted: ops, group by group, which join no other group: those that the host runs.
     """
     fusion_graph = FusionGraph(graph, {node for nodes in hosted for node in nodes})
     grouping = Grouping(fusion_graph, max_group)

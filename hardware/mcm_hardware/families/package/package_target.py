@@ -60,7 +60,7 @@ _KEYS: Mapping[str, Key] = {
     "link.switching": package_schema.SWITCHING,
 }
 
-PACKAGE = package_schema.package_form("package", "a package", _KEYS)
+PACKAGE = package_schema.package_form("package", "a package", _KEYS, kinds=True)
 """The form of a description of a package."""
 
 
@@ -213,7 +213,9 @@ def _apart(links: set[tuple[int, int]]) -> int:
     return min(beside.keys() - reached, default=0)
 
 
-mesh36, torus36, simba36 = packaged(
-    TopologyPackage.from_text, "mcm_hardware.families.package", "mesh36", "torus36", "simba36"
+mesh36, torus36, simba36, mixed16 = packaged(
+    TopologyPackage.from_text,
+    "mcm_hardware.families.package",
+    *("mesh36", "torus36", "simba36", "mixed16"),
 )
 """The other packages that come with the compiler."""

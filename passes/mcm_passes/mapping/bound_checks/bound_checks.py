@@ -120,6 +120,25 @@ def _total_work(problem: PartitionProblem, period_s: float) -> bool:
     return math.fsum(problem.compute_s) >= period_s * speed > 0.0
 
 
+def _fractional_work(problem: PartitionProblem, period_s: float) -> bool:
+    """All units at the prices that the problem stores, against all that the chips can do."""
+    kinds = problem.kinds
+    if kinds is None:
+        return False
+    count = problem.num_units
+    on = sorted(set(problem.kind_of.tolist()))
+    prices, seconds, runs = kinds.price.tolist(), kinds.unit_s.tolist(), kinds.runs.tolist()
+    cheapest: list[float] = []
+    for u in range(count):
+        places = [k * count + u for k in on if runs[k * count + u]]
+        if not places:
+            return True
+        cheapest.append(min(prices[place // count] * seconds[place] for place in places))
+    chips = zip(problem.kind_of.tolist(), problem.chip_speed.tolist(), strict=True)
+    have = math.fsum(prices[kind] * speed for kind, speed in chips)
+    return math.fsum(cheapest) >= period_s * have > 0.0
+
+
 def _host_transfers(problem: PartitionProblem, period_s: float) -> bool:
     """The largest tensor alone, or the sum over all channels, or over the one they share."""
     limits = problem.limits
@@ -262,6 +281,7 @@ class Argument:
 
 HEAVIEST_UNIT = Argument("a unit is not divided", _heaviest_unit)
 TOTAL_WORK = Argument("all devices share the work", _total_work)
+FRACTIONAL_WORK = Argument("chips of all kinds share the work", _fractional_work)
 INDIVISIBLE_WORK = Argument("units do not pack into devices", units_do_not_pack)
 COPIED_WEIGHTS = Argument("copies of weights do not fit", copies_do_not_fit)
 HOST_TRANSFERS = Argument("the host's channels are too busy", _host_transfers)

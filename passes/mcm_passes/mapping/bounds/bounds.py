@@ -26,6 +26,7 @@ from mcm_passes.mapping.bounds.indivisible_work import indivisible_work
 from mcm_passes.mapping.bounds.passed_outputs import outputs_passed_on
 from mcm_passes.mapping.bounds.work_around import work_around
 from mcm_passes.mapping.models import mapping_of
+from mcm_passes.mapping.problem.kind_prices import worth_of
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 
 MAX_CLOSURE_UNITS = 4000
@@ -42,6 +43,7 @@ def lower_bound(problem: PartitionProblem) -> LowerBound:
     for argument in (
         heaviest_unit,
         total_work,
+        fractional_work,
         host_transfers,
         work_around_a_unit,
         chain_of_units,
@@ -87,6 +89,31 @@ def total_work(problem: PartitionProblem) -> LowerBound:
     return LowerBound(
         work / float(speed[:chips].sum()) * (1.0 - 1e-12),
         f"total work of {seconds_text(work)} on {count_text(chips, 'chip')}",
+    )
+
+
+def fractional_work(problem: PartitionProblem) -> LowerBound:
+    """Work that may be divided over chips of all kinds, at the prices of the problem.
+
+    `kind_prices` has the proof, for whatever prices.
+    """
+    kinds = problem.kinds
+    if kinds is None or not problem.num_units:
+        return LowerBound(0.0, "all chips are of one kind")
+    speeds = np.bincount(problem.kind_of, problem.chip_speed, len(kinds.names))
+    room = np.array(speeds, np.float64)
+    there = room > 0
+    seconds = np.where(kinds.can_run, kinds.units, np.inf)[there]
+    # Rounded down by a little, as the work of all chips is.
+    bound_s = worth_of(seconds, kinds.price[there], room[there]) * (1.0 - 1e-12)
+    if not np.isfinite(bound_s):
+        return LowerBound(0.0, "a unit runs on no chip")
+    shares = zip(kinds.names, kinds.price / kinds.price.max(), room, strict=True)
+    shown = ", ".join(f"{quote(name)} {share:.3g}" for name, share, part in shares if part)
+    return LowerBound(
+        bound_s,
+        f"work that may be divided over {count_text(problem.num_chips, 'chip')} of several kinds, "
+        f"with a second worth {shown}",
     )
 
 

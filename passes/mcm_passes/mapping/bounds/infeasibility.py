@@ -29,7 +29,7 @@ def impossible(problem: PartitionProblem) -> list[Diagnostic]:
                 at="all outputs of the graph",
             )
         ]
-    faults = _oversized_units(problem)
+    faults = [*_units_without_kind(problem), *_oversized_units(problem)]
     weights = all_weights(problem)
     memory = int(sram_blocks(problem).sum()) * problem.limits.buffer_alignment_bytes
     if not faults and not problem.streams and weights > memory:
@@ -42,6 +42,24 @@ def impossible(problem: PartitionProblem) -> list[Diagnostic]:
             )
         )
     return faults + _bad_pins(problem)
+
+
+def _units_without_kind(problem: PartitionProblem) -> list[Diagnostic]:
+    """Units of which no kind of chip in use runs all ops."""
+    if problem.kinds is None:
+        return []
+    there = np.unique(problem.kind_of)
+    lacking = ~problem.kinds.can_run[there].any(axis=0)
+    names = " nor ".join(quote(problem.kinds.names[kind]) for kind in there.tolist())
+    return [
+        Diagnostic(
+            "MCM-P041",
+            f"neither chips of the kind {names} run all {len(problem.members[u])} ops of "
+            f"{quote(problem.names[u])}",
+            at=f"node {quote(problem.names[u])}",
+        )
+        for u in np.flatnonzero(lacking)[:5].tolist()
+    ]
 
 
 def all_weights(problem: PartitionProblem) -> int:

@@ -127,7 +127,9 @@ def ring_along(
     limits, rates = problem.limits, machine.channel_bytes_per_s
     hops = [machine.route(a, b) for a, b in pairwise(devices.tolist())]
     rate = min((float(rates[list(hop)].min()) for hop in hops if hop), default=0.0)
-    speed = problem.chip_speed
+    # Along a line a kind of chip is a speed: what all units take, with what they take there.
+    on_kind_s = np.maximum(problem.unit_seconds.sum(axis=1), 1e-300)
+    speed = problem.chip_speed * (float(problem.compute_s.sum()) / on_kind_s)[problem.kind_of]
     place = np.full(machine.num_devices, -1, np.int32)
     place[devices] = np.arange(devices.size)
     pinned = np.where(problem.pinned_chip >= 0, place[problem.pinned_chip], -1).astype(np.int32)
@@ -140,7 +142,7 @@ def ring_along(
         forwarding="router",
     )
     found = dataclasses.replace(
-        problem, machine=None, routing="relay", limits=ring, pinned_chip=pinned
+        problem, machine=None, routing="relay", limits=ring, pinned_chip=pinned, kinds=None
     )
     return found, devices
 

@@ -12,8 +12,15 @@ import onnx_ir as ir
 from mcm_compiler.components.op_support import runs_on_host
 from mcm_compiler.contracts.cost import NODE_COST, CostModel, NodeCost, costs_in
 from mcm_compiler.contracts.fusion import FusionPlan
+from mcm_compiler.contracts.kind_costs import KindCosts
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
-from mcm_compiler.contracts.target import Routing, Target, other_machine_of
+from mcm_compiler.contracts.target import (
+    HasChipKinds,
+    Routing,
+    Target,
+    kind_names_of,
+    other_machine_of,
+)
 from mcm_compiler.graph.constants import (
     attribute_weights,
     constant_values,
@@ -21,6 +28,7 @@ from mcm_compiler.graph.constants import (
     is_deterministic,
 )
 from mcm_passes.mapping.problem.contraction import Unit
+from mcm_passes.mapping.problem.kind_prices import best_prices
 from mcm_passes.mapping.problem.shared_memory import shared_memory, views_of, with_states
 from mcm_passes.mapping.problem.state_units import units_with_states
 
@@ -143,6 +151,10 @@ def build_problem(
     tensor_bytes = np.array([_bytes_of(v, cost_model) for v in tensors.values], dtype=np.int64)
     seconds = _Seconds(cost_model, model.graph)
     compute_s = np.array([seconds.of_unit(unit) for unit in units], dtype=np.float64)
+    relay_s = np.array([cost.seconds for cost in relay_costs(tensors.values, cost_model)], float)
+    kinds = _kind_costs(target, model.graph, units, tensors.values)
+    if kinds is not None:
+        compute_s, relay_s = kinds.units.min(axis=0), kinds.relays.min(axis=0)
     pinned = _pins(units, pins or {})
     tensor_ptr, tensor_consumers = _csr(tensors.consumers)
     weight_ptr, weight_users = _csr(weights.users)
@@ -151,6 +163,8 @@ def build_problem(
     facts.allowed[[u for u, unit in enumerate(units) if runs_on_host(cost_model, unit.nodes)]] = (
         False
     )
+    if kinds is not None:
+        facts.allowed[:] &= kinds.can_run.all(axis=0)
     for past in held:
         facts.allowed[weights.users[weights.values.index(past)]] = False
     limits = target.limits
@@ -178,9 +192,7 @@ def build_problem(
         tensor_ptr=tensor_ptr,
         tensor_consumers=tensor_consumers,
         tensor_to_host=np.array(tensors.to_host, dtype=np.bool_),
-        relay_s=np.array(
-            [cost.seconds for cost in relay_costs(tensors.values, cost_model)], np.float64
-        ),
+        relay_s=relay_s,
         weight_names=tuple(value.name or "" for value in weights.values),
         weight_bytes=weight_bytes,
         weight_ptr=weight_ptr,
@@ -188,9 +200,33 @@ def build_problem(
         limits=limits,
         routing=routing if machine is None else "strict",
         machine=machine,
+        kinds=kinds,
         op_types=tuple(_op_type(unit, seconds) for unit in units),
         **shared._asdict(),
     )
+
+
+def _kind_costs(
+    target: Target, graph: ir.Graph, units: Sequence[Unit], tensors: Sequence[ir.Value]
+) -> KindCosts | None:
+    """What units and tensors cost on each kind of chip; None where all are of one kind."""
+    names, machine = kind_names_of(target), other_machine_of(target)
+    if not isinstance(target, HasChipKinds) or machine is None or machine.device_kind is None:
+        return None
+    unit_s: list[list[float]] = []
+    relay_s: list[list[float]] = []
+    runs: list[list[bool]] = []
+    for kind in range(len(names)):
+        cost_model = target.cost_model_of(kind)
+        seconds = _Seconds(cost_model, graph, annotated=False)
+        unit_s.append([seconds.of_unit(unit) for unit in units])
+        relay_s.append([cost.seconds for cost in relay_costs(tensors, cost_model)])
+        runs.append([all(target.runs(kind, node) for node in unit.nodes) for unit in units])
+    times, can_run = np.array(unit_s), np.array(runs)
+    speeds = np.bincount(machine.device_kind, target.limits.chip_speed, len(names))
+    room = np.array(speeds, np.float64)
+    price = best_prices(np.where(can_run, times, np.inf), room)
+    return KindCosts.of(tuple(names), times, np.array(relay_s), can_run, price)
 
 
 class _Tensors:
@@ -256,12 +292,13 @@ class _Seconds:
     Args:
         cost_model: of the target.
         graph: that the kernels are in.
+        annotated: whether the costs that ops carry are of this model.
     """
 
-    def __init__(self, cost_model: CostModel, graph: ir.Graph) -> None:
+    def __init__(self, cost_model: CostModel, graph: ir.Graph, *, annotated: bool = True) -> None:
         self._costs = costs_in(graph, cost_model)
         # Where it matters what becomes of results, what ops carry may be of an earlier graph.
-        self._annotated = self._costs is cost_model
+        self._annotated = annotated and self._costs is cost_model
 
     def of_unit(self, unit: Unit) -> float:
         return math.fsum(self.of_kernel(kernel) for kernel in unit.kernels)
