@@ -32,12 +32,13 @@ class ChangedTarget:
 
 
 def value_of(target: Target, key: str) -> Value | None:
-    """What the description of a target says under a dotted key; None where it says nothing."""
+    """What the description of a target says under a dotted key; None where it says nothing.
+
+    A table in an array is found by its `name`: `chip.small.sram_mib` is a key of that kind of chip.
+    """
     at: Any = parse_description(target.name, target.source_text).data
     for part in key.split("."):
-        if not isinstance(at, Mapping) or part not in at:
-            return None
-        at = cast("Mapping[str, Any]", at)[part]
+        at = _inside(at, part)
     return at if isinstance(at, bool | int | float | str) else None
 
 
@@ -76,18 +77,26 @@ def _copied(data: Mapping[str, Any]) -> dict[str, Any]:
 
 def _set(data: dict[str, Any], key: str, value: Value, name: str) -> None:
     *tables, leaf = key.split(".")
-    at = data
+    at: Any = data
     for depth, part in enumerate(tables, start=1):
-        inner = at.setdefault(part, {})
-        if not isinstance(inner, dict):
+        inner = at.setdefault(part, {}) if isinstance(at, dict) else _inside(at, part)
+        if not isinstance(inner, dict) and not (isinstance(inner, list) and depth < len(tables)):
             raise CompileError.of(
                 "MCM-T002",
                 f"{quote('.'.join(tables[:depth]))} is no table",
                 at=f"{name}: {quote(key)}",
                 hint=f"`mcmc targets show {name}` lists all keys",
             )
-        at = cast("dict[str, Any]", inner)
+        at = cast("dict[str, Any] | list[Any]", inner)
     at[leaf] = value
+
+
+def _inside(at: Any, part: str) -> Any:
+    """What is in a table under a key, or in an array of tables under a name; None if nothing is."""
+    if isinstance(at, list):
+        tables = (cast("Mapping[str, Any]", one) for one in at if isinstance(one, Mapping))
+        return next((table for table in tables if table.get("name") == part), None)
+    return cast("Mapping[str, Any]", at).get(part) if isinstance(at, Mapping) else None
 
 
 def _normal(value: Any) -> Any:

@@ -17,6 +17,8 @@ from mcm_hardware.descriptions.target_schema import Key
 if TYPE_CHECKING:
     from mcm_hardware.descriptions.description_reader import DescriptionReader
 
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
+
 _RANGE = re.compile(r"(\d{1,6})-(\d{1,6})")
 
 _LISTS = ("ops", "types")
@@ -104,8 +106,11 @@ def _names(reader: DescriptionReader, tables: Sequence[Mapping[str, Any]]) -> li
             reader.fault("MCM-T003", message, at, hint)
         elif not isinstance(name, str):
             reader.wrong_type(at, name, "a text")
-        elif not name or name in found:
-            message = "the name is empty" if not name else f"two kinds have the name {quote(name)}"
+        elif not _NAME.fullmatch(name):
+            message = f"{quote(name)} is no name of a kind"
+            reader.fault("MCM-T005", message, at, "write it with letters, digits, '-' and '_'")
+        elif name in found:
+            message = f"two kinds have the name {quote(name)}"
             reader.fault("MCM-T008", message, at, "give each kind a name of its own")
         else:
             found.append(name)

@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from mcm_hardware.chip.chip_spec import ChipSpec, PackageSpec
 from mcm_hardware.descriptions.description_reader import DescriptionReader
-from mcm_hardware.descriptions.package_schema import OVERRIDE_TABLE, PackageForm
+from mcm_hardware.descriptions.package_schema import CHIP_TABLE, OVERRIDE_TABLE, PackageForm
 
 Section = dict[str, str | float]
 
@@ -30,13 +30,21 @@ def package_details(
     """
     reader = DescriptionReader(name, text, form)
     sections = reader.sections()
-    kinds: dict[tuple[int, float], list[int]] = {}
-    for place, chip in zip(spec.physical, spec.chips, strict=True):
-        kinds.setdefault((chip.sram_bytes, chip.speed), []).append(place)
+    for table in reader.chip_tables or ():
+        for path, value in table.given.items():
+            at, _, key = path.rpartition(".")
+            section = f"{CHIP_TABLE}.{table.name}{at.removeprefix(CHIP_TABLE)}"
+            sections.setdefault(section, {})[key] = value
+    kinds: dict[tuple[int, int, float], list[int]] = {}
+    kind_of = spec.kind_of or (0,) * spec.num_chips
+    for place, chip, kind in zip(spec.physical, spec.chips, kind_of, strict=True):
+        kinds.setdefault((kind, chip.sram_bytes, chip.speed), []).append(place)
     overrides = reader.description.data.get(OVERRIDE_TABLE, [])
     off = sorted(place for one in overrides if one.get("off", False) for place in one["chips"])
-    for (sram_bytes, speed), places in kinds.items():
-        sections[f"chips {ranges(places)}"] = {"sram_mib": sram_bytes / 2**20, "speed": speed}
+    for (kind, sram_bytes, speed), places in kinds.items():
+        named: Section = {"kind": spec.kinds[kind].name} if spec.kinds else {}
+        numbers: Section = {"sram_mib": sram_bytes / 2**20, "speed": speed}
+        sections[f"chips {ranges(places)}"] = {**named, **numbers}
     if off:
         sections[f"chips {ranges(off)}"] = {"off": True}
     sections["bytes_per_element"] = {

@@ -31,8 +31,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
@@ -126,7 +126,19 @@ class ChipsPackage(DescribedTarget):
     @property
     def resources(self) -> tuple[target.Resource, ...]:
         """What there may be more or less of, as far as the description has it."""
-        return RESOURCES
+        if not self.spec.kinds:
+            return RESOURCES
+        return tuple(
+            replace(resource, keys=tuple(self._keys_of_kinds(resource))) for resource in RESOURCES
+        )
+
+    def _keys_of_kinds(self, resource: target.Resource) -> Iterator[str]:
+        """The keys of a resource, those of a chip once for each kind."""
+        for key in resource.keys:
+            if key.startswith("chip."):
+                yield from (key.replace("chip", f"chip.{kind.name}", 1) for kind in self.kinds)
+            else:
+                yield key
 
     @property
     def energy(self) -> EnergyCosts | None:

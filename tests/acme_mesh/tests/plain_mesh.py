@@ -41,7 +41,9 @@ class Mesh:
 
 
 def is_valid(problem: PartitionProblem, chip_of: Sequence[int]) -> bool:
-    """No circle among the chips, and weights that fit."""
+    """No circle among the chips, weights that fit, and kinds of chips that run their units."""
+    if any(math.isinf(seconds_of(problem, u, c)) for u, c in enumerate(chip_of)):
+        return False
     before: defaultdict[int, set[int]] = defaultdict(set)
     for t, maker in enumerate(problem.tensor_producer.tolist()):
         for reader in _readers(problem, t):
@@ -66,7 +68,7 @@ def period_s(problem: PartitionProblem, mesh: Mesh, chip_of: Sequence[int]) -> f
     chip: defaultdict[int, float] = defaultdict(float)
     channel: defaultdict[tuple[object, object], float] = defaultdict(float)
     for u, c in enumerate(chip_of):
-        chip[c] += float(problem.compute_s[u])
+        chip[c] += seconds_of(problem, u, c)
     for t, size in enumerate(problem.tensor_bytes.tolist()):
         maker = int(problem.tensor_producer[t])
         wanted = {chip_of[u] for u in _readers(problem, t)}
@@ -91,6 +93,15 @@ def period_s(problem: PartitionProblem, mesh: Mesh, chip_of: Sequence[int]) -> f
     return max(
         [seconds / speeds[c] for c, seconds in chip.items()] + list(channel.values()), default=0.0
     )
+
+
+def seconds_of(problem: PartitionProblem, unit: int, chip: int) -> float:
+    """Seconds of a unit on a chip of speed 1; infinite where its kind cannot run it."""
+    kinds, machine = problem.kinds, problem.machine
+    if kinds is None or machine is None or machine.device_kind is None:
+        return float(problem.compute_s[unit])
+    place = int(machine.device_kind[chip]) * len(problem.names) + unit
+    return float(kinds.unit_s[place]) if kinds.runs[place] else math.inf
 
 
 def optimum_s(problem: PartitionProblem, mesh: Mesh) -> float:

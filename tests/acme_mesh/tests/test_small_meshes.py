@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from mcm_compiler.contracts.partition import Budget
 from mcm_compiler.placements.machine_rules import find_placement_violations
-from mcm_passes.mapping.bounds.bounds import lower_bound
+from mcm_passes.mapping.bounds.bounds import fractional_work, lower_bound
 from mcm_passes.mapping.machine.stages import Stages
 from mcm_passes.mapping.models import evaluate, periods_of
 from tests.acme_mesh.tests.plain_mesh import all_placements, is_valid, optimum_s, period_s
 from tests.acme_mesh.tests.random_meshes import mesh_case
+from tests.generators.chip_kinds import with_kinds
 from tests.oracles.shown_bounds import verify_bound
 
 
@@ -23,6 +27,39 @@ def test_no_bound_is_above_the_best_of_all_placements(first: int) -> None:
         best_s = optimum_s(case.problem, case.mesh)
         assert bound.seconds <= best_s * (1 + 1e-9), f"seed {seed}: {bound.argument}"
         assert verify_bound(case.problem, bound), f"seed {seed}: {bound.proof}"
+
+
+@pytest.mark.parametrize("kinds", [2, 3])
+def test_no_bound_is_above_the_best_placement_on_chips_of_several_kinds(kinds: int) -> None:
+    for seed in range(60):
+        case = mesh_case(seed)
+        problem = with_kinds(case.problem, seed, kinds, lacking=0.2 if seed % 2 else 0.0)
+        best_s = optimum_s(problem, case.mesh)
+        for bound in (lower_bound(problem), fractional_work(problem)):
+            assert bound.seconds <= best_s * (1 + 1e-9), f"seed {seed}: {bound.argument}"
+        assert verify_bound(problem, lower_bound(problem)), f"seed {seed}"
+        shared = replace(fractional_work(problem), proof="fractional_work")
+        assert verify_bound(problem, shared), f"seed {seed}"
+        assert not verify_bound(problem, replace(shared, seconds=shared.seconds * 1.01))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_placements_on_chips_of_several_kinds_cost_what_is_added_up_by_hand(seed: int) -> None:
+    case = mesh_case(seed, units=4)
+    problem = with_kinds(case.problem, seed, lacking=0.2)
+    rng, periods = np.random.default_rng(seed), periods_of(problem)
+    rows = list(all_placements(problem))
+    for k in rng.choice(len(rows), min(len(rows), 25), replace=False).tolist():
+        row = np.array(rows[k], np.int32)
+        by_hand = period_s(problem, case.mesh, rows[k])
+        lacks = "unsupported" in {v.rule for v in evaluate(problem, row).violations}
+        assert lacks == math.isinf(by_hand)
+        if not lacks:
+            assert evaluate(problem, row).period_s == pytest.approx(by_hand)
+    found = Stages().solve(problem, periods, rng, Budget(evaluations=4_000))
+    best_s = min(map(periods, (np.array(row, np.int32) for row in rows)), default=math.inf)
+    assert found.chip_of is not None
+    assert periods(found.chip_of) == pytest.approx(best_s)
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -16,6 +16,9 @@ import numpy as np
 
 from mcm_compiler.arrays.types import Floats
 
+END = 1e6
+"""Factor to the price of a kind that stands for the ends of all prices, 0 and infinity."""
+
 ROUNDS = 40
 """Times that the price of each kind is chosen at most."""
 
@@ -47,28 +50,30 @@ def best_prices(seconds: Floats, room: Floats) -> Floats:
     for _ in range(ROUNDS):
         before = best
         for kind in range(len(room) if len(room) > 1 else 0):
-            found = prices.copy()
-            found[kind] = _best_price(seconds, room, prices, kind)
-            worth = worth_of(seconds, found, room)
-            if worth > best:
-                prices, best = found / float(found @ room), worth
+            for price in _tried_prices(seconds, room, prices, kind):
+                found = prices.copy()
+                found[kind] = price
+                worth = worth_of(seconds, found, room)
+                if worth > best:
+                    prices, best = found / float(found @ room), worth
         if best <= before:
             break
     return prices
 
 
-def _best_price(seconds: Floats, room: Floats, prices: Floats, kind: int) -> float:
-    """The best price of one kind where those of the others stay.
+def _tried_prices(seconds: Floats, room: Floats, prices: Floats, kind: int) -> list[float]:
+    """Prices of one kind, where those of the others stay, one of which is about the best.
 
     As a function of it the bound is a concave function with edges over a linear one, so that the
-    best price is at an edge: where a unit is worth as much on this kind as elsewhere.
+    best price is at an edge, where a unit is worth as much on this kind as elsewhere, or at an end.
     """
+    ends = [float(prices[kind]) / END, float(prices[kind]) * END]
     others = np.arange(len(room)) != kind
     elsewhere = (prices[others, np.newaxis] * seconds[others]).min(axis=0)
     # A unit that runs on this kind or on others alone has no edge.
     shared = np.isfinite(elsewhere) & np.isfinite(seconds[kind]) & (seconds[kind] > 0.0)
     if not shared.any():
-        return float(prices[kind])
+        return ends
     edge = elsewhere[shared] / seconds[kind][shared]
     order = np.argsort(edge, kind="stable")
     edge, there = edge[order], elsewhere[shared][order]
@@ -81,4 +86,4 @@ def _best_price(seconds: Floats, room: Floats, prices: Floats, kind: int) -> flo
     rest = float(prices[others] @ room[others])
     worth = (always + cheaper + edge * (dearer + only)) / (rest + room[kind] * edge)
     found = float(edge[int(worth.argmax())])
-    return found if found > 0.0 else float(prices[kind])
+    return [found, *ends] if found > 0.0 else ends
