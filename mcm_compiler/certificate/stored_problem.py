@@ -15,9 +15,9 @@ from typing import Any, Final, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from mcm_compiler.contracts.kind_costs import KindCosts
 from mcm_compiler.contracts.partition import IN_A_WEIGHT, PartitionProblem
 from mcm_compiler.contracts.target import PackageLimits
+from mcm_compiler.machines.kind_costs import KindCosts
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.machines.package_limits import UnitEnergies
 from mcm_compiler.machines.routes import Routes

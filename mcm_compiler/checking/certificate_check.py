@@ -18,13 +18,13 @@ from mcm_compiler.checking import groups_check, lowered_figures
 from mcm_compiler.checking.entry.gate import OpenedFolder
 from mcm_compiler.components.capabilities import batch_evaluation_of
 from mcm_compiler.contracts.evaluation import BatchEvaluator, ResultKind
-from mcm_compiler.contracts.kind_costs import KindCosts
 from mcm_compiler.contracts.partition import Floats, Ints, LearnedGain, PartitionProblem
 from mcm_compiler.contracts.proofs import LowersPlacements, PricesEnergy, ProblemModel
 from mcm_compiler.contracts.replication import PipelineCount
 from mcm_compiler.contracts.target import PackageLimits, Target, machine_of
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.graph.states import STATES, States
+from mcm_compiler.machines.kind_costs import KindCosts
 from mcm_compiler.machines.machine import same_machine
 from mcm_compiler.machines.machine_builder import equal_shares
 from mcm_compiler.machines.package_limits import UnitEnergies

@@ -22,10 +22,10 @@ from mcm_compiler.contracts.cost import NODE_COST
 from mcm_compiler.contracts.described import Named
 from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.fusion import FUSION_PLAN
-from mcm_compiler.contracts.kind_costs import KindCosts
 from mcm_compiler.contracts.objectives import PERIOD, Objective, ObjectiveFigures
 from mcm_compiler.graph.annotations import GRAPH, AnnotationKey
 from mcm_compiler.machines.choices import Routing
+from mcm_compiler.machines.kind_costs import KindCosts
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.machines.package_limits import RING, PackageLimits, UnitEnergies
 

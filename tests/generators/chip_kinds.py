@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from mcm_compiler.contracts.kind_costs import KindCosts
 from mcm_compiler.contracts.partition import PartitionProblem
+from mcm_compiler.machines.kind_costs import KindCosts
 
 
 def with_kinds(

@@ -12,7 +12,6 @@ import onnx_ir as ir
 from mcm_compiler.components.op_support import runs_on_host
 from mcm_compiler.contracts.cost import NODE_COST, CostModel, NodeCost, costs_in
 from mcm_compiler.contracts.fusion import FusionPlan
-from mcm_compiler.contracts.kind_costs import KindCosts
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.contracts.target import (
     HasChipKinds,
@@ -27,6 +26,7 @@ from mcm_compiler.graph.constants import (
     consumed_values,
     is_deterministic,
 )
+from mcm_compiler.machines.kind_costs import KindCosts
 from mcm_passes.mapping.problem.contraction import Unit
 from mcm_passes.mapping.problem.kind_prices import best_prices
 from mcm_passes.mapping.problem.shared_memory import shared_memory, views_of, with_states
