@@ -71,6 +71,8 @@ KINDS: dict[str, Kind] = {
              "`family` in a description", "", "target_families"),
         Kind("chip-kind", "class", f"{_HW}.descriptions.chip_kinds:ChipKind",
              "`chip.kind` in a description of a ring"),
+        Kind("routing", "function", f"{_HW}.families.package.routings:Routing",
+             "`topology.routing` in a description of a package", "", ""),
         Kind("strategy", "class", f"{_CORE}.partition:PartitionStrategy",
              "`--partitioner`, members of a portfolio", "partition strategy",
              "partition_strategies"),

@@ -9,7 +9,7 @@ import numpy as np
 
 from mcm_compiler.arrays.types import Ints
 from mcm_compiler.machines.machine import Machine, row_of_places
-from mcm_compiler.machines.routes import routes_of
+from mcm_compiler.machines.routes import joined, routes_of
 
 
 class MachineBuilder:
@@ -28,8 +28,8 @@ class MachineBuilder:
         self._rates: list[float] = []
         self._latencies: list[float] = []
         self._cuts: list[bool] = []
-        self._routes: list[Sequence[int]] = [()] * (num_devices * (num_devices + 3))
-        self._lanes: dict[int, Sequence[int]] = {}
+        self._routes: list[Sequence[int] | Ints] = [()] * (num_devices * (num_devices + 3))
+        self._lanes: dict[int, Sequence[int] | Ints] = {}
 
     def channel(
         self,
@@ -55,8 +55,8 @@ class MachineBuilder:
         self,
         source: int,
         destination: int,
-        channels: Sequence[int],
-        lanes: Sequence[int] | None = None,
+        channels: Sequence[int] | Ints,
+        lanes: Sequence[int] | Ints | None = None,
     ) -> None:
         """Says over which channels, in order, a tensor goes from one place to another.
 
@@ -76,7 +76,7 @@ class MachineBuilder:
 
     def routed(self, source: int, destination: int) -> bool:
         """Whether there is a route from one place to another yet."""
-        return bool(self._routes[row_of_places(source, destination, self.num_devices)])
+        return len(self._routes[row_of_places(source, destination, self.num_devices)]) > 0
 
     def machine(
         self, family: str, memory_bytes: Sequence[int], speed: Sequence[float], **numbers: Any
@@ -106,10 +106,12 @@ class MachineBuilder:
         )
 
     def _route_lanes(self) -> Ints | None:
-        if not any(map(any, self._lanes.values())):
+        if not self._lanes:
             return None
-        rows = (self._lanes.get(r, [0] * len(row)) for r, row in enumerate(self._routes))
-        return np.array([lane for row in rows for lane in row], np.int32)
+        lanes = joined(
+            self._lanes.get(r, np.zeros(len(row), np.int32)) for r, row in enumerate(self._routes)
+        )
+        return lanes if lanes.any() else None
 
 
 def equal_shares(devices: int, machine: Machine | None = None) -> list[tuple[int, int]]:

@@ -6,7 +6,7 @@ that they take the memory of their ends, and are checked in time linear in that.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -45,11 +45,15 @@ class Routes(NamedTuple):
         return self.channels[self.begin[index] : self.end[index]]
 
 
-def routes_of(lists: Sequence[Sequence[int]]) -> Routes:
+def routes_of(lists: Sequence[Sequence[int] | Ints]) -> Routes:
     """Routes from lists of channels, one a row, which share nothing."""
     ptr = np.concatenate([[0], np.cumsum([len(row) for row in lists])]).astype(np.int32)
-    channels = np.array([c for row in lists for c in row], np.int32)
-    return Routes(ptr[:-1].copy(), ptr[1:].copy(), channels)
+    return Routes(ptr[:-1].copy(), ptr[1:].copy(), joined(lists))
+
+
+def joined(rows: Iterable[Sequence[int] | Ints]) -> Ints:
+    """The numbers of all rows, one after the other."""
+    return np.concatenate([np.zeros(0, np.int32), *(np.asarray(r, np.int32) for r in rows)])
 
 
 def rows_with_gaps(routes: Routes, ends: Ints) -> Bools:
@@ -84,13 +88,13 @@ def rows_with_circles(routes: Routes, ends: Ints) -> Bools:
     used = routes.end > routes.begin
     begin, end = routes.begin[used], routes.end[used]
     # The last time before that a channel reached the same place.
-    order = np.lexsort((np.arange(count), stops))
+    order = _by_place(stops)
     same = stops[order][1:] == stops[order][:-1]
     before = np.full(count, -1, np.int64)
     before[order[1:][same]] = order[:-1][same]
     again = np.maximum.accumulate(before)[end - 1] >= begin
     # The first time from a channel on that one reaches the place that this one leaves.
-    keys = np.sort(stops.astype(np.int64) * count + np.arange(count))
+    keys = stops[order].astype(np.int64) * count + order
     wanted = starts.astype(np.int64) * count + np.arange(count)
     at = np.searchsorted(keys, wanted)
     near = keys[np.minimum(at, count - 1)]
@@ -108,5 +112,14 @@ def followed_pairs(routes: Routes) -> Longs:
     np.add.at(covered, routes.begin[used], 1)
     np.add.at(covered, routes.end[used] - 1, -1)
     at = np.flatnonzero(np.cumsum(covered)[: len(routes.channels) - 1])
-    pairs = np.stack([routes.channels[at], routes.channels[at + 1]], axis=1).astype(np.int64)
-    return np.unique(pairs, axis=0)
+    most = int(routes.channels.max()) + 1
+    pairs = np.unique(routes.channels[at].astype(np.int64) * most + routes.channels[at + 1])
+    return np.stack(np.divmod(pairs, most), axis=1)
+
+
+def _by_place(places: Ints) -> Longs:
+    """Positions in ascending order of their places, and of themselves where these are equal."""
+    small = np.iinfo(np.int16)
+    few = small.min <= places.min() and places.max() <= small.max
+    # Numbers of 16 bits are sorted in linear time.
+    return np.argsort(places.astype(np.int16) if few else places, kind="stable")

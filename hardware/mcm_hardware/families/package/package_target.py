@@ -6,13 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.machines.machine import MOST_LANES, Machine
 from mcm_compiler.machines.machine_builder import MachineBuilder
+from mcm_compiler.registry import ROUTINGS
+from mcm_compiler.text.toml_description import KeyPath, parse_description
 from mcm_hardware.chip.chip_spec import PackageSpec
 from mcm_hardware.descriptions import package_schema
 from mcm_hardware.descriptions.package_file import PackageFile
 from mcm_hardware.descriptions.packaged_targets import packaged
-from mcm_hardware.descriptions.target_schema import Choice, Flag, Key, Listed, Number
+from mcm_hardware.descriptions.target_schema import Choice, Flag, Key, Listed, Number, Text
 from mcm_hardware.families.package.topologies import Grid, LinkList, Topology
 from mcm_hardware.package.chips_package import ChipsPackage
 from mcm_hardware.package.package_machine import package_machine
@@ -24,6 +29,8 @@ DIMENSIONS = {"line": 1, "ring": 1, "mesh": 2, "torus": 2}
 """Dimensions of the topologies that are grids."""
 
 _PLACE = Number(0, MOST_CHIPS - 1, whole=True)
+
+_ROUTING: KeyPath = ("topology", "routing")
 
 _KEYS: Mapping[str, Key] = {
     "topology.kind": Key(
@@ -44,10 +51,10 @@ _KEYS: Mapping[str, Key] = {
         Flag(), "whether links of a line or a ring lead both ways; others always do", default=True
     ),
     "topology.routing": Key(
-        Choice(("xy", "yx")),
-        "whether a tensor on a mesh or a torus goes along its row first, or along its column; "
-        "elsewhere it takes a shortest route",
-        default="xy",
+        Text(),
+        "the links that tensors take, by a name of the kind `routing`: `xy`, along the row first; "
+        "`yx`, along the column first; `shortest`; or that of a plug-in",
+        otherwise="`shortest` for `links`, `xy` elsewhere",
     ),
     "topology.virtual_channels": Key(
         Number(1, MOST_LANES, whole=True),
@@ -71,6 +78,7 @@ class TopologySpec(PackageSpec):
     Attributes:
         topology: chips and links.
         kind: its name in the description.
+        routing: name of the routing.
         lanes: virtual channels of each link.
         link_bytes_per_s: rate of each link.
         hop_latency_s: delay of each link.
@@ -79,6 +87,7 @@ class TopologySpec(PackageSpec):
 
     topology: Topology
     kind: str
+    routing: str
     lanes: int
     link_bytes_per_s: float
     hop_latency_s: float
@@ -101,14 +110,17 @@ class TopologyPackage(ChipsPackage):
         """Makes the package from a description.
 
         Raises:
-            CompileError: MCM-T001 to MCM-T008, as `PackageFile`.
+            CompileError: MCM-T001 to MCM-T008, as `PackageFile`; MCM-U003 for a routing that is
+                not installed.
         """
         file = PackageFile(name, text, PACKAGE)
         topology = _topology(file)
+        routing = _routing(file, topology)
         spec = TopologySpec(
             **file.common(None if topology is None else topology.chips, all_on=True),
             topology=topology or LinkList(()),
             kind=file.values["topology.kind"],
+            routing=routing,
             lanes=file.values["topology.virtual_channels"],
             link_bytes_per_s=file.number("link.bandwidth_gb_per_s", 1e9),
             hop_latency_s=file.number("link.hop_latency_us", 1e-6),
@@ -122,17 +134,29 @@ class TopologyPackage(ChipsPackage):
         return self.spec.summary or f"{self.spec.num_chips} chips, {self.spec.kind}"
 
     def connected(self) -> Machine:
-        """A channel for each link; those to the host and to off-package memory are the base's."""
+        """A channel for each link; those to the host and to off-package memory are the base's.
+
+        Raises:
+            CompileError: MCM-T018 for a routing that has no valid routes for the topology,
+                MCM-X007 for one that fails.
+        """
         spec = self.spec
         links = MachineBuilder(spec.num_chips)
         for a, b in spec.topology.ends.tolist():
             links.channel(a, b, spec.link_bytes_per_s, spec.hop_latency_s, cuts=spec.cuts)
-        for source, ways in enumerate(spec.topology.ways()):
-            ptr, way, lanes = (part.tolist() for part in ways)
-            for chip in range(spec.num_chips):
-                row = slice(ptr[chip], ptr[chip + 1])
-                taken = [min(lane, spec.lanes - 1) for lane in lanes[row]]
-                links.route(source, chip, way[row], taken)
+        with ROUTINGS.at_work(spec.routing):
+            try:
+                for source, ways in enumerate(ROUTINGS.get(spec.routing)(spec.topology)):
+                    taken = np.minimum(ways.lanes, spec.lanes - 1)
+                    for chip in range(spec.num_chips):
+                        row = slice(ways.ptr[chip], ways.ptr[chip + 1])
+                        links.route(source, chip, ways.links[row], taken[row])
+            except ValueError as error:
+                raise CompileError.of(
+                    "MCM-T018",
+                    f"routing {quote(spec.routing)} has no valid routes for this topology: {error}",
+                    at=parse_description(self.name, self.source_text).place(_ROUTING),
+                ) from error
         return package_machine("package", spec, links)
 
 
@@ -170,15 +194,25 @@ def _grid(file: PackageFile, kind: str, size: list[int]) -> Grid | None:
         message = f"links of a {kind} lead both ways"
         file.reader.fault("MCM-T008", message, ("topology", "two_way"), "leave it out")
         return None
-    order = tuple(range(len(size)))
-    if file.values.get("topology.routing") == "xy":
-        order = order[::-1]
-    grid = Grid(tuple(size), kind in ("ring", "torus"), two_way, order)
+    grid = Grid(tuple(size), kind in ("ring", "torus"), two_way)
     if grid.chips > MOST_CHIPS:
         message = f"{grid.chips} chips are more than {MOST_CHIPS}"
         file.reader.fault("MCM-T005", message, at)
         return None
     return grid
+
+
+def _routing(file: PackageFile, topology: Topology | None) -> str:
+    """The name of the routing; that of one that is not installed is noted."""
+    name = file.values.get("topology.routing")
+    if name is None:
+        return "shortest" if isinstance(topology, LinkList) else "xy"
+    try:
+        ROUTINGS.get(name)
+    except CompileError as error:
+        for found in error.diagnostics:
+            file.reader.fault(found.code, found.message, _ROUTING, found.hint)
+    return str(name)
 
 
 def _link_list(file: PackageFile, pairs: list[list[int]]) -> LinkList | None:
