@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from mcm_compiler.contracts.partition import IN_A_WEIGHT, PartitionProblem
 from mcm_compiler.contracts.target import PackageLimits
+from mcm_compiler.contracts.view_copies import ViewCopies
 from mcm_compiler.machines.kind_costs import KindCosts
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.machines.package_limits import UnitEnergies
@@ -134,6 +135,9 @@ KIND_NAMES = {
 }
 """Name in the file of each array of `KindCosts`."""
 
+COPY_NAMES = {"tensor": "view.tensor", "writer": "view.writer", "seconds": "view.copy_s"}
+"""Name in the file of each array of `ViewCopies`."""
+
 _MACHINE_NAMES = {
     field.name: f"machine.{field.name}"
     for field in dataclasses.fields(Machine)
@@ -147,6 +151,7 @@ _LAYOUTS = {
     "Machine": _Layout(Machine, _MACHINE_NAMES, absent={"router_buffers": False}, mark="family"),
     "UnitEnergies": _Layout(UnitEnergies, ENERGY_ARRAYS, mark="link_byte_j"),
     "KindCosts": _Layout(KindCosts, KIND_NAMES, mark="kind.unit_s"),
+    "ViewCopies": _Layout(ViewCopies, COPY_NAMES, mark="view.tensor"),
 }
 """Records by the annotation of a field. Numbers that two of them share are stored once."""
 
@@ -337,6 +342,7 @@ def _check_sizes(p: PartitionProblem) -> None:
     if energy is not None and (energy.unit_j.size, energy.relay_j.size) != (n, t):
         raise MalformedError(f"the arrays of energies do not have {n} and {t} entries")
     _check_kinds(p, n, t)
+    _check_copies(p, n, t)
     if p.op_types and len(p.op_types) != n:
         raise MalformedError(f"the array unit.kind has {len(p.op_types)} entries, not {n}")
     if len(p.limits.sram_bytes) != devices or len(p.limits.chip_speed) not in (0, devices):
@@ -375,3 +381,20 @@ def _check_kinds(p: PartitionProblem, units: int, tensors: int) -> None:
         raise MalformedError(f"the arrays of kinds are not {count} times those of units")
     if p.kinds.price.size != count or not bool((p.kinds.price > 0).all()):
         raise MalformedError(f"the array kind.price does not have {count} positive prices")
+
+
+def _check_copies(p: PartitionProblem, units: int, tensors: int) -> None:
+    """Sizes and indices of views that are copied."""
+    copies = p.copies
+    if copies is None:
+        return
+    kinds, count = 1 if p.kinds is None else len(p.kinds.names), copies.tensor.size
+    if not count or (copies.writer.size, copies.seconds.size) != (count, kinds * count):
+        raise MalformedError(f"the arrays of views are not for {count} tensors and {kinds} kinds")
+    if int(copies.tensor.min()) < 0 or int(copies.tensor.max()) >= tensors:
+        raise MalformedError("the array view.tensor names no tensor")
+    made = p.tensor_producer[copies.tensor]
+    if (np.diff(copies.tensor) <= 0).any() or (copies.writer >= made).any():
+        raise MalformedError("the arrays of views are not in order")
+    if p.clonable[made].any() or p.clonable[copies.writer[copies.writer >= 0]].any():
+        raise MalformedError("a view that is copied belongs to a unit without a place of its own")

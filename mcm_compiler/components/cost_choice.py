@@ -21,6 +21,7 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.cost import (
     CalibratesCosts,
+    CopiesViews,
     CostModel,
     Engine,
     HostTrip,
@@ -384,6 +385,10 @@ class ChosenCostsWithViews(ChosenCosts):
     def is_view(self, node: ir.Node) -> bool:
         """Whether the target's memory plans let the output of `node` lie in its input."""
         return cast("KnowsViews", self._own).is_view(node)
+
+    def copy_s(self, value: ir.Value) -> float:
+        """Seconds in which the target copies a view: as sizes, nothing that a model chooses."""
+        return self._own.copy_s(value) if isinstance(self._own, CopiesViews) else 0.0
 
 
 def refuse_refuted_times(target: object, bound_s: float, simulated_s: float) -> None:

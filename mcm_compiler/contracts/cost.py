@@ -108,6 +108,18 @@ class KnowsViews(Protocol):
 
 
 @runtime_checkable
+class CopiesViews(KnowsViews, Protocol):
+    """A cost model of chips that copy views which leave them, of memory that they did not write.
+
+    Memory that another chip, the host or a weight filled has no send buffer.
+    """
+
+    def copy_s(self, value: ir.Value) -> float:
+        """Seconds in which a chip of speed 1 copies `value`, launch included; 0 if it need not."""
+        ...
+
+
+@runtime_checkable
 class KnowsHostOps(Protocol):
     """A cost model that prices ops which its chips lack as round trips to the host.
 

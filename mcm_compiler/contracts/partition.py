@@ -23,6 +23,7 @@ from mcm_compiler.contracts.described import Named
 from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.objectives import PERIOD, Objective, ObjectiveFigures
+from mcm_compiler.contracts.view_copies import ViewCopies
 from mcm_compiler.graph.annotations import GRAPH, AnnotationKey
 from mcm_compiler.machines.choices import Routing
 from mcm_compiler.machines.kind_costs import KindCosts
@@ -88,6 +89,7 @@ class PartitionProblem(ReadOnlyArrays):
         energy: joules of units and tensors; None unless energy is requested.
         kinds: costs on each kind of chip, see `Machine.device_kind`; None where all chips are of
             one kind, which `compute_s` and `relay_s` are about.
+        copies: views that are copied where they leave a chip; None if there are none.
     """
 
     names: tuple[str, ...]
@@ -117,6 +119,7 @@ class PartitionProblem(ReadOnlyArrays):
     machine: Machine | None = None
     energy: UnitEnergies | None = None
     kinds: KindCosts | None = None
+    copies: ViewCopies | None = None
 
     def __post_init__(self) -> None:
         for name, like, fill in (
@@ -251,7 +254,13 @@ class PartitionProblem(ReadOnlyArrays):
         )
         unpinned = np.full_like(self.pinned_chip, -1)
         return replace(
-            self, machine=None, routing="relay", limits=free, pinned_chip=unpinned, kinds=None
+            self,
+            machine=None,
+            routing="relay",
+            limits=free,
+            pinned_chip=unpinned,
+            kinds=None,
+            copies=None if self.copies is None else self.copies.least,
         )
 
     @property

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import PackageLimits, Routing
+from mcm_compiler.contracts.view_copies import ViewCopies
 from mcm_compiler.machines.package_limits import Forwarding, HostIo
 
 
@@ -28,6 +29,8 @@ class Choices:
     tensor_bytes: int | Callable[[int], int] = 100
     """Of all tensors, or of each by its index."""
     relay_us: float = 0.5
+    copies: Sequence[tuple[int, int, float]] = ()
+    """Units that make views, those that write their memory (or -1), and microseconds."""
     pins: Sequence[tuple[int, int]] = ()
     """Units and their chips."""
     link: float = 1e9
@@ -84,6 +87,7 @@ def make_problem(compute_us, edges, **choices):
     pinned = np.full(n, -1, dtype=np.int32)
     for u, c in chosen.pins:
         pinned[u] = c
+    views = sorted((names.index(f"t{u}"), writer, us) for u, writer, us in chosen.copies)
     return PartitionProblem(
         names=tuple(f"u{u}" for u in range(n)),
         members=tuple((f"u{u}",) for u in range(n)),
@@ -105,7 +109,24 @@ def make_problem(compute_us, edges, **choices):
         weight_users=np.array([u for _, us in weights for u in us], dtype=np.int32),
         limits=chosen.limits(),
         routing=chosen.routing,
+        copies=ViewCopies(
+            np.array([t for t, _, _ in views], np.int32),
+            np.array([writer for _, writer, _ in views], np.int32),
+            np.array([us * 1e-6 for _, _, us in views], np.float64),
+        )
+        if views
+        else None,
     )
+
+
+def draw_copies(draw, edges, count, clonable):
+    """Views of the memory of what a unit reads, or of a graph input or weight."""
+    fixed = [u for u in range(count) if u not in clonable]
+    copies = []
+    for u in draw(st.sets(st.sampled_from(fixed), max_size=3)) if fixed else ():
+        above = [s for s, v in edges if v == u and s in fixed]
+        copies.append((u, draw(st.sampled_from([-1, *above])), draw(st.sampled_from([0.2, 4.0]))))
+    return copies
 
 
 @st.composite
@@ -146,6 +167,7 @@ def problems(draw, max_units=6, chain=False):
         sram=draw(st.sampled_from([2000, 40_000, 1 << 20])),
         tensor_bytes=lambda i: sizes[i],
         relay_us=draw(st.sampled_from([0.1, 3.0])),
+        copies=draw_copies(draw, edges, n, clonable),
         host_root=draw(st.sampled_from([0.0, 0.0, 2e8, 2e9])),
         stream_root=draw(st.sampled_from([0.0, 0.0, 1e8])),
     )
@@ -185,6 +207,7 @@ def connected_problems(draw, max_units=7):
         sram=draw(st.sampled_from([2000, 40_000, (4000, 40_000, 1 << 20), 1 << 20])),
         tensor_bytes=lambda i: sizes[i],
         relay_us=draw(st.sampled_from([0.1, 3.0])),
+        copies=draw_copies(draw, edges, n, clonable),
         pins=pins,
         host_root=draw(st.sampled_from([0.0, 0.0, 2e8, 2e9])),
         stream_root=draw(st.sampled_from([0.0, 0.0, 5e7])),

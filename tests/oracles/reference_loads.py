@@ -47,6 +47,18 @@ def reference_loads(problem: PartitionProblem, table: DemandTable, chip_of: Ints
         )
         for t, kind in enumerate(table.kinds.tolist())
     ]
+    copies = problem.copies
+    writers = (
+        {}
+        if copies is None
+        else dict(
+            zip(
+                copies.tensor.tolist(),
+                [chips[u] if u >= 0 else HOST for u in copies.writer.tolist()],
+                strict=True,
+            )
+        )
+    )
     loads = np.zeros((len(Resource), problem.num_chips))
     for demand in table.demands:
         if demand.resource is Resource.LIVE:
@@ -56,6 +68,10 @@ def reference_loads(problem: PartitionProblem, table: DemandTable, chip_of: Ints
         for index, amount in enumerate(demand.amount.tolist()):
             if demand.trigger is Trigger.MADE and demand.subject is Subject.TENSOR:
                 on = [] if table.kinds[index] & FROM_HOST else made[index]
+            elif demand.trigger is Trigger.COPIED:
+                # Without a route it is no tensor that a chip with a place of its own makes.
+                away = routes[index].sent and index in writers
+                on = made[index] if away and writers[index] not in made[index] else []
             elif demand.trigger in {Trigger.MADE, Trigger.READ}:
                 on = where[demand.subject][index]
             else:

@@ -33,6 +33,8 @@ def plain_period(problem: PartitionProblem, chips: Sequence[int]) -> float:
         elif not problem.clonable[maker]:
             (source,) = on[maker]
             loads.send(problem, t, source, wanted)
+    if problem.copies is not None:
+        loads.copy(problem, on)
     return max(
         max((s / float(speed[c]) for c, s in loads.busy.items()), default=0.0),
         max(loads.link.values(), default=0) / limits.link_bytes_per_s,
@@ -81,6 +83,19 @@ class _Loads:
             far = end if at_end else far
         for c in range(source, far):
             self.link[c] += size
+
+    def copy(self, problem: PartitionProblem, on: Sequence[set[int]]) -> None:
+        """Adds copies of views on the chips that make them for others, without their memory."""
+        copies = problem.copies
+        assert copies is not None
+        columns = (copies.tensor.tolist(), copies.writer.tolist(), copies.least.seconds.tolist())
+        for t, writer, seconds in zip(*columns, strict=True):
+            (source,) = on[int(problem.tensor_producer[t])]
+            readers = problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]]
+            wanted = {c for u in readers.tolist() for c in on[u]}
+            leaves = bool(problem.tensor_to_host[t]) or bool(wanted - {source})
+            if leaves and (writer < 0 or on[writer] != {source}):
+                self.busy[source] += seconds
 
 
 def _places(problem: PartitionProblem, chips: Sequence[int]) -> list[set[int]]:

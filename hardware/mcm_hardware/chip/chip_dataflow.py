@@ -37,7 +37,8 @@ class ChipDataflow:
     """The tensors of one chip, by *root*: the value whose memory holds them.
 
     A view shares the memory of its operand. Only a view that leaves the chip, of memory that no
-    kernel of the chip writes (a receive buffer, a weight), is copied and is its own root.
+    kernel of the chip writes (a receive buffer, a weight), is copied and is its own root; so is a
+    view of such a copy that leaves as well.
 
     Attributes:
         kernels: in execution order.
@@ -183,6 +184,7 @@ class _Memory:
         leaving: transfers by root.
         kept: roots.
         copies: in the order of the kernels.
+        copied: the values of `copies`.
     """
 
     sent: Mapping[ir.Value, tuple[int, ...]]
@@ -194,6 +196,7 @@ class _Memory:
     leaving: dict[ir.Value, list[int]] = field(default_factory=dict)
     kept: set[ir.Value] = field(default_factory=set)
     copies: list[tuple[int, ir.Value]] = field(default_factory=list)
+    copied: set[ir.Value] = field(default_factory=set)
 
     def run(self, position: int, node: ir.Node, holds: bool) -> None:
         """Follows what a node of the kernel at `position` reads and writes.
@@ -209,6 +212,7 @@ class _Memory:
                 # The shape operand of a view is known when the program is made.
                 return
             self.copies.append((position, node.outputs[0]))
+            self.copied.add(node.outputs[0])
         for value in operands:
             source = self.root.get(value, value)
             if holds or source not in self.constants:
@@ -232,7 +236,8 @@ class _Memory:
 
     def _shares_memory(self, view: ir.Value, operand: ir.Value) -> bool:
         source = self.root.get(operand, operand)
-        shares = source in self.writer or view not in self.sent
+        written = source in self.writer and source not in self.copied
+        shares = written or view not in self.sent
         if shares:
             self.root[view] = source
         return shares

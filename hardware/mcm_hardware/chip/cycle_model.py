@@ -53,11 +53,6 @@ def cycle_times(chip: ChipSpec, work: KernelWork) -> EngineTimes:
     }
 
 
-def copy_seconds(chip: ChipSpec, size_bytes: int) -> float:
-    """Time of a kernel that copies `size_bytes` from one buffer to another."""
-    return (chip.launch_s + 2 * size_bytes / chip.sram_bytes_per_s) / chip.speed
-
-
 def launch_seconds(chip: ChipSpec, seconds: float) -> float:
     """The part of a kernel's `seconds` that is its launch; none where nothing runs."""
     return min(chip.launch_s / chip.speed, seconds)

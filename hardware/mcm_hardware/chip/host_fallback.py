@@ -22,6 +22,7 @@ import onnx_ir as ir
 from mcm_compiler.components.cost_files import measured_costs
 from mcm_compiler.contracts.cost import (
     CalibratesCosts,
+    CopiesViews,
     CostModel,
     HostTrip,
     KnowsViews,
@@ -127,6 +128,10 @@ class HostFallbackCosts:
     def is_view(self, node: ir.Node) -> bool:
         """Whether the first output of `node` lies in the memory of its first input."""
         return isinstance(self.chips, KnowsViews) and self.chips.is_view(node)
+
+    def copy_s(self, value: ir.Value) -> float:
+        """Seconds in which a chip copies `value`."""
+        return self.chips.copy_s(value) if isinstance(self.chips, CopiesViews) else 0.0
 
     def on_host(self, node: ir.Node) -> bool:
         """Whether the host runs `node`."""

@@ -50,6 +50,11 @@ def engine_times(chip: ChipSpec, work: KernelWork) -> EngineTimes:
     }
 
 
+def copy_seconds(chip: ChipSpec, size_bytes: int) -> float:
+    """Time of a kernel that copies `size_bytes` from one buffer to another."""
+    return (chip.launch_s + 2 * size_bytes / chip.sram_bytes_per_s) / chip.speed
+
+
 @dataclass(frozen=True)
 class Roofline:
     """Implements `mcm_compiler.contracts.cost.CostModel` for one chip.
@@ -74,6 +79,10 @@ class Roofline:
     def is_view(self, node: ir.Node) -> bool:
         """Whether the first output of `node` is its first input under another shape."""
         return is_view(node)
+
+    def copy_s(self, value: ir.Value) -> float:
+        """Seconds of a kernel that copies `value` from one buffer to another."""
+        return copy_seconds(self.chip, self.storage_bytes(value))
 
     def node_cost(self, node: ir.Node) -> NodeCost:
         """Cost of `node` on its own.

@@ -12,7 +12,8 @@ from mcm_compiler.contracts.target import ChipModel, Wire
 from mcm_compiler.machines.machine import OFF_PACKAGE, Machine
 from mcm_hardware.chip.chip_dataflow import ChipDataflow, KernelNodes, chip_dataflow
 from mcm_hardware.chip.chip_spec import ChipSpec
-from mcm_hardware.chip.cycle_model import copy_seconds, launch_seconds
+from mcm_hardware.chip.cycle_model import launch_seconds
+from mcm_hardware.chip.roofline import copy_seconds
 from mcm_hardware.memory.activation_plan import (
     ActivationPlan,
     buffer_bytes,
@@ -176,9 +177,12 @@ def _kernels(
     durations = [cost.seconds / spec.speed for cost in costs]
     engines = [str(cost.bound_by) for cost in costs]
     for position, value in flow.copies:
-        copy = copy_seconds(spec, spec.storage.value_bytes(value))
-        if copy > durations[position]:
-            durations[position], engines[position] = copy, "memory"
+        copy_s = copy_seconds(spec, spec.storage.value_bytes(value))
+        kernel_s = costs[position].seconds / spec.speed
+        if copy_s > kernel_s:
+            # Engines overlap: a kernel is prolonged by what a copy takes longer than its own work.
+            durations[position] += copy_s - kernel_s
+            engines[position] = "memory"
     reads = [list(streamed.get(position, ())) for position in range(len(flow.kernels))]
     for value, transfer in flow.arriving.items():
         for position in flow.readers.get(value, ()):

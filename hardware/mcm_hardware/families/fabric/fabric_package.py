@@ -58,6 +58,10 @@ def fabric_times(chip: ChipSpec, work: KernelWork) -> EngineTimes:
 class FabricCosts(Roofline):
     """Implements `mcm_compiler.contracts.cost.PricesGraphs`, too."""
 
+    def copy_s(self, value: ir.Value) -> float:
+        """Nothing: laid out views are wires."""
+        return 0.0
+
     def of_graph(self, graph: ir.Graph) -> GraphCosts:
         """The same costs, none for ops that are not laid out, and in all no more than counts."""
         return GraphCosts(self, graph)

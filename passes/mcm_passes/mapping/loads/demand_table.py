@@ -59,6 +59,7 @@ class Trigger(Enum):
     RECEIVED = "arrives on"
     SENT = "is sent by its maker on"
     PASSED = "is passed on by"
+    COPIED = "is made as a view of memory that is not written there, and leaves,"
     CROSSED = "crosses"
     EXITED = "goes to the host from"
     STAYS = "is made and read on alone"
@@ -153,6 +154,9 @@ def demand_table(problem: PartitionProblem, *, own_buffers: bool = False) -> Dem
     # Routers pass on without the engine.
     router = limits.forwarding == "router"
     passed_s = np.zeros_like(problem.relay_s) if router else problem.relay_s
+    copied_s = np.zeros_like(problem.relay_s)
+    if problem.copies is not None:
+        copied_s[problem.copies.tensor] = problem.copies.least.seconds
     unit, tensor, weight = Subject.UNIT, Subject.TENSOR, Subject.WEIGHT
     demands = (
         Demand(unit, Trigger.MADE, Resource.BUSY, problem.compute_s),
@@ -162,6 +166,7 @@ def demand_table(problem: PartitionProblem, *, own_buffers: bool = False) -> Dem
         Demand(tensor, Trigger.ENTERED, Resource.HOST_ROOT_IN, sizes),
         Demand(tensor, Trigger.EXITED, Resource.HOST_ROOT_OUT, sizes),
         Demand(tensor, Trigger.PASSED, Resource.BUSY, passed_s),
+        Demand(tensor, Trigger.COPIED, Resource.BUSY, copied_s),
         Demand(tensor, Trigger.MADE, Resource.HELD, made),
         Demand(tensor, Trigger.RECEIVED, Resource.HELD, slots),
         Demand(tensor, Trigger.SENT, Resource.HELD, sent),

@@ -39,6 +39,7 @@ _COLUMNS = (
 _KNOWN = {
     (Subject.UNIT, Trigger.MADE, Resource.BUSY),
     (Subject.TENSOR, Trigger.PASSED, Resource.BUSY),
+    (Subject.TENSOR, Trigger.COPIED, Resource.BUSY),
     (Subject.WEIGHT, Trigger.READ, Resource.WEIGHT),
     *((Subject.TENSOR, trigger, resource) for trigger, resource in _COLUMNS),
     (Subject.TENSOR, Trigger.ENTERED, Resource.HOST_ROOT_IN),
@@ -85,6 +86,20 @@ def tensor_columns(table: DemandTable, block_bytes: int = 1) -> TensorColumns:
     )
 
 
+class CopyArrays(NamedTuple):
+    """V views that may be copied, as in `ViewCopies`.
+
+    Attributes:
+        tensor: `[V]`.
+        writer: `[V]`.
+        seconds: `[K, V]`.
+    """
+
+    tensor: Ints
+    writer: Ints
+    seconds: Floats
+
+
 class ProblemArrays(NamedTuple):
     """A partition problem as the compiled code takes it.
 
@@ -105,6 +120,7 @@ class ProblemArrays(NamedTuple):
         unit_tensors: `[N]` rows of the tensors that each unit makes.
         weight_room: `[W]`, bytes of each weight.
         weight_users: `[W]` rows of units, as those of `readers`.
+        copies: views that may be copied.
         need: whether memory is counted as `NeededSizes` has it.
         held: `[T]` rows as there; none where memory is counted otherwise.
         stay: likewise.
@@ -125,6 +141,7 @@ class ProblemArrays(NamedTuple):
     unit_tensors: Rows
     weight_room: Longs
     weight_users: Rows
+    copies: CopyArrays
     need: bool
     held: Rows
     stay: Rows
@@ -220,6 +237,24 @@ def count_copies(p: ProblemArrays, t: int, copies: Bools, held: Longs) -> None:
             held[c] += p.columns.amount[t, MADE]
 
 
+@lean_inner_njit
+def count_view_copies(p: ProblemArrays, chip_of: Ints, leaves: Bools, busy_s: Floats) -> None:
+    """Counts the copies of views, on the chips that make them.
+
+    Args:
+        p: the problem.
+        chip_of: `[N]`.
+        leaves: `[T]`, which tensors leave the chip that makes them.
+        busy_s: `[C]`, at speed 1; changed in place.
+    """
+    copies = p.copies
+    for k in range(copies.tensor.size):
+        t, writer = copies.tensor[k], copies.writer[k]
+        c = chip_of[p.tensor_producer[t]]
+        if leaves[t] and (writer < 0 or chip_of[writer] != c):
+            busy_s[c] += copies.seconds[p.kind_of[c], k]
+
+
 @inner_njit
 def live_bytes(p: ProblemArrays, chip_of: Ints, leaves: Bools) -> Longs:
     """`[C]`, the most that is live at once of what is made and read on one chip.
@@ -282,6 +317,18 @@ def _unit_seconds(problem: PartitionProblem) -> Floats:
     return seconds
 
 
+def _copy_arrays(problem: PartitionProblem) -> CopyArrays:
+    copies = problem.copies
+    if copies is None:
+        none = np.zeros(0, np.int32)
+        return CopyArrays(none, none, np.zeros((1, 0)))
+    return CopyArrays(
+        np.array(copies.tensor, np.int32),
+        np.array(copies.writer, np.int32),
+        np.array(copies.by_kind, np.float64, order="C"),
+    )
+
+
 def problem_arrays(problem: PartitionProblem) -> ProblemArrays:
     """A problem as compiled code takes it; it holds on to the problem's arrays, not to it."""
     table = demand_table(problem)
@@ -306,6 +353,7 @@ def problem_arrays(problem: PartitionProblem) -> ProblemArrays:
         unit_tensors=distinct_rows(problem.tensor_producer[made], made, problem.num_units),
         weight_room=table.amount(Subject.WEIGHT, Trigger.READ, Resource.WEIGHT).astype(np.int64),
         weight_users=problem.placed_weight_users,
+        copies=_copy_arrays(problem),
         need=needed is not None,
         held=Rows(needed.held_ptr, needed.held.astype(np.int64)) if needed else none,
         stay=Rows(needed.stay_ptr, needed.stay.astype(np.int64)) if needed else none,

@@ -20,6 +20,7 @@ from mcm_passes.mapping.loads.problem_arrays import (
     Measured,
     ProblemArrays,
     count_copies,
+    count_view_copies,
     live_bytes,
     own_loads,
 )
@@ -120,6 +121,7 @@ def loads_on_machine(p: ProblemArrays, routes: RouteArrays, chip_of: Ints) -> Me
     leaves = np.zeros(p.live.size, np.bool_)
     ways = empty_ways(routes.num_devices)
     lost = _count_tensors(p, routes, where, own.copies, ways, channel_bytes, leaves)
+    count_view_copies(p, chip_of, leaves, own.busy_s)
     peak = live_bytes(p, chip_of, leaves)
     return Measured(
         own.copies, own.busy_s, channel_bytes, where.held, own.weights, peak, own.largest, lost

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.components.op_support import runs_on_host
-from mcm_compiler.contracts.cost import NODE_COST, CostModel, NodeCost, costs_in
+from mcm_compiler.contracts.cost import NODE_COST, CopiesViews, CostModel, NodeCost, costs_in
 from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.contracts.target import (
@@ -29,7 +29,12 @@ from mcm_compiler.graph.constants import (
 from mcm_compiler.machines.kind_costs import KindCosts
 from mcm_passes.mapping.problem.contraction import Unit
 from mcm_passes.mapping.problem.kind_prices import best_prices
-from mcm_passes.mapping.problem.shared_memory import shared_memory, views_of, with_states
+from mcm_passes.mapping.problem.shared_memory import (
+    shared_memory,
+    view_copies,
+    views_of,
+    with_states,
+)
 from mcm_passes.mapping.problem.state_units import units_with_states
 
 
@@ -176,15 +181,27 @@ def build_problem(
         constants,
         views_of(cost_model),
     )
+    clonable = choose_clonable(
+        facts, limits.num_chips, min(limits.sram_bytes), cloning or CloningLimits()
+    )
+    copying = [(cost_model, seconds)]
+    if kinds is not None and isinstance(target, HasChipKinds):
+        models = [target.cost_model_of(kind) for kind in range(len(kinds.names))]
+        copying = [(costs, _Seconds(costs, model.graph, annotated=False)) for costs in models]
+    copies = view_copies(
+        tensors.values,
+        tensors.producer,
+        shared.tensor_alias,
+        clonable,
+        [_copy_times(costs, units, times) for costs, times in copying],
+    )
     if held:
         shared = with_states(shared, tensors.values, weights.values, weight_ptr, contracted.held)
     return PartitionProblem(
         names=tuple(unit.name for unit in units),
         members=tuple(tuple(node.name or "" for node in unit.nodes) for unit in units),
         compute_s=compute_s,
-        clonable=choose_clonable(
-            facts, limits.num_chips, min(limits.sram_bytes), cloning or CloningLimits()
-        ),
+        clonable=clonable,
         pinned_chip=pinned,
         tensor_names=tuple(value.name or "" for value in tensors.values),
         tensor_bytes=tensor_bytes,
@@ -202,6 +219,7 @@ def build_problem(
         machine=machine,
         kinds=kinds,
         op_types=tuple(_op_type(unit, seconds) for unit in units),
+        copies=copies,
         **shared._asdict(),
     )
 
@@ -308,6 +326,22 @@ class _Seconds:
             return self._costs.group_cost(nodes).seconds
         cost = NODE_COST.find(nodes[0]) if self._annotated else None
         return (cost if cost is not None else self._costs.node_cost(nodes[0])).seconds
+
+
+def _copy_times(
+    cost_model: CostModel, units: Sequence[Unit], seconds: _Seconds
+) -> Callable[[ir.Value], float]:
+    """Seconds by which a copy of a view prolongs the kernel that makes it."""
+    kernel_of = {node: kernel for unit in units for kernel in unit.kernels for node in kernel}
+
+    def prolonged_s(view: ir.Value) -> float:
+        maker = view.producer()
+        if maker is None or not isinstance(cost_model, CopiesViews):
+            return 0.0
+        # Engines overlap: what a kernel does besides takes part of the time of the copy.
+        return max(cost_model.copy_s(view) - seconds.of_kernel(kernel_of[maker]), 0.0)
+
+    return prolonged_s
 
 
 def _op_type(unit: Unit, seconds: _Seconds) -> str:

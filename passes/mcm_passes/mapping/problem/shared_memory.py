@@ -10,6 +10,7 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.cost import CostModel, KnowsViews
 from mcm_compiler.contracts.partition import IN_A_WEIGHT, Bools, Ints, Longs
+from mcm_compiler.contracts.view_copies import NOBODY, ViewCopies
 from mcm_compiler.graph.constants import consumed_values
 from mcm_passes.mapping.problem.contraction import Unit
 from mcm_passes.mapping.problem.state_units import HeldState
@@ -101,6 +102,45 @@ def with_states(
         if value in pasts:
             touched[weight_ptr[w] : weight_ptr[w + 1]] = True
     return shared._replace(tensor_alias=alias, weight_touched=touched)
+
+
+WRITTEN = -3
+"""In a walk over views: every chip that reads the memory has a clone that writes it."""
+
+
+def view_copies(
+    values: Sequence[ir.Value],
+    producer: Sequence[int],
+    alias: Ints,
+    clonable: Bools,
+    prolonged_s: Sequence[Callable[[ir.Value], float]],
+) -> ViewCopies | None:
+    """The tensors that chips copy where they leave, see `ViewCopies`; None if there are none.
+
+    Args:
+        values: of all tensors, in the problem's order.
+        producer: `[T]`, the unit that makes each, or -1.
+        alias: `[T]`, as `PartitionProblem.tensor_alias`, but for states.
+        clonable: `[N]`, units that are copied to each chip that reads them.
+        prolonged_s: for each kind of chip, seconds by which a copy prolongs the maker's kernel.
+    """
+    writer = np.full(len(values), NOBODY, np.int64)
+    copied: list[int] = []
+    for t, (source, maker) in enumerate(zip(alias.tolist(), producer, strict=True)):
+        own = maker < 0 or bool(clonable[maker])
+        if source == -1:
+            writer[t] = NOBODY if maker < 0 else WRITTEN if own else maker
+        elif source != IN_A_WEIGHT:
+            # A clone is on each chip that reads it, so that memory from there is written here.
+            writer[t] = maker if writer[source] == WRITTEN and not own else writer[source]
+        if source != -1 and not own and writer[t] != maker:
+            copied.append(t)
+    seconds = np.array([[extra_s(values[t]) for t in copied] for extra_s in prolonged_s])
+    lasting = np.flatnonzero(seconds.any(axis=0)) if copied else np.zeros(0, np.int64)
+    if not lasting.size:
+        return None
+    tensor = np.array(copied, np.int32)[lasting]
+    return ViewCopies(tensor, writer[tensor].astype(np.int32), seconds[:, lasting].ravel())
 
 
 def _aliases(

@@ -104,7 +104,9 @@ _RELAY, _LAST_WIRE = 12, 13
 """Its last relay, and the last wire that carries it."""
 _SENT_ROW = 14
 """The row of the root from which it leaves its home."""
-_COLUMNS = 15
+_COPIED_CHIP = 15
+"""The chip on which it is a view that is copied."""
+_COLUMNS = 16
 
 _FOLLOWS, _ROOTS, _USES, _WEIGHTS, _LOADS, _ARRIVALS, _FETCHES, _WIRES = range(8)
 
@@ -195,7 +197,8 @@ def _walk_chip(
                 if _is_alias(ops, placement, flow, walk, chip, item, op):
                     continue
                 # Memory that no kernel of this chip writes has no send buffer: it is copied.
-                flow.item_s[item] = max(flow.item_s[item], ops.copy_s[op])
+                flow.item_s[item] += max(ops.copy_s[op] - kernels.seconds[kernel], 0.0)
+                walk.marks[ops.made[ops.made_ptr[op]], _COPIED_CHIP] = chip
             _read_memory(ops, flow, walk, chip, item, op)
             _write_results(ops, placement, flow, walk, chip, item, op)
 
@@ -258,7 +261,8 @@ def _is_alias(
     marks, roots = walk.marks, flow.roots
     view = ops.made[ops.made_ptr[op]]
     source = _root_of(marks, int(ops.reads[ops.read_ptr[op]]), chip)
-    if marks[source, _MADE_CHIP] != chip and placement.sent[view]:
+    written = marks[source, _MADE_CHIP] == chip and marks[source, _COPIED_CHIP] != chip
+    if placement.sent[view] and not written:
         return False
     marks[view, _ROOT], marks[view, _ROOT_CHIP] = source, chip
     marks[view, _MAKER] = item

@@ -3,7 +3,7 @@
 Chips, links and host channels are separate resources that overlap; the busiest sets the period
 (MCM, section 5.1, counts chips only; links and host are our addition). Everything that
 legalisation will add is charged here: clones on every chip that reads them, relays on the chips
-between, and their memory.
+between, and their memory; and the copies of views that lowering makes.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from mcm_passes.mapping.loads.problem_arrays import (
     Measured,
     ProblemArrays,
     count_copies,
+    count_view_copies,
     live_bytes,
     own_loads,
 )
@@ -82,6 +83,7 @@ def measure(p: ProblemArrays, chip_of: Ints) -> Measured:
     leaves = np.zeros(p.live.size, np.bool_)
     stamp = np.full(p.num_chips, -1, np.int64)
     _count_tensors(p, chip_of, own.copies, stamp, loads, leaves)
+    count_view_copies(p, chip_of, leaves, own.busy_s)
     peak = live_bytes(p, chip_of, leaves)
     held = loads.totals[HELD]
     return Measured(own.copies, own.busy_s, loads.totals, held, own.weights, peak, own.largest, 0)

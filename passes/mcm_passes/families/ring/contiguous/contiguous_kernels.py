@@ -6,9 +6,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mcm_compiler.arrays.kernels import entry_njit, expanded_njit, inlined_njit, inner_njit
+from mcm_compiler.arrays.kernels import (
+    entry_njit,
+    expanded_njit,
+    inlined_njit,
+    inner_njit,
+    lean_inner_njit,
+)
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
-from mcm_passes.families.ring.contiguous.contiguous_windows import Chips, Streaming, Windows
+from mcm_passes.families.ring.contiguous.contiguous_windows import (
+    Chips,
+    CopiedViews,
+    Streaming,
+    Windows,
+)
 
 SLACK_OF_SUMS = 1e-6
 """Relative room for sums of as many units as a graph may have."""
@@ -26,6 +37,7 @@ class _Sums(NamedTuple):
     Attributes:
         busy_s: chip seconds of units and clones.
         relay_s: chip seconds of relays of what passes the window by.
+        copied_s: chip seconds of copies of views.
         in_s: seconds of the host channel in.
         out_s: seconds of the host channel out.
         held: memory without live tensors and without what crosses the two cuts.
@@ -35,6 +47,7 @@ class _Sums(NamedTuple):
 
     busy_s: float
     relay_s: float
+    copied_s: float
     in_s: float
     out_s: float
     held: int
@@ -47,8 +60,9 @@ class _Starts(NamedTuple):
 
     Attributes:
         start: `[n + 1]`; the cut itself where not even one unit fits.
-        busy_s: `[n + 1]`, as in `_Sums`, like the next two.
+        busy_s: `[n + 1]`, as in `_Sums`, like the next three.
         relay_s: likewise.
+        copied_s: likewise.
         held: likewise.
         peak: `[n + 1]`, the peak of live bytes, with what passes the window by. Without it, it is
             an upper bound of what is live in the window alone, as is `inside`.
@@ -59,6 +73,7 @@ class _Starts(NamedTuple):
     start: Longs
     busy_s: Floats
     relay_s: Floats
+    copied_s: Floats
     held: Longs
     peak: Longs
     passing: Longs
@@ -92,6 +107,42 @@ def _greatest(values: Any) -> Any:
     return greatest
 
 
+@lean_inner_njit
+def _more_copied(views: CopiedViews, j: int, p: int) -> float:
+    """Seconds of copies that a window `[j, p)` gets with position p.
+
+    It makes views of memory from before the window, and others leave no more.
+    """
+    more_s = 0.0
+    for e in range(views.by_maker.ptr[p], views.by_maker.ptr[p + 1]):
+        v = views.by_maker.entries[e]
+        if views.writer[v] < j and p < views.last[v]:
+            more_s += views.seconds[v]
+    for e in range(views.by_last.ptr[p], views.by_last.ptr[p + 1]):
+        v = views.by_last.entries[e]
+        if views.writer[v] < j <= views.made[v]:
+            more_s -= views.seconds[v]
+    return more_s
+
+
+@lean_inner_njit
+def _more_copied_behind(views: CopiedViews, j: int, i: int) -> float:
+    """Seconds of copies that a window `[j, i)` gets without position j.
+
+    Views of what it writes are copied from then on, and those that it makes are no more.
+    """
+    more_s = 0.0
+    for e in range(views.by_writer.ptr[j], views.by_writer.ptr[j + 1]):
+        v = views.by_writer.entries[e]
+        if views.made[v] < i <= views.last[v]:
+            more_s += views.seconds[v]
+    for e in range(views.by_maker.ptr[j], views.by_maker.ptr[j + 1]):
+        v = views.by_maker.entries[e]
+        if i <= views.last[v]:
+            more_s -= views.seconds[v]
+    return more_s
+
+
 @inlined_njit
 def _with_next(w: Windows, s: _Sums, j: int, p: int) -> _Sums:
     """What a window `[j, p)` comes to with position p."""
@@ -112,7 +163,10 @@ def _with_next(w: Windows, s: _Sums, j: int, p: int) -> _Sums:
             passing -= read.live[e]
         else:
             inside += read.live[e]
-    return _Sums(busy_s, relay_s, in_s, s.out_s + w.outputs.host_s[p], held, passing, inside)
+    copied_s = s.copied_s + _more_copied(w.views, j, p) if w.views.made.size else 0.0
+    return _Sums(
+        busy_s, relay_s, copied_s, in_s, s.out_s + w.outputs.host_s[p], held, passing, inside
+    )
 
 
 @inlined_njit
@@ -135,7 +189,10 @@ def _without_first(w: Windows, s: _Sums, j: int, i: int) -> _Sums:
             passing += made.live[e]
         else:
             inside -= made.live[e]
-    return _Sums(busy_s, relay_s, in_s, s.out_s - w.outputs.host_s[j], held, passing, inside)
+    copied_s = s.copied_s + _more_copied_behind(w.views, j, i) if w.views.made.size else 0.0
+    return _Sums(
+        busy_s, relay_s, copied_s, in_s, s.out_s - w.outputs.host_s[j], held, passing, inside
+    )
 
 
 @inlined_njit
@@ -168,6 +225,7 @@ def _longest_windows(
         np.zeros(n + 1, np.int64),
         np.zeros(n + 1),
         np.zeros(n + 1),
+        np.zeros(n + 1),
         np.zeros(n + 1, np.int64),
         np.zeros(n + 1, np.int64),
         np.zeros(n + 1, np.int64),
@@ -175,7 +233,7 @@ def _longest_windows(
     )
     peaks = np.empty(n, dtype=np.int64)
     head, tail = 0, 0
-    sums = _Sums(0.0, 0.0, 0.0, 0.0, 0, 0, 0)
+    sums = _Sums(0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0)
     j = 0
     for i in range(1, n + 1):
         sums = _with_next(w, sums, j, i - 1)
@@ -195,7 +253,7 @@ def _longest_windows(
             j += 1
         if j == i:
             # Rounding would otherwise pile up over the whole order.
-            sums = _Sums(0.0, sums.relay_s, 0.0, 0.0, 0, sums.passing, sums.inside)
+            sums = _Sums(0.0, sums.relay_s, 0.0, 0.0, 0.0, 0, sums.passing, sums.inside)
         peak = int(w.live_bytes[peaks[head]]) if j < i else 0
         _keep(found, i, j, sums, peak)
     return found
@@ -206,6 +264,7 @@ def _keep(starts: _Starts, i: int, start: int, sums: _Sums, peak: int) -> None:
     """Sets the earliest start of windows to cut i."""
     starts.start[i], starts.peak[i] = start, peak
     starts.busy_s[i], starts.relay_s[i] = sums.busy_s, sums.relay_s
+    starts.copied_s[i] = sums.copied_s
     starts.held[i], starts.passing[i] = sums.held, sums.passing
     starts.inside[i] = sums.inside
 
@@ -216,6 +275,7 @@ def _sums_at(starts: _Starts, i: int) -> _Sums:
     return _Sums(
         starts.busy_s[i],
         starts.relay_s[i],
+        starts.copied_s[i],
         0.0,
         0.0,
         starts.held[i],
@@ -256,8 +316,8 @@ class _Chip(NamedTuple):
 
 @inlined_njit
 def _fits(w: Windows, chip: _Chip, sums: _Sums, peak: int, j: int, i: int) -> bool:
-    """Whether a window `[j, i)` fits with its relays and buffers for what crosses its cuts."""
-    if sums.busy_s + sums.relay_s > chip.longest_s:
+    """Whether a window `[j, i)` fits with its relays, copies, and buffers for what crosses cuts."""
+    if sums.busy_s + sums.relay_s + sums.copied_s > chip.longest_s:
         return False
     needed = sums.held + w.cuts.arriving[j]
     needed += _packed(w.chips, min(peak - sums.passing, sums.inside))
@@ -277,11 +337,14 @@ def _too_much_passes(w: Windows, chip: _Chip, sums: _Sums, i: int) -> bool:
 
 @inlined_njit
 def _least_growth(w: Windows, p: int) -> float:
-    """Least by which work and relays of any window to position p grow with it.
+    """Least by which work, relays and copies of any window to position p grow with it.
 
-    Work only grows; relays fall by those of tensors that pass no further, at most.
+    Work only grows; relays fall by those of tensors that pass no further, at most, and copies by
+    those of views that leave no more.
     """
     growth = w.work_s[p]
+    for e in range(w.views.by_last.ptr[p], w.views.by_last.ptr[p + 1]):
+        growth -= w.views.seconds[w.views.by_last.entries[e]]
     for e in range(w.read.ptr[p], w.read.ptr[p + 1]):
         growth -= w.read.relay_s[e]
     return growth
@@ -320,7 +383,8 @@ def _earliest_starts(w: Windows, period_s: float, latest: Longs) -> _Starts:
             if _too_much_passes(w, best, sums, i):
                 nothing = True
                 break
-            excess_s = min(excess_s, sums.busy_s + sums.relay_s - best.longest_s)
+            busy_s = sums.busy_s + sums.relay_s + sums.copied_s
+            excess_s = min(excess_s, busy_s - best.longest_s)
             sums = _without_first(w, sums, at, i)
             at += 1
         walked = at
@@ -506,7 +570,7 @@ def greedy_cuts(w: Windows) -> tuple[Longs, int]:
     highest = _highest_chips(w)
     chip, begin = 0, 0
     done, peak = 0.0, 0
-    empty = _Sums(0.0, 0.0, 0.0, 0.0, 0, 0, 0)
+    empty = _Sums(0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0)
     sums = empty
     for p in range(n):
         grown = _with_next(w, sums, begin, p)

@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mcm_compiler.arrays.rows import Rows, starts
 from mcm_compiler.contracts.partition import Floats, Ints, Longs, PartitionProblem
-from mcm_compiler.placements.ring_rules import COLLECTED
-from mcm_passes.families.ring.loads.chip_demands import ChipDemands, chip_demands
+from mcm_compiler.placements.ring_rules import COLLECTED, TO_HOST
+from mcm_passes.families.ring.loads.chip_demands import ChipDemands, TensorDemands, chip_demands
 from mcm_passes.mapping.loads.problem_arrays import CROSSED, LIVE, PASSED, RECEIVED, SENT
 from mcm_passes.mapping.problem.resident_sizes import weight_sizes
 from mcm_passes.mapping.problem.rule_graph import far_of_cuts
@@ -71,6 +72,28 @@ class Cuts(NamedTuple):
     arriving: Longs
     leaving: Longs
     far: Longs
+
+
+class CopiedViews(NamedTuple):
+    """V views that a window copies if it makes them, they leave it, and it lacks their memory.
+
+    Attributes:
+        writer: `[V]`, position that writes the memory, or -1 where none does.
+        made: `[V]`, position that makes the view.
+        last: `[V]`, the last position that reads it; n where the host does.
+        seconds: `[V]`.
+        by_writer: `[n]` rows by `writer`.
+        by_maker: `[n]` rows by `made`.
+        by_last: `[n]` rows by `last`.
+    """
+
+    writer: Longs
+    made: Longs
+    last: Longs
+    seconds: Floats
+    by_writer: Rows
+    by_maker: Rows
+    by_last: Rows
 
 
 class Outputs(NamedTuple):
@@ -135,6 +158,7 @@ class Windows(NamedTuple):
         outputs: what positions send to the host.
         made: tensors by the position that makes them.
         read: tensors by the position that they end at.
+        views: those that may be copied.
         cuts: what crosses them.
         streaming: of weights.
         chips: the package.
@@ -147,6 +171,7 @@ class Windows(NamedTuple):
     outputs: Outputs
     made: Ends
     read: Ends
+    views: CopiedViews
     cuts: Cuts
     streaming: Streaming
     chips: Chips
@@ -195,6 +220,7 @@ def windows_along(
         outputs=Outputs(d.nodes.out_bytes / limits.host_bytes_per_s, block * d.nodes.out_room),
         made=_ends(first, final, passed_s, live, n),
         read=_ends(final, first, passed_s, live, n),
+        views=_copied_views(tensors, n),
         cuts=cuts,
         streaming=Streaming(
             bytes_per_s=limits.stream_bytes_per_s,
@@ -219,6 +245,18 @@ def _ends(at: Longs, other: Longs, relay_s: Floats, live: Longs, n: int) -> Ends
     order = np.argsort(at, kind="stable")
     ptr = np.searchsorted(at[order], np.arange(n + 1))
     return Ends(ptr, other[order], relay_s[order], live[order])
+
+
+def _copied_views(tensors: TensorDemands, n: int) -> CopiedViews:
+    """The views that may be copied, with positions for nodes."""
+    rows = tensors.copied
+    writer, made = (ends[rows].astype(np.int64) for ends in (tensors.writer, tensors.producer))
+    last = np.where(tensors.kind[rows] & TO_HOST, n, tensors.last[rows])
+    by = [
+        Rows(starts((at >= 0) & (at < n)), at[(at >= 0) & (at < n)]).transposed(n)
+        for at in (writer, made, last)
+    ]
+    return CopiedViews(writer, made, last, tensors.copied_s[rows], *by)
 
 
 def _host_traffic(problem: PartitionProblem, order: Ints) -> tuple[Longs, int]:

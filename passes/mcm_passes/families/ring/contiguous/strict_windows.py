@@ -83,6 +83,8 @@ class _Costs(NamedTuple):
     """
 
     seconds: list[float]
+    busy: list[float]
+    """`seconds` with what does not grow with a window."""
     host_bytes: list[int]
     """Of the busier host channel."""
     lasting: list[int]
@@ -176,7 +178,7 @@ class StrictWindows:
             kept = sorted(states[j].values(), key=lambda state: state.chips)[:MOST_STATES]
             states[j] = {}
             kept = [state for state in kept if state.chips < self._problem.num_chips]
-            costs = self._costs(j, period_s) if kept else _Costs([], [], [], [], [])
+            costs = self._costs(j, period_s) if kept else _Costs([], [], [], [], [], [])
             for state in kept:
                 for grown, i in self._grown(state, j, costs, period_s, last_step):
                     key = grown.signature() if self._alike else (grown.chips, grown.signature())
@@ -210,7 +212,7 @@ class StrictWindows:
             period_s * self._problem.limits.host_bytes_per_s,
         )
         self._windows += n
-        return _Costs(seconds.tolist(), *amounts.tolist())
+        return _Costs(*seconds.tolist(), *amounts.tolist())
 
     def _grown(
         self, state: _State, j: int, costs: _Costs, period_s: float, last_step: int
@@ -236,7 +238,9 @@ class StrictWindows:
                 or position.pinned not in pins
             ):
                 break
-            if (i < n and self._link_s[i] > period_s) or costs.lying[k] > room:
+            if costs.busy[k] > most_s or costs.lying[k] > room:
+                continue
+            if i < n and self._link_s[i] > period_s:
                 continue
             # What follows walks the window twice, and its state compares chips with each other.
             self.steps += 2 * (i - j) + len(state.lies_on) + chip * chip // 4
@@ -278,23 +282,24 @@ def _costs_from(
     """
     j, mark = begins
     n = d.nodes.work_s.size
-    seconds, amounts = np.empty(n - j), np.empty((4, n - j), np.int64)
+    seconds, amounts = np.empty((2, n - j)), np.empty((4, n - j), np.int64)
     inside = np.zeros(cuts.members.shape[1], np.uint64)
     count = 0
     while j + count < n:
         p = j + count
         inside[p >> 6] |= np.uint64(1) << np.uint64(p & 63)
         cost = window_cost(d, cuts, Window(j, p + 1, inside), scratch, mark + count + 1, packing)
-        seconds[count] = cost.seconds
+        seconds[0, count] = cost.seconds
+        seconds[1, count] = cost.seconds + cost.relay_s
         amounts[0, count] = max(cost.in_bytes, cost.out_bytes)
         amounts[1, count] = cost.lasting
         amounts[2, count] = cost.room - cost.live
         amounts[3, count] = cost.room
         count += 1
         if (
-            seconds[count - 1] > most_s
+            seconds[0, count - 1] > most_s
             or amounts[0, count - 1] > most_bytes
             or amounts[1, count - 1] > most_room
         ):
             break
-    return seconds[:count], amounts[:, :count]
+    return seconds[:, :count], amounts[:, :count]

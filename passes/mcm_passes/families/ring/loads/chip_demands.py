@@ -44,6 +44,8 @@ class NodeDemands(NamedTuple):
         out_room: `[n]`, memory of their send buffers in blocks of the alignment.
         items: `[n]` rows of the items that each needs, ascending.
         made: `[n]` rows of the tensors that each makes.
+        viewed: `[n]` rows of the tensors that are copied where they leave a chip without the node,
+            which writes their memory.
     """
 
     work_s: Floats
@@ -52,6 +54,7 @@ class NodeDemands(NamedTuple):
     out_room: Longs
     items: Rows
     made: Rows
+    viewed: Rows
 
 
 class ItemDemands(NamedTuple):
@@ -86,6 +89,9 @@ class TensorDemands(NamedTuple):
             beside the host has its send buffers where it crosses a link.
         amount: `[T, 8]`, columns of `tensor_columns`; memory in blocks.
         passed_s: `[T]`, seconds at speed 1 of a chip that passes it on.
+        copied_s: `[T]`, seconds at speed 1 of its maker's chip if it leaves that, and `writer` is
+            not there; 0 for all but views.
+        writer: `[T]`, the node that writes the memory of a view, or -1 where none does.
         room: `[T]`, blocks of one buffer.
     """
 
@@ -94,7 +100,14 @@ class TensorDemands(NamedTuple):
     kind: Longs
     amount: Longs
     passed_s: Floats
+    copied_s: Floats
+    writer: Ints
     room: Longs
+
+    @property
+    def copied(self) -> Longs:
+        """The tensors that may be copied, ascending."""
+        return np.flatnonzero(self.copied_s > 0.0)
 
     @property
     def last(self) -> Longs:
@@ -127,6 +140,7 @@ class ChipDemands(NamedTuple):
         tensors: of T tensors.
         held: at need, which nodes hold which tensors.
         host_s: least period that the channel allows that all chips share to the host and back.
+        copies: whether some tensor may be copied.
     """
 
     nodes: NodeDemands
@@ -134,6 +148,7 @@ class ChipDemands(NamedTuple):
     tensors: TensorDemands
     held: HeldTensors
     host_s: float
+    copies: bool
 
     def stays_with(self, tensor: int) -> list[int]:
         """The nodes that must be on its maker's chip for a tensor to stay there."""
@@ -196,10 +211,12 @@ def chip_demands(
             out_room=nodes.out_room[units],
             items=nodes.items.chosen(units),
             made=nodes.made.chosen(units),
+            viewed=nodes.viewed.chosen(units),
         ),
         items=whole.items._replace(users=whole.items.users.renamed(node_of)),
         tensors=tensors._replace(
             producer=node_of[tensors.producer].astype(np.int32),
+            writer=node_of[tensors.writer].astype(np.int32),
             readers=tensors.readers.renamed(node_of),
         ),
         held=held._replace(by=held.by.renamed(node_of), beside=held.beside.renamed(node_of)),
@@ -227,6 +244,13 @@ def _counted(problem: PartitionProblem, own_buffers: bool, clone_outputs: bool) 
     items_table = table
     if clone_outputs != own_buffers:
         items_table = demand_table(problem, own_buffers=clone_outputs)
+    copied_s = table.amount(Subject.TENSOR, Trigger.COPIED, Resource.BUSY)[chosen]
+    writer = np.full(problem.tensor_bytes.size, -1, np.int32)
+    if problem.copies is not None:
+        writer[problem.copies.tensor] = problem.copies.writer
+    writer = writer[chosen]
+    written = writer >= 0
+    writers = Rows(starts(written.astype(np.int64)), writer[written].astype(np.int64))
     shared = _shared_items(problem, items_table)
     used = np.flatnonzero(np.diff(shared.users.ptr) > 0)
     users = shared.users.chosen(used)
@@ -238,6 +262,7 @@ def _counted(problem: PartitionProblem, own_buffers: bool, clone_outputs: bool) 
             out_room=_per_unit(producer[sent_here], amount[sent_here, SENT], n),
             items=users.transposed(n),
             made=makers.transposed(n),
+            viewed=writers.transposed(n),
         ),
         items=ItemDemands(
             users=users,
@@ -253,10 +278,13 @@ def _counted(problem: PartitionProblem, own_buffers: bool, clone_outputs: bool) 
             kind=kind & ~ring_rules.SENT_ONCE,
             amount=amount,
             passed_s=columns.passed_s[chosen],
+            copied_s=np.array(copied_s, np.float64),
+            writer=writer,
             room=tensor_sizes(problem)[chosen] // block,
         ),
         held=_held(problem, chosen, own_buffers),
         host_s=least_at_root(table, problem.placed_readers) / limits.host_root_bytes_per_s,
+        copies=problem.copies is not None,
     )
 
 

@@ -49,7 +49,7 @@ class WindowCost(NamedTuple):
 
     Attributes:
         seconds: units and clones at speed 1; larger windows need no less.
-        relay_s: seconds of relays, likewise.
+        relay_s: seconds of relays and of copies of views, likewise at speed 1.
         in_bytes: host channel bytes that arrive.
         out_bytes: host channel bytes that leave.
         link_bytes: on the link to the next chip.
@@ -80,7 +80,7 @@ class WindowScratch(NamedTuple):
         nodes: `[n]`, its nodes, in its first entries.
         stamp: `[I]`, the last window that counted each item; below 1 at first.
         peaks: of one chip; at need `ends_at` is what each node holds.
-        busy: `[3]`, seconds of relays before, here and beyond.
+        busy: `[3]`, seconds of relays and copies before, here and beyond.
         totals: `[4, 3]`, as of `ring_kernels`, likewise.
     """
 
@@ -204,7 +204,28 @@ def _count_ways(
         # What is made before is counted already.
         if not holds(cuts.members, window.start, int(tensors.producer[t])):
             count_way(tensors, t, HERE, BEYOND, 1, loads)
+            scratch.busy[HERE] += _copied_s(tensors, cuts, window, t)
     return arrived
+
+
+@inlined_njit
+def _copied_s(tensors: TensorDemands, cuts: IdealCrossings, window: Window, t: int) -> float:
+    """Seconds of the copy of a tensor that the window makes and that leaves it."""
+    copied_s, writer = tensors.copied_s[t], int(tensors.writer[t])
+    here = copied_s > 0.0 and writer >= 0 and not holds(cuts.members, window.start, writer)
+    return 0.0 if here else copied_s
+
+
+@inlined_njit
+def _count_exits(
+    d: ChipDemands, cuts: IdealCrossings, window: Window, v: int, scratch: WindowScratch
+) -> None:
+    """Counts the copies of views that a node makes for the host and for no later chip."""
+    for e in range(d.nodes.made.ptr[v], d.nodes.made.ptr[v + 1]):
+        t = d.nodes.made.entries[e]
+        alone = d.tensors.copied_s[t] > 0.0 and d.tensors.kind[t] & TO_HOST
+        if alone and not read_beyond(cuts.members, window.end, d.tensors.readers, t):
+            scratch.busy[HERE] += _copied_s(d.tensors, cuts, window, t)
 
 
 @lean_njit
@@ -252,6 +273,8 @@ def window_loads(
                 largest = max(largest, d.items.weight[item])
     # Tensors that arrive or leave.
     lasting = room + _count_ways(d, cuts, window, scratch)
+    for v in scratch.nodes[: list_nodes(window.inside, scratch.nodes) if d.copies else 0]:
+        _count_exits(d, cuts, window, v, scratch)
     # The casts are for the type checker; compiled code has them as they are.
     return WindowCost(
         seconds=float(seconds),

@@ -144,6 +144,7 @@ def place_unit(p: PlacedProblem, s: PlacementState, u: int, to: int, undo: Undo)
         for sign in (-1, 1):
             _count_tensor(p, s, made.entries[e], old if sign < 0 else to, sign)
     _move_unit(p, s, u, to, True)
+    _recount_views(p, s, u, old, to)
     _recount_read(p, s, u, old, to, undo)
 
 
@@ -177,6 +178,17 @@ def _move_unit(p: PlacedProblem, s: PlacementState, u: int, to: int, loads: bool
     while s.size[last_used] == 0:
         last_used -= 1
     s.counts[LAST_USED] = last_used
+
+
+@inlined_njit
+def _recount_views(p: PlacedProblem, s: PlacementState, u: int, old: int, to: int) -> None:
+    """Recounts the copies of views of what a unit writes that goes from one chip to another."""
+    viewed, tensors = p.demands.nodes.viewed, p.demands.tensors
+    for e in range(viewed.ptr[u], viewed.ptr[u + 1]):
+        t = viewed.entries[e]
+        source = int(s.chip[tensors.producer[t]])
+        if int(s.last[t]) > source or tensors.kind[t] & TO_HOST:
+            s.busy_s[source] += (int(to != source) - int(old != source)) * tensors.copied_s[t]
 
 
 @inlined_njit
@@ -254,6 +266,11 @@ def _count_tensor(p: PlacedProblem, s: PlacementState, t: int, source: int, sign
         s.totals[LOCAL, source] += sign * tensors.amount[t, LIVE]
         s.totals[ARRIVED, source] += max(sign, 0) * tensors.amount[t, LIVE]
         return
+    copied_s = tensors.copied_s[t]
+    if copied_s > 0.0:
+        writer = tensors.writer[t]
+        if writer < 0 or s.chip[writer] != source:
+            s.busy_s[source] += sign * copied_s
     way = Way(source, last, p.ring.last_chip)
     loads = Loads(s.busy_s, s.totals)
     if source == HOST or count_tensor_apart(tensors, t, way, sign, loads):

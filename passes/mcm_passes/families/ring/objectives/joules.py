@@ -48,7 +48,13 @@ def joule_problem(problem: PartitionProblem) -> PartitionProblem:
         stream_total_bytes_per_s=0.0,
     )
     found = dataclasses.replace(
-        problem, compute_s=energy.unit_j, relay_s=energy.relay_j, limits=limits, energy=None
+        problem,
+        compute_s=energy.unit_j,
+        relay_s=energy.relay_j,
+        limits=limits,
+        energy=None,
+        # The energy of a copy is not counted, by the report neither.
+        copies=None,
     )
     _priced[problem] = found
     return found

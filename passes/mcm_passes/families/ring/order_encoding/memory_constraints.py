@@ -130,6 +130,7 @@ def constrain_time(model: PeriodModel, least_ticks: int) -> None:
         literals.add_all(
             chip,
             (busy, Trigger.PASSED, _floors(tensors.passed_s * scale)),
+            (busy, Trigger.COPIED, _floors(tensors.copied_s * scale)),
             (link, Trigger.CROSSED, link_ticks),
         )
         totals += [busy, arriving, leaving, link]

@@ -9,7 +9,7 @@ from functools import cache
 from ortools.sat.python import cp_model
 
 from mcm_compiler.contracts.partition import PartitionProblem
-from mcm_compiler.placements.ring_rules import FORWARDED
+from mcm_compiler.placements.ring_rules import FORWARDED, TO_HOST
 from mcm_passes.families.ring.loads.chip_demands import ChipDemands
 from mcm_passes.families.ring.order_encoding.order_literals import (
     Literal,
@@ -68,6 +68,7 @@ class TriggerLiterals:
             Trigger.RECEIVED: self._received,
             Trigger.SENT: self._sent,
             Trigger.PASSED: self._passed,
+            Trigger.COPIED: self._copied,
             Trigger.CROSSED: self._crossed,
             Trigger.STAYS: cache(self._stays),
         }
@@ -77,7 +78,7 @@ class TriggerLiterals:
     ) -> None:
         """Adds an amount where a subject's demand counts on a chip, or the link behind it."""
         # What chips share or pass on, and nothing is asked for, needs no literals.
-        if amount or trigger not in (Trigger.READ, Trigger.PASSED):
+        if amount or trigger not in (Trigger.READ, Trigger.PASSED, Trigger.COPIED):
             for literal, sign in self._terms[trigger](subject, chip):
                 total.add(literal, sign * amount)
 
@@ -146,6 +147,19 @@ class TriggerLiterals:
         if needed is True:
             return ((negated(made), 1),)
         return self._unless(f"relay {tensor} {chip}", (negated(needed), made))
+
+    def _copied(self, tensor: int, chip: int) -> Terms:
+        order, tensors = self._order, self._tensors
+        maker, writer = int(tensors.producer[tensor]), int(tensors.writer[tensor])
+        if not order.may_be_on(maker, chip):
+            return ()
+        absent = [*order.not_on(maker, chip)]
+        if not tensors.kind[tensor] & TO_HOST:
+            absent.append(negated(order.needed(tensor, chip + 1)))
+        if writer >= 0:
+            # It is on no later chip than the maker of the view.
+            absent.append(order.since(writer, chip))
+        return self._unless(f"copies {tensor} {chip}", absent)
 
     def _stays(self, tensor: int, chip: int) -> Terms:
         order, maker = self._order, int(self._tensors.producer[tensor])

@@ -225,6 +225,7 @@ def _contract(problem: PartitionProblem, order: Ints, merged: Bools) -> Coarseni
         tensor_alias=aliases_among(problem, tensors.kept),
         relay_s=problem.relay_s[tensors.kept],
         kinds=None if problem.kinds is None else problem.kinds.joined(unit_of, count, tensors.kept),
+        copies=None if problem.copies is None else problem.copies.joined(unit_of, tensors.kept),
         weight_ptr=weights.ptr,
         weight_users=weights.units,
         weight_touched=weights.touched,

@@ -45,6 +45,10 @@ class PlainWay:
     relay_s: float
     to_host: bool
     relayed: bool
+    copy_s: float
+    """Seconds of a copy, where it leaves a chip and `writer` is not there."""
+    writer: int
+    """Bit of the unit whose memory it is a view of; 0 where no unit writes that."""
 
 
 @dataclass(frozen=True)
@@ -212,6 +216,10 @@ class IdealCheck:
         p = self._problem
         memory = plain_tensors(p)
         behind = self._behind_clones()
+        copies: dict[int, tuple[float, int]] = {}
+        if p.copies is not None:
+            columns = (p.copies.tensor, p.copies.least.seconds, p.copies.writer)
+            copies = {t: (s, w) for t, s, w in zip(*(c.tolist() for c in columns), strict=True)}
         self._kept = [(sum(1 << u for u in t.family), t) for t in memory if t.live_room]
         for t, producer in enumerate(p.tensor_producer.tolist()):
             readers = sorted({v for u in readers_of(p, t) for v in behind[u]})
@@ -232,6 +240,8 @@ class IdealCheck:
                     relay_s=0.0 if p.limits.forwarding == "router" else float(p.relay_s[t]),
                     to_host=bool(p.tensor_to_host[t]),
                     relayed=p.routing == "relay" and p.limits.forwarding == "engine",
+                    copy_s=(copy := copies.get(t, (0.0, -1)))[0],
+                    writer=1 << copy[1] if copy[1] >= 0 else 0,
                 )
                 self._tensors.append(tensor)
                 self._made[producer].append(tensor)
@@ -376,6 +386,10 @@ class IdealCheck:
         if not self._keeps_pins(grown & ~held, grown, chip):
             return False
         passed_s = sum(t.relay_s for t in passing if t.readers & ~grown)
+        inside = grown & ~held
+        crossing = [t for t in self._crossing(grown) if t.producer & inside]
+        leaving = {t.number: t for t in (*crossing, *window.sent)}.values()
+        passed_s += sum(t.copy_s for t in leaving if not t.writer & inside)
         seconds = (window.work + window.once + passed_s) / self._speed[chip]
         link_s = self._bytes_across(grown) / limits.link_bytes_per_s
         in_s = window.in_bytes / limits.host_bytes_per_s
