@@ -7,7 +7,8 @@ from dataclasses import replace
 import onnx_ir as ir
 import pytest
 
-from mcm_hardware.chip.cycle_model import copy_seconds, cycle_model, launch_seconds
+from mcm_hardware.chip.cycle_model import cycle_model, launch_seconds
+from mcm_hardware.chip.roofline import copy_seconds
 from mcm_hardware.chip.tile_cycles import (
     left_readings,
     passes,
