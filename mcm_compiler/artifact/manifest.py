@@ -314,14 +314,22 @@ def folder_target(folder: Path) -> Target:
 
 def target_of(folder: Path, manifest: Manifest) -> Target:
     """The same where the manifest is known."""
-    name = manifest.target
     path = folder / layout.TARGET
+    read = stored_files(folder, manifest.files)
+    return target_from_text(manifest.target, description_text(path), str(path), read)
+
+
+def description_text(path: Path) -> str:
+    """The description of a target in an output folder.
+
+    Raises:
+        CompileError: MCM-A005 if it cannot be read.
+    """
     try:
         if path.stat().st_size > MAX_JSON_BYTES or not path.is_file():
             raise damaged(path, "it is no description of a target")
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except OSError as error:
         raise damaged(path, error.strerror or str(error)) from error
     except UnicodeDecodeError as error:
         raise damaged(path, "it is not UTF-8 text") from error
-    return target_from_text(name, text, str(path), stored_files(folder, manifest.files))

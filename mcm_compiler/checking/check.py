@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 from msgspec import Meta
 
@@ -162,6 +162,42 @@ def check_folder(
     named = None if model is None else os.fspath(model)
     opened = OpenedFolder(folder, read_manifest(folder))
     run = _Run(opened, seeds, proven_seeds, data, test_data, named)
+    return check_steps(folder, run, ("files", "structure"), progress, without)
+
+
+class CheckRun(Protocol):
+    """One check of a folder of any kind: its steps, and what they have found so far."""
+
+    verification: Verification | None
+    structure: StructureProof | None
+    skips: dict[str, Diagnostic]
+
+    def steps(self) -> dict[str, Callable[[], str]]:
+        """The steps in their order. Each returns what it found, or raises `CompileError`."""
+        ...
+
+    def notes(self, step: str) -> list[Diagnostic]:
+        """Notes on a step that holds."""
+        ...
+
+
+def check_steps(
+    folder: Path,
+    run: CheckRun,
+    ends: Collection[str],
+    progress: Callable[[str], None] | None = None,
+    without: Collection[str] = (),
+) -> CheckReport:
+    """Run the steps of a check.
+
+    Args:
+        folder: that is checked.
+        run: the check.
+        ends: steps after whose failure nothing else runs: the rest would read or execute files that
+            are not those of the manifest.
+        progress: called with the name of each step as it begins.
+        without: names of steps to leave out.
+    """
     done: list[CheckStep] = []
     found: list[Diagnostic] = []
     for name, step in run.steps().items():
@@ -179,8 +215,8 @@ def check_folder(
             # A file that several steps read is told once.
             found += [fault for fault in error.diagnostics if fault not in found]
             done.append(CheckStep(name, False, error.diagnostics[0].message))
-            if name in ("files", "structure"):
-                break  # what follows would execute files that are not what the manifest says
+            if name in ends:
+                break
     return CheckReport(
         tuple(done), tuple(found), run.verification, run.structure, quote(str(folder))
     )

@@ -3,14 +3,21 @@
 A cluster is no package of chips. Nothing is lowered to it and nothing simulated on it; formulas
 estimate plans for it (`mcmc parallelize`). So it has a protocol of its own, next to
 `mcm_compiler.contracts.target.Target`, found by the same names and in files of the same form.
+
+Each server is a `Machine`. The cluster as a whole is none: a machine has a route for each pair of
+devices, of which a cluster may have 65,536, and a channel has two ends, while all devices of a
+server share its way to the network.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from mcm_compiler.contracts.described import Described
+
+if TYPE_CHECKING:
+    from mcm_compiler.machines.machine import Machine
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,17 @@ class Cluster:
     def num_devices(self) -> int:
         """Devices of all servers."""
         return self.servers * self.devices_per_server
+
+    def server(self) -> Machine:
+        """The devices of one server, with a channel from each to each other."""
+        import numpy as np
+
+        from mcm_compiler.machines.joined_devices import joined_devices
+
+        count = self.devices_per_server
+        memory = np.full(count, self.memory_bytes, np.int64)
+        rates = np.full((count, count), self.intra_bytes_per_s)
+        return joined_devices("server", memory, rates, np.full_like(rates, self.intra_latency_s))
 
 
 @runtime_checkable

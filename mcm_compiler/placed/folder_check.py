@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from mcm_compiler.checking.check import CheckReport, CheckStep, describe_verification
+from mcm_compiler.checking.check import CheckReport, check_steps, describe_verification
 from mcm_compiler.checking.comparison import equality
 from mcm_compiler.checking.comparison.output_coverage import weakness_warnings
 from mcm_compiler.checking.comparison.stock_options import died_warning
 from mcm_compiler.checking.comparison.user_data import RunData, read_data_sets
-from mcm_compiler.contracts.verification import Verification
-from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.contracts.verification import StructureProof, Verification
+from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.placed import file_names, placement_checks
 from mcm_compiler.placed.folder_reading import check_hashes, read_placement_folder
-from mcm_compiler.processes.crash_journal import doing
 
 _NOT_CUT = "the step was not cut into segments"
 
@@ -48,91 +47,88 @@ def check_placement_folder(
     read = placement_checks.ReadPlacement(read_placement_folder(folder))
     if step_of is not None:
         read = replace(read, step_of=step_of)
-    run = _Comparison(read, seeds, proven_seeds, data, test_data)
-    steps: dict[str, Callable[[], str]] = {
-        "files": lambda: check_hashes(read.opened),
-        **({} if step_of is None else {"model": lambda: placement_checks.check_model(read)}),
-        "placement": lambda: placement_checks.check_placement(read),
-        "step": lambda: placement_checks.check_step(read),
-        "bound": lambda: placement_checks.check_step_bound(read),
-        "segments": lambda: _segments(read),
-        "equality": run.compare,
-        "report": lambda: placement_checks.check_report_text(read),
-    }
-    done: list[CheckStep] = []
-    found: list[Diagnostic] = []
-    for name, step in steps.items():
-        if progress is not None:
-            progress(name)
-        try:
-            with doing(f"folder {quote(str(folder))}"), doing(f"step '{name}'"):
-                detail = step()
-            skipped = name == "equality" and run.skipped
-            done.append(CheckStep(name, True, detail, skipped))
-        except CompileError as error:
-            found += error.diagnostics
-            done.append(CheckStep(name, False, error.diagnostics[0].message))
-            if name in ("files", "model", "placement", "segments"):
-                break  # what follows would read or run what is not the model
-    found += run.notes
-    return CheckReport(tuple(done), tuple(found), run.verification, None, quote(str(folder)))
+    run = _Run(read, seeds, proven_seeds, data, test_data)
+    return check_steps(folder, run, ("files", "model", "placement", "segments"), progress)
 
 
-def _segments(read: placement_checks.ReadPlacement) -> str:
-    schedule = read.opened.schedule
-    return _NOT_CUT if schedule is None else placement_checks.check_segments(read, schedule)
+@dataclass(eq=False)
+class _Run:
+    """One check of a placement; see `mcm_compiler.checking.check.CheckRun`.
 
+    Attributes:
+        read: the placement.
+        seeds: as in `check_placement_folder`.
+        proven_seeds: as there.
+        data: as there.
+        test_data: as there.
+    """
 
-class _Comparison:
-    """The comparison of the segments with the model in onnxruntime."""
+    read: placement_checks.ReadPlacement
+    seeds: Sequence[int]
+    proven_seeds: int | None
+    data: Sequence[RunData]
+    test_data: Path | None
+    verification: Verification | None = None
+    structure: StructureProof | None = None
+    skips: dict[str, Diagnostic] = field(default_factory=dict[str, Diagnostic])
 
-    def __init__(
-        self,
-        read: placement_checks.ReadPlacement,
-        seeds: Sequence[int],
-        proven_seeds: int | None,
-        data: Sequence[RunData],
-        test_data: Path | None,
-    ) -> None:
-        self._read = read
-        self._seeds = seeds
-        self._proven_seeds = proven_seeds
-        self._data = data
-        self._test_data = test_data
-        self.verification: Verification | None = None
-        self.skipped = False
-        self.notes: list[Diagnostic] = []
+    def steps(self) -> dict[str, Callable[[], str]]:
+        """The steps in their order."""
+        read = self.read
+        by_model = {"model": lambda: placement_checks.check_model(read)}
+        return {
+            "files": lambda: check_hashes(read.opened),
+            **({} if read.step_of is None else by_model),
+            "placement": lambda: placement_checks.check_placement(read),
+            "step": lambda: placement_checks.check_step(read),
+            "bound": lambda: placement_checks.check_step_bound(read),
+            "segments": self._segments,
+            "equality": self._equality,
+            "report": lambda: placement_checks.check_report_text(read),
+        }
 
-    def compare(self) -> str:
+    def notes(self, step: str) -> list[Diagnostic]:
+        """Notes on a step that holds."""
+        found = [self.skips[step]] if step in self.skips else []
+        if step == "equality" and self.verification is not None:
+            found += weakness_warnings(self.verification.weak, self.verification.structure)
+            found += died_warning(self.verification)
+        return found
+
+    def _segments(self) -> str:
+        schedule = self.read.opened.schedule
+        return (
+            _NOT_CUT if schedule is None else placement_checks.check_segments(self.read, schedule)
+        )
+
+    def _equality(self) -> str:
         """Runs both on the same inputs.
 
         Raises:
             CompileError: MCM-V020 and MCM-V022 for outputs that differ, MCM-V001 to MCM-V003 where
                 one of them does not run.
         """
-        opened = self._read.opened
+        opened = self.read.opened
         schedule = opened.schedule
         if schedule is None:
             return _NOT_CUT
-        data = list(self._data)
-        if self._test_data is not None:
-            data += read_data_sets(self._test_data, opened.annotated)
+        data = list(self.data)
+        if self.test_data is not None:
+            data += read_data_sets(self.test_data, opened.annotated)
         found = equality.verify_folder(
             equality.ReadFolder(opened.path, opened.annotated, opened.record.model.shape_only),
             {entry.segment: entry.file for entry in schedule.segments},
             schedule.wires,
-            self._seeds,
+            self.seeds,
             data,
-            enough=self._proven_seeds,
-            stock=opened.path / file_names.ANNOTATED if self._read.step_of is not None else None,
+            enough=self.proven_seeds,
+            stock=opened.path / file_names.ANNOTATED if self.read.step_of is not None else None,
         )
         self.verification = found
         if (note := equality.not_compared(found)) is not None:
-            self.skipped = True
-            self.notes.append(note)
+            self.skips["equality"] = note
         if not found.holds:
             raise CompileError(
                 equality.differences(found, f"{file_names.SCHEDULE} has the segments")
             )
-        self.notes += [*weakness_warnings(found.weak, found.structure), *died_warning(found)]
         return describe_verification(found)

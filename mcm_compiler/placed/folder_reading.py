@@ -9,12 +9,7 @@ from typing import TypeVar
 
 import onnx_ir as ir
 
-from mcm_compiler.artifact.manifest import (
-    MAX_JSON_BYTES,
-    damaged,
-    folder_record,
-    read_json,
-)
+from mcm_compiler.artifact.manifest import damaged, description_text, folder_record, read_json
 from mcm_compiler.checking.entry.gate import file_faults, unlisted
 from mcm_compiler.checking.entry.structure_check import load_part
 from mcm_compiler.components.cost_files import stored_files
@@ -89,16 +84,8 @@ class OpenedPlacement:
                 faults of it, MCM-C### if its cost models cannot be used.
         """
         path = self.path / file_names.TARGET
-        try:
-            if path.stat().st_size > MAX_JSON_BYTES:
-                raise damaged(path, "it is no description of a target")
-            text = path.read_text(encoding="utf-8")
-        except OSError as error:
-            raise damaged(path, error.strerror or str(error)) from error
-        except UnicodeDecodeError as error:
-            raise damaged(path, "it is not UTF-8 text") from error
         read = stored_files(self.path, self.manifest.files)
-        target = package_from_text(self.record.target, text, str(path), read)
+        target = package_from_text(self.record.target, description_text(path), str(path), read)
         if not isinstance(target, BoxTarget):
             raise damaged(path, "it describes no box of CPUs and GPUs")
         return target

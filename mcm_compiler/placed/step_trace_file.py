@@ -12,8 +12,7 @@ import numpy as np
 
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepTrace
-from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.report.perfetto_trace import MAX_SECONDS, MAX_SLICES, MAX_TEXT, SEQUENCE
+from mcm_compiler.report.perfetto_trace import MAX_TEXT, Packets, refuse_large
 from mcm_compiler.text.units import bytes_text, printable
 
 _ROOT = 1
@@ -25,15 +24,10 @@ def refuse_large_step(trace: StepTrace) -> None:
     Raises:
         CompileError: MCM-A012.
     """
-    slices = len(trace.start_s) + len(trace.copy_value)
-    seconds = float(trace.end_s.max(initial=0.0))
-    if slices <= MAX_SLICES and seconds < MAX_SECONDS:
-        return
-    raise CompileError.of(
-        "MCM-A012",
-        f"the trace would have {slices:,} slices in {seconds:.3g} s; at most {MAX_SLICES:,} "
-        f"slices and {MAX_SECONDS:.0g} s are written",
-        hint="place a smaller step, such as one that is unrolled less",
+    refuse_large(
+        len(trace.start_s) + len(trace.copy_value),
+        float(trace.end_s.max(initial=0.0)),
+        "place a smaller step, such as one that is unrolled less",
     )
 
 
@@ -49,13 +43,10 @@ def write_step_trace(problem: StepProblem, box: Box, trace: StepTrace, file: IO[
     Raises:
         CompileError: MCM-A012 for a step that is too large.
     """
-    from perfetto.trace_builder.proto_builder import TraceProtoBuilder
-
     refuse_large_step(trace)
-    builder = TraceProtoBuilder()
+    packets = Packets(file)
     for uuid, name, parent in _tracks(box):
-        packet = builder.add_packet()
-        packet.trusted_packet_sequence_id = SEQUENCE
+        packet = packets.add()
         track = packet.track_descriptor
         track.uuid, track.name = uuid, printable(name)[:MAX_TEXT]
         if parent:
@@ -66,8 +57,7 @@ def write_step_trace(problem: StepProblem, box: Box, trace: StepTrace, file: IO[
     order = np.lexsort((np.repeat([1, 0], len(begin)), times))
     for event in order.tolist():
         ends, index = divmod(event, len(begin))
-        packet = builder.add_packet()
-        packet.trusted_packet_sequence_id = SEQUENCE
+        packet = packets.add()
         packet.timestamp = int(times[event])
         slice_ = packet.track_event
         slice_.track_uuid = int(track_of[index])
@@ -76,7 +66,7 @@ def write_step_trace(problem: StepProblem, box: Box, trace: StepTrace, file: IO[
             slice_.name = printable(names[index])[:MAX_TEXT]
             note = slice_.debug_annotations.add()
             note.name, note.string_value = notes[index]
-    file.write(builder.serialize())
+    packets.flush()
 
 
 def _tracks(box: Box) -> list[tuple[int, str, int]]:

@@ -130,6 +130,26 @@ def refuse_large_trace(program: LoweredProgram, inferences: int) -> None:
         )
 
 
+def refuse_large(slices: int, last_s: float, hint: str | None = None) -> None:
+    """Stops before a trace that no browser shows.
+
+    Args:
+        slices: of the trace.
+        last_s: when the last of them begins.
+        hint: what to do.
+
+    Raises:
+        CompileError: MCM-A012.
+    """
+    if slices > MAX_SLICES or not last_s < MAX_SECONDS:
+        raise CompileError.of(
+            "MCM-A012",
+            f"the trace would have {slices:,} slices in {last_s:.3g} s; at most "
+            f"{MAX_SLICES:,} slices and {MAX_SECONDS:.0g} s are written",
+            hint=hint,
+        )
+
+
 def write_trace(
     timeline: Timeline, file: IO[bytes], replicas: int = 1, chips_each: int = 0
 ) -> None:
@@ -152,16 +172,11 @@ def write_trace(
         float(timeline.kernel_start_s.max(initial=0.0)),
         float(timeline.hop_start_s.max(initial=0.0)),
     )
-    if slices > MAX_SLICES or not last_s < MAX_SECONDS:
-        raise CompileError.of(
-            "MCM-A012",
-            f"the trace would have {slices:,} slices in {last_s:.3g} s; at most "
-            f"{MAX_SLICES:,} slices and {MAX_SECONDS:.0g} s are written",
-        )
+    refuse_large(slices, last_s)
     drawn = min(replicas, max(MAX_SLICES // max(slices, 1), 1))
     each = [tracks_of(timeline, pipeline * chips_each) for pipeline in range(drawn)]
     tracks, flows = [track for one in each for track in one], flows_of(timeline)
-    packets = _Packets(file)
+    packets = Packets(file)
     names = _Names()
     events = [
         _slice_events(timeline.program, timeline, names, pipeline * chips_each)
@@ -195,7 +210,7 @@ def write_trace(
     packets.flush()
 
 
-class _Packets:
+class Packets:
     """Packets on their way to a file, some at a time."""
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -290,7 +305,7 @@ def _describe_tracks(
     replicas: int,
     each: int,
     pipelines: Sequence[Sequence[Track]],
-    packets: _Packets,
+    packets: Packets,
 ) -> list[tuple[Longs, Longs]]:
     """Writes the tree of tracks; returns the memory counters, whose tracks follow the others.
 

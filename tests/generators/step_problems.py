@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from mcm_compiler.contracts.boxes.box import INPUT, VARIABLE, Box, StepProblem
@@ -14,7 +16,7 @@ def random_box(rng: np.random.Generator, gpus: int = 2) -> Box:
     latency = rng.choice([0.0, 0.5], (devices, devices))
     np.fill_diagonal(rate, np.inf)
     np.fill_diagonal(latency, 0.0)
-    return Box(
+    return Box.of(
         kinds=("slow", "fast"),
         devices=("cpu:0", *(f"gpu:{number}" for number in range(gpus))),
         kind_of=np.array([0] + [1] * gpus, np.int32),
@@ -22,6 +24,16 @@ def random_box(rng: np.random.Generator, gpus: int = 2) -> Box:
         copy_bytes_per_s=rate,
         copy_latency_s=latency,
     )
+
+
+def with_memory(box: Box, memory_bytes: np.ndarray) -> Box:
+    """The box with other memories."""
+    return replace(box, machine=replace(box.machine, memory_bytes=memory_bytes))
+
+
+def with_copies(box: Box, rate: np.ndarray, latency: np.ndarray) -> Box:
+    """The box with other rates and latencies of copies."""
+    return Box.of(box.kinds, box.devices, box.kind_of, box.memory_bytes, rate, latency, box.host)
 
 
 def random_step(rng: np.random.Generator, box: Box, ops: int = 30) -> StepProblem:

@@ -19,7 +19,7 @@ def unrolled_box(gpus: int) -> Box:
     latency = np.full((gpus + 1, gpus + 1), 20e-6)
     np.fill_diagonal(rate, np.inf)
     np.fill_diagonal(latency, 0.0)
-    return Box(
+    return Box.of(
         kinds=tuple(RATES),
         devices=("cpu:0", *(f"gpu:{number}" for number in range(gpus))),
         kind_of=np.array([0] + [1] * gpus, np.int32),

@@ -8,6 +8,7 @@ device that reads them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -16,6 +17,8 @@ import numpy as np
 
 from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs, ReadOnlyArrays
 from mcm_compiler.contracts.described import Described
+from mcm_compiler.machines.joined_devices import joined_devices
+from mcm_compiler.machines.machine import Machine
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -25,35 +28,84 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Box(ReadOnlyArrays):
-    """D devices of K kinds. All arrays are read-only.
+class Box:
+    """A machine of D devices with names, of K kinds with names.
 
-    A device runs one op at a time. What it sends leaves it over its one egress channel, one copy
-    at a time; a tensor goes once to each device that reads it.
+    Each device has a channel of the machine to each other device. Two rules come on top of the
+    machine. A device sends one copy at a time, whichever channel it takes, and the latency of a
+    copy keeps the device's egress busy; a tensor goes once to each device that reads it. And the
+    host is one of the devices, so that no route leads to the machine's own host.
 
     Attributes:
         kinds: `[K]`, names of the kinds, such as `haswell` and `k40`.
         devices: `[D]`, names of the devices, such as `cpu:0` and `gpu:1`, distinct.
-        kind_of: `[D]`, index into `kinds`.
-        memory_bytes: `[D]`, what a placement may use of each device's memory.
-        copy_bytes_per_s: `[D, D]`, rate of a copy from device a to device b; infinite where a is b.
-        copy_latency_s: `[D, D]`, time that every copy takes besides; it keeps the channel busy. 0
-            where a is b.
-        host: the device on which the inputs of a step lie before it; a CPU where there is one.
+        machine: memory and kind of each device, and rate and latency of each channel.
+        host: the device on which the inputs of a step are before it; a CPU where there is one.
     """
 
     kinds: tuple[str, ...]
     devices: tuple[str, ...]
-    kind_of: Ints
-    memory_bytes: Longs
-    copy_bytes_per_s: Floats
-    copy_latency_s: Floats
+    machine: Machine
     host: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        kinds: Sequence[str],
+        devices: Sequence[str],
+        kind_of: Ints,
+        memory_bytes: Longs,
+        copy_bytes_per_s: Floats,
+        copy_latency_s: Floats,
+        host: int = 0,
+    ) -> Box:
+        """The box of devices between which rates and latencies `[D, D]` hold.
+
+        Args:
+            kinds: names.
+            devices: names.
+            kind_of: `[D]`, index into `kinds`.
+            memory_bytes: `[D]`, what a placement may use of each device's memory.
+            copy_bytes_per_s: rate of a copy from device a to device b.
+            copy_latency_s: time that every such copy takes besides.
+            host: see there.
+        """
+        kind_of = kind_of.astype(np.int32)
+        machine = joined_devices("box", memory_bytes, copy_bytes_per_s, copy_latency_s, kind_of)
+        return cls(tuple(kinds), tuple(devices), machine, host)
 
     @property
     def num_devices(self) -> int:
         """D."""
         return len(self.devices)
+
+    @property
+    def memory_bytes(self) -> Longs:
+        """`[D]`, what a placement may use of each device's memory."""
+        return self.machine.memory_bytes
+
+    @cached_property
+    def kind_of(self) -> Ints:
+        """`[D]`, index into `kinds`."""
+        kinds = self.machine.device_kind
+        return np.zeros(self.num_devices, np.int32) if kinds is None else kinds
+
+    @cached_property
+    def copy_bytes_per_s(self) -> Floats:
+        """`[D, D]`, rate of a copy from device a to device b; infinite where a is b."""
+        return self._by_pair(self.machine.channel_bytes_per_s, np.inf)
+
+    @cached_property
+    def copy_latency_s(self) -> Floats:
+        """`[D, D]`, time that every copy takes besides; 0 where a is b."""
+        return self._by_pair(self.machine.channel_latency_s, 0.0)
+
+    def _by_pair(self, numbers: Floats, own: float) -> Floats:
+        """Numbers of channels by the devices at their ends."""
+        found = np.full((self.num_devices, self.num_devices), own)
+        found[tuple(self.machine.channel_ends.T)] = numbers
+        found.setflags(write=False)
+        return found
 
     def of_kind(self, kind: int) -> Ints:
         """Devices of a kind, ascending."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any, cast
@@ -69,7 +69,7 @@ def parse_box(name: str, text: str) -> BoxSpec:
     values = reader.values
     counts = _devices(reader, _described_kinds(reader))
     reader.refuse()
-    box = _linked(reader, _box(reader, counts))
+    box = _box(reader, counts)
     _check_cost_models(reader, box)
     reader.refuse()
     return BoxSpec(values["summary"], tuple(counts), box)
@@ -166,35 +166,35 @@ def _box(reader: DescriptionReader, counts: Mapping[DeviceKind, int]) -> Box:
     rate = np.full((devices, devices), reader.number("copy.device_bandwidth_gb_per_s", 1e9))
     rate[host, :] = rate[:, host] = reader.number("copy.host_bandwidth_gb_per_s", 1e9)
     latency = np.full((devices, devices), reader.number("copy.latency_us", 1e-6))
-    np.fill_diagonal(rate, np.inf)
-    np.fill_diagonal(latency, 0.0)
-    return Box(
-        kinds=tuple(kind.name for kind in kinds),
-        devices=tuple(names),
-        kind_of=kind_of,
-        memory_bytes=np.array([kinds[kind].memory_bytes for kind in kind_of.tolist()], np.int64),
-        copy_bytes_per_s=rate,
-        copy_latency_s=latency,
-        host=host,
+    for (a, b), link in _links(reader, names):
+        rate[a, b] = link["bandwidth_gb_per_s"] * 1e9
+        latency[a, b] = link.get("latency_us", latency[a, b] * 1e6) * 1e-6
+    return Box.of(
+        [kind.name for kind in kinds],
+        names,
+        kind_of,
+        np.array([kinds[kind].memory_bytes for kind in kind_of.tolist()], np.int64),
+        rate,
+        latency,
+        host,
     )
 
 
-def _linked(reader: DescriptionReader, box: Box) -> Box:
-    """The box with its links, of which the later ones win."""
-    rate, latency = box.copy_bytes_per_s.copy(), box.copy_latency_s.copy()
+def _links(
+    reader: DescriptionReader, devices: Sequence[str]
+) -> Iterator[tuple[tuple[int, int], Mapping[str, Any]]]:
+    """The two devices of each link, both ways, and its numbers; later links win."""
     for at, entry in reader.tables("link"):
         values = reader.read(entry, LINK_KEYS, at)
         pair = cast("list[Any]", values.get("between", []))
-        places = [box.devices.index(name) for name in pair if name in box.devices]
+        places = [devices.index(name) for name in pair if name in devices]
         if "between" in values and (len(pair) != 2 or len(set(places)) != 2):
-            known = ", ".join(box.devices)
+            known = ", ".join(devices)
             message = "a link joins two devices of the box"
             reader.fault("MCM-T008", message, (*at, "between"), f"its devices are {known}")
         elif "between" in values and "bandwidth_gb_per_s" in values:
-            for a, b in (places, places[::-1]):
-                rate[a, b] = values["bandwidth_gb_per_s"] * 1e9
-                latency[a, b] = values.get("latency_us", latency[a, b] * 1e6) * 1e-6
-    return replace(box, copy_bytes_per_s=rate, copy_latency_s=latency)
+            a, b = places
+            yield from (((a, b), values), ((b, a), values))
 
 
 MAX_DEVICES = 64

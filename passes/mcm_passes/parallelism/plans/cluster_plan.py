@@ -336,13 +336,10 @@ def _stage_counts(cluster: Cluster, operator: int, options: AutoMapOptions) -> I
 
 
 def _group(cluster: Cluster, operator: int) -> DeviceGroup:
-    return DeviceGroup(
-        operator,
-        cluster.flops_per_s,
-        cluster.intra_bytes_per_s,
-        cluster.intra_latency_s,
-        cluster.memory_bytes,
-    )
+    server = cluster.server()
+    rate, latency = server.channel_bytes_per_s.min(), server.channel_latency_s.max()
+    memory = int(server.memory_bytes.min())
+    return DeviceGroup(operator, cluster.flops_per_s, float(rate), float(latency), memory)
 
 
 def _searched(

@@ -14,7 +14,7 @@ from mcm_compiler.placed.place_options import PlaceOptions
 def _box() -> Box:
     rate = np.full((3, 3), 1.0)
     np.fill_diagonal(rate, np.inf)
-    return Box(
+    return Box.of(
         kinds=("haswell", "k40"),
         devices=("cpu:0", "gpu:0", "gpu:1"),
         kind_of=np.array([0, 1, 1], np.int32),

@@ -26,7 +26,7 @@ from tests.generators.placed_models import place_small
 
 def _box(gpus: int) -> Box:
     devices = 1 + gpus
-    return Box(
+    return Box.of(
         kinds=("haswell", "k40"),
         devices=("cpu:0", *(f"gpu:{g}" for g in range(gpus))),
         kind_of=np.array([0] + [1] * gpus, np.int32),

@@ -62,7 +62,7 @@ def test_segments_take_their_ops_and_their_dispatches() -> None:
 def _two_devices() -> Box:
     rate = np.full((2, 2), 16.0)
     np.fill_diagonal(rate, np.inf)
-    return Box(
+    return Box.of(
         kinds=("cpu",),
         devices=("cpu:0", "cpu:1"),
         kind_of=np.zeros(2, np.int32),

@@ -12,15 +12,18 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from mcm_compiler.arrays.types import Ints
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import QueueOrder
 from mcm_compiler.diagnostics import CompileError, quote
-from mcm_models.cards import read_with_card, save_with_card
+from mcm_models import training_run
 from mcm_passes.families.box.learning.planning import Plan, Progress, begin
 from mcm_passes.families.box.search.annealing import Judge
 
 STATE_NAME = "planner.safetensors"
+
+_STATES = training_run.TrainingKind(
+    ("MCM-D063", "MCM-D064"), ("", "the state of the planner is damaged")
+)
 
 
 class _Numbers(Struct, frozen=True):
@@ -40,17 +43,30 @@ class _Numbers(Struct, frozen=True):
     any_fits: bool
 
 
+_OF_BOX = (
+    "kinds",
+    "devices",
+    "kind_of",
+    "memory_bytes",
+    "copy_bytes_per_s",
+    "copy_latency_s",
+    "host",
+)
+"""Numbers of a box that states of earlier releases have the hash of, in their order."""
+
+
 def step_digest(problem: StepProblem, box: Box, order: QueueOrder) -> str:
     """SHA-256 of all that decides what a placement scores, and which ones are allowed."""
     digest = hashlib.sha256(order.encode())
-    for described in (problem, box):
-        for field in dataclasses.fields(described):
-            value = getattr(described, field.name)
-            if isinstance(value, np.ndarray):
-                head, data = f"{value.dtype.str} {value.shape}", value.tobytes()
-            else:
-                head, data = "", json.dumps(value).encode()
-            digest.update(f"\n{field.name} {head} {len(data)}\n".encode() + data)
+    names = [field.name for field in dataclasses.fields(problem)]
+    parts = [(name, getattr(problem, name)) for name in names]
+    parts += [(name, getattr(box, name)) for name in _OF_BOX]
+    for name, value in parts:
+        if isinstance(value, np.ndarray):
+            head, data = f"{value.dtype.str} {value.shape}", value.tobytes()
+        else:
+            head, data = "", json.dumps(value).encode()
+        digest.update(f"\n{name} {head} {len(data)}\n".encode() + data)
     return digest.hexdigest()
 
 
@@ -79,12 +95,6 @@ class StateFolder:
         Raises:
             CompileError: MCM-A003 and others where it cannot be written.
         """
-        import jax
-
-        leaves = jax.tree.leaves((progress.params, progress.optimizer))
-        arrays = {f"learned/{n:03}": np.asarray(leaf) for n, leaf in enumerate(leaves)}
-        arrays["best"] = judge.best
-        arrays["curve"] = np.array(progress.curve, np.float64).reshape(-1, 5)
         numbers = {
             **self._asked(plan),
             "update": progress.update,
@@ -95,7 +105,10 @@ class StateFolder:
             "any_fits": judge.any_fits,
         }
         self.path.mkdir(parents=True, exist_ok=True)
-        save_with_card(self.file, arrays, json.dumps(numbers, sort_keys=True), lasting=True)
+        curve = np.array(progress.curve, np.float64).reshape(-1, 5)
+        learned = training_run.leaves_of((progress.params, progress.optimizer), digits=3)
+        parts = {"learned/": learned, "best": {"": judge.best}, "curve": {"": curve}}
+        training_run.save_state(self.file, numbers, parts)
 
     def load(self, plan: Plan, judge: Judge) -> Progress | None:
         """What an earlier process left, or None where there is nothing yet.
@@ -104,32 +117,23 @@ class StateFolder:
             CompileError: MCM-D063 for a state of another box, graph or recipe, MCM-D064 for a
                 damaged one.
         """
-        import jax
-
         if not self.file.exists():
             return None
         fresh = begin(plan)
-        leaves, shape = jax.tree.flatten((fresh.params, fresh.optimizer))
-        try:
-            numbers, arrays = read_with_card(self.file, _Numbers)
-            self._check(plan, numbers)
-            found = [arrays[f"learned/{n:03}"] for n in range(len(leaves))]
-            if any(one.shape != other.shape for one, other in zip(found, leaves, strict=True)):
-                raise ValueError("its arrays have other shapes")
-            best: Ints = arrays["best"]
-            if best.shape != (plan.problem.num_ops,) or best.dtype.kind != "i":
-                raise ValueError("its best placement is none of this model")
-            curve = [tuple(row) for row in arrays["curve"].tolist()]
-        except (OSError, ValueError, KeyError) as error:
-            raise CompileError.of(
-                "MCM-D064",
-                f"the state of the planner is damaged: {quote(str(error))}",
-                at=quote(str(self.file)),
-            ) from error
+        learned = (fresh.params, fresh.optimizer)
+        like: dict[str, training_run.Arrays | None] = {
+            "learned/": training_run.leaves_of(learned, digits=3),
+            "best": {"": np.empty(plan.problem.num_ops, np.int32)},
+            "curve": None,
+        }
+        numbers, parts = _STATES.load(self.file, _Numbers, like, lambda n: self._check(plan, n))
+        if not parts["curve"]:
+            raise _STATES.refusal("it has no curve", self.file)
         judge.evaluations, judge.best_score = numbers.evaluations, numbers.best_score
-        judge.best, judge.history = best, list(numbers.history)
+        judge.best, judge.history = parts["best"][""], list(numbers.history)
         judge.any_fits = numbers.any_fits
-        params, optimizer = jax.tree.unflatten(shape, [jax.numpy.asarray(one) for one in found])
+        params, optimizer = training_run.with_leaves(learned, parts["learned/"], digits=3)
+        curve = [tuple(row) for row in parts["curve"][""].tolist()]
         return Progress(params, optimizer, numbers.update, numbers.average, curve)
 
     def _asked(self, plan: Plan) -> dict[str, Any]:
@@ -145,7 +149,12 @@ class StateFolder:
             "settings": {**settings, "kind": self.kind, "hidden": str(plan.layout.hidden)},
         }
 
-    def _check(self, plan: Plan, numbers: _Numbers) -> None:
+    def _check(self, plan: Plan, numbers: _Numbers) -> str:
+        """No fault of the file; a state of something else is refused.
+
+        Raises:
+            CompileError: MCM-D063.
+        """
         for name, asked in self._asked(plan).items():
             found = getattr(numbers, name)
             if found != asked:
@@ -159,3 +168,4 @@ class StateFolder:
                 raise CompileError.of(
                     "MCM-D063", f"the state of the planner is of {words}", at=quote(str(self.file))
                 )
+        return ""

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.machines.machine import HOST
 from mcm_hardware.families.box.box_file import parse_box
 from mcm_hardware.families.box.box_package import BoxPackage
 
@@ -124,3 +125,24 @@ def test_faults_of_links(old: str, new: str, code: str) -> None:
     faults = _faults(TEXT + LINK.replace(old, new))
     assert {found for found, _ in faults} == {code}
     assert all("'link." in (at or "") for _, at in faults)
+
+
+def test_a_box_is_a_machine_with_a_channel_for_each_pair() -> None:
+    box = parse_box("mine", TEXT + LINK).box
+    machine, devices = box.machine, range(box.num_devices)
+    assert (machine.family, machine.num_devices, machine.num_channels) == ("box", 4, 12)
+    assert machine.reaches.all()
+    assert machine.memory_bytes.tolist() == box.memory_bytes.tolist()
+    for a in devices:
+        assert (machine.route(HOST, a), machine.route(a, HOST)) == ((), ())
+        for b in devices:
+            if a == b:
+                assert machine.route(a, b) == ()
+                assert (box.copy_bytes_per_s[a, b], box.copy_latency_s[a, b]) == (np.inf, 0.0)
+                continue
+            (channel,) = machine.route(a, b)
+            assert machine.channel_ends[channel].tolist() == [a, b]
+            assert machine.channel_bytes_per_s[channel] == box.copy_bytes_per_s[a, b]
+            assert machine.channel_latency_s[channel] == box.copy_latency_s[a, b]
+    with pytest.raises(ValueError, match="read-only"):
+        box.copy_bytes_per_s[0, 1] = 1.0

@@ -127,3 +127,15 @@ def test_the_targets_verb_knows_clusters(tmp_path):
     path.write_text(GOOD)
     said = run.invoke(cli, ["targets", "validate", str(path)]).stdout
     assert "2 servers of 8 devices" in said
+
+
+@pytest.mark.parametrize("name", ["config-a", "config-b", "config-c"])
+def test_a_server_is_a_machine(name: str) -> None:
+    cluster = load_cluster(name).cluster
+    server = cluster.server()
+    count = cluster.devices_per_server
+    assert (server.num_devices, server.num_channels) == (count, count * (count - 1))
+    assert server.reaches.all()
+    assert set(server.memory_bytes.tolist()) == {cluster.memory_bytes}
+    assert set(server.channel_bytes_per_s.tolist()) <= {cluster.intra_bytes_per_s}
+    assert set(server.channel_latency_s.tolist()) <= {cluster.intra_latency_s}

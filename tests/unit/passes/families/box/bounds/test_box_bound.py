@@ -15,7 +15,7 @@ from mcm_compiler.contracts.boxes.evaluation import StepConditions
 from mcm_compiler.diagnostics import CompileError
 from mcm_hardware.families.box.step_simulator import StepSimulator
 from mcm_passes.families.box.bounds.box_bound import bound_step_in_box, check_memory
-from tests.generators.step_problems import random_box, random_placements, random_step
+from tests.generators.step_problems import random_box, random_placements, random_step, with_memory
 from tests.generators.step_recurrent import recurrent_step
 
 
@@ -31,7 +31,7 @@ def test_no_placement_beats_the_bound(seed: int) -> None:
     rng = np.random.default_rng(seed)
     box = random_box(rng, gpus=1 + seed % 2)
     problem = random_step(rng, box, ops=10 if seed % 2 else 13)
-    roomy = replace(box, memory_bytes=np.full(box.num_devices, 10**6, np.int64))
+    roomy = with_memory(box, np.full(box.num_devices, 10**6, np.int64))
     bound = bound_step_in_box(problem, roomy)
     assert bound.seconds >= max(bound.critical_path_s, bound.work_s)
     placements = _everywhere(problem, box)
@@ -47,7 +47,7 @@ def test_what_is_proven_not_to_fit_fits_nowhere(seed: int) -> None:
     placements = random_placements(rng, problem, 300)
     refused: list[bool] = []
     for size in (20, 30, 40, 60, 80, 120, 200):
-        small = replace(box, memory_bytes=np.full(3, size, np.int64))
+        small = with_memory(box, np.full(3, size, np.int64))
         if StepSimulator(problem, small, StepConditions()).evaluate(placements).fits.any():
             check_memory(problem, small)
             continue
@@ -128,7 +128,7 @@ def test_work_is_shared_by_speed() -> None:
 def test_too_much_for_the_box_is_said_with_numbers() -> None:
     box = load_box("box-2gpu").box
     problem = recurrent_step(box, layers=2, steps=2)
-    small = replace(box, memory_bytes=np.full(3, 100 * 2**20, np.int64))
+    small = with_memory(box, np.full(3, 100 * 2**20, np.int64))
     with pytest.raises(CompileError) as caught:
         bound_step(problem, small)
     (fault,) = caught.value.diagnostics

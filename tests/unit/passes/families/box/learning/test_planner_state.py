@@ -15,7 +15,7 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_models.planner.layout import PUBLISHED
 from mcm_passes.families.box.learning.hierarchical import Recipe, run_planner
 from mcm_passes.families.box.learning.planner_state import STATE_NAME
-from tests.generators.step_problems import random_box
+from tests.generators.step_problems import random_box, with_memory
 
 SETTINGS = dataclasses.replace(PUBLISHED, samples=2)
 WEIGHTS = np.array([3.0, 2.0, 1.0])
@@ -71,7 +71,7 @@ def test_states_of_as_many_ops_on_as_many_devices_are_not_taken_for_ones_own(
     elif other == "pins":
         problem = dataclasses.replace(problem, allowed=problem.allowed & (np.arange(3) != 1))
     elif other == "box":
-        box = dataclasses.replace(box, memory_bytes=box.memory_bytes + 1)
+        box = with_memory(box, box.memory_bytes + 1)
     else:
         order = "critical_path"
     with pytest.raises(CompileError, match="MCM-D063") as caught:

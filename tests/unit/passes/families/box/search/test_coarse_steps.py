@@ -16,7 +16,7 @@ from mcm_hardware.families.box.step_simulator import StepSimulator
 from mcm_passes.families.box.clusters.adjacency import fastest_times, heads_and_tails
 from mcm_passes.families.box.search.coarse_steps import CoarseStep, coarse_step
 from mcm_passes.families.box.search.units import fallbacks
-from tests.generators.step_problems import random_box, random_placements, random_step
+from tests.generators.step_problems import random_box, random_placements, random_step, with_copies
 
 SEEDS = st.integers(0, 2**20)
 
@@ -30,7 +30,7 @@ def random_case(seed: int, pieces: int) -> tuple[Box, StepProblem, np.ndarray, A
     """A box where copies take as long as their bytes, a step, and pieces of it."""
     rng = np.random.default_rng(seed)
     box = random_box(rng)
-    box = dataclasses.replace(box, copy_latency_s=np.zeros_like(box.copy_latency_s))
+    box = with_copies(box, box.copy_bytes_per_s, np.zeros_like(box.copy_latency_s))
     problem = random_step(rng, box, 40)
     piece = rng.integers(0, pieces, problem.num_groups)[problem.together].astype(np.int32)
     return box, problem, np.unique(piece, return_inverse=True)[1].astype(np.int32), rng
@@ -99,9 +99,7 @@ def chain(piece: list[int], buckets: int = 1) -> CoarseStep:
     rng = np.random.default_rng(0)
     box = random_box(rng)
     latency = np.ones_like(box.copy_latency_s)
-    box = dataclasses.replace(
-        box, copy_bytes_per_s=np.full_like(latency, 3.0), copy_latency_s=latency
-    )
+    box = with_copies(box, np.full_like(latency, 3.0), latency)
     values = 2 * ops
     problem = StepProblem(
         names=tuple(f"op{n}" for n in range(ops)),
