@@ -140,9 +140,10 @@ def main() -> int:
             plain = built_wheel(ROOT, folder / "dist")
             wheel, shipped = platform_wheel(plain, folder)
             plugin = built_wheel(ROOT / "tests" / "acme_passes", folder / "acme")
-            venv.create(folder / "venv", with_pip=True)
+            venv.create(folder / "venv", with_pip=False)
             python = folder / "venv" / SCRIPTS / "python"
-            install = (python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+            pip = (sys.executable, "-m", "pip", "--python", python)
+            install = (*pip, "install", "--quiet", "--disable-pip-version-check")
             run(*install, wheel, "--constraint", ROOT / "requirements.lock", cwd=folder)
             check_packages(python, folder / "empty")
             check_compile(python.with_name("mcmc"), folder / "empty")

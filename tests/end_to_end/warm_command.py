@@ -9,8 +9,9 @@ needs next to nothing.
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
-import json
+import marshal
 import os
 import resource
 import shutil
@@ -30,19 +31,23 @@ LENGTH = struct.Struct("<Q")
 CODE = struct.Struct("<i")
 _STREAMS = 3
 
+# `socket`, `json` and `struct` take longer to import than all else that the caller does.
 _CALLER = """#!{python} -IS
-import json, os, resource, socket, struct, sys
-limits = [[name, resource.getrlimit(getattr(resource, name))]
+import _socket, marshal, os, resource, sys
+limits = [(name, resource.getrlimit(getattr(resource, name)))
           for name in dir(resource) if name.startswith("RLIMIT_")]
-with socket.socket(socket.AF_UNIX) as connection:
-    connection.connect({address!r})
-    request = json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ), limits]).encode()
-    socket.send_fds(connection, [struct.pack("<Q", len(request))], [0, 1, 2])
-    connection.sendall(request)
-    answer = connection.recv(4)
+connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+connection.connect({address!r})
+request = marshal.dumps((sys.argv[1:], os.getcwd(), dict(os.environ), limits))
+streams = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
+connection.sendmsg([len(request).to_bytes(8, "little")],
+                   [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
+connection.sendall(request)
+answer = connection.recv(4)
+connection.close()
 if not answer:
     sys.exit("the server of the tests has died")
-(code,) = struct.unpack("<i", answer)
+code = int.from_bytes(answer, "little", signed=True)
 if code < 0:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.kill(os.getpid(), -code)
@@ -89,6 +94,8 @@ def serve(address: str, parent: int) -> NoReturn:
         # Some are only there while others are imported.
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
+    # Otherwise each child would begin with a collection, which copies all that it shares.
+    gc.collect()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen()
@@ -135,7 +142,7 @@ def _answer(connection: socket.socket) -> NoReturn:
     head, streams, _, _ = socket.recv_fds(connection, LENGTH.size, _STREAMS)
     (length,) = LENGTH.unpack(head)
     with connection.makefile("rb") as stream:
-        arguments, folder, variables, limits = json.loads(stream.read(length))
+        arguments, folder, variables, limits = marshal.loads(stream.read(length))
     child = os.fork()
     if child == 0:
         connection.close()

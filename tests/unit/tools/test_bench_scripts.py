@@ -16,6 +16,21 @@ import pytest
 BENCH = Path(__file__).parents[3] / "tools" / "bench"
 SCRIPTS = sorted(BENCH.glob("*.py"))
 
+HELP_OF_ALL = """\
+import contextlib, io, json, runpy, sys
+shown = {}
+for path in sys.argv[1:]:
+    sys.argv, status = [path, "--help"], None
+    with contextlib.redirect_stdout(io.StringIO()) as text:
+        try:
+            runpy.run_path(path, run_name="__main__")
+        except SystemExit as leaving:
+            status = leaving.code
+    shown[path] = [status, text.getvalue()]
+print(json.dumps(shown))
+"""
+"""Runs each script with `--help`, all in one process, which imports what they share once."""
+
 SMAPS = """\
 55d0c0000000-55d0c0100000 r-xp 00000000 08:01 131 /usr/bin/python3.11
 Size:               1024 kB
@@ -42,12 +57,14 @@ def test_there_are_scripts() -> None:
     assert "compile_speed.py" in {script.name for script in SCRIPTS}
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
-def test_every_script_takes_json_and_quick(script: Path) -> None:
-    command = [sys.executable, str(script), "--help"]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert "--json" in shown
-    assert "--quick" in shown
+def test_every_script_takes_json_and_quick() -> None:
+    command = [sys.executable, "-c", HELP_OF_ALL, *map(str, SCRIPTS)]
+    variables = {**os.environ, "PYTHONPATH": str(BENCH)}
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
+    for script, (status, shown) in json.loads(done.stdout).items():
+        assert status == 0, script
+        assert "--json" in shown, script
+        assert "--quick" in shown, script
 
 
 def test_mapped_weights_do_not_count(harness: Any) -> None:
