@@ -12,6 +12,7 @@ import contextlib
 import gc
 import importlib
 import marshal
+import multiprocessing
 import os
 import resource
 import shutil
@@ -22,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Generator
+from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import NoReturn
 
@@ -175,9 +177,16 @@ def _leave(arguments: list[str]) -> NoReturn:
         os._exit(code if isinstance(code, int) else 0 if code is None else 1)
 
 
+def _forking(_method: str | None = None) -> BaseContext:
+    return multiprocessing.get_context("fork")
+
+
 def _run(arguments: list[str]) -> None:
+    from mcm_compiler.ci import processes
     from mcm_compiler.console import main
 
+    # What works at once in processes of its own is warm, too; this one has no threads yet.
+    processes.get_context = _forking
     sys.argv = ["mcmc", *arguments]
     main()
 
