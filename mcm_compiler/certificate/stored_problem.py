@@ -148,7 +148,9 @@ _MACHINE_NAMES = {
 _LAYOUTS = {
     "PartitionProblem": _Layout(PartitionProblem, PROBLEM_NAMES, "problem."),
     "PackageLimits": _Layout(PackageLimits, LIMIT_NAMES, absent=ABSENT_LIMITS),
-    "Machine": _Layout(Machine, _MACHINE_NAMES, absent={"router_buffers": False}, mark="family"),
+    "Machine": _Layout(
+        Machine, _MACHINE_NAMES, absent={"router_buffers": False, "relays": False}, mark="family"
+    ),
     "UnitEnergies": _Layout(UnitEnergies, ENERGY_ARRAYS, mark="link_byte_j"),
     "KindCosts": _Layout(KindCosts, KIND_NAMES, mark="kind.unit_s"),
     "ViewCopies": _Layout(ViewCopies, COPY_NAMES, mark="view.tensor"),

@@ -94,16 +94,18 @@ class PassedOn(NamedTuple):
     Attributes:
         tensor: its number in the problem.
         maker: the device that makes it.
-        received: devices that it arrives on, in this order.
-        passed: those of them that forward it.
-        collected: whether the last of them sends it to the host, and not its producer.
+        received: devices that it arrives on; each after the one that sends it.
+        came_from: the device that sends it to each of `received`.
+        passed: those of `received` that forward it.
+        collected: the one of `passed` that sends it to the host, or -1 if its producer does.
     """
 
     tensor: int
     maker: int
     received: tuple[int, ...]
+    came_from: tuple[int, ...]
     passed: tuple[int, ...]
-    collected: bool
+    collected: int
 
 
 @dataclass(frozen=True, eq=False)

@@ -77,6 +77,9 @@ class Machine:
         router_buffers: whether routers between channels hold `channel_slots` tensors of a transfer
             for a device that is not ready for them. Elsewhere a tensor that goes to a device has a
             receive buffer there before it leaves.
+        relays: whether the engine of each device that a route between devices comes through
+            receives a tensor and passes it on, with a copy. Such routes consist of those to the
+            devices that they come through.
         route_lanes: `[len(routes.channels)]`, the virtual channel of each channel that a route
             takes, from 0; all share the channel's rate. None where each channel has one.
         device_kind: `[D]`, the kind of each device, from 0; kinds differ in the ops that they run,
@@ -99,6 +102,7 @@ class Machine:
     stream_buffers: int = 2
     activation_packing: float = 1.25
     router_buffers: bool = False
+    relays: bool = False
     route_lanes: Ints | None = None
     device_kind: Ints | None = None
 
@@ -245,7 +249,7 @@ def machine_faults(machine: Machine) -> list[str]:
         faults.append(f"kinds of devices are not one of 0 to {MOST_KINDS - 1} each")
     if faults:
         return faults
-    return _broken_routes(machine)
+    return _broken_routes(machine) or _routes_past_devices(machine)
 
 
 def _broken_routes(machine: Machine) -> list[str]:
@@ -266,6 +270,33 @@ def _broken_routes(machine: Machine) -> list[str]:
         f"the route from {place_text(int(source[r]))} to {place_text(int(target[r]))} does not "
         "lead there without a circle"
         for r in np.flatnonzero(broken)[:MOST_FAULTS].tolist()
+    ]
+
+
+def _routes_past_devices(machine: Machine) -> list[str]:
+    """The first routes between devices that engines cannot pass a tensor on along.
+
+    They do not consist of the routes to the devices that they come through: on each the last hop is
+    the same, and so are, in turn, those before it.
+    """
+    if not machine.relays:
+        return []
+    count, routes = machine.num_devices, machine.routes
+    lengths = routes.lengths[: count * count].astype(np.int64)
+    row = np.repeat(np.arange(count * count), lengths)
+    place = np.arange(row.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    channel = routes.channels[routes.begin[row] + place]
+    ends = machine.channel_ends[channel].astype(np.int64)
+    inside = (ends >= 0).all(axis=1)
+    part = np.where(inside, row // count * count + ends[:, 1], 0)
+    hop = np.where(inside, ends[:, 0] * count + ends[:, 1], 0)
+    same = inside & (lengths[part] == place + 1) & (lengths[hop] == 1)
+    same[same] &= routes.channels[routes.end[part[same]] - 1] == channel[same]
+    same[same] &= routes.channels[routes.begin[hop[same]]] == channel[same]
+    return [
+        f"engines pass tensors on, and the route from device {a} to device {b} does not consist of "
+        "those to the devices between"
+        for a, b in (divmod(r, count) for r in np.unique(row[~same])[:MOST_FAULTS].tolist())
     ]
 
 
@@ -295,7 +326,8 @@ def place_text(place: int, device: str = "device") -> str:
 def route_circle(machine: Machine) -> str:
     """A circle of virtual channels of which each waits for the next on some route between devices.
 
-    Tensors on such routes can block each other for good (Dally and Seitz 1987, *Deadlock-Free
+    Where engines pass tensors on, only those to and from the host come over several channels.
+    Tensors on such routes can block each other permanently (Dally and Seitz 1987, *Deadlock-Free
     Message Routing in Multiprocessor Interconnection Networks*).
 
     Args:
@@ -304,12 +336,13 @@ def route_circle(machine: Machine) -> str:
     Returns:
         A sentence that names the circle; empty where there is none.
     """
-    between = machine.num_devices**2
+    count = machine.num_devices
+    rows = slice(count**2, count**2 + 2 * count) if machine.relays else slice(count**2)
     begin, end, channels = machine.routes
     if machine.route_lanes is not None:
         channels = channels + machine.num_channels * machine.route_lanes
     circle = np.array(
-        find_circle(followed_pairs(Routes(begin[:between], end[:between], channels)).tolist())
+        find_circle(followed_pairs(Routes(begin[rows], end[rows], channels)).tolist())
     )
     if not circle.size:
         return ""

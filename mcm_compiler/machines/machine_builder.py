@@ -74,6 +74,19 @@ class MachineBuilder:
         if lanes is not None:
             self._lanes[row] = lanes
 
+    def extend(
+        self, source: int, destination: int, first: tuple[int, int], second: tuple[int, int]
+    ) -> None:
+        """Adds a route that is one after the other, unless one of the two leads nowhere."""
+        parts = [row_of_places(*ends, self.num_devices) for ends in (first, second)]
+        if not all(len(self._routes[row]) for row in parts):
+            return
+        channels = [channel for row in parts for channel in self._routes[row]]
+        lanes = [
+            lane for row in parts for lane in self._lanes.get(row, [0] * len(self._routes[row]))
+        ]
+        self.route(source, destination, channels, lanes)
+
     def routed(self, source: int, destination: int) -> bool:
         """Whether there is a route from one place to another yet."""
         return len(self._routes[row_of_places(source, destination, self.num_devices)]) > 0
@@ -137,7 +150,8 @@ def shares_alike(machine: Machine, each: int, count: int) -> bool:
     Device `r * each + c` then stands in for device c, for all r: it is of the same kind, has as
     much memory and is as fast, its routes to devices of its own share and to the host go over
     channels that are as fast,
-    and no channel is on routes of two shares.
+    and no channel is on routes of two shares. Where engines pass tensors on, they are those of the
+    share.
 
     Args:
         machine: the machine.
@@ -158,6 +172,8 @@ def shares_alike(machine: Machine, each: int, count: int) -> bool:
     )
     if not alike:
         return False
+    if machine.relays and not all(_keeps_inside(machine, there) for there in places):
+        return False
     lengths, first = _channels_of(machine, places[0])
     taken = set(first.tolist())
     for there in places[1:]:
@@ -177,6 +193,12 @@ def shares_alike(machine: Machine, each: int, count: int) -> bool:
             if not np.array_equal(numbers[first], numbers[own]):
                 return False
     return True
+
+
+def _keeps_inside(machine: Machine, devices: np.ndarray) -> bool:
+    """Whether routes among some devices come through no others."""
+    ends = machine.channel_ends[_channels_of(machine, devices)[1]]
+    return bool((np.isin(ends, devices) | (ends < 0)).all())
 
 
 def _channels_of(machine: Machine, devices: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

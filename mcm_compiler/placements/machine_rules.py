@@ -52,8 +52,9 @@ def find_machine_violations(
         )
         for e in lost[: ring_rules.MAX_REPORTED].tolist()
     ]
-    if circle := circle_of_devices(source, target):
-        at = {(int(a), int(b)): e for e, (a, b) in enumerate(zip(source, target, strict=True))}
+    hops, edges = _edges_between(machine, source, target)
+    if circle := circle_of_devices(hops[:, 0], hops[:, 1]):
+        at = dict(zip(map(tuple, hops.tolist()), edges.tolist(), strict=True))
         steps = [at[step] for step in pairwise(circle)]
         path = tuple((int(edge_source[e]), int(edge_target[e])) for e in steps)
         way = " -> ".join(map(str, circle[: ring_rules.MAX_REPORTED]))
@@ -64,6 +65,36 @@ def find_machine_violations(
         nodes = tuple(dict.fromkeys(node for step in path for node in step))
         found.append(Violation("acyclic", message, nodes, tuple(circle), path))
     return found
+
+
+def hops_of(machine: Machine, pairs: Ints) -> Ints:
+    """`[H, 2]`, the devices that pass a tensor to each other on routes between pairs of devices.
+
+    Args:
+        machine: one whose engines pass tensors on.
+        pairs: `[P, 2]`.
+    """
+    return _edges_between(machine, pairs[:, 0], pairs[:, 1])[0]
+
+
+def _edges_between(machine: Machine, source: Ints, target: Ints) -> tuple[Ints, Longs]:
+    """`[H, 2]`, devices that wait for each other, and `[H]`, the dependency that each is for.
+
+    Where engines pass tensors on, each device on a route waits for the one before it.
+    """
+    edges = np.arange(len(source))
+    pairs = np.stack([source, target], axis=1)
+    if not machine.relays:
+        return pairs, edges
+    apart, first = np.unique(pairs[source != target], axis=0, return_index=True)
+    dependency = edges[source != target][first]
+    found = [
+        (a, b, edge)
+        for (start, end), edge in zip(apart.tolist(), dependency.tolist(), strict=True)
+        for a, b in pairwise(machine.places(start, end))
+    ]
+    table = np.array(found, np.int64).reshape(len(found), 3)
+    return table[:, :2].astype(np.int32), table[:, 2]
 
 
 def find_placement_violations(

@@ -144,6 +144,21 @@ SWITCHING = Key(
 )
 """The key `link.switching` of families whose tensors cross several links."""
 
+HOST_TOTAL = Key(
+    BANDWIDTH,
+    "rate, each way, of one channel that everything between the host and all chips "
+    "together crosses; what several chips read crosses it once for each",
+    otherwise="they share none",
+)
+"""The key `host.total_bandwidth_gb_per_s`."""
+
+STREAM_TOTAL = Key(
+    BANDWIDTH,
+    "rate of one channel that the reads of all chips together cross",
+    otherwise="they share none",
+)
+"""The key `off_package_memory.total_bandwidth_gb_per_s`."""
+
 PackageForm = DescriptionForm
 """The form of descriptions of packages, whose overrides have `OVERRIDE_KEYS`."""
 

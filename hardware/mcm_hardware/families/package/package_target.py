@@ -20,15 +20,18 @@ from mcm_hardware.descriptions.packaged_targets import packaged
 from mcm_hardware.descriptions.target_schema import Choice, Flag, Key, Listed, Number, Text
 from mcm_hardware.families.package.topologies import Grid, LinkList, Topology
 from mcm_hardware.package.chips_package import ChipsPackage
-from mcm_hardware.package.package_machine import package_machine
+from mcm_hardware.package.package_machine import Surroundings, package_machine
 
 MOST_CHIPS = 512
 """Chips of a package: routes between all pairs of them are stored."""
 
+MOST_LISTED = 4096
+"""Chips along a dimension, or in a list of links, beyond which a number is an error of its own."""
+
 DIMENSIONS = {"line": 1, "ring": 1, "mesh": 2, "torus": 2}
 """Dimensions of the topologies that are grids."""
 
-_PLACE = Number(0, MOST_CHIPS - 1, whole=True)
+_PLACE = Number(0, MOST_LISTED - 1, whole=True)
 
 _ROUTING: KeyPath = ("topology", "routing")
 
@@ -37,7 +40,7 @@ _KEYS: Mapping[str, Key] = {
         Choice((*DIMENSIONS, "links")), "how the chips are connected; `links` lists each link"
     ),
     "topology.size": Key(
-        Listed(Number(1, MOST_CHIPS, whole=True), 1, 2),
+        Listed(Number(1, MOST_LISTED, whole=True), 1, 2),
         "chips along each dimension: `[36]` for a line or a ring, rows and columns for a mesh or a "
         "torus",
         otherwise="for `links` alone",
@@ -56,6 +59,12 @@ _KEYS: Mapping[str, Key] = {
         "`yx`, along the column first; `shortest`; or that of a plug-in",
         otherwise="`shortest` for `links`, `xy` elsewhere",
     ),
+    "topology.forwarding": Key(
+        Choice(("router", "engine")),
+        "who passes on what a chip does not want itself: its router, which takes no time and no "
+        "memory of the chip, or its compute engine, with a copy",
+        default="router",
+    ),
     "topology.virtual_channels": Key(
         Number(1, MOST_LANES, whole=True),
         "virtual channels of each link, which share its rate; a tensor takes the next one where "
@@ -65,6 +74,14 @@ _KEYS: Mapping[str, Key] = {
     "link.bandwidth_gb_per_s": Key(package_schema.BANDWIDTH, "rate of one link, one way"),
     "link.hop_latency_us": Key(package_schema.LATENCY_US, "delay of one hop"),
     "link.switching": package_schema.SWITCHING,
+    "package.host_io": Key(
+        Choice(("any", "ends")),
+        "where the host reaches the package: at every chip, or at the first and the last one; over "
+        "these, inputs of other chips enter at the first, and outputs leave at the last",
+        default="any",
+    ),
+    "host.total_bandwidth_gb_per_s": package_schema.HOST_TOTAL,
+    "off_package_memory.total_bandwidth_gb_per_s": package_schema.STREAM_TOTAL,
 }
 
 PACKAGE = package_schema.package_form("package", "a package", _KEYS, kinds=True)
@@ -83,6 +100,7 @@ class TopologySpec(PackageSpec):
         link_bytes_per_s: rate of each link.
         hop_latency_s: delay of each link.
         cuts: whether a tensor goes on over the next link as soon as its head has arrived.
+        around: how the chips reach what is outside, and each other.
     """
 
     topology: Topology
@@ -92,11 +110,12 @@ class TopologySpec(PackageSpec):
     link_bytes_per_s: float
     hop_latency_s: float
     cuts: bool
+    around: Surroundings
 
 
 @dataclass(frozen=True)
 class TopologyPackage(ChipsPackage):
-    """A package of chips, each of which the host reaches.
+    """A package of chips on links of any topology.
 
     Attributes:
         spec: its numbers.
@@ -125,6 +144,12 @@ class TopologyPackage(ChipsPackage):
             link_bytes_per_s=file.number("link.bandwidth_gb_per_s", 1e9),
             hop_latency_s=file.number("link.hop_latency_us", 1e-6),
             cuts=file.values["link.switching"] == "cut_through",
+            around=Surroundings(
+                file.values["package.host_io"],
+                file.number("host.total_bandwidth_gb_per_s", 1e9),
+                file.number("off_package_memory.total_bandwidth_gb_per_s", 1e9),
+                file.values["topology.forwarding"],
+            ),
         )
         return cls(name, spec, text)
 
@@ -157,7 +182,7 @@ class TopologyPackage(ChipsPackage):
                     f"routing {quote(spec.routing)} has no valid routes for this topology: {error}",
                     at=parse_description(self.name, self.source_text).place(_ROUTING),
                 ) from error
-        return package_machine("package", spec, links)
+        return package_machine("package", spec, links, spec.around)
 
 
 def _topology(file: PackageFile) -> Topology | None:
@@ -196,10 +221,17 @@ def _grid(file: PackageFile, kind: str, size: list[int]) -> Grid | None:
         return None
     grid = Grid(tuple(size), kind in ("ring", "torus"), two_way)
     if grid.chips > MOST_CHIPS:
-        message = f"{grid.chips} chips are more than {MOST_CHIPS}"
-        file.reader.fault("MCM-T005", message, at)
+        file.reader.fault("MCM-T005", _too_many(grid.chips), at)
         return None
     return grid
+
+
+def _too_many(chips: int) -> str:
+    """Why a package may not have so many chips."""
+    return (
+        f"{chips} chips are more than {MOST_CHIPS}: a package stores a route for each pair of "
+        f"chips, {chips**2:,} for these, and at most {MOST_CHIPS**2:,}"
+    )
 
 
 def _routing(file: PackageFile, topology: Topology | None) -> str:
@@ -222,6 +254,9 @@ def _link_list(file: PackageFile, pairs: list[list[int]]) -> LinkList | None:
             message = f"a link from chip {a} to itself" if a == b else f"chip {a} to {b} twice"
             file.reader.fault("MCM-T008", message, ("topology", "links", index), "leave it out")
         seen.add((a, b))
+    if (chips := 1 + max(map(max, pairs))) > MOST_CHIPS:
+        file.reader.fault("MCM-T005", _too_many(chips), ("topology", "links"))
+        return None
     missing = sorted(set(range(1 + max(map(max, pairs)))) - {c for pair in pairs for c in pair})
     if missing:
         message = f"no link names chip {missing[0]}"

@@ -40,17 +40,8 @@ _KEYS: Mapping[str, Key] = {
         "its router, which takes no time and no memory of the chip",
         default="engine",
     ),
-    "host.total_bandwidth_gb_per_s": Key(
-        package_schema.BANDWIDTH,
-        "rate, each way, of one channel that everything between the host and all chips "
-        "together crosses; what several chips read crosses it once for each",
-        otherwise="they share none",
-    ),
-    "off_package_memory.total_bandwidth_gb_per_s": Key(
-        package_schema.BANDWIDTH,
-        "rate of one channel that the reads of all chips together cross",
-        otherwise="they share none",
-    ),
+    "host.total_bandwidth_gb_per_s": package_schema.HOST_TOTAL,
+    "off_package_memory.total_bandwidth_gb_per_s": package_schema.STREAM_TOTAL,
 }
 
 

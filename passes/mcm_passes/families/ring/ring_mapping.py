@@ -79,7 +79,9 @@ class RingMapping:
             collected = problem.limits.at_ends and 0 < maker < end and bool(between)
             collected &= bool(problem.tensor_to_host[t])
             received = (*between, last) if last > maker else ()
-            found.append(PassedOn(t, maker, received, between, collected))
+            came_from = (maker, *received)[: len(received)]
+            last_relay = between[-1] if collected else -1
+            found.append(PassedOn(t, maker, received, came_from, between, last_relay))
         return found
 
     def channel_bytes(self, problem: PartitionProblem, chip_of: Ints, machine: Machine) -> Longs:

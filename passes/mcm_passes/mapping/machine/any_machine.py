@@ -25,6 +25,7 @@ from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.machines.machine_builder import equal_shares
 from mcm_compiler.registry import MAPPINGS, STRATEGIES
+from mcm_passes.mapping.machine.engine_relays import passed_on
 from mcm_passes.mapping.machine.evaluation import MachineEvaluation, MachineModel
 from mcm_passes.mapping.machine.line_search import AlongDevices, ring_mapping
 from mcm_passes.mapping.machine.stages import Stages
@@ -73,9 +74,11 @@ class AnyMachine:
     def passed_on(
         self, problem: PartitionProblem, chip_of: Sequence[int], num_chips: int
     ) -> list[PassedOn]:
-        """None: routes lead from every device to every other."""
-        del problem, chip_of, num_chips
-        return []
+        """What engines pass on along routes; nothing where routers do."""
+        del num_chips
+        if problem.machine is None or not problem.machine.relays:
+            return []
+        return passed_on(problem, problem.machine, chip_of)
 
     def channel_bytes(self, problem: PartitionProblem, chip_of: Ints, machine: Machine) -> Longs:
         """As the evaluation counts them on the machine of the problem."""

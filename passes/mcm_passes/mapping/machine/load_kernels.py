@@ -8,13 +8,14 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, lean_inner_njit
 from mcm_compiler.arrays.rows import Rows
-from mcm_compiler.contracts.partition import Bools, Ints, Longs
+from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.placements.ring_rules import CLONED, HOST, SENT_ONCE, TO_HOST
 from mcm_passes.mapping.loads.problem_arrays import (
     CROSSED,
     ENTERED,
     EXITED,
+    PASSED,
     RECEIVED,
     SENT,
     Measured,
@@ -35,6 +36,7 @@ class RouteArrays(NamedTuple):
         channels: of all rows.
         leads_to: `[L]`, the place at the end of each channel.
         num_devices: D.
+        relays: as in `Machine`.
     """
 
     begin: Longs
@@ -42,6 +44,7 @@ class RouteArrays(NamedTuple):
     channels: Longs
     leads_to: Longs
     num_devices: int
+    relays: bool
 
 
 def route_arrays(machine: Machine) -> RouteArrays:
@@ -53,6 +56,7 @@ def route_arrays(machine: Machine) -> RouteArrays:
         np.ascontiguousarray(routes.channels, np.int64),
         np.ascontiguousarray(machine.channel_ends[:, 1], np.int64),
         machine.num_devices,
+        machine.relays,
     )
 
 
@@ -120,7 +124,7 @@ def loads_on_machine(p: ProblemArrays, routes: RouteArrays, chip_of: Ints) -> Me
     channel_bytes = np.zeros(routes.leads_to.size, np.int64)
     leaves = np.zeros(p.live.size, np.bool_)
     ways = empty_ways(routes.num_devices)
-    lost = _count_tensors(p, routes, where, own.copies, ways, channel_bytes, leaves)
+    lost = _count_tensors(p, routes, where, own.copies, ways, channel_bytes, leaves, own.busy_s)
     count_view_copies(p, chip_of, leaves, own.busy_s)
     peak = live_bytes(p, chip_of, leaves)
     return Measured(
@@ -137,6 +141,7 @@ def _count_tensors(
     ways: Ways,
     channel_bytes: Longs,
     leaves: Bools,
+    busy_s: Floats,
 ) -> int:
     """Counts all tensors, and marks those that leave the device that makes them.
 
@@ -150,7 +155,10 @@ def _count_tensors(
             count_copies(p, t, copies, where.held)
             continue
         source = HOST if producer < 0 else int(where.chip_of[producer])
-        found = count_ways(routes, p.columns, t, p.readers, where, source, 1, ways)
+        if routes.relays and producer >= 0:
+            found = count_relayed(p, routes, t, where, source, ways, busy_s)
+        else:
+            found = count_ways(routes, p.columns, t, p.readers, where, source, 1, ways)
         for i in range(found):
             lost += int(ways.begin[i] == ways.end[i])
             for k in range(ways.begin[i], ways.end[i]):
@@ -223,6 +231,94 @@ def count_ways(
     if count and apart:
         where.held[source] += sign * amount[t, SENT]
     return found
+
+
+@lean_inner_njit
+def count_relayed(
+    p: ProblemArrays,
+    routes: RouteArrays,
+    t: int,
+    where: Places,
+    source: int,
+    ways: Ways,
+    busy_s: Floats,
+) -> int:
+    """Counts a tensor that a unit makes, where engines pass tensors on, and lists its ways.
+
+    Routes from one device form a tree. Each device of the tree receives the tensor; those inside
+    of it pass it on, which takes their time and buffers. The host gets it from the last device of
+    the tree on the way there. Devices are chips of the same number.
+
+    Args:
+        p: the problem.
+        routes: of the machine.
+        t: the tensor.
+        where: the placement; what its chips hold changes.
+        source: the chip that makes the tensor.
+        ways: filled in.
+        busy_s: `[C]`, seconds of each chip; changed in place.
+
+    Returns:
+        How many ways there are.
+    """
+    kind, amount, devices, readers = (
+        p.columns.kind[t],
+        p.columns.amount,
+        routes.num_devices,
+        p.readers,
+    )
+    # Devices that have the tensor are stamped with the mark, those that pass it on with one more.
+    mark, count = ways.mark[0] + 1, 0
+    ways.mark[0] += 2
+    ways.stamp[source] = mark
+    for e in range(readers.ptr[t], readers.ptr[t + 1]):
+        c = int(where.chip_of[readers.entries[e]])
+        if ways.stamp[c] < mark:
+            ways.stamp[c] = mark
+            ways.readers[count] = c
+            where.held[c] += amount[t, RECEIVED]
+            count += 1
+    for i in range(count):
+        row = source * devices + ways.readers[i]
+        first, end = int(routes.begin[row]), int(routes.end[row])
+        begin = _had_from(routes, first, end, ways.stamp, mark)
+        ways.begin[i], ways.end[i], ways.amount[i] = begin, end, amount[t, CROSSED]
+        for k in range(begin, end):
+            at = source if k == first else int(routes.leads_to[routes.channels[k - 1]])
+            if at >= p.num_chips:
+                # No engine of the chips in use.
+                ways.end[i] = begin
+                break
+            if at != source and ways.stamp[at] <= mark:
+                where.held[at] += amount[t, PASSED]
+                if ways.stamp[at] < mark:
+                    where.held[at] += amount[t, RECEIVED]
+                busy_s[at] += p.relay_s[p.kind_of[at], t]
+                ways.stamp[at] = mark + 1
+    if count:
+        where.held[source] += 0 if kind & SENT_ONCE else amount[t, SENT]
+    if not kind & TO_HOST:
+        return count
+    out = devices * (devices + 1) + source
+    begin = _had_from(routes, int(routes.begin[out]), int(routes.end[out]), ways.stamp, mark)
+    ways.begin[count], ways.end[count], ways.amount[count] = (
+        begin,
+        routes.end[out],
+        amount[t, EXITED],
+    )
+    if kind & SENT_ONCE or begin == routes.begin[out]:
+        where.held[source] += amount[t, SENT]
+    return count + 1
+
+
+@inlined_njit
+def _had_from(routes: RouteArrays, first: int, end: int, stamp: Longs, mark: int) -> int:
+    """Where a route goes on from the last device on it that has a tensor, in `routes.channels`."""
+    for k in range(end - 2, first - 1, -1):
+        via = int(routes.leads_to[routes.channels[k]])
+        if via >= 0 and stamp[via] >= mark:
+            return k + 1
+    return first
 
 
 @inlined_njit

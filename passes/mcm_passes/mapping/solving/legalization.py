@@ -26,6 +26,7 @@ from mcm_compiler.contracts.partition import CHIP, RELAY, Legalization, Partitio
 from mcm_compiler.graph.constants import constant_values, consumed_values
 from mcm_compiler.ir.rewriting.naming import UnusedNames
 from mcm_compiler.ir.rewriting.node_copying import copy_node, rewire
+from mcm_compiler.placements.machine_rules import hops_of
 from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_passes.mapping.models import evaluate, mapping_of
 
@@ -82,7 +83,9 @@ class _Legalizer:
         self._plan = plan
         evaluation = evaluate(problem, partition.chip_of)
         self._chip_of = evaluation.chip_of.tolist()
-        self._num_chips = partition.num_chips_used
+        # Engines of chips without units may pass tensors on.
+        relays = problem.machine is not None and problem.machine.relays
+        self._num_chips = problem.num_chips if relays else partition.num_chips_used
         self._copies: dict[int, list[int]] = {
             u: [c for c, there in enumerate(row) if there]
             for u, row in zip(
@@ -154,18 +157,19 @@ class _Legalizer:
             self._relay(values[problem.tensor_names[way.tensor]], way)
 
     def _relay(self, value: ir.Value, way: PassedOn) -> None:
-        """Passes `value` on; each chip after the maker's reads what the one before it sends."""
-        arriving = value
+        """Passes `value` on; each chip after the maker's reads what another one sends."""
+        made_on = {way.maker: value}
         name = value.name or ""
-        if way.collected:
+        if way.collected >= 0:
             # The graph's output keeps its name, and is now made by the last relay.
             value.name = self._names.take(f"{name}/on_chip_{way.maker}")
-        for chip in way.received:
+        for chip, source in zip(way.received, way.came_from, strict=True):
+            arriving = made_on[source]
             if arriving is not value:
                 self._local[chip][value] = arriving
             if chip not in way.passed:
                 continue
-            is_output = way.collected and chip == way.passed[-1]
+            is_output = chip == way.collected
             relay_name = self._names.take(f"{name}/relay_{chip}")
             relay = ir.Node("", "Identity", [arriving], name=relay_name)
             made = relay.outputs[0]
@@ -180,7 +184,7 @@ class _Legalizer:
                 for index, output in enumerate(self._graph.outputs):
                     if output is value:
                         self._graph.outputs[index] = made
-            arriving = made
+            made_on[chip] = made
 
     def _rewire(self, node: ir.Node, chip: int) -> None:
         CHIP.set(node, chip)
@@ -193,6 +197,8 @@ class _Legalizer:
         source, target = dependency_edges(self._problem)
         chips = np.array(self._chip_of)
         pairs = np.unique(np.stack([chips[source], chips[target]], axis=1), axis=0)
+        if self._problem.machine is not None and self._problem.machine.relays:
+            pairs = hops_of(self._problem.machine, pairs)
         return ordered_by(map(tuple, pairs.tolist()), range(self._num_chips))
 
     def _reorder(self, bodies: list[list[ir.Node]]) -> None:
