@@ -35,7 +35,7 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.page.folder_page import written_folder_page
 from mcm_compiler.placed.folder_reading import open_placement
 from mcm_compiler.placed.place_options import PlaceOptions
-from mcm_compiler.placed.placed_verdict import times_of
+from mcm_compiler.placed.placement_report import times_of
 from mcm_compiler.project.cell_record import CellFigures
 from mcm_compiler.project.summary import FIGURES, figure_texts
 from mcm_compiler.report.markdown import render_markdown

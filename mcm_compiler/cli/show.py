@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mcm_compiler.page.contents import Page
-    from mcm_compiler.placed.placed_verdict import SegmentTimes
+    from mcm_compiler.placed.placement_report import SegmentTimes
     from mcm_compiler.placed.records import PlacementRecord
     from mcm_compiler.text.styled import View
 
@@ -51,8 +51,7 @@ def show_placement(record: PlacementRecord, segments: SegmentTimes | None) -> No
         record: the placement.
         segments: how the step is delivered; None where it was not cut.
     """
-    from mcm_compiler.placed.placed_verdict import basis_of, placed_lines
-    from mcm_compiler.placed.placement_report import device_rows, step_rows
+    from mcm_compiler.placed.placement_report import basis_of, device_rows, placed_lines, step_rows
     from mcm_compiler.report.terminal import headline_view
 
     kind = " (training step)" if record.model.training else ""

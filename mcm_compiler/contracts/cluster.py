@@ -4,9 +4,9 @@ A cluster is no package of chips. Nothing is lowered to it and nothing simulated
 estimate plans for it (`mcmc parallelize`). So it has a protocol of its own, next to
 `mcm_compiler.contracts.target.Target`, found by the same names and in files of the same form.
 
-Each server is a `Machine`. The cluster as a whole is none: a machine has a route for each pair of
-devices, of which a cluster may have 65,536, and a channel has two ends, while all devices of a
-server share its way to the network.
+Each server is a `Machine`. The cluster as a whole is none, for two reasons. A machine has a route
+for each pair of devices, of which a cluster may have 65,536. And all devices of a server share its
+way to the network, which a channel with two ends cannot say.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ from mcm_compiler.graph.constants import constant_values
 from mcm_compiler.machines.machine import HOST_ROOT, OFF_PACKAGE_ROOT
 from mcm_compiler.placed import file_names
 from mcm_compiler.placed.folder_reading import OpenedPlacement, open_placement
-from mcm_compiler.placed.placed_verdict import placed_lines, times_of
 from mcm_compiler.placed.placement_checks import ReadPlacement, check_placement, check_step
+from mcm_compiler.placed.placement_report import placed_lines, times_of
 from mcm_compiler.placed.records import DeviceFigures, PlacementRecord
 from mcm_compiler.report.bottleneck import channel_kind
 from mcm_compiler.report.sentences import place_name, resource_name

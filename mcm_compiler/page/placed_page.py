@@ -12,11 +12,10 @@ from mcm_compiler.page.graph_view import graph_data, graph_part
 from mcm_compiler.page.package_view import layout_of
 from mcm_compiler.page.timeline_view import Row, timeline_data
 from mcm_compiler.placed import file_names
-from mcm_compiler.placed.placed_verdict import basis_of, placed_lines, times_of
 from mcm_compiler.placed.placement_checks import ReadPlacement
-from mcm_compiler.placed.placement_report import device_rows
+from mcm_compiler.placed.placement_report import basis_of, device_rows, placed_lines, times_of
 from mcm_compiler.placed.records import DeviceFigures
-from mcm_compiler.placed.step_simulation import chain_rows
+from mcm_compiler.placed.step_trace import chain_rows
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
 
 _SECTIONS = {

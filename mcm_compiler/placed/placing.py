@@ -33,14 +33,14 @@ from mcm_compiler.pipeline.pass_manager import PassManager, Stopwatch, silent
 from mcm_compiler.pipeline.passes import PassContext, parse_pipeline
 from mcm_compiler.placed import file_names
 from mcm_compiler.placed.constraints import constrained
-from mcm_compiler.placed.measured_times.coverage import measured_notes
-from mcm_compiler.placed.measured_times.profile_tables import (
-    refuse_contradictions,
-    with_profiles,
-)
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.placed_model import PlacedModel, runs_of
 from mcm_compiler.placed.placement_figures import placement_record, report_text, source_files
+from mcm_compiler.placed.profiles import (
+    measured_notes,
+    refuse_contradictions,
+    with_profiles,
+)
 from mcm_compiler.placed.records import STATED, PlacementManifest
 from mcm_compiler.placed.runtime_wishes import runtime_files
 from mcm_compiler.placed.segment_models import write_models

@@ -78,7 +78,7 @@ def measure(settings: Settings) -> list[Bar]:
     import onnx_ir as ir
 
     from mcm_compiler.api import import_named
-    from mcm_compiler.placed.measured_times.profiles import profiled_seconds
+    from mcm_compiler.placed.profiles import profiled_seconds
     from mcm_compiler.registry import register
 
     register("placer")(Drawn)

@@ -56,8 +56,8 @@ def command(
     from mcm_compiler.artifact.layout import page_path
     from mcm_compiler.cli.output_files import refuse_existing
     from mcm_compiler.page.folder_page import write_page_beside
-    from mcm_compiler.placed.placed_verdict import SegmentTimes
     from mcm_compiler.placed.placement_figures import placement_record
+    from mcm_compiler.placed.placement_report import SegmentTimes
     from mcm_compiler.processes.interruption import expect_one_output
 
     if html and output is None:
@@ -93,7 +93,7 @@ def command(
 
 def _measured(profiles: tuple[tuple[str, Path], ...]) -> dict[str, dict[str, float]]:
     """Seconds of ops by kind of device."""
-    from mcm_compiler.placed.measured_times.profiles import profiled_seconds
+    from mcm_compiler.placed.profiles import profiled_seconds
 
     by_kind: dict[str, list[Path]] = {}
     for kind, path in profiles:

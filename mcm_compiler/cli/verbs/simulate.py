@@ -65,8 +65,12 @@ def _simulate_step(folder: Path, trace: Path | None, output_format: str) -> None
     from mcm_compiler.cli.show import show_table
     from mcm_compiler.placed.folder_reading import open_placement
     from mcm_compiler.placed.placement_checks import ReadPlacement, check_placement
-    from mcm_compiler.placed.step_simulation import chain_rows, step_data
-    from mcm_compiler.placed.step_trace_file import refuse_large_step, write_step_trace
+    from mcm_compiler.placed.step_trace import (
+        chain_rows,
+        refuse_large_step,
+        step_data,
+        write_step_trace,
+    )
     from mcm_compiler.processes.staging import whole_file
     from mcm_compiler.text.units import count_text, seconds_text
 

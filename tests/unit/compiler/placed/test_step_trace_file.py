@@ -10,8 +10,7 @@ import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.placed.step_simulation import chain_rows, step_data
-from mcm_compiler.placed.step_trace_file import write_step_trace
+from mcm_compiler.placed.step_trace import chain_rows, step_data, write_step_trace
 from tests.generators.placed_models import place_small
 
 

@@ -1,8 +1,13 @@
 """Clusters around weights: each op joins the weight that is nearest in the graph.
 
-Users name layers after weights, and so do human experts when they place; the graph tells the same
+Users name layers after weights, and so do human experts when they place; the graph shows the same
 without names. What an optimiser keeps of a weight, and weights that few ops surround, are joined
 with the cluster they exchange most bytes with (our derivation).
+
+Clusters are divided by depth, and by how long their ops may wait (our derivation). In training
+steps the ops of one weight are of two sorts. Those on the way to the loss and back are waited for;
+the weight's own gradient is needed at the very end alone. Where devices are busy with the latter,
+others may take them.
 """
 
 from __future__ import annotations
@@ -266,3 +271,22 @@ def divided(label: Ints, together: Ints, depth: Floats, work: Floats, parts: int
     part[order] = np.clip((share * parts).astype(np.int64), 0, parts - 1)
     key = cluster.astype(np.int64) * parts + part
     return np.unique(key, return_inverse=True)[1].astype(np.int32)[together]
+
+
+CLASS_BOUNDS = (0.02, 0.3)
+"""Between classes: slack as a share of the longest path."""
+
+
+def by_slack(label: Ints, together: Ints, slack: Floats, longest: float) -> Ints:
+    """`[N]`, clusters divided by classes of slack; numbers without gaps, by cluster, then class.
+
+    Args:
+        label: `[N]`, cluster of each op.
+        together: `[N]`, see `StepProblem`; ops that run together stay so, where the first belongs.
+        slack: `[N]`.
+        longest: path.
+    """
+    first = np.unique(together, return_index=True)[1]
+    classes = np.digitize(slack, np.array(CLASS_BOUNDS) * longest)[first[together]]
+    keys = label.astype(np.int64) * (len(CLASS_BOUNDS) + 1) + classes
+    return np.unique(keys, return_inverse=True)[1].astype(np.int32)

@@ -8,10 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
-from mcm_compiler.text.option_ranges import above, at_least, between, checked, from_to
+from mcm_compiler.text.option_ranges import above, at_least, checked
 from mcm_passes.families.box.search.annealing import Cooling, Judge, anneal
 from mcm_passes.families.box.search.coarse_steps import PreparedStep, devices_of_units, prepared
-from mcm_passes.families.box.search.robust_score import URGENT_SHARE, WORST_SHARE, RobustScore
+from mcm_passes.families.box.search.robust_score import RobustScore
 from mcm_passes.families.box.search.units import striped_starts
 
 CLUSTER_SHARE = 0.05
@@ -24,11 +24,8 @@ CLUSTER_SHARE = 0.05
     restarts=at_least(1),
     hot=above(0),
     cold=above(0),
-    draws=at_least(0),
-    urgent=between(0, 1),
-    worst=from_to(0, 1),
 )
-class LocalSearch:
+class LocalSearch(RobustScore):
     """Annealing over clusters around weights, then over pieces of them.
 
     Ops join the nearest weight; whole clusters find devices from striped starts; then clusters are
@@ -39,11 +36,6 @@ class LocalSearch:
         restarts: walks over pieces, each from the best placement that is known.
         hot: temperature at the begin of a walk, as a share of the score.
         cold: at its end.
-        robust: whether the score tells about both orders of queues, where the request can
-            simulate them.
-        draws: of times of ops, each within 10 percent, that a robust score asks for as well.
-        urgent: share of critical-path order in the mean of a robust score, between 0 and 1.
-        worst: share of the worse order in a robust score, from 0 to 1; the rest is the mean's.
     """
 
     name: ClassVar[str] = "local_search"
@@ -54,15 +46,10 @@ class LocalSearch:
     restarts: int = 1
     hot: float = 0.01
     cold: float = 2e-4
-    robust: bool = True
-    draws: int = 0
-    urgent: float = URGENT_SHARE
-    worst: float = WORST_SHARE
 
     def place(self, request: PlacerRequest) -> PlacerAnswer:
         """Searches until the evaluations are spent."""
-        score = RobustScore(self.robust, self.draws, self.urgent, self.worst)
-        judge = score.judge(request)
+        judge = self.judge(request)
         step = prepared(request.problem, request.box)
         search_pieces(self, step, judge, request)
         return judge.answer(

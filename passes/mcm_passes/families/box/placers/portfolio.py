@@ -13,26 +13,21 @@ from mcm_compiler.contracts.boxes import placers
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import PLACERS
 from mcm_compiler.text import spec_text
-from mcm_compiler.text.option_ranges import at_least, between, checked, from_to
+from mcm_compiler.text.option_ranges import with_options
 from mcm_passes.families.box.placers.local_search import LocalSearch
-from mcm_passes.families.box.search.robust_score import URGENT_SHARE, WORST_SHARE, RobustScore
+from mcm_passes.families.box.search.robust_score import RobustScore
 
 
 @dataclass(frozen=True)
-@checked(draws=at_least(0), urgent=between(0, 1), worst=from_to(0, 1))
-class Portfolio:
+class Portfolio(RobustScore):
     """Runs its members and keeps the best placement, under one score for all.
 
-    Evaluations that are left are shared equally between the members still to come; each member
-    that searches starts from the best placement so far.
+    Evaluations that are left are shared equally between the members still to come. Each member
+    that searches starts from the best placement so far, and `local_search` without options of its
+    own searches by the same score.
 
     Attributes:
         members: placers, in the order in which they run; at least 1.
-        robust: whether the score tells about several conditions; `local_search` without
-            options of its own searches by the same score.
-        draws: see `LocalSearch`.
-        urgent: see `LocalSearch`.
-        worst: see `LocalSearch`.
     """
 
     name: ClassVar[str] = "portfolio"
@@ -40,10 +35,6 @@ class Portfolio:
     searches: ClassVar[bool] = True
 
     members: tuple[str, ...] = ("single", "local_search")
-    robust: bool = True
-    draws: int = 0
-    urgent: float = URGENT_SHARE
-    worst: float = WORST_SHARE
 
     def place(self, request: placers.PlacerRequest) -> placers.PlacerAnswer:
         """Runs the members until the evaluations are spent.
@@ -54,8 +45,7 @@ class Portfolio:
         members = [self._member(text) for text in self.members]
         if not members:
             raise _no_member("the option names no placer")
-        score = RobustScore(self.robust, self.draws, self.urgent, self.worst)
-        judge = score.judge(request)
+        judge = self.judge(request)
         best, methods = request.start, [""]
         if best is not None:
             judge.score(best)
@@ -88,10 +78,7 @@ class Portfolio:
         if spec.name == self.name:
             raise _no_member("the portfolio is no member of itself")
         if spec.name == LocalSearch.name and not spec.options:
-            same = LocalSearch(
-                robust=self.robust, draws=self.draws, urgent=self.urgent, worst=self.worst
-            )
-            return cast("placers.Placer", same)
+            return cast("placers.Placer", with_options(LocalSearch(), self))
         return placers.placer_of(text)
 
 

@@ -47,7 +47,7 @@ class Transfer:
         """
         carried = carried_over(request.problem, request.box, _read(self.weights))
         request.progress("devices of weights carried over")
-        judge = RobustScore(self.robust).judge(request)
+        judge = RobustScore(robust=self.robust).judge(request)
         start = judge.score(carried)
         left = judge.left
         if left < 1:

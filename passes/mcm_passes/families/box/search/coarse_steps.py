@@ -22,8 +22,8 @@ from mcm_compiler.arrays.rows import Rows, distinct_rows
 from mcm_compiler.arrays.types import Floats, Ints, Longs
 from mcm_compiler.contracts.boxes.box import VARIABLE, Box, StepProblem
 from mcm_passes.families.box.clusters.adjacency import fastest_times, heads_and_tails, sums_of
-from mcm_passes.families.box.clusters.slack_classes import by_slack
 from mcm_passes.families.box.clusters.weight_clusters import (
+    by_slack,
     divided,
     in_order,
     is_weight,

@@ -11,6 +11,7 @@ from mcm_compiler.arrays.types import Floats, Ints
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerRequest
+from mcm_compiler.text.option_ranges import at_least, between, checked, from_to
 from mcm_passes.families.box.search.annealing import Judge, judge_of
 from mcm_passes.families.box.search.coarse_steps import prepared
 from mcm_passes.families.box.search.units import has_layers, layered_placements, striped_starts
@@ -71,9 +72,10 @@ REFERENCE_SHARE = 0.05
 """Of all evaluations, what finding a reference may take."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
+@checked(draws=at_least(0), urgent=between(0, 1), worst=from_to(0, 1))
 class RobustScore:
-    """What is asked for when placements are judged.
+    """Conditions under which placements are scored; options of the placers that search.
 
     Attributes:
         robust: whether both orders of queues count, where the request can simulate them.

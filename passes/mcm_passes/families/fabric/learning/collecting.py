@@ -53,7 +53,7 @@ MODELS: tuple[RoundTrips | Busiest | WireLength, ...] = (
 """Formulas by which mappings are searched for."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 @checked(
     graphs=at_least(1),
     drawn=at_least(1),

@@ -18,7 +18,7 @@ from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, T
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.processes.private_folders import remove_stale
 from mcm_compiler.processes.staging import write_whole
-from mcm_compiler.text.option_ranges import above, at_least, checked, from_to, with_options
+from mcm_compiler.text.option_ranges import above, at_least, checked, from_to
 from mcm_compiler.text.units import count_text
 from mcm_models import training_run
 from mcm_models.mapping_model.data_files import data_digest, load_data, save_data
@@ -72,13 +72,6 @@ class _Numbers(Struct, frozen=True):
 
 @dataclass(frozen=True)
 @checked(
-    graphs=at_least(1),
-    drawn=at_least(1),
-    searched=at_least(0),
-    fewest=at_least(1),
-    units=at_least(2),
-    longest=at_least(50),
-    contrast=at_least(1),
     epochs=at_least(1),
     later_epochs=at_least(1),
     learning_rate=above(0),
@@ -89,18 +82,11 @@ class _Numbers(Struct, frozen=True):
     width=from_to(4, 64),
     messages=from_to(1, 4),
 )
-class MappingTrainer:
+class MappingTrainer(CollectionSize):
     """Trains the mapping model; see `mcm_compiler.contracts.training.Trainer`.
 
     Attributes:
         target: whose chips are fabrics: the blocks are laid out and measured on one.
-        graphs: blocks that are measured.
-        drawn: mappings of each that are drawn at random.
-        searched: mappings of each that searches by formulas find.
-        fewest: units that a block has at least.
-        units: compute units that a block may be meant for.
-        longest: largest bound of a block, in cycles.
-        contrast: how much longer than the bound random mappings of a block have to take.
         epochs: looks at every graph.
         later_epochs: of each round after the first training.
         learning_rate: of Adam.
@@ -120,13 +106,6 @@ class MappingTrainer:
     extra: ClassVar[str] = LEARN
 
     target: str = "fabric-12"
-    graphs: int = 420
-    drawn: int = 6
-    searched: int = 8
-    fewest: int = 20
-    units: int = 72
-    longest: int = 50_000
-    contrast: float = 1.15
     epochs: int = LearningSettings.epochs
     later_epochs: int = 25
     learning_rate: float = LearningSettings.learning_rate
@@ -170,9 +149,8 @@ class _Training:
         self.learned = learned_of(target)
 
     def run(self) -> TrainingResult:
-        trainer = self.trainer
-        size = with_options(CollectionSize(), trainer)
-        data = collect(self.target, size, self.seed, self.folder / COLLECTION_NAME, self._collected)
+        trainer, folder = self.trainer, self.folder / COLLECTION_NAME
+        data = collect(self.target, trainer, self.seed, folder, self._collected)
         held, known = split(data.graphs, self.seed, data.left_out)
         check_labels(held, known)
         weights = self._model(0, known, initial_weights(self._layout, self.seed))

@@ -17,8 +17,7 @@ from mcm_compiler.components.target_loading import load_box, package_from_text
 from mcm_compiler.contracts.boxes.box import BoxTarget
 from mcm_compiler.contracts.cost import NodeCost
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
-from mcm_compiler.placed.measured_times.coverage import measured_notes
-from mcm_compiler.placed.measured_times.profile_tables import with_profiles
+from mcm_compiler.placed.profiles import measured_notes, with_profiles
 from mcm_hardware.measured_times.table import MeasuredTimes
 from tests.generators.placed_models import imported_model
 

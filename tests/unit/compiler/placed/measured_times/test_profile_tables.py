@@ -13,12 +13,12 @@ from mcm_compiler.components import cost_files
 from mcm_compiler.components.target_loading import load_box
 from mcm_compiler.contracts.boxes.box import INPUT, StepProblem
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_compiler.placed.measured_times.profile_tables import (
+from mcm_compiler.placed.place_options import PlaceOptions
+from mcm_compiler.placed.profiles import (
     refuse_contradictions,
     table_of,
     with_profiles,
 )
-from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_hardware.measured_times.times_file import read_times
 from tests.generators.placed_models import imported_model
 

@@ -14,8 +14,8 @@ import pytest
 from mcm_compiler.api import place_model
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.placed.folder_check import check_placement_folder
-from mcm_compiler.placed.measured_times.profiles import profiled_seconds
 from mcm_compiler.placed.place_options import PlaceOptions
+from mcm_compiler.placed.profiles import profiled_seconds
 
 
 def _event(name: str, took: Any) -> dict[str, Any]:

@@ -7,8 +7,8 @@ import pytest
 
 from mcm_compiler.contracts.boxes.box import VARIABLE
 from mcm_passes.families.box.clusters.adjacency import fastest_times
-from mcm_passes.families.box.clusters.slack_classes import by_slack
 from mcm_passes.families.box.clusters.weight_clusters import (
+    by_slack,
     divided,
     in_order,
     is_weight,

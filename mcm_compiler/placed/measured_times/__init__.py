@@ -1,1 +1,0 @@
-"""Times of ops that were measured on devices of a box: profiles, tables, and what they cover."""
