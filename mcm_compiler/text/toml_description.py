@@ -48,9 +48,23 @@ class TomlDescription:
         Args:
             path: keys from the top of the file; elements of arrays by index.
         """
-        shown = quote(".".join(part for part in path if isinstance(part, str)))
+        keys = ".".join(part for part in path if isinstance(part, str))
+        shown = quote(keys + "".join(f"[{index}]" for index in self._entry(path)))
         line = self.line(path)
         return f"{self.name}:{line}: {shown}" if line else f"{self.name}: {shown}"
+
+    def _entry(self, path: KeyPath) -> list[int]:
+        """The place of an entry of a list, which has no line of its own as tables do."""
+        found: list[int] = []
+        value: Any = self.data
+        for part in path:
+            inside = isinstance(value, list) if isinstance(part, int) else isinstance(value, dict)
+            try:
+                value = value[part] if inside else None
+            except (KeyError, IndexError):
+                value = None
+            found = [*found, part] if inside and isinstance(part, int) else []
+        return [] if isinstance(value, dict) else found
 
     def line(self, path: KeyPath) -> int:
         """Line of a key, or of the nearest table around it that is there; 0 where none is."""

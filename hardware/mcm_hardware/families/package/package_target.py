@@ -251,7 +251,8 @@ def _link_list(file: PackageFile, pairs: list[list[int]]) -> LinkList | None:
     seen: set[tuple[int, int]] = set()
     for index, (a, b) in enumerate(pairs):
         if a == b or (a, b) in seen:
-            message = f"a link from chip {a} to itself" if a == b else f"chip {a} to {b} twice"
+            fault = "leads to itself" if a == b else f"to chip {b} is listed before"
+            message = f"this link from chip {a} {fault}"
             file.reader.fault("MCM-T008", message, ("topology", "links", index), "leave it out")
         seen.add((a, b))
     if (chips := 1 + max(map(max, pairs))) > MOST_CHIPS:
@@ -259,7 +260,7 @@ def _link_list(file: PackageFile, pairs: list[list[int]]) -> LinkList | None:
         return None
     missing = sorted(set(range(1 + max(map(max, pairs)))) - {c for pair in pairs for c in pair})
     if missing:
-        message = f"no link names chip {missing[0]}"
+        message = f"no link names chip {missing[0]}, one of {len(missing)} below chip {missing[-1] + 1}"
         hint = "number the chips from 0 without gaps"
         file.reader.fault("MCM-T008", message, ("topology", "links"), hint)
     elif apart := _apart(seen):
