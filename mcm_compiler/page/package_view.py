@@ -1,6 +1,7 @@
 """The package map: chips by busy share, channels by load, of all pipelines side by side.
 
-A circle of channels is drawn as a ring, a grid as a grid; anything else by stress majorisation
+A circle of channels is drawn as a ring, a mesh or a torus as a grid, and a line whose channels lead
+both ways as a row, which turns back where it is long. Anything else is drawn by stress majorisation
 (Gansner, Koren, North 2004, "Graph Drawing by Stress Majorization"), with hops as distances.
 """
 
@@ -14,7 +15,13 @@ import numpy as np
 
 from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.target import machine_of
-from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
+from mcm_compiler.machines.machine import (
+    HOST,
+    HOST_ROOT,
+    OFF_PACKAGE,
+    OFF_PACKAGE_ROOT,
+    place_text,
+)
 from mcm_compiler.page.contents import STALLS, Compiled, Section, Table, View
 from mcm_compiler.report.details import LINK_HEADS, link_cells
 from mcm_compiler.report.sentences import place_name, role_sentence
@@ -49,11 +56,19 @@ def package_section(compiled: Compiled) -> Section | None:
 
 
 def _lead(compiled: Compiled) -> str:
-    used = len(compiled.roles)
-    return (
-        f"{used} of {compiled.report['target']['chips']} chips run the model. The lighter a chip "
+    used, report = len(compiled.roles), compiled.report
+    text = (
+        f"{used} of {report['target']['chips']} chips run the model. The lighter a chip "
         "or a link, the larger the share of the period for which it is busy."
     )
+    links = [row for row in report["links"] or () if row["utilisation"] is not None]
+    if not links:
+        return text
+    busiest = max(links, key=lambda row: row["utilisation"])
+    ends = (_OUTSIDE.get(end, end) for end in (busiest["source"], busiest["destination"]))
+    source, target = (place_text(end, "chip") for end in ends)
+    share = percent_text(busiest["utilisation"])
+    return f"{text} The busiest link leads from {source} to {target} and is busy {share}."
 
 
 def _data(compiled: Compiled) -> dict[str, Any]:
@@ -206,6 +221,8 @@ ROUNDS = 200
 
 _LEAST_RING = 3
 
+_LONGEST_ROW = 9
+
 
 class Layout(NamedTuple):
     """Where devices are drawn.
@@ -226,10 +243,12 @@ def layout_of(devices: int, channels: list[tuple[int, int]]) -> Layout:
         devices: how many.
         channels: the ends of each channel; those to or from other places than devices are ignored.
     """
-    pairs = frozenset(
-        (min(a, b), max(a, b)) for a, b in channels if a != b and 0 <= min(a, b) <= max(a, b)
-    )
+    ways = {(a, b) for a, b in channels if a != b and 0 <= min(a, b)}
+    pairs = frozenset((min(a, b), max(a, b)) for a, b in ways)
     if _is_row(devices, pairs):
+        both_ways = len(ways) == 2 * len(pairs)
+        if both_ways and (0, devices - 1) not in pairs:
+            return Layout("grid", _row(devices))
         return Layout("ring", _ring(devices))
     if (columns := _grid_columns(devices, pairs)) is not None:
         place = np.arange(devices)
@@ -243,6 +262,14 @@ def _is_row(devices: int, pairs: Pairs) -> bool:
     return devices >= _LEAST_RING and bool(pairs) and pairs - {(0, devices - 1)} == row
 
 
+def _row(devices: int) -> Floats:
+    """A row that turns back after `_LONGEST_ROW` devices, or earlier to have equal parts."""
+    lines = -(-devices // _LONGEST_ROW)
+    length = -(-devices // lines)
+    line, at = np.divmod(np.arange(devices), length)
+    return np.stack([np.where(line % 2, length - 1 - at, at), line], 1).astype(np.float64)
+
+
 def _ring(devices: int) -> Floats:
     """A circle, the first device on top, and on clockwise; neighbours are 1 apart."""
     angle = 2 * np.pi * np.arange(devices) / devices
@@ -251,13 +278,16 @@ def _ring(devices: int) -> Floats:
 
 
 def _grid_columns(devices: int, pairs: Pairs) -> int | None:
-    """Columns of a grid that is numbered row by row; None where it is none, or a torus."""
+    """Columns of a mesh or a torus that is numbered row by row; None where it is neither."""
     for columns in range(2, devices // 2 + 1):
         if devices % columns:
             continue
         across = frozenset((i, i + 1) for i in range(devices) if (i + 1) % columns)
         down = frozenset((i, i + columns) for i in range(devices - columns))
-        if pairs == across | down:
+        last = devices - columns
+        closing = {(r, r + columns - 1) for r in range(0, devices, columns) if columns > 2}
+        closing |= {(c, last + c) for c in range(columns) if devices > 2 * columns}
+        if across | down <= pairs <= across | down | closing:
             return columns
     return None
 

@@ -30,6 +30,28 @@ def test_a_grid_is_found_in_its_channels(rows, columns):
     assert places.tolist() == [[i % columns, i // columns] for i in range(count)]
 
 
+@pytest.mark.parametrize(("rows", "columns"), [(4, 4), (3, 5), (2, 4), (6, 2)])
+def test_a_torus_is_a_grid_as_well(rows, columns):
+    place = [(r, c) for r in range(rows) for c in range(columns)]
+    channels = []
+    for a, (r, c) in enumerate(place):
+        channels.append((a, place.index((r, (c + 1) % columns))))
+        channels.append((a, place.index(((r + 1) % rows, c))))
+    shape, places = layout_of(rows * columns, channels)
+    assert shape == "grid"
+    assert places.tolist() == [[c, r] for r, c in place]
+
+
+@pytest.mark.parametrize("devices", [3, 9, 10, 36, 100])
+def test_a_line_with_channels_both_ways_is_a_row_with_neighbours_one_apart(devices):
+    ways = [(i, i + 1) for i in range(devices - 1)]
+    shape, places = layout_of(devices, [*ways, *((b, a) for a, b in ways)])
+    assert shape == "grid"
+    assert np.allclose(np.linalg.norm(np.diff(places, axis=0), axis=1), 1)
+    assert len({tuple(place) for place in places.tolist()}) == devices
+    assert np.ptp(places[:, 0]) < 9
+
+
 def test_anything_else_keeps_neighbours_near_and_others_apart():
     # Two cliques of five that one channel joins.
     cliques = [(a, b) for k in (0, 5) for a in range(k, k + 5) for b in range(k, k + 5) if a < b]

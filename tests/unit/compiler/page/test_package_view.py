@@ -50,5 +50,14 @@ def test_a_report_by_itself_has_the_ring_that_it_is_about(chain):
     assert alone["chips"] == data_of(chain)["chips"]
 
 
+def test_the_busiest_link_is_named(chain):
+    rows = [
+        {**chain.report["links"][0], "source": a, "destination": b, "utilisation": share}
+        for a, b, share in ((0, 1, 0.25), (1, -3, 0.5), (-2, 1, None))
+    ]
+    section = package_section(Compiled({**chain.report, "links": rows}))
+    assert "The busiest link leads from chip 1 to the host and is busy 50.0 %." in section.lead[0]
+
+
 def test_there_is_no_map_of_nothing(chain):
     assert package_section(Compiled({**chain.report, "chips": None})) is None

@@ -5,6 +5,7 @@ import { percentText, tell } from "../shared.js";
 
 const HOST = -1;
 const CHIP = 40;
+const STUB = 22;
 const LOOKS = { ring: 78, grid: 92, free: 104 };
 
 export function Package({ shape, word, places, chips, links, details, pipelines, names }) {
@@ -64,14 +65,11 @@ export function Package({ shape, word, places, chips, links, details, pipelines,
               <text dy="4">host</text>
             </g>
           ) : null}
-          {between.map((link) => (
-            <Channel
-              {...betweenChips(at[link.from], at[link.to], both.has(`${link.to} ${link.from}`))}
-              link={link}
-              chosen={chosen.link === link}
-              choose={() => setChosen({ link })}
-            />
-          ))}
+          {between.flatMap((link) =>
+            linesOf(at[link.from], at[link.to], both.has(`${link.to} ${link.from}`), shape === "grid" ? 1.5 * unit : Infinity).map((line) => (
+              <Channel {...line} link={link} chosen={chosen.link === link} choose={() => setChosen({ link })} />
+            )),
+          )}
           {chips.map((chip, i) => (
             <Chip
               chip={chip}
@@ -129,17 +127,23 @@ function Chip({ chip, index, at, label, name, chosen, alike, flagged, choose }) 
   );
 }
 
-/** The line of a channel; on the right of where it goes if there is one the other way, too. */
-function betweenChips([ax, ay], [bx, by], beside) {
+/**
+ * The line of a channel; on the right of where it goes if there is one the other way, too. Of one that
+ * closes a circle of a grid, and is longer than `longest`, both ends: out of the grid, and into it.
+ */
+function linesOf([ax, ay], [bx, by], beside, longest) {
   const length = Math.hypot(bx - ax, by - ay);
-  const [dx, dy] = [(bx - ax) / length, (by - ay) / length];
+  const way = length > longest ? -length : length;
+  const [dx, dy] = [(bx - ax) / way, (by - ay) / way];
   const trim = (CHIP / 2 + 2) * Math.min(1 / Math.max(Math.abs(dx), Math.abs(dy)), 1.25);
   const shift = beside ? 4.5 : 0;
-  const [sx, sy] = [-dy * shift, dx * shift];
-  return {
-    from: [ax + dx * trim + sx, ay + dy * trim + sy],
-    to: [bx - dx * (trim + 3) + sx, by - dy * (trim + 3) + sy],
-  };
+  const point = ([x, y], along) => [x + dx * along - dy * shift, y + dy * along + dx * shift];
+  const [first, last] = [point([ax, ay], trim), point([bx, by], -trim - 3)];
+  if (length <= longest) return [{ from: first, to: last }];
+  return [
+    { from: first, to: point([ax, ay], trim + STUB) },
+    { from: point([bx, by], -trim - STUB), to: last },
+  ];
 }
 
 /** Channels of the host, which is in the middle of a ring. */
