@@ -65,8 +65,10 @@ def _lead(compiled: Compiled) -> str:
     if not links:
         return text
     busiest = max(links, key=lambda row: row["utilisation"])
-    ends = (_OUTSIDE.get(end, end) for end in (busiest["source"], busiest["destination"]))
-    source, target = (place_text(end, "chip") for end in ends)
+    source, target = (
+        place_text(int(_OUTSIDE.get(busiest[end], busiest[end])), "chip")
+        for end in ("source", "destination")
+    )
     share = percent_text(busiest["utilisation"])
     return f"{text} The busiest link leads from {source} to {target} and is busy {share}."
 
@@ -243,7 +245,7 @@ def layout_of(devices: int, channels: list[tuple[int, int]]) -> Layout:
         devices: how many.
         channels: the ends of each channel; those to or from other places than devices are ignored.
     """
-    ways = {(a, b) for a, b in channels if a != b and 0 <= min(a, b)}
+    ways = {(a, b) for a, b in channels if a != b and min(a, b) >= 0}
     pairs = frozenset((min(a, b), max(a, b)) for a, b in ways)
     if _is_row(devices, pairs):
         both_ways = len(ways) == 2 * len(pairs)

@@ -180,7 +180,11 @@ FAULTS = [
     ('kind = "mesh"\nsize = [4, 4]\nlinks = [[0, 1]]', "MCM-T008", "has no links"),
     ('kind = "links"\nlinks = [[0, 1]]\nsize = [2]', "MCM-T008", "has no size"),
     ('kind = "links"\nlinks = [[0, 1], [2, 3]]', "MCM-T008", "no links connect chip 2"),
-    ('kind = "links"\nlinks = [[0, 1], [1, 3]]', "MCM-T008", "no link names chip 2, one of 1 below chip 3"),
+    (
+        'kind = "links"\nlinks = [[0, 1], [1, 3]]',
+        "MCM-T008",
+        "no link names chip 2, one of 1 below chip 3",
+    ),
     ('kind = "links"\nlinks = [[0, 0], [0, 1]]', "MCM-T008", "chip 0 leads to itself"),
     ('kind = "links"\nlinks = [[0, 1], [0, 1]]', "MCM-T008", "chip 0 to chip 1 is listed before"),
     ('kind = "links"\nlinks = [[0, 1, 2]]', "MCM-T005", "3 entries, not 2"),
@@ -203,9 +207,7 @@ def test_faults_of_a_topology_are_named_with_their_line(topology, code, words):
 def test_an_entry_of_a_list_is_named_by_its_place() -> None:
     with pytest.raises(CompileError) as caught:
         machine('kind = "links"\nlinks = [[0, 1], [1, 0], [0, 1], [1, -1]]')
-    assert [fault.at for fault in caught.value.diagnostics] == [
-        "mine:11: 'topology.links[3][1]'"
-    ]
+    assert [fault.at for fault in caught.value.diagnostics] == ["mine:11: 'topology.links[3][1]'"]
     with pytest.raises(CompileError) as caught:
         machine('kind = "links"\nlinks = [[0, 1], [1, 0], [0, 1]]')
     assert [fault.at for fault in caught.value.diagnostics] == ["mine:11: 'topology.links[2]'"]
