@@ -9,8 +9,10 @@ import math
 from pathlib import Path
 
 from mcm_hardware.descriptions.package_schema import (
+    KIND_KEYS,
     OVERRIDE_KEYS,
     OVERRIDE_TABLE,
+    PLACE_TABLE,
     STORAGE_BITS,
     STORAGE_TABLE,
     STREAM_TABLE,
@@ -50,10 +52,18 @@ def render() -> str:
         "what one element of an ONNX type takes in SRAM and on links |",
         "",
         "The family `package` has no chips that are `off`, and these keys instead of",
-        "`package.num_chips`, `package.host_io`, `link.forwarding` and the total rates:",
+        "`package.num_chips` and `link.forwarding`:",
         "",
         *HEAD,
         *(_row(path, key) for path, key in others.items()),
+        "",
+        "Its chips may be of several kinds. Each table `[[chip]]` has the keys of `[chip]` but",
+        "`chip.kind`, and these:",
+        "",
+        *HEAD,
+        *(_row(path, key) for path, key in KIND_KEYS.items()),
+        f'| `{PLACE_TABLE}.NAME` |  | list of numbers and of ranges such as `"9-15"` | the rest of '
+        "the chips, for one kind | the chips of the kind of that name |",
     ]
     return "\n".join(rows) + "\n"
 

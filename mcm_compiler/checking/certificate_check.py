@@ -196,7 +196,7 @@ def _same_copies(one: ViewCopies, other: ViewCopies) -> bool:
 
 
 def _same_kinds(one: KindCosts, other: KindCosts) -> bool:
-    """Whether two records have the same times; whatever the prices, what they prove holds."""
+    """True if two records have the same times; prices prove what they prove, whatever they are."""
     names = [field.name for field in dataclasses.fields(KindCosts) if field.name != "price"]
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
 

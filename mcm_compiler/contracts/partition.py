@@ -227,9 +227,9 @@ class PartitionProblem(ReadOnlyArrays):
         host sends to several chips. The load of a chip then depends on its own units alone, as
         some searches and proofs require.
 
-        For a problem with a machine, the ring has links without limits, and each of its chips has
-        the most memory and the fastest clock of all, and runs each unit as fast as the kind that
-        runs it fastest. Devices of a placement depend on each other
+        For a problem with a machine, the ring has links without limits. Each of its chips has the
+        most memory and the fastest clock of all, and runs each unit as fast as the kind that runs
+        it fastest. Devices of a placement depend on each other
         in no circle, so they can be numbered along their dependencies. Every placement is one on
         this ring, and no chip or host channel has more load there.
         """

@@ -233,13 +233,21 @@ class HasChipKinds(Protocol):
         ...
 
     def runs(self, kind: int, node: ir.Node) -> bool:
-        """Whether chips of a kind can run `node`; True where none can, so that the host does."""
+        """True if chips of a kind can run `node`, or if no kind can and the host does."""
         ...
 
 
 def kind_names_of(target: object) -> Sequence[str]:
     """Names of the kinds of chips of a target; empty where all are of one kind."""
     return target.kind_names if isinstance(target, HasChipKinds) else ()
+
+
+def cost_model_on(target: Target, chip: int) -> CostModel:
+    """The cost model of the kind that a chip of a target is of, at speed 1."""
+    machine = machine_of(target)
+    if not isinstance(target, HasChipKinds) or machine is None or machine.device_kind is None:
+        return target.cost_model()
+    return target.cost_model_of(int(machine.device_kind[chip]))
 
 
 @dataclass(frozen=True)

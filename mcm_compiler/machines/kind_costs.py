@@ -1,4 +1,4 @@
-"""What units and tensors cost on each kind of chip of a package."""
+"""Costs of units and tensors on each kind of chip of a package."""
 
 from __future__ import annotations
 

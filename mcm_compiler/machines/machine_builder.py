@@ -196,7 +196,7 @@ def shares_alike(machine: Machine, each: int, count: int) -> bool:
 
 
 def _keeps_inside(machine: Machine, devices: np.ndarray) -> bool:
-    """Whether routes among some devices come through no others."""
+    """True if routes among some devices come through no others."""
     ends = machine.channel_ends[_channels_of(machine, devices)[1]]
     return bool((np.isin(ends, devices) | (ends < 0)).all())
 

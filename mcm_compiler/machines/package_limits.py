@@ -312,6 +312,22 @@ def energy_of(target: object) -> EnergyCosts | None:
     return target.energy if isinstance(target, KnowsEnergy) else None
 
 
+@runtime_checkable
+class KnowsEnergyOfChips(Protocol):
+    """A target whose chips may differ in what their work costs."""
+
+    def energy_on(self, chip: int) -> EnergyCosts | None:
+        """Joules of what an inference does on a chip; None where the description does not say."""
+        ...
+
+
+def energy_on(target: object, chip: int) -> EnergyCosts | None:
+    """Joules of what an inference does on a chip of a target; None where it does not say."""
+    if isinstance(target, KnowsEnergyOfChips):
+        return target.energy_on(chip)
+    return energy_of(target)
+
+
 def area_of(target: object) -> float | None:
     """Square millimetres of all usable chips of a target; None where it does not say."""
     return target.package_mm2 if isinstance(target, KnowsEnergy) else None

@@ -12,7 +12,7 @@ from mcm_compiler.components.op_support import runs_on_host, unsupported_ops
 from mcm_compiler.contracts.chips import kernels_of
 from mcm_compiler.contracts.cost import KnowsHostOps, NodeCost
 from mcm_compiler.contracts.program import SimulationResult
-from mcm_compiler.contracts.target import HOST, Target, machine_of
+from mcm_compiler.contracts.target import HOST, Target, cost_model_on, machine_of
 from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.report.records.sections import HostFacts, LackingRow, TripRow
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
@@ -70,7 +70,7 @@ def _trips(target: Target, chip: int, graph: ir.Graph) -> Iterator[_Trip]:
     nodes = placeable_nodes(graph)
     if not unsupported_ops(target, nodes):
         return
-    model = target.cost_model()
+    model = cost_model_on(target, chip)
     if not isinstance(model, KnowsHostOps):
         return
     speeds = target.limits.chip_speed

@@ -92,7 +92,7 @@ def _set(data: dict[str, Any], key: str, value: Value, name: str) -> None:
 
 
 def _inside(at: Any, part: str) -> Any:
-    """What is in a table under a key, or in an array of tables under a name; None if nothing is."""
+    """The value of a key of a table, or the table of that name in an array; None if none is."""
     if isinstance(at, list):
         tables = (cast("Mapping[str, Any]", one) for one in at if isinstance(one, Mapping))
         return next((table for table in tables if table.get("name") == part), None)

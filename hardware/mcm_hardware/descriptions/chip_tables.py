@@ -43,7 +43,7 @@ class ChipTable:
 
     @property
     def lists_support(self) -> bool:
-        """Whether its own table lists ops or types."""
+        """True if its own table lists ops or types."""
         return any(f"chip.{word}" in self.given for what in _LISTS for word in _words(what))
 
 

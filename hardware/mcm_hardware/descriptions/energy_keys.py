@@ -34,7 +34,7 @@ ENERGY_KEYS: Mapping[str, Key] = {
 
 AREA_KEYS: Mapping[str, Key] = {
     "area.chip_mm2": Key(
-        _MM2, "area of a chip, or what is left of it beside the parts below", otherwise="0"
+        _MM2, "area of a chip, or the rest of it without the parts below", otherwise="0"
     ),
     "area.mac_mm2": Key(_MM2, "area of one multiply-accumulate unit of a chip", otherwise="0"),
     "area.sram_mib_mm2": Key(_MM2, "area of one MiB of a chip's SRAM", otherwise="0"),

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Override:
-    """What is different about one chip.
+    """Differences of one chip.
 
     Attributes:
         off: it is not used.
@@ -261,7 +261,7 @@ class PackageFile:
         return tuple(kinds), kind_of
 
     def _supports(self, tables: Sequence[ChipTable]) -> list[OpSupport | None]:
-        """What chips of each kind can run."""
+        """The ops and types that chips of each kind support."""
         shared = {path: value for path, value in self.values.items() if path.startswith("host.")}
         listing = [index for index, table in enumerate(tables) if table.lists_support]
         found: dict[int, OpSupport | None] = {}

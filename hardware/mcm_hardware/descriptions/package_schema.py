@@ -110,7 +110,7 @@ KIND_KEYS: Mapping[str, Key] = {
         if path in energy_keys.KEYS_OF_CHIPS
     },
 }
-"""What a table `[[chip]]` has besides the keys of `[chip]`, in packages with kinds of chips."""
+"""Keys of a table `[[chip]]` besides those of `[chip]`, in packages with kinds of chips."""
 
 PORT_KEYS: Mapping[str, Key] = {
     "host.bandwidth_gb_per_s": Key(

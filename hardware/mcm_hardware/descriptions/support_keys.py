@@ -126,7 +126,7 @@ def read_support(
 
 
 def shared_support(kinds: Sequence[OpSupport | None]) -> OpSupport | None:
-    """What chips of some kind can run; None where there is no kind, or one that runs everything."""
+    """Support of chips of some kind; None where there is no kind, or one that runs everything."""
     from mcm_hardware.chip.op_support import SharedSupport
 
     listed = tuple(kind for kind in kinds if kind is not None)

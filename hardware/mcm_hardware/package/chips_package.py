@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import onnx_ir as ir
 
+from mcm_compiler.components.cost_files import measured_costs
 from mcm_compiler.contracts import target
 from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.program import LoweredProgram, Simulator
@@ -174,7 +175,7 @@ class ChipsPackage(DescribedTarget):
         return self.kind_costs[kind].searched
 
     def runs(self, kind: int, node: ir.Node) -> bool:
-        """Whether chips of a kind can run `node`, or leave it to the host."""
+        """True if chips of a kind can run `node`, or leave it to the host as all kinds do."""
         own = self.kinds[kind].support
         if own is None or own.unsupported(node) is None:
             return True
@@ -199,10 +200,18 @@ class ChipsPackage(DescribedTarget):
 
     @cached_property
     def kind_costs(self) -> tuple[CostPair, ...]:
-        """The cost models of each kind of chip, for search and for what is played."""
-        others = [kind.chip for kind in self.kinds[1:]]
-        pairs = [(chip, chosen_pair(self._costs_of(chip), self)) for chip in others]
-        return (self.costs, *(self._beside_host(pair, chip.launch_s) for chip, pair in pairs))
+        """The cost models of each kind of chip, for search and for what is played.
+
+        Measured times are those of the first kind; for the others the chosen model has none.
+        """
+        found = [self.costs]
+        for chip in (kind.chip for kind in self.kinds[1:]):
+            own = self._costs_of(chip)
+            pair = chosen_pair(own, self)
+            if measured_costs(pair.searched) is not None:
+                pair = own
+            found.append(self._beside_host(pair, chip.launch_s))
+        return tuple(found)
 
     def beside_host(self, pair: CostPair) -> CostPair:
         """The cost models with round trips to the host, where each chip reaches it by itself."""

@@ -15,9 +15,9 @@ import onnx_ir as ir
 from mcm_compiler.contracts.chips import kernels_of
 from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.contracts.program import LinkActivity, SimulationResult
-from mcm_compiler.contracts.target import HOST, OFF_PACKAGE, Target
+from mcm_compiler.contracts.target import HOST, OFF_PACKAGE, Target, cost_model_on
 from mcm_compiler.graph.constants import placeable_nodes
-from mcm_compiler.machines.package_limits import ChipWork, Joules, area_of, energy_of
+from mcm_compiler.machines.package_limits import ChipWork, Joules, area_of, energy_of, energy_on
 from mcm_compiler.report.hardware.figures import finite
 from mcm_compiler.report.records import sections
 from mcm_compiler.text.json_text import row_of
@@ -50,11 +50,12 @@ def energy_facts(
         simulation: of one pipeline.
         replicas: pipelines side by side; each inference takes one of them.
     """
-    costs = energy_of(target)
-    if costs is None or simulation is None or not graphs:
+    if energy_of(target) is None or simulation is None or not graphs:
         return None
-    works = chip_works(target.cost_model(), graphs, simulation.links)
-    joules = {chip: costs.of(work) for chip, work in works.items()}
+    models = {chip: cost_model_on(target, chip) for chip in graphs}
+    works = chip_works(models, graphs, simulation.links)
+    costs = {chip: energy_on(target, chip) for chip in works}
+    joules = {chip: one.of(works[chip]) for chip, one in costs.items() if one is not None}
     total = {kind: math.fsum(getattr(one, kind) for one in joules.values()) for kind in KINDS}
     total_j = math.fsum(total.values())
     period_s = simulation.period_s / replicas
@@ -75,12 +76,12 @@ def energy_facts(
 
 
 def chip_works(
-    model: CostModel, graphs: Mapping[int, ir.Graph], links: Sequence[LinkActivity]
+    models: Mapping[int, CostModel], graphs: Mapping[int, ir.Graph], links: Sequence[LinkActivity]
 ) -> dict[int, ChipWork]:
     """What one inference asks of each chip.
 
     Args:
-        model: of a chip; operations and bytes are the same at any speed.
+        models: of each chip; operations and bytes are the same at any speed.
         graphs: the chips' models by chip.
         links: what each link carries for one inference.
     """
@@ -88,7 +89,7 @@ def chip_works(
     sram: dict[int, int] = {}
     carried: dict[tuple[str, int], int] = {}
     for chip, graph in graphs.items():
-        kernels = [model.group_cost(nodes) for nodes in kernels_of(placeable_nodes(graph))]
+        kernels = [models[chip].group_cost(nodes) for nodes in kernels_of(placeable_nodes(graph))]
         macs[chip] = math.fsum(cost.flops for cost in kernels if cost.trip is None) / 2
         sram[chip] = sum(cost.read_bytes + cost.write_bytes for cost in kernels)
         # What the host runs crosses its link, beside the transfers that the simulator plays.

@@ -227,7 +227,7 @@ def _grid(file: PackageFile, kind: str, size: list[int]) -> Grid | None:
 
 
 def _too_many(chips: int) -> str:
-    """Why a package may not have so many chips."""
+    """The fault of a package with more chips than it stores routes for."""
     return (
         f"{chips} chips are more than {MOST_CHIPS}: a package stores a route for each pair of "
         f"chips, {chips**2:,} for these, and at most {MOST_CHIPS**2:,}"

@@ -74,7 +74,7 @@ class AnyMachine:
     def passed_on(
         self, problem: PartitionProblem, chip_of: Sequence[int], num_chips: int
     ) -> list[PassedOn]:
-        """What engines pass on along routes; nothing where routers do."""
+        """Tensors that engines pass on along routes; none where routers do."""
         del num_chips
         if problem.machine is None or not problem.machine.relays:
             return []

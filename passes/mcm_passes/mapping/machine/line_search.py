@@ -142,7 +142,13 @@ def ring_along(
         forwarding="router",
     )
     found = dataclasses.replace(
-        problem, machine=None, routing="relay", limits=ring, pinned_chip=pinned, kinds=None
+        problem,
+        machine=None,
+        routing="relay",
+        limits=ring,
+        pinned_chip=pinned,
+        kinds=None,
+        copies=None if problem.copies is None else problem.copies.least,
     )
     return found, devices
 

@@ -64,8 +64,8 @@ def best_prices(seconds: Floats, room: Floats) -> Floats:
 def _tried_prices(seconds: Floats, room: Floats, prices: Floats, kind: int) -> list[float]:
     """Prices of one kind, where those of the others stay, one of which is about the best.
 
-    As a function of it the bound is a concave function with edges over a linear one, so that the
-    best price is at an edge, where a unit is worth as much on this kind as elsewhere, or at an end.
+    As a function of it the bound is a concave function with edges over a linear one. So the best
+    price is at an edge, where a unit is worth as much on this kind as elsewhere, or at an end.
     """
     ends = [float(prices[kind]) / END, float(prices[kind]) * END]
     others = np.arange(len(room)) != kind

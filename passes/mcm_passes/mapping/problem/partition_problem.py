@@ -227,7 +227,7 @@ def build_problem(
 def _kind_costs(
     target: Target, graph: ir.Graph, units: Sequence[Unit], tensors: Sequence[ir.Value]
 ) -> KindCosts | None:
-    """What units and tensors cost on each kind of chip; None where all are of one kind."""
+    """Costs of units and tensors on each kind of chip; None where all are of one kind."""
     names, machine = kind_names_of(target), other_machine_of(target)
     if not isinstance(target, HasChipKinds) or machine is None or machine.device_kind is None:
         return None
