@@ -135,7 +135,8 @@ def channel_arrays(problem: PartitionProblem) -> dict[str, Array]:
     The host is -1, memory outside the package -2; further places as in
     `mcm_compiler.machines.machine`.
     """
-    if (machine := problem.machine) is not None:
+    if not problem.on_ring:
+        machine = problem.machine
         return {
             "channel.source": np.ascontiguousarray(machine.channel_ends[:, 0], np.int32),
             "channel.destination": np.ascontiguousarray(machine.channel_ends[:, 1], np.int32),

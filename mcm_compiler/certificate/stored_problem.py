@@ -370,7 +370,7 @@ def _check_sizes(p: PartitionProblem) -> None:
 
 def _check_kinds(p: PartitionProblem, units: int, tensors: int) -> None:
     """Sizes of what differs between kinds of devices."""
-    kind_of = None if p.machine is None else p.machine.device_kind
+    kind_of = None if p.on_ring else p.machine.device_kind
     if p.kinds is None:
         if kind_of is not None:
             raise MalformedError("the devices are of several kinds, and units have no times there")

@@ -83,7 +83,7 @@ def check_certificate(folder: OpenedFolder, certificate: Certificate) -> str:
     units = count_text(certificate.problem.num_units, "op group")
     matched = f"matches the chip models ({units}), {seconds_text(period_s)} a replica (analytic)"
     machine, compared = machine_of(target), ""
-    if machine is not None and layout.PROGRAM in manifest.files:
+    if layout.PROGRAM in manifest.files:
         own = dataclasses.replace(certificate.problem, limits=limits)
         today = dataclasses.replace(certificate, problem=own)
         compared = lowered_figures.check_lowered(folder.program, machine, today)
@@ -167,7 +167,7 @@ def _limits_of_version(certificate: Certificate, limits: PackageLimits) -> Packa
     if certificate.schema_version > 1:
         return limits
     known = dict(LATER_LIMITS)
-    if certificate.problem.machine is not None:
+    if not certificate.problem.on_ring:
         known["hop_latency_s"] = 0.0
     said = certificate.problem.limits
     omitted = {field: v for field, v in known.items() if getattr(said, field) == v}
@@ -202,7 +202,7 @@ def _same_kinds(one: KindCosts, other: KindCosts) -> bool:
 
 
 _WHOLE: dict[str, tuple[Callable[[Any, Any], bool], str, str]] = {
-    "machine": (same_machine, "its machine is not that of the target", "machine"),
+    "given_machine": (same_machine, "its machine is not that of the target", "machine"),
     "energy": (
         _same_energies,
         "its energies are not those of the models on the target",

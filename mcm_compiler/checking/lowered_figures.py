@@ -19,7 +19,6 @@ from mcm_compiler.certificate.joined import differs
 from mcm_compiler.contracts import partition, proofs
 from mcm_compiler.contracts.program import LoweredProgram, Transfer
 from mcm_compiler.machines.machine import HOST, OFF_PACKAGE, Machine, place_text
-from mcm_compiler.machines.package_limits import RING
 from mcm_compiler.registry import PROBLEM_MODELS
 
 _Hops = list[tuple[tuple[int, int, int], int, int]]
@@ -64,7 +63,7 @@ def check_lowered(program: LoweredProgram, machine: Machine, certificate: Certif
             f"from {ends}, its placement {int(claimed[channel]):,}",
             "program.json",
         )
-    if machine.family != RING or problem.streams or not isinstance(model, proofs.KnowsValues):
+    if not machine.is_ring or problem.streams or not isinstance(model, proofs.KnowsValues):
         return "bytes of each channel"
     with PROBLEM_MODELS.at_work(certificate.problem_model):
         latency_s = model.latency_s(problem, placement)
@@ -89,7 +88,7 @@ def _of_one_pipeline(machine: Machine, pipelines: int, devices_each: int) -> Mac
         return machine
     rates, delays = machine.channel_bytes_per_s.copy(), machine.channel_latency_s.copy()
     rates[list(machine.shared_channels)] /= pipelines
-    if machine.family == RING:
+    if machine.is_ring:
         links = np.arange(devices_each - 1)
         shares = [machine.channel_latency_s[links + r * devices_each] for r in range(pipelines)]
         delays[links] = np.max(shares, axis=0)

@@ -27,8 +27,9 @@ from mcm_compiler.contracts.view_copies import ViewCopies
 from mcm_compiler.graph.annotations import GRAPH, AnnotationKey
 from mcm_compiler.machines.choices import Routing
 from mcm_compiler.machines.kind_costs import KindCosts
-from mcm_compiler.machines.machine import Machine
-from mcm_compiler.machines.package_limits import RING, PackageLimits, UnitEnergies
+from mcm_compiler.machines.machine import RING, Machine
+from mcm_compiler.machines.package_limits import PackageLimits, UnitEnergies
+from mcm_compiler.machines.ring_machine import ring_of
 
 MemoryCount = Literal["estimate", "need"]
 """Count of bytes on a chip.
@@ -83,8 +84,8 @@ class PartitionProblem(ReadOnlyArrays):
         one_kernel: `[N]`, whether a unit runs as one kernel, with all its operands and results in
             memory at the same time. All True if left out.
         memory: how bytes on a chip are counted, see `MemoryCount`.
-        machine: the units are placed on its first `num_chips` devices; None for a ring, which
-            `limits` describes. For other machines, `limits` has the fastest channel of each
+        given_machine: the machine; left out for a ring, which is built from `limits`, see
+            `machine`. For other machines, `limits` has the fastest channel of each
             kind, and `routing` has no meaning.
         energy: joules of units and tensors; None unless energy is requested.
         kinds: costs on each kind of chip, see `Machine.device_kind`; None where all chips are of
@@ -116,7 +117,7 @@ class PartitionProblem(ReadOnlyArrays):
     weight_touched: Bools = field(default_factory=lambda: np.empty(0, np.bool_))
     one_kernel: Bools = field(default_factory=lambda: np.empty(0, np.bool_))
     memory: MemoryCount = "estimate"
-    machine: Machine | None = None
+    given_machine: Machine | None = None
     energy: UnitEnergies | None = None
     kinds: KindCosts | None = None
     copies: ViewCopies | None = None
@@ -149,12 +150,16 @@ class PartitionProblem(ReadOnlyArrays):
         return np.array(speeds or (1.0,) * self.num_chips, np.float64)
 
     @cached_property
+    def machine(self) -> Machine:
+        """Devices, channels and routes; the units are placed on its first `num_chips` devices."""
+        return ring_of(self.limits) if self.given_machine is None else self.given_machine
+
+    @cached_property
     def kind_of(self) -> Ints:
         """`[C]`, the kind of each chip, a row of `unit_seconds`."""
-        machine = self.machine
-        if self.kinds is None or machine is None or machine.device_kind is None:
+        if self.kinds is None or self.machine.device_kind is None:
             return np.zeros(self.num_chips, np.int32)
-        return machine.device_kind[: self.num_chips]
+        return self.machine.device_kind[: self.num_chips]
 
     @property
     def unit_seconds(self) -> Floats:
@@ -233,12 +238,12 @@ class PartitionProblem(ReadOnlyArrays):
         in no circle, so they can be numbered along their dependencies. Every placement is one on
         this ring, and no chip or host channel has more load there.
         """
-        return self._reached if self.limits.at_ends or self.machine is not None else self
+        return self._reached if self.limits.at_ends or not self.on_ring else self
 
     @cached_property
     def _reached(self) -> PartitionProblem:
         limits, count = self.limits, self.num_chips
-        if self.machine is None:
+        if self.on_ring:
             delays = limits.latencies_s[: count - 1]
             return self.within(replace(limits, host_io="any", link_latency_s=delays))
         # All tensors together take less on such a link than any unit takes on a chip.
@@ -255,7 +260,7 @@ class PartitionProblem(ReadOnlyArrays):
         unpinned = np.full_like(self.pinned_chip, -1)
         return replace(
             self,
-            machine=None,
+            given_machine=None,
             routing="relay",
             limits=free,
             pinned_chip=unpinned,
@@ -266,7 +271,12 @@ class PartitionProblem(ReadOnlyArrays):
     @property
     def family(self) -> str:
         """Family of the machine that ops are placed on."""
-        return RING if self.machine is None else self.machine.family
+        return RING if self.given_machine is None else self.given_machine.family
+
+    @property
+    def on_ring(self) -> bool:
+        """True if `machine` is a ring; nothing is built to know it."""
+        return self.family == RING
 
     @property
     def relays(self) -> bool:

@@ -23,7 +23,8 @@ from mcm_compiler.contracts.sharding.sharding import OutputPart
 from mcm_compiler.graph.states import StatePair
 from mcm_compiler.machines.choices import Fallback, Routing
 from mcm_compiler.machines.machine import HOST, OFF_PACKAGE, Machine
-from mcm_compiler.machines.package_limits import RING, PackageLimits
+from mcm_compiler.machines.package_limits import PackageLimits
+from mcm_compiler.machines.ring_machine import ring_of
 from mcm_compiler.text.json_text import Index, Place
 
 
@@ -118,15 +119,9 @@ class DescribesMachine(Protocol):
         ...
 
 
-def machine_of(target: Target) -> Machine | None:
-    """Devices, channels and routes of a target; None for a ring that has only limits."""
-    return target.machine if isinstance(target, DescribesMachine) else None
-
-
-def other_machine_of(target: Target) -> Machine | None:
-    """The machine of a target that is no ring; None for rings, which `limits` describes."""
-    machine = machine_of(target)
-    return None if machine is None or machine.family == RING else machine
+def machine_of(target: Target) -> Machine:
+    """Devices, channels and routes of a target; those of a ring that has only limits are built."""
+    return target.machine if isinstance(target, DescribesMachine) else ring_of(target.limits)
 
 
 @runtime_checkable
@@ -245,7 +240,7 @@ def kind_names_of(target: object) -> Sequence[str]:
 def cost_model_on(target: Target, chip: int) -> CostModel:
     """The cost model of the kind that a chip of a target is of, at speed 1."""
     machine = machine_of(target)
-    if not isinstance(target, HasChipKinds) or machine is None or machine.device_kind is None:
+    if not isinstance(target, HasChipKinds) or machine.device_kind is None:
         return target.cost_model()
     return target.cost_model_of(int(machine.device_kind[chip]))
 

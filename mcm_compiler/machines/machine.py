@@ -19,6 +19,9 @@ from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.machines.routes import Routes, followed_pairs, rows_with_circles, rows_with_gaps
 
+RING = "ring"
+"""The family of one-way rings, whose machines `mcm_compiler.machines.ring_machine` builds."""
+
 HOST = -1
 """The host's place in wires, transfers and at the ends of channels."""
 
@@ -119,6 +122,11 @@ class Machine:
     def num_devices(self) -> int:
         """D."""
         return len(self.memory_bytes)
+
+    @property
+    def is_ring(self) -> bool:
+        """True if placements take the first devices in order, and each sends to the next alone."""
+        return self.family == RING
 
     @property
     def num_channels(self) -> int:

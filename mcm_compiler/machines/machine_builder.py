@@ -127,20 +127,20 @@ class MachineBuilder:
         return lanes if lanes.any() else None
 
 
-def equal_shares(devices: int, machine: Machine | None = None) -> list[tuple[int, int]]:
+def equal_shares(devices: int, machine: Machine) -> list[tuple[int, int]]:
     """All numbers of equal pipelines that count, with the devices of each, fewest first.
 
     Of numbers that leave each pipeline as many devices only the largest does: it gains most.
 
     Args:
         devices: of all pipelines together.
-        machine: where they are no ring of equal chips; only shares that are alike count then.
+        machine: only shares that are alike count.
     """
     largest = {devices // count: count for count in range(1, devices + 1)}
     return [
         (count, each)
         for each, count in sorted(largest.items(), reverse=True)
-        if machine is None or shares_alike(machine, each, count)
+        if shares_alike(machine, each, count)
     ]
 
 
@@ -149,16 +149,15 @@ def shares_alike(machine: Machine, each: int, count: int) -> bool:
 
     Device `r * each + c` then stands in for device c, for all r: it is of the same kind, has as
     much memory and is as fast, its routes to devices of its own share and to the host go over
-    channels that are as fast,
-    and no channel is on routes of two shares. Where engines pass tensors on, they are those of the
-    share.
+    channels that are as fast, and no channel is on routes of two shares. Where engines pass tensors
+    on, they are those of the share. Of a ring with equal chips, shares always are alike.
 
     Args:
         machine: the machine.
         each: devices of each pipeline.
         count: how many pipelines there are.
     """
-    if count == 1:
+    if count == 1 or machine.is_ring:
         return True
     if each * count > machine.num_devices:
         return False

@@ -16,9 +16,6 @@ HostIo = Literal["any", "ends"]
 """Where the host reaches the ring: at every chip, or only at the first and the last chip of the
 package, each of which takes inputs in and gives outputs out."""
 
-RING = "ring"
-"""The family of machines that `PackageLimits` describes whole."""
-
 Forwarding = Literal["engine", "router"]
 """Who passes a tensor on that a chip does not want itself: its compute engine, with a copy (a
 relay), or its router, which takes no time of the chip and has buffers of its own."""

@@ -93,7 +93,8 @@ def _data(compiled: Compiled) -> dict[str, Any]:
 
 def _channels(compiled: Compiled, devices: int) -> list[tuple[int, int]]:
     """Ends of the channels between devices."""
-    if compiled.target is not None and (machine := machine_of(compiled.target)) is not None:
+    if compiled.target is not None:
+        machine = machine_of(compiled.target)
         ends = [(int(a), int(b)) for a, b in machine.channel_ends]
         if machine.num_devices == devices:
             return sorted({(a, b) for a, b in ends if min(a, b) >= 0})

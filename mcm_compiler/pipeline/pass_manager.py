@@ -19,7 +19,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from mcm_compiler.contracts.target import Target, other_machine_of
+from mcm_compiler.contracts.target import Target, machine_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity, quote
 from mcm_compiler.graph.invariants import InvariantCheck
 from mcm_compiler.graph.source import SOURCE
@@ -339,8 +339,7 @@ def _asked(target: Target, error: BaseException) -> str | None:
     if foreign_code.has_let_through(target, error):
         return f"target {quote(target.name)} of {TARGETS.origin_of(target.name)}"
     with contextlib.suppress(Exception):  # of a target that may tell nothing any more
-        machine = other_machine_of(target)
-        family = "" if machine is None else machine.family
+        family = machine_of(target).family
         if family in MAPPINGS and foreign_code.has_let_through(MAPPINGS.get(family), error):
             return f"the mapping of the family {quote(family)} of {MAPPINGS.origin_of(family)}"
     return None

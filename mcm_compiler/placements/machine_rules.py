@@ -108,9 +108,9 @@ def find_placement_violations(
         demand_bytes: `[D]`, memory that each device needs, or None.
 
     Raises:
-        ValueError: if the problem has no machine, but a ring.
+        ValueError: if the problem is for a ring.
     """
-    if problem.machine is None:
+    if problem.on_ring:
         raise ValueError("a ring has rules of its own")
     source, target = ring_rules.dependency_edges(problem)
     found = find_machine_violations(

@@ -23,8 +23,7 @@ from mcm_compiler.machines.choices import MOST_SEQUENCES
 
 def play_together(target: Target, pipelines: int) -> bool:
     """Whether so many pipelines on a package have to be simulated together."""
-    machine = machine_of(target) if pipelines > 1 else None
-    return machine is not None and bool(machine.shared_channels)
+    return pipelines > 1 and bool(machine_of(target).shared_channels)
 
 
 def simulate_pipelines(

@@ -98,7 +98,7 @@ def heaviest_tensors(
     source: int,
     destination: int,
     count: int,
-    machine: Machine | None = None,
+    machine: Machine,
 ) -> list[LoadedTensor]:
     """The tensors that load a channel most, largest first.
 
@@ -107,7 +107,7 @@ def heaviest_tensors(
         source: where the channel comes from, as in `LinkActivity`.
         destination: where it goes to.
         count: how many to return.
-        machine: has the routes; where None, tensors on their way to further places are missed.
+        machine: has the routes.
     """
     transfers = program.transfers if program else ()
     crossing = [t for t in transfers if _crosses(t, source, destination, machine)]
@@ -115,10 +115,8 @@ def heaviest_tensors(
     return [{"name": t.tensor, "bytes": t.size_bytes} for t in largest]
 
 
-def _crosses(transfer: Transfer, source: int, destination: int, machine: Machine | None) -> bool:
+def _crosses(transfer: Transfer, source: int, destination: int, machine: Machine) -> bool:
     """Return True if the route of a transfer goes over a channel."""
-    if machine is None:
-        return (transfer.source, transfer.destination) == (source, destination)
     route = machine.route(transfer.source, transfer.destination)
     ends = machine.channel_ends[list(route)]
     return bool((ends == (source, destination)).all(axis=1).any())

@@ -47,9 +47,9 @@ _CYCLES = {
 def find_bottleneck(
     simulation: SimulationResult,
     program: LoweredProgram | None,
+    machine: Machine,
     limits: PackageLimits | None = None,
     graphs: Mapping[int, ir.Graph] | None = None,
-    machine: Machine | None = None,
     certificate: Certificate | None = None,
 ) -> Bottleneck | None:
     """The busiest chip or link with its heaviest ops or tensors; None where nothing was busy.
@@ -59,10 +59,10 @@ def find_bottleneck(
     Args:
         simulation: tells who was busy.
         program: tells with what.
+        machine: has the routes.
         limits: numbers of the package.
         graphs: the chips' models by chip. With `limits`, `program` and `certificate` they tell
             which moves of ops would help, and what they take.
-        machine: tells routes.
         certificate: what was placed and where, for one pipeline.
     """
     resources: list[ChipActivity | LinkActivity] = [*simulation.chips, *simulation.links]

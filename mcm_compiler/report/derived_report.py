@@ -21,7 +21,7 @@ from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.contracts.fabrics.target import FABRIC_SECTION, MappedChip
 from mcm_compiler.contracts.program import LoweredProgram, SimulationResult
 from mcm_compiler.contracts.replication import PipelineCount, chip_roles
-from mcm_compiler.contracts.target import Target, machine_of, other_machine_of
+from mcm_compiler.contracts.target import Target, machine_of
 from mcm_compiler.graph.constants import (
     attribute_weights,
     constants_and_placeable,
@@ -283,7 +283,8 @@ def target_facts(target: Target) -> TargetFacts:
         "chips": target.limits.num_chips,
         "sram_bytes": list(target.limits.sram_bytes),
     }
-    if (machine := other_machine_of(target)) is not None:
+    machine = machine_of(target)
+    if not machine.is_ring:
         facts = {"name": target.name, "family": machine.family, **facts}
     return facts
 
@@ -317,7 +318,7 @@ def _bottleneck(sources: Sources, graphs: Mapping[int, ir.Graph]) -> Any:
     machine = machine_of(sources.target)
     certificate = None if assumptions_of(graphs.values()) else sources.certificate
     return bottleneck.find_bottleneck(
-        sources.simulation, sources.program, limits, graphs, machine, certificate
+        sources.simulation, sources.program, machine, limits, graphs, certificate
     )
 
 

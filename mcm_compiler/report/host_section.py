@@ -122,7 +122,7 @@ def _link_share(
 ) -> float | None:
     """See `HostFacts`; None for a target that does not tell its channels."""
     machine = machine_of(target)
-    if machine is None or not simulation.period_s > 0:
+    if not simulation.period_s > 0:
         return None
     busy = {(link.source, link.destination): link.busy_s for link in simulation.links}
     load: dict[int, float] = {}

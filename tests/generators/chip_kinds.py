@@ -23,7 +23,6 @@ def with_kinds(
         kinds: how many there are; each has a device where there are enough.
         lacking: share of the pairs of kinds and units that cannot run; each unit runs somewhere.
     """
-    assert problem.machine is not None
     rng = np.random.default_rng(seed)
     devices, units = problem.machine.num_devices, problem.num_units
     kind_of = rng.permutation(np.arange(devices) % kinds).astype(np.int32)
@@ -39,5 +38,5 @@ def with_kinds(
         compute_s=costs.units.min(axis=0),
         relay_s=costs.relays.min(axis=0),
         kinds=costs,
-        machine=replace(problem.machine, device_kind=kind_of),
+        given_machine=replace(problem.machine, device_kind=kind_of),
     )

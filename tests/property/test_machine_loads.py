@@ -57,7 +57,7 @@ def machines(draw: st.DrawFn) -> Machine:
 @settings(max_examples=200)
 def test_channels_carry_what_the_transfers_do(machine, edges, chip_of):
     problem = make_problem([1] * 10, sorted(set(edges)), chips=DEVICES, routing="strict")
-    problem = replace(problem, machine=machine)
+    problem = replace(problem, given_machine=machine)
     wires: list[Wire] = []
     sizes: dict[str, int] = {}
     for t, name in enumerate(problem.tensor_names):

@@ -35,7 +35,7 @@ def test_no_placement_is_valid_that_has_no_route(seed: int) -> None:
     rng = np.random.default_rng(seed)
     edges = [(u, v) for u in range(5) for v in range(u + 1, 5) if rng.random() < 0.4]
     problem = make_problem([1, 2, 3, 2, 1], edges, chips=DEVICES, routing="strict")
-    problem = replace(problem, machine=one_way())
+    problem = replace(problem, given_machine=one_way())
     periods = periods_of(problem)
     valid: list[float] = []
     for row in itertools.product(range(DEVICES), repeat=5):
@@ -63,6 +63,6 @@ def test_no_placement_is_valid_that_has_no_route(seed: int) -> None:
 
 def test_the_message_names_what_has_no_way() -> None:
     problem = make_problem([1, 2], [(0, 1)], chips=DEVICES, routing="strict")
-    problem = replace(problem, machine=one_way())
+    problem = replace(problem, given_machine=one_way())
     messages = [v.message for v in evaluate(problem, np.array([1, 0], np.int32)).violations]
     assert any("no route leads there" in message for message in messages)

@@ -97,11 +97,11 @@ def _row(model: str, package: str, *, every: bool) -> dict[str, Any]:
 
 def _numbers(package: str) -> Iterator[int]:
     from mcm_compiler.components.target_loading import load_target
-    from mcm_compiler.contracts.target import other_machine_of
+    from mcm_compiler.contracts.target import machine_of
     from mcm_compiler.machines.machine_builder import equal_shares
 
     target = load_target(package)
-    for count, _ in equal_shares(target.limits.num_chips, other_machine_of(target)):
+    for count, _ in equal_shares(target.limits.num_chips, machine_of(target)):
         yield count
 
 

@@ -11,7 +11,7 @@ import onnx_ir as ir
 from mcm_compiler.artifact.manifest import Manifest
 from mcm_compiler.contracts.chips import is_relay
 from mcm_compiler.contracts.partition import Ints
-from mcm_compiler.contracts.target import HOST, ChipModel, Target, Wire, other_machine_of
+from mcm_compiler.contracts.target import HOST, ChipModel, Target, Wire, machine_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.machines.machine_builder import shares_alike
 from mcm_compiler.placements.machine_rules import find_machine_violations, unreached_by_host
@@ -42,8 +42,8 @@ def check_constraints(manifest: Manifest, chips: Sequence[ChipModel], target: Ta
     source, reader = _arrays(sent.edges())
     between_ops = _arrays(sent.edges_without_relays()) if strict else None
     placed, names = np.array(sent.chip_of, dtype=np.int32), sent.names
-    devices, machine = target.limits.num_chips, other_machine_of(target)
-    if machine is None:
+    devices, machine = target.limits.num_chips, machine_of(target)
+    if machine.is_ring:
         routers = target.limits.forwarding == "router"
         rules = partial(find_violations, placed, num_chips=devices, names=names)
         violations = rules(source, reader, routing="relay" if routers or strict else "strict")
@@ -68,7 +68,7 @@ def check_constraints(manifest: Manifest, chips: Sequence[ChipModel], target: Ta
             ]
         )
     text = f"acyclic, no chip skipped, {manifest.routing} routing"
-    if machine is not None:
+    if not machine.is_ring:
         text = f"acyclic, with a route for every tensor of {len(chips)} devices"
     return text if manifest.replicas == 1 else f"{text}, {manifest.replicas} pipelines side by side"
 
@@ -83,13 +83,13 @@ def refuse_overlap(manifest: Manifest, target: Target) -> None:
     if manifest.replicas == 1:
         return
     fault = ""
-    machine = other_machine_of(target)
+    machine = machine_of(target)
     if manifest.replicas * each > limits.num_chips:
         have = f"{quote(target.name)} has {limits.num_chips}"
         fault = f"take {manifest.replicas * each} chips, {have}"
     elif any(entry.chip >= each for entry in manifest.chips):
         fault = f"have {each} chips each, and a model is there for a chip beyond"
-    elif machine is not None and not shares_alike(machine, each, manifest.replicas):
+    elif not shares_alike(machine, each, manifest.replicas):
         fault = f"need shares that are alike, and those of {quote(target.name)} differ"
     elif len(set(limits.sram_bytes)) > 1 or len(set(limits.chip_speed)) > 1:
         fault = f"need equal chips, and those of {quote(target.name)} differ"

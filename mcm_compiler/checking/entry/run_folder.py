@@ -174,7 +174,7 @@ def simulation_data(simulation: SimulationResult, opened: gate.OpenedFolder) -> 
         "period_s": period_s,
         "latency_s": simulation.latency_s,
         "bottleneck": bottleneck.find_bottleneck(
-            simulation, program, limits, graphs, machine, opened.certificate
+            simulation, program, machine, limits, graphs, opened.certificate
         ),
         "chips": activity.chip_rows(simulation, program, ops_of, limits.sram_bytes),
         "links": activity.link_rows(simulation),

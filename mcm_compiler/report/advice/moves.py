@@ -190,7 +190,7 @@ def _single(
     source, target = edges
     low = np.zeros(problem.num_units, np.int64)
     high = np.full(problem.num_units, problem.num_chips - 1, np.int64)
-    if problem.machine is None:
+    if problem.on_ring:
         np.maximum.at(low, target, placement[source])
         np.minimum.at(high, source, placement[target])
     one = np.flatnonzero(movable & (high > low))
@@ -225,13 +225,9 @@ def _along(
 
 
 def _beside(problem: PartitionProblem, chip: int, step: int) -> Sequence[int]:
-    if problem.machine is None:
-        beside: Sequence[int] = (chip + step,)
-    elif step > 0:
-        beside = problem.machine.next_devices(chip)
-    else:
-        beside = problem.machine.previous_devices(chip)
-    return [other for other in beside if 0 <= other < problem.num_chips]
+    machine = problem.machine
+    beside = machine.next_devices(chip) if step > 0 else machine.previous_devices(chip)
+    return [other for other in beside if other < problem.num_chips]
 
 
 def _reached(start: int, linked: Rows) -> tuple[int, ...]:

@@ -6,31 +6,27 @@ from typing import cast
 
 from mcm_compiler.contracts.mapping import Evaluation, FamilyMapping
 from mcm_compiler.contracts.partition import Evaluate, Ints, PartitionProblem
-from mcm_compiler.contracts.target import RING
-from mcm_compiler.machines.machine import Machine
+from mcm_compiler.machines.machine import RING
 from mcm_compiler.registry import MAPPINGS
 
 
-def mapping_for(machine: Machine | None) -> FamilyMapping:
-    """The mapping of a machine's family: the registered one, or that of any machine.
-
-    Args:
-        machine: None for a ring.
+def mapping_for(family: str) -> FamilyMapping:
+    """The mapping of a family of machines: the registered one, or that of any machine.
 
     Raises:
         CompileError: MCM-U003 for a ring where nothing knows rings, MCM-X003 for a mapping that
             cannot be imported.
     """
-    if machine is not None and machine.family not in MAPPINGS:
+    if family != RING and family not in MAPPINGS:
         from mcm_passes.mapping.machine.any_machine import ANY_MACHINE
 
         return ANY_MACHINE
-    return cast("FamilyMapping", MAPPINGS.get(RING if machine is None else machine.family))
+    return cast("FamilyMapping", MAPPINGS.get(family))
 
 
 def mapping_of(problem: PartitionProblem) -> FamilyMapping:
     """The mapping of the family that a problem is for; see `mapping_for`."""
-    return mapping_for(problem.machine)
+    return mapping_for(problem.family)
 
 
 def evaluate(problem: PartitionProblem, chip_of: Ints) -> Evaluation:

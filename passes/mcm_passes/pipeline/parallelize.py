@@ -97,7 +97,7 @@ def _replication(
         return replicas.choose_replicas(problem, evaluator, simulated=simulated)
     if wanted > problem.num_chips:
         obstacle = f"there are {problem.num_chips} chips"
-    elif problem.machine is not None and not obstacle:
+    elif not obstacle:
         each = problem.num_chips // wanted
         if not shares_alike(problem.machine, each, wanted):
             obstacle = f"{wanted} shares of {each} chips are not alike"

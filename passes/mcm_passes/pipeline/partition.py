@@ -26,7 +26,7 @@ from mcm_compiler.contracts.partition import (
     PartitionStrategy,
     asks_evaluator,
 )
-from mcm_compiler.contracts.target import Target, other_machine_of
+from mcm_compiler.contracts.target import Target, machine_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.graph.states import STATES
 from mcm_compiler.machines.machine_builder import shares_alike
@@ -100,7 +100,7 @@ class PartitionPass(Pass):
     def _strategy(self, context: PassContext, level: Level) -> tuple[PartitionStrategy, str]:
         """The strategy that is asked for, or the level's, and its text form."""
         options = context.options
-        level_text = mapping_for(other_machine_of(context.target)).strategy(level)
+        level_text = mapping_for(machine_of(context.target).family).strategy(level)
         level_text = level_text if options.goal.aim == "period" else level.objective_strategy
         wanted = level_text if options.partitioner == AUTO else options.partitioner
         return runnable(self.strategy or wanted)
@@ -211,8 +211,7 @@ def _starts(
         if any(name not in chip_of for name in problem.names) or wanted not in (None, count):
             continue
         row = np.array([chip_of[name] for name in problem.names], np.int32)
-        alike = problem.machine is None or shares_alike(problem.machine, each, count)
-        if row.max() < each and alike:
+        if row.max() < each and shares_alike(problem.machine, each, count):
             found.append((count, row))
     return found
 

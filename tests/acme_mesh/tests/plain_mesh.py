@@ -98,7 +98,7 @@ def period_s(problem: PartitionProblem, mesh: Mesh, chip_of: Sequence[int]) -> f
 def seconds_of(problem: PartitionProblem, unit: int, chip: int) -> float:
     """Seconds of a unit on a chip of speed 1; infinite where its kind cannot run it."""
     kinds, machine = problem.kinds, problem.machine
-    if kinds is None or machine is None or machine.device_kind is None:
+    if kinds is None or machine.device_kind is None:
         return float(problem.compute_s[unit])
     place = int(machine.device_kind[chip]) * len(problem.names) + unit
     return float(kinds.unit_s[place]) if kinds.runs[place] else math.inf

@@ -84,7 +84,7 @@ def mesh_case(
         weight_users=np.array([u for row in weights for u in row], np.int32),
         limits=limits,
         routing="strict",
-        machine=package.machine,
+        given_machine=package.machine,
     )
     mesh = Mesh(rows, cols, 1.0 / (link * 1e9), 1.0 / limits.host_bytes_per_s)
     return MeshCase(problem, mesh, seed)

@@ -141,7 +141,7 @@ class RingsOnly:
     summary: ClassVar[str] = "for rings"
 
     def solve(self, problem: PartitionProblem, *_: Any) -> Outcome:
-        assert problem.machine is None
+        assert problem.on_ring
         chip_of = np.arange(problem.num_units) * 2 // problem.num_units
         return Outcome(chip_of.astype(np.int32), 1)
 

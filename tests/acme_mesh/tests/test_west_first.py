@@ -49,7 +49,6 @@ def test_the_plug_in_has_at_most_60_lines() -> None:
 
 def test_tensors_go_west_first_and_never_turn_to_the_west(tmp_path: Path) -> None:
     machine = machine_of(load_target(mesh(tmp_path)))
-    assert machine is not None
     assert machine.places(6, 8) == (6, 5, 4, 8)  # west, then down
     assert machine.places(1, 11) == (1, 5, 9, 10, 11)  # down, then east
     for a, b in itertools.permutations(range(12), 2):

@@ -1,115 +1,39 @@
-"""A ring of chips as a machine: a channel for each link and each port, routes along the ring."""
+"""The numbers of a ring package, and its machine."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
-import numpy as np
-
-from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT, Machine
-from mcm_compiler.machines.package_limits import Forwarding, HostIo
-from mcm_compiler.machines.routes import Routes
+from mcm_compiler.machines.machine import Machine
+from mcm_compiler.machines.package_limits import Forwarding, HostIo, PackageLimits
+from mcm_compiler.machines.ring_machine import ring_of
 from mcm_hardware.chip.chip_spec import ACTIVATION_PACKING, STREAM_BUFFERS, PackageSpec
 
 
 def ring_machine(spec: RingSpec) -> Machine:
-    """The machine of a ring package of C chips.
-
-    Channel c, for c below C - 1, is the link from chip c to chip c + 1. Behind the links come a
-    channel from the host to each chip, one from each chip to the host, and one from off-package
-    memory to each chip, where the package has it. Where the host reaches only the ends of the
-    ring, what it exchanges with a chip in between travels over the ring: in by chip 0, out by the
-    last chip. Last come the channels that all chips share, where the package has any: one into
-    the host's end of its channels and one back, and one for all reads from off-package memory.
-    They delay nothing by themselves, as latencies are those from the host to a chip.
-    """
-    chips = spec.num_chips
-    last = chips - 1
-    links = range(last)
-    ends = [(c, c + 1) for c in links]
-    ends += [(HOST, c) for c in range(chips)]
-    ends += [(c, HOST) for c in range(chips)]
-    rates = [spec.link_bytes_per_s] * last + [spec.host_bytes_per_s] * (2 * chips)
-    latencies = [*spec.hop_latency_s, *[spec.host_latency_s] * (2 * chips)]
-    streams = spec.stream_bytes_per_s > 0
-    if streams:
-        ends += [(OFF_PACKAGE, c) for c in range(chips)]
-        rates += [spec.stream_bytes_per_s] * chips
-        latencies += [spec.stream_latency_s] * chips
-    shared = _Shared([], [], [])
-    if rate := spec.host_total_bytes_per_s:
-        shared = shared._replace(inwards=[len(ends)], outwards=[len(ends) + 1])
-        ends += [(HOST_ROOT, HOST), (HOST, HOST_ROOT)]
-        rates += [rate] * 2
-        latencies += [0.0] * 2
-    if streams and (rate := spec.stream_total_bytes_per_s):
-        shared = shared._replace(streams=[len(ends)])
-        ends.append((OFF_PACKAGE_ROOT, OFF_PACKAGE))
-        rates.append(rate)
-        latencies.append(0.0)
-    cuts = np.zeros(len(ends), np.bool_)
-    cuts[:last] = spec.switching == "cut_through"
-    return Machine(
-        family="ring",
-        memory_bytes=np.array([chip.sram_bytes for chip in spec.chips], np.int64),
-        speed=np.array([chip.speed for chip in spec.chips], np.float64),
-        channel_bytes_per_s=np.array(rates, np.float64),
-        channel_latency_s=np.array(latencies, np.float64),
-        channel_ends=np.array(ends, np.int32).reshape(len(ends), 2),
-        channel_cuts=cuts,
-        routes=_routes(chips, spec.host_io == "ends", streams, shared),
+    """The machine of a ring package; see `ring_of`."""
+    limits = PackageLimits(
+        num_chips=spec.num_chips,
+        sram_bytes=tuple(chip.sram_bytes for chip in spec.chips),
+        link_bytes_per_s=spec.link_bytes_per_s,
+        hop_latency_s=min(spec.hop_latency_s, default=0.0),
+        host_io=spec.host_io,
+        host_bytes_per_s=spec.host_bytes_per_s,
         channel_slots=spec.channel_slots,
+        chip_speed=tuple(chip.speed for chip in spec.chips),
+        stream_bytes_per_s=spec.stream_bytes_per_s,
         buffer_alignment_bytes=spec.reference.alignment_bytes,
         stream_buffers=STREAM_BUFFERS,
         activation_packing=ACTIVATION_PACKING,
-        router_buffers=spec.forwarding == "router",
+        host_total_bytes_per_s=spec.host_total_bytes_per_s,
+        stream_total_bytes_per_s=spec.stream_total_bytes_per_s,
+        forwarding=spec.forwarding,
+        link_latency_s=spec.hop_latency_s,
+        host_latency_s=spec.host_latency_s,
+        cut_through=spec.switching == "cut_through",
     )
-
-
-class _Shared(NamedTuple):
-    """Channels that all routes of a kind cross: none or one each.
-
-    Attributes:
-        inwards: from the host.
-        outwards: to the host.
-        streams: from off-package memory.
-    """
-
-    inwards: list[int]
-    outwards: list[int]
-    streams: list[int]
-
-
-def _routes(chips: int, at_ends: bool, streams: bool, shared: _Shared) -> Routes:
-    """The routes of `ring_machine`, as pieces of one way along the ring and of single ports."""
-    last = chips - 1
-    into, out, memory = last, last + chips, last + 2 * chips
-    # In by the first chip, along the links, out by the last one; then all ports alone.
-    way = [*shared.inwards, into, *range(last), out + last, *shared.outwards]
-    first_link = len(shared.inwards) + 1
-    chip = np.arange(chips, dtype=np.int32)
-    source, target = np.repeat(chip, chips), np.tile(chip, chips)
-    rows = [(first_link + source, first_link + np.maximum(source, target))]
-    parts = [np.array(way, np.int32)]
-    for before, port, behind in (
-        (shared.inwards, into, []),
-        ([], out, shared.outwards),
-        (shared.streams, memory, []),
-    ):
-        if port == memory and not streams:
-            rows.append((0 * chip, 0 * chip))
-            continue
-        crossed = [np.full(chips, c) for c in before], [np.full(chips, c) for c in behind]
-        each = np.stack([*crossed[0], port + chip, *crossed[1]], axis=1)
-        begin = sum(map(len, parts)) + each.shape[1] * chip
-        rows.append((begin, begin + each.shape[1]))
-        parts.append(each.reshape(-1))
-    if at_ends:
-        rows[1][0][:last], rows[1][1][:last] = 0, first_link + chip[:last]
-        rows[2][0][1:], rows[2][1][1:] = first_link + chip[1:], len(way)
-    begin, end = (np.concatenate(ends).astype(np.int32) for ends in zip(*rows, strict=True))
-    return Routes(begin, end, np.concatenate(parts).astype(np.int32))
+    return ring_of(limits, spec.stream_latency_s)
 
 
 Switching = Literal["store_and_forward", "cut_through"]

@@ -114,7 +114,7 @@ def _heaviest_unit(problem: PartitionProblem, period_s: float) -> bool:
 def _total_work(problem: PartitionProblem, period_s: float) -> bool:
     chips = min(problem.num_chips, problem.clonable.tolist().count(False))
     speeds = problem.chip_speed.tolist()
-    if problem.machine is not None:
+    if not problem.on_ring:
         speeds.sort(reverse=True)
     speed = math.fsum(speeds[:chips])
     return math.fsum(problem.compute_s) >= period_s * speed > 0.0

@@ -1,6 +1,6 @@
 """Proven lower bounds on the period of every valid partition, under the fast model.
 
-Where the problem has a machine, chips are its devices. The graph of devices has no circle, so that
+Chips are the devices of the problem's machine. The graph of devices has no circle, so that
 devices can be numbered in an order of it: what an argument says of chips in the order of the ring
 holds for devices in that order.
 
@@ -84,7 +84,7 @@ def total_work(problem: PartitionProblem) -> LowerBound:
         return LowerBound(0.0, "no unit")
     chips = min(problem.num_chips, fixed)
     work = float(problem.compute_s.sum())
-    speed = problem.chip_speed if problem.machine is None else -np.sort(-problem.chip_speed)
+    speed = problem.chip_speed if problem.on_ring else -np.sort(-problem.chip_speed)
     # Rounded down by a little: the fast model adds the same numbers in another order.
     return LowerBound(
         work / float(speed[:chips].sum()) * (1.0 - 1e-12),

@@ -20,9 +20,8 @@ from mcm_compiler.contracts.partition import (
     PartitionStrategy,
     knows_machines,
 )
-from mcm_compiler.contracts.target import RING
 from mcm_compiler.diagnostics import Diagnostic
-from mcm_compiler.machines.machine import Machine
+from mcm_compiler.machines.machine import RING, Machine
 from mcm_compiler.machines.machine_builder import equal_shares
 from mcm_compiler.registry import MAPPINGS, STRATEGIES
 from mcm_passes.mapping.machine.engine_relays import passed_on
@@ -76,7 +75,7 @@ class AnyMachine:
     ) -> list[PassedOn]:
         """Tensors that engines pass on along routes; none where routers do."""
         del num_chips
-        if problem.machine is None or not problem.machine.relays:
+        if not problem.machine.relays:
             return []
         return passed_on(problem, problem.machine, chip_of)
 

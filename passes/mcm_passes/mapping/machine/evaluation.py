@@ -39,7 +39,7 @@ class MachineModel(PlacementModel):
     kind = MachineEvaluation
 
     def __init__(self, problem: PartitionProblem) -> None:
-        if problem.machine is None:
+        if problem.on_ring:
             raise ValueError("the problem is placed on a ring")
         super().__init__(problem)
         self._machine = problem.machine

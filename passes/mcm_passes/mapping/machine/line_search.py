@@ -17,8 +17,7 @@ import numpy as np
 
 from mcm_compiler.contracts import partition
 from mcm_compiler.contracts.mapping import FamilyMapping
-from mcm_compiler.contracts.target import RING
-from mcm_compiler.machines.machine import Machine
+from mcm_compiler.machines.machine import RING, Machine
 from mcm_compiler.registry import MAPPINGS, STRATEGIES
 from mcm_passes.mapping.machine.device_order import walk_over_devices
 from mcm_passes.mapping.machine.stages import Stages
@@ -65,7 +64,6 @@ class AlongDevices:
         budget: partition.Budget,
     ) -> partition.Outcome:
         """Searches along the devices, then on the machine."""
-        assert problem.machine is not None
         search = Search(problem, evaluate, budget)
         for known in budget.known:
             search.offer(known, evaluate(known))
@@ -143,7 +141,7 @@ def ring_along(
     )
     found = dataclasses.replace(
         problem,
-        machine=None,
+        given_machine=None,
         routing="relay",
         limits=ring,
         pinned_chip=pinned,

@@ -83,8 +83,8 @@ class Stages:
         rng: np.random.Generator,
         budget: partition.Budget,
     ) -> partition.Outcome:
-        """Searches until the budget is spent; MCM-P040 for a ring, which has no `machine`."""
-        if problem.machine is None:
+        """Searches until the budget is spent; MCM-P040 for a ring."""
+        if problem.on_ring:
             raise CompileError.of(
                 "MCM-P040",
                 f"strategy '{self.name}' places ops on packages that are no rings, and the "
@@ -158,7 +158,6 @@ class _Run:
 
     def __init__(self, problem: partition.PartitionProblem) -> None:
         model = MachineModel.of(problem)
-        assert problem.machine is not None
         limits = problem.limits
         source, target = dependency_edges(problem)
         count = problem.num_units

@@ -18,7 +18,7 @@ from mcm_compiler.contracts.target import (
     Routing,
     Target,
     kind_names_of,
-    other_machine_of,
+    machine_of,
 )
 from mcm_compiler.graph.constants import (
     attribute_weights,
@@ -173,7 +173,7 @@ def build_problem(
     for past in held:
         facts.allowed[weights.users[weights.values.index(past)]] = False
     limits = target.limits
-    machine = other_machine_of(target)
+    machine = machine_of(target)
     shared = shared_memory(
         units,
         list(zip(tensors.values, tensors.consumers, strict=True)),
@@ -215,8 +215,8 @@ def build_problem(
         weight_ptr=weight_ptr,
         weight_users=weight_users,
         limits=limits,
-        routing=routing if machine is None else "strict",
-        machine=machine,
+        routing=routing if machine.is_ring else "strict",
+        given_machine=None if machine.is_ring else machine,
         kinds=kinds,
         op_types=tuple(_op_type(unit, seconds) for unit in units),
         copies=copies,
@@ -228,8 +228,8 @@ def _kind_costs(
     target: Target, graph: ir.Graph, units: Sequence[Unit], tensors: Sequence[ir.Value]
 ) -> KindCosts | None:
     """Costs of units and tensors on each kind of chip; None where all are of one kind."""
-    names, machine = kind_names_of(target), other_machine_of(target)
-    if not isinstance(target, HasChipKinds) or machine is None or machine.device_kind is None:
+    names, machine = kind_names_of(target), machine_of(target)
+    if not isinstance(target, HasChipKinds) or machine.device_kind is None:
         return None
     unit_s: list[list[float]] = []
     relay_s: list[list[float]] = []

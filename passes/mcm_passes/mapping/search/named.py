@@ -13,8 +13,8 @@ import numpy as np
 
 from mcm_compiler.components.extras import LEARN, extra_of, missing_modules, require_learning
 from mcm_compiler.contracts import partition
-from mcm_compiler.contracts.target import RING
 from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.machines.machine import RING
 from mcm_compiler.registry import MAPPINGS, STRATEGIES
 from mcm_compiler.text import spec_text
 

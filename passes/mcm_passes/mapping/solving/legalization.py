@@ -84,8 +84,8 @@ class _Legalizer:
         evaluation = evaluate(problem, partition.chip_of)
         self._chip_of = evaluation.chip_of.tolist()
         # Engines of chips without units may pass tensors on.
-        relays = problem.machine is not None and problem.machine.relays
-        self._num_chips = problem.num_chips if relays else partition.num_chips_used
+        relayed = problem.machine.relays
+        self._num_chips = problem.num_chips if relayed else partition.num_chips_used
         self._copies: dict[int, list[int]] = {
             u: [c for c, there in enumerate(row) if there]
             for u, row in zip(
@@ -197,7 +197,7 @@ class _Legalizer:
         source, target = dependency_edges(self._problem)
         chips = np.array(self._chip_of)
         pairs = np.unique(np.stack([chips[source], chips[target]], axis=1), axis=0)
-        if self._problem.machine is not None and self._problem.machine.relays:
+        if self._problem.machine.relays:
             pairs = hops_of(self._problem.machine, pairs)
         return ordered_by(map(tuple, pairs.tolist()), range(self._num_chips))
 

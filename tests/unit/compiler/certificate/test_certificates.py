@@ -226,7 +226,6 @@ def test_bounds_are_re_proved_or_refused(folder: Path, proof: str) -> None:
 def test_a_program_that_carries_more_than_its_placement_is_refused(folder: Path) -> None:
     found, certificate = opened(folder)
     machine = machine_of(found.target)
-    assert machine is not None
     first, *others = found.program.transfers
     longer = dataclasses.replace(first, size_bytes=first.size_bytes + 64)
     program = dataclasses.replace(found.program, transfers=(longer, *others))

@@ -18,6 +18,7 @@ from mcm_compiler.contracts.program import (
     Transfer,
 )
 from mcm_compiler.contracts.target import OFF_PACKAGE, PackageLimits
+from mcm_compiler.machines import ring_machine
 from mcm_compiler.report.activity import heaviest_tensors
 from mcm_compiler.report.bottleneck import find_bottleneck
 from mcm_compiler.report.records.activity import Bottleneck
@@ -34,7 +35,7 @@ def _simulation(**changes: object) -> SimulationResult:
 
 
 def test_a_chip_with_its_heaviest_ops() -> None:
-    found = find_bottleneck(_simulation(), example_result().program)
+    found = find_bottleneck(_simulation(), example_result().program, RING_OF_3)
     assert found is not None
     assert (found["kind"], found["chip"], found["source"]) == ("chip", 1, None)
     assert found["share_of_period"] == pytest.approx(124.9 / 125)
@@ -49,7 +50,7 @@ def test_a_chip_with_its_heaviest_ops() -> None:
 
 def test_a_link_with_the_tensors_on_it_and_those_that_pass_through() -> None:
     links = (LinkActivity(0, 1, 125e-6, 800_000),)
-    found = find_bottleneck(_simulation(links=links), example_result().program, machine=RING_OF_3)
+    found = find_bottleneck(_simulation(links=links), example_result().program, RING_OF_3)
     assert found is not None
     assert (found["kind"], found["chip"]) == ("link", None)
     assert (found["source"], found["destination"]) == (0, 1)
@@ -66,7 +67,7 @@ def test_a_link_with_the_tensors_on_it_and_those_that_pass_through() -> None:
     ],
 )
 def test_a_host_link(link: LinkActivity, words: str, tensor: str) -> None:
-    found = find_bottleneck(_simulation(links=(link,)), example_result().program)
+    found = find_bottleneck(_simulation(links=(link,)), example_result().program, RING_OF_3)
     assert found is not None
     assert found["kind"] == "host"
     assert found["text"].startswith(words)
@@ -88,7 +89,7 @@ def test_a_host_link(link: LinkActivity, words: str, tensor: str) -> None:
 def test_a_chip_that_is_not_full_has_what_it_waits_for(waits: tuple[str, ...], cause: str) -> None:
     chips = (ChipActivity(0, 60e-6, {"input": 5e-6, "buffer": 60e-6}),)
     simulation = replace(_simulation(chips=chips, links=()), cycle_waits=waits)
-    found = find_bottleneck(simulation, None)
+    found = find_bottleneck(simulation, None, RING_OF_3)
     assert found is not None
     assert found["sets_period"] is False
     assert found["text"] == (
@@ -103,7 +104,7 @@ def test_names_from_models_are_quoted() -> None:
     evil = replace(result.program.chips[1].kernels[1], name="a\x1b[31m\nb")
     chip = replace(result.program.chips[1], kernels=(evil,))
     program = replace(result.program, chips=(chip,))
-    found = find_bottleneck(_simulation(), program)
+    found = find_bottleneck(_simulation(), program, RING_OF_3)
     assert found is not None
     assert found["text"].isprintable()
     assert r"\x1b" in found["text"]
@@ -111,10 +112,12 @@ def test_names_from_models_are_quoted() -> None:
 
 def test_a_tie_goes_to_the_first_chip_and_nothing_busy_has_no_bottleneck() -> None:
     chips = (ChipActivity(0, 1.0), ChipActivity(1, 1.0))
-    found = find_bottleneck(_simulation(chips=chips, links=(LinkActivity(0, 1, 1.0, 1),)), None)
+    found = find_bottleneck(
+        _simulation(chips=chips, links=(LinkActivity(0, 1, 1.0, 1),)), None, RING_OF_3
+    )
     assert found is not None
     assert found["chip"] == 0
-    assert find_bottleneck(_simulation(chips=(), links=()), None) is None
+    assert find_bottleneck(_simulation(chips=(), links=()), None, RING_OF_3) is None
 
 
 def test_an_op_on_its_own_is_not_called_fused() -> None:
@@ -122,7 +125,7 @@ def test_an_op_on_its_own_is_not_called_fused() -> None:
     assert result.program is not None
     single = replace(result.program.chips[1].kernels[1], nodes=("layer1.1",))
     chip = replace(result.program.chips[1], kernels=(single,))
-    found = find_bottleneck(_simulation(), replace(result.program, chips=(chip,)))
+    found = find_bottleneck(_simulation(), replace(result.program, chips=(chip,)), RING_OF_3)
     assert found is not None
     assert "48.8 % of it in 'layer1.1';" in found["text"]
 
@@ -156,9 +159,9 @@ def _advised(certificate: Certificate, limits: PackageLimits | None = None) -> B
     found = find_bottleneck(
         _simulation(),
         result.program,
+        RING_OF_3,
         limits or result.target.limits,
         _graphs(),
-        RING_OF_3,
         certificate,
     )
     assert found is not None
@@ -222,7 +225,7 @@ def test_where_nothing_helps_it_says_so() -> None:
 def test_a_chip_with_one_kernel_has_nothing_to_give() -> None:
     result = example_result()
     simulation = _simulation(chips=(ChipActivity(2, 125e-6),), links=())
-    found = find_bottleneck(simulation, result.program)
+    found = find_bottleneck(simulation, result.program, RING_OF_3)
     assert found is not None
     assert "in 2 fused ops up to 'layer2.0'; nothing else runs there, so that only" in found["text"]
 
@@ -233,7 +236,8 @@ def test_a_channel_from_off_package_memory() -> None:
     streamed = Transfer("w2.0", OFF_PACKAGE, 2, 3 * MIB, 1)
     program = replace(result.program, transfers=(*result.program.transfers, streamed))
     links = (LinkActivity(OFF_PACKAGE, 2, 125e-6, 4 * MIB),)
-    found = find_bottleneck(_simulation(links=links), program)
+    streaming = ring_machine.ring_of(replace(result.target.limits, stream_bytes_per_s=1e9))
+    found = find_bottleneck(_simulation(links=links), program, streaming)
     assert found is not None
     assert (found["kind"], found["source"]) == ("memory", OFF_PACKAGE)
     assert found["text"].startswith(

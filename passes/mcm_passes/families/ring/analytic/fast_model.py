@@ -112,8 +112,8 @@ class RingEvaluation(PlacementCost):
 
 def refuse_machines(problem: PartitionProblem) -> None:
     """Raises ValueError for problems on machines that are no rings."""
-    if problem.machine is not None:
-        raise ValueError(f"the problem is placed on a machine of family {problem.machine.family}")
+    if not problem.on_ring:
+        raise ValueError(f"the problem is placed on a machine of family {problem.family}")
 
 
 class FastModel(PlacementModel):

@@ -24,7 +24,7 @@ def on_ring(check: Check) -> Check:
     """The same check, of the ring of a problem."""
 
     def of_its_ring(problem: PartitionProblem, period_s: float) -> bool | None:
-        return check(problem if problem.machine is None else problem.reached(), period_s)
+        return check(problem if problem.on_ring else problem.reached(), period_s)
 
     return of_its_ring
 

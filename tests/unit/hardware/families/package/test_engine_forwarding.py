@@ -63,7 +63,9 @@ def test_a_one_way_line_with_engines_costs_what_the_ring_does(problem, draw, nee
     chips = np.array(sorted(draw.randrange(CHIPS) for _ in range(problem.num_units)), np.int32)
     for (host_io, total), (one, other) in TARGETS.items():
         along = replace(problem, limits=one.limits, routing="relay")
-        routed = replace(problem, limits=other.limits, routing="strict", machine=other.machine)
+        routed = replace(
+            problem, limits=other.limits, routing="strict", given_machine=other.machine
+        )
         costs, found = evaluate(along, chips), evaluate(routed, chips)
         case = f"{host_io} {total}"
         assert found.chip_busy_s.tolist() == costs.chip_busy_s.tolist(), case
@@ -103,7 +105,7 @@ def test_engines_of_a_mesh_pass_on_along_trees_of_routes(seed):
         make_problem([draw.randint(1, 9) for _ in range(7)], edges, chips=6, tensor_bytes=3000),
         limits=MESH.limits,
         routing="strict",
-        machine=machine,
+        given_machine=machine,
     )
     chips = [draw.randrange(6) for _ in range(7)]
     busy, link = by_hand(problem, machine, chips)

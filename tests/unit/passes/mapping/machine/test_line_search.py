@@ -91,7 +91,7 @@ def case(seed: int) -> Case:
     if draw.random() < 0.5:
         room = int(few.weight_bytes.max() + draw.integers(0, few.weight_bytes.sum())) + ACTIVATIONS
         limits = replace(limits, sram_bytes=(room,) * limits.num_chips)
-    problem = replace(few, limits=limits, machine=package.machine)
+    problem = replace(few, limits=limits, given_machine=package.machine)
     link = 1.0 / package.spec.link_bytes_per_s
     return Case(problem, ByHand(package.machine, link, 1.0 / limits.host_bytes_per_s))
 
