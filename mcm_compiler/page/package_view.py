@@ -65,10 +65,8 @@ def _lead(compiled: Compiled) -> str:
     if not links:
         return text
     busiest = max(links, key=lambda row: row["utilisation"])
-    source, target = (
-        place_text(int(_OUTSIDE.get(busiest[end], busiest[end])), "chip")
-        for end in ("source", "destination")
-    )
+    ends: list[int] = [busiest["source"], busiest["destination"]]
+    source, target = (place_text(_OUTSIDE.get(end, end), "chip") for end in ends)
     share = percent_text(busiest["utilisation"])
     return f"{text} The busiest link leads from {source} to {target} and is busy {share}."
 

@@ -183,7 +183,7 @@ FAULTS = [
     (
         'kind = "links"\nlinks = [[0, 1], [1, 3]]',
         "MCM-T008",
-        "no link names chip 2, one of 1 below chip 3",
+        "no link names chip 2",
     ),
     ('kind = "links"\nlinks = [[0, 0], [0, 1]]', "MCM-T008", "chip 0 leads to itself"),
     ('kind = "links"\nlinks = [[0, 1], [0, 1]]', "MCM-T008", "chip 0 to chip 1 is listed before"),
