@@ -17,6 +17,8 @@ from mcm_compiler.certificate.stored_problem import LATER_LIMITS
 from mcm_compiler.checking import groups_check, lowered_figures
 from mcm_compiler.checking.entry.gate import OpenedFolder
 from mcm_compiler.components.capabilities import batch_evaluation_of
+from mcm_compiler.components.cost_choice import choice_of, with_cost_model
+from mcm_compiler.components.cost_files import user_files
 from mcm_compiler.contracts.evaluation import BatchEvaluator, ResultKind
 from mcm_compiler.contracts.partition import Floats, Ints, LearnedGain, PartitionProblem
 from mcm_compiler.contracts.proofs import LowersPlacements, PricesEnergy, ProblemModel
@@ -46,7 +48,7 @@ def check_certificate(folder: OpenedFolder, certificate: Certificate) -> str:
         CompileError: MCM-V070 for the first field that differs, MCM-U003 for a model of problems
             that is not installed.
     """
-    manifest, target = folder.manifest, folder.target
+    manifest, target = folder.manifest, _target_of_version(certificate, folder.target)
     model = cast("ProblemModel", PROBLEM_MODELS.get(certificate.problem_model))
     _check_scope(folder, certificate)
     joined = join(folder.chips, manifest.run_wires, folder.source, certificate)
@@ -151,6 +153,18 @@ def _compare(said: PartitionProblem, derived: PartitionProblem) -> None:
                 f"the first to differ",
                 field,
             )
+
+
+_DEFAULT_OF_VERSION_1 = "roofline"
+"""The cost model of packages in the release that wrote version 1, where none was chosen."""
+
+
+def _target_of_version(certificate: Certificate, target: Target) -> Target:
+    """The target with the cost model that was the default of the certificate's release."""
+    chosen = choice_of(target) is not None or certificate.schema_version > 1
+    if chosen or certificate.cost_model != _DEFAULT_OF_VERSION_1:
+        return target
+    return with_cost_model(target, _DEFAULT_OF_VERSION_1, user_files(None))
 
 
 def _limits_of_version(certificate: Certificate, limits: PackageLimits) -> PackageLimits:

@@ -61,13 +61,15 @@ class CostBasis:
     """What a cost model may build on.
 
     Attributes:
-        own: the target's own model of a chip of speed 1, for the purpose at hand: the fast one
-            for search and bounds, the one that gives kernels their durations for the simulator.
-            The latter is never shorter, op by op.
+        own: the target's own model of a chip of speed 1, for the purpose at hand: for search and
+            bounds, or for the durations of kernels in the simulator. The latter is never shorter,
+            op by op; on packages of chips both are the cycle model.
         played: the latter, for both purposes.
         numbers: the target's numbers by section and key, as `mcmc targets show` prints them.
         files: contents of the files that options name, by option.
         paths: their paths as the user gave them, by option, for diagnostics.
+        roofline: the target's roofline, for search and bounds; None for the simulator, and where
+            `own` is one already.
     """
 
     own: CostModel
@@ -75,6 +77,7 @@ class CostBasis:
     numbers: Mapping[str, Mapping[str, str | float]]
     files: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     paths: Mapping[str, str] = field(default_factory=dict[str, str])
+    roofline: CostModel | None = None
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from mcm_compiler.placements.ring_rules import find_partition_violations
 from mcm_compiler.processes.staging import staging
 from mcm_compiler.variants.prepared_model import kept_copy
 from mcm_hardware.families.ring.ring_target import RingTarget
+from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.mapping.problem.measured_names import planned_kernels
 from mcm_passes.mapping.problem.partition_problem import CloningLimits, build_problem
 
@@ -111,7 +112,7 @@ def parse(text: str) -> ir.Model:
 
 
 class Road:
-    """One model on one package.
+    """One model on one package, whose search and simulator have the same durations of kernels.
 
     Attributes:
         problem: of the model as imported.
@@ -221,6 +222,10 @@ class Road:
             assert results.period_s[row] == pytest.approx(result.period_s, rel=1e-12, abs=0)
             assert results.latency_s[row] == pytest.approx(result.latency_s, rel=1e-12, abs=0)
             busy = [chip.busy_s for chip in result.chips]
+            analytic = evaluate(self.problem, chip_of).chip_busy_s[:used].tolist()
+            # Clones leave out results that nothing reads, and measured times are compared first.
+            if not self._clones and self._priced is self._target:
+                assert analytic == pytest.approx(busy, rel=1e-9)
             assert results.chip_busy_s[row, :used].tolist() == pytest.approx(busy, rel=1e-12)
             for link in result.links:
                 if 0 <= link.source < self.problem.num_chips and link.destination >= 0:

@@ -19,22 +19,22 @@ from mcm_compiler.text.toml_description import parse_description
 
 @dataclass(frozen=True)
 class RooflineCosts(CostModelMaker):
-    """What holds where nothing is chosen: the roofline for search, cycles for the simulator."""
+    """The roofline for search and bounds; the simulator keeps its durations, the cycle model's."""
 
     name: ClassVar[str] = "roofline"
     summary: ClassVar[str] = "roofline for search and bounds, the cycle model for the simulator"
 
     def make(self, basis: CostBasis) -> OpCosts:
-        """The target's own model for the purpose at hand."""
-        return basis.own
+        """The roofline for search and bounds; the durations of kernels for the simulator."""
+        return basis.own if basis.roofline is None else basis.roofline
 
 
 @dataclass(frozen=True)
 class CycleCosts(CostModelMaker):
-    """The simulator's durations for search and bounds, too."""
+    """Default of packages: the simulator's durations of kernels for search and bounds, too."""
 
     name: ClassVar[str] = "cycles"
-    summary: ClassVar[str] = "the simulator's durations of kernels, for search and bounds as well"
+    summary: ClassVar[str] = "the cycle model for search, bounds and the simulator: the default"
 
     def make(self, basis: CostBasis) -> OpCosts:
         """The model that gives kernels their durations."""
@@ -48,14 +48,18 @@ class CostPair:
     Attributes:
         searched: for search and bounds.
         played: durations of kernels for the simulator; never shorter, op by op.
+        roofline: a roofline of the same chip, for those who choose it; None where `searched` is
+            one, or there is none.
     """
 
     searched: CostModel
     played: CostModel
+    roofline: CostModel | None = None
 
     def each(self, change: Callable[[CostModel], CostModel]) -> CostPair:
-        """Both of them changed likewise."""
-        return CostPair(change(self.searched), change(self.played))
+        """Those for search and for the simulator changed likewise; one model stays one."""
+        played = change(self.played)
+        return CostPair(played if self.searched is self.played else change(self.searched), played)
 
 
 class Described(Protocol):
@@ -89,6 +93,6 @@ def chosen_pair(own: CostPair, target: Described) -> CostPair:
         choice = choose_cost_model(text, user_files(None))
     numbers = target.details()
     return CostPair(
-        choice.model(CostBasis(own.searched, own.played, numbers)),
+        choice.model(CostBasis(own.searched, own.played, numbers, roofline=own.roofline)),
         choice.model(CostBasis(own.played, own.played, numbers)),
     )

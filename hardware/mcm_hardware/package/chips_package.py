@@ -189,14 +189,15 @@ class ChipsPackage(DescribedTarget):
     # Costs, lowering and simulation load numba and the op tables; listing targets needs neither.
 
     def own_costs(self) -> CostPair:
-        """The roofline of a chip for search and bounds, and its cycle model for what is played."""
+        """The cycle model of a chip, for search and bounds as for the simulator; its roofline."""
         return self._costs_of(self.spec.reference)
 
     def _costs_of(self, chip: ChipSpec) -> CostPair:
         from mcm_hardware.chip.cycle_model import cycle_model
         from mcm_hardware.chip.roofline import Roofline
 
-        return CostPair(Roofline(chip), cycle_model(chip))
+        cycles = cycle_model(chip)
+        return CostPair(cycles, cycles, Roofline(chip))
 
     @cached_property
     def kind_costs(self) -> tuple[CostPair, ...]:

@@ -63,15 +63,14 @@ def gap_text(claim: records.OptimalityClaim) -> str:
 
 
 def _played(claim: records.OptimalityClaim) -> list[str]:
-    """How the simulated period compares with that under the cost model."""
+    """How the simulated period compares with the analytic one."""
     over = claim["simulated_over_model"]
     if over is None:
         return []
-    model = claim["model"] or "cost model"
     if abs(over) < 0.0005:
-        return [f"simulation agrees with {model} within 0.1 %"]
+        return ["simulation agrees with the analytic model within 0.1 %"]
     side = "slower" if over > 0 else "faster"
-    return [f"simulation is {percent_text(abs(over))} {side} than {model}"]
+    return [f"simulation is {percent_text(abs(over))} {side} than the analytic model"]
 
 
 def verified_of(verification: Mapping[str, Any] | None) -> records.VerifiedClaim:

@@ -39,7 +39,9 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("others") / "out"
     search = 'portfolio{members="dp;rl{start=known,samples=20}",slack=1.0}'
     # At this level a small gap does not end the search before it learns.
-    options = CompileOptions(level=3, chips=3, inferences=8, partitioner=search)
+    options = CompileOptions(
+        level=3, chips=3, inferences=8, partitioner=search, cost_model="roofline"
+    )
     target = folder.parent / "small.toml"
     small = (
         Path(__file__).parents[4] / "hardware/mcm_hardware/families/ring/targets/mcm4.toml"

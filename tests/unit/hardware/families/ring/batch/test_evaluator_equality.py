@@ -25,6 +25,32 @@ views (float[4,16] x, float[4,16] arriving, int64[2] shape)
 }
 """
 
+CHAINS = """
+chains (float[4,16] x, float[64] w_)
+    => (float[16,4] y, float[64] long, float[8,8] square, float[4,16] z, float[2,32] end)
+<int64[2] tall = {16,4}, int64[1] all = {64}, int64[2] even = {8,8}, int64[2] wide = {4,16},
+ int64[2] pair = {2,32}>
+{
+    a = Reshape (x, tall)
+    y = Relu (a)
+    b = Reshape (a, all)
+    long = Mul (b, w_)
+    c = Identity (b)
+    square = Reshape (c, even)
+    d = Exp (square)
+    e = Reshape (d, wide)
+    f = Reshape (e, all)
+    z = Reshape (f, wide)
+    end = Reshape (y, pair)
+}
+"""
+
+CHAIN_GROUPS = (
+    ("Reshape_2", "Mul_3"),
+    ("Identity_4", "Reshape_5", "Exp_6"),
+    ("Reshape_7", "Reshape_8"),
+)
+
 BRANCHES = """
 branches (bool c, float[32,32] x) => (float[32,32] y, float[32,32] z) {
     a = Relu (x)
@@ -167,6 +193,15 @@ def test_equals_the_passes_on_awkward_models(make_road, name, options):
     assert runs >= 4
     assert broken >= 1
     assert overflows == 0
+
+
+@pytest.mark.parametrize("options", PACKAGES.values(), ids=PACKAGES)
+@pytest.mark.parametrize("groups", [(), CHAIN_GROUPS], ids=["ops", "groups"])
+def test_views_of_views_are_copied_where_they_leave(make_road, groups, options):
+    road = make_road(CHAINS, groups=groups, **options)
+    assert road.problem.copies is not None
+    runs, _, _ = road.check(road.random_partitions(14))
+    assert runs >= 4
 
 
 @pytest.mark.parametrize("options", PACKAGES.values(), ids=PACKAGES)
