@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
     from mcm_compiler.components.device_costs import TakesDeviceCosts
-    from mcm_compiler.contracts.boxes.box import BoxFamily, BoxTarget
-    from mcm_compiler.contracts.cluster import ClusterFamily, ClusterTarget
+    from mcm_compiler.contracts.boxes.box import BoxTarget
+    from mcm_compiler.contracts.cluster import ClusterTarget
 
 T = TypeVar("T")
 P = TypeVar("P", bound="Package")
@@ -287,7 +287,7 @@ def package_from_text(
     if not isinstance(family, str):
         raise CompileError.of("MCM-T004", "expected a text", at, 'such as family = "ring"')
     try:
-        make = cast("TargetFamily | ClusterFamily | BoxFamily", TARGET_FAMILIES.get(family))
+        make = cast("TargetFamily[Package]", TARGET_FAMILIES.get(family))
     except CompileError as error:
         raise error.changed(at=at) from error
     try:

@@ -71,19 +71,3 @@ class ClusterTarget(Described, Protocol):
 
     @property
     def cluster(self) -> Cluster: ...
-
-
-class ClusterFamily(Protocol):
-    """Code that turns a description file of one family into a `ClusterTarget`.
-
-    Registered as kind `target-family` like
-    `mcm_compiler.contracts.target.TargetFamily`.
-    """
-
-    def __call__(self, name: str, text: str) -> ClusterTarget:
-        """Makes the cluster.
-
-        Raises:
-            CompileError: with one diagnostic per fault of the description.
-        """
-        ...

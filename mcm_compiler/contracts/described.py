@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeVar, runtime_checkable
 
 from mcm_compiler.contracts.cost import CostModel
 
@@ -48,4 +48,22 @@ class Described(Named, Protocol):
 
     def cost_model(self) -> CostModel:
         """The fast analytic model of one chip or device."""
+        ...
+
+
+Made_co = TypeVar("Made_co", bound=Described, covariant=True)
+
+
+class TargetFamily(Protocol[Made_co]):
+    """Constructor of a target, a cluster or a box from a description file of one family.
+
+    Registered as kind `target-family` by the `family` key of the file.
+    """
+
+    def __call__(self, name: str, text: str) -> Made_co:
+        """Makes the target.
+
+        Raises:
+            CompileError: with one diagnostic per fault of the description.
+        """
         ...

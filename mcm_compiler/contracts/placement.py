@@ -2,7 +2,8 @@
 
 The problem is that of Tarnawski et al. 2020, *Efficient Algorithms for Device Placement of DNN
 Graph Operators*, section 3: a graph of operators with given times, accelerators with a memory
-limit, and CPU cores. Times are in the unit of the file, whatever that is.
+limit, and CPU cores. Times are in the unit of the file, whatever that is. The problem has no
+machine: transfers have a time each, whichever devices they join, and no tensor has a route.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The contract of `mcmc parallelize`: what is asked of a planner, and what it answers."""
+"""The contract of `mcmc parallelize`: requests to planners, and their answers.
+
+A planner answers with a plan and its estimates instead of a `SearchAnswer`: it compares all degrees
+of parallelism by formulas, and counts no evaluations.
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from typing import Literal, Protocol, runtime_checkable
 import onnx_ir as ir
 
 from mcm_compiler.contracts.cost import CostModel
-from mcm_compiler.contracts.described import Described
+from mcm_compiler.contracts.described import Described, TargetFamily
 from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.program import LoweredProgram, Simulator
@@ -98,7 +98,7 @@ class ChipState:
     chip: Index
 
 
-__all__ = ["HOST", "OFF_PACKAGE", "Routing"]
+__all__ = ["HOST", "OFF_PACKAGE", "Routing", "TargetFamily"]
 """Names of other modules that belong to the contract."""
 
 
@@ -269,19 +269,4 @@ class NamesResources(Protocol):
     @property
     def resources(self) -> Sequence[Resource]:
         """The resources whose effect is reported, in the order of reports."""
-        ...
-
-
-class TargetFamily(Protocol):
-    """Constructor of a `Target` from a description file of one family.
-
-    Registered as kind `target-family` by the `family` key of the file.
-    """
-
-    def __call__(self, name: str, text: str) -> Target:
-        """Makes the target.
-
-        Raises:
-            CompileError: with one diagnostic per fault of the description.
-        """
         ...

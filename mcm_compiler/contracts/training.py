@@ -54,17 +54,6 @@ class TrainingResult:
     meaning: str = ""
 
 
-def check_at_least_one(**counts: int) -> None:
-    """Checks numbers by their names.
-
-    Raises:
-        ValueError: for one below 1.
-    """
-    for name, count in counts.items():
-        if count < 1:
-            raise ValueError(f"{name} is {count}, not at least 1")
-
-
 def trained_by(
     name: str,
     trainer: Trainer,

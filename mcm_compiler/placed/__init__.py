@@ -3,4 +3,8 @@
 A placement says which device runs each op. What a user does with it is in the folder: models of
 segments that run one after another on one device each, and settings for runtimes that take the
 device of an op as a wish.
+
+The folder has a manifest and records of its own: it holds no program and no certificate, and its
+models are segments that run one after another. Reading, hashes, traces and the loop of the check
+are those of compiled folders.
 """

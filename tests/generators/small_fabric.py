@@ -13,6 +13,12 @@ from mcm_compiler.contracts.fabrics.fabric import (
     MappingProblem,
     Mappings,
 )
+from mcm_passes.families.fabric.routing_trees import Routed
+
+
+def as_mapping(state: Routed) -> Mappings:
+    """The mapping of a state alone, as a batch of one."""
+    return Mappings(state.site[None].copy(), state.turn[None].copy())
 
 
 def small_fabric(rows: int = 3, cols: int = 4) -> Fabric:

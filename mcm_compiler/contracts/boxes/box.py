@@ -145,22 +145,6 @@ class BoxTarget(Described, Protocol):
         ...
 
 
-class BoxFamily(Protocol):
-    """Code that turns a description file of one family into a `BoxTarget`.
-
-    Registered as kind `target-family` like
-    `mcm_compiler.contracts.target.TargetFamily`.
-    """
-
-    def __call__(self, name: str, text: str) -> BoxTarget:
-        """Makes the box.
-
-        Raises:
-            CompileError: with one diagnostic per fault of the description.
-        """
-        ...
-
-
 VARIABLE = "Variable"
 """Op type of variables."""
 

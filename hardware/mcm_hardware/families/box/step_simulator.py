@@ -1,4 +1,9 @@
-"""The simulator of steps in a box: placements in, times and memory out."""
+"""The simulator of steps in a box: placements in, times and memory out.
+
+Steps have a simulator of their own. In the event graph of packages the order of all kernels and
+transfers is known before; here a device starts what is ready first, or most urgent, and memory
+follows from when things happen.
+"""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ fits into the second, and one of GPT2-XL into the third."""
 
 def _on_a_ring(name: str, text: str) -> Target:
     # By name, as neither family imports the other.
-    return cast("TargetFamily", TARGET_FAMILIES.get("ring"))(name, text)
+    return cast("TargetFamily[Target]", TARGET_FAMILIES.get("ring"))(name, text)
 
 
 mcm36_fabric, mcm48_fabric = packaged(

@@ -67,24 +67,6 @@ def routed(tables: Tables, mapping: Mappings, index: int = 0) -> Routed:
     return state
 
 
-def copied(state: Routed) -> Routed:
-    """Another state with the same content."""
-    return Routed(
-        state.site.copy(),
-        state.turn.copy(),
-        state.holder.copy(),
-        state.load.copy(),
-        state.channel_load.copy(),
-        state.reach.copy(),
-        state.lifted.copy(),
-    )
-
-
-def as_mapping(state: Routed) -> Mappings:
-    """The mapping alone, as a batch of one."""
-    return Mappings(state.site[None].copy(), state.turn[None].copy())
-
-
 @lean_njit
 def lay(tables: Tables, state: Routed, stream: int, flits: int) -> None:
     """Puts flits on each link of a stream's tree once; takes them off if negative.
@@ -224,24 +206,6 @@ def _distances(tables: Tables, state: Routed) -> Longs:
 def distances(tables: Tables, state: Routed) -> Longs:
     """`[L]`, links between the source of a stream and each destination."""
     return _distances(tables, state)
-
-
-def tree_links(problem: MappingProblem, tables: Tables, mapping: Mappings, stream: int) -> Longs:
-    """Numbers of the links of a stream's tree, ascending; for floor plans and tests.
-
-    Args:
-        problem: whose stream it is.
-        tables: of the problem.
-        mapping: a batch of one.
-        stream: which.
-    """
-    if not 0 <= stream < problem.num_streams:
-        raise ValueError(f"there are {problem.num_streams} streams, and none is {stream}")
-    state = room_for(tables)
-    state.site[:] = mapping.site[0]
-    state.turn[:] = mapping.turn[0]
-    lay(tables, state, stream, 1)
-    return np.flatnonzero(state.load.sum(axis=0)).astype(np.int64)
 
 
 class Grid(NamedTuple):

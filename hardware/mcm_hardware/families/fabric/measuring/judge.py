@@ -1,4 +1,8 @@
-"""The judge of fabrics: plays flits until the state repeats; see the contract of measurements."""
+"""The judge of fabrics: plays flits until the state repeats; see the contract of measurements.
+
+It is apart from the event graph of packages, in which a channel carries whole tensors: flits of
+several streams take turns at each switch.
+"""
 
 from __future__ import annotations
 

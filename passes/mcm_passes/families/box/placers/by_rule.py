@@ -50,9 +50,9 @@ class Single:
 class Expert:
     """Layers in order over the fast devices, as many on each, in one stack or in two.
 
-    Experts placed recurrent networks so: each layer on a GPU of its own, the embedding with the
-    first, softmax and loss with the last (Wu et al. 2016, *Google's Neural Machine Translation
-    System*, section 3.2; Mirhoseini et al. 2018, section 4). An encoder and a decoder each use all
+    Experts placed recurrent networks so (Wu et al. 2016, *Google's Neural Machine Translation
+    System*, section 3.2; Mirhoseini et al. 2018, section 4). Each layer is on a GPU of its own, the
+    embedding with the first, softmax and loss with the last. An encoder and a decoder each use all
     devices. Names do not show how many stacks there are, so the better of both is taken. Ops whose
     names have no layer go with the nearest op of a known layer, updates with their variables.
     """

@@ -1,4 +1,8 @@
-"""Simulated annealing over devices of units."""
+"""Simulated annealing over devices of units, and the scores of placements.
+
+It shares no moves with the search on packages. There a move changes the loads of the affected chips
+alone; here any unit may go to any device, and only a simulation shows the time.
+"""
 
 from __future__ import annotations
 

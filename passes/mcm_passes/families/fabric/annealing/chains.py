@@ -1,4 +1,8 @@
-"""Cooling down several walks together, within evaluations and CPU time."""
+"""Cooling down several walks together, within evaluations and CPU time.
+
+Walks of fabrics are apart from those of packages and hosts: a mapping is one site per unit and one
+turn per stream, and moves keep each kind of unit on sites of its kind.
+"""
 
 from __future__ import annotations
 

@@ -18,7 +18,6 @@ from mcm_compiler.contracts.training import (
     TrainingProgress,
     TrainingRequest,
     TrainingResult,
-    check_at_least_one,
 )
 from mcm_compiler.registry import TRAINERS
 
@@ -36,7 +35,8 @@ class Recorder:
     scheduler: str | None = None
 
     def __post_init__(self) -> None:
-        check_at_least_one(samples=self.samples)
+        if self.samples < 1:
+            raise ValueError(f"samples is {self.samples}, not at least 1")
 
     def train(self, request: TrainingRequest, tell: Any) -> TrainingResult:
         Recorder.asked = (self, request)

@@ -8,8 +8,9 @@ from typing import cast
 import numpy as np
 
 from mcm_compiler.arrays.types import Floats, Ints, Longs
-from mcm_compiler.contracts.boxes.box import Box, BoxFamily, StepProblem
+from mcm_compiler.contracts.boxes.box import Box, BoxTarget, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
+from mcm_compiler.contracts.described import TargetFamily
 from mcm_compiler.registry import TARGET_FAMILIES
 from mcm_models.cluster_policy.cluster_graph import ClusterGraph, cluster_graph
 from mcm_models.cluster_policy.synthetic_steps import synthetic_case
@@ -77,7 +78,7 @@ def training_case(seed: int, index: int, parts: int = 0) -> ClusteredStep:
         CompileError: MCM-U003 where no family `box` is installed.
     """
     case = synthetic_case(seed, index)
-    family = cast("BoxFamily", TARGET_FAMILIES.get("box"))
+    family = cast("TargetFamily[BoxTarget]", TARGET_FAMILIES.get("box"))
     target = family(f"synthetic-{index}", case.box_text)
     problem = case.problem(target.box)
     divided = int(np.random.default_rng([seed, index, _PARTS]).integers(0, parts + 1))

@@ -6,9 +6,9 @@ import numpy as np
 
 from mcm_compiler.contracts.fabrics.legality import faults_of_mapping
 from mcm_passes.families.fabric.annealing.walkers import MoveShares, draw, uniform
-from mcm_passes.families.fabric.routing_trees import as_mapping, flip, move, routed, tables_of
+from mcm_passes.families.fabric.routing_trees import flip, move, routed, tables_of
 from tests.generators.random_fabrics import drawn_problem
-from tests.generators.small_fabric import legal_mappings, small_fabric
+from tests.generators.small_fabric import as_mapping, legal_mappings, small_fabric
 
 
 def test_numbers_are_spread_evenly_and_follow_from_the_seed() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,16 +17,14 @@ from mcm_compiler.contracts.fabrics.fabric import (
 )
 from mcm_compiler.contracts.fabrics.legality import faults_of_mapping, faults_of_problem
 from mcm_passes.families.fabric.routing_trees import (
-    as_mapping,
     distances,
     flip,
     move,
     routed,
     tables_of,
-    tree_links,
 )
 from tests.generators.random_fabrics import drawn_problem
-from tests.generators.small_fabric import legal_mappings, small_fabric
+from tests.generators.small_fabric import as_mapping, legal_mappings, small_fabric
 
 
 def path(fabric: Fabric, start: int, end: int, turn: int) -> list[int]:
@@ -65,7 +62,6 @@ def test_loads_are_those_of_paths_followed_one_by_one(seed: int) -> None:
     load = np.zeros_like(state.load)
     for stream, links in enumerate(trees(problem, fabric, mapping)):
         load[mapping.turn[0, stream], list(links)] += problem.flits[stream]
-        assert sorted(links) == list(tree_links(problem, tables, mapping, stream))
     np.testing.assert_array_equal(state.load, load)
 
 
@@ -111,10 +107,3 @@ def test_distances_count_links_to_each_destination() -> None:
         home = int(fabric.switch[mapping.site[0, problem.source[stream]]])
         goal = int(fabric.switch[mapping.site[0, problem.leaf[k]]])
         assert found[k] == len(path(fabric, home, goal, 0))
-
-
-def test_a_stream_that_is_none_is_refused() -> None:
-    problem, fabric = drawn_problem(1), small_fabric(4, 6)
-    mapping = legal_mappings(problem, fabric, 1, np.random.default_rng(0))
-    with pytest.raises(ValueError, match="there are"):
-        tree_links(problem, tables_of(problem, fabric), mapping, problem.num_streams)
