@@ -26,12 +26,9 @@ from mcm_compiler.machines.machine_builder import equal_shares
 from mcm_compiler.registry import MAPPINGS, STRATEGIES
 from mcm_passes.mapping.machine.engine_relays import passed_on
 from mcm_passes.mapping.machine.evaluation import MachineEvaluation, MachineModel
-from mcm_passes.mapping.machine.line_search import AlongDevices, ring_mapping
+from mcm_passes.mapping.machine.line_search import QUICK, AlongDevices, ring_mapping
 from mcm_passes.mapping.machine.stages import Stages
 from mcm_passes.mapping.search.named import strategy_of
-
-QUICK = "dp"
-"""Finds first placements."""
 
 QUICK_EVALUATIONS = 2_000
 

@@ -13,11 +13,15 @@ from safetensors.numpy import load, save
 
 from mcm_compiler.api import load_target
 from mcm_compiler.artifact.manifest import sha256_file
+from mcm_compiler.certificate.files import read_certificate
 from mcm_compiler.cli.main import cli
+from mcm_compiler.contracts.partition import LowerBound
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.variants.changed_targets import changed_target, value_of
 from mcm_compiler.variants.sensitivities import changes_of
 from mcm_hardware.families.package.package_target import TopologyPackage, mesh36, mixed16
+from mcm_passes.mapping.machine.device_order import walks_over_devices
+from tests.oracles.shown_bounds import verify_bound
 
 MIXED = mixed16().source_text
 BEFORE, _, REST = MIXED.partition("[[chip]]")
@@ -229,3 +233,23 @@ def test_times_of_a_kind_that_were_altered_are_found(tmp_path):
         checked = CliRunner().invoke(cli, ["check", str(out)])
         assert (checked.exit_code == 0) == (not code), checked.output
         assert code in checked.output
+
+
+def test_resnet50_on_mixed16_is_within_a_fifth_of_the_bound_that_the_certificate_proves(tmp_path):
+    out = tmp_path / "out"
+    words = ["compile", "zoo:resnet50", "--target", "mixed16", "-o", str(out), "--replicas", "1"]
+    assert CliRunner().invoke(cli, words).exit_code == 0
+    certificate = read_certificate(out)
+    claim = certificate.claim("pipeline")
+    assert claim is not None
+    assert claim.proof == "fractional_work"
+    assert certificate.period_s <= 1.2 * claim.seconds
+    assert verify_bound(certificate.problem, LowerBound(claim.seconds, "", claim.proof))
+
+
+def test_devices_are_walked_over_from_each_kind_both_ways():
+    walks = walks_over_devices(mixed16().machine, 16)
+    assert {tuple(sorted(walk)) for walk in walks} == {tuple(range(16))}
+    kinds = {tuple(mixed16().machine.device_kind[walk]) for walk in walks}
+    assert {(0,) * 8 + (1,) * 8, (1,) * 8 + (0,) * 8} <= kinds
+    assert len(walks_over_devices(mesh36().machine, 36)) == 1
