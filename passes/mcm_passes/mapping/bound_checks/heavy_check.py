@@ -1,7 +1,7 @@
 """An independent check of `heavy_chains`: chips take over the heaviest units in order.
 
-Shares no code with the search: ideals are whole numbers that are grown unit by unit, and the least
-load of a chip is shown by flows along shortest paths, up to the period that is asked for.
+Shares no code with the search. Ideals are whole numbers that are grown unit by unit. Flows along
+shortest paths show the least load of a chip, up to the period that is asked for.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_FLOWS = 30_000
 
 
 def no_chain_of_heavy_units(problem: PartitionProblem, period_s: float) -> bool | None:
-    """Whether no chain of ideals of the heaviest units has all chips within a period."""
+    """Return True if no chain of ideals of the heaviest units has all chips within a period."""
     fixed = np.flatnonzero(~problem.clonable)
     if not 0 < fixed.size <= MOST_UNITS:
         return None
@@ -112,7 +112,7 @@ def _grown(leads: list[int]) -> dict[int, list[int]] | None:
 
 
 class _Network(NamedTuple):
-    """What a chip may do, as arcs in both directions between N units, N again, and T tensors.
+    """Arcs in both directions between N units, N again, and T tensors: the choices of a chip.
 
     Attributes:
         ptr: CSR of the arcs that leave each vertex.
@@ -127,7 +127,7 @@ class _Network(NamedTuple):
     room: Floats
 
     def takes(self, earlier: Bools, inside: Bools, later: Bools, period_s: float) -> bool:
-        """Whether a chip takes a period at least, with units before it, on it and behind it."""
+        """Return True if a chip takes a period at least, with units before, on and behind it."""
         side = np.zeros(self.ptr.size - 1, np.int8)
         n = earlier.size
         side[:n][earlier] = side[n : 2 * n][earlier | inside] = 1
@@ -142,9 +142,17 @@ def _network(problem: PartitionProblem, work: Floats) -> _Network:
         arcs += [(n + u, u, float(work[u])), (u, n + u, np.inf)]
     for v, u in zip(*np.nonzero(_direct(problem)), strict=True):
         arcs += [(int(v), int(u), np.inf), (n + int(v), n + int(u), np.inf)]
+    relay_s: list[float] = problem.relay_s.tolist()
+    vertex = 2 * n + len(relay_s)
+    for written, views, seconds in _copied_once(problem):
+        for t in (written, *views):
+            relay_s[t] -= seconds
+        arcs.append((int(problem.tensor_producer[written]), vertex, seconds / speed))
+        arcs += [(vertex, n + int(v), np.inf) for v in problem.placed_readers.row(views[-1])]
+        vertex += 1
     for t, u in enumerate(problem.tensor_producer.tolist()):
         if u >= 0 and not problem.clonable[u]:
-            arcs.append((u, 2 * n + t, float(problem.relay_s[t]) / speed))
+            arcs.append((u, 2 * n + t, relay_s[t] / speed))
             arcs += [(2 * n + t, n + int(v), np.inf) for v in problem.placed_readers.row(t)]
     tail, head = np.array([arc[:2] for arc in arcs], np.int64).T
     room = np.array([arc[2] for arc in arcs])
@@ -153,15 +161,41 @@ def _network(problem: PartitionProblem, work: Floats) -> _Network:
     place = np.empty(2 * count, np.int64)
     place[order] = np.arange(2 * count)
     return _Network(
-        np.searchsorted(tails[order], np.arange(2 * n + len(problem.tensor_names) + 1)),
+        np.searchsorted(tails[order], np.arange(vertex + 1)),
         np.concatenate([head, tail])[order],
         np.concatenate([place[count:], place[:count]])[order],
         np.concatenate([room, np.zeros(count)])[order],
     )
 
 
+def _copied_once(problem: PartitionProblem) -> list[tuple[int, list[int], float]]:
+    """Tensors that are written, one chain of views of each, and the least that passing on takes.
+
+    Wherever the units that make the views are, a chip between the first maker and a reader of the
+    last view relays one of these tensors or copies a view.
+    """
+    if problem.copies is None:
+        return []
+    columns = problem.copies.tensor, problem.copies.writer, problem.copies.least.seconds
+    copied = {t: (w, s) for t, w, s in zip(*(c.tolist() for c in columns), strict=True)}
+    used: set[int] = set()
+    found: list[tuple[int, list[int], float]] = []
+    for t, (writer, _) in copied.items():
+        views = [t]
+        while (source := int(problem.tensor_alias[views[0]])) in copied:
+            views.insert(0, source)
+        makers = [int(problem.tensor_producer[x]) for x in (source, *views)] if source >= 0 else []
+        if not makers or makers[0] != writer or any(problem.clonable[u] for u in makers):
+            continue
+        if used.isdisjoint((source, *views)):
+            used.update((source, *views))
+            passed = [float(problem.relay_s[x]) for x in (source, *views)]
+            found.append((source, views, min(passed + [copied[x][1] for x in views])))
+    return found
+
+
 def _direct(problem: PartitionProblem) -> Bools:
-    """`[N, N]`, whether a unit reads from another one, clonable ones left out."""
+    """`[N, N]`, True where a unit reads from another one, clonable ones left out."""
     found = np.zeros((problem.num_units, problem.num_units), np.bool_)
     for u, v in closure_of(problem)[1]:
         found[v, u] = not problem.clonable[u] and not problem.clonable[v]
@@ -172,7 +206,7 @@ def _direct(problem: PartitionProblem) -> Bools:
 def _carries(
     ptr: Longs, head: Longs, back: Longs, room: Floats, side: np.ndarray, least: float
 ) -> bool:
-    """Whether at least so much flows from vertices of side 1 to those of side 2; uses up `room`."""
+    """Return True if `least` flows from vertices of side 1 to those of side 2; uses up `room`."""
     came_by = np.empty(side.size, np.int64)
     queue = np.empty(side.size, np.int64)
     flow = 0.0

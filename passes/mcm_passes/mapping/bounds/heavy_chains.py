@@ -25,7 +25,7 @@ MOST_UNITS = 2_000
 MOST_IDEALS = 400
 """Ideals of the heavy units; as many of the heaviest units are taken as have no more."""
 
-UNITS_PER_S = 1_000_000
+UNITS_PER_S = 600_000
 """Units of all minimum cuts for each second of effort, of which they take about a third."""
 
 GRAIN = 2e-3
@@ -38,6 +38,8 @@ TICKS = 1 << 30
 """Ticks of the known period; times are rounded down to them."""
 
 UNLIMITED = 1 << 50
+
+NOTHING = np.empty(0, np.int64)
 
 
 def heavy_chains(
@@ -175,6 +177,9 @@ class _ChipLoads:
     Node v has two Booleans: it is on the chip or behind it, and it is behind it. The second implies
     the first, and what follows a node follows it in both. A node that is on the chip costs its
     work, and a tensor whose maker is before the chip and of which a reader is behind it one relay.
+    Memory that is written before the chip, and of which a view is read behind it, is relayed or
+    copied there at least once, whichever chip makes the view. That is counted once for the view,
+    and left out of the relays.
     Both are arcs of a network whose cuts are the choices. Vertex v is the first Boolean of node v,
     and n + v the second; then follows one vertex for each tensor. What is false is on the source's
     side of a cut, and what is true on the sink's.
@@ -205,12 +210,29 @@ class _ChipLoads:
         later, earlier = graph.next_nodes.astype(np.int64), graph.sources
         self._size = 2 * n + tensors.size
         makers = node_of[problem.tensor_producer[tensors]]
+        relay_s = problem.relay_s.copy()
+        views = least_of_views(problem)
+        for chain, _, seconds in views:
+            relay_s[chain] -= seconds
+        seen = [problem.placed_readers.row(chain[0]) for chain, _, _ in views]
+        view = self._size + np.arange(len(views))
+        self._size += view.size
         arcs = (
             (n + first, first, work),
             (first, n + first, np.full(n, UNLIMITED)),
             (later, earlier, np.full(later.size, UNLIMITED)),
             (n + later, n + earlier, np.full(later.size, UNLIMITED)),
-            (makers, vertices, _ticks(problem.relay_s[tensors] / fastest, tick_s)),
+            (makers, vertices, _ticks(relay_s[tensors] / fastest, tick_s)),
+            (
+                node_of[[writer for _, writer, _ in views]],
+                view,
+                _ticks(np.array([seconds for *_, seconds in views]) / fastest, tick_s),
+            ),
+            (
+                np.repeat(view, [row.size for row in seen]),
+                n + node_of[np.concatenate([*seen, NOTHING])],
+                np.full(sum(row.size for row in seen), UNLIMITED),
+            ),
             (
                 vertices[readers.owners],
                 n + node_of[readers.entries],
@@ -246,6 +268,33 @@ class _ChipLoads:
         if useful.any() and flow.solve(source, sink) == SimpleMaxFlow.OPTIMAL:
             least += int(flow.optimal_flow())
         return least
+
+
+def least_of_views(problem: PartitionProblem) -> list[tuple[list[int], int, float]]:
+    """Views of which one a piece of memory is copied or relayed where it passes a chip.
+
+    Returns:
+        For each, its tensor and those that it is a view of, up to the one that is written; who
+        writes that; and the least seconds of a copy or a relay of any of them. No tensor is in two.
+    """
+    copies, alias = problem.copies, problem.tensor_alias
+    if copies is None:
+        return []
+    seconds = dict(zip(copies.tensor.tolist(), copies.least.seconds.tolist(), strict=True))
+    found: list[tuple[list[int], int, float]] = []
+    taken: set[int] = set()
+    for t, writer in zip(copies.tensor.tolist(), copies.writer.tolist(), strict=True):
+        chain = [t]
+        while alias[chain[-1]] >= 0 and problem.tensor_producer[chain[-1]] != writer:
+            chain.append(int(alias[chain[-1]]))
+        makers = problem.tensor_producer[chain]
+        if writer < 0 or makers[-1] != writer or taken & {*chain} or problem.clonable[makers].any():
+            continue
+        taken.update(chain)
+        least = min(float(problem.relay_s[x]) for x in chain)
+        # A view in between that is copied nowhere may pass for nothing.
+        found.append((chain, writer, min(least, *(seconds.get(x, 0.0) for x in chain[:-1]))))
+    return found
 
 
 def _ticks(seconds: np.ndarray, tick_s: float) -> Longs:
