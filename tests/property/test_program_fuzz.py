@@ -15,8 +15,8 @@ from mcm_compiler.contracts.program import ChipProgram, Kernel, LoweredProgram, 
 from mcm_compiler.contracts.target import HOST, OFF_PACKAGE
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.text.json_text import UnreadableError, record_of
-from mcm_hardware.families.ring.batch.ring_evaluator import ring_simulator
 from mcm_hardware.families.ring.ring_target import mcm36
+from tests.generators.small_rings import ring_simulator
 
 SPEC = replace(mcm36().spec, stream_bytes_per_s=1e10, stream_latency_s=1e-6, host_io="ends")
 

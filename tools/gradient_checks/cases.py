@@ -31,7 +31,7 @@ from gradient_checks.engines import NotRunError, Run, engine
 
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.graph.map_types import model_to_proto
-from mcm_passes.differentiation.training_step import append_gradients
+from tests.generators.appended_gradients import append_gradients
 
 Array = np.ndarray[Any, Any]
 

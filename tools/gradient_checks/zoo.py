@@ -18,8 +18,8 @@ from mcm_compiler.contracts.zoo import build_zoo_model
 from mcm_compiler.execution.inputs import random_inputs
 from mcm_compiler.graph.map_types import model_to_proto
 from mcm_compiler.ir.shapes.inference import infer_shapes
-from mcm_passes.differentiation.training_step import append_gradients
 from mcm_passes.differentiation.variables import chosen_variables, make_inputs
+from tests.generators.appended_gradients import append_gradients
 
 Array = np.ndarray[Any, Any]
 

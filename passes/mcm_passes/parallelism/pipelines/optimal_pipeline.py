@@ -50,7 +50,7 @@ _TOLERANCE = 1e-12
 def best_pipeline(problem: PipelineProblem, below_s: float = math.inf) -> Pipeline | None:
     """The pipeline with the shortest iteration, or None if none fits into memory.
 
-    Exact for the formula of `mcm_models.pipelines.length`, over all cuts and allowed device cuts.
+    Exact for the formula of `mcm_models.pipelines.kernels`, over all cuts and allowed device cuts.
 
     Args:
         problem: what is decided.

@@ -10,8 +10,8 @@ import pytest
 from mcm_compiler.contracts.program import ChipProgram, Kernel, LoweredProgram, Transfer
 from mcm_compiler.contracts.target import HOST
 from mcm_compiler.diagnostics import CompileError
-from mcm_hardware.families.ring.batch.ring_evaluator import ring_simulator
 from mcm_hardware.families.ring.ring_target import mcm36
+from tests.generators.small_rings import ring_simulator
 
 SPEC = mcm36().spec
 

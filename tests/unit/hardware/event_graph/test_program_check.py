@@ -7,9 +7,9 @@ import pytest
 from mcm_compiler.contracts.program import ChipProgram, Kernel, LoweredProgram, Transfer
 from mcm_compiler.contracts.target import HOST, OFF_PACKAGE
 from mcm_compiler.diagnostics import CompileError, Diagnostic
-from mcm_hardware.families.ring.batch.ring_evaluator import ring_simulator
 from mcm_hardware.families.ring.ring_machine import RingSpec
 from mcm_hardware.families.ring.ring_target import mcm36
+from tests.generators.small_rings import ring_simulator
 
 SPEC = replace(mcm36().spec, stream_bytes_per_s=1e9)
 

@@ -12,7 +12,7 @@ import pytest
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from mcm_passes.differentiation.training_step import append_gradients
+from tests.generators.appended_gradients import append_gradients
 from tests.oracles.central_differences import (
     Erf,
     in_double,

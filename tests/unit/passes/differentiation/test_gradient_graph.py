@@ -10,7 +10,7 @@ import pytest
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.execution.runner import run_model
 from mcm_compiler.ir.reading.importer import import_model
-from mcm_passes.differentiation.training_step import append_gradients
+from tests.generators.appended_gradients import append_gradients
 
 SPREAD = """<ir_version: 8, opset_import: ["" : 18]>
 g (float[2,3] w INPUT) => (float loss) <int64[1] all = {-1} WEIGHT> {

@@ -26,7 +26,6 @@ from mcm_hardware.families.ring.batch.problem_tables import ProblemTables
 from mcm_hardware.families.ring.batch.program_assembly import assemble, buffer_sizes
 from mcm_hardware.families.ring.batch.table_builder import build_tables
 from mcm_hardware.families.ring.ring_machine import RingSpec, ring_machine
-from mcm_hardware.package.machine_simulator import MachineSimulator
 
 CHUNK = 16
 """Partitions that a thread takes at once."""
@@ -227,8 +226,3 @@ def evaluate_range(
 
 NAME = "ring-event-graph"
 """The note that is printed with every number of a ring's simulator."""
-
-
-def ring_simulator(spec: RingSpec) -> MachineSimulator:
-    """The simulator of a ring package."""
-    return MachineSimulator(ring_machine(spec), NAME)

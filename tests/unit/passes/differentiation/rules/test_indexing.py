@@ -3,7 +3,7 @@ import onnx_ir as ir
 import pytest
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_passes.differentiation.training_step import append_gradients
+from tests.generators.appended_gradients import append_gradients
 
 
 @pytest.mark.parametrize(("axis", "shape"), [(0, "[2,2,4]"), (1, "[3,2,2]"), (-1, "[3,2,2]")])

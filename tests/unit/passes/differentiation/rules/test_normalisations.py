@@ -3,7 +3,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from mcm_passes.differentiation.training_step import append_gradients
+from tests.generators.appended_gradients import append_gradients
 from tests.oracles.central_differences import onnxruntime_of
 
 BY_CHANNEL = "(float[3,4,2] x, float[{n}] s, float[{n}] b) => (float[3,4,2] y)"

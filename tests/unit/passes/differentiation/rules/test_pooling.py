@@ -4,7 +4,7 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from mcm_passes.differentiation.training_step import append_gradients
+from tests.generators.appended_gradients import append_gradients
 from tests.oracles.central_differences import onnxruntime_of
 
 MAX_POOL = """<ir_version: 8, opset_import: ["" : 18]>

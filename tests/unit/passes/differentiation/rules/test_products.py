@@ -1,7 +1,7 @@
 import onnx_ir as ir
 import pytest
 
-from mcm_passes.differentiation.training_step import append_gradients
+from tests.generators.appended_gradients import append_gradients
 
 SHAPES = (
     ("[2,3]", "[3,4]", "[2,4]"),

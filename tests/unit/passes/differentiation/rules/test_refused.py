@@ -4,7 +4,7 @@ import pytest
 
 from mcm_compiler.diagnostics import CompileError
 from mcm_passes.differentiation.rules.refused import REASONS
-from mcm_passes.differentiation.training_step import append_gradients
+from tests.generators.appended_gradients import append_gradients
 
 TEXT = """<ir_version: 8, opset_import: ["" : 18]>
 g (float[2,2] x) => (float loss) {

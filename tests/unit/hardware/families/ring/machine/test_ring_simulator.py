@@ -16,9 +16,9 @@ from mcm_compiler.contracts.program import (
 from mcm_compiler.contracts.target import HOST
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.text.json_text import record_of
-from mcm_hardware.families.ring.batch.ring_evaluator import ring_simulator
 from mcm_hardware.families.ring.ring_machine import RingSpec
 from mcm_hardware.families.ring.ring_target import mcm36
+from tests.generators.small_rings import ring_simulator
 
 UNIT = RingSpec(
     summary="one byte per second",

@@ -15,8 +15,7 @@ from mcm_compiler.contracts.program import (
     Transfer,
 )
 from mcm_compiler.contracts.target import HOST, OFF_PACKAGE
-from mcm_hardware.families.ring.batch.ring_evaluator import ring_simulator
-from tests.generators.small_rings import CUT, STORE, far, kernel, play
+from tests.generators.small_rings import CUT, STORE, far, kernel, play, ring_simulator
 
 
 def test_each_router_stores_the_tensor_or_lets_its_head_pass():

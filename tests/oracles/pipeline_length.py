@@ -1,20 +1,4 @@
-"""The length of a pipeline's iteration, for arrays of NumPy or JAX, many pipelines at once.
-
-With forward time F_s and backward time B_s of a micro-batch on stage s, where the transfer between
-two stages counts as a stage of its own, and M micro-batches:
-
-    fill, steady state and drain
-        1F1B   sum_s (F_s + B_s) + (M - 1) max_s (F_s + B_s)
-        GPipe  sum_s (F_s + B_s) + (M - 1) (max_s F_s + max_s B_s)
-    reduction of gradients
-        max_s (R_s - sum_{t < s} B_t)
-
-The first is the length of M jobs through stages in a row (Huang et al. 2019, *GPipe*, section 2.3;
-Fan et al. 2021, *DAPPLE*, section III). The reduction of a stage starts when its last backward
-pass is done, which is earlier the later the stage, by the backward passes that are still to come
-(DAPPLE's ending phase). Transfers do not slow reductions down, and no launch grows with the number
-of devices.
-"""
+"""The length of pipelines of `mcm_models.pipelines.kernels`, for arrays, many at once."""
 
 from __future__ import annotations
 
