@@ -11,6 +11,7 @@ import pytest
 from mcm_compiler.contracts.partition import Budget
 from mcm_compiler.placements.machine_rules import find_placement_violations
 from mcm_passes.mapping.bounds.bounds import fractional_work, lower_bound
+from mcm_passes.mapping.bounds.infeasibility import impossible
 from mcm_passes.mapping.machine.stages import Stages
 from mcm_passes.mapping.models import evaluate, periods_of
 from tests.acme_mesh.tests.plain_mesh import all_placements, is_valid, optimum_s, period_s
@@ -107,3 +108,25 @@ def test_a_placement_on_a_circle_of_chips_is_refused() -> None:
     ]
     assert refused
     assert not any(is_valid(case.problem, row) for row in refused)
+
+
+def test_units_that_no_chip_in_use_runs_are_refused_and_so_are_pins_to_chips_that_lack_them() -> (
+    None
+):
+    problem = with_kinds(mesh_case(4, shape=(2, 2), units=4).problem, 4)
+    assert problem.kinds is not None
+    assert not impossible(problem)
+    kinds = problem.kinds
+    runs = kinds.can_run.copy()
+    runs[:, 1] = False
+    nowhere = replace(problem, kinds=replace(kinds, runs=runs.ravel()))
+    assert [fault.code for fault in impossible(nowhere)] == ["MCM-P041"]
+    runs[:, 1] = True
+    chip = int(np.flatnonzero(problem.kind_of == 1)[0])
+    runs[1, 2] = False
+    pinned = problem.pinned_chip.copy()
+    pinned[2] = chip
+    lacking = replace(problem, kinds=replace(kinds, runs=runs.ravel()), pinned_chip=pinned)
+    (fault,) = impossible(lacking)
+    assert fault.code == "MCM-P041"
+    assert f"pinned to chip {chip}" in fault.message

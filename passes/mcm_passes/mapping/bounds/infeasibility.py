@@ -6,7 +6,7 @@ import numpy as np
 
 from mcm_compiler.contracts.partition import Longs, PartitionProblem
 from mcm_compiler.diagnostics import Diagnostic, quote
-from mcm_compiler.text.units import bytes_text
+from mcm_compiler.text.units import bytes_text, count_text
 from mcm_passes.mapping.problem.resident_sizes import (
     memory_roots,
     sram_blocks,
@@ -45,20 +45,28 @@ def impossible(problem: PartitionProblem) -> list[Diagnostic]:
 
 
 def _units_without_kind(problem: PartitionProblem) -> list[Diagnostic]:
-    """Units of which no kind of chip in use runs all ops."""
+    """Units that no kind of chip in use runs, or not the kind that they are pinned to."""
     if problem.kinds is None:
         return []
-    there = np.unique(problem.kind_of)
-    lacking = ~problem.kinds.can_run[there].any(axis=0)
-    names = " nor ".join(quote(problem.kinds.names[kind]) for kind in there.tolist())
+    kinds, kind_of, pinned = problem.kinds, problem.kind_of, problem.pinned_chip
+    there = np.unique(kind_of)
+    shown = ", ".join(quote(kinds.names[kind]) for kind in there.tolist())
+    reasons: dict[int, str] = {}
+    for u in np.flatnonzero((pinned >= 0) & (pinned < problem.num_chips)).tolist():
+        kind = int(kind_of[pinned[u]])
+        if not kinds.can_run[kind, u]:
+            name = quote(kinds.names[kind])
+            reasons[u] = (
+                f"is pinned to chip {pinned[u]}, and chips of the kind {name} cannot run it"
+            )
+    for u in np.flatnonzero(~kinds.can_run[there].any(axis=0)).tolist():
+        count = count_text(len(problem.members[u]), "op")
+        reasons[u] = f"has {count}, which no chip in use runs together (kinds in use: {shown})"
     return [
         Diagnostic(
-            "MCM-P041",
-            f"neither chips of the kind {names} run all {len(problem.members[u])} ops of "
-            f"{quote(problem.names[u])}",
-            at=f"node {quote(problem.names[u])}",
+            "MCM-P041", f"{quote(problem.names[u])} {reason}", at=f"node {quote(problem.names[u])}"
         )
-        for u in np.flatnonzero(lacking)[:5].tolist()
+        for u, reason in list(reasons.items())[:5]
     ]
 
 
