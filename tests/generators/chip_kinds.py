@@ -15,7 +15,8 @@ def with_kinds(
 ) -> PartitionProblem:
     """The same units on devices of random kinds, with random prices.
 
-    Each unit takes from 0.3 to 3 times as long on a kind as in `problem`, and each relay likewise.
+    Each unit takes from 0.3 to 3 times as long on a kind as in `problem`, each relay and each copy
+    likewise.
 
     Args:
         problem: one with a machine.
@@ -31,6 +32,10 @@ def with_kinds(
     runs = rng.random((kinds, units)) >= lacking
     there = np.unique(kind_of[: problem.num_chips])
     runs[rng.choice(there, units), np.arange(units)] = True
+    copies = problem.copies
+    if copies is not None:
+        copy_s = copies.seconds * rng.uniform(0.3, 3.0, (kinds, copies.tensor.size))
+        copies = replace(copies, seconds=copy_s.ravel())
     names = tuple(f"kind {k}" for k in range(kinds))
     costs = KindCosts.of(names, unit_s, relay_s, runs, rng.uniform(0.2, 2.0, kinds))
     return replace(
@@ -38,5 +43,6 @@ def with_kinds(
         compute_s=costs.units.min(axis=0),
         relay_s=costs.relays.min(axis=0),
         kinds=costs,
+        copies=copies,
         given_machine=replace(problem.machine, device_kind=kind_of),
     )

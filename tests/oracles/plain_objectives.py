@@ -219,12 +219,25 @@ class PlainPlacement:
             if way.exit >= 0:
                 busy["out", way.exit] += self.size[t] / limits.host_bytes_per_s
                 busy["all out", 0] += self.size[t] / root
+        for t, writer, seconds in self._views():
+            home = self.chip[self.maker[t]]
+            away = self.ways[t].exit >= 0 or any(c != home for c in self.ways[t].received)
+            if away and (writer < 0 or self.chip[writer] != home):
+                busy["chip", home] += seconds / float(p.chip_speed[home])
         for c in range(self.used):
             if streamed := self.streamed(c) or 0:
                 busy["stream", c] += streamed / limits.stream_bytes_per_s
                 total = limits.stream_total_bytes_per_s or INFINITY
                 busy["all streams", 0] += streamed / total
         return max(busy.values(), default=0.0)
+
+    def _views(self) -> list[tuple[int, int, float]]:
+        """Views that may be copied: the tensor, who writes its memory, and the seconds."""
+        copies = self.p.copies
+        if copies is None:
+            return []
+        rows = (copies.tensor.tolist(), copies.writer.tolist(), copies.seconds.tolist())
+        return list(zip(*rows, strict=True))
 
     def _latency(self) -> float:
         """By the word of the page on objectives, chip after chip."""

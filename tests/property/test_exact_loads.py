@@ -123,9 +123,9 @@ def test_literals_of_triggers_hold_where_demands_count(drawn):
     order = OrderLiterals(graph, demands, ChipWindows(fixed, fixed))
     literals = TriggerLiterals(order, demands)
     # Seconds as whole nanoseconds, which all of these are.
-    work, clones, relays = (
+    work, clones, relays, copies = (
         np.rint(1e9 * seconds).astype(np.int64).tolist()
-        for seconds in (nodes.work_s, items.busy_s, tensors.passed_s)
+        for seconds in (nodes.work_s, items.busy_s, tensors.passed_s, tensors.copied_s)
     )
     for c in range(problem.num_chips):
         busy, link, held, weights = (WeightedSum() for _ in range(4))
@@ -141,6 +141,7 @@ def test_literals_of_triggers_hold_where_demands_count(drawn):
         literals.add_all(
             c,
             (busy, Trigger.PASSED, relays),
+            (busy, Trigger.COPIED, copies),
             (link, Trigger.CROSSED, tensors.amount[:, CROSSED].tolist()),
             (held, Trigger.RECEIVED, tensors.amount[:, RECEIVED].tolist()),
             (held, Trigger.SENT, tensors.amount[:, SENT].tolist()),
