@@ -11,7 +11,7 @@
 
 PYTHON ?= python3
 # Each worker takes a run of files, so that few kernels are compiled by both at once.
-PYTEST_ARGS ?= -n 2 --dist worksteal --durations=30
+PYTEST_ARGS ?= -n 2 --dist worksteal --durations=30 --assert=plain --showlocals
 PIP_INSTALL = .venv/bin/python -m pip install --quiet --disable-pip-version-check
 READY = .venv/.ready
 PLUGIN_READY = .venv/.acme-ready

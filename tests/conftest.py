@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import functools
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -29,29 +30,48 @@ settings.register_profile("ci", settings.get_profile("any-speed"), derandomize=T
 settings.load_profile("ci" if os.environ.get("MCMC_CI") else "any-speed")
 
 
-@functools.cache
-def _outcome_of_forks(path: Path, root: Path) -> str:
-    """Runs the tests of a file that fork, in a process without threads; what failed there."""
+def _outcome_of_forks(config: pytest.Config, items: Sequence[pytest.Item]) -> str:
+    """Runs the tests that fork of all files, in a process without threads; what failed there.
+
+    It is done once for all processes that run tests side by side: the first one writes it down.
+    """
+    shared: Path = config._tmp_path_factory.getbasetemp()  # pyright: ignore
+    if os.environ.get("PYTEST_XDIST_WORKER"):
+        shared = shared.parent
+    with open(shared / "forks.txt", "a+", encoding="utf-8") as outcome:
+        fcntl.flock(outcome, fcntl.LOCK_EX)
+        outcome.seek(0)
+        if not (text := outcome.read()):
+            text = _run_forks(config.rootpath, items)
+            outcome.write(text)
+    return text.removeprefix(_DONE)
+
+
+_DONE = "done\n"
+
+
+def _run_forks(root: Path, items: Sequence[pytest.Item]) -> str:
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    files = sorted({str(item.path) for item in items if item.get_closest_marker("forks")})
     variables = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
     done = subprocess.run(
-        [*words, "-m", "forks", str(path)],
+        [*words, "-m", "forks", *files],
         cwd=root,
         env=variables,
         capture_output=True,
         text=True,
         check=False,
     )
-    return "" if done.returncode == 0 else done.stdout + done.stderr
+    return _DONE + ("" if done.returncode == 0 else done.stdout + done.stderr)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """A test that forks runs in a process of its own where a library here has threads."""
+    """Tests that fork run in a process of their own where a library here has threads."""
     if pyfuncitem.get_closest_marker("forks") is None or may_fork():
         return None
-    failed = _outcome_of_forks(pyfuncitem.path, pyfuncitem.config.rootpath)
-    if failed:
+    failed = _outcome_of_forks(pyfuncitem.config, pyfuncitem.session.items)
+    if failed and (pyfuncitem.path.name in failed or "::" not in failed):
         pytest.fail(failed)
     return True
 

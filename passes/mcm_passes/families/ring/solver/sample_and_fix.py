@@ -198,12 +198,13 @@ def _decide_relay(
             continue
         b = turn.begin + lane
         if turn.keeps:
-            chip, low, high = int(rollouts.proposals[b, u]), least, most
+            # Of the types that `_draw_relay` gives, for which a kernel is there.
+            chip, low, high = np.int64(rollouts.proposals[b, u]), least, most
             if not least <= chip <= most:
                 continue
             top = max(matching.top[lane], chip)
             decision = Decision(lane, u, chip, top, turn.step)
-            if find_obstacle(facts, matching, lanes, decision, trial, False) >= 0:
+            if find_obstacle(facts, matching, lanes, decision, trial, not turn.keeps) >= 0:
                 continue
         else:
             chip, low, high = _draw_relay(facts, rollouts, lanes, matching, trial, turn, lane)
@@ -236,7 +237,7 @@ def _draw_relay(
         assert low <= high
         chip = draw(low, high, refused, rollouts.weights, which, u, rollouts.streams, b)
         decision = Decision(lane, u, chip, max(matching.top[lane], chip), turn.step)
-        obstacle = find_obstacle(facts, matching, lanes, decision, trial, True)
+        obstacle = find_obstacle(facts, matching, lanes, decision, trial, not turn.keeps)
         if obstacle < 0:
             return chip, low, high
         most_refused -= 1
