@@ -158,6 +158,12 @@ class TopologyPackage(ChipsPackage):
         """One line for `mcmc targets`."""
         return self.spec.summary or f"{self.spec.num_chips} chips, {self.spec.kind}"
 
+    def details(self) -> Mapping[str, Mapping[str, str | float]]:
+        """All numbers of the package by section and key, and the name of its routing."""
+        sections = {section: dict(keys) for section, keys in super().details().items()}
+        sections["topology"]["routing"] = self.spec.routing
+        return sections
+
     def connected(self) -> Machine:
         """A channel for each link; those to the host and to off-package memory are the base's.
 

@@ -215,7 +215,7 @@ def not_found(
     weights = all_weights(problem)
     memory = sum(problem.limits.sram_bytes)
     hints = ["choose a target with more memory"]
-    if problem.routing == "strict":
+    if problem.routing == "strict" and problem.on_ring:
         hints.insert(0, "allow relays (--routing relay)")
     if strategy_text.startswith("greedy"):
         hints.insert(0, "search harder (--partitioner dp)")

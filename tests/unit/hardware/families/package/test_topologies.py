@@ -221,6 +221,7 @@ def test_built_in_packages_have_36_chips_that_reach_each_other(name):
     shown = CliRunner().invoke(cli, ["targets", "show", name])
     assert shown.exit_code == 0
     assert "6, 6" in shown.output
+    assert load_target(name).details()["topology"]["routing"] == "xy"
 
 
 def test_a_model_on_a_torus_compiles_and_checks_with_its_virtual_channels(tmp_path):
