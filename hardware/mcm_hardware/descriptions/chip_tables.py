@@ -23,6 +23,9 @@ _RANGE = re.compile(r"(\d{1,6})-(\d{1,6})")
 
 _LISTS = ("ops", "types")
 
+MOST_ENTRIES = 4096
+"""Entries of a list of places; ranges make longer ones unnecessary."""
+
 
 @dataclass(frozen=True)
 class ChipTable:
@@ -105,7 +108,10 @@ def _names(reader: DescriptionReader, tables: Sequence[Mapping[str, Any]]) -> li
             message, hint = "this kind of chip has no name", 'add name = "..." to its table'
             reader.fault("MCM-T003", message, at, hint)
         elif not isinstance(name, str):
-            reader.wrong_type(at, name, "a text")
+            pass  # `DescriptionReader.read` notes it
+        elif f"{CHIP_TABLE}.{name}" in reader.form.tables:
+            message = f"{quote(name)} is a table of chips, and no name of a kind"
+            reader.fault("MCM-T008", message, at, "give the kind another name")
         elif not _NAME.fullmatch(name):
             message = f"{quote(name)} is no name of a kind"
             reader.fault("MCM-T005", message, at, "write it with letters, digits, '-' and '_'")
@@ -230,6 +236,10 @@ def _chips(
     entries = cast("list[Any]", listed)
     if not entries:
         reader.fault("MCM-T008", "the list names no chip", at, 'such as [8, "9-15"]')
+    if len(entries) > MOST_ENTRIES:
+        message = f"the list has {len(entries)} entries, more than {MOST_ENTRIES}"
+        reader.fault("MCM-T005", message, at, 'write ranges, such as "9-15"')
+        return
     for index, entry in enumerate(entries):
         path = (*at, index)
         ends = _ends(entry)
@@ -245,7 +255,7 @@ def _chips(
             if ends[0] > ends[1]:
                 message = f"the range from {ends[0]} to {ends[1]} holds no chip"
             reader.fault("MCM-T005", message, path)
-        else:
+        elif num_chips is not None:
             yield from ((chip, path) for chip in range(ends[0], ends[1] + 1))
 
 

@@ -121,6 +121,7 @@ FAULTS = [
     (KINDS.replace('"small"', '"big"'), PLACE, "MCM-T008", "two kinds have the name 'big'"),
     (KINDS.replace('"small"', '"a.b"'), PLACE, "MCM-T005", "no name of a kind"),
     (KINDS.replace('"small"', "3"), PLACE, "MCM-T004", "expected a text"),
+    (KINDS.replace('"small"', '"mac_array"'), PLACE, "MCM-T008", "is a table of chips"),
     (KINDS.replace('like = "big"', 'like = "bigger"'), PLACE, "MCM-T008", "no kind of chip"),
     (KINDS.replace('like = "big"', 'like = "small"'), PLACE, "MCM-T008", "in a circle"),
     (
@@ -154,6 +155,16 @@ FAULTS = [
     (KINDS, '[place]\nsmall = ["0-15"]\n', "MCM-T008", "no chip is left for the kind 'big'"),
     (KINDS, "[place]\nsmal = [8]\n", "MCM-T008", "no kind of chip 'smal'"),
 ]
+
+
+def test_long_lists_of_ranges_are_refused_without_being_written_out():
+    many = "[place]\nsmall = [" + '"0-999999", ' * 3000 + "]"
+    before = BEFORE.replace("[4, 4]", "[4]")
+    with pytest.raises(CompileError) as caught:
+        TopologyPackage.from_text("mine.toml", f"{before}{KINDS}\n{many}\n{AFTER}")
+    assert caught.value.diagnostics[0].message == "a mesh has 2 dimensions, not 1"
+    many = "[place]\nsmall = [" + '"0-15", ' * 5000 + "]"
+    assert faults(place=many)[0][1] == "the list has 5000 entries, more than 4096"
 
 
 @pytest.mark.parametrize(("kinds", "place", "code", "words"), FAULTS)
