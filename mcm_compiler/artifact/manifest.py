@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Annotated, Any, TypeVar
@@ -237,9 +237,7 @@ def read_manifest(folder: Path) -> Manifest:
         shown = quote(str(version)) if isinstance(version, (int, str)) else "something else"
         raise damaged(path, f"schema version {shown}, this release reads {SCHEMA_VERSION}")
     manifest = folder_record(path, data, Manifest)
-    for name in (*manifest.files, *(chip.file for chip in manifest.chips)):
-        if PurePosixPath(name).name != name or name in ("", ".", ".."):
-            raise damaged(path, f"{quote(name)} is not the name of a file in the folder")
+    refuse_outside(path, (*manifest.files, *(chip.file for chip in manifest.chips)))
     if "placement" in data and not _is_placement(data["placement"], manifest):
         raise damaged(
             path,
@@ -247,6 +245,17 @@ def read_manifest(folder: Path) -> Manifest:
             "pipeline * chips_each + runs runs the model of chip runs",
         )
     return manifest
+
+
+def refuse_outside(manifest: Path, names: Iterable[str]) -> None:
+    """Refuses a manifest with a name that leads out of its folder.
+
+    Raises:
+        CompileError: MCM-A005.
+    """
+    for name in names:
+        if PurePosixPath(name).name != name or name in ("", ".", ".."):
+            raise damaged(manifest, f"{quote(name)} is not the name of a file in the folder")
 
 
 def _is_placement(rows: Any, manifest: Manifest) -> bool:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from mcm_compiler.processes import staging
+from mcm_compiler.artifact.layout import ANNOTATED, ANNOTATED_DATA, MANIFEST, REPORT_TEXT, TARGET
 
-MANIFEST = staging.MANIFEST
+__all__ = ["ANNOTATED", "ANNOTATED_DATA", "MANIFEST", "REPORT_TEXT", "TARGET"]
+"""Files that compiled folders have under the same names."""
+
 PLACEMENT = "placement.json"
 SCHEDULE = "schedule.json"
-TARGET = "target.toml"
-ANNOTATED = "annotated.onnx"
-ANNOTATED_DATA = "annotated.onnx.data"
 ONNXRUNTIME = "onnxruntime.json"
 OPENVINO = "openvino.json"
-REPORT_TEXT = "report.md"
 
 SCHEMA_VERSION = 3
 """Of manifest, placement and schedule. Raised when a field changes its meaning or goes."""

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TypeVar
 
 import onnx_ir as ir
 
-from mcm_compiler.artifact.manifest import damaged, description_text, folder_record, read_json
+from mcm_compiler.artifact.manifest import (
+    damaged,
+    description_text,
+    folder_record,
+    read_json,
+    refuse_outside,
+)
 from mcm_compiler.checking.entry.gate import file_faults, unlisted
 from mcm_compiler.checking.entry.structure_check import load_part
 from mcm_compiler.components.cost_files import stored_files
@@ -120,9 +126,7 @@ def read_placement_folder(path: Path) -> OpenedPlacement:
             the folder.
     """
     manifest = _versioned(path / file_names.MANIFEST, PlacementManifest)
-    for name in manifest.files:
-        if PurePosixPath(name).name != name or name in ("", ".", ".."):
-            raise damaged(path / file_names.MANIFEST, "it names a file outside the folder")
+    refuse_outside(path / file_names.MANIFEST, manifest.files)
     return OpenedPlacement(path, manifest)
 
 

@@ -38,7 +38,7 @@ from mcm_compiler.placed.constraints import constrained
 from mcm_compiler.placed.folder_reading import OpenedPlacement
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.placed_model import PlacedModel, device_names_of_nodes, runs_of
-from mcm_compiler.placed.placement_figures import placement_record, report_text
+from mcm_compiler.placed.placement_report import placement_record, report_text
 from mcm_compiler.placed.records import Schedule
 from mcm_compiler.placed.runtime_wishes import ANNOTATION, annotation_names, runtime_files
 from mcm_compiler.placed.segments import best_segments

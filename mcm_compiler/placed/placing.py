@@ -35,7 +35,7 @@ from mcm_compiler.placed import file_names
 from mcm_compiler.placed.constraints import constrained
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.placed_model import PlacedModel, runs_of
-from mcm_compiler.placed.placement_figures import placement_record, report_text, source_files
+from mcm_compiler.placed.placement_report import placement_record, report_text, source_files
 from mcm_compiler.placed.profiles import (
     measured_notes,
     refuse_contradictions,

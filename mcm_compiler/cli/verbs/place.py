@@ -56,8 +56,7 @@ def command(
     from mcm_compiler.artifact.layout import page_path
     from mcm_compiler.cli.output_files import refuse_existing
     from mcm_compiler.page.folder_page import write_page_beside
-    from mcm_compiler.placed.placement_figures import placement_record
-    from mcm_compiler.placed.placement_report import SegmentTimes
+    from mcm_compiler.placed.placement_report import SegmentTimes, placement_record
     from mcm_compiler.processes.interruption import expect_one_output
 
     if html and output is None:

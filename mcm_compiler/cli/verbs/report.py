@@ -62,8 +62,7 @@ def _show_placement(folder: Path, output_format: str, html: Path | None) -> None
     from mcm_compiler.cli.show import show_placement
     from mcm_compiler.placed.folder_reading import open_placement
     from mcm_compiler.placed.placement_checks import ReadPlacement, check_placement, check_step
-    from mcm_compiler.placed.placement_figures import report_text
-    from mcm_compiler.placed.placement_report import times_of
+    from mcm_compiler.placed.placement_report import report_text, times_of
 
     opened = open_placement(folder, further=True)
     read = ReadPlacement(opened)

@@ -27,7 +27,7 @@ from mcm_compiler.placed.folder_check import check_placement_folder
 from mcm_compiler.placed.folder_reading import open_placement
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.placement_checks import StepOfModel
-from mcm_compiler.placed.placement_figures import report_text
+from mcm_compiler.placed.placement_report import report_text
 from mcm_compiler.placed.placing import place_model, step_of_model
 from mcm_compiler.text import json_text
 from tests.generators.placed_models import place_small, small_model

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_models.cluster_policy.decoding import decode, scorer_of
 from mcm_models.cluster_policy.layout import Weights
 from mcm_models.cluster_policy.learning import Rows, arrays_of, padded, update
@@ -18,20 +17,6 @@ from mcm_passes.families.box.learning.pretraining.cases import ClusteredStep, si
 
 MOST_DEVICES = 9
 """Of training cases."""
-
-
-@dataclass(frozen=True)
-@checked(cases=at_least(1), placements=at_least(2))
-class IterationSize:
-    """How much an iteration looks at.
-
-    Attributes:
-        cases: graphs.
-        placements: of each.
-    """
-
-    cases: int = 8
-    placements: int = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +34,7 @@ class IterationFigures:
 
 def iterate(
     settings: PpoSettings,
-    size: IterationSize,
+    placements: int,
     weights: Weights,
     state: Any,
     cases: Sequence[ClusteredStep],
@@ -62,7 +47,7 @@ def iterate(
 
     Args:
         settings: of PPO.
-        size: of the iteration.
+        placements: of each case.
         weights: of the policy.
         state: of the optimizer.
         cases: graphs.
@@ -75,7 +60,7 @@ def iterate(
     parts: list[Rows] = []
     ratios: list[float] = []
     for case in cases:
-        found = decode(case.graph, scorer, size.placements, rng)
+        found = decode(case.graph, scorer, placements, rng)
         scores = case.scores(found.devices)
         alone = case.scores(single_device(case)).min()
         ratios.append(float(np.log(scores / alone).mean()))

@@ -249,17 +249,17 @@ def _learn(
     asked: dict[str, Any],
 ) -> None:
     """Goes on until all iterations are done; changes the state."""
-    from mcm_passes.families.box.learning.pretraining.iterations import IterationSize, iterate
+    from mcm_passes.families.box.learning.pretraining.iterations import iterate
 
     train, held = cases
     settings = _settings(trainer)
-    size = IterationSize(trainer.cases_per_iteration, trainer.placements)
+    each = min(trainer.cases_per_iteration, len(train))
 
     def step(number: int) -> dict[str, float]:
         rng = np.random.default_rng([request.seed, number - 1])
-        chosen = rng.choice(len(train), min(size.cases, len(train)), replace=False)
+        chosen = [train[i] for i in rng.choice(len(train), each, replace=False)]
         state.weights, state.optimizer, figures = iterate(
-            settings, size, state.weights, state.optimizer, [train[i] for i in chosen], rng
+            settings, trainer.placements, state.weights, state.optimizer, chosen, rng
         )
         state.iteration = number
         _check_finite(trainer, state)
