@@ -8,13 +8,13 @@ both ways as a row, which turns back where it is long. Anything else is drawn by
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from mcm_compiler.arrays.types import Floats
-from mcm_compiler.contracts.target import machine_of
+from mcm_compiler.contracts.target import kind_names_of, machine_of
 from mcm_compiler.machines.machine import (
     HOST,
     HOST_ROOT,
@@ -42,7 +42,7 @@ def package_section(compiled: Compiled) -> Section | None:
     lead = [_lead(compiled)]
     if (roles := role_sentence(report)) is not None:
         lead.append(f"Pipelines side by side: {roles}.")
-    tables = [_chip_table(report["chips"], compiled.replicas)]
+    tables = [_chip_table(report["chips"], compiled.replicas, _kinds(compiled))]
     if report["links"]:
         tables.append(Table(LINK_HEADS, tuple(link_cells(report)), frozenset(range(2, 6)), "Links"))
     return Section(
@@ -82,11 +82,20 @@ def _data(compiled: Compiled) -> dict[str, Any]:
         "shape": drawn.shape,
         "word": "chip",
         "places": [[round(float(x), 4), round(float(y), 4)] for x, y in drawn.places],
-        "details": {str(chip): _details(row) for chip, row in rows.items()},
+        "details": {str(chip): _details(row, _kinds(compiled)) for chip, row in rows.items()},
         "chips": [_chip(chip, role_of, rows, worst) for chip in range(devices)],
         "links": _links(compiled, channels, worst),
         "pipelines": compiled.replicas,
     }
+
+
+def _kinds(compiled: Compiled) -> list[str]:
+    """The kind of each chip of the package; empty where all are of one kind."""
+    names, target = kind_names_of(compiled.target), compiled.target
+    machine = None if target is None else machine_of(target)
+    if not names or machine is None or machine.device_kind is None:
+        return []
+    return [names[kind] for kind in machine.device_kind.tolist()]
 
 
 def _channels(compiled: Compiled, devices: int) -> list[tuple[int, int]]:
@@ -147,7 +156,7 @@ def _place(end: int) -> str:
     return place_name(_OUTSIDE.get(end, end))
 
 
-def _details(row: Row) -> list[list[Any]]:
+def _details(row: Row, kinds: Sequence[str]) -> list[list[Any]]:
     """Label and text of each fact of a chip."""
     period = _period(row)
     stalls = [
@@ -162,6 +171,8 @@ def _details(row: Row) -> list[list[Any]]:
     ]
     heaviest = row["heaviest_op"]
     facts = [["busy", f"{percent_text(row['utilisation'])} ({seconds_text(row['busy_s'])})"]]
+    if kinds:
+        facts.insert(0, ["kind", kinds[row["chip"]]])
     facts += engines + stalls
     facts += [["ops", "-" if row["ops"] is None else f"{row['ops']:,}"]]
     facts += [["kernels", "-" if row["kernels"] is None else f"{row['kernels']:,}"]]
@@ -181,7 +192,7 @@ def _period(row: Row) -> float | None:
     return row["busy_s"] / row["utilisation"] if row["busy_s"] and row["utilisation"] else None
 
 
-def _chip_table(rows: list[Row], replicas: int) -> Table:
+def _chip_table(rows: list[Row], replicas: int, kinds: Sequence[str]) -> Table:
     cells: list[tuple[str, ...]] = []
     for row in rows:
         period = _period(row)
@@ -189,6 +200,7 @@ def _chip_table(rows: list[Row], replicas: int) -> Table:
         cells.append(
             (
                 str(row["chip"]),
+                *([kinds[row["chip"]]] if kinds else ()),
                 percent_text(row["utilisation"]),
                 seconds_text(row["busy_s"]),
                 *(
@@ -203,11 +215,11 @@ def _chip_table(rows: list[Row], replicas: int) -> Table:
         )
     return Table(
         (
-            "chip", "busy", "time", "waits for input", "for links", "for buffers", "SRAM",
+            "chip", *(["kind"] if kinds else ()), "busy", "time", "waits for input", "for links", "for buffers", "SRAM",
             "weights", "ops", "longest kernel",
         ),
         tuple(cells),
-        frozenset(range(9)),
+        frozenset({0, *range(2, 10)} if kinds else range(9)),
         "Chips of the first pipeline" if replicas > 1 else "Chips",
     )  # fmt: skip
 

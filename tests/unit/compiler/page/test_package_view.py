@@ -2,6 +2,7 @@ import copy
 
 from mcm_compiler.page.contents import Compiled
 from mcm_compiler.page.package_view import package_section
+from mcm_hardware.families.package.package_target import TopologyPackage, mixed16
 
 
 def data_of(compiled):
@@ -48,6 +49,20 @@ def test_a_report_by_itself_has_the_ring_that_it_is_about(chain):
     alone = data_of(Compiled(chain.report))
     assert alone["places"] == data_of(chain)["places"]
     assert alone["chips"] == data_of(chain)["chips"]
+
+
+def test_chips_of_several_kinds_have_their_kind(chain):
+    text = mixed16().source_text.replace("[4, 4]", "[2, 2]").replace('["8-15"]', "[1, 2]")
+    mixed = Compiled(chain.report)
+    vars(mixed)["target"] = TopologyPackage.from_text("mixed4", text)
+    details, (chips, _) = data_of(mixed)["details"], package_section(mixed).tables
+    assert [details[str(chip)][0] for chip in range(4)] == [
+        ["kind", kind] for kind in ("big", "small", "small", "big")
+    ]
+    assert [row[:2] for row in chips.rows] == [
+        ("0", "big"), ("1", "small"), ("2", "small"), ("3", "big")
+    ]  # fmt: skip
+    assert len(chips.heads) == len(chips.rows[0])
 
 
 def test_the_busiest_link_is_named(chain):
