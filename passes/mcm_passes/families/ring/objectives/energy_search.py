@@ -8,13 +8,11 @@ import numpy as np
 
 from mcm_compiler.contracts.partition import Ints, LowerBound, PartitionProblem
 from mcm_compiler.text.units import count_text
-from mcm_passes.families.ring.exact.ideal_chain import SLACK, ChipLimits
+from mcm_passes.families.ring.exact.ideal_chain import SLACK
 from mcm_passes.families.ring.exact.ideal_dp import ChainOptimum, IdealLattice
 from mcm_passes.families.ring.exact.ideals import offer_chains
 from mcm_passes.families.ring.exact.triangle_readings import TriangleReading
-from mcm_passes.families.ring.loads.chip_demands import chip_demands
-from mcm_passes.families.ring.objectives import energy_chain
-from mcm_passes.families.ring.objectives.joules import joule_problem
+from mcm_passes.families.ring.objectives.label_search import LabelLattice
 from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
 from mcm_passes.mapping.problem.order_ideals import OrderIdeals
 from mcm_passes.mapping.problem.rule_graph import RuleGraph, rule_graph
@@ -34,65 +32,6 @@ class Effort:
     windows: int
 
 
-class EnergyIdeals(IdealLattice):
-    """A problem with its `energy`, prepared for chains of its ideals."""
-
-    def __init__(self, problem: PartitionProblem, ideals: OrderIdeals) -> None:
-        super().__init__(problem, ideals)
-        self._priced_problem = joule_problem(problem).reached()
-        self._joules = joules = chip_demands(self._priced_problem, self._graph.units)
-        self._host_rate = self._priced_problem.limits.host_bytes_per_s
-        self._always_j = 0.0
-        if problem.limits.at_ends:
-            # What several chips read may enter once for all of them.
-            once = joules.items._replace(in_bytes=np.zeros_like(joules.items.in_bytes))
-            self._always_j = int(joules.items.in_bytes.sum()) / self._host_rate
-            self._joules = joules._replace(items=once)
-        self._beyond = energy_chain.least_beyond(self._joules, self._cuts, self._host_rate)
-
-    def least(self, reading: TriangleReading, ceiling_j: float, most_windows: int) -> ChainOptimum:
-        """The partition with the least energy up to a ceiling, by a reading of the triangle rule.
-
-        Of such, one with the least period.
-
-        Args:
-            reading: how windows treat long dependencies.
-            ceiling_j: what takes more is not looked for; may be infinite.
-            most_windows: gives up beyond so many.
-        """
-        lattice = energy_chain.EnergyLattice(
-            self._joules,
-            self._demands,
-            self._cuts,
-            self._covers,
-            self._pinned,
-            self._priced(),
-            self._chips,
-            self._triangles(reading),
-            *self._beyond,
-            self._always_j,
-            int(self._chips.sram_room.max()),
-        )
-        chains, windows = energy_chain.energy_chains(lattice, ceiling_j, most_windows)
-        complete = windows <= most_windows
-        last = self.count - 1
-        least_j = float(chains.least_j[last].min())
-        if not np.isfinite(least_j):
-            return ChainOptimum(None, np.inf, complete, windows)
-        # The fewest chips of those that tie.
-        chips = int((chains.energy_j[last] <= least_j * (1.0 + 2.0 * energy_chain.TIE)).argmax())
-        return ChainOptimum(self._chained(chains.came_from, chips), least_j, complete, windows)
-
-    def _priced(self) -> ChipLimits:
-        limits = self._priced_problem.limits
-        return self._chips._replace(
-            speed=np.ones_like(self._chips.speed),
-            link_bytes_per_s=limits.link_bytes_per_s,
-            host_bytes_per_s=limits.host_bytes_per_s,
-            stream_bytes_per_s=limits.stream_bytes_per_s,
-        )
-
-
 def least_energy_of(known: Incumbent, problem: PartitionProblem, effort: Effort) -> str:
     """Improves a partition and a bound on the energy.
 
@@ -110,10 +49,10 @@ def least_energy_of(known: Incumbent, problem: PartitionProblem, effort: Effort)
     if known.must_stop() or known.closed(SLACK):
         return ""
 
-    def least(of: EnergyIdeals, reading: TriangleReading) -> ChainOptimum:
+    def least(of: LabelLattice, reading: TriangleReading) -> ChainOptimum:
         return of.least(reading, known.period_s, effort.windows)
 
-    lattice = EnergyIdeals.of(problem.at_need(), effort.ideals)
+    lattice = LabelLattice.of(problem.at_need(), effort.ideals)
     if lattice is not None:
         found, _ = offer_chains(known, problem, lattice, least)
         if found is not None and found.complete:
@@ -123,7 +62,7 @@ def least_energy_of(known: Incumbent, problem: PartitionProblem, effort: Effort)
     if graph.num_nodes < effort.ideals:
         for order in topological_orders(problem, ORDERS):
             if not known.must_stop():
-                beginnings = EnergyIdeals(problem, beginnings_of(graph, order.units))
+                beginnings = LabelLattice(problem, beginnings_of(graph, order.units))
                 offer_chains(known, problem, beginnings, least)
     return ""
 

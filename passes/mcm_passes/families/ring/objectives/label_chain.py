@@ -1,4 +1,4 @@
-"""Chains of order ideals under two criteria: what a chain costs, and when it answers.
+"""Chains of order ideals under two criteria: the period of a chain, and when it answers.
 
 A chain's cost is its period, the largest of its windows. When an inference is answered follows from
 when each tensor that crosses an ideal is on the next chip. A chain up to an ideal therefore has as
@@ -13,6 +13,9 @@ chips are used than by any. Nothing ends earlier where something arrives later. 
 on from the ideal therefore answers before what goes on from the merged label. This is a relaxation,
 as merged nodes of decision diagrams are (Bergman et al. 2016, *Decision Diagrams for Optimization*,
 chapter 4). The chip of a window is then left open: all are as fast and as large as the best.
+
+Energy is a sum over windows, so that a label needs no times for it: its end is the energy so far.
+Of chains within rounding of the least energy, the period decides.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from mcm_passes.families.ring.exact.ideal_chain import (
     window_period,
 )
 from mcm_passes.families.ring.exact.triangle_readings import Triangles, keeps_rule
+from mcm_passes.families.ring.loads.chip_demands import ChipDemands
 from mcm_passes.families.ring.loads.crossings import IdealCrossings, holds
 from mcm_passes.families.ring.loads.window_costs import (
     Window,
@@ -45,6 +49,9 @@ from mcm_passes.families.ring.objectives.chip_play import (
     PlayScratch,
     play_chip,
 )
+
+TIE = 1e-12
+"""Energies nearer than this share of the least are equal."""
 
 LEAST_GAIN = 3.0 * SLACK
 """Share by which a chain must answer earlier than one that is known: more than rounding is."""
@@ -61,6 +68,7 @@ class Goal(NamedTuple):
         most_labels: the search stops beyond this number of labels.
         beam: labels that are kept of each ideal and number of chips; 0 for all of them.
         merges: whether all labels of an ideal are merged, where chips are alike.
+        energy: whether ends and limits on them are joules, and no inference is played.
     """
 
     least_latency: bool
@@ -70,6 +78,28 @@ class Goal(NamedTuple):
     most_labels: int
     beam: int
     merges: bool = False
+    energy: bool = False
+
+
+class Prices(NamedTuple):
+    """The energy of a problem.
+
+    Attributes:
+        demands: with joules for seconds.
+        package: the chips with bytes per joule for bytes per second.
+        nodes_j: `[I]`, joules of the nodes that an ideal lacks, with what they give to the host.
+        beyond_j: `[I]`, the same and once all that some of them need: what a chain that hands over
+            there spends beyond at least.
+        always_j: joules of every chain in addition to its windows.
+        most_sram: blocks of the largest SRAM.
+    """
+
+    demands: ChipDemands
+    package: ChipLimits
+    nodes_j: Floats
+    beyond_j: Floats
+    always_j: float
+    most_sram: int
 
 
 class Lattice(NamedTuple):
@@ -85,6 +115,7 @@ class Lattice(NamedTuple):
         beyond_s: as long as `cuts.crossing`, the least time from when that tensor is on a later
             chip to the end of the inference.
         streamed_s: seconds of a block of streamed weights.
+        prices: of the energy; not used by other goals.
     """
 
     played: PlayedProblem
@@ -95,6 +126,7 @@ class Lattice(NamedTuple):
     triangles: Triangles
     beyond_s: Floats
     streamed_s: float
+    prices: Prices
 
 
 class Labels(NamedTuple):
@@ -103,7 +135,8 @@ class Labels(NamedTuple):
     Attributes:
         times_s: `[R, 3 + W]`: the `PERIOD`; the `END` of what is given to the host or run so far;
             the `LEAST` time at which a chain that goes on from the label answers. Then follow the
-            times at which the tensors that cross its ideal are on the next chip, in order.
+            times at which the tensors that cross its ideal are on the next chip, in order. Of
+            energies, `END` and `LEAST` are joules, and no times follow.
         links: `[R, 3]`: the label `BEFORE`, which it goes on from; its `IDEAL`; and the `NEXT`
             label of the same ideal and number of chips, or -1.
         first: `[I, C + 1]`, the first of them.
@@ -130,11 +163,13 @@ class _Step(NamedTuple):
     Attributes:
         window: the ideals at both ends.
         cost: of the window.
+        joules: of the window, with joules for seconds; for a goal of energy alone.
         nodes: of the window, ascending.
     """
 
     window: Window
     cost: WindowCost
+    joules: WindowCost
     nodes: Ints
 
 
@@ -163,8 +198,10 @@ def label_chains(lattice: Lattice, goal: Goal, scratch: PlayScratch) -> tuple[La
     cuts, package, covers = lattice.cuts, lattice.package, lattice.covers
     count, words = cuts.members.shape
     chips, fastest = package.speed.size, package.speed.max()
-    labels = _no_labels(count, chips, _widest(cuts))
+    labels = _no_labels(count, chips, 0 if goal.energy else _widest(cuts))
     labels.times_s[0, PERIOD] = lattice.played.demands.host_s
+    if goal.energy:
+        labels.times_s[0, END] = lattice.prices.always_j
     labels.first[0, 0], labels.kept[0, 0] = 0, 1
     reach = _Reach(goal.period_s, goal.latency_s, -1)
     windows = window_scratch(lattice.played.demands)
@@ -175,6 +212,7 @@ def label_chains(lattice: Lattice, goal: Goal, scratch: PlayScratch) -> tuple[La
         if not labels.kept[i].any() or (goal.merges and _least_of(labels, i) > reach.latency_s):
             continue
         begin_s = _earliest_s(lattice, labels, i) if goal.merges else 0.0
+        least_j = _least_end(labels, i) if goal.energy else 0.0
         head, tail = 0, 1
         queue[0] = i
         while head < tail:
@@ -187,17 +225,23 @@ def label_chains(lattice: Lattice, goal: Goal, scratch: PlayScratch) -> tuple[La
                 for w in range(words):
                     inside[w] = cuts.members[j, w] & ~cuts.members[i, w]
                 window = Window(i, j, inside)
+                # Marks differ between the two kinds of demands, which share what is marked.
+                mark = 2 * labels.counts[_WINDOWS]
                 cost = window_cost(
-                    lattice.played.demands,
-                    cuts,
-                    window,
-                    windows,
-                    labels.counts[_WINDOWS],
-                    package.packing,
+                    lattice.played.demands, cuts, window, windows, mark, package.packing
                 )
-                if not _may_grow(cost, package.most_room, fastest, begin_s, reach):
+                joules = cost
+                if goal.energy:
+                    joules = window_cost(
+                        lattice.prices.demands, cuts, window, windows, mark + 1, package.packing
+                    )
+                    left_j = reach.latency_s - least_j - float(lattice.prices.nodes_j[j])
+                    if not _may_pay(lattice, joules, left_j):
+                        continue
+                elif not _may_grow(cost, package.most_room, fastest, begin_s, reach):
                     continue
-                step = _Step(window, cost, windows.nodes[: list_nodes(inside, windows.nodes)])
+                count_inside = list_nodes(inside, windows.nodes)
+                step = _Step(window, cost, joules, windows.nodes[:count_inside])
                 labels, reach = _extend_all(lattice, goal, labels, reach, scratch, step)
                 if labels.counts[_MADE] > goal.most_labels:
                     return labels, reach.best, False
@@ -315,6 +359,51 @@ def _may_grow(
 
 
 @lean_inner_njit
+def _least_end(labels: Labels, ideal: int) -> float:
+    """The least joules of a label at an ideal; infinite where there is none."""
+    least_j = np.inf
+    for c in range(labels.first.shape[1]):
+        at = labels.first[ideal, c]
+        while at >= 0:
+            least_j = min(least_j, labels.times_s[at, END])
+            at = labels.links[at, NEXT]
+    return float(least_j)
+
+
+@lean_inner_njit
+def _may_pay(lattice: Lattice, joules: WindowCost, left_j: float) -> bool:
+    """Whether a window or a larger one may be part of a chain; what is counted only grows."""
+    if joules.weight_room > lattice.package.most_room:
+        return False
+    over = joules.weight_room - lattice.prices.most_sram
+    return bool(_kept_j(lattice, joules) + _streamed_j(lattice, over) <= left_j)
+
+
+@lean_inner_njit
+def _kept_j(lattice: Lattice, joules: WindowCost) -> float:
+    """Joules of what a window does by itself: units, copies, and what the host sends and gets."""
+    host_bytes = joules.in_bytes + joules.out_bytes
+    return float(joules.seconds + host_bytes / lattice.prices.package.host_bytes_per_s)
+
+
+@lean_inner_njit
+def _streamed_j(lattice: Lattice, blocks: int) -> float:
+    package = lattice.prices.package
+    if blocks <= 0:
+        return 0.0
+    return float(package.block_bytes * blocks / package.stream_bytes_per_s)
+
+
+@lean_inner_njit
+def _window_j(lattice: Lattice, step: _Step, chip: int) -> float:
+    """Joules of a window on a chip, and of the link behind it."""
+    joules, package = step.joules, lattice.prices.package
+    moved_j = joules.relay_s + joules.link_bytes / package.link_bytes_per_s
+    streamed = max(streamed_blocks(lattice.package, step.cost, chip), 0)
+    return float(_kept_j(lattice, joules) + moved_j + _streamed_j(lattice, streamed))
+
+
+@lean_inner_njit
 def _may_hold(lattice: Lattice, window: Window, chip: int) -> bool:
     """Whether all that is pinned in a window is pinned to a chip."""
     i, j, chips = window.start, window.end, lattice.package.speed.size
@@ -344,35 +433,44 @@ def _extend(
     streamed_s = max(streamed_blocks(package, cost, k), 0) * lattice.streamed_s
     # What other chips take of channels that all share is left out, which makes no chain slower.
     given = Handover(k, step.nodes, leaving, leaving[:0], streamed_s, (0.0, 0.0))
+    window_j = _window_j(lattice, step, k) if goal.energy else 0.0
     old = labels.first[i, k]
     while old >= 0:
         at, old = old, labels.links[old, NEXT]
         period_s = float(max(labels.times_s[at, PERIOD], window_s))
         if not period_s < reach.period_s or labels.times_s[at, LEAST] > reach.latency_s:
             continue
-        for t in range(_width(cuts, i)):
-            tensor = cuts.crossing[cuts.crossing_ptr[i] + t]
-            scratch.arrival_s[tensor] = labels.times_s[at, ARRIVALS + t]
-        end_s = max(play_chip(lattice.played, given, scratch), labels.times_s[at, END])
         new = labels.counts[_MADE]
         labels.links[new, BEFORE], labels.links[new, IDEAL] = at, j
-        _fill(lattice, labels, new, end_s, period_s, scratch)
-        end_s = labels.times_s[new, END]
+        labels.times_s[new, PERIOD] = period_s
+        if goal.energy:
+            labels.times_s[new, END] = labels.times_s[at, END] + window_j
+            labels.times_s[new, LEAST] = labels.times_s[new, END] + lattice.prices.beyond_j[j]
+        else:
+            _play(lattice, labels, new, given, scratch)
         if labels.times_s[new, LEAST] > reach.latency_s:
             continue
         if goal.merges and not whole:
             _merge(lattice, labels, new, k + 1)
-        elif _is_dominated(lattice, labels, new, k + 1):
+        elif _is_dominated(lattice, labels, new, k + 1, goal.energy):
             continue
-        elif whole:
-            labels.counts[_MADE] += 1
-            if goal.least_latency:
-                reach = _Reach(reach.period_s, float(end_s * (1.0 - LEAST_GAIN)), new)
-            else:
-                reach = _Reach(period_s, reach.latency_s, new)
-        elif _finds_room(goal, labels, new, k + 1):
+        elif whole or _finds_room(goal, labels, new, k + 1):
             _enter(labels, new, k + 1)
+            if whole:
+                reach = _beyond(goal, reach, labels, new)
     return reach
+
+
+@lean_inner_njit
+def _beyond(goal: Goal, reach: _Reach, labels: Labels, whole: int) -> _Reach:
+    """The limits of chains that are of use where a whole one is known."""
+    end_s, period_s = labels.times_s[whole, END], labels.times_s[whole, PERIOD]
+    if goal.energy:
+        # Ties are settled at the end.
+        return _Reach(reach.period_s, float(min(reach.latency_s, end_s * (1.0 + SLACK))), whole)
+    if goal.least_latency:
+        return _Reach(reach.period_s, float(end_s * (1.0 - LEAST_GAIN)), whole)
+    return _Reach(float(period_s), reach.latency_s, whole)
 
 
 @lean_inner_njit
@@ -413,17 +511,17 @@ def _width(cuts: IdealCrossings, ideal: int) -> int:
 
 
 @lean_inner_njit
-def _fill(
-    lattice: Lattice,
-    labels: Labels,
-    new: int,
-    end_s: float,
-    period_s: float,
-    scratch: PlayScratch,
+def _play(
+    lattice: Lattice, labels: Labels, new: int, given: Handover, scratch: PlayScratch
 ) -> None:
-    """Fills in the times of a label at an ideal after a play."""
-    cuts, ideal = lattice.cuts, labels.links[new, IDEAL]
-    labels.times_s[new, PERIOD], labels.times_s[new, END] = period_s, end_s
+    """Plays the chip of a new label, and fills in its times."""
+    cuts, at, ideal = lattice.cuts, labels.links[new, BEFORE], labels.links[new, IDEAL]
+    start = labels.links[at, IDEAL] if at > 0 else 0
+    for t in range(_width(cuts, start)):
+        tensor = cuts.crossing[cuts.crossing_ptr[start] + t]
+        scratch.arrival_s[tensor] = labels.times_s[at, ARRIVALS + t]
+    end_s = play_chip(lattice.played, given, scratch)
+    labels.times_s[new, END] = max(end_s, labels.times_s[at, END])
     for t in range(_width(cuts, ideal)):
         tensor = cuts.crossing[cuts.crossing_ptr[ideal] + t]
         labels.times_s[new, ARRIVALS + t] = scratch.done_s[tensor]
@@ -442,11 +540,11 @@ def _note_least(lattice: Lattice, labels: Labels, label: int) -> None:
 
 
 @lean_inner_njit
-def _is_dominated(lattice: Lattice, labels: Labels, new: int, chips: int) -> bool:
+def _is_dominated(lattice: Lattice, labels: Labels, new: int, chips: int, energy: bool) -> bool:
     """Whether a label with no more chips is nowhere larger; takes those off that the new one is."""
     ideal = int(labels.links[new, IDEAL])
-    width = _width(lattice.cuts, ideal)
-    fewest = 1 if lattice.package.alike else chips
+    width = -1 if energy else _width(lattice.cuts, ideal)
+    fewest = 1 if lattice.package.alike and not energy else chips
     for c in range(fewest, chips + 1):
         old = int(labels.first[ideal, c])
         while old >= 0:
@@ -470,6 +568,12 @@ def _is_dominated(lattice: Lattice, labels: Labels, new: int, chips: int) -> boo
 
 @lean_inner_njit
 def _nowhere_larger(labels: Labels, one: int, other: int, width: int) -> bool:
+    """Whether a label is nowhere larger; a `width` below 0 is of energies, with their ties."""
+    if width < 0:
+        least_j, more_j = labels.times_s[one, END], labels.times_s[other, END]
+        ties = least_j <= more_j * (1.0 + TIE)
+        faster = labels.times_s[one, PERIOD] <= labels.times_s[other, PERIOD]
+        return bool(least_j * (1.0 + TIE) < more_j or (ties and faster))
     for t in range(ARRIVALS + width):
         if t != LEAST and labels.times_s[one, t] > labels.times_s[other, t]:
             return False

@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Floats, PartitionProblem
+from mcm_passes.families.ring.exact.ideal_chain import SLACK
 from mcm_passes.families.ring.exact.ideal_dp import ChainOptimum, IdealLattice
 from mcm_passes.families.ring.exact.triangle_readings import TriangleReading
+from mcm_passes.families.ring.loads.chip_demands import ChipDemands, chip_demands
 from mcm_passes.families.ring.loads.crossings import IdealCrossings, holds
 from mcm_passes.families.ring.objectives.chip_play import PlayedProblem, play_scratch
+from mcm_passes.families.ring.objectives.joules import joule_problem
 from mcm_passes.families.ring.objectives.label_chain import (
     BEFORE,
     END,
     IDEAL,
+    NEXT,
     PERIOD,
+    TIE,
     Goal,
+    Labels,
     Lattice,
+    Prices,
     label_chains,
 )
 from mcm_passes.mapping.problem.order_ideals import OrderIdeals
@@ -28,6 +37,7 @@ class LabelLattice(IdealLattice):
 
     def __init__(self, problem: PartitionProblem, ideals: OrderIdeals) -> None:
         super().__init__(problem, ideals)
+        self._given = problem
         self._played = PlayedProblem.of(self._problem, self._graph)
         self._scratch = play_scratch(self._played.demands)
         tails = tail_s(self._played)
@@ -67,14 +77,67 @@ class LabelLattice(IdealLattice):
         """The best partition that a goal allows, by a reading of the triangle rule."""
         labels, best, complete = label_chains(self._lattice(reading), goal, self._scratch)
         made, windows = int(labels.counts[0]), int(labels.counts[1])
+        if goal.energy:
+            best = self._least(labels)
         if best < 0:
             return ChainOptimum(None, np.inf, complete, windows, made)
         chain = [best]
         while labels.links[chain[-1], BEFORE] >= 0:
             chain.append(int(labels.links[chain[-1], BEFORE]))
         chip_of = self._partition(labels.links[chain[::-1], IDEAL].tolist())
-        value = labels.times_s[best, END if goal.least_latency else PERIOD]
+        value = labels.times_s[best, PERIOD if not (goal.least_latency or goal.energy) else END]
         return ChainOptimum(chip_of, float(value), complete, windows, made)
+
+    def least(self, reading: TriangleReading, ceiling_j: float, most_windows: int) -> ChainOptimum:
+        """The partition with the least energy up to a ceiling, by a reading of the triangle rule.
+
+        Of such, one with the fewest chips, and then with the least period.
+
+        Args:
+            reading: how windows treat long dependencies.
+            ceiling_j: what takes more is not looked for; may be infinite.
+            most_windows: gives up beyond so many.
+        """
+        most_j = ceiling_j * (1.0 + SLACK)
+        return self.best(
+            reading, Goal(False, np.inf, most_j, most_windows, 1 << 60, 0, energy=True)
+        )
+
+    def _least(self, labels: Labels) -> int:
+        """Of the labels at the last ideal that tie in energy, the fastest with the fewest chips."""
+        whole: list[tuple[int, int]] = []
+        for chips, first in enumerate(labels.first[self.count - 1].tolist()):
+            at = first
+            while at >= 0:
+                whole.append((chips, at))
+                at = int(labels.links[at, NEXT])
+        least_j = min((labels.times_s[at, END] for _, at in whole), default=np.inf)
+        ties = [
+            pair for pair in whole if labels.times_s[pair[1], END] <= least_j * (1.0 + 2.0 * TIE)
+        ]
+        return min(ties, key=lambda p: (p[0], labels.times_s[p[1], PERIOD]), default=(0, -1))[1]
+
+    @cached_property
+    def _prices(self) -> Prices:
+        """The energy of the problem; nothing where it has none."""
+        if self._problem.energy is None:
+            return Prices(self._demands, self._chips, np.empty(0), np.empty(0), 0.0, 0)
+        priced = joule_problem(self._given).reached()
+        joules, limits = chip_demands(priced, self._graph.units), priced.limits
+        always_j = 0.0
+        if self._given.limits.at_ends:
+            # What several chips read may enter once for all of them.
+            always_j = int(joules.items.in_bytes.sum()) / limits.host_bytes_per_s
+            once = joules.items._replace(in_bytes=np.zeros_like(joules.items.in_bytes))
+            joules = joules._replace(items=once)
+        package = self._chips._replace(
+            speed=np.ones_like(self._chips.speed),
+            link_bytes_per_s=limits.link_bytes_per_s,
+            host_bytes_per_s=limits.host_bytes_per_s,
+            stream_bytes_per_s=limits.stream_bytes_per_s,
+        )
+        beyond = _least_beyond(joules, self._cuts, limits.host_bytes_per_s)
+        return Prices(joules, package, *beyond, always_j, int(self._chips.sram_room.max()))
 
     def _lattice(self, reading: TriangleReading) -> Lattice:
         limits = self._problem.limits
@@ -88,6 +151,7 @@ class LabelLattice(IdealLattice):
             self._triangles(reading),
             self._beyond_s,
             limits.buffer_alignment_bytes / stream_rate,
+            self._prices,
         )
 
 
@@ -133,3 +197,29 @@ def _longest_beyond(cuts: IdealCrossings, readers: Rows, tails: Floats) -> Float
                     longest = max(longest, tails[readers.entries[r]])
             beyond[e] = longest
     return beyond
+
+
+@entry_njit
+def _least_beyond(
+    d: ChipDemands, cuts: IdealCrossings, host_bytes_per_s: float
+) -> tuple[Floats, Floats]:
+    """`nodes_j` and `beyond_j` of `Prices`.
+
+    Args:
+        d: the demands with joules for seconds.
+        cuts: what crosses the ideals.
+        host_bytes_per_s: bytes per joule.
+    """
+    count = cuts.members.shape[0]
+    nodes, beyond = np.zeros(count), np.zeros(count)
+    for i in range(count):
+        for v in range(d.nodes.work_s.size):
+            if not holds(cuts.members, i, v):
+                nodes[i] += d.nodes.work_s[v] + d.nodes.out_bytes[v] / host_bytes_per_s
+        beyond[i] = nodes[i]
+        for item in range(d.items.busy_s.size):
+            for e in range(d.items.users.ptr[item], d.items.users.ptr[item + 1]):
+                if not holds(cuts.members, i, d.items.users.entries[e]):
+                    beyond[i] += d.items.busy_s[item] + d.items.in_bytes[item] / host_bytes_per_s
+                    break
+    return nodes, beyond
