@@ -381,8 +381,8 @@ def _check_kinds(p: PartitionProblem, units: int, tensors: int) -> None:
     sizes = (p.kinds.unit_s.size, p.kinds.relay_s.size, p.kinds.runs.size)
     if sizes != (count * units, count * tensors, count * units):
         raise MalformedError(f"the arrays of kinds are not {count} times those of units")
-    if p.kinds.price.size != count or not bool((p.kinds.price > 0).all()):
-        raise MalformedError(f"the array kind.price does not have {count} positive prices")
+    if p.kinds.price.size != count or not p.kinds.price.any():
+        raise MalformedError(f"the array kind.price does not have {count} prices")
 
 
 def _check_copies(p: PartitionProblem, units: int, tensors: int) -> None:

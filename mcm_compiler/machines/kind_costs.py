@@ -21,7 +21,7 @@ class KindCosts(ReadOnlyArrays):
             least seconds over the other kinds.
         relay_s: `[K * T]`, seconds of one relay of each tensor, likewise.
         runs: `[K * N]`, whether chips of the kind can run the unit.
-        price: `[K]`, positive, what a second of each kind is worth in the bound of shared work.
+        price: `[K]`, at least 0, a price per second of each kind, for the bound of shared work.
     """
 
     names: tuple[str, ...]

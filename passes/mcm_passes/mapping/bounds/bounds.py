@@ -26,7 +26,7 @@ from mcm_passes.mapping.bounds.indivisible_work import indivisible_work
 from mcm_passes.mapping.bounds.passed_outputs import outputs_passed_on
 from mcm_passes.mapping.bounds.work_around import work_around
 from mcm_passes.mapping.models import mapping_of
-from mcm_passes.mapping.problem.kind_prices import worth_of
+from mcm_passes.mapping.problem.kind_prices import priced
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 
 MAX_CLOSURE_UNITS = 4000
@@ -102,10 +102,12 @@ def fractional_work(problem: PartitionProblem) -> LowerBound:
         return LowerBound(0.0, "all chips are of one kind")
     speeds = np.bincount(problem.kind_of, problem.chip_speed, len(kinds.names))
     room = np.array(speeds, np.float64)
-    there = room > 0
-    seconds = np.where(kinds.can_run, kinds.units, np.inf)[there]
+    there, have = room > 0, float(kinds.price @ room)
+    times = np.where(kinds.can_run, kinds.units, np.inf)[there].T
+    if not have > 0.0:
+        return LowerBound(0.0, "all prices of chips in use are 0")
     # Rounded down by a little, as the work of all chips is.
-    bound_s = worth_of(seconds, kinds.price[there], room[there]) * (1.0 - 1e-12)
+    bound_s = priced(times, kinds.price[there])[0] / have * (1.0 - 1e-12)
     if not np.isfinite(bound_s):
         return LowerBound(0.0, "a unit runs on no chip")
     shares = zip(kinds.names, kinds.price / kinds.price.max(), room, strict=True)

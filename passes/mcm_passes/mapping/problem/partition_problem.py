@@ -243,7 +243,8 @@ def _kind_costs(
     times, can_run = np.array(unit_s), np.array(runs)
     speeds = np.bincount(machine.device_kind, target.limits.chip_speed, len(names))
     room = np.array(speeds, np.float64)
-    price = best_prices(np.where(can_run, times, np.inf), room)
+    somewhere = can_run.any(axis=0)
+    price = best_prices(np.where(can_run, times, np.inf).T[somewhere], room)
     return KindCosts.of(tuple(names), times, np.array(relay_s), can_run, price)
 
 
