@@ -95,7 +95,7 @@ def _kinds(compiled: Compiled) -> list[str]:
     machine = None if target is None else machine_of(target)
     if not names or machine is None or machine.device_kind is None:
         return []
-    return [names[kind] for kind in machine.device_kind.tolist()]
+    return [names[int(kind)] for kind in machine.device_kind]
 
 
 def _channels(compiled: Compiled, devices: int) -> list[tuple[int, int]]:
@@ -172,7 +172,7 @@ def _details(row: Row, kinds: Sequence[str]) -> list[list[Any]]:
     heaviest = row["heaviest_op"]
     facts = [["busy", f"{percent_text(row['utilisation'])} ({seconds_text(row['busy_s'])})"]]
     if kinds:
-        facts.insert(0, ["kind", kinds[row["chip"]]])
+        facts.insert(0, ["kind", kinds[int(row["chip"])]])
     facts += engines + stalls
     facts += [["ops", "-" if row["ops"] is None else f"{row['ops']:,}"]]
     facts += [["kernels", "-" if row["kernels"] is None else f"{row['kernels']:,}"]]
@@ -215,8 +215,8 @@ def _chip_table(rows: list[Row], replicas: int, kinds: Sequence[str]) -> Table:
         )
     return Table(
         (
-            "chip", *(["kind"] if kinds else ()), "busy", "time", "waits for input", "for links", "for buffers", "SRAM",
-            "weights", "ops", "longest kernel",
+            "chip", *(["kind"] if kinds else ()), "busy", "time", "waits for input", "for links",
+            "for buffers", "SRAM", "weights", "ops", "longest kernel",
         ),
         tuple(cells),
         frozenset({0, *range(2, 10)} if kinds else range(9)),
