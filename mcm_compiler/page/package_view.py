@@ -200,7 +200,7 @@ def _chip_table(rows: list[Row], replicas: int, kinds: Sequence[str]) -> Table:
         cells.append(
             (
                 str(row["chip"]),
-                *([kinds[row["chip"]]] if kinds else ()),
+                *([kinds[int(row["chip"])]] if kinds else []),
                 percent_text(row["utilisation"]),
                 seconds_text(row["busy_s"]),
                 *(
