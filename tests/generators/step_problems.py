@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from mcm_compiler.contracts.boxes.box import INPUT, VARIABLE, Box, StepProblem
+from mcm_compiler.machines.joined_devices import joined_devices
+
+
+def box_of(
+    kinds: Sequence[str],
+    devices: Sequence[str],
+    kind_of: np.ndarray,
+    memory_bytes: np.ndarray,
+    copy_bytes_per_s: np.ndarray,
+    copy_latency_s: np.ndarray,
+) -> Box:
+    """The box of tables."""
+    tables = memory_bytes, copy_bytes_per_s, copy_latency_s, kind_of
+    return Box(tuple(kinds), tuple(devices), joined_devices("box", *tables))
 
 
 def random_box(rng: np.random.Generator, gpus: int = 2) -> Box:
@@ -16,7 +31,7 @@ def random_box(rng: np.random.Generator, gpus: int = 2) -> Box:
     latency = rng.choice([0.0, 0.5], (devices, devices))
     np.fill_diagonal(rate, np.inf)
     np.fill_diagonal(latency, 0.0)
-    return Box.of(
+    return box_of(
         kinds=("slow", "fast"),
         devices=("cpu:0", *(f"gpu:{number}" for number in range(gpus))),
         kind_of=np.array([0] + [1] * gpus, np.int32),
@@ -33,7 +48,7 @@ def with_memory(box: Box, memory_bytes: np.ndarray) -> Box:
 
 def with_copies(box: Box, rate: np.ndarray, latency: np.ndarray) -> Box:
     """The box with other rates and latencies of copies."""
-    return Box.of(box.kinds, box.devices, box.kind_of, box.memory_bytes, rate, latency, box.host)
+    return box_of(box.kinds, box.devices, box.kind_of, box.memory_bytes, rate, latency)
 
 
 def random_step(rng: np.random.Generator, box: Box, ops: int = 30) -> StepProblem:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from mcm_compiler.contracts.boxes.box import INPUT, VARIABLE, Box, StepProblem
+from tests.generators.step_problems import box_of
 
 RATES = {"cpu": (3.0e11, 4.0e10, 2e-6), "gpu": (2.6e12, 1.87e11, 8e-6)}
 """FLOP/s, bytes/s and seconds per launch of a kind of device."""
@@ -19,7 +20,7 @@ def unrolled_box(gpus: int) -> Box:
     latency = np.full((gpus + 1, gpus + 1), 20e-6)
     np.fill_diagonal(rate, np.inf)
     np.fill_diagonal(latency, 0.0)
-    return Box.of(
+    return box_of(
         kinds=tuple(RATES),
         devices=("cpu:0", *(f"gpu:{number}" for number in range(gpus))),
         kind_of=np.array([0] + [1] * gpus, np.int32),

@@ -8,7 +8,6 @@ device that reads them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -17,7 +16,6 @@ import numpy as np
 
 from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs, ReadOnlyArrays
 from mcm_compiler.contracts.described import Described
-from mcm_compiler.machines.joined_devices import joined_devices
 from mcm_compiler.machines.machine import Machine
 
 if TYPE_CHECKING:
@@ -39,7 +37,8 @@ class Box:
     Attributes:
         kinds: `[K]`, names of the kinds, such as `haswell` and `k40`.
         devices: `[D]`, names of the devices, such as `cpu:0` and `gpu:1`, distinct.
-        machine: memory and kind of each device, and rate and latency of each channel.
+        machine: memory and kind of each device, and rate and latency of each channel;
+            `mcm_compiler.machines.joined_devices.joined_devices` makes it from tables.
         host: the device on which the inputs of a step are before it; a CPU where there is one.
     """
 
@@ -47,32 +46,6 @@ class Box:
     devices: tuple[str, ...]
     machine: Machine
     host: int = 0
-
-    @classmethod
-    def of(
-        cls,
-        kinds: Sequence[str],
-        devices: Sequence[str],
-        kind_of: Ints,
-        memory_bytes: Longs,
-        copy_bytes_per_s: Floats,
-        copy_latency_s: Floats,
-        host: int = 0,
-    ) -> Box:
-        """The box of devices between which rates and latencies `[D, D]` hold.
-
-        Args:
-            kinds: names.
-            devices: names.
-            kind_of: `[D]`, index into `kinds`.
-            memory_bytes: `[D]`, what a placement may use of each device's memory.
-            copy_bytes_per_s: rate of a copy from device a to device b.
-            copy_latency_s: time that every such copy takes besides.
-            host: see there.
-        """
-        kind_of = kind_of.astype(np.int32)
-        machine = joined_devices("box", memory_bytes, copy_bytes_per_s, copy_latency_s, kind_of)
-        return cls(tuple(kinds), tuple(devices), machine, host)
 
     @property
     def num_devices(self) -> int:

@@ -29,9 +29,10 @@ import numpy as np
 from mcm_compiler.api import build_zoo_model
 from mcm_compiler.arrays.types import Ints
 from mcm_compiler.contracts.boxes.bounds import bound_step
-from mcm_compiler.contracts.boxes.box import Box, StepProblem
+from mcm_compiler.contracts.boxes.box import StepProblem
 from mcm_compiler.contracts.boxes.placers import PlacerRequest
 from mcm_compiler.ir.reading.importer import import_model
+from mcm_compiler.machines.joined_devices import joined_devices
 from mcm_hardware.families.box.box_file import BoxSpec
 from mcm_hardware.families.box.box_package import BoxPackage, box_2gpu
 from mcm_passes.differentiation.training_step import TrainingStepOptions, training_step
@@ -101,10 +102,8 @@ def _copies(factor: float, latency_s: float | None) -> Change:
         if latency_s is not None:
             latency = np.where(np.eye(box.num_devices, dtype=np.bool_), 0.0, latency_s)
         rate = box.copy_bytes_per_s * factor
-        changed = Box.of(
-            box.kinds, box.devices, box.kind_of, box.memory_bytes, rate, latency, box.host
-        )
-        return replace(spec, box=changed)
+        machine = joined_devices("box", box.memory_bytes, rate, latency, box.kind_of)
+        return replace(spec, box=replace(box, machine=machine))
 
     return change
 

@@ -15,6 +15,7 @@ import numpy as np
 from mcm_compiler.components.cost_files import COST_TABLE
 from mcm_compiler.contracts.boxes.box import Box
 from mcm_compiler.diagnostics import quote
+from mcm_compiler.machines.joined_devices import joined_devices
 from mcm_compiler.text.toml_description import KeyPath
 from mcm_hardware.chip.chip_spec import DeviceNumbers
 from mcm_hardware.descriptions.description_reader import DescriptionReader
@@ -169,15 +170,9 @@ def _box(reader: DescriptionReader, counts: Mapping[DeviceKind, int]) -> Box:
     for (a, b), link in _links(reader, names):
         rate[a, b] = link["bandwidth_gb_per_s"] * 1e9
         latency[a, b] = link.get("latency_us", latency[a, b] * 1e6) * 1e-6
-    return Box.of(
-        [kind.name for kind in kinds],
-        names,
-        kind_of,
-        np.array([kinds[kind].memory_bytes for kind in kind_of.tolist()], np.int64),
-        rate,
-        latency,
-        host,
-    )
+    memory = np.array([kinds[kind].memory_bytes for kind in kind_of.tolist()], np.int64)
+    machine = joined_devices("box", memory, rate, latency, kind_of)
+    return Box(tuple(kind.name for kind in kinds), tuple(names), machine, host)
 
 
 def _links(

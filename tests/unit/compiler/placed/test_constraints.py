@@ -9,12 +9,13 @@ from mcm_compiler.contracts.boxes.box import INPUT, Box, StepProblem
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.placed.constraints import constrained
 from mcm_compiler.placed.place_options import PlaceOptions
+from tests.generators.step_problems import box_of
 
 
 def _box() -> Box:
     rate = np.full((3, 3), 1.0)
     np.fill_diagonal(rate, np.inf)
-    return Box.of(
+    return box_of(
         kinds=("haswell", "k40"),
         devices=("cpu:0", "gpu:0", "gpu:1"),
         kind_of=np.array([0, 1, 1], np.int32),

@@ -22,11 +22,12 @@ from mcm_compiler.placed.runtime_wishes import (
     read_back,
 )
 from tests.generators.placed_models import place_small
+from tests.generators.step_problems import box_of
 
 
 def _box(gpus: int) -> Box:
     devices = 1 + gpus
-    return Box.of(
+    return box_of(
         kinds=("haswell", "k40"),
         devices=("cpu:0", *(f"gpu:{g}" for g in range(gpus))),
         kind_of=np.array([0] + [1] * gpus, np.int32),

@@ -9,7 +9,7 @@ from mcm_compiler.contracts.boxes.box import INPUT, VARIABLE, Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepTrace
 from mcm_compiler.placed.segments import cut_segments, segment_step
 from mcm_hardware.families.box.step_simulator import StepSimulator
-from tests.generators.step_problems import random_box, random_placements, random_step
+from tests.generators.step_problems import box_of, random_box, random_placements, random_step
 
 
 def _placed(seed: int) -> tuple[Box, StepProblem, StepTrace]:
@@ -62,7 +62,7 @@ def test_segments_take_their_ops_and_their_dispatches() -> None:
 def _two_devices() -> Box:
     rate = np.full((2, 2), 16.0)
     np.fill_diagonal(rate, np.inf)
-    return Box.of(
+    return box_of(
         kinds=("cpu",),
         devices=("cpu:0", "cpu:1"),
         kind_of=np.zeros(2, np.int32),
