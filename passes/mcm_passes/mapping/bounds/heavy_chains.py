@@ -274,8 +274,8 @@ def least_of_views(problem: PartitionProblem) -> list[tuple[list[int], int, floa
     """Views of which one a piece of memory is copied or relayed where it passes a chip.
 
     Returns:
-        For each, its tensor and those that it is a view of, up to the one that is written; who
-        writes that; and the least seconds of a copy or a relay of any of them. No tensor is in two.
+        For each its tensor with those that it is a view of, the last of which is written; the unit
+        that writes; and the least seconds of a copy or a relay of any. No tensor is in two.
     """
     copies, alias = problem.copies, problem.tensor_alias
     if copies is None:

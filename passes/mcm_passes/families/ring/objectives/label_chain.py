@@ -372,7 +372,7 @@ def _least_end(labels: Labels, ideal: int) -> float:
 
 @lean_inner_njit
 def _may_pay(lattice: Lattice, joules: WindowCost, left_j: float) -> bool:
-    """Whether a window or a larger one may be part of a chain; what is counted only grows."""
+    """Return whether a window or a larger one may be in a chain; what is counted only grows."""
     if joules.weight_room > lattice.package.most_room:
         return False
     over = joules.weight_room - lattice.prices.most_sram
@@ -568,7 +568,7 @@ def _is_dominated(lattice: Lattice, labels: Labels, new: int, chips: int, energy
 
 @lean_inner_njit
 def _nowhere_larger(labels: Labels, one: int, other: int, width: int) -> bool:
-    """Whether a label is nowhere larger; a `width` below 0 is of energies, with their ties."""
+    """Return whether a label is nowhere larger; a `width` below 0 is of energies, with ties."""
     if width < 0:
         least_j, more_j = labels.times_s[one, END], labels.times_s[other, END]
         ties = least_j <= more_j * (1.0 + TIE)

@@ -96,7 +96,7 @@ class LabelLattice(IdealLattice):
         Args:
             reading: how windows treat long dependencies.
             ceiling_j: what takes more is not looked for; may be infinite.
-            most_windows: gives up beyond so many.
+            most_windows: gives up beyond this number.
         """
         most_j = ceiling_j * (1.0 + SLACK)
         return self.best(
