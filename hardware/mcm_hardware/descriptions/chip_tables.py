@@ -189,9 +189,9 @@ def read_places(
         at = (PLACE_TABLE, name)
         if name not in names or not name:
             message = f"there is no kind of chip {quote(name)}"
-            reader.fault("MCM-T008", message, at, _known(name, names))
+            reader.fault("MCM-T008", message, at, lambda name=name: _known(name, names))
             continue
-        for chip, path in _chips(reader, listed, at, num_chips):
+        for chip, path in read_chips(reader, listed, at, num_chips):
             if chip in kind_of:
                 other = names[kind_of[chip]]
                 message = f"chip {chip} is {quote(name)} and {quote(other)}"
@@ -225,12 +225,16 @@ def _check_rest(
         reader.fault("MCM-T008", message, at, hint)
 
 
-def _chips(
+def read_chips(
     reader: DescriptionReader, listed: object, at: KeyPath, num_chips: int | None
 ) -> Iterator[tuple[int, KeyPath]]:
-    """The chips of a kind, each with its place in the file."""
+    """The chips that a list of numbers and ranges names, each with its place in the file.
+
+    Faults are noted by `reader`; of a list that was refused already, `()`, there are none.
+    """
     if not isinstance(listed, list):
-        reader.wrong_type(at, listed, "a list")
+        if listed != ():
+            reader.wrong_type(at, listed, "a list")
         return
     last = 2**31 if num_chips is None else num_chips - 1
     entries = cast("list[Any]", listed)
@@ -248,7 +252,7 @@ def _chips(
             if isinstance(entry, str):
                 reader.fault("MCM-T005", f"{quote(entry)} is no range of chips", path, hint)
             else:
-                reader.wrong_type(path, entry, "a number of a chip or a range")
+                reader.wrong_type(path, entry, "a whole number or a range")
         elif not 0 <= ends[0] <= ends[1] <= last:
             message = f"there is no chip {ends[0] if not 0 <= ends[0] <= last else ends[1]}: the "
             message += f"package has chips 0 to {last}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from mcm_compiler.text.toml_description import KeyPath
 from mcm_hardware.chip.chip_spec import ChipSpec, KindOfChip, MacArray, VectorUnit
 from mcm_hardware.descriptions.chip_kinds import ARRAY, KIND_KEY, ChipKind
-from mcm_hardware.descriptions.chip_tables import ChipTable, read_places
+from mcm_hardware.descriptions.chip_tables import ChipTable, read_chips, read_places
 from mcm_hardware.descriptions.description_reader import DescriptionReader
 from mcm_hardware.descriptions.energy_keys import (
     ENERGY_TABLE,
@@ -27,7 +27,6 @@ from mcm_hardware.descriptions.package_schema import (
     PackageForm,
 )
 from mcm_hardware.descriptions.support_keys import read_support, shared_support
-from mcm_hardware.descriptions.target_schema import Number
 from mcm_hardware.tensors.storage_widths import StorageWidths
 
 if TYPE_CHECKING:
@@ -73,7 +72,8 @@ def read_overrides(reader: DescriptionReader, num_chips: int | None) -> dict[int
         elif not given.keys() - {"chips", "off"} and given.get("off", False) is False:
             hint = "give sram_mib, speed or off = true"
             reader.fault("MCM-T008", "this override changes nothing", at, hint)
-        for place in _places(reader, values.get("chips"), (*at, "chips"), num_chips):
+        chips = values.get("chips", ())
+        for place, _ in read_chips(reader, chips, (*at, "chips"), num_chips):
             if place in found:
                 message = f"chip {place} is overridden twice"
                 reader.fault("MCM-T008", message, (*at, "chips"))
@@ -82,27 +82,6 @@ def read_overrides(reader: DescriptionReader, num_chips: int | None) -> dict[int
         message = f"all {num_chips} chips are off"
         reader.fault("MCM-T008", message, last_off, "leave at least one chip on")
     return found
-
-
-def _places(
-    reader: DescriptionReader, listed: object, at: KeyPath, num_chips: int | None
-) -> list[int]:
-    if not isinstance(listed, list):
-        return []
-    if not listed:
-        reader.fault("MCM-T008", "this override names no chip", at, "such as chips = [3, 4]")
-    last = 2**31 if num_chips is None else num_chips - 1
-    rule = Number(0, last, whole=True)
-    places: list[int] = []
-    for index, place in enumerate(cast("list[Any]", listed)):
-        path = (*at, index)
-        if isinstance(place, int) and not isinstance(place, bool) and not 0 <= place <= last:
-            shown = place if abs(place) < 10**9 else "..."
-            message = f"there is no chip {shown}: the package has chips 0 to {last}"
-            reader.fault("MCM-T005", message, path)
-        elif reader.holds(path, place, rule):
-            places.append(place)
-    return places
 
 
 ALIGNMENT = "chip.buffer_alignment_bytes"

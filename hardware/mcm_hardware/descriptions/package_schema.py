@@ -125,7 +125,9 @@ PORT_KEYS: Mapping[str, Key] = {
 """Keys of what lies outside the package: `[host]` and `[off_package_memory]`."""
 
 OVERRIDE_KEYS: Mapping[str, Key] = {
-    "chips": Key(Places(), "places of the chips that this is about, counted from 0"),
+    "chips": Key(
+        Places(), 'the chips that this is about, by numbers from 0 and ranges such as `"3-5"`'
+    ),
     "sram_mib": Key(_SRAM_MIB, "their memory", otherwise="`chip.sram_mib`"),
     "speed": Key(
         Number(1e-3, 1e3),

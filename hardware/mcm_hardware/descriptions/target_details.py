@@ -8,7 +8,7 @@ import onnx_ir as ir
 
 from mcm_hardware.chip.chip_spec import ChipSpec, PackageSpec
 from mcm_hardware.descriptions.description_reader import DescriptionReader
-from mcm_hardware.descriptions.package_schema import CHIP_TABLE, OVERRIDE_TABLE, PackageForm
+from mcm_hardware.descriptions.package_schema import CHIP_TABLE, PackageForm
 
 Section = dict[str, str | float]
 
@@ -39,12 +39,12 @@ def package_details(
     kind_of = spec.kind_of or (0,) * spec.num_chips
     for place, chip, kind in zip(spec.physical, spec.chips, kind_of, strict=True):
         kinds.setdefault((kind, chip.sram_bytes, chip.speed), []).append(place)
-    overrides = reader.description.data.get(OVERRIDE_TABLE, [])
-    off = sorted(place for one in overrides if one.get("off", False) for place in one["chips"])
-    for (kind, sram_bytes, speed), places in kinds.items():
+    places = int(reader.values.get("package.num_chips", spec.num_chips))
+    off = sorted(set(range(places)) - set(spec.physical))
+    for (kind, sram_bytes, speed), alike in kinds.items():
         named: Section = {"kind": spec.kinds[kind].name} if spec.kinds else {}
         numbers: Section = {"sram_mib": sram_bytes / 2**20, "speed": speed}
-        sections[f"chips {ranges(places)}"] = {**named, **numbers}
+        sections[f"chips {ranges(alike)}"] = {**named, **numbers}
     if off:
         sections[f"chips {ranges(off)}"] = {"off": True}
     sections["bytes_per_element"] = {

@@ -85,9 +85,9 @@ def test_kinds_inherit_through_others_in_any_order_and_their_own_numbers_win():
 
 
 def test_overrides_change_chips_of_each_kind():
-    override = "[[override]]\nchips = [3, 9]\nspeed = 0.5\n"
+    override = '[[override]]\nchips = [3, "9-11"]\nspeed = 0.5\n'
     chips = package(rest=f"{override}\n{AFTER}").spec.chips
-    assert [chips[place].speed for place in (3, 4, 9)] == [0.5, 1.0, 0.5]
+    assert [chips[place].speed for place in (3, 4, 9, 11, 12)] == [0.5, 1.0, 0.5, 0.5, 1.0]
     assert [chips[place].array.rows for place in (3, 9)] == [64, 32]
 
 
@@ -146,7 +146,7 @@ FAULTS = [
     (KINDS, '[place]\nsmall = ["8-16"]\n', "MCM-T005", "no chip 16"),
     (KINDS, '[place]\nsmall = ["9-8"]\n', "MCM-T005", "holds no chip"),
     (KINDS, '[place]\nsmall = ["8..15"]\n', "MCM-T005", "no range"),
-    (KINDS, "[place]\nsmall = [1.5]\n", "MCM-T004", "a number of a chip"),
+    (KINDS, "[place]\nsmall = [1.5]\n", "MCM-T004", "a whole number or a range"),
     (KINDS, "[place]\nsmall = [-1]\n", "MCM-T005", "no chip -1"),
     (KINDS, "[place]\nsmall = 3\n", "MCM-T004", "expected a list"),
     (KINDS, '[place]\nsmall = [8, "8-9"]\n', "MCM-T008", "named twice"),
