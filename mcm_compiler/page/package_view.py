@@ -92,10 +92,8 @@ def _data(compiled: Compiled) -> dict[str, Any]:
 def _kinds(compiled: Compiled) -> list[str]:
     """The kind of each chip of the package; empty where all are of one kind."""
     names, target = kind_names_of(compiled.target), compiled.target
-    machine = None if target is None else machine_of(target)
-    if not names or machine is None or machine.device_kind is None:
-        return []
-    return [names[int(kind)] for kind in machine.device_kind]
+    kinds = None if target is None else machine_of(target).device_kind
+    return [] if kinds is None else [names[int(kind)] for kind in kinds if names]
 
 
 def _channels(compiled: Compiled, devices: int) -> list[tuple[int, int]]:
