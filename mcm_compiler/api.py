@@ -43,7 +43,6 @@ from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext, parse_pipeli
 from mcm_compiler.processes.crash_journal import doing
 from mcm_compiler.processes.garbage import give_back, reclaim
 from mcm_compiler.processes.staging import StagingFolder, staging
-from mcm_compiler.report.hardware.figures import package_figures
 from mcm_compiler.report.markdown import render_markdown
 from mcm_compiler.report.report_data import build_report, recorded
 from mcm_compiler.results.compile_result import CompileResult
@@ -157,8 +156,8 @@ def compile_model(
         compiled, found, timings, package = run(_Extra(RESULT_FACTS, keeper))
         rows = None
         if keeper is not None:
-            from mcm_compiler.variants.points import Prepared, placement_of
-            from mcm_compiler.variants.sensitivities import Sensitivities
+            from mcm_compiler.variants.points import Prepared, compiled_point, divided, is_of
+            from mcm_compiler.variants.sensitivities import MOST_STARTS, Sensitivities
 
             (progress or silent)("sensitivities")
             clock = Stopwatch()
@@ -168,14 +167,20 @@ def compile_model(
                 base = cast("TakesCostModel", loaded).with_cost_model(choice)
                 asked = replace(options, cost_model=None)
             prepared = Prepared(keeper.model, keeper.passes, asked)
-            now = package_figures(SIMULATION.find(compiled), None, REPLICATION.find(compiled))
             changed = Sensitivities(prepared, base)
-            if (known := changed.compile(now.period_s, placement_of(compiled))) is not None:
+            most = max(base.limits.sram_bytes)
+            now = compiled_point(compiled, package, most)
+            for _ in range(MOST_STARTS):
+                if (known := changed.compile(now)) is None:
+                    break
                 stage.clear()
+                if known["sram_bytes"] < most and not is_of(known, now.get("placement")):
+                    pipeline, most = divided(pipeline, known), known["sram_bytes"]
                 compiled, found, timings, package = run(_Extra(RESULT_FACTS, known=(known,)))
-                now = package_figures(SIMULATION.find(compiled), None, REPLICATION.find(compiled))
-                changed.compile(now.period_s, placement_of(compiled))
-            rows = changed.rows(now.period_s)
+                now = compiled_point(compiled, package, most)
+            else:
+                changed.compile(now)
+            rows = changed.rows(now)
             clock.lap("sensitivities")
             timings = [*timings, *clock.laps]
         result = CompileResult(

@@ -17,8 +17,6 @@ from mcm_compiler.certificate.stored_problem import LATER_LIMITS
 from mcm_compiler.checking import groups_check, lowered_figures
 from mcm_compiler.checking.entry.gate import OpenedFolder
 from mcm_compiler.components.capabilities import batch_evaluation_of
-from mcm_compiler.components.cost_choice import choice_of, with_cost_model
-from mcm_compiler.components.cost_files import user_files
 from mcm_compiler.contracts.evaluation import BatchEvaluator, ResultKind
 from mcm_compiler.contracts.partition import Floats, Ints, LearnedGain, PartitionProblem
 from mcm_compiler.contracts.proofs import LowersPlacements, PricesEnergy, ProblemModel
@@ -48,7 +46,7 @@ def check_certificate(folder: OpenedFolder, certificate: Certificate) -> str:
         CompileError: MCM-V070 for the first field that differs, MCM-U003 for a model of problems
             that is not installed.
     """
-    manifest, target = folder.manifest, _target_of_version(certificate, folder.target)
+    manifest, target = folder.manifest, folder.target
     model = cast("ProblemModel", PROBLEM_MODELS.get(certificate.problem_model))
     _check_scope(folder, certificate)
     joined = join(folder.chips, manifest.run_wires, folder.source, certificate)
@@ -60,12 +58,12 @@ def check_certificate(folder: OpenedFolder, certificate: Certificate) -> str:
         derived = model.problem(joined.model, target, manifest.routing, joined.plan, pins)
         if certificate.problem.energy is not None and isinstance(model, PricesEnergy):
             derived = model.with_energy(derived, joined.model, target, joined.plan)
-    limits = target.limits.first(certificate.scope.devices_each, certificate.scope.pipelines)
-    stated = dataclasses.replace(derived, limits=_limits_of_version(certificate, limits))
     if certificate.schema_version == 1:
         # Periods of that release count no copies: its analytic model leaves them out.
-        stated = derived = dataclasses.replace(stated, copies=None)
-    _compare(certificate.problem, stated)
+        derived = dataclasses.replace(derived, copies=None)
+    limits = target.limits.first(certificate.scope.devices_each, certificate.scope.pipelines)
+    stated = _limits_of_version(certificate, limits)
+    _compare(certificate.problem, dataclasses.replace(derived, limits=stated))
     _check_placement(certificate, joined)
     with PROBLEM_MODELS.at_work(certificate.problem_model):
         period_s = float(model.period_s(certificate.problem, certificate.placement))
@@ -153,18 +151,6 @@ def _compare(said: PartitionProblem, derived: PartitionProblem) -> None:
                 f"the first to differ",
                 field,
             )
-
-
-_DEFAULT_OF_VERSION_1 = "roofline"
-"""The cost model of packages in the release that wrote version 1, where none was chosen."""
-
-
-def _target_of_version(certificate: Certificate, target: Target) -> Target:
-    """The target with the cost model that was the default of the certificate's release."""
-    chosen = choice_of(target) is not None or certificate.schema_version > 1
-    if chosen or certificate.cost_model != _DEFAULT_OF_VERSION_1:
-        return target
-    return with_cost_model(target, _DEFAULT_OF_VERSION_1, user_files(None))
 
 
 def _limits_of_version(certificate: Certificate, limits: PackageLimits) -> PackageLimits:
@@ -294,9 +280,13 @@ def check_other_placements(
             f"{certificate.scope.devices} devices once, fewest pipelines first",
             "considered",
         )
+    # The simulator of the release that wrote version 1 gave other seconds: they prove nothing.
+    again = certificate.schema_version > 1
     for index, one in enumerate(certificate.considered):
-        work.check_count(f"considered[{index}]", one)
-    if certificate.learned is not None:
+        work.check_count(
+            f"considered[{index}]", one if again else dataclasses.replace(one, simulated_s=None)
+        )
+    if certificate.learned is not None and (again or not certificate.learned.simulated):
         work.check_learned(certificate.learned, certificate.scope)
 
 

@@ -138,9 +138,11 @@ class Placement(TypedDict):
     Attributes:
         replicas: equal pipelines side by side.
         chip_of: chip of each unit, by the unit's name.
+        sram_bytes: SRAM of the largest of the chips that ops were divided for.
     """
 
     replicas: Whole
+    sram_bytes: Whole
     chip_of: dict[str, Index]
 
 

@@ -270,3 +270,16 @@ class NamesResources(Protocol):
     def resources(self) -> Sequence[Resource]:
         """The resources whose effect is reported, in the order of reports."""
         ...
+
+
+@runtime_checkable
+class OrdersKeys(Protocol):
+    """A target that orders the values of keys of its description.
+
+    Points of `mcmc explore` are compared in no other keys.
+    """
+
+    @property
+    def ordered_keys(self) -> Mapping[str, bool]:
+        """By dotted path, True where a package with more is never worse, else with less."""
+        ...

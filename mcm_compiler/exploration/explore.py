@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path, PurePath
@@ -16,7 +16,7 @@ from mcm_compiler.arrays.types import Bools
 from mcm_compiler.contracts import zoo
 from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.requests import ExploreOptions, Measure
-from mcm_compiler.contracts.target import NamesResources, Target
+from mcm_compiler.contracts.target import OrdersKeys, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.diagnostics.refusals import is_of_the_moment
 from mcm_compiler.exploration.journal import (
@@ -34,9 +34,8 @@ from mcm_compiler.processes.side_by_side import usable_cores
 from mcm_compiler.report.versions import versions
 from mcm_compiler.results.points import PlacedPoint, without_placement
 from mcm_compiler.variants.changed_targets import content_text
-from mcm_compiler.variants.points import Prepared, failed_point, points_of
+from mcm_compiler.variants.points import Prepared, failed_point, faster, no_slower, points_of
 from mcm_compiler.variants.prepared_model import split_pipeline
-from mcm_compiler.variants.sensitivities import ROUNDING
 
 _ROWS = 256
 """Points that are compared with all others at once."""
@@ -223,28 +222,25 @@ class _Work:
     def _raise(self, prepared: Prepared, points: dict[int, PlacedPoint]) -> None:
         """Compiles variants again that are slower than one with less, from its placement."""
         for more in sorted(points, key=lambda one: len(self._less(one, points))):
-            target, slow_s = self.variants[more].target, points[more]["period_s"]
-            if target is None:
-                continue
+            target = self.variants[more].target
             less = [points[one] for one in self._less(more, points) if points[one]["period_s"]]
             fastest = min(less, key=lambda one: one["period_s"] or 0.0, default=None)
-            placement = None if fastest is None else fastest.get("placement")
-            if fastest is None or placement is None:
+            if target is None or fastest is None or not faster(fastest, points[more]):
                 continue
-            if slow_s is None or (fastest["period_s"] or 0.0) < slow_s * (1.0 - ROUNDING):
-                known = (placement,)
-                ((_, points[more]),) = points_of(prepared, [target], 1, known=known)
+            if (placement := fastest.get("placement")) is not None:
+                ((_, found),) = points_of(prepared, [target], 1, known=(placement,))
+                if not faster(points[more], found):
+                    points[more] = found
+            points[more] = no_slower(points[more], fastest, target)
 
     def _less(self, at: int, points: Mapping[int, PlacedPoint]) -> list[int]:
         """Points with less of some resource and no more of any, and else the same settings."""
-        target = self.request.target
-        named = target.resources if isinstance(target, NamesResources) else ()
-        keys = {key for resource in named for key in resource.keys}
-        own = self.variants[at].settings
+        target, own = self.request.target, self.variants[at].settings
+        more = target.ordered_keys if isinstance(target, OrdersKeys) else {}
         return [
             other
             for other in points
-            if other != at and _is_less(self.variants[other].settings, own, keys)
+            if other != at and _is_less(self.variants[other].settings, own, more)
         ]
 
     def _known(self, at: int, name: str, sha256: str) -> dict[int, PlacedPoint]:
@@ -286,16 +282,22 @@ class _Work:
         }
 
 
-def _is_less(one: Settings, other: Settings, resources: Set[str]) -> bool:
-    """Whether settings have less of some resource, and no more of any, and else are equal."""
+def _is_less(one: Settings, other: Settings, more: Mapping[str, bool]) -> bool:
+    """Whether settings have less of some resource, and no more of any, and else are equal.
+
+    Args:
+        one: the settings.
+        other: of the same keys.
+        more: as `OrdersKeys.ordered_keys`.
+    """
     less = False
     for key, value in one.items():
         theirs = other[key]
         if value == theirs:
             continue
-        if isinstance(value, str) or isinstance(theirs, str) or key not in resources:
+        if isinstance(value, str) or isinstance(theirs, str) or key not in more:
             return False
-        if value > theirs:
+        if (value > theirs) is more[key]:
             return False
         less = True
     return less

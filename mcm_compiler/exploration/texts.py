@@ -61,7 +61,7 @@ def front_rows(model: Mapping[str, Any], *, whole: bool = False) -> list[tuple[s
     columns: list[tuple[str, Callable[[Mapping[str, Any]], str]]] = [
         *([("front", lambda point: "*" if point["front"] else "")] if whole else []),
         *((key, lambda point, key=key: setting_text(point["settings"][key])) for key in keys),
-        ("inferences/s", lambda point: _known(point["throughput_per_s"], number_text)),
+        ("inferences/s", _rate_text),
         ("bound", bound_rate_text),
         ("above bound", lambda point: percent_text(point["gap"])),
         ("latency", lambda point: seconds_text(point["latency_s"])),
@@ -74,6 +74,11 @@ def front_rows(model: Mapping[str, Any], *, whole: bool = False) -> list[tuple[s
         columns.append(("energy", lambda point: energy_text(point.get("energy_j"))))
     heads = tuple(head for head, _ in columns)
     return [heads, *(tuple(text(point) for _, text in columns) for point in shown)]
+
+
+def _rate_text(point: Mapping[str, Any]) -> str:
+    idle = ", idle" if point.get("idle") else ""
+    return f"{_known(point['throughput_per_s'], number_text)}{idle}"
 
 
 def _known(number: float | None, text: Callable[[float], str]) -> str:
@@ -138,7 +143,9 @@ def csv_text(models: Sequence[Mapping[str, Any]]) -> str:
     keys = list(dict.fromkeys(keys))
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(["model", *keys, "front", *_FIGURES, "fault"])
+    idle = any(point.get("idle") for model in models for point in model["points"])
+    figures = (*_FIGURES, "idle") if idle else _FIGURES
+    writer.writerow(["model", *keys, "front", *figures, "fault"])
     for model in models:
         for point in model["points"]:
             faults = "; ".join(f"{one['code']}: {one['message']}" for one in point["faults"])
@@ -147,7 +154,7 @@ def csv_text(models: Sequence[Mapping[str, Any]]) -> str:
                     _inert(model["name"]),
                     *(_inert(setting_text(point["settings"][key])) for key in keys),
                     int(point["front"]),
-                    *("" if point.get(name) is None else point[name] for name in _FIGURES),
+                    *("" if point.get(name) is None else point[name] for name in figures),
                     _inert(faults),
                 ]
             )

@@ -100,6 +100,10 @@ class Pass(ABC):
             CompileError: when the compile cannot go on.
         """
 
+    def for_chips_of(self, _sram_bytes: int) -> Pass:
+        """The pass as it is where it divides ops for chips with at most this much SRAM."""
+        return self
+
     def __str__(self) -> str:
         return spec_text.print_one(self.name, self)
 

@@ -35,6 +35,8 @@ class PointFacts(TypedDict):
         energy_j: of one inference; missing where the target says nothing of energy.
         energy_delay_js: energy_j times latency_s.
         package_mm2: area of all usable chips; missing where the target says nothing of it.
+        idle: the figures are those with less of the resources, as they are better: what is more
+            of them can stay idle. Missing where it is not so.
         faults: why the model does not run there; empty where it does.
     """
 
@@ -50,6 +52,7 @@ class PointFacts(TypedDict):
     energy_j: NotRequired[Amount]
     energy_delay_js: NotRequired[Amount]
     package_mm2: NotRequired[Amount]
+    idle: NotRequired[bool]
     faults: list[FaultRow]
 
 

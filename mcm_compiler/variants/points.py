@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import cast
 
 import msgspec
 import onnx_ir as ir
@@ -52,30 +54,100 @@ def point_of(prepared: Prepared, target: Target, known: tuple[Placement, ...] = 
     """The figures of a compile for `target`, with its placement; faults where there is none.
 
     No slower than with any of the placements that are known, as far as they can be on the target.
-    Changes `prepared.model`.
+    Where one is of ops that were divided for smaller chips, ops are divided like that as well, and
+    the faster compile counts. Changes `prepared.model`.
     """
+    most = max(target.limits.sram_bytes)
+    smaller = [one for one in known if one["sram_bytes"] < most]
+    kept = kept_copy(prepared.model) if smaller else prepared.model
+    best = _point(prepared, target, known, most)
+    for one in smaller:
+        if is_of(one, best.get("placement")):
+            continue
+        passes = divided(prepared.passes, one)
+        again = replace(prepared, model=kept_copy(kept), passes=passes)
+        found = _point(again, target, (one,), one["sram_bytes"])
+        if faster(found, best):
+            best = found
+    return best
+
+
+def divided(passes: tuple[Pass, ...], like: Placement) -> tuple[Pass, ...]:
+    """The passes as they divide ops for a placement."""
+    return tuple(one.for_chips_of(like["sram_bytes"]) for one in passes)
+
+
+def is_of(placement: Placement, other: Placement | None) -> bool:
+    """True if two placements are of the same units."""
+    return other is not None and placement["chip_of"].keys() == other["chip_of"].keys()
+
+
+def _point(
+    prepared: Prepared, target: Target, known: tuple[Placement, ...], sram_bytes: int
+) -> PlacedPoint:
     model, options = prepared.model, prepared.options
     try:
         with staging(None) as stage:
             package = described(target, options)
             context = PassContext(package, options, stage, _unheard, known=known)
             PassManager(prepared.passes).run(model, context, _WANTED)
-            found = _facts(model, context.target)
-            if (placement := placement_of(model)) is not None:
-                found["placement"] = placement
-            return found
+            return compiled_point(model, context.target, sram_bytes)
     except CompileError as error:
         return failed_point(error.diagnostics)
 
 
-def placement_of(model: ir.Model) -> Placement | None:
-    """Where a compiled model's units are; None where nothing was placed."""
+ROUNDING = 1e-9
+"""Share by which periods that are equal may differ."""
+
+
+def faster(one: PlacedPoint, other: PlacedPoint) -> bool:
+    """True if a point has a shorter period than another, beyond rounding, or alone has one."""
+    one_s, other_s = one["period_s"] or math.inf, other["period_s"] or math.inf
+    return one_s < other_s * (1.0 - ROUNDING)
+
+
+def no_slower(point: PlacedPoint, less: PlacedPoint, target: Target) -> PlacedPoint:
+    """The point of a target that has no less of any resource than that of `less` has.
+
+    Kernels may take longer on a larger array, and services may be in an order that costs more.
+    A target can do without what it has more; where that is faster, the figures are those of `less`.
+    """
+    if not faster(less, point):
+        return point
+    found = {**point, **less, "idle": True, "lower_bound_s": point["lower_bound_s"]}
+    found["bound_proof"] = point["bound_proof"]
+    found["gap"] = gap(less["period_s"], point["lower_bound_s"])
+    found["chips"] = target.limits.num_chips
+    found["sram_bytes"] = sum(target.limits.sram_bytes)
+    if (area := area_of(target)) is not None:
+        found["package_mm2"] = area
+    return cast("PlacedPoint", found)
+
+
+def compiled_point(model: ir.Model, target: Target, sram_bytes: int) -> PlacedPoint:
+    """The figures of a compiled model, with its placement.
+
+    Args:
+        model: behind the passes.
+        target: that it was compiled for.
+        sram_bytes: as `Placement.sram_bytes`.
+    """
+    found = _facts(model, target)
+    if (placement := _placement_of(model, sram_bytes)) is not None:
+        found["placement"] = placement
+    return found
+
+
+def _placement_of(model: ir.Model, sram_bytes: int) -> Placement | None:
     problem, partition = PARTITION_PROBLEM.find(model), PARTITION.find(model)
     if problem is None or partition is None:
         return None
     replication = REPLICATION.find(model)
-    chips = dict(zip(problem.names, partition.chip_of.tolist(), strict=True))
-    return {"replicas": replication.replicas if replication else 1, "chip_of": chips}
+    return {
+        "replicas": replication.replicas if replication else 1,
+        "sram_bytes": sram_bytes,
+        "chip_of": dict(zip(problem.names, partition.chip_of.tolist(), strict=True)),
+    }
 
 
 def failed_point(diagnostics: Sequence[Diagnostic]) -> PlacedPoint:

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from mcm_compiler.contracts.replication import Placement
-from mcm_compiler.contracts.target import NamesResources, Resource, Target
+from mcm_compiler.contracts.target import NamesResources, OrdersKeys, Resource, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.processes.side_by_side import usable_cores
 from mcm_compiler.results.points import PlacedPoint, SensitivityRow, without_placement
 from mcm_compiler.variants.changed_targets import Value, changed_target, value_of
-from mcm_compiler.variants.points import Prepared, failed_point, points_of
+from mcm_compiler.variants.points import (
+    Prepared,
+    failed_point,
+    faster,
+    is_of,
+    no_slower,
+    points_of,
+)
 
 FACTORS = (2.0, 0.5)
 """By which each resource is multiplied."""
 
-ROUNDING = 1e-9
+MOST_STARTS = 3
+"""Compiles for the target that start from a placement for a changed one."""
 
 Number = int | float
 
@@ -76,50 +85,59 @@ class Sensitivities:
         self._prepared, self._at_once = prepared, at_once or usable_cores()
         self._changes = changes_of(target)
         self._points: dict[int, PlacedPoint] = {}
+        self._from: Placement | None = None
 
-    def compile(self, period_s: float | None, placement: Placement | None) -> Placement | None:
+    def compile(self, base: PlacedPoint) -> Placement | None:
         """Compiles all changes, and after the first time those that the target is faster than.
 
+        Where the ops of the target were divided otherwise since, all are compiled.
+
         Args:
-            period_s: of the compile for the target.
-            placement: of it.
+            base: the compile for the target.
 
         Returns:
             The placement of a target with less of a resource that is faster with it than the target
             itself: the compile for the target can start from it. None where there is none.
         """
         asked: list[tuple[int, Target]] = []
+        placement = base.get("placement")
+        divided = placement is not None and not is_of(placement, self._from)
+        self._from = placement
         for at, one in enumerate(self._changes):
             if one.target is None:
                 self._points[at] = failed_point(one.why_not)
-            elif at not in self._points or (
-                one.factor > 1.0 and _faster(period_s, self._points[at]["period_s"])
+            elif (
+                divided
+                or at not in self._points
+                or (one.factor > 1.0 and faster(base, self._points[at]))
             ):
                 asked.append((at, one.target))
         known = () if placement is None else (placement,)
         targets = [target for _, target in asked]
         for index, point in points_of(self._prepared, targets, self._at_once, known=known):
-            self._points[asked[index][0]] = point
+            at, _ = asked[index]
+            if at not in self._points or not faster(self._points[at], point):
+                self._points[at] = point
         less = [
             point
             for at, one in enumerate(self._changes)
-            if one.factor < 1.0 and _faster((point := self._points[at])["period_s"], period_s)
+            if one.factor < 1.0 and faster(point := self._points[at], base)
         ]
         fastest = min(less, key=lambda point: point["period_s"] or 0.0, default=None)
         return None if fastest is None else fastest.get("placement")
 
-    def rows(self, period_s: float | None) -> list[SensitivityRow]:
-        """What the changes bring, by the period of the compile for the target."""
-        return [_row(change, self._points[at], period_s) for at, change in enumerate(self._changes)]
+    def rows(self, base: PlacedPoint) -> list[SensitivityRow]:
+        """What the changes bring, by the compile for the target."""
+        return [_row(change, self._points[at], base) for at, change in enumerate(self._changes)]
 
 
-def _faster(one_s: float | None, other_s: float | None) -> bool:
-    """Whether a period is shorter than another, beyond rounding."""
-    return bool(one_s and other_s) and (one_s or 0.0) < (other_s or 0.0) * (1.0 - ROUNDING)
-
-
-def _row(change: Change, point: PlacedPoint, period_s: float | None) -> SensitivityRow:
-    then = point["period_s"]
+def _row(change: Change, point: PlacedPoint, base: PlacedPoint) -> SensitivityRow:
+    target = change.target
+    if change.factor > 1.0 and isinstance(target, OrdersKeys):
+        ordered = target.ordered_keys
+        if all(ordered.get(key) for key in change.keys):
+            point = no_slower(point, base, cast("Target", target))
+    period_s, then = base["period_s"], point["period_s"]
     return {
         "resource": change.resource,
         "factor": change.factor,

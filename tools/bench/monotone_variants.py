@@ -1,6 +1,6 @@
 """Compiles models with twice and half of each resource: more of a resource is never slower.
 
-    python tools/bench/monotone_variants.py          five models on a ring, a mesh and a line
+    python tools/bench/monotone_variants.py          five models on five targets
     python tools/bench/monotone_variants.py --quick  two models on a line of 4 chips
 
 Prints a row for each model and target, with the changes that contradict it. Exits with 1 where
@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 RECORD = ROOT / "tools" / "bench" / "data" / "monotone_variants.json"
 ROUNDING = 1e-6
-MODELS = ("bert-base", "resnet50", "mobilenet-v2", "unet-cnn", "gpt2-tiny")
-TARGETS = ("mcm16", "acme-mesh16", "line of mcm16")
+MODELS = ("t5-small", "mobilenet-v2", "unet-cnn", "bert-tiny", "gpt2-tiny")
+TARGETS = ("mcm16", "acme-mesh16", "line of mcm16", "mesh36", "torus36")
 QUICK = (("unet-cnn", "gpt2-tiny"), ("line of mcm4",))
 LINE = "line of "
 PASSES = "simplify,fuse,annotate_cost,parallelize,partition,legalize,split,lower,simulate"

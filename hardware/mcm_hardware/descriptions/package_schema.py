@@ -43,8 +43,9 @@ OVERRIDE_TABLE = "override"
 STREAM_TABLE = "off_package_memory"
 """The table of off-package memory, which may be left out."""
 
-_CLOCK = Number(1e-3, 1e5)
-_SRAM_MIB = Number(2.0**-20, 2.0**20)
+_CLOCK = Number(1e-3, 1e5, better="more")
+_SRAM_MIB = Number(2.0**-20, 2.0**20, better="more")
+_SIDE = Number(1, 65536, whole=True, better="more")
 
 PACKAGE_KEYS: Mapping[str, Key] = {
     "package.channel_slots": Key(
@@ -77,12 +78,10 @@ CHIP_KEYS: Mapping[str, Key] = {
         Number(1, 2**20, whole=True, power_of_two=True), "buffers start at multiples of it"
     ),
     "chip.launch_overhead_ns": Key(
-        Number(0.0, 1e9), "cost of starting one kernel; a fused group is one kernel"
+        Number(0.0, 1e9, better="less"), "cost of starting one kernel; a fused group is one kernel"
     ),
-    "chip.mac_array.rows": Key(
-        Number(1, 65536, whole=True), "rows of the multiply-accumulate array"
-    ),
-    "chip.mac_array.cols": Key(Number(1, 65536, whole=True), "its columns"),
+    "chip.mac_array.rows": Key(_SIDE, "rows of the multiply-accumulate array"),
+    "chip.mac_array.cols": Key(_SIDE, "its columns"),
     "chip.mac_array.clock_mhz": Key(_CLOCK, "its clock"),
     "chip.mac_array.dataflow": Key(
         Choice(("output_stationary", "weight_stationary")),
@@ -90,7 +89,7 @@ CHIP_KEYS: Mapping[str, Key] = {
         default="output_stationary",
     ),
     "chip.vector_unit.lanes": Key(
-        Number(1, 2**20, whole=True),
+        Number(1, 2**20, whole=True, better="more"),
         "lanes of the unit for all that is no matrix product, and for thin ones",
     ),
     "chip.vector_unit.clock_mhz": Key(_CLOCK, "its clock"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -16,12 +17,15 @@ class Number:
         high: greatest value that makes sense for a package of chips.
         whole: only integers.
         power_of_two: only powers of two.
+        better: whether a package with more, or with less, of it is never worse; empty where neither
+            holds.
     """
 
     low: float
     high: float
     whole: bool = False
     power_of_two: bool = False
+    better: Literal["", "more", "less"] = ""
 
 
 @dataclass(frozen=True)
@@ -98,11 +102,18 @@ class Key:
         return self.default is None and not self.otherwise
 
 
-BANDWIDTH = Number(1e-6, 1e6)
+BANDWIDTH = Number(1e-6, 1e6, better="more")
 """Rates, in 10^9 bytes, 10^9 bits or 10^12 operations per second."""
 
-LATENCY_US = Number(0.0, 1e6)
+LATENCY_US = Number(0.0, 1e6, better="less")
 """Delays, in microseconds."""
+
+
+def ordered(keys: Mapping[str, Key]) -> dict[str, bool]:
+    """See `mcm_compiler.contracts.target.OrdersKeys`."""
+    rules = {path: key.rule for path, key in keys.items() if isinstance(key.rule, Number)}
+    return {path: rule.better == "more" for path, rule in rules.items() if rule.better}
+
 
 COST_KEYS: Mapping[str, Key] = {
     "cost.model": Key(

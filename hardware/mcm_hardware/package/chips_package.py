@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
@@ -47,6 +47,7 @@ from mcm_compiler.machines.package_limits import EnergyCosts, machine_limits
 from mcm_hardware.chip.chip_spec import ChipSpec, KindOfChip, PackageSpec
 from mcm_hardware.chip.named_costs import CostPair, chosen_pair
 from mcm_hardware.descriptions.package_schema import PackageForm
+from mcm_hardware.descriptions.target_schema import ordered
 from mcm_hardware.package.described_target import DescribedTarget
 
 if TYPE_CHECKING:
@@ -130,12 +131,27 @@ class ChipsPackage(DescribedTarget):
         if not self.spec.kinds:
             return RESOURCES
         return tuple(
-            replace(resource, keys=tuple(self._keys_of_kinds(resource))) for resource in RESOURCES
+            replace(resource, keys=tuple(self._keys_of_kinds(resource.keys)))
+            for resource in RESOURCES
         )
 
-    def _keys_of_kinds(self, resource: target.Resource) -> Iterator[str]:
-        """The keys of a resource, those of a chip once for each kind."""
-        for key in resource.keys:
+    @property
+    def ordered_keys(self) -> dict[str, bool]:
+        """See `OrdersKeys`.
+
+        Outputs of a ring whose ends alone reach the host cross chips that are added.
+        """
+        found = ordered(self.described_form.keys)
+        if self.limits.at_ends:
+            found.pop("package.num_chips", None)
+        if self.spec.kinds:
+            pairs = {key: tuple(self._keys_of_kinds((key,))) for key in found}
+            found = {own: found[key] for key, names in pairs.items() for own in names}
+        return found
+
+    def _keys_of_kinds(self, keys: Iterable[str]) -> Iterator[str]:
+        """Keys, those of a chip once for each kind."""
+        for key in keys:
             if key.startswith("chip."):
                 yield from (key.replace("chip", f"chip.{kind.name}", 1) for kind in self.kinds)
             else:

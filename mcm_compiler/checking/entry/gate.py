@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,6 +25,8 @@ from mcm_compiler.artifact.manifest import (
     sha256_file,
     target_of,
 )
+from mcm_compiler.components.cost_choice import choice_of, with_cost_model
+from mcm_compiler.components.cost_files import user_files
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.text.units import count_text
 
@@ -35,6 +38,10 @@ if TYPE_CHECKING:
     from mcm_compiler.contracts.fabrics.target import MappedChip
     from mcm_compiler.contracts.program import LoweredProgram, SimulationResult
     from mcm_compiler.contracts.target import ChipModel, Target
+
+
+_VERSION_1 = (1, "roofline")
+"""Schema version of certificates, and the cost model of packages in its release, by default."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +75,19 @@ class OpenedFolder:
 
     @cached_property
     def target(self) -> Target:
-        """The package; see `folder_target`."""
-        return target_of(self.path, self.manifest)
+        """The package; see `folder_target`. Its cost model is the default of the folder's release.
+
+        Raises:
+            CompileError: as `folder_target`.
+        """
+        target = target_of(self.path, self.manifest)
+        if choice_of(target) is not None or layout.CERTIFICATE not in self.manifest.files:
+            return target
+        with suppress(CompileError):  # what is wrong with the file, the certificate's check says
+            head = read_json(self.path / layout.CERTIFICATE)
+            if (head.get("schema_version"), head.get("cost_model")) == _VERSION_1:
+                return with_cost_model(target, _VERSION_1[1], user_files(None))
+        return target
 
     @cached_property
     def program(self) -> LoweredProgram:

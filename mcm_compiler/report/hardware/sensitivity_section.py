@@ -42,9 +42,10 @@ def change_text(row: Mapping[str, Any]) -> str:
 
 def _figures(row: Mapping[str, Any]) -> tuple[str, ...]:
     rate, speedup = row["throughput_per_s"], row["speedup"]
+    idle = ", idle" if row.get("idle") else ""
     return (
         units.UNKNOWN if rate is None else units.number_text(rate),
-        units.UNKNOWN if speedup is None else f"{speedup:.2f}x",
+        units.UNKNOWN if speedup is None else f"{speedup:.2f}x{idle}",
         units.seconds_text(row["period_s"]),
         units.seconds_text(row["lower_bound_s"]),
         units.percent_text(row["gap"]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import onnx_ir as ir
@@ -23,7 +23,7 @@ from mcm_passes.mapping.problem.partition_problem import build_problem
 from mcm_passes.mapping.solving.lowered_evaluator import evaluator_of
 from mcm_passes.mapping.solving.solve import with_chips
 from mcm_passes.parallelism.replicas import replicas
-from mcm_passes.pipeline.shard_oversized import ShardOversized
+from mcm_passes.pipeline.shard_oversized import MIB, ShardOversized
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class Parallelize(Pass):
     Attributes:
         fraction: as in `shard_oversized`.
         tile_rows: as in `shard_oversized`.
+        sram_mib: as in `shard_oversized`.
 
     Raises:
         ValueError: for options out of range.
@@ -52,9 +53,17 @@ class Parallelize(Pass):
 
     fraction: float = ShardOversized.fraction
     tile_rows: int = ShardOversized.tile_rows
+    sram_mib: float = ShardOversized.sram_mib
 
     def __post_init__(self) -> None:
-        ShardOversized(self.fraction, self.tile_rows)
+        self._divide()
+
+    def _divide(self) -> ShardOversized:
+        return ShardOversized(self.fraction, self.tile_rows, self.sram_mib)
+
+    def for_chips_of(self, sram_bytes: int) -> Pass:
+        """See `Pass`."""
+        return replace(self, sram_mib=sram_bytes / MIB)
 
     def run(self, model: ir.Model, context: PassContext) -> bool:
         """Sets `SHARDING_PLAN`, `PACKAGE_PROBLEM`, `PACKAGE_EVALUATOR` and `REPLICATION`.
@@ -63,7 +72,7 @@ class Parallelize(Pass):
             CompileError: as `ShardOversized.run`, `build_problem` and `with_chips`; MCM-F010 to
                 MCM-F012 for pins; MCM-P018 for a number of pipelines that cannot be.
         """
-        divided = ShardOversized(self.fraction, self.tile_rows).run(model, context)
+        divided = self._divide().run(model, context)
         options, plan = context.options, FUSION_PLAN.get(model)
         pins = RequestedPlacement.of(model, plan, options).pins
         problem = build_problem(model, context.target, options.routing, plan, pins=pins)

@@ -8,10 +8,10 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler.contracts.cost import NODE_COST
+from mcm_compiler.contracts.cost import NODE_COST, CostModel
 from mcm_compiler.contracts.fusion import FUSION_PLAN, FusionGroup, FusionPlan
 from mcm_compiler.contracts.sharding import sharding
-from mcm_compiler.contracts.target import Target
+from mcm_compiler.contracts.target import PackageLimits, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.text.option_ranges import at_least, checked, from_to
@@ -19,12 +19,14 @@ from mcm_compiler.text.units import bytes_text
 from mcm_passes.parallelism.oversized import output_pieces, oversized
 from mcm_passes.parallelism.row_tiles.row_tiling import RowTiler, not_tiled_note, tiled_note
 
+MIB = 1 << 20
+
 MAX_REFUSED = 5
 """Ops that are told not to be divided along rows."""
 
 
 @dataclass(frozen=True)
-@checked(fraction=from_to(0.3, 1), tile_rows=at_least(0))
+@checked(fraction=from_to(0.3, 1), tile_rows=at_least(0), sram_mib=at_least(0))
 class ShardOversized(Pass):
     """Replaces each operator whose weights do not fit a chip by operators with a slice each.
 
@@ -34,6 +36,8 @@ class ShardOversized(Pass):
         fraction: part of a chip's SRAM that the weights of one operator and its buffers may take.
         tile_rows: rows of the largest tile of any op that can be divided along rows; at 0 only ops
             that no chip has room for are divided, into as few tiles as fit.
+        sram_mib: SRAM of the chips that ops are divided for, if less than the target's; 0 for the
+            target's.
 
     Raises:
         ValueError: for options out of range.
@@ -46,6 +50,18 @@ class ShardOversized(Pass):
 
     fraction: float = 0.95
     tile_rows: int = 0
+    sram_mib: float = 0.0
+
+    def for_chips_of(self, sram_bytes: int) -> Pass:
+        """See `Pass`."""
+        return replace(self, sram_mib=sram_bytes / MIB)
+
+    def _limits(self, target: Target) -> PackageLimits:
+        """Limits of the chips that ops are divided for."""
+        limits, most = target.limits, int(self.sram_mib * MIB)
+        if not most:
+            return limits
+        return replace(limits, sram_bytes=tuple(min(one, most) for one in limits.sram_bytes))
 
     def run(self, model: ir.Model, context: PassContext) -> bool:
         """See the class.
@@ -56,7 +72,8 @@ class ShardOversized(Pass):
         """
         target = context.target
         cost_model = target.cost_model()
-        demand = oversized.weight_demand(model.graph, cost_model, target.limits, self.fraction)
+        limits = self._limits(target)
+        demand = oversized.weight_demand(model.graph, cost_model, limits, self.fraction)
         faults = _faults(demand, target)
         CompileError.raise_any(faults)
         costed = NODE_COST.present(model)
@@ -77,7 +94,7 @@ class ShardOversized(Pass):
                 for node in nodes:
                     NODE_COST.set(node, cost_model.node_cost(node))
             context.report(_note(record, found, target))
-            if pieces := _in_pieces(model.graph, nodes[-1], target, self.fraction):
+            if pieces := _in_pieces(model.graph, nodes[-1], cost_model, limits, self.fraction):
                 parts |= pieces
                 context.report(output_pieces.pieces_note(list(pieces.values()), target.limits))
         tiled = self._tile_rows(model, context, parts)
@@ -94,7 +111,7 @@ class ShardOversized(Pass):
         tiler = RowTiler(
             model,
             cost_model,
-            target.limits,
+            self._limits(target),
             plan or FusionPlan(()),
             self.fraction,
             self.tile_rows,
@@ -119,10 +136,9 @@ class ShardOversized(Pass):
 
 
 def _in_pieces(
-    graph: ir.Graph, concat: ir.Node, target: Target, fraction: float
+    graph: ir.Graph, concat: ir.Node, cost_model: CostModel, limits: PackageLimits, fraction: float
 ) -> dict[str, sharding.OutputPart]:
     """Lets an output leave in pieces where no chip has room to put it together."""
-    limits, cost_model = target.limits, target.cost_model()
     sizes = [cost_model.storage_bytes(piece) for piece in concat.inputs if piece is not None]
     if output_pieces.gather_bytes(sizes, limits.channel_slots) <= fraction * max(limits.sram_bytes):
         return {}

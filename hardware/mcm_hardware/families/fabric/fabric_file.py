@@ -27,15 +27,15 @@ GRID_KEYS: Mapping[str, Key] = {
     "grid.io_sites_per_channel": Key(
         Number(1, 2 * MAX_SIDE, whole=True), "I/O sites that share a memory channel", default=3
     ),
-    "grid.clock_mhz": Key(Number(1.0, 1e5), "clock of everything"),
+    "grid.clock_mhz": Key(Number(1.0, 1e5, better="more"), "clock of everything"),
     "compute.macs_per_cycle": Key(
-        Number(1, 2**20, whole=True), "multiply-accumulates of a compute unit"
+        Number(1, 2**20, whole=True, better="more"), "multiply-accumulates of a compute unit"
     ),
     "compute.lanes": Key(
-        Number(1, 2**16, whole=True),
+        Number(1, 2**16, whole=True, better="more"),
         "elements that a compute unit works on per cycle where it does no matrix product",
     ),
-    "memory.unit_kib": Key(Number(1, 2**20, whole=True), "SRAM of a memory unit"),
+    "memory.unit_kib": Key(Number(1, 2**20, whole=True, better="more"), "SRAM of a memory unit"),
     "memory.banks": Key(
         Number(2, 2**10, whole=True),
         "banks of a memory unit; each is read or written once per cycle",

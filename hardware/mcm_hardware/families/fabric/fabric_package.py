@@ -18,6 +18,8 @@ from mcm_hardware.chip.chip_spec import ChipSpec
 from mcm_hardware.chip.kernel_work import KernelWork
 from mcm_hardware.chip.named_costs import CostPair
 from mcm_hardware.chip.roofline import EngineTimes, Roofline
+from mcm_hardware.descriptions.target_schema import ordered
+from mcm_hardware.families.fabric import fabric_file
 from mcm_hardware.families.fabric.layout.laid_out_ops import laid_out_ops
 from mcm_hardware.families.fabric.layout.op_work import MOST_WORK
 from mcm_hardware.package.chips_package import OUTER_RESOURCES, ChipsPackage
@@ -198,6 +200,11 @@ class FabricPackage(DescribedTarget):
     def resources(self) -> tuple[Resource, ...]:
         """What there may be more or less of, as far as the description has it."""
         return FABRIC_RESOURCES
+
+    @property
+    def ordered_keys(self) -> dict[str, bool]:
+        """See `OrdersKeys`."""
+        return {**self.spec.plain.ordered_keys, **ordered(fabric_file.GRID_KEYS)}
 
     @property
     def energy(self) -> EnergyCosts | None:

@@ -23,7 +23,9 @@ from mcm_hardware.families.ring.ring_machine import RingSpec, ring_machine
 from mcm_hardware.package.chips_package import ChipsPackage
 
 _KEYS: Mapping[str, Key] = {
-    "package.num_chips": Key(Number(1, 4096, whole=True), "chips of the package, also those off"),
+    "package.num_chips": Key(
+        Number(1, 4096, whole=True, better="more"), "chips of the package, also those off"
+    ),
     "package.host_io": Key(
         Choice(("any", "ends")),
         "where the host reaches the ring: at every chip, or at the first and last that are on; "

@@ -1,7 +1,7 @@
 """Folders of the release that wrote certificates of schema version 1.
 
-`tests/data/earlier_release` is a model of three ops on two chips, compiled for the least latency by
-the last commit with that version (5ca3e4a5).
+`tests/data/earlier_release` has a model of three ops, compiled by the last commit with that version
+(5ca3e4a5): on two chips for the least latency, and with the number of replicas of its choice.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from mcm_compiler.certificate.bound_check import check_bound
 from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.certificate.objective_check import check_objective
 from mcm_compiler.checking.certificate_check import check_certificate
+from mcm_compiler.checking.check import check_folder
 from mcm_compiler.checking.entry.gate import OpenedFolder, open_folder
 from mcm_compiler.checking.figures_check import check_stored_figures
 from mcm_compiler.contracts.objectives import Objective
@@ -30,7 +31,8 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.placed.folder_reading import read_placement_folder
 from tools.figure_mutations import rehash
 
-STORED = Path(__file__).parents[3] / "data" / "earlier_release"
+RELEASE = Path(__file__).parents[3] / "data" / "earlier_release"
+STORED = RELEASE / "latency"
 HEAD, ARRAYS = "certificate.json", "certificate.safetensors"
 
 
@@ -75,6 +77,21 @@ def test_a_certificate_without_delays_of_host_channels_is_read_and_proven(old: P
     assert certificate.problem.limits.host_latency_s == 0.0
     assert found.target.limits.host_latency_s > 0.0
     prove(found, certificate)
+
+
+def test_numbers_of_replicas_that_it_considered_are_derived_again() -> None:
+    found = open_folder(RELEASE / "replicas")
+    certificate = found.certificate
+    assert certificate is not None
+    assert [one.replicas for one in certificate.considered] == [1, 2, 4]
+    assert certificate.cost_model == found.target.cost_model().name == "roofline"
+    check_certificate(found, certificate)
+    assert check_bound(certificate, found.target.limits)[1] is None
+    step = ("constraints",)
+    others = {"files", "structure", "source", "memory", "simulation", "certificate", "bound"}
+    report = check_folder(RELEASE / "replicas", without={*others, "equality", "figures"})
+    assert tuple(one.name for one in report.steps) == step
+    assert report.holds
 
 
 def test_its_report_is_read_with_a_note(old: Path) -> None:

@@ -1,0 +1,128 @@
+"""More of a resource is never slower, in all families that have sensitivities, and in sweeps."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from mcm_compiler.api import compile_model
+from mcm_compiler.checking.check import check_folder
+from mcm_compiler.components.target_loading import load_target, target_from_text
+from mcm_compiler.contracts.requests import ExploreOptions
+from mcm_compiler.contracts.target import OrdersKeys, Target
+from mcm_compiler.exploration.explore import Request, explore
+from mcm_compiler.options import CompileOptions
+from mcm_compiler.results.points import PlacedPoint
+from mcm_compiler.variants.changed_targets import changed_target
+from mcm_compiler.variants.points import failed_point, no_slower
+from tests.generators.line_machine import line_text
+
+SLACK = 1e-9
+OPTIONS = CompileOptions(replicas=1, inferences=8)
+
+
+def head_model() -> ir.Model:
+    """Two products, of which the second has nearly all weights and all work."""
+    rng = np.random.default_rng(0)
+    proto = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> m (float[32,64] x) => (float[32,4096] y)'
+        " { a = MatMul (x, u) b = Relu (a) y = MatMul (b, v) }"
+    )
+    for name, shape in (("u", (64, 128)), ("v", (128, 4096))):
+        weight = rng.standard_normal(shape, dtype=np.float32)
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(weight, name))
+    return ir.from_proto(proto)
+
+
+def package(kind: str) -> Target:
+    """Four chips of 2.5 MiB, of which half cannot hold the second product."""
+    ring = load_target("mcm4").source_text.replace("sram_mib = 64", "sram_mib = 2.5")
+    if kind == "ring":
+        return target_from_text("ring", ring)
+    if kind == "plug-in":
+        return target_from_text("line", line_text(ring))
+    mesh = load_target("mesh36").source_text.replace("sram_mib = 64", "sram_mib = 2.5")
+    mesh = mesh.replace("size = [6, 6]", "size = [2, 2]")
+    return target_from_text(kind, mesh.replace('kind = "mesh"', f'kind = "{kind}"'))
+
+
+@pytest.mark.parametrize("kind", ["ring", "mesh", "plug-in"])
+def test_ops_are_divided_as_for_smaller_chips_where_that_is_faster(
+    kind: str, tmp_path: Path
+) -> None:
+    found = compile_model(
+        head_model(), package(kind), OPTIONS, output=tmp_path / "out", sensitivities=True
+    )
+    rows = {(row["resource"], row["factor"]): row for row in found.sensitivities or ()}
+    for (resource, factor), row in rows.items():
+        if row["speedup"] is not None:
+            worse = row["speedup"] * (1 if factor > 1 else -1) < (1 if factor > 1 else -1) - SLACK
+            assert not worse, (resource, factor, row["speedup"])
+    plain = compile_model(head_model(), package(kind), OPTIONS)
+    assert found.simulation is not None
+    assert plain.simulation is not None
+    assert found.simulation.period_s < 0.8 * plain.simulation.period_s
+    # What was chosen is an option of the pipeline: the same compile without sensitivities.
+    assert "parallelize{sram_mib=1.25}" in found.pipeline
+    assert check_folder(tmp_path / "out").holds
+
+
+def test_sweeps_are_monotone_along_each_axis() -> None:
+    sweeps = ("chip.sram_mib=1.25,2.5,5", "chip.mac_array.rows=48,64,128", "host.latency_us=2,1")
+    request = Request(("zoo:bert-tiny",), package("ring"), ExploreOptions(sweeps), OPTIONS)
+    target = request.target
+    assert isinstance(target, OrdersKeys)
+    (model,) = explore(request)[0]["models"]
+    assert len(model["points"]) == 18
+    pairs = 0
+    for one, other in itertools.permutations(model["points"], 2):
+        differ = [k for k, v in one["settings"].items() if v != other["settings"][k]]
+        if len(differ) != 1:
+            continue
+        ours, theirs = (point["settings"][differ[0]] for point in (one, other))
+        assert isinstance(ours, int | float)
+        assert isinstance(theirs, int | float)
+        if (ours > theirs) is target.ordered_keys[differ[0]] and other["period_s"] is not None:
+            pairs += 1
+            assert one["period_s"] is not None
+            assert one["period_s"] <= other["period_s"] * (1 + SLACK), (differ, ours, theirs)
+    assert pairs
+
+
+def test_delays_are_better_if_less_and_ends_do_not_gain_chips() -> None:
+    ring = package("ring")
+    assert isinstance(ring, OrdersKeys)
+    keys = ring.ordered_keys
+    assert keys["link.bandwidth_gb_per_s"]
+    assert keys["chip.vector_unit.lanes"]
+    assert keys["package.num_chips"]
+    assert not keys["link.hop_latency_us"]
+    assert not keys["chip.launch_overhead_ns"]
+    assert "package.channel_slots" not in keys  # more buffers take memory
+    ends = changed_target(ring, {"package.host_io": "ends"}).target
+    assert isinstance(ends, OrdersKeys)
+    assert "package.num_chips" not in ends.ordered_keys
+
+
+def test_what_a_target_has_more_can_stay_idle() -> None:
+    def point(period_s: float, **more: Any) -> PlacedPoint:
+        found: Any = {**failed_point(()), "period_s": period_s, "lower_bound_s": 1.0, **more}
+        return found
+
+    target = package("ring")
+    slow, fast = point(4.0, chips=9), point(2.0, chips=1, lower_bound_s=1.5)
+    assert no_slower(fast, slow, target) is fast
+    found = no_slower(slow, fast, target)
+    assert found["period_s"] == 2.0
+    assert found.get("idle") is True
+    # Its bound is its own, and so is what it consists of.
+    assert (found["lower_bound_s"], found["gap"]) == (1.0, 1.0)
+    assert found["chips"] == 4
+    assert found["sram_bytes"] == 4 * int(2.5 * 2**20)
+    assert no_slower(failed_point(()), fast, target)["faults"] == []
