@@ -298,9 +298,10 @@ HOST = -1
 """The maker of graph inputs, where a chip is expected."""
 
 FROM_HOST, EVERYWHERE, TO_HOST, COLLECTED, FORWARDED, CLONED, SENT_ONCE = (1 << k for k in range(7))
-"""Bits of a tensor's kind: the host makes it; it reaches each reader's chip from the host; the host
-wants it; it leaves at the ends of the package; the chips between pass it on; clonable units make
-it; one set of send buffers serves the host and the next chip."""
+"""Bits of a tensor's kind: the host makes it; it reaches each reader's chip from the host, over
+channels of that chip alone; the host wants it; it leaves at the ends of the package; the chips
+between pass it on; clonable units make it; one set of send buffers serves the host and the next
+chip."""
 
 
 def route_kinds(problem: PartitionProblem) -> Longs:
@@ -313,7 +314,7 @@ def route_kinds(problem: PartitionProblem) -> Longs:
     once = (problem.memory == "need") & to_host
     parts = (
         (FROM_HOST, ~made),
-        (EVERYWHERE, ~made & (not ends)),
+        (EVERYWHERE, ~made & (not ends) & (problem.machine is None)),
         (TO_HOST, to_host),
         (COLLECTED, to_host & ends),
         (FORWARDED, forwarded),

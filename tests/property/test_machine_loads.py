@@ -3,54 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise, permutations
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcm_compiler.contracts.target import Wire
-from mcm_compiler.machines.machine import HOST, Machine
-from mcm_compiler.machines.machine_builder import MachineBuilder
+from mcm_compiler.machines.machine import HOST
 from mcm_hardware.package.transfer_plan import plan_transfers
 from mcm_passes.mapping.machine.evaluation import MachineModel
 from tests.generators.partition_problems import make_problem
+from tests.generators.random_machines import machines
 
 DEVICES = 4
 
 
-@st.composite
-def machines(draw: st.DrawFn) -> Machine:
-    """All devices have links to each other; routes take any way on which links ascend.
-
-    The host reaches all of them, or those that another device is the gate of.
-    """
-    pairs = draw(st.permutations(list(permutations(range(DEVICES), 2))))
-    links = MachineBuilder(DEVICES)
-    channel = {pair: links.channel(*pair, 1.0) for pair in pairs}
-    ways_of: dict[tuple[int, int], list[int]] = {}
-    for source, destination in pairs:
-        between = [d for d in range(DEVICES) if d not in (source, destination)]
-        ways = [
-            [channel[hop] for hop in pairwise((source, *middle, destination))]
-            for count in range(len(between) + 1)
-            for middle in permutations(between, count)
-        ]
-        ascending = [way for way in ways if way == sorted(way)]
-        ways_of[source, destination] = draw(st.sampled_from(ascending))
-        links.route(source, destination, ways_of[source, destination])
-    gate, behind = draw(st.integers(0, DEVICES - 1)), draw(st.sets(st.integers(0, DEVICES - 1)))
-    into = [links.channel(HOST, device, 1.0) for device in range(DEVICES)]
-    out = [links.channel(device, HOST, 1.0) for device in range(DEVICES)]
-    for device in range(DEVICES):
-        port = gate if device in behind else device
-        links.route(HOST, device, [into[port], *ways_of.get((port, device), [])])
-        links.route(device, HOST, [*ways_of.get((device, port), []), out[port]])
-    return links.machine("drawn", [1 << 30] * DEVICES, [1.0] * DEVICES)
-
-
 @given(
-    machines(),
+    machines(DEVICES),
     st.lists(st.tuples(st.integers(0, 2), st.integers(3, 9)), min_size=1, max_size=12),
     st.lists(st.integers(0, DEVICES - 1), min_size=10, max_size=10),
 )

@@ -1,14 +1,148 @@
-"""An order of the devices of a machine in which neighbours are close to each other."""
+"""An order of the devices of a machine along which data flows, and placements along it.
+
+A valid placement has devices that depend on each other in no circle, so that they have an order.
+Searches place units on *chips*, the positions of that order: what a unit reads is on no higher chip
+than the unit itself.
+"""
 
 from __future__ import annotations
 
+import heapq
+import weakref
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
 import numpy as np
 
-from mcm_compiler.contracts.partition import Longs
+from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
 from mcm_compiler.machines.machine import Machine
+from mcm_compiler.placements.ring_rules import dependency_edges
 
-MOST_STARTS = 8
-"""Devices that walks begin at, where devices differ."""
+
+@dataclass(frozen=True, eq=False)
+class DeviceOrder:
+    """An order of C devices.
+
+    Attributes:
+        device: `[C]`, device of each chip.
+    """
+
+    device: Longs
+
+    def chips(self, device_of: Ints) -> Ints:
+        """`[N]`, chips of the units of a placement on devices."""
+        chip = np.empty(self.device.size, np.int32)
+        chip[self.device] = np.arange(self.device.size)
+        return chip[device_of]
+
+    def devices(self, chip_of: Ints) -> Ints:
+        """`[N]`, devices of the units of a placement on chips."""
+        return self.device[chip_of].astype(np.int32)
+
+
+_walks: weakref.WeakKeyDictionary[PartitionProblem, DeviceOrder] = weakref.WeakKeyDictionary()
+
+
+def first_order(problem: PartitionProblem) -> DeviceOrder:
+    """The order that a search begins with: a walk over the devices; the chips' own on a ring."""
+    if problem not in _walks:
+        device = np.arange(problem.num_chips)
+        if problem.machine is not None:
+            pairs = _pinned_pairs(problem)
+            device = walk_over_devices(problem.machine, problem.num_chips, pairs)
+        _walks[problem] = DeviceOrder(device)
+    return _walks[problem]
+
+
+def order_of(problem: PartitionProblem, device_of: Ints) -> DeviceOrder:
+    """An order along which the data of a placement flows, as close to `first_order` as can be.
+
+    Args:
+        problem: the problem.
+        device_of: `[N]`, a placement without circles.
+    """
+    first = first_order(problem)
+    if problem.machine is None:
+        return first
+    source, target = dependency_edges(problem)
+    chips = first.chips(device_of)
+    pairs = np.unique(np.stack([chips[source], chips[target]], axis=1), axis=0)
+    after: list[list[int]] = [[] for _ in range(first.device.size)]
+    waits = np.zeros(first.device.size, np.int64)
+    for a, b in pairs.tolist():
+        if a != b:
+            after[a].append(b)
+            waits[b] += 1
+    chosen: list[int] = []
+    ready = np.flatnonzero(waits == 0).tolist()
+    heapq.heapify(ready)
+    while ready:
+        chosen.append(c := heapq.heappop(ready))
+        for b in after[c]:
+            waits[b] -= 1
+            if waits[b] == 0:
+                heapq.heappush(ready, b)
+    assert len(chosen) == first.device.size, "devices depend on each other in a circle"
+    return DeviceOrder(first.device[chosen])
+
+
+def along(problem: PartitionProblem, order: DeviceOrder) -> PartitionProblem:
+    """The problem on a ring whose chips are devices in an order; the problem itself on a ring.
+
+    Neighbours of an order are close to each other, so that a machine looks like a ring along it,
+    except for tensors that take another way. Its links have the rate of the slowest channel on the
+    routes between neighbours.
+    """
+    machine, device = problem.machine, order.device
+    if machine is None:
+        return problem
+    limits, rates = problem.limits, machine.channel_bytes_per_s
+    hops = [machine.route(a, b) for a, b in pairwise(device.tolist())]
+    rate = min((float(rates[list(hop)].min()) for hop in hops if hop), default=0.0)
+    ring = replace(
+        limits,
+        sram_bytes=tuple(limits.sram_bytes[d] for d in device.tolist()),
+        chip_speed=tuple(problem.chip_speed[device].tolist()),
+        link_bytes_per_s=rate or limits.link_bytes_per_s,
+        link_latency_s=(),
+        forwarding="router",
+    )
+    pinned = np.full_like(problem.pinned_chip, -1)
+    fixed = problem.pinned_chip >= 0
+    pinned[fixed] = order.chips(problem.pinned_chip[fixed])
+    return replace(problem, machine=None, routing="relay", limits=ring, pinned_chip=pinned)
+
+
+_lines: weakref.WeakKeyDictionary[PartitionProblem, PartitionProblem] = weakref.WeakKeyDictionary()
+
+
+def first_line(problem: PartitionProblem) -> PartitionProblem:
+    """The problem `along` its first order, kept as long as it lives."""
+    if problem.machine is None:
+        return problem
+    if problem not in _lines:
+        _lines[problem] = along(problem, first_order(problem))
+    return _lines[problem]
+
+
+def _pinned_pairs(problem: PartitionProblem) -> set[tuple[int, int]]:
+    """Devices that data reaches one after the other, since units on a path are pinned to them."""
+    if not (problem.pinned_chip >= 0).any():
+        return set()
+    pairs: set[tuple[int, int]] = set()
+    behind: list[set[int]] = [set() for _ in range(problem.num_units)]
+    source, target = dependency_edges(problem)
+    # Units are in a topological order.
+    by_source = np.argsort(source, kind="stable")
+    ends = np.searchsorted(source[by_source], np.arange(problem.num_units + 1))
+    for u, pin in enumerate(problem.pinned_chip.tolist()):
+        if pin >= 0:
+            pairs.update((device, pin) for device in behind[u] if device != pin)
+            behind[u].add(pin)
+        for v in target[by_source[ends[u] : ends[u + 1]]].tolist():
+            behind[v] |= behind[u]
+    return pairs
 
 
 def hops_between(machine: Machine, num_devices: int) -> Longs:
@@ -19,42 +153,34 @@ def hops_between(machine: Machine, num_devices: int) -> Longs:
     return np.ascontiguousarray(hops[:num_devices, :num_devices])
 
 
-def walk_over_devices(machine: Machine, num_devices: int, start: int = 0) -> Longs:
+def walk_over_devices(
+    machine: Machine, num_devices: int, pairs: Iterable[tuple[int, int]] = ()
+) -> Longs:
     """`[D]`, the devices in the order of a walk over all of them that hardly ever jumps.
 
     From each device it goes on to the nearest one that it has not seen, and of several such to the
-    one that has fewest others beside it (Warnsdorff's rule), so that no corner is left behind.
+    one with fewest others next to it (Warnsdorff's rule), so that no corner is left behind.
+
+    Args:
+        machine: the machine.
+        num_devices: how many of its devices may be used, the first ones.
+        pairs: devices of which the first comes before the second, as far as they are in no circle.
     """
     hops = hops_between(machine, num_devices)
     near = np.minimum(hops, hops.T)
     left = np.ones(num_devices, np.bool_)
     order = np.empty(num_devices, np.int64)
-    beside = (near == 1).sum(axis=1)
-    at = start
+    next_to = (near == 1).sum(axis=1)
+    at, waits = 0, np.zeros((num_devices, num_devices), np.bool_)
+    for a, b in pairs:
+        waits[b, a] = True
     for place in range(num_devices):
+        rest = np.flatnonzero(left)
+        free = rest[~waits[np.ix_(rest, rest)].any(axis=1)]
+        choice = free if free.size else rest
+        keys = (choice, next_to[choice], hops[at, choice]) if place else (choice,)
+        at = int(choice[np.lexsort(keys)[0]])
         order[place] = at
         left[at] = False
-        beside[near[at] == 1] -= 1
-        rest = np.flatnonzero(left)
-        if rest.size:
-            at = int(rest[np.lexsort((rest, beside[rest], hops[at, rest]))[0]])
+        next_to[near[at] == 1] -= 1
     return order
-
-
-def walks_over_devices(machine: Machine, num_devices: int) -> list[Longs]:
-    """Orders of the devices to choose from: one walk where they are alike, else several.
-
-    Where devices differ, it matters which of them are first. Walks begin at the first and the last
-    device of each sort, and lead either way.
-    """
-    kinds = machine.device_kind
-    sorts = np.stack([machine.memory_bytes, machine.speed, 0 * machine.speed], axis=1)[:num_devices]
-    if kinds is not None:
-        sorts[:, 2] = kinds[:num_devices]
-    _, first = np.unique(sorts, axis=0, return_index=True)
-    if first.size < 2:
-        return [walk_over_devices(machine, num_devices)]
-    _, last = np.unique(sorts[::-1], axis=0, return_index=True)
-    starts = np.unique(np.concatenate([first, num_devices - 1 - last])).tolist()
-    walks = [walk_over_devices(machine, num_devices, start) for start in starts[:MOST_STARTS]]
-    return [order for walk in walks for order in (walk, walk[::-1].copy())]

@@ -17,9 +17,12 @@ STREAM = 4
 def chip_rates(problem: PartitionProblem, block_bytes: int = 1) -> Floats:
     """`[5, C]`, what a second of a chip, its link, its host channels and its stream does.
 
-    Work at normal speed, or bytes; the last in blocks. Infinite where nothing can be streamed.
+    Work at normal speed, or bytes; the last in blocks. Infinite where nothing can be streamed. On a
+    machine that is no ring, whose channels are apart, it is the row of chips alone.
     """
     limits = problem.limits
+    if problem.machine is not None:
+        return problem.chip_speed[None]
     rates = (
         problem.chip_speed,
         limits.link_bytes_per_s,
@@ -34,8 +37,10 @@ def root_rates(problem: PartitionProblem, block_bytes: int = 1) -> Floats:
     """`[3]`, what a second of a channel does that all chips share.
 
     Bytes from the host, bytes to it, blocks of weights that are streamed; infinite where none is
-    shared.
+    shared, or the machine has channels of its own for that.
     """
+    if problem.machine is not None:
+        return np.full(3, np.inf)
     root = problem.limits.host_root_bytes_per_s
     return np.array([root, root, problem.limits.stream_root_bytes_per_s / block_bytes])
 
@@ -55,6 +60,7 @@ class Ring(NamedTuple):
         stream_slots: buffers that streamed weights pass through.
         last_chip: as in `PackageLimits`.
         at_ends: likewise.
+        skips: whether a chip below the highest used one may be empty.
     """
 
     rate: Floats
@@ -68,6 +74,7 @@ class Ring(NamedTuple):
     stream_slots: int
     last_chip: int
     at_ends: bool
+    skips: bool
 
 
 def ring_of(problem: PartitionProblem, block_bytes: int = 1) -> Ring:
@@ -78,13 +85,14 @@ def ring_of(problem: PartitionProblem, block_bytes: int = 1) -> Ring:
         root_rate=root_rate,
         shared=bool(np.isfinite(root_rate).any()),
         room=np.array(limits.sram_bytes, np.int64) // block_bytes,
-        strict=problem.routing == "strict",
+        strict=problem.routing == "strict" and problem.machine is None,
         streams=problem.streams,
         packing=limits.activation_packing,
         alignment=limits.buffer_alignment_bytes // block_bytes,
         stream_slots=limits.stream_buffers,
         last_chip=limits.last_chip,
-        at_ends=limits.at_ends,
+        at_ends=limits.at_ends and problem.machine is None,
+        skips=problem.machine is not None,
     )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from mcm_compiler.arrays.kernels import inlined_njit
 from mcm_compiler.arrays.rows import Rows, distinct_rows
 from mcm_compiler.contracts.partition import Bools, Ints, Longs, PartitionProblem
@@ -11,6 +13,7 @@ from mcm_compiler.placements.compiled_rules import has_detours
 from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_passes.families.ring.loads.chip_demands import ChipDemands, unit_demands
 from mcm_passes.families.ring.loads.ring_seconds import Ring, ring_of
+from mcm_passes.families.ring.moves.channel_loads import Network, network_of
 
 
 class MoveGraph(NamedTuple):
@@ -34,7 +37,9 @@ class PlacedProblem(NamedTuple):
             well.
         read: `[N]` rows of the tensors that each unit reads.
         graph: of dependencies.
-        ring: the package.
+        ring: the package; numbers of chips are by device.
+        movable: `[C]`, whether no unit has to be on the device.
+        network: what connects its devices, where that is no ring.
     """
 
     fixed: Bools
@@ -42,6 +47,8 @@ class PlacedProblem(NamedTuple):
     read: Rows
     graph: MoveGraph
     ring: Ring
+    movable: Bools
+    network: Network
 
 
 def placed_problem(problem: PartitionProblem) -> PlacedProblem:
@@ -55,6 +62,8 @@ def placed_problem(problem: PartitionProblem) -> PlacedProblem:
         read=demands.tensors.readers.transposed(n),
         graph=MoveGraph(distinct_rows(source, target, n), distinct_rows(target, source, n)),
         ring=ring_of(problem, problem.limits.buffer_alignment_bytes),
+        movable=~np.isin(np.arange(problem.num_chips), problem.pinned_chip),
+        network=network_of(problem),
     )
 
 

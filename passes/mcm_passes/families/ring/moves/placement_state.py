@@ -23,6 +23,13 @@ from mcm_passes.families.ring.loads.ring_kernels import (
     count_received,
     count_tensor_apart,
 )
+from mcm_passes.families.ring.moves.channel_loads import (
+    ChannelLoads,
+    both_remain,
+    clear_channels,
+    count_on_channels,
+    empty_channels,
+)
 from mcm_passes.families.ring.moves.placed_problem import (
     LAST_USED,
     LONG,
@@ -32,6 +39,7 @@ from mcm_passes.families.ring.moves.placed_problem import (
 )
 from mcm_passes.mapping.loads.device_memory import LivePeaks, end_unit, hold, streamed_weights
 from mcm_passes.mapping.loads.problem_arrays import LIVE
+from mcm_passes.mapping.machine.load_kernels import Places
 
 WEIGHT, LOCAL, ARRIVED = 4, 5, 6
 """Rows of `PlacementState.totals` behind those of `ring_kernels`."""
@@ -55,6 +63,8 @@ class PlacementState(NamedTuple):
         pairs: `[C, C]`, edges between each two chips, where the triangle rule holds.
         counts: `[3]`, the highest chip that is used, the last mark, edges that span two chips.
         stamp: `[C]`, room for marks.
+        device: `[C]`, device of each chip; the chips themselves on a ring.
+        channels: loads of channels, where the machine is no ring.
     """
 
     chip: Ints
@@ -69,6 +79,8 @@ class PlacementState(NamedTuple):
     pairs: Longs
     counts: Longs
     stamp: Longs
+    device: Longs
+    channels: ChannelLoads
 
 
 class Undo(NamedTuple):
@@ -110,12 +122,21 @@ def empty_state(p: PlacedProblem) -> PlacementState:
         pairs=np.zeros((chips, chips), np.int64),
         counts=np.zeros(3, np.int64),
         stamp=np.zeros(chips, np.int64),
+        device=np.arange(chips),
+        channels=empty_channels(p.network),
     )
 
 
 @entry_njit
 def fill_state(p: PlacedProblem, s: PlacementState, chip_of: Ints) -> None:
     """Puts a state to a partition `[N]`, whose units with a place are on chips in range."""
+    refill_state(p, s, chip_of)
+
+
+@lean_inner_njit
+def refill_state(p: PlacedProblem, s: PlacementState, chip_of: Ints) -> None:
+    """As `fill_state`; channels change as a part of the present step."""
+    clear_channels(s.channels)
     s.size[:] = 0
     s.copies[:] = 0
     s.busy_s[:] = 0.0
@@ -202,8 +223,12 @@ def _recount_read(
         k = undo.size[0]
         undo.tensor[k], undo.last[k], undo.at_last[k] = t, last, s.at_last[t]
         undo.size[0] = k + 1
-        forwarded = p.demands.tensors.kind[t] & FORWARDED != 0
-        if forwarded and to <= last and (old < last or s.at_last[t] > 1):
+        same = to <= last and (old < last or s.at_last[t] > 1)
+        if same and p.network.used:
+            same = both_remain(p.demands.tensors.readers, t, s.chip, u, (old, to), _source(p, s, t))
+        elif same:
+            same = p.demands.tensors.kind[t] & FORWARDED != 0
+        if same:
             # The way is the same.
             s.at_last[t] += int(to == last) - int(old == last)
             continue
@@ -271,6 +296,10 @@ def _count_tensor(p: PlacedProblem, s: PlacementState, t: int, source: int, sign
         writer = tensors.writer[t]
         if writer < 0 or s.chip[writer] != source:
             s.busy_s[source] += sign * copied_s
+    if p.network.used:
+        where = Places(s.chip, s.device, s.totals[HELD])
+        count_on_channels(p.network, tensors, t, where, source, sign, s.channels)
+        return
     way = Way(source, last, p.ring.last_chip)
     loads = Loads(s.busy_s, s.totals)
     if source == HOST or count_tensor_apart(tensors, t, way, sign, loads):
@@ -337,11 +366,12 @@ def weigh_memory(
     limit = peak[c]
     # All that comes and goes may be live at once, and is no more than that.
     most = int(np.ceil(s.totals[LOCAL, c] * p.ring.packing))
-    if looks and held_on_chip(s, c) + min(most, limit) > p.ring.room[c]:
+    room_of_chip = p.ring.room[s.device[c]]
+    if looks and held_on_chip(s, c) + min(most, limit) > room_of_chip:
         find_peaks(p, s, room, c, c, peak)
         peak[c] = min(peak[c], limit)
     needed[c] = held_on_chip(s, c) + min(most, peak[c])
-    if needed[c] <= p.ring.room[c]:
+    if needed[c] <= room_of_chip:
         return 0
     return _streamed(p, s, c, int(needed[c]))
 
@@ -355,4 +385,5 @@ def _streamed(p: PlacedProblem, s: PlacementState, c: int, needed: int) -> int:
         for e in range(items.ptr[u], items.ptr[u + 1]):
             largest = max(largest, int(p.demands.items.weight[items.entries[e]]))
     weights, ring = int(s.totals[WEIGHT, c]), p.ring
-    return streamed_weights(needed, weights, largest, ring.room[c], ring.streams, ring.stream_slots)
+    room = ring.room[s.device[c]]
+    return streamed_weights(needed, weights, largest, room, ring.streams, ring.stream_slots)

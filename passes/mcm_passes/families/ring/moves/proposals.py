@@ -124,7 +124,8 @@ def _from_border(
     u = borders[int(uniform(stream, 0) * borders.size)]
     old = int(s.chip[u])
     low, high = _window(p.graph, s.chip, u)
-    high = min(high, s.counts[LAST_USED])
+    top = p.ring.room.size - 1 if p.ring.skips else s.counts[LAST_USED]
+    high = min(high, top)
     if uniform(stream, 0) < 0.8:
         if low >= high:
             return 0
@@ -136,7 +137,7 @@ def _from_border(
             to = old + 1 if to > old else old - 1
     else:
         to = old + 1 if uniform(stream, 0) < 0.5 else old - 1
-        if to < 0 or to > s.counts[LAST_USED]:
+        if to < 0 or to > top:
             return 0
     return _move(p, s.chip, u, to, room, 0)
 

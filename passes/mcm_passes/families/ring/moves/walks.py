@@ -9,9 +9,20 @@ import numpy.typing as npt
 
 from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
-from mcm_passes.families.ring.analytic.fast_model import evaluate
+from mcm_compiler.placements.ring_rules import TO_HOST
 from mcm_passes.families.ring.loads.ring_kernels import Loads
 from mcm_passes.families.ring.loads.ring_seconds import load_of_chip, load_of_root
+from mcm_passes.families.ring.moves.channel_loads import (
+    LOST,
+    LOST_BEFORE,
+    begin_channels,
+    busiest_channel,
+    power,
+    score_of_channels,
+    stream_to,
+    undo_channels,
+    weigh_channels,
+)
 from mcm_passes.families.ring.moves.placed_problem import (
     LAST_USED,
     PlacedProblem,
@@ -28,6 +39,7 @@ from mcm_passes.families.ring.moves.placement_state import (
     find_peaks,
     held_on_chip,
     place_unit,
+    refill_state,
     take_back,
     take_back_readers,
     weigh_memory,
@@ -40,11 +52,17 @@ from mcm_passes.families.ring.moves.proposals import (
 )
 from mcm_passes.families.ring.solver.random_stream import uniform
 from mcm_passes.mapping.loads.device_memory import LivePeaks, live_peaks
+from mcm_passes.mapping.machine.device_order import order_of
+from mcm_passes.mapping.models import evaluate
 
 Words = npt.NDArray[np.uint64]
 
 UNITS_PER_STEP = 64
 """Units that may be looked at in each step, on average, to find peaks of memory again."""
+
+SWAPS = 1.0 / 64.0
+"""Share of steps on a machine that is no ring in which two chips change their devices, which takes
+as long as some dozens of moves of units."""
 
 MOST_LOOKS = 8
 """Times that all units may be looked at in a row."""
@@ -87,6 +105,7 @@ class Walk(NamedTuple):
         scratch: for counting.
         reaches: `[C, C]`, likewise.
         best: `[N]`, the best partition since the walk began.
+        best_device: `[C]`, the device of each chip there.
         best_s: `[1]`, its period; infinite where it does not fit.
         best_score: `[1]`, its score.
         changed: `[N]`, units that may be elsewhere in `best`.
@@ -106,6 +125,7 @@ class Walk(NamedTuple):
     scratch: LivePeaks
     reaches: Bools
     best: Ints
+    best_device: Longs
     best_s: Floats
     best_score: Floats
     changed: Ints
@@ -149,6 +169,7 @@ def empty_walk(p: PlacedProblem, state: PlacementState, memory: int, stream: Wor
         scratch=live_peaks(n, chips),
         reaches=np.zeros((chips, chips), np.bool_),
         best=np.zeros(n, np.int32),
+        best_device=np.arange(chips),
         best_s=np.zeros(1),
         best_score=np.zeros(1),
         changed=np.zeros(n, np.int32),
@@ -175,6 +196,7 @@ def begin_walk(
         reference_s: the period that scores are relative to.
     """
     s, loads = walk.state, walk.loads
+    begin_channels(s.channels)
     fill_state(p, s, chip_of)
     chips = loads.peak.size
     find_peaks(p, s, walk.scratch, 0, chips - 1, loads.peak)
@@ -182,10 +204,14 @@ def begin_walk(
         loads.peak[c] = max(min(loads.peak[c], needed[c] - held_on_chip(s, c)), 0)
         _weigh(p, walk, c, reference_s)
     _weigh_roots(p, walk, reference_s)
-    walk.score[0] = loads.score.sum() + loads.root[1]
+    if p.network.used:
+        walk.before.streamed[:] = 0
+        _stream(p, walk, 0, chips - 1)
+        weigh_channels(p.network, s.channels, reference_s)
+    walk.score[0] = _whole_score(p, walk, reference_s)
     walk.history[:] = walk.score[0]
-    walk.best[:] = s.chip
-    walk.best_s[0] = max(loads.busiest_s.max(), loads.root[0])
+    walk.best[:], walk.best_device[:] = s.chip, s.device
+    walk.best_s[0] = _period(p, walk)
     walk.best_score[0] = walk.score[0]
     walk.num_changed[0] = 0
 
@@ -208,7 +234,7 @@ def take_steps(p: PlacedProblem, walk: Walk, reference_s: float, steps: int, hea
         heat: temperature at the first step, as a share of the mean score of a chip; 0 for none.
     """
     # Sums again: differences have their rounding.
-    walk.score[0] = walk.loads.score.sum() + walk.loads.root[1]
+    walk.score[0] = _whole_score(p, walk, reference_s)
     _step(p, walk, units_at_borders(p, walk.state.chip), reference_s, steps, heat)
 
 
@@ -218,10 +244,18 @@ def _step(
 ) -> None:
     """`take_steps`, without what has to be counted before."""
     s, loads, before, room = walk.state, walk.loads, walk.before, walk.room
-    hot = _busiest(loads)
+    hot = _busiest(p, walk)
     for step in range(steps):
         slot = walk.step[0] % walk.history.size
         walk.step[0] += 1
+        cooled = heat * (1.0 - step / steps)
+        if p.network.used:
+            begin_channels(s.channels)
+            if uniform(walk.stream, 0) < SWAPS:
+                if _swap_devices(p, walk, reference_s, cooled, slot):
+                    hot = _busiest(p, walk)
+                walk.history[slot] = walk.score[0]
+                continue
         walk.looks[0] = min(walk.looks[0] + UNITS_PER_STEP, MOST_LOOKS * s.chip.size)
         count = propose(p, s, hot, borders, walk.stream, room)
         # What a tensor loads changes up to the chips where its units were and are.
@@ -229,21 +263,24 @@ def _step(
         for k in range(count):
             first = min(first, room.old[k], room.new[k])
             last = max(last, room.old[k], room.new[k])
-        if p.ring.at_ends:
+        if p.network.used:
+            first = _first_sender(p, s, room, count, first)
+        elif p.ring.at_ends:
             # Where what goes to the host leaves depends on whether the first chip makes it.
             first, last = 0, loads.peak.size - 1
         _copy_loads(before, loads, first, last)
         walk.undo.size[0] = 0
         for k in range(count):
             place_unit(p, s, room.units[k], room.new[k], walk.undo)
-        cooled = heat * (1.0 - step / steps)
         if count and _accepts(p, walk, first, last, reference_s, cooled, slot):
-            _note(walk, count)
-            hot = _busiest(loads)
+            _note(p, walk, count)
+            hot = _busiest(p, walk)
         elif count:
             for k in range(count - 1, -1, -1):
                 take_back(p, s, room.units[k], room.old[k])
             take_back_readers(s, walk.undo)
+            if p.network.used:
+                undo_channels(p.network, s.channels)
             _copy_loads(loads, before, first, last)
         walk.history[slot] = walk.score[0]
 
@@ -260,7 +297,7 @@ def _accepts(
 ) -> bool:
     """Weighs the chips that have changed; whether the step stays, with its score if so."""
     s, loads, before = walk.state, walk.loads, walk.before
-    for c in range(first, min(last, s.counts[LAST_USED]) + 1):
+    for c in range(first, 0 if p.ring.skips else min(last, s.counts[LAST_USED]) + 1):
         if s.size[c] == 0:
             return False
     if p.ring.strict and breaks_triangle_rule(s.pairs, s.counts, walk.reaches):
@@ -276,6 +313,11 @@ def _accepts(
     if p.ring.shared:
         _weigh_roots(p, walk, reference_s)
         score += loads.root[1] - before.root[1]
+    if p.network.used:
+        _stream(p, walk, first, last)
+        if s.channels.counts[LOST] > s.channels.counts[LOST_BEFORE]:
+            return False
+        score += weigh_channels(p.network, s.channels, reference_s)
     limit = max(walk.score[0], walk.history[slot])
     if heat > 0.0:
         temperature = heat * walk.score[0] / loads.score.size
@@ -287,20 +329,21 @@ def _accepts(
 
 
 @inlined_njit
-def _note(walk: Walk, count: int) -> None:
+def _note(p: PlacedProblem, walk: Walk, count: int) -> None:
     """Takes note of an accepted step, and of the partition if it is the best so far."""
     n = walk.best.size
     for k in range(count):
         if walk.num_changed[0] < n:
             walk.changed[walk.num_changed[0]] = walk.room.units[k]
         walk.num_changed[0] += 1
-    period_s = walk.loads.root[0]
-    for c in range(walk.loads.busiest_s.size):
-        period_s = max(period_s, walk.loads.busiest_s[c])
+    period_s = _period(p, walk)
     better = period_s == walk.best_s[0] and walk.score[0] < walk.best_score[0]
     if not (period_s < walk.best_s[0] or better):
         return
     walk.best_s[0], walk.best_score[0] = period_s, walk.score[0]
+    if p.network.used:
+        for c in range(walk.best_device.size):
+            walk.best_device[c] = walk.state.device[c]
     if walk.num_changed[0] > n:
         for u in range(n):
             walk.best[u] = walk.state.chip[u]
@@ -312,13 +355,100 @@ def _note(walk: Walk, count: int) -> None:
 
 
 @inlined_njit
-def _busiest(loads: ChipLoads) -> int:
+def _busiest(p: PlacedProblem, walk: Walk) -> int:
     """The chip that the busiest resource belongs to."""
-    at = 0
+    loads, at = walk.loads, 0
     for c in range(loads.busiest_s.size):
         if loads.busiest_s[c] > loads.busiest_s[at]:
             at = c
-    return at
+    return _chip_at_channel(p, walk, at) if p.network.used else at
+
+
+@lean_inner_njit
+def _chip_at_channel(p: PlacedProblem, walk: Walk, busiest: int) -> int:
+    """A chip at the channel with the highest load, or the busiest one if that has more."""
+    channels = walk.state.channels
+    if not channels.load_s.size:
+        return busiest
+    k = busiest_channel(channels)
+    if channels.load_s[k] > walk.loads.busiest_s[busiest]:
+        for c in range(walk.state.device.size):
+            if walk.state.device[c] == p.network.device[k]:
+                return c
+    return busiest
+
+
+@lean_inner_njit
+def _period(p: PlacedProblem, walk: Walk) -> float:
+    """Seconds of the busiest resource; infinite where no route leads or memory overflows."""
+    period_s, channels = walk.loads.root[0], walk.state.channels
+    for c in range(walk.loads.busiest_s.size):
+        period_s = max(period_s, walk.loads.busiest_s[c])
+    for k in range(channels.load_s.size):
+        period_s = max(period_s, channels.load_s[k])
+    return np.inf if p.network.used and channels.counts[LOST] > 0 else period_s
+
+
+@inlined_njit
+def _whole_score(p: PlacedProblem, walk: Walk, reference_s: float) -> float:
+    """The sum of all scores."""
+    score = 0.0
+    for c in range(walk.loads.score.size):
+        score += walk.loads.score[c]
+    score += walk.loads.root[1]
+    if p.network.used:
+        score += score_of_channels(walk.state.channels, reference_s)
+    return score
+
+
+@lean_inner_njit
+def _stream(p: PlacedProblem, walk: Walk, first: int, last: int) -> None:
+    """Counts on channels how much more or less weights some chips stream than before."""
+    s, loads, before = walk.state, walk.loads, walk.before
+    for c in range(first, last + 1):
+        more = loads.streamed[c] - before.streamed[c]
+        if more != 0:
+            stream_to(p.network, s.channels, s.device[c], more)
+
+
+@lean_inner_njit
+def _first_sender(
+    p: PlacedProblem, s: PlacementState, room: Proposal, count: int, first: int
+) -> int:
+    """The first chip whose buffers may change: a tensor to the host may be sent on by a reader."""
+    tensors = p.demands.tensors
+    for k in range(count):
+        u = room.units[k]
+        for e in range(p.read.ptr[u], p.read.ptr[u + 1]):
+            t = p.read.entries[e]
+            if tensors.kind[t] & TO_HOST:
+                first = min(first, s.chip[tensors.producer[t]])
+    return first
+
+
+@lean_inner_njit
+def _swap_devices(p: PlacedProblem, walk: Walk, reference_s: float, heat: float, slot: int) -> bool:
+    """Lets two chips change their devices, and counts all tensors again; whether that stays."""
+    s, loads, before = walk.state, walk.loads, walk.before
+    chips = s.device.size
+    a, b = int(uniform(walk.stream, 0) * chips), int(uniform(walk.stream, 0) * chips)
+    if a == b or not p.movable[s.device[a]] or not p.movable[s.device[b]]:
+        return False
+    _copy_loads(before, loads, 0, chips - 1)
+    s.device[a], s.device[b] = s.device[b], s.device[a]
+    refill_state(p, s, s.chip)
+    for c in range(chips):
+        # What comes and goes, and is streamed, is the same.
+        before.totals[ARRIVED, c] = s.totals[ARRIVED, c]
+        stream_to(p.network, s.channels, s.device[c], loads.streamed[c])
+    if _accepts(p, walk, 0, chips - 1, reference_s, heat, slot):
+        _note(p, walk, 0)
+        return True
+    s.device[a], s.device[b] = s.device[b], s.device[a]
+    refill_state(p, s, s.chip)
+    undo_channels(p.network, s.channels)
+    _copy_loads(loads, before, 0, chips - 1)
+    return False
 
 
 @inlined_njit
@@ -331,9 +461,12 @@ def _weigh(p: PlacedProblem, walk: Walk, c: int, reference_s: float) -> None:
         walk.looks[0] -= s.chip.size
     busiest_s, score = 0.0, 0.0
     for k in range(p.ring.rate.shape[0]):
-        load_s = load_of_chip(p.ring.rate, Loads(s.busy_s, s.totals), k, c, max(streamed, 0))
+        if p.network.used:
+            load_s = s.busy_s[c] / p.ring.rate[k, s.device[c]]
+        else:
+            load_s = load_of_chip(p.ring.rate, Loads(s.busy_s, s.totals), k, c, max(streamed, 0))
         busiest_s = max(busiest_s, load_s)
-        score += _score(load_s, reference_s)
+        score += power(load_s / reference_s)
     loads.score[c] = score
     loads.streamed[c] = max(streamed, 0)
     loads.busiest_s[c] = busiest_s if streamed >= 0 else np.inf
@@ -347,17 +480,7 @@ def _weigh_roots(p: PlacedProblem, walk: Walk, reference_s: float) -> None:
     for k in range(p.ring.root_rate.size if p.ring.shared else 0):
         load_s = load_of_root(p.ring.root_rate, walk.state.totals, k, loads.streamed)
         loads.root[0] = max(loads.root[0], load_s)
-        loads.root[1] += _score(load_s, reference_s)
-
-
-@inlined_njit
-def _score(load_s: float, reference_s: float) -> float:
-    """The sixteenth power of a load."""
-    x = load_s / reference_s
-    x *= x
-    x *= x
-    x *= x
-    return x * x
+        loads.root[1] += power(load_s / reference_s)
 
 
 @inlined_njit
@@ -399,12 +522,7 @@ class Walker:
         self._memory = memory
 
     def walk(self, chip_of: Ints, stream: Words) -> Walk:
-        """A walk from a valid partition.
-
-        Args:
-            chip_of: `[N]`, the partition.
-            stream: `[1]`, state of the walk's random stream.
-        """
+        """A walk from a valid partition `[N]`, with the state `[1]` of its random stream."""
         made = empty_walk(self.placed, empty_state(self.placed), self._memory, stream)
         self.begin(made, chip_of)
         return made
@@ -412,12 +530,18 @@ class Walker:
     def begin(self, walk: Walk, chip_of: Ints) -> None:
         """Has a walk go on from another valid partition `[N]`, whose best is forgotten."""
         problem = self._problem
+        order = order_of(problem, chip_of)
+        walk.state.device[:] = order.device
         needed = np.full(problem.num_chips, UNKNOWN)
         if problem.memory == "need" and not problem.streams:
             # Moves count memory as an estimate does; what is needed at the start is known better.
             block = problem.limits.buffer_alignment_bytes
-            needed = evaluate(problem, chip_of).memory_bytes // block
-        begin_walk(self.placed, walk, np.asarray(chip_of, np.int32), needed, self._reference_s)
+            needed = (evaluate(problem, chip_of).memory_bytes // block)[order.device]
+        begin_walk(self.placed, walk, order.chips(chip_of), needed, self._reference_s)
+
+    def best(self, walk: Walk) -> Ints:
+        """`[N]`, the best partition of a walk, by devices."""
+        return walk.best_device[walk.best].astype(np.int32)
 
     def advance(self, walk: Walk, steps: int, heat: float = 0.0) -> None:
         """Makes steps, annealed from `heat` down to 0; see `take_steps`."""

@@ -1,0 +1,122 @@
+"""Loads on machines that are no rings, kept up to date while units and devices change places."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mcm_compiler.arrays.kernels import entry_njit
+from mcm_compiler.placements.ring_rules import dependency_edges
+from mcm_passes.families.ring.loads.ring_kernels import HELD
+from mcm_passes.families.ring.moves.channel_loads import begin_channels, undo_channels
+from mcm_passes.families.ring.moves.placed_problem import PlacedProblem, placed_problem
+from mcm_passes.families.ring.moves.placement_state import (
+    WEIGHT,
+    PlacementState,
+    empty_state,
+    empty_undo,
+    fill_state,
+    place_unit,
+    take_back,
+    take_back_readers,
+)
+from mcm_passes.families.ring.moves.walks import Walker
+from mcm_passes.families.ring.solver.random_stream import streams
+from mcm_passes.mapping.machine.device_order import DeviceOrder
+from mcm_passes.mapping.machine.evaluation import MachineModel
+from mcm_passes.mapping.models import evaluate
+from tests.generators.partition_problems import forward_placement
+from tests.generators.random_machines import placed_on_machines
+
+
+@entry_njit
+def move_all(p, s, units, to, undo):
+    begin_channels(s.channels)
+    for k in range(units.size):
+        place_unit(p, s, units[k], to[k], undo)
+
+
+@entry_njit
+def move_back(p, s, units, old, undo):
+    for k in range(units.size - 1, -1, -1):
+        take_back(p, s, units[k], old[k])
+    take_back_readers(s, undo)
+    undo_channels(p.network, s.channels)
+
+
+def assert_loads_of(problem, placed: PlacedProblem, state: PlacementState) -> None:
+    """The loads of a state are those of the evaluation of its placement on devices."""
+    device_of = state.device[state.chip].astype(np.int32)
+    found = MachineModel.of(problem).loads(device_of)
+    block = problem.limits.buffer_alignment_bytes
+    assert state.channels.crossed.tolist() == found.crossed.tolist()
+    assert (state.totals[HELD] * block).tolist() == found.held[state.device].tolist()
+    assert (state.totals[WEIGHT] * block).tolist() == found.weights[state.device].tolist()
+    np.testing.assert_allclose(state.busy_s, found.busy_s[state.device], rtol=0, atol=1e-15)
+
+
+@given(placed_on_machines(), st.randoms(use_true_random=False))
+@settings(max_examples=150)
+def test_loads_are_those_of_the_evaluation_after_any_moves(problem, random):
+    placed = placed_problem(problem)
+    state, undo = empty_state(placed), empty_undo(placed)
+    state.device[:] = random.sample(range(problem.num_chips), problem.num_chips)
+    fill_state(placed, state, forward_placement(problem, random))
+    assert_loads_of(problem, placed, state)
+    source, target = dependency_edges(problem)
+    units = np.flatnonzero(~problem.clonable).tolist()
+    for _ in range(6):
+        moved = np.array(random.sample(units, random.randint(1, len(units))), np.int32)
+        old, chip = state.chip[moved].copy(), state.chip.copy()
+        before = state.channels.crossed.copy(), state.busy_s.copy(), state.totals.copy()
+        for k, unit in enumerate(moved.tolist()):
+            low = max([0, *chip[source[target == unit]].tolist()])
+            high = min([problem.num_chips - 1, *chip[target[source == unit]].tolist()])
+            chip[unit] = random.randint(low, high)
+            assert moved[k] == unit
+        undo.size[0] = 0
+        move_all(placed, state, moved, chip[moved], undo)
+        assert_loads_of(problem, placed, state)
+        if random.random() < 0.5:
+            move_back(placed, state, moved, old, undo)
+            assert state.channels.crossed.tolist() == before[0].tolist()
+            state.busy_s[:], state.totals[:] = before[1:]
+            assert_loads_of(problem, placed, state)
+
+
+@given(placed_on_machines(), st.randoms(use_true_random=False), st.integers(1, 200))
+@settings(max_examples=100)
+def test_a_walk_over_units_and_devices_finds_valid_placements_that_cost_what_it_says(
+    problem, random, steps
+):
+    order = DeviceOrder(np.array(random.sample(range(3), 3)))
+    start = order.devices(forward_placement(problem, random))
+    cost = evaluate(problem, start)
+    walker = Walker(problem, max(cost.period_s, 1e-9), memory=20)
+    walk = walker.walk(start, streams(np.random.default_rng(0), 1))
+    assert np.isfinite(walk.best_s[0]) == cost.valid
+    for heat in (0.0, 0.3):
+        walker.advance(walk, steps, heat)
+        assert_loads_of(problem, walker.placed, _without_streams(walker.placed, walk))
+        best = evaluate(problem, walker.best(walk))
+        assert {v.rule for v in best.violations} <= {"memory"}
+        if np.isfinite(walk.best_s[0]):
+            assert best.valid
+            np.testing.assert_allclose(walk.best_s[0], best.period_s, rtol=1e-9)
+
+
+def _without_streams(placed: PlacedProblem, walk) -> PlacementState:
+    """The state of a walk, whose channels carry streamed weights no more."""
+    fresh = empty_state(placed)
+    fresh.device[:] = walk.state.device
+    fill_state(placed, fresh, walk.state.chip)
+    routes = placed.network.routes
+    streamed = np.zeros_like(fresh.channels.crossed)
+    for c, blocks in enumerate(walk.loads.streamed.tolist()):
+        row = routes.num_devices * (routes.num_devices + 2) + int(walk.state.device[c])
+        streamed[routes.channels[routes.begin[row] : routes.end[row]]] += (
+            blocks * placed.network.block_bytes
+        )
+    assert (fresh.channels.crossed + streamed).tolist() == walk.state.channels.crossed.tolist()
+    return fresh
