@@ -314,7 +314,7 @@ def route_kinds(problem: PartitionProblem) -> Longs:
     once = (problem.memory == "need") & to_host
     parts = (
         (FROM_HOST, ~made),
-        (EVERYWHERE, ~made & (not ends) & (problem.machine is None)),
+        (EVERYWHERE, ~made & (not ends) & (problem.on_ring)),
         (TO_HOST, to_host),
         (COLLECTED, to_host & ends),
         (FORWARDED, forwarded),

@@ -11,8 +11,8 @@ import pytest
 from mcm_compiler.contracts.partition import Budget
 from mcm_compiler.machines.machine import HOST, Machine
 from mcm_compiler.machines.machine_builder import MachineBuilder
-from mcm_passes.mapping.machine.stages import Stages
 from mcm_passes.mapping.models import evaluate, periods_of
+from mcm_passes.mapping.search.named import strategy_of
 from tests.generators.partition_problems import make_problem
 
 DEVICES = 3
@@ -53,7 +53,7 @@ def test_no_placement_is_valid_that_has_no_route(seed: int) -> None:
         assert {v.rule for v in found.violations} <= {"unreachable", "acyclic"}
         if found.valid:
             valid.append(periods(chip_of))
-    outcome = Stages().solve(problem, periods, rng, Budget(evaluations=4_000))
+    outcome = strategy_of("local_search").solve(problem, periods, rng, Budget(evaluations=4_000))
     if not valid:
         assert outcome.chip_of is None
         return

@@ -11,9 +11,13 @@ import pytest
 from mcm_compiler.contracts.partition import Budget
 from mcm_compiler.placements.machine_rules import find_placement_violations
 from mcm_passes.mapping.bounds.bounds import fractional_work, lower_bound
+<<<<<<< HEAD
 from mcm_passes.mapping.bounds.infeasibility import impossible
 from mcm_passes.mapping.machine.stages import Stages
+=======
+>>>>>>> 5c114dd9 (One search serves machines of every family: dp, local_search, multilevel, reorder and portfolio replace stages)
 from mcm_passes.mapping.models import evaluate, periods_of
+from mcm_passes.mapping.search.named import strategy_of
 from tests.acme_mesh.tests.plain_mesh import all_placements, is_valid, optimum_s, period_s
 from tests.acme_mesh.tests.random_meshes import mesh_case
 from tests.generators.chip_kinds import with_kinds
@@ -57,7 +61,7 @@ def test_placements_on_chips_of_several_kinds_cost_what_is_added_up_by_hand(seed
         assert lacks == math.isinf(by_hand)
         if not lacks:
             assert evaluate(problem, row).period_s == pytest.approx(by_hand)
-    found = Stages().solve(problem, periods, rng, Budget(evaluations=4_000))
+    found = strategy_of("local_search").solve(problem, periods, rng, Budget(evaluations=4_000))
     best_s = min(map(periods, (np.array(row, np.int32) for row in rows)), default=math.inf)
     assert found.chip_of is not None
     assert periods(found.chip_of) == pytest.approx(best_s)
@@ -85,7 +89,7 @@ def test_the_search_finds_the_best_placement_of_a_small_problem(seed: int) -> No
     case = mesh_case(seed, units=4)
     rng = np.random.default_rng(seed)
     periods = periods_of(case.problem)
-    found = Stages().solve(case.problem, periods, rng, Budget(evaluations=4_000))
+    found = strategy_of("local_search").solve(case.problem, periods, rng, Budget(evaluations=4_000))
     valid = [
         periods(np.array(row, np.int32))
         for row in all_placements(case.problem)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -18,21 +17,22 @@ from mcm_compiler.contracts.partition import (
     Outcome,
     PartitionProblem,
     PartitionStrategy,
+    Start,
     knows_machines,
 )
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.machines.machine import RING, Machine
 from mcm_compiler.machines.machine_builder import equal_shares
-from mcm_compiler.registry import MAPPINGS, STRATEGIES
+from mcm_compiler.registry import MAPPINGS
 from mcm_passes.mapping.machine.engine_relays import passed_on
 from mcm_passes.mapping.machine.evaluation import MachineEvaluation, MachineModel
-from mcm_passes.mapping.machine.line_search import QUICK, AlongDevices, ring_mapping
-from mcm_passes.mapping.machine.stages import Stages
-from mcm_passes.mapping.search.named import strategy_of
+from mcm_passes.mapping.machine.line_search import AlongDevices, ring_mapping
+from mcm_passes.mapping.search.named import answer_of, strategy_of
 
-QUICK_EVALUATIONS = 2_000
+FIRST, BETTER = "dp", "local_search"
+"""Strategies that find first placements, and better ones."""
 
-BETTER_EVALUATIONS = 12_000
+BETTER_EVALUATIONS = 4_000
 """A number of pipelines that could win is searched with as many: first placements are far from
 what a search of the default level finds."""
 
@@ -86,22 +86,16 @@ class AnyMachine:
         return len(equal_shares(problem.num_chips, problem.machine)) > 1
 
     def first(self, problem: PartitionProblem, budget: Budget) -> Outcome:
-        """What `dp` finds along the devices, else `stages` from one order."""
-        rng, periods = np.random.default_rng(0), self.periods(problem)
-        if QUICK in STRATEGIES:
-            along = AlongDevices(QUICK, strategy_of(QUICK), moves=False)
-            found = along.solve(problem, periods, rng, budget)
-            if found.chip_of is not None:
-                return found
-        budget = replace(budget, evaluations=QUICK_EVALUATIONS)
-        return Stages(orders=1).solve(problem, periods, rng, budget)
+        """What `dp` finds along the devices."""
+        rng = np.random.default_rng(0)
+        return answer_of(FIRST, strategy_of(FIRST), problem, self.periods(problem), rng, budget)
 
     def better(self, problem: PartitionProblem, first: Outcome) -> Ints | None:
-        """What `stages` finds from several orders."""
+        """What `local_search` finds."""
         known = () if first.chip_of is None else (first.chip_of,)
-        budget = Budget(evaluations=BETTER_EVALUATIONS, known=known)
-        rng = np.random.default_rng(0)
-        return Stages().solve(problem, self.periods(problem), rng, budget).chip_of
+        budget = Budget(evaluations=BETTER_EVALUATIONS, known=known, start=Start(problem, first))
+        rng, periods = np.random.default_rng(0), self.periods(problem)
+        return answer_of(BETTER, strategy_of(BETTER), problem, periods, rng, budget).chip_of
 
     def nearest(
         self, problem: PartitionProblem, chip_of: Ints, rng: np.random.Generator
@@ -111,14 +105,12 @@ class AnyMachine:
         return Nearest(None, proven=False, sought=False)
 
     def strategy(self, level: Level) -> str:
-        """The level's strategy, along the devices; `stages` where nothing knows rings."""
-        return level.strategy if RING in MAPPINGS else Stages.name
+        """The level's strategy."""
+        return level.strategy
 
-    def adapted(self, text: str, strategy: PartitionStrategy) -> PartitionStrategy | None:
+    def adapted(self, text: str, strategy: PartitionStrategy) -> PartitionStrategy:
         """The strategy itself where it knows machines, else one that runs it along the devices."""
-        if knows_machines(strategy):
-            return strategy
-        return AlongDevices(text, strategy) if RING in MAPPINGS else None
+        return strategy if knows_machines(strategy) else AlongDevices(text, strategy)
 
 
 ANY_MACHINE = AnyMachine()

@@ -48,7 +48,7 @@ def first_order(problem: PartitionProblem) -> DeviceOrder:
     """The order that a search begins with: a walk over the devices; the chips' own on a ring."""
     if problem not in _walks:
         device = np.arange(problem.num_chips)
-        if problem.machine is not None:
+        if not problem.on_ring:
             pairs = _pinned_pairs(problem)
             device = walk_over_devices(problem.machine, problem.num_chips, pairs)
         _walks[problem] = DeviceOrder(device)
@@ -63,7 +63,7 @@ def order_of(problem: PartitionProblem, device_of: Ints) -> DeviceOrder:
         device_of: `[N]`, a placement without circles.
     """
     first = first_order(problem)
-    if problem.machine is None:
+    if problem.on_ring:
         return first
     source, target = dependency_edges(problem)
     chips = first.chips(device_of)
@@ -94,36 +94,56 @@ def along(problem: PartitionProblem, order: DeviceOrder) -> PartitionProblem:
     except for tensors that take another way. Its links have the rate of the slowest channel on the
     routes between neighbours.
     """
-    machine, device = problem.machine, order.device
-    if machine is None:
+    if problem.on_ring:
         return problem
+    kept = _lines.get(problem)
+    if kept is None or not np.array_equal(kept[0], order.device):
+        kept = order.device, _ring_along(problem, problem.machine, order)
+        _lines[problem] = kept
+    return kept[1]
+
+
+_lines: weakref.WeakKeyDictionary[PartitionProblem, tuple[Longs, PartitionProblem]] = (
+    weakref.WeakKeyDictionary()
+)
+"""The last ring along devices of each problem, with their order."""
+
+
+def _ring_along(
+    problem: PartitionProblem, machine: Machine, order: DeviceOrder
+) -> PartitionProblem:
+    device = order.device
     limits, rates = problem.limits, machine.channel_bytes_per_s
     hops = [machine.route(a, b) for a, b in pairwise(device.tolist())]
     rate = min((float(rates[list(hop)].min()) for hop in hops if hop), default=0.0)
+    # Along a line a kind of chip is a speed: what all units take, with what they take there.
+    on_kind_s = np.maximum(problem.unit_seconds.sum(axis=1), 1e-300)
+    speed = problem.chip_speed * (float(problem.compute_s.sum()) / on_kind_s)[problem.kind_of]
     ring = replace(
         limits,
         sram_bytes=tuple(limits.sram_bytes[d] for d in device.tolist()),
-        chip_speed=tuple(problem.chip_speed[device].tolist()),
+        chip_speed=tuple(speed[device].tolist()),
         link_bytes_per_s=rate or limits.link_bytes_per_s,
         link_latency_s=(),
-        forwarding="router",
+        forwarding="engine" if machine.relays else "router",
     )
     pinned = np.full_like(problem.pinned_chip, -1)
     fixed = problem.pinned_chip >= 0
     pinned[fixed] = order.chips(problem.pinned_chip[fixed])
-    return replace(problem, machine=None, routing="relay", limits=ring, pinned_chip=pinned)
-
-
-_lines: weakref.WeakKeyDictionary[PartitionProblem, PartitionProblem] = weakref.WeakKeyDictionary()
+    return replace(
+        problem,
+        given_machine=None,
+        routing="relay",
+        limits=ring,
+        pinned_chip=pinned,
+        kinds=None,
+        copies=None if problem.copies is None else problem.copies.least,
+    )
 
 
 def first_line(problem: PartitionProblem) -> PartitionProblem:
-    """The problem `along` its first order, kept as long as it lives."""
-    if problem.machine is None:
-        return problem
-    if problem not in _lines:
-        _lines[problem] = along(problem, first_order(problem))
-    return _lines[problem]
+    """The problem `along` its first order."""
+    return along(problem, first_order(problem))
 
 
 def _pinned_pairs(problem: PartitionProblem) -> set[tuple[int, int]]:

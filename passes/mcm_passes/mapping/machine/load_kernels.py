@@ -75,12 +75,20 @@ class Places(NamedTuple):
     Attributes:
         chip_of: `[N]`, chip of each unit.
         device: `[C]`, device of each chip.
+        chip: `[D]`, chip of each device, or -1.
         held: `[C]`, memory of buffers on each chip.
+        busy_s: `[C]`, seconds of each chip at speed 1.
+        kind_of: `[C]`, kind of each device.
+        relay_s: `[K, T]`, seconds of a relay of each tensor on a device of each kind.
     """
 
     chip_of: Ints
     device: Longs
+    chip: Longs
     held: Longs
+    busy_s: Floats
+    kind_of: Ints
+    relay_s: Floats
 
 
 class Ways(NamedTuple):
@@ -120,11 +128,14 @@ def empty_ways(num_devices: int) -> Ways:
 def loads_on_machine(p: ProblemArrays, routes: RouteArrays, chip_of: Ints) -> Measured:
     """Loads of all resources for the placement `chip_of[N]`, whose entries are in range."""
     own = own_loads(p, chip_of)
-    where = Places(chip_of, np.arange(p.num_chips), np.zeros(p.num_chips, np.int64))
+    held, device = np.zeros(p.num_chips, np.int64), np.arange(p.num_chips)
+    chip = np.full(routes.num_devices, -1, np.int64)
+    chip[: p.num_chips] = device
+    where = Places(chip_of, device, chip, held, own.busy_s, p.kind_of, p.relay_s)
     channel_bytes = np.zeros(routes.leads_to.size, np.int64)
     leaves = np.zeros(p.live.size, np.bool_)
     ways = empty_ways(routes.num_devices)
-    lost = _count_tensors(p, routes, where, own.copies, ways, channel_bytes, leaves, own.busy_s)
+    lost = _count_tensors(p, routes, where, own.copies, ways, channel_bytes, leaves)
     count_view_copies(p, chip_of, leaves, own.busy_s)
     peak = live_bytes(p, chip_of, leaves)
     return Measured(
@@ -141,7 +152,6 @@ def _count_tensors(
     ways: Ways,
     channel_bytes: Longs,
     leaves: Bools,
-    busy_s: Floats,
 ) -> int:
     """Counts all tensors, and marks those that leave the device that makes them.
 
@@ -155,10 +165,7 @@ def _count_tensors(
             count_copies(p, t, copies, where.held)
             continue
         source = HOST if producer < 0 else int(where.chip_of[producer])
-        if routes.relays and producer >= 0:
-            found = count_relayed(p, routes, t, where, source, ways, busy_s)
-        else:
-            found = count_ways(routes, p.columns, t, p.readers, where, source, 1, ways)
+        found = count_ways(routes, p.columns, t, p.readers, where, source, 1, ways)
         for i in range(found):
             lost += int(ways.begin[i] == ways.end[i])
             for k in range(ways.begin[i], ways.end[i]):
@@ -167,7 +174,7 @@ def _count_tensors(
     return lost
 
 
-@inlined_njit
+@lean_inner_njit
 def count_ways(
     routes: RouteArrays,
     tensors: TensorAmounts,
@@ -178,24 +185,42 @@ def count_ways(
     sign: int,
     ways: Ways,
 ) -> int:
-    """Counts the buffers of a tensor that does not come from a clonable unit, and lists its ways.
-
-    It goes from its maker, or the host, to each device that reads it, and to the host. Where
-    another such device is on the way, and this route is the one to that and the one on from there,
-    it is sent on from there.
+    """Counts the buffers and relays of a tensor, and lists its ways.
 
     Args:
         routes: of the machine.
         tensors: the demands of tensors.
-        t: the tensor.
+        t: the tensor, which no clonable unit makes.
         readers: `[T]` rows of the units that read each tensor.
-        where: the placement; what its chips hold changes.
+        where: the placement; what its chips hold and do changes.
         source: the chip that makes the tensor, or `HOST`.
         sign: 1 to count it, -1 to take it off.
         ways: filled in.
 
     Returns:
         How many ways there are.
+    """
+    if routes.relays and source >= 0:
+        return _count_relayed(routes, tensors, t, readers, where, source, sign, ways)
+    return _count_sent(routes, tensors, t, readers, where, source, sign, ways)
+
+
+@inlined_njit
+def _count_sent(
+    routes: RouteArrays,
+    tensors: TensorAmounts,
+    t: int,
+    readers: Rows,
+    where: Places,
+    source: int,
+    sign: int,
+    ways: Ways,
+) -> int:
+    """As `count_ways`, where no engine passes the tensor on.
+
+    It goes from its maker, or the host, to each device that reads it, and to the host. Where
+    another such device is on the way, and this route is the one to that and the one on from there,
+    it is sent on from there.
     """
     kind, amount, devices = tensors.kind[t], tensors.amount, routes.num_devices
     ways.mark[0] += 1
@@ -233,81 +258,64 @@ def count_ways(
     return found
 
 
-@lean_inner_njit
-def count_relayed(
-    p: ProblemArrays,
+@inlined_njit
+def _count_relayed(
     routes: RouteArrays,
+    tensors: TensorAmounts,
     t: int,
+    readers: Rows,
     where: Places,
     source: int,
+    sign: int,
     ways: Ways,
-    busy_s: Floats,
 ) -> int:
-    """Counts a tensor that a unit makes, where engines pass tensors on, and lists its ways.
+    """As `count_ways` for a tensor that a unit makes, where engines pass tensors on.
 
     Routes from one device form a tree. Each device of the tree receives the tensor; those inside
     of it pass it on, which takes their time and buffers. The host gets it from the last device of
-    the tree on the way there. Devices are chips of the same number.
-
-    Args:
-        p: the problem.
-        routes: of the machine.
-        t: the tensor.
-        where: the placement; what its chips hold changes.
-        source: the chip that makes the tensor.
-        ways: filled in.
-        busy_s: `[C]`, seconds of each chip; changed in place.
-
-    Returns:
-        How many ways there are.
+    the tree on the way there.
     """
-    kind, amount, devices, readers = (
-        p.columns.kind[t],
-        p.columns.amount,
-        routes.num_devices,
-        p.readers,
-    )
+    kind, amount, devices, held = tensors.kind[t], tensors.amount, routes.num_devices, where.held
     # Devices that have the tensor are stamped with the mark, those that pass it on with one more.
-    mark, count = ways.mark[0] + 1, 0
+    mark, count, maker = ways.mark[0] + 1, 0, where.device[source]
     ways.mark[0] += 2
-    ways.stamp[source] = mark
+    ways.stamp[maker] = mark
     for e in range(readers.ptr[t], readers.ptr[t + 1]):
         c = int(where.chip_of[readers.entries[e]])
-        if ways.stamp[c] < mark:
-            ways.stamp[c] = mark
-            ways.readers[count] = c
-            where.held[c] += amount[t, RECEIVED]
+        device = where.device[c]
+        if ways.stamp[device] < mark:
+            ways.stamp[device] = mark
+            ways.readers[count] = device
+            held[c] += sign * amount[t, RECEIVED]
             count += 1
     for i in range(count):
-        row = source * devices + ways.readers[i]
+        row = maker * devices + ways.readers[i]
         first, end = int(routes.begin[row]), int(routes.end[row])
         begin = _had_from(routes, first, end, ways.stamp, mark)
-        ways.begin[i], ways.end[i], ways.amount[i] = begin, end, amount[t, CROSSED]
+        ways.begin[i], ways.end[i], ways.amount[i] = begin, end, sign * amount[t, CROSSED]
         for k in range(begin, end):
-            at = source if k == first else int(routes.leads_to[routes.channels[k - 1]])
-            if at >= p.num_chips:
+            at = maker if k == first else int(routes.leads_to[routes.channels[k - 1]])
+            c = int(where.chip[at])
+            if c < 0:
                 # No engine of the chips in use.
                 ways.end[i] = begin
                 break
-            if at != source and ways.stamp[at] <= mark:
-                where.held[at] += amount[t, PASSED]
+            if at != maker and ways.stamp[at] <= mark:
+                held[c] += sign * amount[t, PASSED]
                 if ways.stamp[at] < mark:
-                    where.held[at] += amount[t, RECEIVED]
-                busy_s[at] += p.relay_s[p.kind_of[at], t]
+                    held[c] += sign * amount[t, RECEIVED]
+                where.busy_s[c] += sign * where.relay_s[where.kind_of[at], t]
                 ways.stamp[at] = mark + 1
     if count:
-        where.held[source] += 0 if kind & SENT_ONCE else amount[t, SENT]
+        held[source] += 0 if kind & SENT_ONCE else sign * amount[t, SENT]
     if not kind & TO_HOST:
         return count
-    out = devices * (devices + 1) + source
+    out = devices * (devices + 1) + maker
     begin = _had_from(routes, int(routes.begin[out]), int(routes.end[out]), ways.stamp, mark)
-    ways.begin[count], ways.end[count], ways.amount[count] = (
-        begin,
-        routes.end[out],
-        amount[t, EXITED],
-    )
+    ways.begin[count], ways.end[count] = begin, routes.end[out]
+    ways.amount[count] = sign * amount[t, EXITED]
     if kind & SENT_ONCE or begin == routes.begin[out]:
-        where.held[source] += amount[t, SENT]
+        held[source] += sign * amount[t, SENT]
     return count + 1
 
 

@@ -25,6 +25,7 @@ from mcm_passes.families.ring.contiguous.contiguous_kernels import chain_windows
 from mcm_passes.families.ring.contiguous.contiguous_windows import Windows, windows_along
 from mcm_passes.families.ring.contiguous.greedy import chips_from_cuts
 from mcm_passes.families.ring.contiguous.strict_windows import StrictWindows
+from mcm_passes.mapping.machine.device_order import first_line, first_order
 from mcm_passes.mapping.problem.resident_sizes import weight_sizes
 from mcm_passes.mapping.problem.topological_orders import Order, topological_orders
 
@@ -94,7 +95,9 @@ class ContiguousDp:
 
     A period is feasible if the order can be chained from windows that fit into it. Clones,
     relays, links, host channels and memory are inside, so that what is found is valid. Exact up
-    to `tolerance` for chains; for other graphs the best of its orders.
+    to `tolerance` for chains; for other graphs the best of its orders. On a machine that is no
+    ring, windows are those of a ring along a walk over the devices, and periods those of the
+    machine.
 
     Attributes:
         orders: topological orders to cut, at least 1; see `topological_orders`.
@@ -102,6 +105,7 @@ class ContiguousDp:
     """
 
     name: ClassVar[str] = "dp"
+    any_machine: ClassVar[bool] = True
     summary: ClassVar[str] = "best contiguous cuts of several topological orders, by bisection"
 
     orders: int = 7
@@ -122,6 +126,7 @@ class ContiguousDp:
         """Cuts each order; nothing is random."""
         del rng
         search = _Search(problem, evaluate, budget, self.tolerance)
+        problem = first_line(problem)
         orders = topological_orders(problem, self.orders)
         shares = _stream_shares(problem)
         for most in _streamed_sizes(problem):
@@ -191,7 +196,8 @@ class _Search:
     def __init__(
         self, problem: PartitionProblem, evaluate: Evaluate, budget: Budget, tolerance: float
     ) -> None:
-        self._problem = problem
+        self._problem = first_line(problem)
+        self._order = first_order(problem)
         self._evaluate = evaluate
         self._budget = budget
         self._start_s = time.monotonic()
@@ -202,6 +208,7 @@ class _Search:
         self._least = max(work / float(speed.sum()), heaviest / float(speed.max()))
         self.best: Ints | None = None
         self.best_period = float("inf")
+        self._last = 0
         self.evaluations = 0
 
     def cut(self, order: Order, windows: Windows) -> None:
@@ -280,15 +287,12 @@ class _Search:
     def offer(self, chip_of: Ints) -> float:
         """Evaluates a partition and keeps it if it is the best; its period."""
         self.evaluations += 1
-        found = self._evaluate(chip_of)
-        fewer = (
-            self.best is not None
-            and found <= self.best_period
-            and int(chip_of.max()) < int(self.best.max())
-        )
-        if found < self.best_period or fewer:
-            self.best, self.best_period = chip_of, found
-            self._budget.monitor.best(chip_of, found)
+        device_of = self._order.devices(chip_of)
+        found, last = self._evaluate(device_of), int(chip_of.max())
+        fewer = found <= self.best_period and last < self._last
+        if found < self.best_period or (fewer and self.best is not None):
+            self.best, self.best_period, self._last = device_of, found, last
+            self._budget.monitor.best(device_of, found)
         return found
 
     def _spent(self) -> bool:

@@ -21,7 +21,7 @@ def chip_rates(problem: PartitionProblem, block_bytes: int = 1) -> Floats:
     machine that is no ring, whose channels are apart, it is the row of chips alone.
     """
     limits = problem.limits
-    if problem.machine is not None:
+    if not problem.on_ring:
         return problem.chip_speed[None]
     rates = (
         problem.chip_speed,
@@ -39,7 +39,7 @@ def root_rates(problem: PartitionProblem, block_bytes: int = 1) -> Floats:
     Bytes from the host, bytes to it, blocks of weights that are streamed; infinite where none is
     shared, or the machine has channels of its own for that.
     """
-    if problem.machine is not None:
+    if not problem.on_ring:
         return np.full(3, np.inf)
     root = problem.limits.host_root_bytes_per_s
     return np.array([root, root, problem.limits.stream_root_bytes_per_s / block_bytes])
@@ -85,14 +85,14 @@ def ring_of(problem: PartitionProblem, block_bytes: int = 1) -> Ring:
         root_rate=root_rate,
         shared=bool(np.isfinite(root_rate).any()),
         room=np.array(limits.sram_bytes, np.int64) // block_bytes,
-        strict=problem.routing == "strict" and problem.machine is None,
+        strict=problem.routing == "strict" and problem.on_ring,
         streams=problem.streams,
         packing=limits.activation_packing,
         alignment=limits.buffer_alignment_bytes // block_bytes,
         stream_slots=limits.stream_buffers,
         last_chip=limits.last_chip,
-        at_ends=limits.at_ends and problem.machine is None,
-        skips=problem.machine is not None,
+        at_ends=limits.at_ends and problem.on_ring,
+        skips=not problem.on_ring,
     )
 
 

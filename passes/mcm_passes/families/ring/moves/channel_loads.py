@@ -7,6 +7,7 @@ the chips, and what its links carry is among the totals of chips.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +15,8 @@ import numpy as np
 from mcm_compiler.arrays.kernels import inlined_njit, lean_inner_njit
 from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Floats, Ints, Longs, PartitionProblem
-from mcm_passes.families.ring.loads.chip_demands import TensorDemands
+from mcm_passes.families.ring.loads.chip_demands import TensorDemands, unit_demands
+from mcm_passes.mapping.machine.evaluation import MachineModel
 from mcm_passes.mapping.machine.load_kernels import (
     Places,
     RouteArrays,
@@ -34,6 +36,11 @@ class Network(NamedTuple):
         bytes_per_s: `[L]`.
         device: `[L]`, a device at an end of each channel.
         block_bytes: bytes of a block of weights.
+        kind_of: `[C]`, kind of each device.
+        unit_s: `[K, N]`, seconds of each unit on a device of each kind.
+        item_s: `[K, I]`, likewise of items.
+        relay_s: `[K, T]`, likewise of a relay of each tensor.
+        copied_s: `[K, T]`, likewise of the copy of a view.
     """
 
     used: bool
@@ -41,6 +48,11 @@ class Network(NamedTuple):
     bytes_per_s: Floats
     device: Longs
     block_bytes: int
+    kind_of: Ints
+    unit_s: Floats
+    item_s: Floats
+    relay_s: Floats
+    copied_s: Floats
 
 
 class ChannelLoads(NamedTuple):
@@ -71,18 +83,44 @@ STEP, CHANGED, LOST, LOST_BEFORE = range(4)
 
 
 def network_of(problem: PartitionProblem) -> Network:
-    """What connects the devices of a problem."""
-    block, machine = problem.limits.buffer_alignment_bytes, problem.machine
-    if machine is None:
-        none = np.zeros(0, np.int64)
-        return Network(False, RouteArrays(none, none, none, none, 0), np.zeros(0), none, block)
+    """What connects the devices of a problem, and what they take."""
+    block = problem.limits.buffer_alignment_bytes
+    if problem.on_ring:
+        none, no_seconds = np.zeros(0, np.int64), np.zeros((1, 0))
+        routes = RouteArrays(none, none, none, none, 0, False)
+        kind_of, seconds = np.zeros(0, np.int32), (no_seconds,) * 4
+        return Network(False, routes, np.zeros(0), none, block, kind_of, *seconds)
+    machine, arrays = problem.machine, MachineModel.of(problem).arrays
     ends = machine.channel_ends.max(axis=1) if machine.num_channels else np.zeros(0)
+    each = [
+        unit_demands(_of_kind(problem, unit_s, kind), own_buffers=True, clone_outputs=True)
+        for kind, unit_s in enumerate(arrays.unit_s)
+    ]
     return Network(
         used=True,
         routes=route_arrays(machine),
         bytes_per_s=np.array(machine.channel_bytes_per_s, np.float64),
         device=np.maximum(ends, 0).astype(np.int64),
         block_bytes=block,
+        kind_of=arrays.kind_of,
+        unit_s=np.stack([demands.nodes.work_s for demands in each]),
+        item_s=np.stack([demands.items.busy_s for demands in each]),
+        relay_s=np.stack([demands.tensors.passed_s for demands in each]),
+        copied_s=np.stack([demands.tensors.copied_s for demands in each]),
+    )
+
+
+def _of_kind(problem: PartitionProblem, unit_s: Floats, kind: int) -> PartitionProblem:
+    """The problem as if all devices were of a kind, on which units take `unit_s[N]`."""
+    if problem.kinds is None:
+        return problem
+    copies = problem.copies
+    return dataclasses.replace(
+        problem,
+        compute_s=unit_s,
+        relay_s=problem.relay_seconds[kind],
+        kinds=None,
+        copies=copies and dataclasses.replace(copies, seconds=copies.by_kind[kind]),
     )
 
 

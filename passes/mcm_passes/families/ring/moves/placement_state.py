@@ -64,6 +64,7 @@ class PlacementState(NamedTuple):
         counts: `[3]`, the highest chip that is used, the last mark, edges that span two chips.
         stamp: `[C]`, room for marks.
         device: `[C]`, device of each chip; the chips themselves on a ring.
+        chip_at: `[D]`, chip of each device, or -1.
         channels: loads of channels, where the machine is no ring.
     """
 
@@ -80,6 +81,7 @@ class PlacementState(NamedTuple):
     counts: Longs
     stamp: Longs
     device: Longs
+    chip_at: Longs
     channels: ChannelLoads
 
 
@@ -123,6 +125,7 @@ def empty_state(p: PlacedProblem) -> PlacementState:
         counts=np.zeros(3, np.int64),
         stamp=np.zeros(chips, np.int64),
         device=np.arange(chips),
+        chip_at=np.full(p.network.routes.num_devices, -1, np.int64),
         channels=empty_channels(p.network),
     )
 
@@ -137,6 +140,9 @@ def fill_state(p: PlacedProblem, s: PlacementState, chip_of: Ints) -> None:
 def refill_state(p: PlacedProblem, s: PlacementState, chip_of: Ints) -> None:
     """As `fill_state`; channels change as a part of the present step."""
     clear_channels(s.channels)
+    if p.network.used:
+        for c in range(s.device.size):
+            s.chip_at[s.device[c]] = c
     s.size[:] = 0
     s.copies[:] = 0
     s.busy_s[:] = 0.0
@@ -209,7 +215,9 @@ def _recount_views(p: PlacedProblem, s: PlacementState, u: int, old: int, to: in
         t = viewed.entries[e]
         source = int(s.chip[tensors.producer[t]])
         if int(s.last[t]) > source or tensors.kind[t] & TO_HOST:
-            s.busy_s[source] += (int(to != source) - int(old != source)) * tensors.copied_s[t]
+            s.busy_s[source] += (int(to != source) - int(old != source)) * _copy_seconds(
+                p, s, t, source
+            )
 
 
 @inlined_njit
@@ -252,15 +260,39 @@ def _count_unit(p: PlacedProblem, s: PlacementState, u: int, sign: int, loads: b
         s.members[c, s.place[u]] = other
         s.place[other] = s.place[u]
     if loads:
-        s.busy_s[c] += sign * nodes.work_s[u]
+        s.busy_s[c] += sign * _unit_seconds(p, s, u, c)
     for e in range(nodes.items.ptr[u], nodes.items.ptr[u + 1]):
         i = nodes.items.entries[e]
         s.copies[i, c] += sign
         if loads and s.copies[i, c] == max(sign, 0):
-            s.busy_s[c] += sign * items.busy_s[i]
+            s.busy_s[c] += sign * _item_seconds(p, s, i, c)
             s.totals[HOST_IN, c] += sign * items.in_bytes[i]
             s.totals[HELD, c] += sign * items.held[i]
             s.totals[WEIGHT, c] += sign * items.weight[i]
+
+
+@inlined_njit
+def _unit_seconds(p: PlacedProblem, s: PlacementState, u: int, c: int) -> float:
+    """Seconds of a unit on a chip, at speed 1."""
+    if p.network.used:
+        return p.network.unit_s[p.network.kind_of[s.device[c]], u]
+    return p.demands.nodes.work_s[u]
+
+
+@inlined_njit
+def _item_seconds(p: PlacedProblem, s: PlacementState, i: int, c: int) -> float:
+    """Seconds of an item on a chip, likewise."""
+    if p.network.used:
+        return p.network.item_s[p.network.kind_of[s.device[c]], i]
+    return p.demands.items.busy_s[i]
+
+
+@inlined_njit
+def _copy_seconds(p: PlacedProblem, s: PlacementState, t: int, c: int) -> float:
+    """Seconds of the copy of a view on a chip, likewise."""
+    if p.network.used:
+        return p.network.copied_s[p.network.kind_of[s.device[c]], t]
+    return p.demands.tensors.copied_s[t]
 
 
 @inlined_njit
@@ -291,13 +323,15 @@ def _count_tensor(p: PlacedProblem, s: PlacementState, t: int, source: int, sign
         s.totals[LOCAL, source] += sign * tensors.amount[t, LIVE]
         s.totals[ARRIVED, source] += max(sign, 0) * tensors.amount[t, LIVE]
         return
-    copied_s = tensors.copied_s[t]
-    if copied_s > 0.0:
+    if tensors.copied_s[t] > 0.0:
         writer = tensors.writer[t]
         if writer < 0 or s.chip[writer] != source:
-            s.busy_s[source] += sign * copied_s
+            s.busy_s[source] += sign * _copy_seconds(p, s, t, source)
     if p.network.used:
-        where = Places(s.chip, s.device, s.totals[HELD])
+        network, held = p.network, s.totals[HELD]
+        where = Places(
+            s.chip, s.device, s.chip_at, held, s.busy_s, network.kind_of, network.relay_s
+        )
         count_on_channels(p.network, tensors, t, where, source, sign, s.channels)
         return
     way = Way(source, last, p.ring.last_chip)

@@ -64,6 +64,10 @@ SWAPS = 1.0 / 64.0
 """Share of steps on a machine that is no ring in which two chips change their devices, which takes
 as long as some dozens of moves of units."""
 
+EXCHANGES = SWAPS / 4.0
+"""Share of steps in which two neighbours of the order that do not depend on each other exchange
+places, which changes no load, but where units can go."""
+
 MOST_LOOKS = 8
 """Times that all units may be looked at in a row."""
 
@@ -224,7 +228,8 @@ def take_steps(p: PlacedProblem, walk: Walk, reference_s: float, steps: int, hea
     partitions is closer to a better one. A step is accepted if the score is no higher than it was,
     or than it was some steps ago (Burke and Bykov 2017, *The late acceptance hill-climbing
     heuristic*), and above that by annealing. No chip below the highest used one is left empty, and
-    none gets more memory than it has or had.
+    none gets more memory than it has or had. On a machine that is no ring chips may be empty, and
+    a placement that is not valid yet comes closer to one that is, whatever its score.
 
     Args:
         p: the problem.
@@ -249,13 +254,9 @@ def _step(
         slot = walk.step[0] % walk.history.size
         walk.step[0] += 1
         cooled = heat * (1.0 - step / steps)
-        if p.network.used:
-            begin_channels(s.channels)
-            if uniform(walk.stream, 0) < SWAPS:
-                if _swap_devices(p, walk, reference_s, cooled, slot):
-                    hot = _busiest(p, walk)
-                walk.history[slot] = walk.score[0]
-                continue
+        if p.network.used and _move_devices(p, walk, reference_s, cooled, slot):
+            walk.history[slot], hot = walk.score[0], _busiest(p, walk)
+            continue
         walk.looks[0] = min(walk.looks[0] + UNITS_PER_STEP, MOST_LOOKS * s.chip.size)
         count = propose(p, s, hot, borders, walk.stream, room)
         # What a tensor loads changes up to the chips where its units were and are.
@@ -263,9 +264,10 @@ def _step(
         for k in range(count):
             first = min(first, room.old[k], room.new[k])
             last = max(last, room.old[k], room.new[k])
-        if p.network.used:
+        if p.network.used and not p.network.routes.relays:
             first = _first_sender(p, s, room, count, first)
-        elif p.ring.at_ends:
+        elif p.network.used or p.ring.at_ends:
+            # Any engine may pass tensors on.
             # Where what goes to the host leaves depends on whether the first chip makes it.
             first, last = 0, loads.peak.size - 1
         _copy_loads(before, loads, first, last)
@@ -302,22 +304,27 @@ def _accepts(
             return False
     if p.ring.strict and breaks_triangle_rule(s.pairs, s.counts, walk.reaches):
         return False
-    score = walk.score[0]
+    score, relieved = walk.score[0], False
     for c in range(first, last + 1):
         grown = s.totals[ARRIVED, c] - before.totals[ARRIVED, c]
         loads.peak[c] += int(np.ceil(grown * p.ring.packing))
         _weigh(p, walk, c, reference_s)
         if loads.busiest_s[c] == np.inf and loads.needed[c] > before.needed[c]:
             return False
+        relieved |= before.busiest_s[c] == np.inf and loads.needed[c] < before.needed[c]
         score += loads.score[c] - before.score[c]
     if p.ring.shared:
         _weigh_roots(p, walk, reference_s)
         score += loads.root[1] - before.root[1]
     if p.network.used:
         _stream(p, walk, first, last)
-        if s.channels.counts[LOST] > s.channels.counts[LOST_BEFORE]:
+        counts = s.channels.counts
+        if counts[LOST] > counts[LOST_BEFORE]:
             return False
         score += weigh_channels(p.network, s.channels, reference_s)
+        if relieved or counts[LOST] < counts[LOST_BEFORE]:
+            walk.score[0] = score
+            return True
     limit = max(walk.score[0], walk.history[slot])
     if heat > 0.0:
         temperature = heat * walk.score[0] / loads.score.size
@@ -333,9 +340,7 @@ def _note(p: PlacedProblem, walk: Walk, count: int) -> None:
     """Takes note of an accepted step, and of the partition if it is the best so far."""
     n = walk.best.size
     for k in range(count):
-        if walk.num_changed[0] < n:
-            walk.changed[walk.num_changed[0]] = walk.room.units[k]
-        walk.num_changed[0] += 1
+        _note_unit(walk, walk.room.units[k])
     period_s = _period(p, walk)
     better = period_s == walk.best_s[0] and walk.score[0] < walk.best_score[0]
     if not (period_s < walk.best_s[0] or better):
@@ -352,6 +357,14 @@ def _note(p: PlacedProblem, walk: Walk, count: int) -> None:
             u = walk.changed[k]
             walk.best[u] = walk.state.chip[u]
     walk.num_changed[0] = 0
+
+
+@inlined_njit
+def _note_unit(walk: Walk, unit: int) -> None:
+    """Takes note of a unit that has moved."""
+    if walk.num_changed[0] < walk.changed.size:
+        walk.changed[walk.num_changed[0]] = unit
+    walk.num_changed[0] += 1
 
 
 @inlined_njit
@@ -427,13 +440,51 @@ def _first_sender(
 
 
 @lean_inner_njit
-def _swap_devices(p: PlacedProblem, walk: Walk, reference_s: float, heat: float, slot: int) -> bool:
-    """Lets two chips change their devices, and counts all tensors again; whether that stays."""
+def _move_devices(p: PlacedProblem, walk: Walk, reference_s: float, heat: float, slot: int) -> bool:
+    """Begins a step on a machine that is no ring; whether it is one of devices, which is made."""
+    begin_channels(walk.state.channels)
+    kind = uniform(walk.stream, 0)
+    if kind < EXCHANGES:
+        _exchange_numbers(p, walk, reference_s)
+    elif kind < SWAPS:
+        _swap_devices(p, walk, reference_s, heat, slot)
+    return kind < SWAPS
+
+
+@lean_inner_njit
+def _exchange_numbers(p: PlacedProblem, walk: Walk, reference_s: float) -> None:
+    """Lets a chip and the next one exchange numbers, unless the next one depends on it."""
+    s, loads, after = walk.state, walk.loads, p.graph.after
+    chips = s.device.size
+    a = int(uniform(walk.stream, 0) * (chips - 1))
+    b = min(a + 1, chips - 1)
+    for k in range(s.size[a]):
+        u = s.members[a, k]
+        for e in range(after.ptr[u], after.ptr[u + 1]):
+            if s.chip[after.entries[e]] == b:
+                return
+    for c in (a, b):
+        for k in range(s.size[c]):
+            s.chip[s.members[c, k]] = a + b - c
+            _note_unit(walk, s.members[c, k])
+    s.device[a], s.device[b] = s.device[b], s.device[a]
+    loads.peak[a], loads.peak[b] = loads.peak[b], loads.peak[a]
+    refill_state(p, s, s.chip)
+    _weigh(p, walk, a, reference_s)
+    _weigh(p, walk, b, reference_s)
+    for c in range(chips):
+        stream_to(p.network, s.channels, s.device[c], loads.streamed[c])
+    weigh_channels(p.network, s.channels, reference_s)
+
+
+@lean_inner_njit
+def _swap_devices(p: PlacedProblem, walk: Walk, reference_s: float, heat: float, slot: int) -> None:
+    """Lets two chips change their devices, and counts all tensors again."""
     s, loads, before = walk.state, walk.loads, walk.before
     chips = s.device.size
     a, b = int(uniform(walk.stream, 0) * chips), int(uniform(walk.stream, 0) * chips)
     if a == b or not p.movable[s.device[a]] or not p.movable[s.device[b]]:
-        return False
+        return
     _copy_loads(before, loads, 0, chips - 1)
     s.device[a], s.device[b] = s.device[b], s.device[a]
     refill_state(p, s, s.chip)
@@ -443,12 +494,11 @@ def _swap_devices(p: PlacedProblem, walk: Walk, reference_s: float, heat: float,
         stream_to(p.network, s.channels, s.device[c], loads.streamed[c])
     if _accepts(p, walk, 0, chips - 1, reference_s, heat, slot):
         _note(p, walk, 0)
-        return True
+        return
     s.device[a], s.device[b] = s.device[b], s.device[a]
     refill_state(p, s, s.chip)
     undo_channels(p.network, s.channels)
     _copy_loads(loads, before, 0, chips - 1)
-    return False
 
 
 @inlined_njit

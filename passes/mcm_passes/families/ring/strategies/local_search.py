@@ -16,6 +16,7 @@ from mcm_passes.families.ring.contiguous.greedy import chips_from_cuts
 from mcm_passes.families.ring.moves.walks import Walk, Walker
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.families.ring.strategies.start import find_start
+from mcm_passes.mapping.machine.device_order import DeviceOrder, along
 from mcm_passes.mapping.problem.topological_orders import topological_orders
 from mcm_passes.mapping.search.search import Search
 
@@ -26,7 +27,9 @@ HALVINGS = 12
 """Periods that are tried at most."""
 
 
-def resegment(search: Search, problem: PartitionProblem, chip_of: Ints, position: Ints) -> None:
+def resegment(
+    search: Search, problem: PartitionProblem, chip_of: Ints, order: DeviceOrder, position: Ints
+) -> None:
     """Looks for better cuts of the order by chip, then by `position`; offers them to `search`.
 
     Local search changes which units are neighbours, the dynamic programme of `dp` where they are
@@ -35,12 +38,13 @@ def resegment(search: Search, problem: PartitionProblem, chip_of: Ints, position
     Args:
         search: its best period is what is to be beaten.
         problem: the problem.
-        chip_of: `[N]`, a valid partition.
+        chip_of: `[N]`, a valid partition, on chips.
+        order: devices of the chips.
         position: `[N]`, places of the units in a topological order.
     """
     units = np.flatnonzero(~problem.clonable)
-    order = units[np.lexsort((position[units], chip_of[units]))].astype(np.int32)
-    windows = windows_along(problem, order)
+    along_units = units[np.lexsort((position[units], chip_of[units]))].astype(np.int32)
+    windows = windows_along(along(problem, order), along_units)
     low = float(problem.compute_s.sum()) / float(problem.chip_speed.sum())
     high = search.best_period_s
     for _ in range(HALVINGS):
@@ -52,7 +56,7 @@ def resegment(search: Search, problem: PartitionProblem, chip_of: Ints, position
         if not cuts.size:
             low = middle
             continue
-        found = search.period(chips_from_cuts(problem, order, cuts))
+        found = search.period(order.devices(chips_from_cuts(problem, along_units, cuts)))
         if not found < high:
             return
         high = found
@@ -94,6 +98,7 @@ class LocalSearch:
     """
 
     name: ClassVar[str] = "local_search"
+    any_machine: ClassVar[bool] = True
     summary: ClassVar[str] = "moves of units and cuts, from the best contiguous cuts"
 
     walks: int = 4
@@ -160,7 +165,7 @@ class _Walking:
 
         def run(walk: Walk) -> Ints:
             self._walker.advance(walk, steps)
-            return walk.best.copy()
+            return self._walker.best(walk)
 
         return side_by_side(run, self._walks)
 
@@ -168,7 +173,8 @@ class _Walking:
         """Cuts anew along the best of walks; the worst walk goes on from the best of all."""
         by_period = sorted(self._walks, key=lambda walk: float(walk.best_s[0]))
         for walk in by_period[: 1 if self._problem.num_units > MANY_UNITS else None]:
-            resegment(search, self._problem, walk.best, self._position)
+            order = DeviceOrder(walk.best_device)
+            resegment(search, self._problem, walk.best, order, self._position)
         assert search.best is not None, "walks start from a partition"
         worst = max(self._walks, key=lambda walk: float(walk.best_s[0]))
         if search.best_period_s < float(worst.best_s[0]):

@@ -22,14 +22,15 @@ from mcm_compiler.contracts.partition import (
     SearchMonitor,
 )
 from mcm_compiler.text.option_ranges import at_least, checked
-from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.moves.walks import Walker
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.families.ring.strategies.local_search import late_position, resegment
-from mcm_passes.families.ring.strategies.start import find_start
+from mcm_passes.families.ring.strategies.start import adapted, find_start
+from mcm_passes.mapping.machine.device_order import DeviceOrder
+from mcm_passes.mapping.models import periods_of
 from mcm_passes.mapping.problem.resident_sizes import aliases_among
 from mcm_passes.mapping.problem.topological_orders import topological_orders
-from mcm_passes.mapping.search.named import answer_of, strategy_of
+from mcm_passes.mapping.search.named import answer_of
 from mcm_passes.mapping.search.search import Search
 
 ORDERS = 3
@@ -281,6 +282,7 @@ class Multilevel:
     """
 
     name: ClassVar[str] = "multilevel"
+    any_machine: ClassVar[bool] = True
     summary: ClassVar[str] = "merges units, solves, splits and refines them; for huge graphs"
 
     coarsest: int = 2_000
@@ -383,10 +385,10 @@ class _Cycles:
 
     def _solved(self, problem: PartitionProblem, chip_of: Ints) -> Ints:
         """The solver's partition of a coarse problem, or `chip_of` where that is no worse."""
-        periods = FastPeriods(problem)
+        periods = periods_of(problem)
         budget = self._search.share(self.left, self._quiet)
         name = self._options.solver
-        outcome = answer_of(name, strategy_of(name), problem, periods, self._rng, budget)
+        outcome = answer_of(name, adapted(problem, name), problem, periods, self._rng, budget)
         self._spend(outcome.evaluations, problem)
         if outcome.chip_of is None or periods(outcome.chip_of) >= periods(chip_of):
             return chip_of
@@ -406,15 +408,16 @@ class _Cycles:
             without_improvement = (
                 0 if (walk.best_s[0], walk.best_score[0]) < before else without_improvement + 1
             )
-        return self._resegmented(problem, walk.best)
+        return self._resegmented(problem, walk.best, DeviceOrder(walk.best_device))
 
-    def _resegmented(self, problem: PartitionProblem, chip_of: Ints) -> Ints:
+    def _resegmented(self, problem: PartitionProblem, chip_of: Ints, order: DeviceOrder) -> Ints:
         """The best cuts of the order that a partition implies: moves lessen loads unevenly."""
-        inner = Search(problem, FastPeriods(problem), self._search.share(self.left, self._quiet))
-        inner.period(chip_of)
-        resegment(inner, problem, chip_of, late_position(problem))
+        inner = Search(problem, periods_of(problem), self._search.share(self.left, self._quiet))
+        device_of = order.devices(chip_of)
+        inner.period(device_of)
+        resegment(inner, problem, chip_of, order, late_position(problem))
         self._spend(inner.evaluations, problem)
-        return chip_of if inner.best is None else inner.best
+        return device_of if inner.best is None else inner.best
 
     def _spend(self, evaluations: int, problem: PartitionProblem) -> None:
         """Counts evaluations of a coarser problem."""

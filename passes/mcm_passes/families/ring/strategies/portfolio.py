@@ -13,6 +13,7 @@ import numpy as np
 from mcm_compiler.contracts import partition
 from mcm_compiler.contracts.evaluation import BatchEvaluator, ResultKind
 from mcm_compiler.text.option_ranges import at_least, checked
+from mcm_passes.mapping.models import mapping_of
 from mcm_passes.mapping.search import named
 from mcm_passes.mapping.search.search import ENOUGH, Search
 
@@ -48,6 +49,7 @@ class Portfolio:
     """
 
     name: ClassVar[str] = "portfolio"
+    any_machine: ClassVar[bool] = True
     summary: ClassVar[str] = "several strategies in turn; the simulator chooses among their best"
 
     members: tuple[str, ...] = (
@@ -111,7 +113,9 @@ class Portfolio:
             if partition.learns(strategy):
                 finders.learned.add(self.members[k])
             first = copy.deepcopy(rng)
-            outcome = named.answer_of(self.members[k], strategy, problem, evaluate, first, part)
+            member = self.members[k]
+            able = mapping_of(problem).adapted(member, strategy) or strategy
+            outcome = named.answer_of(member, able, problem, evaluate, first, part)
             search.spend(outcome.evaluations)
             settled_s = max(settled_s, outcome.settled_s)
             if partition.gives_start(strategy):

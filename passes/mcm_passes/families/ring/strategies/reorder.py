@@ -16,6 +16,7 @@ from mcm_passes.families.ring.moves.walks import Walker
 from mcm_passes.families.ring.solver.linear_extensions import order_near
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.families.ring.strategies.start import named_start
+from mcm_passes.mapping.machine.device_order import along, order_of
 from mcm_passes.mapping.problem.rule_graph import RuleGraph, rule_graph
 from mcm_passes.mapping.search.search import Search
 
@@ -56,6 +57,7 @@ class Reorder:
     """
 
     name: ClassVar[str] = "reorder"
+    any_machine: ClassVar[bool] = True
     summary: ClassVar[str] = "random orders near the best partition's, cut again and refined"
 
     start: str = "local_search"
@@ -104,7 +106,7 @@ class Reorder:
                 walker.begin(walk, found)
                 walker.advance(walk, steps)
                 search.spend(walk_evaluations)
-                found = walk.best.copy()
+                found = walker.best(walk)
             found_s = search.period(found)
             if found_s <= here_s:
                 here, here_s = found, found_s
@@ -115,12 +117,13 @@ class Reorder:
 def _cut(
     problem: PartitionProblem,
     graph: RuleGraph,
-    chip_of: Ints,
+    device_of: Ints,
     limit_s: float,
     rng: np.random.Generator,
 ) -> Ints | None:
     """A partition along an order near that of another, with a period of at most `limit_s`."""
-    order = order_near(graph, np.argsort(chip_of[graph.units], kind="stable").astype(np.int32), rng)
-    units = graph.units[order]
-    cuts = chain_windows(windows_along(problem, units), limit_s)
-    return chips_from_cuts(problem, units, cuts) if cuts.size else None
+    devices = order_of(problem, device_of)
+    by_chip = np.argsort(devices.chips(device_of)[graph.units], kind="stable")
+    units = graph.units[order_near(graph, by_chip.astype(np.int32), rng)]
+    cuts = chain_windows(windows_along(along(problem, devices), units), limit_s)
+    return devices.devices(chips_from_cuts(problem, units, cuts)) if cuts.size else None

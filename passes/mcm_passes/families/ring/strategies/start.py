@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.contracts.partition import Evaluate
+from mcm_compiler.contracts.partition import Evaluate, Ints, PartitionProblem, PartitionStrategy
 from mcm_passes.families.ring.contiguous.contiguous_dp import dp_outcome
-from mcm_passes.families.ring.contiguous.greedy import Greedy
+from mcm_passes.families.ring.moves.walks import Walker
+from mcm_passes.families.ring.solver.random_stream import streams
+from mcm_passes.mapping import models
+from mcm_passes.mapping.machine.device_order import first_line, first_order
 from mcm_passes.mapping.search.named import answer_of, strategy_of
 from mcm_passes.mapping.search.search import Search
 
@@ -18,6 +21,9 @@ DRAWS = 1024
 
 BATCH = 64
 
+REPAIR_STEPS = 20
+"""Steps for each unit from a draw to a placement that fits."""
+
 NOTHING_DRAWN = "no partition keeps the pins and the rules"
 
 COMPLETION_S = 5.0
@@ -25,30 +31,27 @@ COMPLETION_S = 5.0
 
 
 def find_start(search: Search, evaluate: Evaluate, rng: np.random.Generator) -> str:
-    """Gives `search` its first partition: of `dp`, known, of `greedy`, at random, or by CP-SAT.
+    """Gives `search` its first partition: of `dp`, known, at random, or by CP-SAT.
 
     Returns:
         Why none was found; empty where one was.
     """
-    reason = "the budget allows no evaluation"
-    for solve in (dp_outcome, Greedy().solve):
-        if not search.left:
-            break
-        budget = search.share(search.left)
-        outcome = solve(search.problem, evaluate, rng, budget)
-        search.spend(outcome.evaluations)
-        found = outcome.chip_of
-        if found is None and budget.known:
-            # Another member of a portfolio has got further than cuts of an order.
-            found = budget.known[0]
-        if found is not None:
-            search.offer(found, search.period_of(found))
-            return ""
-        reason = outcome.reason if solve is dp_outcome else reason
+    if not search.left:
+        return "the budget allows no evaluation"
+    budget = search.share(search.left)
+    outcome = dp_outcome(search.problem, evaluate, rng, budget)
+    search.spend(outcome.evaluations)
+    found = outcome.chip_of
+    if found is None and budget.known:
+        # Another member of a portfolio has got further than cuts of an order.
+        found = budget.known[0]
+    if found is not None:
+        search.offer(found, search.period_of(found))
+        return ""
     # Imported late: most problems have an answer by now.
     from mcm_passes.families.ring.solver.problem_sampling import ProblemSampler
 
-    sampler = ProblemSampler.of(search.problem)
+    sampler, order = ProblemSampler.of(first_line(search.problem)), first_order(search.problem)
     for _ in range(DRAWS // BATCH):
         if not (count := min(BATCH, search.left)):
             break
@@ -56,10 +59,18 @@ def find_start(search: Search, evaluate: Evaluate, rng: np.random.Generator) -> 
         rows = rows[rows[:, 0] >= 0]
         if not len(rows):
             break
-        search.periods(rows)
+        search.periods(order.devices(rows))
+        if search.best is None and not search.problem.on_ring:
+            _repair(search, order.devices(rows[0]), rng)
         if search.best is not None:
             return ""
-    return ask_authority(search, reason) if search.left else reason
+    return ask_authority(search, outcome.reason) if search.left else outcome.reason
+
+
+def adapted(problem: PartitionProblem, name: str) -> PartitionStrategy:
+    """A strategy by its text, in the form that places ops on the machine of a problem."""
+    strategy = strategy_of(name)
+    return models.mapping_of(problem).adapted(name, strategy) or strategy
 
 
 def named_start(search: Search, name: str, evaluate: Evaluate, rng: np.random.Generator) -> str:
@@ -82,12 +93,23 @@ def named_start(search: Search, name: str, evaluate: Evaluate, rng: np.random.Ge
     if name in ("dp", KNOWN):
         return find_start(search, evaluate, rng)
     part = search.share(search.left, time_share=0.5)
-    outcome = answer_of(name, strategy_of(name), search.problem, evaluate, rng, part)
+    strategy = adapted(search.problem, name)
+    outcome = answer_of(name, strategy, search.problem, evaluate, rng, part)
     # What it spent is not taken from here: the two count their work otherwise.
     for row in (outcome.chip_of, *outcome.runners_up):
         if row is not None:
             search.offer(row, search.period_of(row))
     return outcome.reason
+
+
+def _repair(search: Search, device_of: Ints, rng: np.random.Generator) -> None:
+    """Walks from a placement that lacks memory or routes to one that is valid."""
+    walker = Walker(search.problem, models.evaluate(search.problem, device_of).period_s)
+    walk = walker.walk(device_of, streams(rng, 1))
+    walker.advance(walk, REPAIR_STEPS * search.problem.num_units)
+    search.spend(REPAIR_STEPS)
+    if np.isfinite(walk.best_s[0]):
+        search.period(walker.best(walk))
 
 
 def ask_authority(search: Search, reason: str) -> str:
@@ -96,7 +118,7 @@ def ask_authority(search: Search, reason: str) -> str:
     Returns:
         Why none was found: `reason`, or that there is none; empty where one was.
     """
-    problem = search.problem
+    problem = first_line(search.problem)
     share = np.cumsum(problem.compute_s) / max(float(problem.compute_s.sum()), 1e-300)
     even = np.minimum(share * problem.num_chips, problem.num_chips - 1).astype(np.int32)
     from mcm_passes.families.ring.placement_constraints.nearest import nearest_partition
@@ -105,7 +127,7 @@ def ask_authority(search: Search, reason: str) -> str:
     answer = nearest_partition(problem, even, None, COMPLETION_S)
     if answer.chip_of is not None:
         fill_clonable(problem, answer.chip_of[None])
-        search.period(answer.chip_of)
-    elif answer.proven:
+        search.period(first_order(search.problem).devices(answer.chip_of))
+    elif answer.proven and search.problem.on_ring:
         return "CP-SAT proves that no partition keeps the pins, the rules and the memory"
     return "" if search.best is not None else reason
