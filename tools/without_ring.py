@@ -1,7 +1,8 @@
 """Shows that all but the ring does without the ring.
 
-A copy of the project loses both rooms `families/ring`, with the descriptions of targets in them,
-and the entry points that lead there. It is installed in an environment of its own, which takes all
+A copy of the project loses the ring's hardware with its descriptions of targets, the mapping of
+rings, and the entry points that lead there. The search stays: it serves machines of every family.
+The copy is installed in an environment of its own, which takes all
 other packages from `.venv`, beside the plug-in of `tests/acme_mesh`: a family of targets that the
 project does not know. Then every module that is left is imported, and tests that need no ring run:
 those of the plug-in, which compile ResNet-50 and Inception-V3 for its mesh, check the folders,
@@ -23,7 +24,8 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-ROOMS = ("passes/mcm_passes/families/ring", "hardware/mcm_hardware/families/ring")
+ROOMS = ("hardware/mcm_hardware/families/ring", "passes/mcm_passes/families/ring/ring_mapping.py")
+ENTRIES = r'= "mcm_(hardware\.families\.ring|passes\.families\.ring\.ring_mapping)\b'
 COPIED = ("mcm_compiler", "passes", "hardware", "models", "tests", "tools")
 FILES = ("pyproject.toml", "README.md", "LICENSE")
 OWN = re.compile(r"_?(mcm_compiler|acme_)|__pycache__")
@@ -54,7 +56,7 @@ for name in ("mcm_compiler", "mcm_passes", "mcm_hardware", "mcm_models"):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
             count += 1
-ring = sorted(name for name in sys.modules if ".families.ring" in name)
+ring = sorted(name for name in sys.modules if "hardware.families.ring" in name)
 assert not ring, ring
 for registry in (MAPPINGS, STRATEGIES, TARGET_FAMILIES, TARGETS):
     names = [found.name for found in registry.registrations()]
@@ -81,12 +83,15 @@ def copy_without_ring(tree: Path) -> None:
     for name in FILES:
         shutil.copy(ROOT / name, tree / name)
     for room in ROOMS:
-        if not (tree / room).is_dir():
+        if (tree / room).is_dir():
+            shutil.rmtree(tree / room)
+        elif (tree / room).is_file():
+            (tree / room).unlink()
+        else:
             raise SystemExit(f"there is no {room}")
-        shutil.rmtree(tree / room)
     project = tree / "pyproject.toml"
     lines = project.read_text(encoding="utf-8").splitlines(keepends=True)
-    kept = [line for line in lines if not re.search(r'= "mcm_\w+\.families\.ring\b', line)]
+    kept = [line for line in lines if not re.search(ENTRIES, line)]
     if len(kept) == len(lines):
         raise SystemExit("no entry point leads to the ring")
     project.write_text("".join(kept), encoding="utf-8")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise, permutations
 
 import numpy as np
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.machines.machine import HOST, OFF_PACKAGE, Machine
 from mcm_compiler.machines.machine_builder import MachineBuilder
+from mcm_hardware.families.package.package_target import TopologyPackage, mesh36
+from tests.generators.chip_kinds import with_kinds
 from tests.generators.partition_problems import connected_problems
 
 
@@ -48,15 +51,44 @@ def machines(draw: st.DrawFn, devices: int, rates: tuple[float, ...] = (1.0,)) -
     return links.machine("drawn", [1 << 30] * devices, [1.0] * devices)
 
 
+_TOPOLOGIES = (
+    'kind = "line"\nsize = [3]',
+    'kind = "mesh"\nsize = [2, 2]',
+    'kind = "ring"\nsize = [4]\nvirtual_channels = 2',
+    'kind = "line"\nsize = [3]\nforwarding = "engine"',
+    'kind = "mesh"\nsize = [2, 2]\nforwarding = "engine"',
+)
+
+
+@cache
+def described(topology: str) -> Machine:
+    """The machine of a package with some topology, from its lines in a description."""
+    head, _, rest = mesh36().source_text.partition("[topology]")
+    chips = rest[rest.index("[chip]") :]
+    return TopologyPackage.from_text("drawn", f"{head}[topology]\n{topology}\n\n{chips}").machine
+
+
 @st.composite
 def placed_on_machines(draw: st.DrawFn) -> PartitionProblem:
     """Problems with everything that a problem can have but pins, on three devices."""
     problem = draw(connected_problems())
-    limits = replace(problem.limits, host_io="any", forwarding="router")
-    return replace(
+    drawn = machines(3, (2e8, 1e9, 4e9)) | st.sampled_from(_TOPOLOGIES).map(described)
+    machine = draw(drawn)
+    problem = replace(
         problem,
-        machine=draw(machines(3, (2e8, 1e9, 4e9))),
+        given_machine=machine,
         routing="strict",
-        limits=limits,
+        limits=replace(
+            problem.limits,
+            host_io="any",
+            forwarding="engine" if machine.relays else "router",
+            stream_bytes_per_s=problem.limits.stream_bytes_per_s if machine.streams else 0.0,
+        ),
         pinned_chip=np.full_like(problem.pinned_chip, -1),
     )
+    seed = draw(st.integers(0, 99))
+    if seed % 2:
+        copies = problem.copies
+        both = copies and replace(copies, seconds=np.outer([1.0, 2.0], copies.seconds).ravel())
+        problem = replace(with_kinds(problem, seed), copies=both)
+    return problem

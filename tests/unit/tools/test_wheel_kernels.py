@@ -86,5 +86,5 @@ def test_every_strategy_that_learns_nothing_is_filled(tools):
         row.name for row in STRATEGIES.registrations() if row.origin.startswith("mcm-compiler")
     }
     plain = {name for name in names if not extra_of(STRATEGIES.get(name))}
-    # These run others, are given their answer, and are for machines that are no ring.
-    assert plain - {"portfolio", "manual", "stages"} == set(tools("filling").STRATEGIES)
+    # These run others, and are given their answer.
+    assert plain - {"portfolio", "manual"} == set(tools("filling").STRATEGIES)

@@ -21,6 +21,7 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pass_manager import PassManager
 from mcm_compiler.pipeline.passes import PassContext, parse_pipeline, print_pipeline
 from mcm_compiler.processes.staging import staging
+from mcm_passes.families.ring.ring_mapping import RingMapping
 
 TEXT = """
     <ir_version: 10, opset_import: ["" : 18]>
@@ -165,7 +166,8 @@ def test_launches_are_proposed_only_where_a_description_has_them(target, launche
     assert ("launch_overhead_ns" in fault.hint) == launches
 
 
-def test_a_strategy_for_other_machines_is_refused_on_a_ring(model):
+def test_a_strategy_that_the_mapping_of_a_family_does_not_support_is_refused(model, monkeypatch):
+    monkeypatch.setattr(RingMapping, "adapted", lambda *_: None)
     with pytest.raises(CompileError) as caught:
-        run(model, "partition", partitioner="stages")
+        run(model, "partition", partitioner="dp")
     assert [d.code for d in caught.value.diagnostics] == ["MCM-P040"]
