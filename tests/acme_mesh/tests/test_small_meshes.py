@@ -11,11 +11,7 @@ import pytest
 from mcm_compiler.contracts.partition import Budget
 from mcm_compiler.placements.machine_rules import find_placement_violations
 from mcm_passes.mapping.bounds.bounds import fractional_work, lower_bound
-<<<<<<< HEAD
 from mcm_passes.mapping.bounds.infeasibility import impossible
-from mcm_passes.mapping.machine.stages import Stages
-=======
->>>>>>> 5c114dd9 (One search serves machines of every family: dp, local_search, multilevel, reorder and portfolio replace stages)
 from mcm_passes.mapping.models import evaluate, periods_of
 from mcm_passes.mapping.search.named import strategy_of
 from tests.acme_mesh.tests.plain_mesh import all_placements, is_valid, optimum_s, period_s

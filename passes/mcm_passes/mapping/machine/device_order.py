@@ -41,18 +41,47 @@ class DeviceOrder:
         return self.device[chip_of].astype(np.int32)
 
 
-_walks: weakref.WeakKeyDictionary[PartitionProblem, DeviceOrder] = weakref.WeakKeyDictionary()
+MOST_STARTS = 8
+"""Devices that walks begin at, where devices differ."""
+
+_orders: weakref.WeakKeyDictionary[PartitionProblem, list[DeviceOrder]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
+def device_orders(problem: PartitionProblem) -> list[DeviceOrder]:
+    """Orders that a search may begin with: walks over the devices; the chips' own on a ring.
+
+    Where devices differ, it matters which of them are first. Walks begin at the first and the last
+    device of each sort, and lead either way.
+    """
+    if problem in _orders:
+        return _orders[problem]
+    count = problem.num_chips
+    walks = [np.arange(count)]
+    if not problem.on_ring:
+        pairs = _pinned_pairs(problem)
+        walks = [walk_over_devices(problem.machine, count, at, pairs) for at in _starts(problem)]
+        if len(walks) > 1 and not pairs:
+            walks = [way for walk in walks for way in (walk, walk[::-1].copy())]
+    _orders[problem] = [DeviceOrder(walk) for walk in walks]
+    return _orders[problem]
+
+
+def _starts(problem: PartitionProblem) -> list[int]:
+    """Devices that walks begin at."""
+    count = problem.num_chips
+    sorts = np.stack([problem.limits.sram_bytes, problem.chip_speed, problem.kind_of], axis=1)
+    _, first = np.unique(sorts, axis=0, return_index=True)
+    if first.size < 2:
+        return [0]
+    _, last = np.unique(sorts[::-1], axis=0, return_index=True)
+    return np.unique(np.concatenate([first, count - 1 - last])).tolist()[:MOST_STARTS]
 
 
 def first_order(problem: PartitionProblem) -> DeviceOrder:
-    """The order that a search begins with: a walk over the devices; the chips' own on a ring."""
-    if problem not in _walks:
-        device = np.arange(problem.num_chips)
-        if not problem.on_ring:
-            pairs = _pinned_pairs(problem)
-            device = walk_over_devices(problem.machine, problem.num_chips, pairs)
-        _walks[problem] = DeviceOrder(device)
-    return _walks[problem]
+    """The first of `device_orders`."""
+    return device_orders(problem)[0]
 
 
 def order_of(problem: PartitionProblem, device_of: Ints) -> DeviceOrder:
@@ -174,7 +203,7 @@ def hops_between(machine: Machine, num_devices: int) -> Longs:
 
 
 def walk_over_devices(
-    machine: Machine, num_devices: int, pairs: Iterable[tuple[int, int]] = ()
+    machine: Machine, num_devices: int, start: int = 0, pairs: Iterable[tuple[int, int]] = ()
 ) -> Longs:
     """`[D]`, the devices in the order of a walk over all of them that hardly ever jumps.
 
@@ -184,6 +213,7 @@ def walk_over_devices(
     Args:
         machine: the machine.
         num_devices: how many of its devices may be used, the first ones.
+        start: where the walk begins, unless others come before that.
         pairs: devices of which the first comes before the second, as far as they are in no circle.
     """
     hops = hops_between(machine, num_devices)
@@ -198,7 +228,7 @@ def walk_over_devices(
         rest = np.flatnonzero(left)
         free = rest[~waits[np.ix_(rest, rest)].any(axis=1)]
         choice = free if free.size else rest
-        keys = (choice, next_to[choice], hops[at, choice]) if place else (choice,)
+        keys = (choice, next_to[choice], hops[at, choice]) if place else (choice != start,)
         at = int(choice[np.lexsort(keys)[0]])
         order[place] = at
         left[at] = False

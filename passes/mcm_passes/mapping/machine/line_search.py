@@ -17,7 +17,7 @@ from mcm_compiler.contracts import partition
 from mcm_compiler.contracts.mapping import FamilyMapping
 from mcm_compiler.machines.machine import RING
 from mcm_compiler.registry import MAPPINGS, STRATEGIES
-from mcm_passes.mapping.machine.device_order import first_line, first_order
+from mcm_passes.mapping.machine.device_order import along, first_order, order_of
 from mcm_passes.mapping.search.named import answer_of, strategy_of
 from mcm_passes.mapping.search.search import Search
 
@@ -65,7 +65,9 @@ class AlongDevices:
         search = Search(problem, evaluate, budget)
         for known in budget.known:
             search.offer(known, evaluate(known))
-        line, order = first_line(problem), first_order(problem)
+        best = search.best
+        order = first_order(problem) if best is None else order_of(problem, best)
+        line = along(problem, order)
         part = dataclasses.replace(
             budget,
             effort_s=budget.effort_s * EXACT_SHARE,

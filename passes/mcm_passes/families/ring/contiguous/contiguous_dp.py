@@ -25,7 +25,13 @@ from mcm_passes.families.ring.contiguous.contiguous_kernels import chain_windows
 from mcm_passes.families.ring.contiguous.contiguous_windows import Windows, windows_along
 from mcm_passes.families.ring.contiguous.greedy import chips_from_cuts
 from mcm_passes.families.ring.contiguous.strict_windows import StrictWindows
-from mcm_passes.mapping.machine.device_order import first_line, first_order
+from mcm_passes.mapping.machine.device_order import (
+    DeviceOrder,
+    along,
+    device_orders,
+    first_line,
+    first_order,
+)
 from mcm_passes.mapping.problem.resident_sizes import weight_sizes
 from mcm_passes.mapping.problem.topological_orders import Order, topological_orders
 
@@ -126,8 +132,26 @@ class ContiguousDp:
         """Cuts each order; nothing is random."""
         del rng
         search = _Search(problem, evaluate, budget, self.tolerance)
-        problem = first_line(problem)
         orders = topological_orders(problem, self.orders)
+        for devices in device_orders(problem):
+            search.take_devices(devices)
+            self._cut_orders(along(problem, devices), orders, search)
+        if search.best is not None:
+            return Outcome(search.best, search.evaluations)
+        problem = first_line(problem)
+        rule = " under the strict rule" if problem.routing == "strict" else ""
+        pins = " and the pinned chips" if (problem.pinned_chip >= 0).any() else ""
+        return Outcome(
+            None,
+            search.evaluations,
+            f"no contiguous cuts of {count_text(len(orders), 'topological order')} fit the "
+            f"memory{pins}{rule}; " + tightest_unit(problem, orders),
+        )
+
+    def _cut_orders(
+        self, problem: PartitionProblem, orders: Sequence[Order], search: _Search
+    ) -> None:
+        """Cuts each order for a ring."""
         shares = _stream_shares(problem)
         for most in _streamed_sizes(problem):
             for order in orders:
@@ -145,19 +169,8 @@ class ContiguousDp:
         if problem.routing == "strict" and not problem.limits.at_ends:
             search.cut_apart(orders)
         # Half of what is left, so that a search that begins with the result can go on.
-        left = max(budget.evaluations - search.evaluations, 0) // 2
-        for chip_of in tried_partitions(problem)[:left]:
+        for chip_of in tried_partitions(problem)[: search.left // 2]:
             search.offer(chip_of)
-        if search.best is not None:
-            return Outcome(search.best, search.evaluations)
-        rule = " under the strict rule" if problem.routing == "strict" else ""
-        pins = " and the pinned chips" if (problem.pinned_chip >= 0).any() else ""
-        return Outcome(
-            None,
-            search.evaluations,
-            f"no contiguous cuts of {count_text(len(orders), 'topological order')} fit the "
-            f"memory{pins}{rule}; " + tightest_unit(problem, orders),
-        )
 
 
 def dp_outcome(
@@ -196,7 +209,7 @@ class _Search:
     def __init__(
         self, problem: PartitionProblem, evaluate: Evaluate, budget: Budget, tolerance: float
     ) -> None:
-        self._problem = first_line(problem)
+        self._problem = problem
         self._order = first_order(problem)
         self._evaluate = evaluate
         self._budget = budget
@@ -210,6 +223,15 @@ class _Search:
         self.best_period = float("inf")
         self._last = 0
         self.evaluations = 0
+
+    @property
+    def left(self) -> int:
+        """Evaluations that may still be made."""
+        return max(self._budget.evaluations - self.evaluations, 0)
+
+    def take_devices(self, order: DeviceOrder) -> None:
+        """Has cuts be for chips that are devices in an order."""
+        self._order = order
 
     def cut(self, order: Order, windows: Windows) -> None:
         """Bisects on the period along one order, below the best one known."""
