@@ -211,7 +211,7 @@ def weigh_channels(network: Network, channels: ChannelLoads, reference_s: float)
     """Sets the seconds of the channels that the step changed; what these add to the score."""
     added = 0.0
     for i in range(channels.counts[CHANGED]):
-        k = channels.changed[i]
+        k = int(channels.changed[i])
         added -= power(channels.load_s[k] / reference_s)
         channels.load_s[k] = channels.crossed[k] / network.bytes_per_s[k]
         added += power(channels.load_s[k] / reference_s)

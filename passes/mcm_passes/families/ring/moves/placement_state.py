@@ -419,5 +419,5 @@ def _streamed(p: PlacedProblem, s: PlacementState, c: int, needed: int) -> int:
         for e in range(items.ptr[u], items.ptr[u + 1]):
             largest = max(largest, int(p.demands.items.weight[items.entries[e]]))
     weights, ring = int(s.totals[WEIGHT, c]), p.ring
-    room = ring.room[s.device[c]]
+    room = int(ring.room[s.device[c]])
     return streamed_weights(needed, weights, largest, room, ring.streams, ring.stream_slots)

@@ -435,7 +435,7 @@ def _first_sender(
         for e in range(p.read.ptr[u], p.read.ptr[u + 1]):
             t = p.read.entries[e]
             if tensors.kind[t] & TO_HOST:
-                first = min(first, s.chip[tensors.producer[t]])
+                first = min(first, int(s.chip[tensors.producer[t]]))
     return first
 
 
