@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +18,12 @@ from mcm_compiler.certificate.files import read_certificate
 from mcm_compiler.cli.main import cli
 from mcm_compiler.contracts.partition import LowerBound
 from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.machines.kind_costs import KindCosts
 from mcm_compiler.variants.changed_targets import changed_target, value_of
 from mcm_compiler.variants.sensitivities import changes_of
 from mcm_hardware.families.package.package_target import TopologyPackage, mesh36, mixed16
-from mcm_passes.mapping.machine.device_order import walks_over_devices
+from mcm_passes.mapping.machine.device_order import device_orders
+from tests.generators.partition_problems import make_problem
 from tests.oracles.shown_bounds import verify_bound
 
 MIXED = mixed16().source_text
@@ -259,8 +262,17 @@ def test_resnet50_on_mixed16_is_within_a_fifth_of_the_bound_that_the_certificate
 
 
 def test_devices_are_walked_over_from_each_kind_both_ways():
-    walks = walks_over_devices(mixed16().machine, 16)
+    machine, problem = mixed16().machine, make_problem([1, 1], [(0, 1)], chips=16)
+    costs = KindCosts.of(
+        ("big", "small"),
+        np.tile(problem.compute_s, (2, 1)),
+        np.tile(problem.relay_s, (2, 1)),
+        np.ones((2, 2), np.bool_),
+        np.ones(2),
+    )
+    mixed = replace(problem, given_machine=machine, kinds=costs)
+    walks = [order.device for order in device_orders(mixed)]
     assert {tuple(sorted(walk)) for walk in walks} == {tuple(range(16))}
-    kinds = {tuple(mixed16().machine.device_kind[walk]) for walk in walks}
+    kinds = {tuple(machine.device_kind[walk]) for walk in walks}
     assert {(0,) * 8 + (1,) * 8, (1,) * 8 + (0,) * 8} <= kinds
-    assert len(walks_over_devices(mesh36().machine, 36)) == 1
+    assert len(device_orders(replace(mixed, kinds=None))) == 1
