@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from mcm_compiler.diagnostics import CompileError, quote
-from mcm_compiler.machines.machine import MOST_LANES, Machine
+from mcm_compiler.machines.machine import HOST, MOST_LANES, Machine
 from mcm_compiler.machines.machine_builder import MachineBuilder
 from mcm_compiler.registry import ROUTINGS
 from mcm_compiler.text.toml_description import KeyPath, parse_description
@@ -34,6 +34,8 @@ DIMENSIONS = {"line": 1, "ring": 1, "mesh": 2, "torus": 2}
 _PLACE = Number(0, MOST_LISTED - 1, whole=True)
 
 _ROUTING: KeyPath = ("topology", "routing")
+
+_HOST_IO: KeyPath = ("package", "host_io")
 
 _KEYS: Mapping[str, Key] = {
     "topology.kind": Key(
@@ -168,7 +170,8 @@ class TopologyPackage(ChipsPackage):
         """A channel for each link; those to the host and to off-package memory are the base's.
 
         Raises:
-            CompileError: MCM-T018 for a routing that has no valid routes for the topology,
+            CompileError: MCM-T008 for chips out of reach of a host at the ends; MCM-T018 for a
+                routing that has no valid routes for the topology,
                 MCM-X007 for one that fails.
         """
         spec = self.spec
@@ -188,7 +191,24 @@ class TopologyPackage(ChipsPackage):
                     f"routing {quote(spec.routing)} has no valid routes for this topology: {error}",
                     at=parse_description(self.name, self.source_text).place(_ROUTING),
                 ) from error
-        return package_machine("package", spec, links, spec.around)
+        machine = package_machine("package", spec, links, spec.around)
+        self._check_host(machine)
+        return machine
+
+    def _check_host(self, machine: Machine) -> None:
+        """Refuses chips that exchange nothing with a host at the ends: MCM-T008."""
+        last = machine.num_devices - 1
+        for chip in range(machine.num_devices):
+            for ends, way in (((HOST, chip), (0, chip)), ((chip, HOST), (chip, last))):
+                if machine.route(*ends):
+                    continue
+                raise CompileError.of(
+                    "MCM-T008",
+                    f"the host reaches the ends alone, and no route leads from chip {way[0]} to "
+                    f"chip {way[1]}",
+                    at=parse_description(self.name, self.source_text).place(_HOST_IO),
+                    hint="add links, or connect the host with every chip",
+                )
 
 
 def _topology(file: PackageFile) -> Topology | None:

@@ -186,3 +186,11 @@ def test_more_chips_than_routes_can_be_stored_for_are_refused_with_numbers():
     links = [[c, c + 1] for c in range(600)]
     with pytest.raises(CompileError, match=r"601 chips are more than 512"):
         package(f'kind = "links"\nlinks = {links}')
+
+
+def test_chips_out_of_reach_of_a_host_at_the_ends_are_refused():
+    with pytest.raises(CompileError, match=r"MCM-T008.*no route leads from chip 1 to chip 2"):
+        _ = package('kind = "links"\nlinks = [[0, 1], [2, 1]]', "ends").machine
+    with pytest.raises(CompileError, match="no route leads from chip 0 to chip 1"):
+        _ = package('kind = "links"\nlinks = [[1, 0], [1, 2], [0, 2]]', "ends").machine
+    assert package('kind = "links"\nlinks = [[0, 1], [2, 1]]').machine.num_devices == 3
