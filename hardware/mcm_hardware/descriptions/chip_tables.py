@@ -201,7 +201,8 @@ def read_places(
             kind_of.setdefault(chip, names.index(name))
     rest = [kind for kind, name in enumerate(names) if name and name not in placed]
     left = [chip for chip in range(num_chips or 0) if chip not in kind_of]
-    _check_rest(reader, names, rest, left)
+    if num_chips is not None:
+        _check_rest(reader, names, rest, left)
     return [kind_of.get(chip, rest[0] if rest else -1) for chip in range(num_chips or 0)]
 
 
@@ -254,8 +255,8 @@ def read_chips(
             else:
                 reader.wrong_type(path, entry, "a whole number or a range")
         elif not 0 <= ends[0] <= ends[1] <= last:
-            message = f"there is no chip {ends[0] if not 0 <= ends[0] <= last else ends[1]}: the "
-            message += f"package has chips 0 to {last}"
+            message = f"there is no chip {ends[0] if not 0 <= ends[0] <= last else ends[1]}"
+            message += f": the package has chips 0 to {last}" if num_chips is not None else ""
             if ends[0] > ends[1]:
                 message = f"the range from {ends[0]} to {ends[1]} holds no chip"
             reader.fault("MCM-T005", message, path)
