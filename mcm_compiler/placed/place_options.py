@@ -37,7 +37,7 @@ class PlaceOptions:
         budget_s: wall time of the search, or None.
         order: which ready op a free device starts.
         times: seconds of ops that were measured, by kind of device and name of op; see
-            `mcm_compiler.placed.measured_times.profiles.profiled_seconds`. They become a table for
+            `mcm_compiler.placed.profiles.profiled_seconds`. They become a table for
             the cost model `table`.
         cost_models: text forms of cost models, such as `table{file=times.csv}`, by kind of device;
             those of the box hold for other kinds.
