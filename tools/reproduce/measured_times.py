@@ -72,7 +72,7 @@ def main(arguments: list[str]) -> int:
 
 def measured(model: str, target: str, sigma: float, seed: int) -> dict[str, Any]:
     """Both partitions of a model under true times that differ from the roofline's."""
-    package = load_target(target)
+    package = with_cost_model(load_target(target), "roofline", user_files(None))
     blind = compiled(model, package)
     with tempfile.TemporaryDirectory() as folder:
         write_true_times(Path(folder) / TABLE, blind, sigma, seed)

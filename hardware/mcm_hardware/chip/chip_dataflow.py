@@ -36,9 +36,9 @@ class HeldState(NamedTuple):
 class ChipDataflow:
     """The tensors of one chip, by *root*: the value whose memory holds them.
 
-    A view shares the memory of its operand. Only a view that leaves the chip, of memory that no
-    kernel of the chip writes (a receive buffer, a weight), is copied and is its own root; so is a
-    view of such a copy that leaves as well.
+    A view shares the memory of its operand. Only a view that leaves the chip is copied, and is its
+    own root, where no kernel of the chip writes that memory (a receive buffer, a weight). A view of
+    such a copy that leaves as well is copied again.
 
     Attributes:
         kernels: in execution order.

@@ -14,6 +14,8 @@ from moved_units import with_moved_units
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
 from mcm_compiler.components.capabilities import required_batch_evaluation_of
+from mcm_compiler.components.cost_choice import with_cost_model
+from mcm_compiler.components.cost_files import user_files
 from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.contracts.evaluation import BatchResults
 from mcm_compiler.contracts.fusion import FUSION_PLAN
@@ -71,8 +73,8 @@ class Samples:
 def measure(
     model: str, target: str, routing: Routing, population: Population, count: int, seed: int
 ) -> Samples:
-    """Draws `count` partitions and judges them twice."""
-    package = load_target(target)
+    """Draws `count` partitions; their periods under the roofline, and those of the simulator."""
+    package = with_cost_model(load_target(target), "roofline", user_files(None))
     if population == "uniform, roomy":
         package = _roomy(package)
     options = CompileOptions(passes=PASSES, routing=routing)

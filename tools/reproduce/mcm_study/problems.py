@@ -11,6 +11,8 @@ from typing import Literal
 import numpy as np
 
 from mcm_compiler.components.capabilities import required_batch_evaluation_of
+from mcm_compiler.components.cost_choice import with_cost_model
+from mcm_compiler.components.cost_files import user_files
 from mcm_compiler.components.target_loading import load_target, target_from_text
 from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.fusion import FUSION_PLAN
@@ -69,12 +71,12 @@ class StudyProblem:
 
 @lru_cache(maxsize=256)
 def package(setting: Setting) -> Target:
-    """The package of a setting.
+    """The package of a setting, whose analytic model is the roofline as in the records.
 
     Raises:
         ValueError: if the memory of its chips is not stated once.
     """
-    target = load_target(setting.target)
+    target = with_cost_model(load_target(setting.target), "roofline", user_files(None))
     if not setting.roomy:
         return target
     text, changes = re.subn(r"(?m)^sram_mib = .*$", f"sram_mib = {ROOMY_MIB}", target.source_text)
