@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 import pytest
 
@@ -16,6 +14,7 @@ from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.exact.cpsat import CpSat
 from mcm_passes.families.ring.exact.ideals import Ideals
 from tests.generators.partition_problems import make_problem
+from tests.oracles.best_period import best_period
 from tests.oracles.shown_bounds import verify_bound
 
 CHIPS = 3
@@ -69,13 +68,7 @@ def drawn(feature, routing, seed):
 
 
 def best_of_all(problem):
-    fixed = np.flatnonzero(~problem.clonable)
-    best = float("inf")
-    for choice in itertools.product(range(CHIPS), repeat=fixed.size):
-        chip_of = np.zeros(problem.num_units, np.int32)
-        chip_of[fixed] = choice
-        best = min(best, period(problem, chip_of))
-    return best
+    return best_period(problem, num_chips=CHIPS)
 
 
 def solved(strategy, problem):
