@@ -15,12 +15,12 @@ from mcm_compiler.cli.main import cli
 from mcm_compiler.contracts.target import machine_of
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.registry import ROUTINGS, TARGETS
+from mcm_compiler.registry import ROUTINGS, STRATEGIES, TARGETS
 from mcm_hardware.families.package.routings import Hop, hop_by_hop
 
 FILE = Path(__file__).parents[1] / "acme_mesh" / "west_first.py"
 MODEL = "zoo:gpt2-tiny"
-STRATEGIES = "dp", "local_search", "multilevel", "reorder", "ideals", "frontier", "portfolio"
+NAMES = "dp", "local_search", "multilevel", "reorder", "ideals", "frontier", "portfolio"
 TO_PARTITION = CompileOptions().passes.partition(",legalize")[0]
 
 
@@ -58,8 +58,10 @@ def test_tensors_go_west_first_and_never_turn_to_the_west(tmp_path: Path) -> Non
         assert west == sorted(west, reverse=True)
 
 
-@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("strategy", NAMES)
 def test_every_strategy_serves_it(strategy: str, tmp_path: Path) -> None:
+    if strategy not in {registration.name for registration in STRATEGIES.registrations()}:
+        pytest.skip("it comes with the ring")
     options = CompileOptions(passes=TO_PARTITION, partitioner=strategy, replicas=1, level="1")
     found = compile_model(MODEL, load_target(mesh(tmp_path)), options)
     assert found.partition is not None
