@@ -28,7 +28,7 @@ def passed_on(
     ]
     for t in np.flatnonzero(made).tolist():
         maker = int(chip_of[problem.tensor_producer[t]])
-        readers = {chip_of[u] for u in problem.placed_readers.row(t).tolist()} - {maker}
+        readers = {int(chip_of[u]) for u in problem.placed_readers.row(t).tolist()} - {maker}
         came_from: dict[int, int] = {}
         for reader in sorted(readers, key=lambda one: (len(machine.route(maker, one)), one)):
             for before, device in pairwise(machine.places(maker, reader)):
