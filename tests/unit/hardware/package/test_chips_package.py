@@ -78,7 +78,7 @@ def test_it_lowers_and_simulates_and_evaluates_no_batches():
     assert isinstance(mesh, Lowers)
     assert isinstance(mesh, Simulates)
     assert not isinstance(mesh, EvaluatesBatches)
-    assert mesh.cost_model().name == "roofline"
+    assert mesh.cost_model().name == "cycles"
     assert mesh.summary == "6 chips, small_mesh"
     assert mesh.limits.num_chips == 6
 
