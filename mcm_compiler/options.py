@@ -85,7 +85,7 @@ class CompileOptions:
         names="PIPELINE", reported="elsewhere",
     )
     level: int | str = asked(
-        "level", "Search", "Effort of the search: 0 greedy, 1 dp, 2 portfolio, 3 long, "
+        "level", "Search", "Effort of the search: 0 dp of one order, 1 dp, 2 portfolio, 3 long, "
         "with simulator; or a name of mcmc strategies, or a TOML file.", DEFAULT_LEVEL,
         flag="-O", key=None, metavar="LEVEL", names="LEVELS FILE", low=0,
     )

@@ -148,7 +148,7 @@ def compiled(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"partitioner": "greedy"}, {"routing": "strict"}, {"chips": 2}], ids=str
+    "options", [{}, {"partitioner": "dp{orders=1}"}, {"routing": "strict"}, {"chips": 2}], ids=str
 )
 @pytest.mark.parametrize("make", MODELS)
 def test_the_folder_computes_what_the_file_does(compiled, make, options):

@@ -67,7 +67,7 @@ def compiled(tmp_path):
     return make
 
 
-@pytest.mark.parametrize("partitioner", ["dp", "greedy"])
+@pytest.mark.parametrize("partitioner", ["dp", "local_search"])
 @pytest.mark.parametrize("routing", ["relay", "strict"])
 def test_values_without_a_type_stay_on_one_chip(compiled, partitioner, routing):
     result, folder = compiled(

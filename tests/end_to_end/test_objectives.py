@@ -60,7 +60,7 @@ def test_the_plain_period_says_nothing_of_objectives(tmp_path):
 @pytest.mark.parametrize(
     ("options", "code", "told"),
     [
-        ({"objective": "latency", "partitioner": "greedy"}, "MCM-P060", "frontier"),
+        ({"objective": "latency", "partitioner": "dp"}, "MCM-P060", "frontier"),
         ({"max_latency_s": 1e-9}, "MCM-P062", "no placement answers"),
         ({"objective": "chips", "throughput": 1e12}, "MCM-P063", "no number of chips"),
     ],

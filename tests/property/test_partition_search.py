@@ -15,8 +15,7 @@ from mcm_passes.families.ring.analytic.fast_model import evaluate, period
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.all_partitions import tried_partitions
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
-from mcm_passes.families.ring.contiguous.contiguous_windows import windows_along
-from mcm_passes.families.ring.contiguous.greedy import Greedy, chips_from_cuts
+from mcm_passes.families.ring.contiguous.contiguous_windows import chips_from_cuts, windows_along
 from mcm_passes.mapping.bounds import bounds
 from mcm_passes.mapping.problem.resident_sizes import aligned
 from mcm_passes.mapping.problem.topological_orders import topological_orders
@@ -47,7 +46,7 @@ def test_no_bound_exceeds_the_optimum(problem):
 @settings(max_examples=100)
 def test_strategies_return_valid_partitions_that_no_bound_contradicts(problem):
     bound = bounds.lower_bound(problem).seconds
-    for strategy in (Greedy(), ContiguousDp()):
+    for strategy in (ContiguousDp(orders=1), ContiguousDp()):
         outcome = strategy.solve(problem, lambda f: period(problem, f), RNG, Budget())
         if outcome.chip_of is None:
             assert outcome.reason

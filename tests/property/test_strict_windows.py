@@ -13,7 +13,7 @@ from mcm_compiler.contracts.partition import Budget
 from mcm_passes.families.ring.analytic.fast_model import evaluate, period
 from mcm_passes.families.ring.contiguous import contiguous_dp, strict_windows
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
-from mcm_passes.families.ring.contiguous.greedy import chips_from_cuts
+from mcm_passes.families.ring.contiguous.contiguous_windows import chips_from_cuts
 from mcm_passes.families.ring.contiguous.strict_windows import StrictWindows
 from tests.generators.partition_problems import connected_problems, make_problem
 

@@ -32,7 +32,7 @@ from mcm_passes.families.ring.learning.training_problems import partition_proble
 problem = partition_problem({MODEL!r}, load_target({TARGET!r}))
 start = time.perf_counter()
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
-from mcm_passes.families.ring.strategies.rl import RlZeroshot
+from mcm_passes.families.ring.learning.rl import RlZeroshot
 outcome = RlZeroshot().solve(
     problem, FastPeriods(problem), np.random.default_rng(0), Budget(evaluations=64)
 )

@@ -34,7 +34,7 @@ CELLS = ROOT / "build" / "partitioning-cells.jsonl"
 
 COMMAND = "python tools/bench/partitioning.py --update --seeds {} --budget {:g}"
 WARM_UP_LIMIT_S = 1800.0
-QUICK_STRATEGIES = ("cpsat", "dp", "greedy", "local_search", "portfolio")
+QUICK_STRATEGIES = ("cpsat", "dp", "local_search", "portfolio")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

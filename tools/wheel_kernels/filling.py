@@ -13,7 +13,6 @@ from pathlib import Path
 MODEL = "zoo:bert-tiny"
 
 STRATEGIES = (
-    "greedy",
     "dp",
     "ideals",
     "frontier",

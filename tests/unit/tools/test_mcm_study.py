@@ -221,7 +221,7 @@ def test_every_method_that_learns_has_a_control(study: Any) -> None:
 def test_controls_and_dp_are_measured_without_an_update(
     study: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mcm_passes.families.ring.strategies import rl_run
+    from mcm_passes.families.ring.learning import rl_run
 
     methods, problems = study("methods"), study("problems")
     problem = problems.study_problem(problems.Setting(MODEL))

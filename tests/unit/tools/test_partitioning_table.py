@@ -180,7 +180,6 @@ def test_a_tiny_model_from_the_plan_to_the_page(
     roomy, narrow = data["cases"]
     assert {(c["strategy"], c["seed"]) for c in tool("table_data").of_level(roomy, 2)} == {
         ("dp", 0),
-        ("greedy", 0),
         ("portfolio", 0),
         ("portfolio", 1),
     }
@@ -244,9 +243,7 @@ def test_a_member_that_finds_one_beats_a_portfolio_that_finds_none(tool: Any) ->
 
 def test_all_built_in_strategies_run_but_those_that_need_an_option(tool: Any) -> None:
     names = tool("cells").strategies()
-    assert {"greedy", "dp", tool("cells").PORTFOLIO, *tool("cells").members("portfolio")} <= set(
-        names
-    )
+    assert {"dp", tool("cells").PORTFOLIO, *tool("cells").members("portfolio")} <= set(names)
     assert "manual" not in names
     assert "acme_even" not in names
 

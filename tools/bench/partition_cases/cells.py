@@ -33,7 +33,7 @@ LONG_LEVEL = 3
 PORTFOLIO = load_level(LEVEL).strategy
 """The default strategy."""
 
-STEADY = frozenset({"dp", "greedy"})
+STEADY = frozenset({"dp"})
 """Strategies whose answer does not depend on the seed."""
 
 LEFT_OUT = frozenset({"manual", "rl", "rl-finetune", "rl-zeroshot"})

@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
-from mcm_passes.families.ring.contiguous.contiguous_kernels import greedy_cuts
-from mcm_passes.families.ring.contiguous.contiguous_windows import windows_along
-from mcm_passes.families.ring.contiguous.greedy import chips_from_cuts
+from mcm_passes.families.ring.contiguous.contiguous_kernels import chain_windows
+from mcm_passes.families.ring.contiguous.contiguous_windows import chips_from_cuts, windows_along
 from mcm_passes.families.ring.solver.batch import BatchSolver
 from mcm_passes.mapping.problem.rule_graph import MAX_CLOSURE_NODES, RuleGraph, rule_graph
 
@@ -98,6 +97,9 @@ def _whole(weights: npt.NDArray[np.float64]) -> Longs:
     return np.clip(scaled, 1, most).astype(np.int64)
 
 
+PERIODS = (1.05, 1.1, 1.2, 1.4, 2.0, 4.0, np.inf)
+"""Periods of cuts that are tried, as multiples of an even share of the work."""
+
 ROLLOUTS = 8
 """Orders in which proposals are kept."""
 
@@ -107,7 +109,7 @@ def repaired(problem: PartitionProblem, wanted: Ints, rng: np.random.Generator) 
 
     FIX (MCM, algorithm 2) keeps what the rules allow in some orders of the units. Where proposals
     contradict the dataflow, that leaves chips uneven, so there is also the topological order that
-    follows the proposal as far as it can, cut by the greedy heuristic.
+    follows the proposal as far as it can, cut for the shortest of some periods.
     """
     graph = rule_graph(problem)
     n = graph.num_nodes
@@ -128,9 +130,12 @@ def repaired(problem: PartitionProblem, wanted: Ints, rng: np.random.Generator) 
             chips[graph.units] = row
             rows.append(chips)
     order = graph.units[_following(graph, wanted[graph.units])]
-    cuts, done = greedy_cuts(windows_along(problem, order))
-    if done == n and n:
-        rows.append(chips_from_cuts(problem, order, cuts))
+    windows = windows_along(problem, order)
+    even_s = float(problem.compute_s.sum()) / float(problem.chip_speed.sum())
+    for factor in PERIODS if n else ():
+        if (cuts := chain_windows(windows, even_s * factor)).size:
+            rows.append(chips_from_cuts(problem, order, cuts))
+            break
     return rows
 
 

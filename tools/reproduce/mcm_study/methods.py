@@ -21,7 +21,7 @@ from mcm_models.policy.layout import (
 )
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe
-from mcm_passes.families.ring.strategies.rl_run import LearnedRun, recipe_of
+from mcm_passes.families.ring.learning.rl_run import LearnedRun, recipe_of
 from mcm_study.problems import StudyProblem
 from mcm_study.recording import RecordedPeriods
 from mcm_study.search_baselines import Annealing, RandomSearch

@@ -19,9 +19,9 @@ from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import Budget, PartitionProblem
 from mcm_compiler.contracts.target import Routing, Target
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
-from mcm_passes.families.ring.contiguous.greedy import Greedy
 from mcm_passes.families.ring.learning.training_problems import model_to_partition
 from mcm_passes.mapping.problem.partition_problem import build_problem
+from mcm_study.greedy import Greedy
 
 Measure = Literal["fast", "judge"]
 """Where rewards come from: the analytic model (MCM, section 5.2), or the simulator in place of

@@ -6,8 +6,8 @@ from mcm_compiler.contracts.levels import Level
 
 FIRST_LOOK = Level(
     name="0",
-    summary="greedy: a first look",
-    strategy="greedy",
+    summary="dp along one order: a first look",
+    strategy="dp{orders=1}",
     effort_s=1.0,
     most_evaluations=10_000,
     unit_evaluations=10**8,

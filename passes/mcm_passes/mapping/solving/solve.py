@@ -217,7 +217,7 @@ def not_found(
     hints = ["choose a target with more memory"]
     if problem.routing == "strict" and problem.on_ring:
         hints.insert(0, "allow relays (--routing relay)")
-    if strategy_text.startswith("greedy"):
+    if strategy_text.startswith("dp{"):
         hints.insert(0, "search harder (--partitioner dp)")
     total = (
         f"weights need {bytes_text(weights)} of {bytes_text(memory)} on {problem.num_chips} chips"

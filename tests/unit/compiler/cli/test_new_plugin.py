@@ -44,7 +44,7 @@ def test_names_that_cannot_be(name: str, fault: str) -> None:
 @pytest.mark.parametrize(
     ("word", "name", "owner"),
     [
-        ("strategy", "greedy", "a partition strategy is named 'greedy'"),
+        ("strategy", "dp", "a partition strategy is named 'dp'"),
         ("strategy", "rl_zeroshot", "a partition strategy is named 'rl-zeroshot'"),
         ("pass", "fuse", "a pass is named 'fuse'"),
         ("target", "mcm36", "a target is named 'mcm36'"),

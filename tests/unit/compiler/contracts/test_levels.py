@@ -23,8 +23,8 @@ from mcm_compiler.contracts.levels import Level
 register("level")(
     Level(
         name="acme-quick",
-        summary="greedy, and no more than three looks",
-        strategy='portfolio{members="greedy;dp"}',
+        summary="cpsat, and no more than three looks",
+        strategy='portfolio{members="cpsat;dp"}',
         most_evaluations=3,
         further=0,
     )
@@ -76,7 +76,7 @@ def test_evaluations_fall_with_the_size_of_the_problem(
 
 
 def test_a_level_may_allow_less_than_any_built_in_one() -> None:
-    assert Level("one", "", "greedy", most_evaluations=1).evaluations(10**9) == 1
+    assert Level("one", "", "dp", most_evaluations=1).evaluations(10**9) == 1
 
 
 def test_an_unknown_level_is_told_with_the_known_ones() -> None:
@@ -104,7 +104,7 @@ def test_a_plugin_adds_a_level(plugin: Path, tmp_path: Path) -> None:
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
-    assert report["strategy"] == "portfolio{members=greedy;dp}"
+    assert report["strategy"] == "portfolio{members=cpsat;dp}"
     assert report["options"]["level"] == "acme-quick"
     assert _invoke("check", out).exit_code == 0
 
@@ -168,8 +168,8 @@ def test_what_is_registered_and_no_level_is_named() -> None:
 
 
 def test_a_level_of_python_is_given_by_name() -> None:
-    LEVELS.add("test-level", Level("test-level", "", "greedy"), "a test")
+    LEVELS.add("test-level", Level("test-level", "", "dp"), "a test")
     try:
-        assert load_level(CompileOptions(level="test-level").level).strategy == "greedy"
+        assert load_level(CompileOptions(level="test-level").level).strategy == "dp"
     finally:
         LEVELS.remove("test-level")

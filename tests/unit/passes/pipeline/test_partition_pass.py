@@ -101,13 +101,13 @@ def test_the_three_passes_place_legalise_and_split(model):
 
 
 def test_the_strategy_comes_from_the_pass_or_the_options(model):
-    run(model, "partition", partitioner="greedy")
-    assert PARTITION.get(model).strategy == "greedy"
-    run(model, 'partition{strategy="dp{orders=1}"}', partitioner="greedy")
+    run(model, "partition", partitioner="local_search")
+    assert PARTITION.get(model).strategy == "local_search"
+    run(model, 'partition{strategy="dp{orders=1}"}', partitioner="local_search")
     assert PARTITION.get(model).strategy == "dp{orders=1}"
 
 
-@pytest.mark.parametrize(("level", "strategy"), [(0, "greedy"), (1, "dp"), (2, "portfolio")])
+@pytest.mark.parametrize(("level", "strategy"), [(0, "dp{orders=1}"), (1, "dp"), (2, "portfolio")])
 def test_a_level_stands_for_a_strategy_unless_one_is_named(model, level, strategy):
     run(model, "partition", level=level)
     assert PARTITION.get(model).strategy == strategy

@@ -1,1 +1,1 @@
-"""Cuts of topological orders: windows along an order, dynamic programming, the greedy one."""
+"""Cuts of topological orders: windows along an order, and dynamic programming."""

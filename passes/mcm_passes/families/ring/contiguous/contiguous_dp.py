@@ -22,8 +22,11 @@ from mcm_compiler.text.option_ranges import at_least, between, checked
 from mcm_compiler.text.units import bytes_text, count_text
 from mcm_passes.families.ring.contiguous.all_partitions import tried_partitions
 from mcm_passes.families.ring.contiguous.contiguous_kernels import chain_windows
-from mcm_passes.families.ring.contiguous.contiguous_windows import Windows, windows_along
-from mcm_passes.families.ring.contiguous.greedy import chips_from_cuts
+from mcm_passes.families.ring.contiguous.contiguous_windows import (
+    Windows,
+    chips_from_cuts,
+    windows_along,
+)
 from mcm_passes.families.ring.contiguous.strict_windows import StrictWindows
 from mcm_passes.mapping.machine.device_order import (
     DeviceOrder,

@@ -31,7 +31,7 @@ MANY_STARTS = 32
 # compiles by itself is optimized once more in whatever calls it.
 
 
-class _Sums(NamedTuple):
+class WindowSums(NamedTuple):
     """What the positions of a window come to, as it grows and shrinks.
 
     Attributes:
@@ -60,13 +60,13 @@ class _Starts(NamedTuple):
 
     Attributes:
         start: `[n + 1]`; the cut itself where not even one unit fits.
-        busy_s: `[n + 1]`, as in `_Sums`, like the next three.
+        busy_s: `[n + 1]`, as in `WindowSums`, like the next three.
         relay_s: likewise.
         copied_s: likewise.
         held: likewise.
         peak: `[n + 1]`, the peak of live bytes, with what passes the window by. Without it, it is
             an upper bound of what is live in the window alone, as is `inside`.
-        passing: `[n + 1]`, as in `_Sums`, like the last.
+        passing: `[n + 1]`, as in `WindowSums`, like the last.
         inside: likewise.
     """
 
@@ -81,7 +81,7 @@ class _Starts(NamedTuple):
 
 
 @inlined_njit
-def _packed(chips: Chips, live_bytes: Any) -> int:
+def packed(chips: Chips, live_bytes: Any) -> int:
     """Memory for activations whose live bytes peak at `live_bytes`."""
     return int(np.ceil(live_bytes * chips.packing / chips.alignment)) * chips.alignment
 
@@ -144,7 +144,7 @@ def _more_copied_behind(views: CopiedViews, j: int, i: int) -> float:
 
 
 @inlined_njit
-def _with_next(w: Windows, s: _Sums, j: int, p: int) -> _Sums:
+def with_next(w: Windows, s: WindowSums, j: int, p: int) -> WindowSums:
     """What a window `[j, p)` comes to with position p."""
     busy_s, relay_s, in_s, held = s.busy_s + w.work_s[p], s.relay_s, s.in_s, s.held
     held += w.outputs.held[p]
@@ -164,13 +164,13 @@ def _with_next(w: Windows, s: _Sums, j: int, p: int) -> _Sums:
         else:
             inside += read.live[e]
     copied_s = s.copied_s + _more_copied(w.views, j, p) if w.views.made.size else 0.0
-    return _Sums(
+    return WindowSums(
         busy_s, relay_s, copied_s, in_s, s.out_s + w.outputs.host_s[p], held, passing, inside
     )
 
 
 @inlined_njit
-def _without_first(w: Windows, s: _Sums, j: int, i: int) -> _Sums:
+def _without_first(w: Windows, s: WindowSums, j: int, i: int) -> WindowSums:
     """What a window `[j, i)` comes to without position j."""
     busy_s, relay_s, in_s, held = s.busy_s - w.work_s[j], s.relay_s, s.in_s, s.held
     held -= w.outputs.held[j]
@@ -190,7 +190,7 @@ def _without_first(w: Windows, s: _Sums, j: int, i: int) -> _Sums:
         else:
             inside -= made.live[e]
     copied_s = s.copied_s + _more_copied_behind(w.views, j, i) if w.views.made.size else 0.0
-    return _Sums(
+    return WindowSums(
         busy_s, relay_s, copied_s, in_s, s.out_s - w.outputs.host_s[j], held, passing, inside
     )
 
@@ -233,17 +233,17 @@ def _longest_windows(
     )
     peaks = np.empty(n, dtype=np.int64)
     head, tail = 0, 0
-    sums = _Sums(0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0)
+    sums = WindowSums(0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0)
     j = 0
     for i in range(1, n + 1):
-        sums = _with_next(w, sums, j, i - 1)
+        sums = with_next(w, sums, j, i - 1)
         tail = _push_peak(w.live_bytes, peaks, head, tail, i - 1)
         while j < i and (
             sums.busy_s > longest_s
             or sums.in_s > period_s
             or sums.out_s > period_s
             or sums.held
-            + _packed(w.chips, min(w.live_bytes[peaks[head]] - sums.passing, sums.inside))
+            + packed(w.chips, min(w.live_bytes[peaks[head]] - sums.passing, sums.inside))
             # What is streamed within the period need not fit.
             > most_sram + _may_stream(w.streaming, j, i, streamed)
         ):
@@ -253,14 +253,14 @@ def _longest_windows(
             j += 1
         if j == i:
             # Rounding would otherwise pile up over the whole order.
-            sums = _Sums(0.0, sums.relay_s, 0.0, 0.0, 0.0, 0, sums.passing, sums.inside)
+            sums = WindowSums(0.0, sums.relay_s, 0.0, 0.0, 0.0, 0, sums.passing, sums.inside)
         peak = int(w.live_bytes[peaks[head]]) if j < i else 0
         _keep(found, i, j, sums, peak)
     return found
 
 
 @inlined_njit
-def _keep(starts: _Starts, i: int, start: int, sums: _Sums, peak: int) -> None:
+def _keep(starts: _Starts, i: int, start: int, sums: WindowSums, peak: int) -> None:
     """Sets the earliest start of windows to cut i."""
     starts.start[i], starts.peak[i] = start, peak
     starts.busy_s[i], starts.relay_s[i] = sums.busy_s, sums.relay_s
@@ -270,9 +270,9 @@ def _keep(starts: _Starts, i: int, start: int, sums: _Sums, peak: int) -> None:
 
 
 @inlined_njit
-def _sums_at(starts: _Starts, i: int) -> _Sums:
+def _sums_at(starts: _Starts, i: int) -> WindowSums:
     """What the window from the earliest start to cut i comes to, the host's channels aside."""
-    return _Sums(
+    return WindowSums(
         starts.busy_s[i],
         starts.relay_s[i],
         starts.copied_s[i],
@@ -315,18 +315,18 @@ class _Chip(NamedTuple):
 
 
 @inlined_njit
-def _fits(w: Windows, chip: _Chip, sums: _Sums, peak: int, j: int, i: int) -> bool:
+def _fits(w: Windows, chip: _Chip, sums: WindowSums, peak: int, j: int, i: int) -> bool:
     """Whether a window `[j, i)` fits with its relays, copies, and buffers for what crosses cuts."""
     if sums.busy_s + sums.relay_s + sums.copied_s > chip.longest_s:
         return False
     needed = sums.held + w.cuts.arriving[j]
-    needed += _packed(w.chips, min(peak - sums.passing, sums.inside))
+    needed += packed(w.chips, min(peak - sums.passing, sums.inside))
     room = chip.sram_bytes - w.cuts.leaving[i]
     return needed <= room + _may_stream(w.streaming, j, i, chip.streamed)
 
 
 @inlined_njit
-def _too_much_passes(w: Windows, chip: _Chip, sums: _Sums, i: int) -> bool:
+def _too_much_passes(w: Windows, chip: _Chip, sums: WindowSums, i: int) -> bool:
     """Whether no later start of a window to cut i can fit either, for what passes it by.
 
     The later a window starts, the more passes by, and the unit before the cut is always in it.
@@ -375,7 +375,7 @@ def _earliest_starts(w: Windows, period_s: float, latest: Longs) -> _Starts:
         at, peak = int(starts.start[i]), int(starts.peak[i])
         excess_s += _least_growth(w, i - 1)
         if excess_s > rounding_s and walked - at > MANY_STARTS:
-            at, sums = walked, _with_next(w, sums, walked, i - 1)
+            at, sums = walked, with_next(w, sums, walked, i - 1)
         else:
             sums, excess_s = _sums_at(starts, i), np.inf
         nothing = False
@@ -539,60 +539,3 @@ def _traced(start_of: Ints, k: int) -> Longs:
     for layer in range(k, 0, -1):
         cuts[layer - 1] = start_of[layer, cuts[layer]]
     return cuts
-
-
-@inner_njit
-def _highest_chips(w: Windows) -> Longs:
-    """`[n + 1]`, the highest chip that each position may be on, for pins at it or behind it."""
-    n = w.work_s.size
-    highest = np.empty(n + 1, dtype=np.int64)
-    highest[n] = w.chips.sram_bytes.size - 1
-    for p in range(n - 1, -1, -1):
-        highest[p] = highest[p + 1]
-        if w.pinned[p] >= 0:
-            highest[p] = min(highest[p], w.pinned[p])
-    return highest
-
-
-@entry_njit
-def greedy_cuts(w: Windows) -> tuple[Longs, int]:
-    """Cuts of the greedy heuristic: a chip closes once it holds its share of the work that is left.
-
-    It also closes before a unit that would overflow its memory, and stays open where the rules
-    forbid a cut.
-
-    Returns:
-        `cuts[k + 1]` from 0, and the first position that no chip was left for: n on success.
-    """
-    n = w.work_s.size
-    cuts = np.zeros(w.chips.sram_bytes.size + 1, dtype=np.int64)
-    left, speed_left = w.work_s.sum(), w.chips.speed.sum()
-    highest = _highest_chips(w)
-    chip, begin = 0, 0
-    done, peak = 0.0, 0
-    empty = _Sums(0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0)
-    sums = empty
-    for p in range(n):
-        grown = _with_next(w, sums, begin, p)
-        need = grown.held + w.cuts.arriving[begin]
-        need += _packed(w.chips, min(max(peak, w.live_bytes[p]), grown.inside))
-        room = w.chips.sram_bytes[chip] + int(w.streaming.limit_bytes)
-        overflow = need + w.cuts.leaving[p + 1] > room
-        share = left * w.chips.speed[chip] / speed_left
-        forced = w.pinned[p] > chip
-        may_cut = p > begin and (not w.chips.strict or w.cuts.far[begin] <= p)
-        if (overflow or forced or done >= share) and may_cut and chip + 1 <= highest[p]:
-            speed_left -= w.chips.speed[chip]
-            chip += 1
-            cuts[chip] = p
-            begin = p
-            left -= done
-            done, peak = 0.0, 0
-            grown = _with_next(w, empty, begin, p)
-        elif need > room or forced or chip > highest[p]:
-            return cuts[: chip + 1], p
-        sums = grown
-        peak = max(peak, w.live_bytes[p])
-        done += w.work_s[p]
-    cuts[chip + 1] = n
-    return cuts[: chip + 2], n

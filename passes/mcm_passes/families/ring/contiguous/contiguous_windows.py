@@ -333,3 +333,10 @@ def _shared_demands(d: ChipDemands, host_bytes_per_s: float, block: int) -> Shar
         held=block * (d.items.held + d.items.weight)[item],
         host_in_s=d.items.in_bytes[item] / host_bytes_per_s,
     )
+
+
+def chips_from_cuts(problem: PartitionProblem, order: Ints, cuts: Longs) -> Ints:
+    """`[N]`, the partition whose chip k holds positions `[cuts[k], cuts[k + 1])` of `order`."""
+    chip_of = np.zeros(problem.num_units, dtype=np.int32)
+    chip_of[order] = np.repeat(np.arange(len(cuts) - 1), np.diff(cuts))
+    return chip_of

@@ -54,7 +54,7 @@ class FastRewards:
 
     Attributes:
         periods: the model.
-        baseline_s: period of the greedy heuristic.
+        baseline_s: period that rewards are relative to.
     """
 
     periods: FastPeriods

@@ -26,7 +26,7 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.text.json_text import UnreadableError, parse_json, read_bounded, record_of
 from mcm_models.policy.dataset import split
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
-from mcm_passes.families.ring.contiguous.greedy import Greedy
+from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.learning.tasks import FastRewards
 from mcm_passes.mapping.problem.partition_problem import build_problem
 
@@ -188,7 +188,7 @@ class TrainingProblem:
     Attributes:
         model: text of the model.
         problem: as a compile would meet it.
-        baseline_s: period of the greedy heuristic (MCM, section 5.1) under the fast model.
+        baseline_s: period of the best cuts of one order, under the analytic model.
     """
 
     model: str
@@ -196,7 +196,7 @@ class TrainingProblem:
     baseline_s: float
 
     def rewards(self) -> FastRewards:
-        """Throughput over the heuristic's, under the fast model."""
+        """Throughput over the baseline's, under the analytic model."""
         return FastRewards(FastPeriods(self.problem, few=0), self.baseline_s)
 
 
@@ -297,14 +297,14 @@ def _with_baseline(model: str, target: Target) -> TrainingProblem | None:
         if all(found.code.startswith(_PARTITIONING) for found in error.diagnostics):
             return None
         raise
-    period_s = _greedy_period_s(problem)
+    period_s = _baseline_s(problem)
     return TrainingProblem(model, problem, period_s) if np.isfinite(period_s) else None
 
 
-def _greedy_period_s(problem: PartitionProblem) -> float:
-    """Period of the heuristic's partition, infinite where it finds none."""
+def _baseline_s(problem: PartitionProblem) -> float:
+    """Period of the best cuts of one order, infinite where none fit."""
     if not problem.num_units or problem.clonable.all():
         return float("inf")
     periods = FastPeriods(problem, few=0)
-    found = Greedy().solve(problem, periods, np.random.default_rng(0), Budget())
+    found = ContiguousDp(orders=1).solve(problem, periods, np.random.default_rng(0), Budget())
     return float("inf") if found.chip_of is None else periods(found.chip_of)

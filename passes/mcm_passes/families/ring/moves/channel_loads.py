@@ -28,7 +28,7 @@ from mcm_passes.mapping.machine.load_kernels import (
 
 
 class Network(NamedTuple):
-    """What connects D devices, by L channels.
+    """Routes of D devices over L channels, and seconds of ops on their kinds.
 
     Attributes:
         used: whether loads are counted along routes; they are not on a ring.
@@ -83,7 +83,7 @@ STEP, CHANGED, LOST, LOST_BEFORE = range(4)
 
 
 def network_of(problem: PartitionProblem) -> Network:
-    """What connects the devices of a problem, and what they take."""
+    """The network of a problem; one that is not used on a ring."""
     block = problem.limits.buffer_alignment_bytes
     if problem.on_ring:
         none, no_seconds = np.zeros(0, np.int64), np.zeros((1, 0))
@@ -220,7 +220,7 @@ def weigh_channels(network: Network, channels: ChannelLoads, reference_s: float)
 
 @lean_inner_njit
 def score_of_channels(channels: ChannelLoads, reference_s: float) -> float:
-    """What all channels add to the score."""
+    """The sum of the scores of all channels."""
     total = 0.0
     for k in range(channels.load_s.size):
         total += power(channels.load_s[k] / reference_s)
@@ -253,7 +253,7 @@ def busiest_channel(channels: ChannelLoads) -> int:
 def both_remain(
     readers: Rows, t: int, chip: Ints, unit: int, ends: tuple[int, int], source: int
 ) -> bool:
-    """Whether a tensor has the same ways when one of its readers goes from a chip to another.
+    """Return whether a tensor has the same ways after one of its readers went to another chip.
 
     Args:
         readers: `[T]` rows of the units that read each tensor.

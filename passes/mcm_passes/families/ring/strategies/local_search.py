@@ -11,8 +11,7 @@ from mcm_compiler.contracts.partition import Budget, Evaluate, Ints, Outcome, Pa
 from mcm_compiler.processes.side_by_side import side_by_side
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.families.ring.contiguous.contiguous_kernels import chain_windows
-from mcm_passes.families.ring.contiguous.contiguous_windows import windows_along
-from mcm_passes.families.ring.contiguous.greedy import chips_from_cuts
+from mcm_passes.families.ring.contiguous.contiguous_windows import chips_from_cuts, windows_along
 from mcm_passes.families.ring.moves.walks import Walk, Walker
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.families.ring.strategies.start import find_start

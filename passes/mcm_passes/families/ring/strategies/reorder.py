@@ -10,8 +10,7 @@ import numpy as np
 from mcm_compiler.contracts.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.families.ring.contiguous.contiguous_kernels import chain_windows
-from mcm_passes.families.ring.contiguous.contiguous_windows import windows_along
-from mcm_passes.families.ring.contiguous.greedy import chips_from_cuts
+from mcm_passes.families.ring.contiguous.contiguous_windows import chips_from_cuts, windows_along
 from mcm_passes.families.ring.moves.walks import Walker
 from mcm_passes.families.ring.solver.linear_extensions import order_near
 from mcm_passes.families.ring.solver.random_stream import streams

@@ -190,7 +190,6 @@ def test_no_assignment_of_a_model_that_does_not_fit_is_near(folder):
         (320, "dp", "MCM-P015", "'/l.0/Sin' alone needs 384 B on a chip of 320 B"),
         (320, "dp", "MCM-P015", "all weights need 0 B of 1.2 KiB on 4 chips"),
         (640, "dp", "MCM-P030", "that the rules allow was planned"),
-        (640, "greedy", "MCM-P030", "that the rules allow was planned"),
         (640, "cpsat", "MCM-P016", "proved that no partition is valid"),
         (640, "portfolio", "MCM-P016", "proved that no partition is valid"),
         (640, "ideals", "MCM-P016", "proved that no partition is valid"),

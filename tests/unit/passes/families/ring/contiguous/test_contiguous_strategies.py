@@ -11,7 +11,6 @@ from mcm_compiler.registry import STRATEGIES
 from mcm_compiler.text import spec_text
 from mcm_passes.families.ring.analytic.fast_model import period
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
-from mcm_passes.families.ring.contiguous.greedy import Greedy
 from mcm_passes.mapping.bounds.bounds import chain_of_units, lower_bound
 from mcm_passes.mapping.problem.topological_orders import topological_orders
 from mcm_passes.mapping.solving.solve import solve, with_sram_limits
@@ -55,10 +54,9 @@ def certified(problem, strategy):
     )
 
 
-def test_both_are_registered_and_their_options_print():
-    for name in ("greedy", "dp"):
-        assert STRATEGIES.get(name).name == name
-        assert STRATEGIES.get(name).summary
+def test_dp_is_registered_and_its_options_print():
+    assert STRATEGIES.get("dp").name == "dp"
+    assert STRATEGIES.get("dp").summary
     strategy = spec_text.instantiate(ContiguousDp, spec_text.parse_one("dp{orders=2}"))
     assert spec_text.print_one("dp", strategy) == "dp{orders=2}"
     with pytest.raises(CompileError, match="orders is 0"):
@@ -67,12 +65,7 @@ def test_both_are_registered_and_their_options_print():
         spec_text.instantiate(ContiguousDp, spec_text.parse_one("dp{tolerance=1}"))
 
 
-def test_greedy_gives_each_chip_its_share_of_what_is_left(make_problem):
-    problem = make_problem(CHAIN, microseconds={"Relu": 3.0})
-    assert run(Greedy(), problem).chip_of.tolist() == [0, 0, 1, 1, 1, 2]
-
-
-def test_dp_balances_what_greedy_cannot(make_problem):
+def test_dp_balances(make_problem):
     problem = make_problem(CHAIN, chips=2, microseconds={"Sqrt": 3.0})
     assert run(ContiguousDp(), problem).chip_of.tolist() == [0, 0, 0, 1, 1, 1]
     assert period(problem, run(ContiguousDp(), problem).chip_of) == pytest.approx(5e-6)
@@ -86,13 +79,13 @@ def test_dp_uses_no_more_chips_than_help(make_problem):
     assert partition.gap == pytest.approx(0.0)
 
 
-@pytest.mark.parametrize("strategy", [Greedy(), ContiguousDp()])
+@pytest.mark.parametrize("strategy", [ContiguousDp(orders=1), ContiguousDp()])
 def test_fewer_units_than_chips_is_no_error(make_problem, strategy):
     outcome = run(strategy, make_problem(CHAIN, chips=50))
     assert outcome.chip_of.max() <= 5
 
 
-@pytest.mark.parametrize("strategy", [Greedy(), ContiguousDp()])
+@pytest.mark.parametrize("strategy", [ContiguousDp(orders=1), ContiguousDp()])
 def test_memory_forces_cuts_that_work_does_not(make_problem, strategy):
     """Three weights of 1, 1 and 2 KiB; a chip of 2.5 KiB holds the first two, or the last."""
     problem = make_problem(KIB_WEIGHTS, chips=3, sram=2560 + 512, microseconds={"UseV": 90.0})
@@ -119,7 +112,7 @@ def test_the_order_of_weight_users_saves_memory(make_problem):
     assert run(ContiguousDp(orders=4), problem).chip_of is not None
 
 
-@pytest.mark.parametrize("strategy", [Greedy(), ContiguousDp()])
+@pytest.mark.parametrize("strategy", [ContiguousDp(orders=1), ContiguousDp()])
 def test_pins_are_kept(make_problem, strategy):
     problem = make_problem(CHAIN, pins={"Neg_1": 1, "Relu_5": 1})
     outcome = run(strategy, problem)
@@ -127,7 +120,7 @@ def test_pins_are_kept(make_problem, strategy):
     assert np.isfinite(period(problem, outcome.chip_of))
 
 
-@pytest.mark.parametrize("strategy", [Greedy(), ContiguousDp()])
+@pytest.mark.parametrize("strategy", [ContiguousDp(orders=1), ContiguousDp()])
 @pytest.mark.parametrize("pins", [{"Relu_0": 2}, {"Neg_1": 1, "Sqrt_3": 0}])
 def test_pins_against_the_rules_are_a_reason(make_problem, strategy, pins):
     outcome = run(strategy, make_problem(CHAIN, pins=pins))
@@ -189,7 +182,7 @@ ONE_CHIP = np.zeros(6, dtype=np.int32)
         (Scripted(None, 0, "no luck"), {}, "MCM-P008", "no luck"),
         (Scripted(BACKWARDS, 1), {}, "MCM-P009", "'Relu_0'"),
         (Scripted(ONE_CHIP, 1, "", LowerBound(1.0, "boast")), {}, "MCM-P009", "claims"),
-        (Greedy(), {"pins": {"Relu_0": 7}}, "MCM-P007", "chip 7"),
+        (ContiguousDp(), {"pins": {"Relu_0": 7}}, "MCM-P007", "chip 7"),
     ],
 )
 def test_faults_of_strategies_and_pins_are_diagnosed(make_problem, strategy, change, code, words):

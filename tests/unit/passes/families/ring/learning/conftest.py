@@ -17,6 +17,7 @@ from mcm_passes.families.ring.learning import partition_policy_trainer
 from mcm_passes.families.ring.learning.partition_policy_trainer import PolicyTrainer
 from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe
 from mcm_passes.families.ring.learning.training_problems import TrainingProblem, training_problems
+from tests.generators.branching_problems import TrueTimes, branching_problem
 from tests.generators.policy_problems import make_problem, small_policy
 
 use_one_thread()
@@ -90,3 +91,13 @@ def request_for(tiny: Recipe, models_file: Path):
         return Asked(PolicyTrainer(**settings), TrainingRequest(folder, seed, resume))
 
     return make
+
+
+@pytest.fixture
+def branches():
+    return branching_problem
+
+
+@pytest.fixture
+def true_times():
+    return TrueTimes

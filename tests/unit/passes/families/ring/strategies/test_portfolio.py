@@ -13,7 +13,7 @@ from mcm_passes.families.ring.strategies.portfolio import Portfolio
 from mcm_passes.mapping.search.named import strategy_of
 from mcm_passes.mapping.solving.solve import solve
 
-MEMBERS = ("greedy", "dp", "local_search")
+MEMBERS = ("dp{orders=1}", "dp", "local_search")
 
 
 def test_the_member_that_is_named_finds_as_good_a_partition_alone(branches):
@@ -28,7 +28,7 @@ def test_the_member_that_is_named_finds_as_good_a_partition_alone(branches):
     best_s = period(problem, outcome.chip_of)
     alone = {member: period(problem, run(strategy_of(member)).chip_of) for member in MEMBERS}
     assert alone[outcome.found_by] == best_s == min(alone.values())
-    assert run(Portfolio(("dp", "greedy"), slack=0.0)).found_by == "dp"
+    assert run(Portfolio(("dp", "dp{orders=1}"), slack=0.0)).found_by == "dp"
 
 
 def test_the_answer_tells_of_it(branches):

@@ -66,7 +66,6 @@ def run(members: tuple[str, ...], problem: Any) -> Outcome:
     [
         ("dp", (False, False, True)),
         ("dp{orders=2}", (False, False, False)),
-        ("greedy", (False, False, False)),
         ("local_search{simulated=true}", (True, False, False)),
         ("rl", (False, True, False)),
         ("rl{reward=judge}", (True, True, False)),

@@ -18,11 +18,11 @@ from mcm_models.ppo_settings import PpoSettings
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.learning import recipes
+from mcm_passes.families.ring.learning.rl import Rl, RlFinetune, RlZeroshot
+from mcm_passes.families.ring.learning.rl_run import SHOTS, TEMPERATURES
 from mcm_passes.families.ring.learning.tasks import Task
 from mcm_passes.families.ring.solver.problem_sampling import ProblemSampler
 from mcm_passes.families.ring.strategies.portfolio import Portfolio
-from mcm_passes.families.ring.strategies.rl import Rl, RlFinetune, RlZeroshot
-from mcm_passes.families.ring.strategies.rl_run import SHOTS, TEMPERATURES
 from tests.generators.partition_problems import make_problem
 
 LAYOUT = PolicyLayout(2, 16, 16, 6, 1, 4)
