@@ -125,7 +125,7 @@ def test_records_outlive_a_run_that_was_ended(tool: Any, tmp_path: Path) -> None
 def _tiny_plan(tool: Any, **changes: Any) -> Any:
     arguments = {
         "models": {"Tiny": TINY},
-        "strategies": ("dp", "greedy", "portfolio"),
+        "strategies": ("dp", "portfolio"),
         "seeds": (0, 1),
         "budget_s": 0.0,
         "placements": (INPUTS / "layer_bert24.json",),
