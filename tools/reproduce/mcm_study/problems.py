@@ -16,12 +16,12 @@ from mcm_compiler.components.cost_files import user_files
 from mcm_compiler.components.target_loading import load_target, target_from_text
 from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.fusion import FUSION_PLAN
-from mcm_compiler.contracts.partition import Budget, PartitionProblem
+from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import Routing, Target
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
+from mcm_passes.families.ring.learning.greedy_cuts import greedy_partition
 from mcm_passes.families.ring.learning.training_problems import model_to_partition
 from mcm_passes.mapping.problem.partition_problem import build_problem
-from mcm_study.greedy import Greedy
 
 Measure = Literal["fast", "judge"]
 """Where rewards come from: the analytic model (MCM, section 5.2), or the simulator in place of
@@ -111,7 +111,7 @@ def study_problem(setting: Setting) -> StudyProblem:
 
 def _greedy_period_s(problem: PartitionProblem, evaluator: BatchEvaluator | None) -> float:
     periods = FastPeriods(problem, few=0)
-    found = Greedy().solve(problem, periods, np.random.default_rng(0), Budget()).chip_of
+    found = greedy_partition(problem)
     if found is None:
         return float("inf")
     return (

@@ -294,8 +294,8 @@ def _result(folder: Path) -> TrainingResult:
         int(card.trained_on["samples"]),
         dict(card.trained_on["metrics"]),
         tuple(run["left_out"]),
-        "scores: throughput over that of the best cuts of one order, analytic model, geometric "
-        "mean over the validation models of the best so far on average over 200 samples",
+        "scores: throughput over the greedy heuristic's, analytic model, geometric mean over the "
+        "validation models of the best so far on average over 200 samples",
     )
 
 

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from mcm_compiler.api import run_passes
 from mcm_compiler.contracts.fusion import FUSION_PLAN
-from mcm_compiler.contracts.partition import Budget, PartitionProblem
+from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.contracts.zoo import PREFIX
 from mcm_compiler.diagnostics import CompileError, quote
@@ -26,7 +26,7 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.text.json_text import UnreadableError, parse_json, read_bounded, record_of
 from mcm_models.policy.dataset import split
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
-from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
+from mcm_passes.families.ring.learning.greedy_cuts import greedy_partition
 from mcm_passes.families.ring.learning.tasks import FastRewards
 from mcm_passes.mapping.problem.partition_problem import build_problem
 
@@ -188,7 +188,7 @@ class TrainingProblem:
     Attributes:
         model: text of the model.
         problem: as a compile would meet it.
-        baseline_s: period of the best cuts of one order, under the analytic model.
+        baseline_s: period of the greedy heuristic (MCM, section 5.1) under the analytic model.
     """
 
     model: str
@@ -302,9 +302,9 @@ def _with_baseline(model: str, target: Target) -> TrainingProblem | None:
 
 
 def _baseline_s(problem: PartitionProblem) -> float:
-    """Period of the best cuts of one order, infinite where none fit."""
+    """Period of the heuristic's partition, infinite where it finds none."""
     if not problem.num_units or problem.clonable.all():
         return float("inf")
     periods = FastPeriods(problem, few=0)
-    found = ContiguousDp(orders=1).solve(problem, periods, np.random.default_rng(0), Budget())
-    return float("inf") if found.chip_of is None else periods(found.chip_of)
+    found = greedy_partition(problem)
+    return float("inf") if found is None else periods(found)
