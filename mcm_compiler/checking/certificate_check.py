@@ -22,13 +22,13 @@ from mcm_compiler.contracts.partition import Floats, Ints, LearnedGain, Partitio
 from mcm_compiler.contracts.proofs import LowersPlacements, PricesEnergy, ProblemModel
 from mcm_compiler.contracts.replication import PipelineCount
 from mcm_compiler.contracts.target import PackageLimits, Target, machine_of
-from mcm_compiler.contracts.view_copies import ViewCopies
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.graph.states import STATES, States
 from mcm_compiler.machines.kind_costs import KindCosts
 from mcm_compiler.machines.machine import same_machine
 from mcm_compiler.machines.machine_builder import equal_shares
 from mcm_compiler.machines.package_limits import UnitEnergies
+from mcm_compiler.machines.view_copies import ViewCopies
 from mcm_compiler.registry import PROBLEM_MODELS
 from mcm_compiler.text.units import count_text, seconds_text
 

@@ -23,13 +23,13 @@ from mcm_compiler.contracts.described import Named
 from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.objectives import PERIOD, Objective, ObjectiveFigures
-from mcm_compiler.contracts.view_copies import ViewCopies
 from mcm_compiler.graph.annotations import GRAPH, AnnotationKey
 from mcm_compiler.machines.choices import Routing
 from mcm_compiler.machines.kind_costs import KindCosts
 from mcm_compiler.machines.machine import RING, Machine
 from mcm_compiler.machines.package_limits import PackageLimits, UnitEnergies
 from mcm_compiler.machines.ring_machine import ring_of
+from mcm_compiler.machines.view_copies import ViewCopies
 
 MemoryCount = Literal["estimate", "need"]
 """Count of bytes on a chip.
