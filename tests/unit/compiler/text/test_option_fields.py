@@ -200,7 +200,7 @@ def test_a_verb_has_the_options_of_its_record_and_three_examples(verb: str, reco
     sections = dict(re.findall(r"^(\w+):\n((?: .*\n|\n(?= ))+)", text, flags=re.MULTILINE))
     for one in options_of(record):
         assert f"{one.flag} " in sections[one.group or "Output"], one
-    assert text.count(f"  mcmc {verb} ") == 3
+    assert len(re.findall(rf"  mcmc {verb}\b", text)) == 3
 
 
 @pytest.mark.parametrize(
