@@ -122,7 +122,7 @@ def _more_copied(views: CopiedViews, j: int, p: int) -> float:
         v = views.by_last.entries[e]
         if views.writer[v] < j <= views.made[v]:
             more_s -= views.seconds[v]
-    return more_s
+    return float(more_s)
 
 
 @lean_inner_njit
@@ -140,7 +140,7 @@ def _more_copied_behind(views: CopiedViews, j: int, i: int) -> float:
         v = views.by_maker.entries[e]
         if i <= views.last[v]:
             more_s -= views.seconds[v]
-    return more_s
+    return float(more_s)
 
 
 @inlined_njit

@@ -252,10 +252,8 @@ def _copied_views(tensors: TensorDemands, n: int) -> CopiedViews:
     rows = tensors.copied
     writer, made = (ends[rows].astype(np.int64) for ends in (tensors.writer, tensors.producer))
     last = np.where(tensors.kind[rows] & TO_HOST, n, tensors.last[rows])
-    by = [
-        Rows(starts((at >= 0) & (at < n)), at[(at >= 0) & (at < n)]).transposed(n)
-        for at in (writer, made, last)
-    ]
+    ends = [(at, (at >= 0) & (at < n)) for at in (writer, made, last)]
+    by = [Rows(starts(there.astype(np.int64)), at[there]).transposed(n) for at, there in ends]
     return CopiedViews(writer, made, last, tensors.copied_s[rows], *by)
 
 
