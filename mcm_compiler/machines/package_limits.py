@@ -170,6 +170,7 @@ def machine_limits(machine: Machine) -> PackageLimits:
     """The numbers of any machine, for whoever does not look at its routes.
 
     Rates are those of the fastest channel of a kind, so that times from them are never too long.
+    Where no channel joins two devices, links count as those to the host, and nothing crosses them.
     """
     ends, rates = machine.channel_ends, machine.channel_bytes_per_s
 
@@ -183,7 +184,7 @@ def machine_limits(machine: Machine) -> PackageLimits:
     return PackageLimits(
         num_chips=machine.num_devices,
         sram_bytes=tuple(machine.memory_bytes.tolist()),
-        link_bytes_per_s=fastest(between),
+        link_bytes_per_s=fastest(between) or fastest(at_host),
         hop_latency_s=min(machine.channel_latency_s[between].tolist(), default=0.0),
         host_io="any",
         host_bytes_per_s=fastest(at_host),

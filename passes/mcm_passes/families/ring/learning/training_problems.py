@@ -16,6 +16,8 @@ import onnx_ir as ir
 from msgspec import Struct
 
 from mcm_compiler.api import run_passes
+from mcm_compiler.components.cost_choice import choice_of, with_cost_model
+from mcm_compiler.components.cost_files import user_files
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import Target
@@ -206,15 +208,25 @@ def model_to_partition(model: str, target: Target) -> ir.Model:
     return run_passes(sized.model, target, CompileOptions(passes=_PASSES, dims=sized.dims))[0]
 
 
+COST_MODEL = "roofline"
+"""What policies are trained under where the target names no cost model: that of release 0.1.0, so
+that its trainings go on."""
+
+
 def partition_problem(model: str, target: Target) -> PartitionProblem:
-    """The problem that `mcmc compile` would hand to a strategy, under the relay rule.
+    """The problem of a model that a policy is trained on, under the relay rule.
+
+    It has the times of `COST_MODEL`, and copies of views take none.
 
     Args:
         model: as `sized_model` takes it: path of an ONNX file, or `zoo:` and a builder.
         target: the package.
     """
+    if choice_of(target) is None:
+        target = with_cost_model(target, COST_MODEL, user_files(None))
     lowered = model_to_partition(model, target)
-    return build_problem(lowered, target, "relay", FUSION_PLAN.get(lowered))
+    found = build_problem(lowered, target, "relay", FUSION_PLAN.get(lowered))
+    return dataclasses.replace(found, copies=None)
 
 
 def training_problems(

@@ -237,3 +237,27 @@ def test_a_model_on_a_torus_compiles_and_checks_with_its_virtual_channels(tmp_pa
     refused = CliRunner().invoke(cli, ["check", str(out)])
     assert refused.exit_code != 0
     assert "MCM-T014" in refused.output or "target.toml" in refused.output
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize(
+    "topology",
+    ['kind = "mesh"\nsize = [1, 1]', 'kind = "line"\nsize = [1]', 'kind = "ring"\nsize = [1]'],
+)
+def test_a_package_of_one_chip_compiles_without_warnings_and_checks(tmp_path, topology):
+    path, out = tmp_path / "one.toml", tmp_path / "out"
+    path.write_text(described(topology))
+    made = CliRunner().invoke(
+        cli,
+        [
+            "compile",
+            "zoo:plain-cnn{stages=1,blocks=1,width=8,image_size=8}",
+            "--target",
+            str(path),
+            "-o",
+            str(out),
+        ],
+    )
+    assert made.exit_code == 0, made.output
+    assert "nan" not in made.output
+    assert CliRunner().invoke(cli, ["check", str(out)]).exit_code == 0
