@@ -64,6 +64,12 @@ def device_orders(problem: PartitionProblem) -> list[DeviceOrder]:
         walks = [walk_over_devices(problem.machine, count, at, pairs) for at in _starts(problem)]
         if len(walks) > 1 and not pairs:
             walks = [way for walk in walks for way in (walk, walk[::-1].copy())]
+        wanted = np.isin(walks[0], problem.pinned_chip)
+        if wanted.any():
+            # Cuts leave no chip empty before the last: those with pins may have to be first.
+            start = int(walks[0][wanted][0])
+            walks.append(walk_over_devices(problem.machine, count, start, pairs))
+            walks.append(np.concatenate([walks[0][wanted], walks[0][~wanted]]))
     _orders[problem] = [DeviceOrder(walk) for walk in walks]
     return _orders[problem]
 
