@@ -81,7 +81,8 @@ def main() -> int:
         "rows": rows,
     }
     if not only:
-        lines = ",\n".join(f"  {json.dumps(one)}" for one in record.pop("rows"))
+        del record["rows"]
+        lines = ",\n".join(f"  {json.dumps(one)}" for one in rows)
         head = json.dumps(record, indent=1).removesuffix("\n}")
         RECORD.write_text(f'{head},\n "rows": [\n{lines}\n ]\n}}\n', encoding="utf-8")
     return int(highest > MOST)

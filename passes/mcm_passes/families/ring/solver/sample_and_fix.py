@@ -199,7 +199,7 @@ def _decide_relay(
         b = turn.begin + lane
         if turn.keeps:
             # Of the types that `_draw_relay` gives, for which a kernel is there.
-            chip, low, high = np.int64(rollouts.proposals[b, u]), least, most
+            chip, low, high = int(np.int64(rollouts.proposals[b, u])), least, most
             if not least <= chip <= most:
                 continue
             top = max(matching.top[lane], chip)

@@ -26,10 +26,10 @@ from mcm_passes.parallelism.decisions.step_cost import (
     DeviceGroup,
     StepCost,
     batch_class_of,
+    seconds_by_flops,
     step_cost,
 )
 from mcm_passes.parallelism.rules.graph_rules import rules_of
-from tests.generators.flop_seconds import seconds_by_flops
 
 MLP = """
 g (float[4,6] x, float[6,8] w1, float[8,10] w2, float[10] w3) => (float[4,10] y) {
