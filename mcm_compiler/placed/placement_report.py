@@ -279,7 +279,7 @@ def cost_model_texts(target: BoxTarget) -> dict[str, str]:
 
 
 def step_figures(placed: PlacedModel) -> records.StepFigures:
-    """What is claimed of the step."""
+    """Figures that are claimed of the step."""
     bound = placed.bound
     return records.StepFigures(
         seconds=placed.seconds,
@@ -294,7 +294,7 @@ def step_figures(placed: PlacedModel) -> records.StepFigures:
 def device_figures(
     problem: StepProblem, box: Box, device_of: Ints, results: StepResults
 ) -> tuple[records.DeviceFigures, ...]:
-    """What each device does in the step.
+    """Figures of each device in the step.
 
     Args:
         problem: what was placed.
