@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 from acme_mesh.targets import mesh16
@@ -11,6 +10,7 @@ from acme_mesh.targets import mesh16
 from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.partition import LowerBound, PartitionProblem
 from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.machines.machine import RING
 from mcm_compiler.registry import MAPPINGS
 from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.machine.any_machine import ANY_MACHINE, AnyMachine
@@ -34,17 +34,17 @@ def own() -> Iterator[OwnArgument]:
 
 
 def test_a_family_without_a_mapping_has_that_of_any_machine() -> None:
-    assert mapping_for(mesh16().machine) is ANY_MACHINE
+    assert mapping_for(mesh16().machine.family) is ANY_MACHINE
 
 
 def test_a_ring_has_the_mapping_of_its_name() -> None:
-    assert mapping_for(None) is MAPPINGS.get("ring")
-    assert mapping_for(None) is not ANY_MACHINE
+    assert mapping_for(RING) is MAPPINGS.get("ring")
+    assert mapping_for(RING) is not ANY_MACHINE
 
 
 def test_the_mapping_of_a_plug_in_is_asked_for_its_family_alone(own: OwnArgument) -> None:
-    assert mapping_for(mesh16().machine) is own
-    assert mapping_for(replace(mesh16().machine, family="acme_torus")) is ANY_MACHINE
+    assert mapping_for(mesh16().machine.family) is own
+    assert mapping_for("acme_torus") is ANY_MACHINE
 
 
 def test_arguments_of_a_family_are_weighed_with_those_of_every_machine(own: OwnArgument) -> None:
@@ -60,12 +60,12 @@ def test_without_rooms_for_rings_a_ring_is_an_unknown_mapping(
     MAPPINGS.get("ring")
     monkeypatch.setattr(MAPPINGS, "_registered", {})
     with pytest.raises(CompileError) as failure:
-        mapping_for(None)
+        mapping_for(RING)
     assert failure.value.diagnostics[0].code == "MCM-U003"
     assert "'ring'" in failure.value.diagnostics[0].message
 
 
 def test_levels_search_machines_of_every_family_with_the_same_strategy() -> None:
     level = load_level("2")
-    assert mapping_for(None).strategy(level) == level.strategy
-    assert mapping_for(mesh16().machine).strategy(level) == level.strategy
+    assert mapping_for(RING).strategy(level) == level.strategy
+    assert mapping_for(mesh16().machine.family).strategy(level) == level.strategy
