@@ -189,12 +189,12 @@ def measured_costs(model: CostModel) -> MeasuredCosts | None:
     return model if isinstance(model, MeasuredCosts) else None
 
 
-def coverage(model: CostModel, kernels: Iterable[Sequence[ir.Node]]) -> CostCoverage:
-    """What `model` measured of kernels; each is one op, or ops that run as one."""
+def coverage(kernels: Iterable[tuple[CostModel, Sequence[ir.Node]]]) -> CostCoverage:
+    """What models measured of kernels; each is one op, or ops that run as one."""
     ops = measured = 0
     seconds: list[float] = []
     measured_s: list[float] = []
-    for nodes in kernels:
+    for model, nodes in kernels:
         cost = model.group_cost(nodes)
         ops += len(nodes)
         measured += cost.measured_ops
@@ -204,16 +204,16 @@ def coverage(model: CostModel, kernels: Iterable[Sequence[ir.Node]]) -> CostCove
 
 
 def kernels_of_graphs(
-    graphs: Iterable[ir.Graph], added: Collection[str]
-) -> list[tuple[ir.Node, ...]]:
+    chips: Iterable[tuple[CostModel, ir.Graph]], added: Collection[str]
+) -> list[tuple[CostModel, tuple[ir.Node, ...]]]:
     """Kernels of the chips' graphs, without ops that were added so that a placement can run.
 
     Args:
-        graphs: of all chips, in order; ops that run as one carry `mcm.group`.
+        chips: model and graph of each, in order; ops that run as one carry `mcm.group`.
         added: names of copies and of ops that only pass a tensor on.
     """
     return [
-        tuple(nodes)
-        for graph in graphs
+        (model, tuple(nodes))
+        for model, graph in chips
         for nodes in kernels_of(n for n in placeable_nodes(graph) if (n.name or "") not in added)
     ]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import onnx_ir as ir
 
 from mcm_compiler.components.cost_choice import choice_of
 from mcm_compiler.components.cost_files import coverage, kernels_of_graphs, measured_costs
-from mcm_compiler.contracts.target import Target
+from mcm_compiler.contracts.target import Target, cost_model_on
 from mcm_compiler.text.units import count_text, percent_text
 
 if TYPE_CHECKING:
@@ -35,19 +35,19 @@ def cost_choice_facts(target: Target) -> CostChoice | None:
 
 
 def coverage_facts(
-    target: Target, graphs: Sequence[ir.Graph], added: Collection[str]
+    target: Target, graphs: Mapping[int, ir.Graph], added: Collection[str]
 ) -> CoverageFacts | None:
     """How much of the chips' ops was measured; None where all of it is computed.
 
     Args:
         target: the package.
-        graphs: of the chips of one pipeline, in order.
+        graphs: of the chips of one pipeline by chip; times are those of its kind.
         added: names of copies and relays, which are not counted.
     """
-    costs = target.cost_model()
-    if measured_costs(costs) is None:
+    if measured_costs(target.cost_model()) is None:
         return None
-    found = coverage(costs, kernels_of_graphs(graphs, added))
+    chips = [(cost_model_on(target, chip), graphs[chip]) for chip in sorted(graphs)]
+    found = coverage(kernels_of_graphs(chips, added))
     share = found.share
     return {"ops": found.ops, "measured_ops": found.measured_ops, "measured_share": share}
 

@@ -181,12 +181,11 @@ def _in_models(sources: Sources, graphs: Mapping[int, ir.Graph]) -> Derived:
     certificate = sources.certificate
     added = (*certificate.copies, *certificate.forwards) if certificate else ()
     names = {name for _, name, _ in added}
-    in_order = [graphs[chip] for chip in sorted(graphs)]
     ops_of = {chip: len(placeable_nodes(graph)) for chip, graph in graphs.items()}
     found: Derived = {
         "chips": activity.chip_rows(simulation, sources.program, ops_of, target.limits.sram_bytes),
         "bottleneck": _bottleneck(sources, graphs),
-        "coverage": cost_section.coverage_facts(target, in_order, names) if graphs else None,
+        "coverage": cost_section.coverage_facts(target, graphs, names) if graphs else None,
     }
     if (hosted := host_section.host_facts(target, graphs, simulation, replicas)) is not None:
         found[host_section.HOST_SECTION] = hosted

@@ -221,7 +221,7 @@ def _check_rest(
         reader.fault("MCM-T008", message, at, "leave the kind out, or give it chips")
     elif left and not rest and all(names):
         shown = ", ".join(map(str, left[:5])) + (", ..." if len(left) > 5 else "")
-        message = f"{'chip' if len(left) == 1 else 'chips'} {shown} are of no kind"
+        message = f"{f'chip {shown} is' if len(left) == 1 else f'chips {shown} are'} of no kind"
         hint = "leave one kind out of the table: it takes all that is left"
         reader.fault("MCM-T008", message, at, hint)
 

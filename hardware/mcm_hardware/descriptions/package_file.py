@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from mcm_compiler.diagnostics import quote
 from mcm_compiler.text.toml_description import KeyPath
 from mcm_hardware.chip.chip_spec import ChipSpec, KindOfChip, MacArray, VectorUnit
 from mcm_hardware.descriptions.chip_kinds import ARRAY, KIND_KEY, ChipKind
 from mcm_hardware.descriptions.chip_tables import ChipTable, read_chips, read_places
 from mcm_hardware.descriptions.description_reader import DescriptionReader
 from mcm_hardware.descriptions.energy_keys import (
+    AREA_TABLE,
     ENERGY_TABLE,
     area_costs,
     energy_costs,
@@ -271,6 +273,13 @@ class PackageFile:
                 message = f"links and the host have no energy without a table [{ENERGY_TABLE}]"
                 at = (CHIP_TABLE, index, *priced[0].split(".")[1:])
                 self.reader.fault("MCM-T008", message, at, "add that table, or leave this out")
+        sized = [area_costs(of_kind(self.values, table.values)) is not None for table in tables]
+        if any(sized) and not all(sized):
+            lacking, other = sized.index(False), sized.index(True)
+            message = f"chips of the kind {quote(tables[lacking].name)} have no area, and those of "
+            message += f"{quote(tables[other].name)} have one"
+            hint = "add a table [area] for all chips, or the area of this kind"
+            self.reader.fault("MCM-T008", message, (CHIP_TABLE, lacking, AREA_TABLE), hint)
 
     def _refuse_in_overrides(self, key: str, message: str, hint: str) -> None:
         """Notes each override that has a key, or whose key `off` is true."""

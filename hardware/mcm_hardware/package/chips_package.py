@@ -165,14 +165,14 @@ class ChipsPackage(DescribedTarget):
     @property
     def package_mm2(self) -> float | None:
         """Area of all usable chips and their links; None where the description does not say."""
-        areas = [kind.area for kind in self.kinds]
-        if not any(areas):
+        areas = [kind.area for kind in self.kinds if kind.area is not None]
+        if not areas:
             return None
         ends, spec = self.machine.channel_ends, self.spec
         links = int(((ends[:, 0] >= 0) & (ends[:, 1] >= 0)).sum())
-        on = [areas[kind] for kind in spec.kind_of or [0] * spec.num_chips]
-        chips = [a.of(chip) for a, chip in zip(on, spec.chips, strict=True) if a is not None]
-        return math.fsum([*chips, links * max(a.link_mm2 for a in areas if a is not None)])
+        on = spec.kind_of or [0] * spec.num_chips
+        chips = [areas[kind].of(chip) for kind, chip in zip(on, spec.chips, strict=True)]
+        return math.fsum([*chips, links * areas[0].link_mm2])
 
     @property
     def kinds(self) -> tuple[KindOfChip, ...]:

@@ -117,7 +117,7 @@ class PartitionPass(Pass):
         level = load_level(options.level)
         strategy, text = self._strategy(context, level)
         plan = FUSION_PLAN.get(model)
-        if (measured := measured_note(model, plan, context.target.cost_model())) is not None:
+        if (measured := measured_note(model, plan, context.target)) is not None:
             context.report(measured)
         requested = RequestedPlacement.of(model, plan, options)
         problem = replication.PACKAGE_PROBLEM.find(model) if keep_states else None

@@ -7,25 +7,27 @@ from collections.abc import Sequence
 import onnx_ir as ir
 
 from mcm_compiler.components.cost_files import coverage, measured_costs
-from mcm_compiler.contracts.cost import CostModel, ModelNames
+from mcm_compiler.contracts.cost import ModelNames
 from mcm_compiler.contracts.fusion import FusionPlan
+from mcm_compiler.contracts.target import Target, kind_names_of
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.constants import placeable_nodes
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.text.units import count_text, percent_text
 
 
-def measured_note(model: ir.Model, plan: FusionPlan, costs: CostModel) -> Diagnostic | None:
+def measured_note(model: ir.Model, plan: FusionPlan, target: Target) -> Diagnostic | None:
     """How much of a model was measured (MCM-C007); None where all times are computed.
 
     Args:
         model: the graph that is placed; ops of the model as it was given may be gone.
         plan: which of its ops run as one kernel.
-        costs: the target's cost model.
+        target: gives the cost model; where chips are of several kinds, the note is about the first.
 
     Raises:
         CompileError: one diagnostic per measured time of an op or kernel that is not there.
     """
+    costs, kinds = target.cost_model(), kind_names_of(target)
     measured = measured_costs(costs)
     if measured is None:
         return None
@@ -38,11 +40,13 @@ def measured_note(model: ir.Model, plan: FusionPlan, costs: CostModel) -> Diagno
         kernels={group.name: group.nodes for group in plan.groups},
     )
     CompileError.raise_any(measured.name_faults(names))
-    found = coverage(costs, planned_kernels(model.graph, plan))
+    found = coverage((costs, nodes) for nodes in planned_kernels(model.graph, plan))
+    where = f" on chips of the kind {quote(kinds[0])}" if kinds else ""
     return Diagnostic(
         "MCM-C007",
         f"cost model {quote(costs.name)}: {found.measured_ops} of {count_text(found.ops, 'op')} "
-        f"and {percent_text(found.share)} of the seconds are measured, the rest is computed",
+        f"and {percent_text(found.share)} of the seconds are measured{where}, the rest is "
+        "computed",
         hint=found.hint or (None if found.measured_ops else "no row is about an op of this model"),
         severity=found.severity,
     )

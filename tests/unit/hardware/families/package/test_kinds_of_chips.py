@@ -16,9 +16,12 @@ from mcm_compiler.api import load_target
 from mcm_compiler.artifact.manifest import sha256_file
 from mcm_compiler.certificate.files import read_certificate
 from mcm_compiler.cli.main import cli
+from mcm_compiler.components.cost_choice import with_cost_model
+from mcm_compiler.components.cost_files import held_files
 from mcm_compiler.contracts.partition import LowerBound
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.machines.kind_costs import KindCosts
+from mcm_compiler.report.cost_section import coverage_facts
 from mcm_compiler.variants.changed_targets import changed_target, value_of
 from mcm_compiler.variants.sensitivities import changes_of
 from mcm_hardware.families.package.package_target import TopologyPackage, mesh36, mixed16
@@ -154,7 +157,7 @@ FAULTS = [
     (KINDS, "[place]\nsmall = 3\n", "MCM-T004", "expected a list"),
     (KINDS, '[place]\nsmall = [8, "8-9"]\n', "MCM-T008", "named twice"),
     (KINDS, '[place]\nsmall = ["8-15"]\nbig = ["0-8"]\n', "MCM-T008", "'big' and 'small'"),
-    (KINDS, '[place]\nsmall = ["8-15"]\nbig = ["0-6"]\n', "MCM-T008", "chip 7 are of no kind"),
+    (KINDS, '[place]\nsmall = ["8-15"]\nbig = ["0-6"]\n', "MCM-T008", "chip 7 is of no kind"),
     (KINDS, '[place]\nsmall = ["0-15"]\n', "MCM-T008", "no chip is left for the kind 'big'"),
     (KINDS, "[place]\nsmal = [8]\n", "MCM-T008", "no kind of chip 'smal'"),
 ]
@@ -199,6 +202,40 @@ def test_energy_of_a_kind_needs_the_energy_of_links():
     own = "[chip.energy]\nmac_pj = 3.0\n"
     bare = AFTER[: AFTER.index("# Nominal energy")] + AFTER[AFTER.index("# Bits that one") :]
     assert any("no energy" in message for _, message in faults(f"{KINDS}\n{own}", rest=bare))
+
+
+AREA = AFTER[AFTER.index("[area]") : AFTER.index("# Bits that one")]
+OWN_AREA = "chip_mm2 = 2.0\n"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "area"),
+    [
+        (f"{KINDS}\n[chip.area]\n{OWN_AREA}", ""),
+        (f"{KINDS}\n[chip.area]\n{OWN_AREA}", "[area]\n"),
+        (f'{KINDS}\n[[chip]]\nname = "tiny"\nlike = "small"\narea = {{ mac_mm2 = 1.0 }}\n', ""),
+    ],
+)
+def test_the_area_of_a_package_has_that_of_each_kind(kinds, area):
+    place = '[place]\nsmall = ["8-15"]\n'
+    if "tiny" in kinds:
+        place = '[place]\nsmall = ["8-14"]\ntiny = [15]\n'
+    rest = AFTER.replace(AREA, area)
+    assert faults(kinds, place, rest)[0][0] == "MCM-T008"
+    assert "'big' have no area" in faults(kinds, place, rest)[0][1]
+    both = kinds.replace("sram_mib = 64\n", f"sram_mib = 64\narea = {{ {OWN_AREA.strip()} }}\n")
+    assert package(both, place, rest).package_mm2 >= 16 * 2.0
+
+
+@pytest.mark.parametrize(("chips", "measured"), [((0,), 1), ((8,), 0), ((3, 8, 9), 1)])
+def test_measured_times_count_as_measured_on_the_first_kind_alone(chips, measured):
+    table = b"op_type,inputs,type,seconds\nMatMul,512x512;512x512,float,1e-3\n"
+    read = held_files({"times.csv": table})
+    target = with_cost_model(package(), "table{file=times.csv,factor=1}", read)
+    graphs = {chip: ir.Graph([], [], nodes=[matmul()]) for chip in chips}
+    found = coverage_facts(target, graphs, ())
+    assert (found["ops"], found["measured_ops"]) == (len(chips), measured)
+    assert (found["measured_share"] == 1.0) == (measured == len(chips))
 
 
 def compiled(tmp_path: Path, target: str, model: str = "zoo:gpt2-tiny", *more: str):
