@@ -100,15 +100,15 @@ KINDS: dict[str, Kind] = {
 
 
 _MOVED = (
-    (
-        "random annealing",
-        "a plug-in of tools/reproduce/mcm_study/search_baselines.py now (--plugin)",
-    ),
+    ("random annealing", "in the plug-in tools/reproduce/mcm_study/search_baselines.py (--plugin)"),
     (
         "metis kahip",
         "a peer now, which tools/bench/peers.py of a checkout compares; take portfolio",
     ),
     ("corrected judge_search", "replaced by local_search{simulated=true}, which -O3 has"),
+    ("greedy", "replaced by dp{orders=1}, which -O0 has"),
+    ("lns", "replaced by reorder{start=known,tolerance=0.05}, which -O3 has"),
+    ("stages", "replaced by local_search, which runs on every package"),
 )
 MOVED = {f"strategy.{name}": f"it is {now}" for names, now in _MOVED for name in names.split()}
 """Where components of earlier releases are, for whoever asks for one, by `KIND.NAME`."""

@@ -49,12 +49,12 @@ CONTRACTS = {
     "Targets and machines": (
         "Target", "PackageLimits", "Lowers", "Simulates", "EvaluatesBatches", "ShrinkableTarget",
         "SupportsOps", "Unsupported", "TakesCostModel", "TargetFamily", "Machine", "Routes",
-        "FamilyMapping",
+        "FamilyMapping", "HasChipKinds", "OrdersKeys",
     ),
     "Programs and simulators": ("LoweredProgram", "ChipProgram", "Simulator", "SimulationResult"),
     "Cost models": (
         "CostModelMaker", "CostBasis", "OpCosts", "CostModel", "NodeCost", "KnowsViews",
-        "KnowsHostOps", "HostTrip", "PricesGraphs",
+        "CopiesViews", "KnowsHostOps", "HostTrip", "PricesGraphs",
     ),
     "Parallel plans": ("Planner", "PlanOptions", "PlanResult", "ShardingRule", "ClusterTarget"),
     "Boxes and steps": (

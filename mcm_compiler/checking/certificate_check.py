@@ -24,11 +24,8 @@ from mcm_compiler.contracts.replication import PipelineCount
 from mcm_compiler.contracts.target import PackageLimits, Target, machine_of
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.graph.states import STATES, States
-from mcm_compiler.machines.kind_costs import KindCosts
 from mcm_compiler.machines.machine import same_machine
 from mcm_compiler.machines.machine_builder import equal_shares
-from mcm_compiler.machines.package_limits import UnitEnergies
-from mcm_compiler.machines.view_copies import ViewCopies
 from mcm_compiler.registry import PROBLEM_MODELS
 from mcm_compiler.text.units import count_text, seconds_text
 
@@ -185,36 +182,26 @@ def _compare_limits(said: PackageLimits, derived: PackageLimits) -> None:
             raise differs(f"{field.name} is {theirs}, the target has {ours}", "machine")
 
 
-def _same_energies(one: UnitEnergies, other: UnitEnergies) -> bool:
-    names = [field.name for field in dataclasses.fields(UnitEnergies)]
-    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
-
-
-def _same_copies(one: ViewCopies, other: ViewCopies) -> bool:
-    names = [field.name for field in dataclasses.fields(ViewCopies)]
-    return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
-
-
-def _same_kinds(one: KindCosts, other: KindCosts) -> bool:
-    """True if two records have the same times; prices prove what they prove, whatever they are."""
-    names = [field.name for field in dataclasses.fields(KindCosts) if field.name != "price"]
+def _same_arrays(one: Any, other: Any) -> bool:
+    """True if two records have the same numbers; any prices prove what they prove."""
+    names = [field.name for field in dataclasses.fields(one) if field.name != "price"]
     return all(np.array_equal(getattr(one, name), getattr(other, name)) for name in names)
 
 
 _WHOLE: dict[str, tuple[Callable[[Any, Any], bool], str, str]] = {
     "given_machine": (same_machine, "its machine is not that of the target", "machine"),
     "energy": (
-        _same_energies,
+        _same_arrays,
         "its energies are not those of the models on the target",
         "unit.energy_j",
     ),
     "kinds": (
-        _same_kinds,
+        _same_arrays,
         "its times on kinds of chips are not those of the models on the target",
         "kind.unit_s",
     ),
     "copies": (
-        _same_copies,
+        _same_arrays,
         "its copies of views are not those of the models on the target",
         "view.copy_s",
     ),

@@ -131,6 +131,7 @@ class CostChoice:
         stored: contents of its files by their names in an output folder.
         files: the same by option.
         paths: paths as the user gave them, by option.
+        on_roofline: whether the own model of packages is their roofline, as in release 0.1.0.
     """
 
     text: str
@@ -138,6 +139,7 @@ class CostChoice:
     stored: Mapping[str, bytes] = field(default_factory=dict[str, bytes], hash=False)
     files: Mapping[str, bytes] = field(default_factory=dict[str, bytes], hash=False)
     paths: Mapping[str, str] = field(default_factory=dict[str, str], hash=False, compare=False)
+    on_roofline: bool = False
 
     def model(self, basis: CostBasis) -> CostModel:
         """The model on this basis, with its answers checked.
@@ -145,7 +147,8 @@ class CostChoice:
         Raises:
             CompileError: MCM-C001 where the component fails, and what it raises itself.
         """
-        given = replace(basis, files=self.files, paths=self.paths)
+        own = basis.roofline if self.on_roofline and basis.roofline else basis.own
+        given = replace(basis, own=own, files=self.files, paths=self.paths)
         try:
             costs = self.maker.make(given)
         except BaseException as error:
@@ -260,12 +263,8 @@ def with_cost_model(target: Any, text: str, read: ReadFile) -> Any:
             a target that takes none.
     """
     if not isinstance(target, TakesCostModel):
-        name = cast("str", target.name)
-        raise CompileError.of(
-            "MCM-C003",
-            f"target {quote(name)} takes no cost model but its own",
-            at="option --cost-model",
-        )
+        message = f"target {quote(cast('str', target.name))} takes no cost model but its own"
+        raise CompileError.of("MCM-C003", message, at="option --cost-model")
     return target.with_cost_model(choose_cost_model(text, read))
 
 

@@ -50,5 +50,8 @@ def wrong_bounds(seed: int, seen: Counter[str]) -> list[str]:
             found.append(f"{name}: {bound.seconds!r} is above {best_s!r}, {bound.argument}")
         if bound.proof and not verify_bound(problem.at_need(), bound):
             found.append(f"{name}: {bound.seconds!r} is not shown ({bound.proof})")
+        more = replace(bound, seconds=bound.seconds * 1.01)
+        if name == "of work that kinds share" and verify_bound(problem.at_need(), more):
+            found.append(f"{name}: more than {bound.seconds!r} is shown")
         seen["bounds that are the optimum"] += bound.seconds >= best_s * (1 - 1e-9)
     return found

@@ -1,9 +1,10 @@
 """The number of pipelines that the compiler chooses, against every number simulated one by one.
 
 Compiles each model at -O2 as it is, and once for each number of equal pipelines that the package
-can have, with all passes up to the simulator. Of the numbers that leave each pipeline the same
-chips only the largest is compiled: fewer pipelines like it answer less often. Writes a record per
-model and target to `tools/reproduce/data/pipelines_side_by_side.json`, beside those that are there.
+can have, with all passes up to the simulator, under the roofline as what is on record. Of the
+numbers that leave each pipeline the same chips only the largest is compiled: fewer pipelines like
+it answer less often. Writes a record per model and target to
+`tools/reproduce/data/pipelines_side_by_side.json`, next to those that are there.
 Nothing is random but the seed of the compile, which is 0.
 
     python tools/reproduce/pipelines_side_by_side.py
@@ -98,7 +99,7 @@ def measured(
 
 def compiled(model: str, target: str, replicas: int | None) -> dict[str, Any]:
     """One number of pipelines, or the compiler's choice where it is None."""
-    options = CompileOptions(level=LEVEL, replicas=replicas, passes=PASSES)
+    options = CompileOptions(level=LEVEL, replicas=replicas, passes=PASSES, cost_model="roofline")
     try:
         found, _, _ = run_passes(model, target, options)
     except CompileError as error:

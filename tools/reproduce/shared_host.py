@@ -2,7 +2,7 @@
 
 Compiles each model at -O2 for `mcm36` and for `mcm36-shared`, once for each number of equal
 pipelines that the package can have and once with the compiler's own choice, with all passes up to
-the simulator. Writes `tools/reproduce/data/shared_host.json` and the table in
+the simulator, under the roofline. Writes `tools/reproduce/data/shared_host.json` and the table in
 `docs/how-to/parallelize.md`.
 Nothing is random but the weights, which count for nothing here, and the seed of the compile, 0.
 
@@ -69,7 +69,9 @@ def measured() -> dict[str, Any]:
                     found, _, _ = run_passes(
                         source or str(product),
                         target,
-                        CompileOptions(level=2, replicas=count, passes=PASSES),
+                        CompileOptions(
+                            level=2, replicas=count, passes=PASSES, cost_model="roofline"
+                        ),
                     )
                     replication, simulation = REPLICATION.get(found), SIMULATION.get(found)
                     rows.append(

@@ -1,4 +1,4 @@
-"""Durations of kernels as the simulator plays them."""
+"""Durations of kernels in the simulator, and by default in search and bounds."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from mcm_hardware.chip.roofline import EngineTimes, Roofline
 def cycle_model(chip: ChipSpec) -> Roofline:
     """The cost model of the simulator: `cycle_times` on `chip`.
 
-    It differs from the analytic model in what that leaves out, and all of it takes time, so that
-    no kernel is shorter than its analytic cost.
+    It differs from the roofline in what that leaves out, and all of it takes time, so that no
+    kernel is shorter than under the roofline.
     """
     return Roofline(chip, cycle_times, "cycles")
 

@@ -1,4 +1,4 @@
-"""The analytic cost model: a roofline over the engines of one chip.
+"""The cost model `roofline`, over the engines of one chip.
 
 After Williams, Waterman and Patterson 2009, *Roofline: An Insightful Visual Performance Model*:
 the slowest of the resources that an op uses sets its time. Here they are the MAC array with tile

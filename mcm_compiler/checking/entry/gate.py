@@ -25,7 +25,7 @@ from mcm_compiler.artifact.manifest import (
     sha256_file,
     target_of,
 )
-from mcm_compiler.components.cost_choice import choice_of, with_cost_model
+from mcm_compiler.components.cost_choice import TakesCostModel, choice_of, with_cost_model
 from mcm_compiler.components.cost_files import user_files
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.text.units import count_text
@@ -81,12 +81,16 @@ class OpenedFolder:
             CompileError: as `folder_target`.
         """
         target = target_of(self.path, self.manifest)
-        if choice_of(target) is not None or layout.CERTIFICATE not in self.manifest.files:
+        if layout.CERTIFICATE not in self.manifest.files:
             return target
+        choice = choice_of(target)
         with suppress(CompileError):  # what is wrong with the file, the certificate's check says
             head = read_json(self.path / layout.CERTIFICATE)
-            if (head.get("schema_version"), head.get("cost_model")) == _VERSION_1:
+            version = head.get("schema_version"), head.get("cost_model")
+            if choice is None and version == _VERSION_1:
                 return with_cost_model(target, _VERSION_1[1], user_files(None))
+            if isinstance(target, TakesCostModel) and choice is not None and version[0] == 1:
+                return target.with_cost_model(replace(choice, on_roofline=True))
         return target
 
     @cached_property

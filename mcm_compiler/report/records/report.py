@@ -320,10 +320,10 @@ class Report(_Inputs, _Figures, _Parts):
         bound_argument: why the bound holds. It is a limit that nothing can beat, and says nothing
             of how to come near it.
         bound_proof: kind of the argument, as a checker of bounds knows it: heaviest_unit,
-            total_work, indivisible_work, copied_weights, host_transfers, streamed_weights,
-            tensors_too_large_to_cross, outputs_passed_on, work_around_a_unit, chain_of_units,
-            heavy_chains, windows, packed_windows, link_cuts, ideals, cpsat; null where the strategy
-            names none.
+            total_work, fractional_work, indivisible_work, copied_weights, host_transfers,
+            streamed_weights, tensors_too_large_to_cross, outputs_passed_on, work_around_a_unit,
+            chain_of_units, heavy_chains, windows, packed_windows, link_cuts, ideals, cpsat; null
+            where the strategy names none.
         gap: period_s / lower_bound_s - 1. The two come from different models, so that it can be
             negative; it is no room that is known to be there.
         analytic_gap: analytic_period_s / lower_bound_s - 1: how far from optimal the partition can

@@ -6,13 +6,20 @@ import json
 
 import pytest
 
-from tools.reproduce.latency_front import DATA, PAGE, asked, page, point
+from tools.reproduce.latency_front import DATA, MODEL, PAGE, TARGET, asked, page, point
 
 
 def test_the_page_is_that_of_the_data() -> None:
     data = json.loads(DATA.read_text(encoding="utf-8"))
     assert PAGE.read_text(encoding="utf-8") == page(data)
     assert [row["option"] for row in data["rows"]] == list(asked())
+
+
+def test_the_row_without_options_is_that_of_a_compile() -> None:
+    rows = json.loads(DATA.read_text(encoding="utf-8"))["rows"]
+    recorded = next(row for row in rows if not row["option"])
+    found = point(MODEL, TARGET, {})
+    assert found["period_s"] == pytest.approx(recorded["period_s"], rel=1e-3)
 
 
 def test_less_time_never_brings_more_throughput() -> None:

@@ -254,6 +254,7 @@ def test_tight_packages_differ_in_chips_and_memory_alone(tool: Any) -> None:
     assert tight.sram_bytes == (7.25 * MIB,) * 5
     assert roomy.num_chips == 36
     assert tight.link_bytes_per_s == roomy.link_bytes_per_s
+    assert packages.package().cost_model().name == "roofline"  # as of the record
 
 
 def _chain(weights: list[int], sram: int, chips: int) -> PartitionProblem:

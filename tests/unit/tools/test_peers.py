@@ -137,6 +137,13 @@ def test_the_page_is_that_of_the_data(tool: Any) -> None:
     assert PAGE.read_text(encoding="utf-8") == tool("page").page(data)
 
 
+def test_our_period_is_that_on_record(tool: Any) -> None:
+    data = json.loads(DATA.read_text(encoding="utf-8"))
+    recorded = next(row["ours"] for row in data["models"] if row["model"] == "U-Net")
+    found = tool("ours").searched(tool("cases").build_case("U-Net", 1))
+    assert found["period_s"] == pytest.approx(recorded["period_s"], rel=1e-3)
+
+
 def test_the_data_is_of_all_models_and_programs(tool: Any) -> None:
     data = json.loads(DATA.read_text(encoding="utf-8"))
     programs = tool("programs").programs()

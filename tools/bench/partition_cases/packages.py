@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import re
 
+from mcm_compiler.components.cost_choice import with_cost_model
+from mcm_compiler.components.cost_files import user_files
 from mcm_compiler.components.target_loading import load_target, target_from_text
 from mcm_compiler.contracts.target import Target
 
@@ -42,7 +44,7 @@ TIGHTNESS = 1.3
 
 
 def package(chips: int | None = None, sram_mib: float | None = None) -> Target:
-    """`PACKAGE` with another number of chips, or other memory for each, where given."""
+    """`PACKAGE` under the roofline, with a number of chips and memory of each, where given."""
     text = load_target(PACKAGE).source_text
     for key, value in (("num_chips", chips), ("sram_mib", sram_mib)):
         if value is None:
@@ -50,7 +52,7 @@ def package(chips: int | None = None, sram_mib: float | None = None) -> Target:
         text, count = re.subn(rf"(?m)^{key} = .*$", f"{key} = {value}", text)
         if count != 1:
             raise ValueError(f"{PACKAGE}.toml has {count} lines with {key}")
-    return target_from_text(PACKAGE, text)
+    return with_cost_model(target_from_text(PACKAGE, text), "roofline", user_files(None))
 
 
 def sram_mib_for(weight_bytes: int, chips: int, factor: float) -> float:

@@ -34,7 +34,7 @@ def _introduction(data: Any) -> list[str]:
         "# Partitioning results",
         "",
         f"Every strategy on every model, with the effort of `-O{LEVEL}` and no limit in seconds,",
-        "so that the same seed gives the same partition. *Period* is that of the fast model, *gap*",
+        "so that the same seed gives the same partition. *Period* is that of the roofline, *gap*",
         "how far it can be at most from the optimum under that model, by the best bound that any",
         "strategy proved for the case. *Simulated* is the period of the simulator, and *distance*",
         "how far that is from the same bound. Where there are several seeds the best and the worst",

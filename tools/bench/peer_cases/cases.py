@@ -11,13 +11,15 @@ import onnx_ir as ir
 from mcm_compiler import CompileOptions
 from mcm_compiler.api import run_passes
 from mcm_compiler.components.capabilities import required_batch_evaluation_of
+from mcm_compiler.components.cost_choice import with_cost_model
+from mcm_compiler.components.cost_files import user_files
 from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_passes.mapping.problem.partition_problem import build_problem
 from mcm_passes.mapping.solving.lowered_evaluator import LazyEvaluator
 
-TARGET = "mcm36"
+TARGET, COST_MODEL = "mcm36", "roofline"
 
 PASSES = "simplify,fuse,annotate_cost,shard_oversized"
 """Before the search: what peers get is the graph after these."""
@@ -65,7 +67,7 @@ class Case:
 
 def build_case(name: str, seeds: int) -> Case:
     """A model of `MODELS` up to the point where it is divided."""
-    target = load_target(TARGET)
+    target = with_cost_model(load_target(TARGET), COST_MODEL, user_files(None))
     model, _, _ = run_passes(MODELS[name], target, CompileOptions(passes=PASSES))
     plan = FUSION_PLAN.get(model)
     problem = build_problem(model, target, "relay", plan)

@@ -8,7 +8,7 @@ from typing import Any
 from partition_cases.cases import Case as PartitionCase
 from partition_cases.cells import LEVEL, PORTFOLIO, run_strategy
 from partition_cases.isolation import Meter
-from peer_cases.cases import TARGET, Case
+from peer_cases.cases import COST_MODEL, TARGET, Case
 
 from mcm_compiler import CompileOptions, compile_model
 
@@ -27,7 +27,7 @@ def searched(case: Case) -> dict[str, Any]:
 
 def compiled(case: Case, folder: Path) -> dict[str, Any]:
     """A whole compile as one pipeline: time, and what its verification says."""
-    options = CompileOptions(replicas=1, seed=SEED)
+    options = CompileOptions(replicas=1, seed=SEED, cost_model=COST_MODEL)
     with Meter() as meter:
         result = compile_model(case.source, TARGET, options, output=folder / "compiled")
     verified, partition = result.verification, result.partition

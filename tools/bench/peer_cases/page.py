@@ -84,8 +84,8 @@ def _introduction(data: Data) -> list[str]:
             Every program gets the graph that our own search gets, the model after
             `{data["passes"]}`, and is asked for as many parts as our partition for
             `{data["target"]}` uses chips, as one pipeline. What it answers is turned into a chip
-            for each op and judged by the ring's rules and the compiler's cost model: the *period*
-            is the busiest chip, link or host channel of one inference. Parts become chips in a
+            for each op and judged by the ring's rules and the roofline: the *period* is the
+            busiest chip, link or host channel of one inference. Parts become chips in a
             topological order of the graph of parts. Most programs know no direction, so that parts
             may wait for each other in a circle; no order of chips on a one-way ring is valid then.
             Such answers are repaired, in two ways: by the valid partition that moves the fewest

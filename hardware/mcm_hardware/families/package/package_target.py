@@ -44,7 +44,7 @@ _KEYS: Mapping[str, Key] = {
     "topology.size": Key(
         Listed(Number(1, MOST_LISTED, whole=True), 1, 2),
         "chips along each dimension: `[36]` for a line or a ring, rows and columns for a mesh or a "
-        "torus",
+        f"torus; at most {MOST_CHIPS} chips in all",
         otherwise="for `links` alone",
     ),
     "topology.links": Key(

@@ -11,8 +11,9 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import onnx_ir as ir
 import pytest
 from safetensors.numpy import load_file, save_file
 
@@ -29,6 +30,8 @@ from mcm_compiler.contracts.objectives import Objective
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.placed.folder_reading import read_placement_folder
+from mcm_hardware.chip.cycle_model import cycle_model
+from mcm_hardware.chip.roofline import Roofline
 from tools.figure_mutations import rehash
 
 RELEASE = Path(__file__).parents[3] / "data" / "earlier_release"
@@ -92,6 +95,33 @@ def test_numbers_of_replicas_that_it_considered_are_derived_again() -> None:
     report = check_folder(RELEASE / "replicas", without={*others, "equality", "figures"})
     assert tuple(one.name for one in report.steps) == step
     assert report.holds
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_chosen_cost_model_builds_on_the_own_model_of_its_release(
+    old: Path, version: int
+) -> None:
+    table = old / "cost_model.file.csv"
+    table.write_text("node,seconds\nop_a,5e-6\n")
+    target = old / "target.toml"
+    choice = f"table{{file={table.name},factor=1.0}}"
+    target.write_text(f'{target.read_text()}\n[cost]\nmodel = "{choice}"\n')
+    edited(lambda head: head.update(schema_version=version, cost_model="table"))(old)
+    manifest = json.loads((old / "manifest.json").read_text())
+    manifest["target_sha256"] = sha256_file(target)
+    manifest["files"][table.name] = sha256_file(table)
+    (old / "manifest.json").write_text(json.dumps(manifest))
+    rehash(old)
+    package = cast("Any", open_folder(old).target)
+    shape, kind = ir.Shape([65, 65]), ir.TensorType(ir.DataType.FLOAT)
+    node = ir.Node("", "MatMul", [ir.Value(name=n, type=kind, shape=shape) for n in "ab"], name="m")
+    node.outputs[0].type, node.outputs[0].shape = kind, shape
+    roofline_s, cycles_s = (
+        model(package.spec.reference).node_cost(node).seconds for model in (Roofline, cycle_model)
+    )
+    assert roofline_s < cycles_s
+    cost = package.cost_model().node_cost(node)
+    assert cost.seconds == (roofline_s if version == 1 else cycles_s)
 
 
 def test_its_report_is_read_with_a_note(old: Path) -> None:

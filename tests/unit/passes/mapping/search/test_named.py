@@ -205,6 +205,9 @@ def test_what_draws_and_every_level_do_without(monkeypatch: pytest.MonkeyPatch, 
         ("kahip", "peers.py"),
         ("judge_search", "local_search{simulated=true}"),
         ("portfolio{members=corrected}", "local_search{simulated=true}"),
+        ("greedy", "dp{orders=1}"),
+        ("stages{rounds=2}", "local_search"),
+        ("portfolio{members=lns}", "reorder{start=known,tolerance=0.05}"),
     ],
 )
 def test_what_has_left_the_compiler_is_named_with_its_place(
