@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from mcm_compiler.artifact import layout
+from mcm_compiler.certificate.bound_check import not_re_proved
 from mcm_compiler.certificate.claims import Certificate, ClaimScope
 from mcm_compiler.certificate.joined import JoinedModel, differs, join
 from mcm_compiler.certificate.stored_problem import LATER_LIMITS
@@ -22,7 +23,7 @@ from mcm_compiler.contracts.partition import Floats, Ints, LearnedGain, Partitio
 from mcm_compiler.contracts.proofs import LowersPlacements, PricesEnergy, ProblemModel
 from mcm_compiler.contracts.replication import PipelineCount
 from mcm_compiler.contracts.target import PackageLimits, Target, machine_of
-from mcm_compiler.diagnostics import CompileError, quote
+from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.states import STATES, States
 from mcm_compiler.machines.machine import same_machine
 from mcm_compiler.machines.machine_builder import equal_shares
@@ -85,6 +86,20 @@ def check_certificate(folder: OpenedFolder, certificate: Certificate) -> str:
         today = dataclasses.replace(certificate, problem=own)
         compared = lowered_figures.check_lowered(folder.program, machine, today)
     return f"{matched}; {compared} as lowered" if compared else matched
+
+
+def not_simulated_again(certificate: Certificate) -> Diagnostic | None:
+    """MCM-V072 for simulated seconds of version 1: the simulator of its release gave others."""
+    learned = certificate.learned is not None and certificate.learned.simulated
+    simulated = learned or any(one.simulated_s is not None for one in certificate.considered)
+    if certificate.schema_version > 1 or not simulated:
+        return None
+    return not_re_proved(
+        "an earlier release wrote the certificate, with another simulator",
+        "what is simulated of other placements",
+        hint="re-run `mcmc compile`",
+        at="considered and learned in certificate.json",
+    )
 
 
 def refuse_unproven(report: Mapping[str, Any]) -> str:
@@ -267,7 +282,7 @@ def check_other_placements(
             f"{certificate.scope.devices} devices once, fewest pipelines first",
             "considered",
         )
-    # The simulator of the release that wrote version 1 gave other seconds: they prove nothing.
+    # `not_simulated_again` has the rest.
     again = certificate.schema_version > 1
     for index, one in enumerate(certificate.considered):
         work.check_count(

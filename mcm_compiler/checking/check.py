@@ -18,8 +18,7 @@ from msgspec import Meta
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import folder_record, read_manifest
 from mcm_compiler.certificate.bound_check import check_bound, not_re_proved
-from mcm_compiler.checking import structure_step
-from mcm_compiler.checking.certificate_check import check_certificate, refuse_unproven
+from mcm_compiler.checking import certificate_check, structure_step
 from mcm_compiler.checking.comparison import equality, stock_options, user_data
 from mcm_compiler.checking.comparison.output_coverage import weakness_warnings
 from mcm_compiler.checking.entry.constraint_check import check_constraints
@@ -290,8 +289,12 @@ class _Run:
     def _certificate(self) -> str:
         found = self.opened.certificate
         if found is None:
-            return refuse_unproven(self.opened.report)
-        return check_certificate(self.opened, found)
+            return certificate_check.refuse_unproven(self.opened.report)
+        detail = certificate_check.check_certificate(self.opened, found)
+        if (note := certificate_check.not_simulated_again(found)) is not None:
+            self.skips["certificate"] = note
+            detail = f"{detail}; {note.message}"
+        return detail
 
     def _bound(self) -> str:
         found = self.opened.certificate

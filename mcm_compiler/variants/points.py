@@ -19,6 +19,7 @@ from mcm_compiler.contracts.program import PROGRAM, SIMULATION
 from mcm_compiler.contracts.replication import REPLICATION, Placement
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
+from mcm_compiler.diagnostics.refusals import is_of_the_moment
 from mcm_compiler.machines.package_limits import area_of
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pass_manager import PassManager
@@ -111,12 +112,15 @@ def no_slower(point: PlacedPoint, less: PlacedPoint, target: Target) -> PlacedPo
 
     Kernels may take longer on a larger array, and services may be in an order that costs more.
     A target can do without what it has more; where that is faster, the figures are those of `less`.
+    Its bound is then the lower of both. A compile that failed for a moment stays one that failed.
     """
-    if not faster(less, point):
+    passing = any(is_of_the_moment(fault["code"]) for fault in point["faults"])
+    if passing or not faster(less, point):
         return point
-    found = {**point, **less, "idle": True, "lower_bound_s": point["lower_bound_s"]}
-    found["bound_proof"] = point["bound_proof"]
-    found["gap"] = gap(less["period_s"], point["lower_bound_s"])
+    bounded = less if (less["lower_bound_s"] or 0.0) < (point["lower_bound_s"] or 0.0) else point
+    found = {**point, **less, "idle": True, "lower_bound_s": bounded["lower_bound_s"]}
+    found["bound_proof"] = bounded["bound_proof"]
+    found["gap"] = gap(less["period_s"], bounded["lower_bound_s"])
     found["chips"] = target.limits.num_chips
     found["sram_bytes"] = sum(target.limits.sram_bytes)
     if (area := area_of(target)) is not None:

@@ -26,7 +26,7 @@ MAX_REFUSED = 5
 
 
 @dataclass(frozen=True)
-@checked(fraction=from_to(0.3, 1), tile_rows=at_least(0), sram_mib=at_least(0))
+@checked(fraction=from_to(0.3, 1), tile_rows=at_least(0), sram_mib=from_to(0, 2**20))
 class ShardOversized(Pass):
     """Replaces each operator whose weights do not fit a chip by operators with a slice each.
 
@@ -74,7 +74,7 @@ class ShardOversized(Pass):
         cost_model = target.cost_model()
         limits = self._limits(target)
         demand = oversized.weight_demand(model.graph, cost_model, limits, self.fraction)
-        faults = _faults(demand, target)
+        faults = _faults(demand, target, limits)
         CompileError.raise_any(faults)
         costed = NODE_COST.present(model)
         plan = FUSION_PLAN.find(model)
@@ -93,29 +93,26 @@ class ShardOversized(Pass):
             if costed:
                 for node in nodes:
                     NODE_COST.set(node, cost_model.node_cost(node))
-            context.report(_note(record, found, target))
+            context.report(_note(record, found, limits))
             if pieces := _in_pieces(model.graph, nodes[-1], cost_model, limits, self.fraction):
                 parts |= pieces
-                context.report(output_pieces.pieces_note(list(pieces.values()), target.limits))
-        tiled = self._tile_rows(model, context, parts)
+                context.report(output_pieces.pieces_note(list(pieces.values()), limits))
+        tiled = self._tile_rows(model, context, parts, limits)
         sharding.OUTPUT_PARTS.set(model, parts)
         sharding.SHARDING_PLAN.set(model, sharding.ShardingPlan(tuple(records)))
         return bool(demand.oversized) or tiled
 
     def _tile_rows(
-        self, model: ir.Model, context: PassContext, parts: dict[str, sharding.OutputPart]
+        self,
+        model: ir.Model,
+        context: PassContext,
+        parts: dict[str, sharding.OutputPart],
+        limits: PackageLimits,
     ) -> bool:
         """Divides along rows what no chip has room for; `parts` takes pieces of outputs."""
-        target, plan = context.target, FUSION_PLAN.find(model)
-        cost_model = target.cost_model()
-        tiler = RowTiler(
-            model,
-            cost_model,
-            self._limits(target),
-            plan or FusionPlan(()),
-            self.fraction,
-            self.tile_rows,
-        )
+        plan, cost_model = FUSION_PLAN.find(model), context.target.cost_model()
+        groups = plan or FusionPlan(())
+        tiler = RowTiler(model, cost_model, limits, groups, self.fraction, self.tile_rows)
         costed = NODE_COST.present(model)
         done = tiler.run()
         if plan is not None and done.regions:
@@ -123,15 +120,15 @@ class ShardOversized(Pass):
         for node in done.nodes if costed else ():
             NODE_COST.set(node, cost_model.node_cost(node))
         for region in done.regions:
-            context.report(tiled_note(region, target.limits))
+            context.report(tiled_note(region, limits))
             for pieces in region.parts:
                 places = [part for _, part in pieces]
                 within = parts.pop(places[0].output, None)
                 if within is None:
-                    context.report(output_pieces.pieces_note(places, target.limits))
+                    context.report(output_pieces.pieces_note(places, limits))
                 parts |= {name: replace(part, within=within) for name, part in pieces}
         for refused in done.refused[:MAX_REFUSED]:
-            context.report(not_tiled_note(refused, target.limits))
+            context.report(not_tiled_note(refused, limits))
         return bool(done.regions)
 
 
@@ -169,13 +166,16 @@ def plan_without(plan: FusionPlan, nodes: Sequence[ir.Node]) -> FusionPlan:
     return FusionPlan(tuple(group for group in groups if group is not None))
 
 
-def _faults(demand: oversized.WeightDemand, target: Target) -> list[Diagnostic]:
-    limits = target.limits
+def _faults(
+    demand: oversized.WeightDemand, target: Target, divided_for: PackageLimits
+) -> list[Diagnostic]:
+    limits, largest = target.limits, max(divided_for.sram_bytes)
+    smaller = "" if largest == max(limits.sram_bytes) else " by `sram_mib`"
     faults = [
         Diagnostic(
             "MCM-P003",
             f"node {quote(found.node.name or '')} needs {bytes_text(found.weight_bytes)} of "
-            f"weights, a chip of {quote(target.name)} has {bytes_text(max(limits.sram_bytes))}",
+            f"weights, a chip of {quote(target.name)} has {bytes_text(largest)}{smaller}",
             at=f"node {quote(found.node.name or '')} ({quote(found.node.op_type)}, weight "
             f"{quote(found.weight.name or '')})",
         )
@@ -195,9 +195,9 @@ def _faults(demand: oversized.WeightDemand, target: Target) -> list[Diagnostic]:
 
 
 def _note(
-    record: sharding.OperatorSharding, found: oversized.Oversized, target: Target
+    record: sharding.OperatorSharding, found: oversized.Oversized, limits: PackageLimits
 ) -> Diagnostic:
-    largest = max(target.limits.sram_bytes)
+    largest = max(limits.sram_bytes)
     return Diagnostic(
         "MCM-P011",
         f"{bytes_text(found.weight_bytes)} of weights do not fit a chip of "

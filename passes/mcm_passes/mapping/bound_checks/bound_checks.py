@@ -127,7 +127,10 @@ def _fractional_work(problem: PartitionProblem, period_s: float) -> bool:
         return False
     count = problem.num_units
     on = sorted(set(problem.kind_of.tolist()))
-    prices, seconds, runs = kinds.price.tolist(), kinds.unit_s.tolist(), kinds.runs.tolist()
+    seconds, runs = kinds.unit_s.tolist(), kinds.runs.tolist()
+    # Relative to the highest: products with tiny or huge prices lose digits.
+    highest = max(float(kinds.price[k]) for k in on) or 1.0
+    prices = {k: float(kinds.price[k]) / highest for k in on}
     cheapest: list[float] = []
     for u in range(count):
         places = [k * count + u for k in on if runs[k * count + u]]

@@ -22,11 +22,12 @@ from mcm_compiler.artifact.manifest import sha256_file
 from mcm_compiler.certificate.bound_check import check_bound
 from mcm_compiler.certificate.claims import Certificate
 from mcm_compiler.certificate.objective_check import check_objective
-from mcm_compiler.checking.certificate_check import check_certificate
+from mcm_compiler.checking.certificate_check import check_certificate, not_simulated_again
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.checking.entry.gate import OpenedFolder, open_folder
 from mcm_compiler.checking.figures_check import check_stored_figures
 from mcm_compiler.contracts.objectives import Objective
+from mcm_compiler.contracts.partition import LearnedGain
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.placed.folder_reading import read_placement_folder
@@ -122,6 +123,28 @@ def test_a_chosen_cost_model_builds_on_the_own_model_of_its_release(
     assert roofline_s < cycles_s
     cost = package.cost_model().node_cost(node)
     assert cost.seconds == (roofline_s if version == 1 else cycles_s)
+
+
+def test_what_its_release_simulated_counts_as_not_checked(new: Path) -> None:
+    stored = open_folder(RELEASE / "replicas").certificate
+    found = open_folder(new).certificate
+    assert stored is not None
+    assert found is not None
+    note = not_simulated_again(stored)
+    assert note is not None
+    assert (note.code, note.hint) == ("MCM-V072", "re-run `mcmc compile`")
+    assert not_simulated_again(found) is None
+    placement = stored.placement
+    for simulated in (True, False):
+        gain = LearnedGain(10.0, simulated, placement, None)
+        alone = dataclasses.replace(stored, considered=(), learned=gain)
+        assert (not_simulated_again(alone) is not None) == simulated
+    # With `--strict` that is an error.
+    others = {"source", "memory", "simulation", "bound", "equality", "figures"}
+    report = check_folder(RELEASE / "replicas", without=others)
+    assert report.holds
+    assert not report.complete
+    assert "what is simulated of other placements" in report.unproven[0].message
 
 
 def test_its_report_is_read_with_a_note(old: Path) -> None:

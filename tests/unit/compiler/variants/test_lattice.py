@@ -16,6 +16,7 @@ from mcm_compiler.checking.check import check_folder
 from mcm_compiler.components.target_loading import load_target, target_from_text
 from mcm_compiler.contracts.requests import ExploreOptions
 from mcm_compiler.contracts.target import OrdersKeys, Target
+from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.exploration.explore import Request, explore
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.results.points import PlacedPoint
@@ -126,3 +127,25 @@ def test_what_a_target_has_more_can_stay_idle() -> None:
     assert found["chips"] == 4
     assert found["sram_bytes"] == 4 * int(2.5 * 2**20)
     assert no_slower(failed_point(()), fast, target)["faults"] == []
+
+
+def test_the_bound_of_what_stays_idle_is_not_above_its_period() -> None:
+    def point(period_s: float, bound_s: float | None, proof: str) -> PlacedPoint:
+        found: Any = {**failed_point(()), "period_s": period_s}
+        return {**found, "lower_bound_s": bound_s, "bound_proof": proof}
+
+    target = package("ring")
+    less = point(2.0, 1.8, "less")
+    for bound_s, expected, proof in ((3.0, 1.8, "less"), (1.0, 1.0, "more"), (None, None, "more")):
+        found = no_slower(point(4.0, bound_s, "more"), less, target)
+        assert (found["lower_bound_s"], found["bound_proof"]) == (expected, proof)
+        assert found["gap"] is None or found["gap"] >= 0.0
+    unbounded = no_slower(point(4.0, 3.0, "more"), point(2.0, None, "less"), target)
+    assert (unbounded["lower_bound_s"], unbounded["gap"]) == (None, None)
+
+
+@pytest.mark.parametrize("code", ["MCM-U037", "MCM-U053", "MCM-X006"])
+def test_a_compile_that_failed_for_a_moment_is_not_hidden_by_one_with_less(code: str) -> None:
+    less: Any = {**failed_point(()), "period_s": 2.0}
+    failed = failed_point((Diagnostic(code, "the system refuses a file"),))
+    assert no_slower(failed, less, package("ring")) is failed

@@ -28,6 +28,7 @@ from mcm_passes.parallelism.oversized.output_pieces import piece_bounds
 from mcm_passes.parallelism.oversized.weight_slices import Slice, slice_tensor
 from mcm_passes.pipeline.annotate_cost import AnnotateCost
 from mcm_passes.pipeline.fuse import Fuse
+from mcm_passes.pipeline.parallelize import Parallelize
 from mcm_passes.pipeline.shard_oversized import ShardOversized, plan_without
 from tools.update_goldens import parse_filled
 
@@ -318,6 +319,25 @@ def test_mcm_p003_an_operator_that_fits_no_chip(text: str, at: str) -> None:
     assert "iB of weights, a chip of 'tiny' has 146.5 KiB" in fault.message
     assert f"'{at}'" in (fault.at or "")
     assert fault.hint
+
+
+@pytest.mark.parametrize("sram_mib", [float("inf"), float("nan"), -1.0, 2.0**21])
+def test_sizes_of_chips_that_cannot_be_are_refused(sram_mib: float) -> None:
+    for made in (ShardOversized, Parallelize):
+        with pytest.raises(ValueError, match="sram_mib"):
+            made(sram_mib=sram_mib)
+
+
+def test_notes_and_faults_name_the_chips_that_ops_are_divided_for() -> None:
+    given, notes = context(2**20, num_chips=64)
+    text = "m (float[2,300] x) => (float[2,1000] y) <float[300,1000] w> { y = MatMul (x, w) }"
+    ShardOversized(sram_mib=0.5).run(imported(text), given)
+    assert "do not fit a chip of 512.0 KiB" in notes[0].message
+    text = "m (float[400,400] x) => (float[400,400] y) <float[400,400] w> { y = Add (x, w) }"
+    with pytest.raises(CompileError) as raised:
+        ShardOversized(sram_mib=0.5).run(imported(text), given)
+    (fault,) = raised.value.diagnostics
+    assert "a chip of 'tiny' has 512.0 KiB by `sram_mib`" in fault.message
 
 
 def test_mcm_p004_weights_beyond_the_package_come_with_all_other_faults() -> None:

@@ -16,7 +16,7 @@ import onnx_ir as ir
 from msgspec import Struct
 
 from mcm_compiler.api import run_passes
-from mcm_compiler.components.cost_choice import choice_of, with_cost_model
+from mcm_compiler.components.cost_choice import TakesCostModel, choice_of, with_cost_model
 from mcm_compiler.components.cost_files import user_files
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import PartitionProblem
@@ -222,7 +222,7 @@ def partition_problem(model: str, target: Target) -> PartitionProblem:
         model: as `sized_model` takes it: path of an ONNX file, or `zoo:` and a builder.
         target: the package.
     """
-    if choice_of(target) is None:
+    if choice_of(target) is None and isinstance(target, TakesCostModel):
         target = with_cost_model(target, COST_MODEL, user_files(None))
     lowered = model_to_partition(model, target)
     found = build_problem(lowered, target, "relay", FUSION_PLAN.get(lowered))

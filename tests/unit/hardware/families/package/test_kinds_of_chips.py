@@ -288,6 +288,25 @@ def test_times_of_a_kind_that_were_altered_are_found(tmp_path):
         assert code in checked.output
 
 
+@pytest.mark.parametrize(("price", "unit_us"), [(5e-324, 6e5), (2e-323, 1.3e5), (1.7e308, 2e6)])
+def test_prices_of_any_size_prove_no_more_than_others(price, unit_us):
+    kinds, units = 2, 8
+    problem = make_problem([unit_us] * units, [(u, u + 1) for u in range(units - 1)], chips=16)
+    costs = KindCosts.of(
+        ("big", "small"),
+        np.tile(problem.compute_s, (kinds, 1)),
+        np.tile(problem.relay_s, (kinds, 1)),
+        np.ones((kinds, units), np.bool_),
+        np.full(kinds, price),
+    )
+    fast = replace(problem.limits, chip_speed=(2.0,) * 16)
+    mixed = replace(problem, given_machine=mixed16().machine, kinds=costs, limits=fast)
+    bound_s = units * unit_us * 1e-6 / (16 * 2.0)
+    for factor, shown in ((1.0, True), (1.01, False), (1.3, False)):
+        claim = LowerBound(bound_s * factor, "", "fractional_work")
+        assert verify_bound(mixed, claim) == shown
+
+
 def test_resnet50_on_mixed16_is_within_a_fifth_of_the_bound_that_the_certificate_proves(tmp_path):
     out = tmp_path / "out"
     words = ["compile", "zoo:resnet50", "--target", "mixed16", "-o", str(out), "--replicas", "1"]

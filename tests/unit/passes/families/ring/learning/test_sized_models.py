@@ -9,6 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from mcm_compiler.components.cost_choice import TakesCostModel
 from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.text.json_text import UnreadableError
@@ -16,6 +17,7 @@ from mcm_passes.families.ring.learning.training_problems import (
     data_set,
     digest_of,
     each_size,
+    partition_problem,
     sized_model,
     training_problems,
 )
@@ -101,3 +103,21 @@ def test_every_size_is_a_problem_of_its_own(tmp_path):
     small, large = problems
     assert large.problem.compute_s.sum() > small.problem.compute_s.sum()
     assert digest_of([small]) != digest_of([large])
+
+
+def test_a_target_that_takes_no_cost_model_is_trained_under_its_own():
+    ring = load_target("mcm4")
+
+    class Own:
+        """All of a ring but for other cost models."""
+
+        def __getattr__(self, name):
+            if name in ("cost_choice", "with_cost_model"):
+                raise AttributeError(name)
+            return getattr(ring, name)
+
+    assert not isinstance(Own(), TakesCostModel)
+    own, named = (partition_problem("zoo:bert-tiny", target) for target in (Own(), ring))
+    assert own.names == named.names
+    assert own.copies is None
+    assert (own.compute_s > named.compute_s).any()  # durations of the simulator
