@@ -2,8 +2,6 @@
 
 `ring_rules` is the authority, and says which rule and why; property tests hold the two together.
 Only search and batch evaluation import this module, as compiled code takes long to load.
-
-Only search and batch evaluation import this module, as compiled code takes long to load.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 from mcm_compiler.contracts.partition import Budget, LowerBound
+from mcm_compiler.machines.view_copies import ViewCopies
 from mcm_passes.families.ring.analytic.fast_model import period
 from mcm_passes.families.ring.exact.ideals import Ideals
 from mcm_passes.mapping.bound_checks.heavy_check import no_chain_of_heavy_units
@@ -64,6 +65,43 @@ def test_relays_that_every_placement_pays_count(forwarding):
         assert verify_bound(problem, bound)
         above = dataclasses.replace(bound, seconds=least * 1.01)
         assert not verify_bound(problem, above)
+
+
+def with_views(problem, draw):
+    """The same where some units make views of what they read, and other relays take other times."""
+    maker, count = problem.tensor_producer, problem.tensor_bytes.size
+    readers = [problem.placed_readers.row(t) for t in range(count)]
+    alias, writer = np.full(count, -1, np.int32), maker.copy()
+    for t in np.flatnonzero(maker >= 0):
+        read = [s for s in range(count) if maker[t] in readers[s]]
+        if draw.random() < 0.6:
+            alias[t] = draw.choice(read)
+            writer[t] = writer[alias[t]]
+    views = np.flatnonzero((alias >= 0) & (draw.random(count) < 0.9)).astype(np.int32)
+    return dataclasses.replace(
+        problem,
+        tensor_alias=alias,
+        relay_s=draw.choice([0.1, 1.0, 3.0], count) * 1e-6,
+        copies=ViewCopies(views, writer[views], draw.choice([0.2, 1.0, 4.0], views.size) * 1e-6)
+        if views.size
+        else None,
+    )
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_views_of_inputs_of_tensors_and_of_views_are_relayed_or_copied(seed):
+    draw = np.random.default_rng(seed)
+    units, chips = int(draw.integers(4, 7)), int(draw.integers(3, 5))
+    edges = {(int(draw.integers(max(0, v - 3), v)), v) for v in range(1, units)}
+    edges |= {(u, v) for v in range(units) for u in range(v) if draw.random() < 0.15}
+    work = draw.choice([0.1, 0.5, 2.0, 3.0], units)
+    plain = make_problem(work, sorted(edges), chips=chips, tensor_bytes=10, link=1e12)
+    problem = with_views(plain, draw).at_need()
+    best = best_period(problem)
+    bound = heavy_chains(problem, LowerBound(best * 0.3, "a part"), best * 1.5, 10.0)
+    assert bound.seconds <= best * (1 + 1e-9)
+    assert not bound.proof or verify_bound(problem, bound)
+    assert not no_chain_of_heavy_units(problem, best * (1 + 1e-6))
 
 
 def test_a_search_without_effort_proves_nothing():

@@ -30,10 +30,10 @@ def no_chain_of_heavy_units(problem: PartitionProblem, period_s: float) -> bool 
     fixed = np.flatnonzero(~problem.clonable)
     if not 0 < fixed.size <= MOST_UNITS:
         return None
-    above, _ = closure_of(problem)
+    above, edges = closure_of(problem)
     work = np.where(problem.clonable, 0.0, problem.compute_s) / float(problem.chip_speed.max())
     heavy, grown_of = _few_ideals(work, fixed, above)
-    network = _network(problem, work) if problem.relays else None
+    network = _network(problem, work, edges) if problem.relays else None
     before, behind = above[heavy], above[:, heavy].T.copy()
     own = np.eye(problem.num_units, dtype=np.bool_)[heavy]
     chips, flows = problem.num_chips, 0
@@ -135,13 +135,14 @@ class _Network(NamedTuple):
         return bool(_carries(self.ptr, self.head, self.back, self.room.copy(), side, period_s))
 
 
-def _network(problem: PartitionProblem, work: Floats) -> _Network:
+def _network(problem: PartitionProblem, work: Floats, edges: list[tuple[int, int]]) -> _Network:
     n, speed = problem.num_units, float(problem.chip_speed.max())
     arcs: list[tuple[int, int, float]] = []
     for u in range(n):
         arcs += [(n + u, u, float(work[u])), (u, n + u, np.inf)]
-    for v, u in zip(*np.nonzero(_direct(problem)), strict=True):
-        arcs += [(int(v), int(u), np.inf), (n + int(v), n + int(u), np.inf)]
+    for u, v in edges:
+        if not problem.clonable[[u, v]].any():
+            arcs += [(v, u, np.inf), (n + v, n + u, np.inf)]
     relay_s: list[float] = problem.relay_s.tolist()
     vertex = 2 * n + len(relay_s)
     for written, views, seconds in _copied_once(problem):
@@ -185,20 +186,12 @@ def _copied_once(problem: PartitionProblem) -> list[tuple[int, list[int], float]
         while (source := int(problem.tensor_alias[views[0]])) in copied:
             views.insert(0, source)
         makers = [int(problem.tensor_producer[x]) for x in (source, *views)] if source >= 0 else []
-        if not makers or makers[0] != writer or any(problem.clonable[u] for u in makers):
+        if writer < 0 or not makers or makers[0] != writer or problem.clonable[makers].any():
             continue
         if used.isdisjoint((source, *views)):
             used.update((source, *views))
             passed = [float(problem.relay_s[x]) for x in (source, *views)]
             found.append((source, views, min(passed + [copied[x][1] for x in views])))
-    return found
-
-
-def _direct(problem: PartitionProblem) -> Bools:
-    """`[N, N]`, True where a unit reads from another one, clonable ones left out."""
-    found = np.zeros((problem.num_units, problem.num_units), np.bool_)
-    for u, v in closure_of(problem)[1]:
-        found[v, u] = not problem.clonable[u] and not problem.clonable[v]
     return found
 
 

@@ -190,11 +190,9 @@ def chain_of_units(problem: PartitionProblem) -> LowerBound:
     Call a unit an articulation unit if all work is done by it, its ancestors and its descendants.
     Articulation units are ordered by the edges, and all other work lies between two neighbouring
     ones. Let that work be divisible, which only helps. Fill chips from the first on, in order,
-    always as early as
-    possible: what comes after an articulation unit can't go to a chip before it, so no other
-        filling ever
-    gets ahead of this one. If it needs more than C chips of B seconds each, B is impossible;
-    larger B only loosen it, so bisection finds the threshold.
+    always as early as possible: what comes after an articulation unit can't go to a chip before it,
+    so no other filling ever gets ahead of this one. If it needs more than C chips of B seconds
+    each, B is impossible; larger B only loosen it, so bisection finds the threshold.
     """
     n = problem.num_units
     if not n or problem.clonable.all():

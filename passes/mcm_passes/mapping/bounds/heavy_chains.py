@@ -12,7 +12,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.contracts.partition import Bools, Ints, Longs, LowerBound, PartitionProblem
+from mcm_compiler.contracts.partition import (
+    Bools,
+    Floats,
+    Ints,
+    Longs,
+    LowerBound,
+    PartitionProblem,
+)
 from mcm_compiler.text.units import count_text, seconds_text
 from mcm_passes.mapping.problem.order_ideals import OrderIdeals, order_ideals
 from mcm_passes.mapping.problem.rule_graph import Words, closure, from_edges, rule_graph
@@ -102,9 +109,11 @@ class HeavyChains:
         self._tick_s = period_s / TICKS
         graph = rule_graph(problem)
         fastest = float(problem.chip_speed.max())
-        self._work = _ticks(problem.compute_s[graph.units] / fastest, self._tick_s)
+        seconds = problem.compute_s[graph.units] / fastest
+        self._work = _ticks(seconds, self._tick_s)
         above, below = (_unpacked(bits, graph.num_nodes) for bits in closure(graph))
-        self.heavy, self._ideals = _heaviest(self._work, above)
+        # By seconds, as the check has them: ticks make equal what is not.
+        self.heavy, self._ideals = _heaviest(seconds, above)
         self._above, self._below = above[self.heavy], below[self.heavy]
         self._members = _unpacked(self._ideals.members, self.heavy.size)
         self._loads = _ChipLoads(problem, self._work, fastest, self._tick_s)
@@ -297,7 +306,7 @@ def least_of_views(problem: PartitionProblem) -> list[tuple[list[int], int, floa
     return found
 
 
-def _ticks(seconds: np.ndarray, tick_s: float) -> Longs:
+def _ticks(seconds: Floats, tick_s: float) -> Longs:
     """Whole ticks, rounded down."""
     return np.floor(seconds / tick_s * (1.0 - 1e-12)).astype(np.int64)
 
@@ -308,7 +317,7 @@ def _unpacked(bits: Words, count: int) -> Bools:
     return np.unpackbits(raw, axis=1, bitorder="little")[:, :count].astype(np.bool_)
 
 
-def _heaviest(work: Longs, above: Bools) -> tuple[Ints, OrderIdeals]:
+def _heaviest(work: Floats, above: Bools) -> tuple[Ints, OrderIdeals]:
     """As many of the heaviest nodes as have few ideals, and these."""
     by_work = np.argsort(-work, kind="stable")
     low, high = 1, work.size

@@ -17,6 +17,7 @@ import numpy as np
 
 from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
 from mcm_compiler.machines.machine import Machine
+from mcm_compiler.placements.machine_rules import hops_of
 from mcm_compiler.placements.ring_rules import dependency_edges
 
 
@@ -93,18 +94,35 @@ def first_order(problem: PartitionProblem) -> DeviceOrder:
 def order_of(problem: PartitionProblem, device_of: Ints) -> DeviceOrder:
     """An order along which the data of a placement flows, as close to `first_order` as can be.
 
+    Where engines pass tensors on, it flows along their routes, unless these close a circle.
+
     Args:
         problem: the problem.
-        device_of: `[N]`, a placement without circles.
+        device_of: `[N]`, a placement whose devices do not depend on each other in a circle.
     """
     first = first_order(problem)
     if problem.on_ring:
         return first
     source, target = dependency_edges(problem)
-    chips = first.chips(device_of)
-    pairs = np.unique(np.stack([chips[source], chips[target]], axis=1), axis=0)
-    after: list[list[int]] = [[] for _ in range(first.device.size)]
-    waits = np.zeros(first.device.size, np.int64)
+    pairs = np.unique(np.stack([device_of[source], device_of[target]], axis=1), axis=0)
+    chosen: list[int] = []
+    if problem.machine.relays:
+        hops = np.concatenate([pairs, hops_of(problem.machine, pairs)])
+        used = hops[(hops < first.device.size).all(axis=1)]
+        chosen = _in_order(first.chips(used), first.device.size)
+    if len(chosen) < first.device.size:
+        chosen = _in_order(first.chips(pairs), first.device.size)
+    assert len(chosen) == first.device.size, "devices depend on each other in a circle"
+    return DeviceOrder(first.device[chosen])
+
+
+def _in_order(pairs: Ints, count: int) -> list[int]:
+    """Numbers below `count`, the first of each pair `[P, 2]` before the second; low ones first.
+
+    Those of a circle, and all behind it, are left out.
+    """
+    after: list[list[int]] = [[] for _ in range(count)]
+    waits = np.zeros(count, np.int64)
     for a, b in pairs.tolist():
         if a != b:
             after[a].append(b)
@@ -118,8 +136,7 @@ def order_of(problem: PartitionProblem, device_of: Ints) -> DeviceOrder:
             waits[b] -= 1
             if waits[b] == 0:
                 heapq.heappush(ready, b)
-    assert len(chosen) == first.device.size, "devices depend on each other in a circle"
-    return DeviceOrder(first.device[chosen])
+    return chosen
 
 
 def along(problem: PartitionProblem, order: DeviceOrder) -> PartitionProblem:

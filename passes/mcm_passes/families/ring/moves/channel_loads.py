@@ -15,6 +15,7 @@ import numpy as np
 from mcm_compiler.arrays.kernels import inlined_njit, lean_inner_njit
 from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Floats, Ints, Longs, PartitionProblem
+from mcm_compiler.placements.ring_rules import TO_HOST
 from mcm_passes.families.ring.loads.chip_demands import TensorDemands, unit_demands
 from mcm_passes.mapping.machine.evaluation import MachineModel
 from mcm_passes.mapping.machine.load_kernels import (
@@ -65,7 +66,7 @@ class ChannelLoads(NamedTuple):
         changed: `[L]`, begins with these channels.
         stamp: `[L]`, the last step that changed each channel.
         counts: `[4]`, the step, channels that it changed, how often a tensor is wanted where no
-            route leads, and how often at the beginning of the step.
+            route leads, or by engines of lower chips, and how often at the beginning of the step.
         ways: space for one tensor.
     """
 
@@ -179,11 +180,30 @@ def count_on_channels(
     """
     routes, ways = network.routes, channels.ways
     found = count_ways(routes, tensors, t, tensors.readers, where, source, sign, ways)
+    passed = found - int(tensors.kind[t] & TO_HOST != 0) if routes.relays and source >= 0 else 0
     for i in range(found):
-        if ways.begin[i] == ways.end[i]:
+        if ways.begin[i] == ways.end[i] or (
+            i < passed and _turns_back(routes, where, ways, source, i)
+        ):
             channels.counts[LOST] += sign
         for k in range(ways.begin[i], ways.end[i]):
             _add(channels, routes.channels[k], ways.amount[i])
+
+
+@inlined_njit
+def _turns_back(routes: RouteArrays, where: Places, ways: Ways, source: int, way: int) -> bool:
+    """Return whether engines would pass a tensor to a lower chip, which may close a circle."""
+    begin, end = ways.begin[way], ways.end[way]
+    row = where.device[source] * routes.num_devices + routes.leads_to[routes.channels[end - 1]]
+    before = source
+    if begin > routes.begin[row]:
+        before = int(where.chip[routes.leads_to[routes.channels[begin - 1]]])
+    for k in range(begin, end):
+        c = int(where.chip[routes.leads_to[routes.channels[k]]])
+        if c < before:
+            return True
+        before = c
+    return False
 
 
 @inlined_njit

@@ -323,10 +323,11 @@ def _count_tensor(p: PlacedProblem, s: PlacementState, t: int, source: int, sign
         s.totals[LOCAL, source] += sign * tensors.amount[t, LIVE]
         s.totals[ARRIVED, source] += max(sign, 0) * tensors.amount[t, LIVE]
         return
-    if tensors.copied_s[t] > 0.0:
+    copied_s = _copy_seconds(p, s, t, source)
+    if copied_s > 0.0:
         writer = tensors.writer[t]
         if writer < 0 or s.chip[writer] != source:
-            s.busy_s[source] += sign * _copy_seconds(p, s, t, source)
+            s.busy_s[source] += sign * copied_s
     if p.network.used:
         network, held = p.network, s.totals[HELD]
         where = Places(

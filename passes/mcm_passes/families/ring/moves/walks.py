@@ -445,7 +445,9 @@ def _move_devices(p: PlacedProblem, walk: Walk, reference_s: float, heat: float,
     begin_channels(walk.state.channels)
     kind = uniform(walk.stream, 0)
     if kind < EXCHANGES:
-        _exchange_numbers(p, walk, reference_s)
+        # Engines of one of them may pass on what the other one makes.
+        if not p.network.routes.relays:
+            _exchange_numbers(p, walk, reference_s)
     elif kind < SWAPS:
         _swap_devices(p, walk, reference_s, heat, slot)
     return kind < SWAPS
@@ -507,7 +509,7 @@ def _weigh(p: PlacedProblem, walk: Walk, c: int, reference_s: float) -> None:
     s, loads = walk.state, walk.loads
     looks = walk.looks[0] >= s.chip.size
     streamed = weigh_memory(p, s, walk.scratch, c, looks, loads.peak, loads.needed)
-    if looks and loads.needed[c] > p.ring.room[c]:
+    if looks and loads.needed[c] > p.ring.room[s.device[c]]:
         walk.looks[0] -= s.chip.size
     busiest_s, score = 0.0, 0.0
     for k in range(p.ring.rate.shape[0]):

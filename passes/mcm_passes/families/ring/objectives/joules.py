@@ -53,7 +53,7 @@ def joule_problem(problem: PartitionProblem) -> PartitionProblem:
         relay_s=energy.relay_j,
         limits=limits,
         energy=None,
-        # The energy of a copy is not counted, by the report neither.
+        # The energy of a copy is not counted; the report does not count it either.
         copies=None,
     )
     _priced[problem] = found
