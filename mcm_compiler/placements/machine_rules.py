@@ -41,7 +41,10 @@ def find_machine_violations(
     if found := ring_rules.out_of_range(chip_of, num_devices, names):
         return found
     source, target = chip_of[edge_source], chip_of[edge_target]
-    lost = np.flatnonzero(~machine.reaches[source, target])
+    hops, edges = _edges_between(machine, source, target)
+    # Engines of devices that may not be used pass nothing on.
+    unused = edges[(hops >= num_devices).any(axis=1)]
+    lost = np.union1d(np.flatnonzero(~machine.reaches[source, target]), unused)
     found = [
         Violation(
             "unreachable",
@@ -52,7 +55,6 @@ def find_machine_violations(
         )
         for e in lost[: ring_rules.MAX_REPORTED].tolist()
     ]
-    hops, edges = _edges_between(machine, source, target)
     if circle := circle_of_devices(hops[:, 0], hops[:, 1]):
         at = dict(zip(map(tuple, hops.tolist()), edges.tolist(), strict=True))
         steps = [at[step] for step in pairwise(circle)]
