@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from mcm_compiler.artifact import layout
 from mcm_compiler.artifact.manifest import Manifest
+from mcm_compiler.certificate.stored_problem import SCHEMA_VERSION
 from mcm_compiler.checking.comparison.equality import NOT_ON_RANDOM_INPUTS
 from mcm_compiler.checking.entry.gate import OpenedFolder
 from mcm_compiler.checking.sharded_operators import sharded_faults
@@ -93,7 +94,7 @@ def check_figures(
             *_of_proof(report, structure),
             *_of_verification(report, verification, tried),
         ]
-    if faults and not opened.manifest.counted.stated:
+    if faults and _of_earlier_release(opened):
         differ = count_text(len(faults), "figure differs or is", "figures differ or are")
         faults = [f"an earlier release made the report, {differ} missing, first: {faults[0]}"]
     if faults:
@@ -113,7 +114,7 @@ def check_stored_figures(opened: OpenedFolder) -> Diagnostic | None:
         CompileError: as `check_figures`.
     """
     report = opened.report
-    if report.get("versions") != versions() or not opened.manifest.counted.stated:
+    if report.get("versions") != versions() or _of_earlier_release(opened):
         return Diagnostic(
             "MCM-A023",
             "the report was made by other versions, so that only its hash was checked",
@@ -125,6 +126,13 @@ def check_stored_figures(opened: OpenedFolder) -> Diagnostic | None:
         raise _wrong(faults)
     _check_texts(opened, report)
     return None
+
+
+def _of_earlier_release(opened: OpenedFolder) -> bool:
+    """Whether the folder says that a release made it which may count otherwise."""
+    certificate = opened.certificate
+    version_1 = certificate is not None and certificate.schema_version < SCHEMA_VERSION
+    return version_1 or not opened.manifest.counted.stated
 
 
 def _derived(opened: OpenedFolder, report: Mapping[str, Any], *, models: bool) -> dict[str, Any]:

@@ -153,6 +153,15 @@ def test_its_report_is_read_with_a_note(old: Path) -> None:
     assert note.code == "MCM-A023"
 
 
+def test_a_report_next_to_a_certificate_of_version_1_is_read_with_a_note(new: Path) -> None:
+    assert check_stored_figures(open_folder(new)) is None
+    edited(lambda head: head.update(schema_version=1))(new)
+    rehash(new)
+    note = check_stored_figures(open_folder(new))
+    assert note is not None
+    assert note.code == "MCM-A023"
+
+
 def test_a_new_certificate_states_all_delays(new: Path) -> None:
     found, certificate = checked(new)
     assert certificate.schema_version == 2
