@@ -188,7 +188,7 @@ def chain_of_units(problem: PartitionProblem) -> LowerBound:
     """Units that all other work comes before or after, taken as indivisible.
 
     Call a unit an articulation unit if all work is done by it, its ancestors and its descendants.
-    Articulation units are ordered by the edges, and all other work lies between two neighbouring
+    Articulation units are ordered by the edges, and all other work is between two neighbouring
     ones. Let that work be divisible, which only helps. Fill chips from the first on, in order,
     always as early as possible: what comes after an articulation unit can't go to a chip before it,
     so no other filling ever gets ahead of this one. If it needs more than C chips of B seconds
