@@ -129,7 +129,7 @@ def check_stored_figures(opened: OpenedFolder) -> Diagnostic | None:
 
 
 def _of_earlier_release(opened: OpenedFolder) -> bool:
-    """Whether the folder says that a release made it which may count otherwise."""
+    """True if the folder says that a release made it which may count otherwise."""
     certificate = opened.certificate
     version_1 = certificate is not None and certificate.schema_version < SCHEMA_VERSION
     return version_1 or not opened.manifest.counted.stated
