@@ -105,6 +105,18 @@ def round_and_round(mesh: object, source: int, destination: int) -> Iterator[Hop
         yield Hop(source)
 
 
+def away(mesh: object, source: int, destination: int) -> Iterator[Hop]:
+    """Chips that the package has not, without end."""
+    for chip in itertools.count(1000):
+        yield Hop(chip)
+
+
+def back(mesh: object, source: int, destination: int) -> Iterator[Hop]:
+    """Chips below 0, without end."""
+    for chip in itertools.count(1):
+        yield Hop(-chip)
+
+
 def short(mesh: object, source: int, destination: int) -> Iterator[Hop]:
     """One hop along the row, whatever the destination is."""
     yield Hop(source ^ 1)
@@ -130,6 +142,8 @@ def broken(mesh: object, source: int, destination: int) -> Iterator[Hop]:
     [
         (straight, "MCM-T018", "from chip 0 to chip 2 needs a link from chip 0 to chip 2"),
         (round_and_round, "MCM-T018", "from chip 0 to chip 1 visits chip 0 twice"),
+        (away, "MCM-T018", "from chip 0 to chip 1 needs a link from chip 0 to chip 1000"),
+        (back, "MCM-T018", "from chip 0 to chip 1 needs a link from chip 0 to chip -1"),
         (short, "MCM-T018", "from chip 0 to chip 2 ends at chip 1"),
         (lane, "MCM-T018", "takes virtual channel -1 of 0 to 63"),
         (text, "MCM-X007", "has a str, not a Hop"),

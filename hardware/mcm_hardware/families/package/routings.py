@@ -72,25 +72,29 @@ def hop_by_hop(route: Callable[[Any, int, int], Iterable[Hop]]) -> Routing:
         link_of = {(a, b): link for link, (a, b) in enumerate(topology.ends.tolist())}
         for source in range(topology.chips):
             rows = [
-                [] if source == chip else _hops(route, topology, source, chip)
+                [] if source == chip else _checked_route(route, topology, link_of, source, chip)
                 for chip in range(topology.chips)
             ]
-            yield _ways(topology, link_of, source, rows)
+            yield _ways(topology, rows)
 
     return routing
 
 
-def _hops(
-    route: Callable[[Any, int, int], Iterable[Hop]], topology: Topology, source: int, chip: int
-) -> list[Hop]:
-    """The hops of one route.
+def _checked_route(
+    route: Callable[[Any, int, int], Iterable[Hop]],
+    topology: Topology,
+    link_of: Mapping[tuple[int, int], int],
+    source: int,
+    chip: int,
+) -> list[tuple[int, int | None]]:
+    """The links of one route, each with the virtual channel that the routing chose.
 
     Raises:
-        ValueError: for one that visits a chip twice, ends elsewhere, or has no such virtual
-            channel.
+        ValueError: for a route that takes no link, visits a chip twice, ends elsewhere, or has no
+            such virtual channel.
     """
-    found: list[Hop] = []
-    visited = {source}
+    found: list[tuple[int, int | None]] = []
+    at, visited = source, {source}
     where = f"the route from chip {source} to chip {chip}"
     for hop in route(topology, source, chip):
         if not isinstance(hop, Hop):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -99,41 +103,26 @@ def _hops(
             raise ValueError(f"{where} visits chip {hop.chip} twice")
         if hop.lane is not None and not 0 <= hop.lane < MOST_LANES:
             raise ValueError(f"{where} takes virtual channel {hop.lane} of 0 to {MOST_LANES - 1}")
-        visited.add(hop.chip)
-        found.append(hop)
-    if found and found[-1].chip != chip:
-        raise ValueError(f"{where} ends at chip {found[-1].chip}")
+        # A routing that leads off the package for ever ends here.
+        if (link := link_of.get((at, hop.chip))) is None:
+            raise ValueError(
+                f"{where} needs a link from chip {at} to chip {hop.chip}, and there is none"
+            )
+        at = hop.chip
+        visited.add(at)
+        found.append((link, hop.lane))
+    if found and at != chip:
+        raise ValueError(f"{where} ends at chip {at}")
     return found
 
 
-def _ways(
-    topology: Topology,
-    link_of: Mapping[tuple[int, int], int],
-    source: int,
-    rows: Sequence[Sequence[Hop]],
-) -> Ways:
-    """The routes from a chip, from their hops.
-
-    Raises:
-        ValueError: where no link leads from one chip to the next.
-    """
-    links: list[int] = []
-    for chip, row in enumerate(rows):
-        at = source
-        for hop in row:
-            if (link := link_of.get((at, hop.chip))) is None:
-                raise ValueError(
-                    f"the route from chip {source} to chip {chip} needs a link from chip {at} to "
-                    f"chip {hop.chip}, and there is none"
-                )
-            links.append(link)
-            at = hop.chip
-    lengths = [len(row) for row in rows]
-    ptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
-    taken = np.array(links, np.int32)
+def _ways(topology: Topology, rows: Sequence[Sequence[tuple[int, int | None]]]) -> Ways:
+    """The routes from a chip, from their links."""
+    steps = [step for row in rows for step in row]
+    ptr = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int32)
+    taken = np.array([link for link, _ in steps], np.int32)
     lanes = topology.datelines(ptr, taken)
-    own = [(i, hop.lane) for i, hop in enumerate(h for row in rows for h in row)]
-    for i, lane in own:
+    for i, (_, lane) in enumerate(steps):
         if lane is not None:
             lanes[i] = lane
     return Ways(ptr, taken, lanes)
