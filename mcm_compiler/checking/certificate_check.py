@@ -97,7 +97,7 @@ def not_simulated_again(certificate: Certificate) -> Diagnostic | None:
     return not_re_proved(
         "an earlier release wrote the certificate, with another simulator",
         "what is simulated of other placements",
-        hint="re-run `mcmc compile`",
+        hint="re-run `mcmc compile` to have them simulated by this release",
         at="considered and learned in certificate.json",
     )
 

@@ -132,7 +132,8 @@ def test_what_its_release_simulated_counts_as_not_checked(new: Path) -> None:
     assert found is not None
     note = not_simulated_again(stored)
     assert note is not None
-    assert (note.code, note.hint) == ("MCM-V072", "re-run `mcmc compile`")
+    assert note.code == "MCM-V072"
+    assert note.hint.startswith("re-run `mcmc compile`")
     assert not_simulated_again(found) is None
     placement = stored.placement
     for simulated in (True, False):

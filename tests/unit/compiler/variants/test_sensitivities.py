@@ -51,7 +51,11 @@ def test_figures_are_those_of_a_compile_with_the_changed_file(
     report = build_report(compile_model(build_zoo_model(_MODEL), str(file), options))
     row = rows[resource, factor]
     assert row["faults"] == []
-    assert row["lower_bound_s"] == report["lower_bound_s"]
+    assert row["lower_bound_s"] is not None
+    if row.get("idle"):  # where more does not help, the bound without it counts if it is lower
+        assert row["lower_bound_s"] <= report["lower_bound_s"]
+    else:
+        assert row["lower_bound_s"] == report["lower_bound_s"]
     assert row["period_s"] is not None
     # Its search starts from the placement for the unchanged target, and may find a faster one.
     assert row["period_s"] <= report["period_s"]
