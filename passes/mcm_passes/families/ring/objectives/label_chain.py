@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.arrays.kernels import entry_njit, inner_njit, lean_inner_njit
+from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, inner_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
 from mcm_passes.families.ring.exact.ideal_chain import (
     SLACK,
@@ -274,12 +274,49 @@ def _extend_all(
 ) -> tuple[Labels, _Reach]:
     """Goes on with every chip that may hold a window; the labels, with room for all, and reach."""
     window = step.window
+    least_j = _ended_j(lattice, step.joules) if goal.energy else 0.0
+    beyond_j = float(lattice.prices.beyond_j[window.end]) if goal.energy else 0.0
     if keeps_rule(lattice.played.demands.tensors, lattice.cuts, lattice.triangles, window):
         for k in range(lattice.package.speed.size):
-            if labels.kept[window.start, k] and _may_hold(lattice, window, k):
+            if not labels.kept[window.start, k]:
+                continue
+            if goal.energy and not _may_be_less(labels, reach, window, k, least_j, beyond_j):
+                continue
+            if _may_hold(lattice, window, k):
                 labels = _with_room(labels, labels.kept[window.start, k])
                 reach = _extend(lattice, goal, labels, reach, scratch, step, k)
     return labels, reach
+
+
+@inlined_njit
+def _may_be_less(
+    labels: Labels, reach: _Reach, window: Window, k: int, least_j: float, beyond_j: float
+) -> bool:
+    """Whether some label at the end of a window on chip k may be kept.
+
+    Most are not, and a call with all records takes longer than to see that.
+
+    Args:
+        labels: as they are.
+        reach: limits of chains.
+        window: the window.
+        k: the chip.
+        least_j: of the window at least.
+        beyond_j: of what follows at least.
+    """
+    end_j = np.inf
+    at = labels.first[window.start, k]
+    while at >= 0:
+        end_j = min(end_j, labels.times_s[at, END] + least_j)
+        at = labels.links[at, NEXT]
+    if end_j + beyond_j > reach.latency_s:
+        return False
+    at = labels.first[window.end, k + 1]
+    while at >= 0:
+        if labels.times_s[at, END] * (1.0 + TIE) < end_j:
+            return False
+        at = labels.links[at, NEXT]
+    return True
 
 
 @inner_njit
@@ -380,6 +417,13 @@ def _may_pay(lattice: Lattice, joules: WindowCost, left_j: float) -> bool:
 
 
 @lean_inner_njit
+def _ended_j(lattice: Lattice, joules: WindowCost) -> float:
+    """Joules of a window without streamed weights, and of the link behind it."""
+    moved_j = joules.relay_s + joules.link_bytes / lattice.prices.package.link_bytes_per_s
+    return float(_kept_j(lattice, joules) + moved_j)
+
+
+@lean_inner_njit
 def _kept_j(lattice: Lattice, joules: WindowCost) -> float:
     """Joules of what a window does by itself: units, copies, and what the host sends and gets."""
     host_bytes = joules.in_bytes + joules.out_bytes
@@ -394,16 +438,14 @@ def _streamed_j(lattice: Lattice, blocks: int) -> float:
     return float(package.block_bytes * blocks / package.stream_bytes_per_s)
 
 
-@lean_inner_njit
+@inlined_njit
 def _window_j(lattice: Lattice, step: _Step, chip: int) -> float:
     """Joules of a window on a chip, and of the link behind it."""
-    joules, package = step.joules, lattice.prices.package
-    moved_j = joules.relay_s + joules.link_bytes / package.link_bytes_per_s
     streamed = max(streamed_blocks(lattice.package, step.cost, chip), 0)
-    return float(_kept_j(lattice, joules) + moved_j + _streamed_j(lattice, streamed))
+    return float(_ended_j(lattice, step.joules) + _streamed_j(lattice, streamed))
 
 
-@lean_inner_njit
+@inlined_njit
 def _may_hold(lattice: Lattice, window: Window, chip: int) -> bool:
     """Whether all that is pinned in a window is pinned to a chip."""
     i, j, chips = window.start, window.end, lattice.package.speed.size
@@ -411,7 +453,7 @@ def _may_hold(lattice: Lattice, window: Window, chip: int) -> bool:
     return bool(lattice.pinned[j, chips] - lattice.pinned[i, chips] == own)
 
 
-@lean_inner_njit
+@inlined_njit
 def _extend(
     lattice: Lattice,
     goal: Goal,
@@ -461,7 +503,7 @@ def _extend(
     return reach
 
 
-@lean_inner_njit
+@inlined_njit
 def _beyond(goal: Goal, reach: _Reach, labels: Labels, whole: int) -> _Reach:
     """The limits of chains that are of use where a whole one is known."""
     end_s, period_s = labels.times_s[whole, END], labels.times_s[whole, PERIOD]
@@ -473,7 +515,7 @@ def _beyond(goal: Goal, reach: _Reach, labels: Labels, whole: int) -> _Reach:
     return _Reach(float(period_s), reach.latency_s, whole)
 
 
-@lean_inner_njit
+@inlined_njit
 def _enter(labels: Labels, new: int, chips: int) -> None:
     """Enters the next label among those of its ideal and number of chips."""
     ideal = labels.links[new, IDEAL]
@@ -539,7 +581,7 @@ def _note_least(lattice: Lattice, labels: Labels, label: int) -> None:
     labels.times_s[label, LEAST] = least_s * (1.0 - SLACK)
 
 
-@lean_inner_njit
+@inlined_njit
 def _is_dominated(lattice: Lattice, labels: Labels, new: int, chips: int, energy: bool) -> bool:
     """Whether a label with no more chips is nowhere larger; takes those off that the new one is."""
     ideal = int(labels.links[new, IDEAL])
@@ -566,7 +608,7 @@ def _is_dominated(lattice: Lattice, labels: Labels, new: int, chips: int, energy
     return False
 
 
-@lean_inner_njit
+@inlined_njit
 def _nowhere_larger(labels: Labels, one: int, other: int, width: int) -> bool:
     """Return whether a label is nowhere larger; a `width` below 0 is of energies, with ties."""
     if width < 0:
