@@ -224,18 +224,11 @@ def _count_sent(
     """
     kind, amount, devices = tensors.kind[t], tensors.amount, routes.num_devices
     ways.mark[0] += 1
-    mark, count, row = ways.mark[0], 0, devices
+    mark, row = ways.mark[0], devices
     if source >= 0:
         row = where.device[source]
         ways.stamp[row] = mark
-    for e in range(readers.ptr[t], readers.ptr[t + 1]):
-        c = int(where.chip_of[readers.entries[e]])
-        device = where.device[c]
-        if ways.stamp[device] != mark:
-            ways.stamp[device] = mark
-            ways.readers[count] = device
-            where.held[c] += sign * amount[t, RECEIVED]
-            count += 1
+    count = _other_readers(tensors, t, readers, where, sign, mark, ways)
     outgoing = row * devices
     for i in range(count):
         to = int(ways.readers[i])
@@ -259,6 +252,29 @@ def _count_sent(
 
 
 @inlined_njit
+def _other_readers(
+    tensors: TensorAmounts,
+    t: int,
+    readers: Rows,
+    where: Places,
+    sign: int,
+    mark: int,
+    ways: Ways,
+) -> int:
+    """Lists, counts and stamps the devices without the mark that read a tensor; how many."""
+    count = 0
+    for e in range(readers.ptr[t], readers.ptr[t + 1]):
+        c = int(where.chip_of[readers.entries[e]])
+        device = where.device[c]
+        if ways.stamp[device] < mark:
+            ways.stamp[device] = mark
+            ways.readers[count] = device
+            where.held[c] += sign * tensors.amount[t, RECEIVED]
+            count += 1
+    return count
+
+
+@inlined_njit
 def _count_relayed(
     routes: RouteArrays,
     tensors: TensorAmounts,
@@ -277,17 +293,10 @@ def _count_relayed(
     """
     kind, amount, devices, held = tensors.kind[t], tensors.amount, routes.num_devices, where.held
     # Devices that have the tensor are stamped with the mark, those that pass it on with one more.
-    mark, count, maker = ways.mark[0] + 1, 0, where.device[source]
+    mark, maker = ways.mark[0] + 1, where.device[source]
     ways.mark[0] += 2
     ways.stamp[maker] = mark
-    for e in range(readers.ptr[t], readers.ptr[t + 1]):
-        c = int(where.chip_of[readers.entries[e]])
-        device = where.device[c]
-        if ways.stamp[device] < mark:
-            ways.stamp[device] = mark
-            ways.readers[count] = device
-            held[c] += sign * amount[t, RECEIVED]
-            count += 1
+    count = _other_readers(tensors, t, readers, where, sign, mark, ways)
     for i in range(count):
         row = maker * devices + ways.readers[i]
         first, end = int(routes.begin[row]), int(routes.end[row])

@@ -15,9 +15,20 @@ from mcm_passes.families.ring.learning import rl_run
 from mcm_passes.families.ring.learning.recipes import RECIPES
 
 
+class _Rewarded:
+    """A strategy with a choice of rewards."""
+
+    reward: rl_run.Reward
+
+    @property
+    def asks_evaluator(self) -> bool:
+        """Whether it asks the evaluator of the budget."""
+        return self.reward == "judge"
+
+
 @dataclass(frozen=True)
 @checked(recipe=one_of(RECIPES), draws=at_least(0), samples=at_least(0), effort_s=at_least(0))
-class RlFinetune:
+class RlFinetune(_Rewarded):
     """A policy that learned on other graphs goes on with this one (MCM, section 4.4).
 
     Attributes:
@@ -46,11 +57,6 @@ class RlFinetune:
     samples: int = 0
     effort_s: float = 0.0
 
-    @property
-    def asks_evaluator(self) -> bool:
-        """Whether it asks the evaluator of the budget."""
-        return self.reward == "judge"
-
     def solve(
         self,
         problem: PartitionProblem,
@@ -77,7 +83,7 @@ class RlFinetune:
 
 @dataclass(frozen=True)
 @checked(samples=at_least(0))
-class RlZeroshot:
+class RlZeroshot(_Rewarded):
     """Draws from a policy that learned on other graphs (MCM, section 5.2: *RL zero-shot*).
 
     Needs no JAX: the policy runs in NumPy.
@@ -94,11 +100,6 @@ class RlZeroshot:
     policy: str = ""
     reward: rl_run.Reward = "fast"
     samples: int = 0
-
-    @property
-    def asks_evaluator(self) -> bool:
-        """Whether it asks the evaluator of the budget."""
-        return self.reward == "judge"
 
     def solve(
         self,
@@ -119,7 +120,7 @@ class RlZeroshot:
 
 @dataclass(frozen=True)
 @checked(recipe=one_of(RECIPES), samples=at_least(0), effort_s=at_least(0))
-class Rl:
+class Rl(_Rewarded):
     """A policy that starts from random weights learns on the problem itself (MCM, section 4).
 
     Attributes:
@@ -141,11 +142,6 @@ class Rl:
     start: str = ""
     samples: int = 0
     effort_s: float = 0.0
-
-    @property
-    def asks_evaluator(self) -> bool:
-        """Whether it asks the evaluator of the budget."""
-        return self.reward == "judge"
 
     def solve(
         self,

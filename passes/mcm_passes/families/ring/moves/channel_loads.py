@@ -16,7 +16,7 @@ from mcm_compiler.arrays.kernels import inlined_njit, lean_inner_njit
 from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.placements.ring_rules import TO_HOST
-from mcm_passes.families.ring.loads.chip_demands import TensorDemands, unit_demands
+from mcm_passes.families.ring.loads.chip_demands import ChipDemands, TensorDemands, unit_demands
 from mcm_passes.mapping.machine.evaluation import MachineModel
 from mcm_passes.mapping.machine.load_kernels import (
     Places,
@@ -83,8 +83,8 @@ STEP, CHANGED, LOST, LOST_BEFORE = range(4)
 """Places of `ChannelLoads.counts`."""
 
 
-def network_of(problem: PartitionProblem) -> Network:
-    """The network of a problem; one that is not used on a ring."""
+def network_of(problem: PartitionProblem, demands: ChipDemands) -> Network:
+    """The network of a problem with given demands of units; one that is not used on a ring."""
     block = problem.limits.buffer_alignment_bytes
     if problem.on_ring:
         none, no_seconds = np.zeros(0, np.int64), np.zeros((1, 0))
@@ -93,10 +93,10 @@ def network_of(problem: PartitionProblem) -> Network:
         return Network(False, routes, np.zeros(0), none, block, kind_of, *seconds)
     machine, arrays = problem.machine, MachineModel.of(problem).arrays
     ends = machine.channel_ends.max(axis=1) if machine.num_channels else np.zeros(0)
-    each = [
-        unit_demands(_of_kind(problem, unit_s, kind), own_buffers=True, clone_outputs=True)
-        for kind, unit_s in enumerate(arrays.unit_s)
-    ]
+    each = [demands]
+    if problem.kinds is not None:
+        alike = (_of_kind(problem, unit_s, kind) for kind, unit_s in enumerate(arrays.unit_s))
+        each = [unit_demands(one, own_buffers=True, clone_outputs=True) for one in alike]
     return Network(
         used=True,
         routes=route_arrays(machine),
@@ -104,17 +104,15 @@ def network_of(problem: PartitionProblem) -> Network:
         device=np.maximum(ends, 0).astype(np.int64),
         block_bytes=block,
         kind_of=arrays.kind_of,
-        unit_s=np.stack([demands.nodes.work_s for demands in each]),
-        item_s=np.stack([demands.items.busy_s for demands in each]),
-        relay_s=np.stack([demands.tensors.passed_s for demands in each]),
-        copied_s=np.stack([demands.tensors.copied_s for demands in each]),
+        unit_s=np.stack([one.nodes.work_s for one in each]),
+        item_s=np.stack([one.items.busy_s for one in each]),
+        relay_s=np.stack([one.tensors.passed_s for one in each]),
+        copied_s=np.stack([one.tensors.copied_s for one in each]),
     )
 
 
 def _of_kind(problem: PartitionProblem, unit_s: Floats, kind: int) -> PartitionProblem:
     """The problem as if all devices were of a kind, on which units take `unit_s[N]`."""
-    if problem.kinds is None:
-        return problem
     copies = problem.copies
     return dataclasses.replace(
         problem,

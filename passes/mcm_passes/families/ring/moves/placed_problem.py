@@ -63,7 +63,7 @@ def placed_problem(problem: PartitionProblem) -> PlacedProblem:
         graph=MoveGraph(distinct_rows(source, target, n), distinct_rows(target, source, n)),
         ring=ring_of(problem, problem.limits.buffer_alignment_bytes),
         movable=~np.isin(np.arange(problem.num_chips), problem.pinned_chip),
-        network=network_of(problem),
+        network=network_of(problem, demands),
     )
 
 
