@@ -155,7 +155,7 @@ def table_of(seconds: OpSeconds) -> bytes:
     for name, took in sorted(seconds.items()):
         quoted = '"' + name.replace('"', '""') + '"'
         lines.append(f"{quoted if _TO_QUOTE.search(name) else name},{float(took)!r}")
-    # Names that are no Unicode text are told where the table is read.
+    # The reader of the table refuses names that are no Unicode text.
     return "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass")
 
 

@@ -1,4 +1,4 @@
-"""A small model, a placer that does as it is told, and the folder of its placement."""
+"""A small model, a placer by letters of names, and the folder of its placement."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ def imported_model() -> ir.Model:
 
 @register("placer")
 @dataclass(frozen=True)
-class Told:
+class ByLetters:
     """Devices by the last letter of an op's name: `gpu:0` for those of `second`, else `cpu:0`."""
 
-    name: ClassVar[str] = "told"
-    summary: ClassVar[str] = "as it is told"
+    name: ClassVar[str] = "letters"
+    summary: ClassVar[str] = "by letters of names"
 
     second: str = "cd"
     wrong: str = ""
 
     def place(self, request: PlacerRequest) -> PlacerAnswer:
         """Does not look at what is allowed."""
-        request.progress("told")
+        request.progress("by letters")
         problem = request.problem
         device_of = np.zeros(problem.num_ops, np.int32)
         for op, name in enumerate(problem.names):
@@ -63,12 +63,12 @@ class Told:
             device_of = device_of[:-1]
         if self.wrong == "far":
             device_of[-1] = request.box.num_devices
-        return PlacerAnswer(device_of, "told so", 1, ((1, 0.5),), (("letters", 2.0),))
+        return PlacerAnswer(device_of, "by letters", 1, ((1, 0.5),), (("letters", 2.0),))
 
 
 def place_small(
     folder: Path | None = None, target: str = "box-cpu-gpu", **options: object
 ) -> PlacedModel:
-    """The small model, placed as `Told` says."""
-    asked = PlaceOptions(**{"placer": "told", **options})  # pyright: ignore[reportArgumentType]
+    """The small model, placed as `ByLetters` says."""
+    asked = PlaceOptions(**{"placer": "letters", **options})  # pyright: ignore[reportArgumentType]
     return place_model(small_model(), target, asked, output=folder)

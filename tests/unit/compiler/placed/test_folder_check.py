@@ -241,7 +241,7 @@ def test_what_was_changed_on_purpose_is_found(folder: Path, what: str) -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"pins": (("op_y", "cpu:0"),), "seed": 3, "placer": "told"},
+        {"pins": (("op_y", "cpu:0"),), "seed": 3, "placer": "letters"},
         {"kinds": (("op_c", "k40"),), "together": ("op_d", "op_e"), "order": "critical_path"},
     ],
 )
@@ -333,7 +333,7 @@ def of_file(tmp_path: Path) -> tuple[Path, StepOfModel]:
     """A folder that was placed from a file, and the step of that file."""
     path = tmp_path / "small.onnx"
     write_model(small_model(), path)
-    asked = PlaceOptions(placer="told", segments="fewest")
+    asked = PlaceOptions(placer="letters", segments="fewest")
     place_model(path, "box-cpu-gpu", asked, output=tmp_path / "out")
     return tmp_path / "out", partial(step_of_model, str(path))
 

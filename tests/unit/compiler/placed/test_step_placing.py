@@ -1,4 +1,4 @@
-"""Searches that end well, and what is told of those that do not."""
+"""Searches that end well, and messages of those that do not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mcm_compiler.diagnostics import CompileError, Severity
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.step_placing import placer_text
 from mcm_compiler.registry import PLACERS
-from tests.generators.placed_models import Told, place_small, small_model
+from tests.generators.placed_models import ByLetters, place_small, small_model
 
 
 def _refused(**options: object) -> CompileError:
@@ -51,9 +51,9 @@ def test_cheap_dispatches_cut_finer_than_dear_ones() -> None:
     assert (cheap.seconds or 1.0) < (dear.seconds or 0.0)
 
 
-@pytest.mark.parametrize(("wrong", "words"), [("short", "not for"), ("far", "told")])
+@pytest.mark.parametrize(("wrong", "words"), [("short", "not for"), ("far", "letters")])
 def test_an_answer_that_is_none_is_the_placers_fault(wrong: str, words: str) -> None:
-    first = _refused(placer=f"told{{wrong={wrong}}}").diagnostics[0]
+    first = _refused(placer=f"letters{{wrong={wrong}}}").diagnostics[0]
     assert first.code == "MCM-D075"
     assert words in str(first)
 
@@ -62,12 +62,12 @@ def test_an_answer_that_is_none_is_the_placers_fault(wrong: str, words: str) -> 
 def test_placers_are_told_the_order_of_queues(monkeypatch: pytest.MonkeyPatch, order: str) -> None:
     asked: list[str] = []
 
-    def place(self: Told, request: Any) -> Any:
+    def place(self: ByLetters, request: Any) -> Any:
         asked.append(request.order)
         return by_letters(self, request)
 
-    by_letters: Any = Told.place
-    monkeypatch.setattr(Told, "place", place)
+    by_letters: Any = ByLetters.place
+    monkeypatch.setattr(ByLetters, "place", place)
     place_small(order=order)
     assert asked == [order]
 
@@ -119,7 +119,7 @@ def test_an_unknown_placer_is_told_before_the_model_is_read() -> None:
 @pytest.mark.parametrize("target", ["mcm36", "config-a"])
 def test_what_is_no_box_is_refused(target: str) -> None:
     with pytest.raises(CompileError, match="MCM-D002"):
-        place_model(small_model(), target, PlaceOptions(placer="told"))
+        place_model(small_model(), target, PlaceOptions(placer="letters"))
 
 
 def test_an_existing_folder_stays(tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_an_existing_folder_stays(tmp_path: Path) -> None:
 def test_a_level_says_who_searches_and_how_long() -> None:
     asked = PlaceOptions(level=0)
     assert placer_text(asked) == load_level(0).placer
-    assert placer_text(PlaceOptions(placer="told{second=ab}")) == "told{second=ab}"
+    assert placer_text(PlaceOptions(placer="letters{second=ab}")) == "letters{second=ab}"
     with pytest.raises(CompileError, match="MCM-U003"):
         placer_text(PlaceOptions(level="nobody's"))
 
@@ -142,7 +142,7 @@ def test_segments_that_one_device_beats_are_told() -> None:
     notes = place_small(dispatch_s=1.0).diagnostics
     assert [note.code for note in notes] == ["MCM-D076"]
     assert notes[0].severity is Severity.NOTE
-    alone = place_small(placer="told{second=q}", kinds=(("op_*", "haswell"),), dispatch_s=1.0)
+    alone = place_small(placer="letters{second=q}", kinds=(("op_*", "haswell"),), dispatch_s=1.0)
     assert alone.segments is not None
     assert alone.segments.count == 1
     assert not alone.diagnostics
@@ -150,11 +150,11 @@ def test_segments_that_one_device_beats_are_told() -> None:
 
 def test_a_file_is_a_level_of_placing_too(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
-    path.write_text('strategy = "dp"\nplacer = "told{second=ab}"\nplacements = 7\n')
+    path.write_text('strategy = "dp"\nplacer = "letters{second=ab}"\nplacements = 7\n')
     placed = place_model(small_model(), "box-cpu-gpu", PlaceOptions(level=str(path)))
     # All placements of so small a step are simulated, whatever the level says.
     assert placed.answer.method.startswith("all ")
-    assert placer_text(PlaceOptions(level=str(path))) == "told{second=ab}"
+    assert placer_text(PlaceOptions(level=str(path))) == "letters{second=ab}"
     assert load_level(str(path)).placements_of(1) == 7
     path.write_text('strategy = "dp"\nplacements = 0\n')
     with pytest.raises(CompileError, match="MCM-U002"):
@@ -162,7 +162,7 @@ def test_a_file_is_a_level_of_placing_too(tmp_path: Path) -> None:
 
 
 SEARCHING = ("local_search", "portfolio", "pretrained")
-BY_RULE = ("cpu", "single", "etf", "metis", "told")
+BY_RULE = ("cpu", "single", "etf", "metis", "letters")
 
 
 def least_of_all(problem: StepProblem, target: BoxTarget, order: Any) -> float:

@@ -28,7 +28,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def folder(model: Path) -> Path:
     out = model.parent / "out"
-    result = _invoke("place", model, "--target", "box-cpu-gpu", "--placer", "told", "-o", out)
+    result = _invoke("place", model, "--target", "box-cpu-gpu", "--placer", "letters", "-o", out)
     assert result.exit_code == 0, result.output
     assert "wrote" in result.stderr
     return out
@@ -36,7 +36,7 @@ def folder(model: Path) -> Path:
 
 def test_what_is_printed_is_in_the_folder(model: Path, folder: Path) -> None:
     result = _invoke(
-        "place", model, "--target", "box-cpu-gpu", "--placer", "told", "--format", "json"
+        "place", model, "--target", "box-cpu-gpu", "--placer", "letters", "--format", "json"
     )
     assert result.exit_code == 0
     printed = json.loads(result.stdout)
@@ -109,7 +109,7 @@ def test_what_cannot_be_asked(model: Path, tmp_path: Path, args: Any, code: str)
 
 
 def test_an_existing_folder_is_replaced_when_asked(model: Path, folder: Path) -> None:
-    args = ("place", model, "--target", "box-cpu-gpu", "--placer", "told", "-o", folder)
+    args = ("place", model, "--target", "box-cpu-gpu", "--placer", "letters", "-o", folder)
     assert "MCM-A001" in _invoke(*args).stderr
     assert _invoke(*args, "--force").exit_code == 0
 
@@ -163,7 +163,7 @@ def test_profiles_and_tables_of_kinds_stand_beside_each_other(
     second = _profile(tmp_path / "2.json", op_a=5)
     table, out = tmp_path / "times.csv", tmp_path / "out"
     table.write_text("op_type,inputs,type,seconds\nTanh,64x128,float,7e-6\n")
-    args = ("--target", "box-cpu-gpu", "--placer", "told", "-o", out)
+    args = ("--target", "box-cpu-gpu", "--placer", "letters", "-o", out)
     args += ("--profile", f"haswell={first}", "--profile", f"haswell={second}")
     result = _invoke("place", model, *args, "--cost-model", f"k40=table{{file={table}}}")
     assert result.exit_code == 0, result.output
