@@ -292,7 +292,7 @@ def _extend_all(
 def _may_be_less(
     labels: Labels, reach: _Reach, window: Window, k: int, least_j: float, beyond_j: float
 ) -> bool:
-    """Whether some label at the end of a window on chip k may be kept.
+    """Return whether some label at the end of a window on chip k may be kept.
 
     Most are not, and a call with all records takes longer than to see that.
 
