@@ -91,8 +91,8 @@ def _introduction(data: Data) -> list[str]:
             Such answers are repaired, in two ways: by the valid partition that moves the fewest
             units, and by cuts along an order that follows the parts. The shorter period counts, and
             is marked `{MADE_VALID}`: it is partly ours, and may use more chips. A control
-            shows how far repair alone leads: it has parts drawn at random. Of several seeds or sizes
-            the best that is valid counts; where none is, the best after repair.
+            shows how far repair alone leads: it has parts drawn at random. Of several seeds or
+            sizes the best that is valid counts; where none is, the best after repair.
             """
         ),
         "",
