@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import cast
 
 from mcm_compiler.contracts.mapping import Evaluation, FamilyMapping
-from mcm_compiler.contracts.partition import Evaluate, Ints, PartitionProblem
+from mcm_compiler.contracts.partition import Evaluate, Ints, PartitionProblem, PartitionStrategy
 from mcm_compiler.machines.machine import RING
 from mcm_compiler.registry import MAPPINGS
+from mcm_passes.mapping.search import named
 
 
 def mapping_for(family: str) -> FamilyMapping:
@@ -27,6 +28,16 @@ def mapping_for(family: str) -> FamilyMapping:
 def mapping_of(problem: PartitionProblem) -> FamilyMapping:
     """The mapping of the family that a problem is for; see `mapping_for`."""
     return mapping_for(problem.family)
+
+
+def adapted(problem: PartitionProblem, text: str) -> PartitionStrategy:
+    """A strategy by its text, in the form that places ops on the machine of a problem.
+
+    Raises:
+        CompileError: as `named.strategy_of`.
+    """
+    strategy = named.strategy_of(text)
+    return mapping_of(problem).adapted(text, strategy) or strategy
 
 
 def evaluate(problem: PartitionProblem, chip_of: Ints) -> Evaluation:

@@ -58,7 +58,8 @@ def heavy_chains(
     each chip's least load is within the period. The chip at which a chain reaches an ideal is also
     not before the work of all that its units depend on fills the chips, and likewise behind it.
     The fewest chips to each ideal are a shortest path. Devices of any machine can be numbered along
-    their dependencies, so that this holds on all; relays count where engines pass tensors on.
+    their dependencies, so that this holds on all; relays count on rings whose engines pass tensors
+    on.
 
     Args:
         problem: the problem.

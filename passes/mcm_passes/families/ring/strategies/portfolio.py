@@ -13,7 +13,7 @@ import numpy as np
 from mcm_compiler.contracts import partition
 from mcm_compiler.contracts.evaluation import BatchEvaluator, ResultKind
 from mcm_compiler.text.option_ranges import at_least, checked
-from mcm_passes.mapping.models import mapping_of
+from mcm_passes.mapping.models import adapted
 from mcm_passes.mapping.search import named
 from mcm_passes.mapping.search.search import ENOUGH, Search
 
@@ -114,7 +114,7 @@ class Portfolio:
                 finders.learned.add(self.members[k])
             first = copy.deepcopy(rng)
             member = self.members[k]
-            able = mapping_of(problem).adapted(member, strategy) or strategy
+            able = adapted(problem, member)
             outcome = named.answer_of(member, able, problem, evaluate, first, part)
             search.spend(outcome.evaluations)
             settled_s = max(settled_s, outcome.settled_s)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.contracts.partition import Evaluate, Ints, PartitionProblem, PartitionStrategy
+from mcm_compiler.contracts.partition import Evaluate, Ints
 from mcm_passes.families.ring.contiguous.contiguous_dp import dp_outcome
 from mcm_passes.families.ring.moves.walks import Walker
 from mcm_passes.families.ring.solver.random_stream import streams
-from mcm_passes.mapping import models
 from mcm_passes.mapping.machine.device_order import first_line, first_order
-from mcm_passes.mapping.search.named import answer_of, strategy_of
+from mcm_passes.mapping.models import adapted
+from mcm_passes.mapping.models import evaluate as evaluation_of
+from mcm_passes.mapping.search.named import answer_of
 from mcm_passes.mapping.search.search import Search
 
 KNOWN = "known"
@@ -41,13 +42,11 @@ def find_start(search: Search, evaluate: Evaluate, rng: np.random.Generator) -> 
     budget = search.share(search.left)
     outcome = dp_outcome(search.problem, evaluate, rng, budget)
     search.spend(outcome.evaluations)
-    found = outcome.chip_of
-    if found is None and budget.known:
-        # Another member of a portfolio has got further than cuts of an order.
-        found = budget.known[0]
-    if found is not None:
+    # Another member of a portfolio may have got further than cuts of an order.
+    for found in budget.known if outcome.chip_of is None else (outcome.chip_of,):
         search.offer(found, search.period_of(found))
-        return ""
+        if search.best is not None:
+            return ""
     # Imported late: most problems have an answer by now.
     from mcm_passes.families.ring.solver.problem_sampling import ProblemSampler
 
@@ -65,12 +64,6 @@ def find_start(search: Search, evaluate: Evaluate, rng: np.random.Generator) -> 
         if search.best is not None:
             return ""
     return ask_authority(search, outcome.reason) if search.left else outcome.reason
-
-
-def adapted(problem: PartitionProblem, name: str) -> PartitionStrategy:
-    """A strategy by its text, in the form that places ops on the machine of a problem."""
-    strategy = strategy_of(name)
-    return models.mapping_of(problem).adapted(name, strategy) or strategy
 
 
 def named_start(search: Search, name: str, evaluate: Evaluate, rng: np.random.Generator) -> str:
@@ -104,7 +97,7 @@ def named_start(search: Search, name: str, evaluate: Evaluate, rng: np.random.Ge
 
 def _repair(search: Search, device_of: Ints, rng: np.random.Generator) -> None:
     """Walks from a placement that lacks memory or routes to one that is valid."""
-    walker = Walker(search.problem, models.evaluate(search.problem, device_of).period_s)
+    walker = Walker(search.problem, evaluation_of(search.problem, device_of).period_s)
     walk = walker.walk(device_of, streams(rng, 1))
     walker.advance(walk, REPAIR_STEPS * search.problem.num_units)
     search.spend(REPAIR_STEPS)

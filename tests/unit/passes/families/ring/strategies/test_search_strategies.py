@@ -250,6 +250,29 @@ def test_members_begin_with_what_is_known_where_cuts_of_orders_do_not_fit(branch
     assert not np.array_equal(alone.best, found)
 
 
+def test_what_is_known_but_breaks_rules_is_no_start(branches, monkeypatch):
+    monkeypatch.setattr(start, "dp_outcome", lambda *_: Outcome(None, 0, reason="no cuts fit"))
+
+    def started(problem, *known):
+        search = Search(problem, FastPeriods(problem), Budget(known=known))
+        return start.find_start(search, FastPeriods(problem), np.random.default_rng(0)), search.best
+
+    problem = branches()
+    _, drawn = started(problem)
+    valid = run(Portfolio(("cpsat",)), problem).chip_of
+    backwards = (problem.num_chips - 1 - valid).astype(np.int32)
+    assert np.isinf(FastPeriods(problem)(backwards))
+    reason, found = started(problem, backwards)
+    assert reason == ""
+    assert np.array_equal(found, drawn)
+    reason, found = started(problem, backwards, valid)
+    assert reason == ""
+    assert np.array_equal(found, valid)
+    reason, found = started(branches(sram=5000), backwards)
+    assert found is None
+    assert reason
+
+
 @pytest.mark.parametrize("strategy", FROM_DP, ids=NAMES)
 def test_what_takes_no_time_is_placed(strategy):
     problem = make_problem([0.0, 0.0], [(0, 1)], tensor_bytes=0, relay_us=0.0)
