@@ -8,7 +8,6 @@ ancestors.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mcm_compiler.contracts.partition import PartitionProblem
@@ -80,7 +79,7 @@ def _reached(graph: _Graph, begin: int) -> set[int]:
     return reached
 
 
-def _fits(graph: _Graph, work: Sequence[float], room: Sequence[float]) -> bool:
+def _fits(graph: _Graph, work: list[float], room: list[float]) -> bool:
     """Whether the chain of the graph's articulation units can be laid on the chips."""
     before = _alone(graph, work)
     after = _alone(graph.reversed(), work)
@@ -106,7 +105,7 @@ def _fits(graph: _Graph, work: Sequence[float], room: Sequence[float]) -> bool:
     return True
 
 
-def _alone(graph: _Graph, work: Sequence[float]) -> dict[int, tuple[int, float]]:
+def _alone(graph: _Graph, work: list[float]) -> dict[int, tuple[int, float]]:
     """Units with work that are at some time the only ready one, with what was taken before.
 
     Units are taken off the graph once all that they read is gone, those without work at once.

@@ -7,13 +7,12 @@ shortest paths show the least load of a chip, up to the period that is asked for
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.contracts.partition import Bools, Floats, Longs, PartitionProblem
-from mcm_passes.mapping.bound_checks.window_check import closure_of
+from mcm_passes.mapping.bound_checks.plain_need import plain_copies
+from mcm_passes.mapping.bound_checks.window_check import Network, closure_of, network_of
 
 MOST_UNITS = 2_000
 """Units up to which the check is tried."""
@@ -70,7 +69,7 @@ def no_chain_of_heavy_units(problem: PartitionProblem, period_s: float) -> bool 
             flows += 1
             if flows > MOST_FLOWS:
                 return None
-            if network is None or not network.takes(earlier, inside, later, period_s):
+            if network is None or not _takes(network, earlier, inside, later, period_s):
                 fewest[grown] = count
     return whole not in fewest
 
@@ -111,31 +110,17 @@ def _grown(leads: list[int]) -> dict[int, list[int]] | None:
     return found
 
 
-class _Network(NamedTuple):
-    """Arcs in both directions between N units, N again, and T tensors: the choices of a chip.
-
-    Attributes:
-        ptr: CSR of the arcs that leave each vertex.
-        head: `[A]`, where each arc leads to.
-        back: `[A]`, the arc of the opposite direction.
-        room: `[A]`, seconds.
-    """
-
-    ptr: Longs
-    head: Longs
-    back: Longs
-    room: Floats
-
-    def takes(self, earlier: Bools, inside: Bools, later: Bools, period_s: float) -> bool:
-        """Return True if a chip takes a period at least, with units before, on and behind it."""
-        side = np.zeros(self.ptr.size - 1, np.int8)
-        n = earlier.size
-        side[:n][earlier] = side[n : 2 * n][earlier | inside] = 1
-        side[:n][inside | later] = side[n : 2 * n][later] = 2
-        return bool(_carries(self.ptr, self.head, self.back, self.room.copy(), side, period_s))
+def _takes(network: Network, earlier: Bools, inside: Bools, later: Bools, period_s: float) -> bool:
+    """Return True if a chip takes a period at least, with units before, on and behind it."""
+    side = np.zeros(network.ptr.size - 1, np.int8)
+    n = earlier.size
+    side[:n][earlier] = side[n : 2 * n][earlier | inside] = 1
+    side[:n][inside | later] = side[n : 2 * n][later] = 2
+    return network.carries(side, period_s)
 
 
-def _network(problem: PartitionProblem, work: Floats, edges: list[tuple[int, int]]) -> _Network:
+def _network(problem: PartitionProblem, work: Floats, edges: list[tuple[int, int]]) -> Network:
+    """The choices of a chip: N units, N again, and T tensors."""
     n, speed = problem.num_units, float(problem.chip_speed.max())
     arcs: list[tuple[int, int, float]] = []
     for u in range(n):
@@ -155,18 +140,7 @@ def _network(problem: PartitionProblem, work: Floats, edges: list[tuple[int, int
         if u >= 0 and not problem.clonable[u]:
             arcs.append((u, 2 * n + t, relay_s[t] / speed))
             arcs += [(2 * n + t, n + int(v), np.inf) for v in problem.placed_readers.row(t)]
-    tail, head = np.array([arc[:2] for arc in arcs], np.int64).T
-    room = np.array([arc[2] for arc in arcs])
-    tails, count = np.concatenate([tail, head]), len(arcs)
-    order = np.argsort(tails, kind="stable")
-    place = np.empty(2 * count, np.int64)
-    place[order] = np.arange(2 * count)
-    return _Network(
-        np.searchsorted(tails[order], np.arange(vertex + 1)),
-        np.concatenate([head, tail])[order],
-        np.concatenate([place[count:], place[:count]])[order],
-        np.concatenate([room, np.zeros(count)])[order],
-    )
+    return network_of(arcs, vertex)
 
 
 def _copied_once(problem: PartitionProblem) -> list[tuple[int, list[int], float]]:
@@ -175,10 +149,7 @@ def _copied_once(problem: PartitionProblem) -> list[tuple[int, list[int], float]
     Wherever the units that make the views are, a chip between the first maker and a reader of the
     last view relays one of these tensors or copies a view.
     """
-    if problem.copies is None:
-        return []
-    columns = problem.copies.tensor, problem.copies.writer, problem.copies.least.seconds
-    copied = {t: (w, s) for t, w, s in zip(*(c.tolist() for c in columns), strict=True)}
+    copied = plain_copies(problem)
     used: set[int] = set()
     found: list[tuple[int, list[int], float]] = []
     for t, (writer, _) in copied.items():
@@ -193,49 +164,3 @@ def _copied_once(problem: PartitionProblem) -> list[tuple[int, list[int], float]
             passed = [float(problem.relay_s[x]) for x in (source, *views)]
             found.append((source, views, min(passed + [copied[x][1] for x in views])))
     return found
-
-
-@entry_njit
-def _carries(
-    ptr: Longs, head: Longs, back: Longs, room: Floats, side: np.ndarray, least: float
-) -> bool:
-    """Return True if `least` flows from vertices of side 1 to those of side 2; uses up `room`."""
-    came_by = np.empty(side.size, np.int64)
-    queue = np.empty(side.size, np.int64)
-    flow = 0.0
-    while flow < least:
-        end = 0
-        for x in range(side.size):
-            came_by[x] = -1
-            if side[x] == 1:
-                queue[end] = x
-                end += 1
-        reached, first = -1, 0
-        while first < end and reached < 0:
-            x = queue[first]
-            first += 1
-            for e in range(ptr[x], ptr[x + 1]):
-                y = head[e]
-                if room[e] > 0.0 and side[y] != 1 and came_by[y] < 0:
-                    came_by[y] = e
-                    queue[end] = y
-                    end += 1
-                    if side[y] == 2:
-                        reached = y
-                        break
-        if reached < 0:
-            return False
-        pushed, y = np.inf, reached
-        while side[y] != 1:
-            pushed = min(pushed, room[came_by[y]])
-            y = head[back[came_by[y]]]
-        if pushed == np.inf:
-            return True
-        flow += pushed
-        y = reached
-        while side[y] != 1:
-            e = came_by[y]
-            room[e] -= pushed
-            room[back[e]] += pushed
-            y = head[back[e]]
-    return True

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from mcm_compiler.contracts.partition import PartitionProblem
 
 
@@ -45,6 +47,41 @@ class PlainWeight:
 def readers_of(problem: PartitionProblem, t: int) -> list[int]:
     """The units that read a tensor."""
     return problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]].tolist()
+
+
+def needed_units(problem: PartitionProblem) -> set[int]:
+    """Units with a place of their own, and clonable ones that some of them read from."""
+    needed = {u for u, clonable in enumerate(problem.clonable.tolist()) if not clonable}
+    # Readers come after makers, so that it is known of them.
+    for t in np.argsort(-problem.tensor_producer, kind="stable").tolist():
+        maker = int(problem.tensor_producer[t])
+        if maker >= 0 and any(v in needed for v in readers_of(problem, t)):
+            needed.add(maker)
+    return needed
+
+
+def host_sizes(problem: PartitionProblem) -> tuple[list[int], list[int]]:
+    """Bytes of each tensor that comes from the host in every placement, and that goes there."""
+    needed = needed_units(problem)
+    entering: list[int] = []
+    leaving: list[int] = []
+    for t, maker in enumerate(problem.tensor_producer.tolist()):
+        if maker < 0 and any(v in needed for v in readers_of(problem, t)):
+            entering.append(int(problem.tensor_bytes[t]))
+        elif maker >= 0 and problem.tensor_to_host[t] and not problem.clonable[maker]:
+            leaving.append(int(problem.tensor_bytes[t]))
+    return entering, leaving
+
+
+def plain_copies(problem: PartitionProblem) -> dict[int, tuple[int, float]]:
+    """Of each view that is copied where it leaves a chip, the unit or -1 that writes its memory.
+
+    With the least seconds of a copy.
+    """
+    if problem.copies is None:
+        return {}
+    columns = problem.copies.tensor, problem.copies.writer, problem.copies.least.seconds
+    return {t: (u, s) for t, u, s in zip(*(c.tolist() for c in columns), strict=True)}
 
 
 def plain_weights(problem: PartitionProblem) -> list[PlainWeight]:

@@ -1,16 +1,16 @@
-"""An independent check of chip windows and minimum cuts, in plain Python.
+"""An independent check of chip windows and minimum cuts.
 
-Shares no code with the search: ancestors are rows of one matrix, and flows are found path by path.
+Shares no code with the search: ancestors are rows of one matrix, and flows follow shortest paths.
 """
 
 from __future__ import annotations
 
-import math
-from collections import deque
+from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.contracts.partition import Bools, PartitionProblem
+from mcm_compiler.arrays.kernels import entry_njit
+from mcm_compiler.contracts.partition import Bools, Floats, Longs, PartitionProblem
 from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_passes.mapping.bound_checks.plain_need import plain_weights, readers_of
 
@@ -62,74 +62,20 @@ def crosses_at_least(
     tensor passes on as many bytes as it has.
     """
     sources = [v for v, (_, high) in windows.items() if high <= link]
-    sinks = {v for v, (low, _) in windows.items() if low > link}
+    sinks = [v for v, (low, _) in windows.items() if low > link]
     if not sources or not sinks:
         return False
-    network = _Network(problem)
-    flow = 0.0
-    while flow < least:
-        steps = network.path(sources, sinks)
-        if not steps:
-            return False
-        pushed = network.push(steps)
-        if math.isinf(pushed):
-            return True
-        flow += pushed
-    return True
-
-
-class _Network:
-    """Units and tensors as nodes; what a tensor passes on to other units is at most its size."""
-
-    def __init__(self, problem: PartitionProblem) -> None:
-        self._capacity: dict[tuple[int, int], float] = {}
-        self._near: dict[int, list[int]] = {}
-        for t, u in enumerate(problem.tensor_producer.tolist()):
-            if u < 0 or problem.clonable[u]:
-                continue
+    arcs: list[tuple[int, int, float]] = []
+    for t, u in enumerate(problem.tensor_producer.tolist()):
+        if u >= 0 and not problem.clonable[u]:
             tensor = problem.num_units + t
-            self._connect(u, tensor, float(problem.tensor_bytes[t]))
+            arcs.append((u, tensor, float(problem.tensor_bytes[t])))
             for v in readers_of(problem, t):
-                self._connect(tensor, v, math.inf)
-                self._connect(v, u, math.inf)
-
-    def _connect(self, a: int, b: int, size: float) -> None:
-        for x, y, room in ((a, b, size), (b, a, 0.0)):
-            if (x, y) not in self._capacity:
-                self._capacity[x, y] = 0.0
-                self._near.setdefault(x, []).append(y)
-            self._capacity[x, y] += room
-
-    def path(self, sources: list[int], sinks: set[int]) -> list[tuple[int, int]]:
-        """The arcs of a shortest path with room, from its end on; empty where there is none."""
-        came_from = dict.fromkeys(sources, -1)
-        queue = deque(sources)
-        while queue:
-            x = queue.popleft()
-            for y in self._near.get(x, []):
-                if y in came_from or self._capacity[x, y] <= 0.0:
-                    continue
-                came_from[y] = x
-                queue.append(y)
-                if y in sinks:
-                    return _arcs_to(y, came_from)
-        return []
-
-    def push(self, steps: list[tuple[int, int]]) -> float:
-        """Fills a path with what its arcs have room for; infinite where they have no end."""
-        pushed = min(self._capacity[step] for step in steps)
-        if not math.isinf(pushed):
-            for x, y in steps:
-                self._capacity[x, y] -= pushed
-                self._capacity[y, x] += pushed
-        return pushed
-
-
-def _arcs_to(end: int, came_from: dict[int, int]) -> list[tuple[int, int]]:
-    path = [end]
-    while came_from[path[-1]] >= 0:
-        path.append(came_from[path[-1]])
-    return list(zip(path[1:], path, strict=False))
+                arcs += [(tensor, v, np.inf), (v, u, np.inf)]
+    vertices = problem.num_units + len(problem.tensor_bytes)
+    side = np.zeros(vertices, np.int8)
+    side[sources], side[sinks] = 1, 2
+    return network_of(arcs, vertices).carries(side, least)
 
 
 def _fill(
@@ -190,3 +136,85 @@ def closure_of(problem: PartitionProblem) -> tuple[Bools, list[tuple[int, int]]]
         above[v] |= above[u]
         above[v, u] = True
     return above, edges
+
+
+class Network(NamedTuple):
+    """A arcs in both directions between vertices.
+
+    Attributes:
+        ptr: CSR of the arcs that leave each vertex.
+        head: `[A]`, where each arc leads to.
+        back: `[A]`, the arc of the opposite direction.
+        room: `[A]`, the most that an arc carries.
+    """
+
+    ptr: Longs
+    head: Longs
+    back: Longs
+    room: Floats
+
+    def carries(self, side: np.ndarray, least: float) -> bool:
+        """Return True if this much gets from vertices of side 1 to those of side 2."""
+        return bool(_carries(self.ptr, self.head, self.back, self.room.copy(), side, least))
+
+
+def network_of(arcs: list[tuple[int, int, float]], vertices: int) -> Network:
+    """The network of arcs from one vertex to another, with their room."""
+    tail, head = np.array([arc[:2] for arc in arcs], np.int64).reshape(-1, 2).T
+    room = np.array([arc[2] for arc in arcs], np.float64)
+    tails, count = np.concatenate([tail, head]), len(arcs)
+    order = np.argsort(tails, kind="stable")
+    place = np.empty(2 * count, np.int64)
+    place[order] = np.arange(2 * count)
+    return Network(
+        np.searchsorted(tails[order], np.arange(vertices + 1)),
+        np.concatenate([head, tail])[order],
+        np.concatenate([place[count:], place[:count]])[order],
+        np.concatenate([room, np.zeros(count)])[order],
+    )
+
+
+@entry_njit
+def _carries(
+    ptr: Longs, head: Longs, back: Longs, room: Floats, side: np.ndarray, least: float
+) -> bool:
+    """Return True if `least` flows from vertices of side 1 to those of side 2; uses up `room`."""
+    came_by = np.empty(side.size, np.int64)
+    queue = np.empty(side.size, np.int64)
+    flow = 0.0
+    while flow < least:
+        end = 0
+        for x in range(side.size):
+            came_by[x] = -1
+            if side[x] == 1:
+                queue[end] = x
+                end += 1
+        reached, first = -1, 0
+        while first < end and reached < 0:
+            x = queue[first]
+            first += 1
+            for e in range(ptr[x], ptr[x + 1]):
+                y = head[e]
+                if room[e] > 0.0 and side[y] != 1 and came_by[y] < 0:
+                    came_by[y] = e
+                    queue[end] = y
+                    end += 1
+                    if side[y] == 2:
+                        reached = y
+                        break
+        if reached < 0:
+            return False
+        pushed, y = np.inf, reached
+        while side[y] != 1:
+            pushed = min(pushed, room[came_by[y]])
+            y = head[back[came_by[y]]]
+        if pushed == np.inf:
+            return True
+        flow += pushed
+        y = reached
+        while side[y] != 1:
+            e = came_by[y]
+            room[e] -= pushed
+            room[back[e]] += pushed
+            y = head[back[e]]
+    return True

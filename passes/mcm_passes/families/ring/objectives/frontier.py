@@ -1,7 +1,8 @@
-"""The strategy for throughput against latency: chains of order ideals under both."""
+"""The strategy for throughput against latency, and for energy, by chains of order ideals."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -18,11 +19,11 @@ from mcm_passes.families.ring.exact import ideals
 from mcm_passes.families.ring.exact.ideal_chain import SLACK
 from mcm_passes.families.ring.exact.ideal_dp import ChainOptimum
 from mcm_passes.families.ring.exact.triangle_readings import TriangleReading
-from mcm_passes.families.ring.objectives.energy_search import Effort, conclude, least_energy_of
 from mcm_passes.families.ring.objectives.label_chain import Goal
 from mcm_passes.families.ring.objectives.label_search import LabelLattice
 from mcm_passes.families.ring.objectives.latency_bounds import objective_bound
 from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
+from mcm_passes.mapping.problem.topological_orders import topological_orders
 from mcm_passes.mapping.solving.solve import with_chips
 
 LEAST_CHIPS = 8
@@ -49,7 +50,10 @@ def offer_first_cuts(
     return reason
 
 
-PROOF, MERGED = "label_chains", "merged_chains"
+PROOF, MERGED, ENERGY = "label_chains", "merged_chains", "energy_chains"
+
+ORDERS = 4
+"""Orders whose beginnings are tried where a graph has too many ideals."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,8 @@ class Frontier:
     is no proof. Under the strict rule it finds the best partition whose dependencies span at most
     one chip, and proves a bound for all others. Starts from cuts of orders on every number of
     chips: fewer chips hand over less, and more of them answer more often. The least energy needs no
-    times, and so no labels: see `energy_search`.
+    times, and so one label of each ideal and number of chips. Where a graph has too many ideals for
+    it, the beginnings of some orders stand for them, which proves nothing.
 
     Attributes:
         ideals: most order ideals; where a graph has more, the answer is one of those cuts.
@@ -96,35 +101,48 @@ class Frontier:
         known = Incumbent(evaluate, budget)
         reason = offer_first_cuts(known, problem, rng, budget)
         known.prove(objective_bound(problem, budget.objective))
-        if budget.objective.aim == "energy":
-            text = least_energy_of(known, problem, Effort(self.ideals, self.windows))
-        else:
-            text = self._search(known, problem, budget.objective)
-        return known.outcome(text or reason)
+        return known.outcome(self._search(known, problem, budget.objective) or reason)
 
     def _search(self, known: Incumbent, problem: PartitionProblem, objective: Objective) -> str:
         """Improves what is known by chains of ideals; why there is no partition, or empty."""
-        lattice = LabelLattice.of(problem.at_need(), self.ideals)
-        if lattice is None or known.must_stop() or known.closed(SLACK):
+        if known.must_stop() or known.closed(SLACK):
             return ""
-        self._relax(known, lattice, objective)
-        strict = problem.routing == "strict"
-        if known.closed(10.0 * SLACK):
-            if objective.aim == "latency" and not strict:
-                self._hasten(known, problem, lattice)
-            return ""
+        energy, strict = objective.aim == "energy", problem.routing == "strict"
 
         def best(of: LabelLattice, reading: TriangleReading) -> ChainOptimum:
             return self._best(known, of, reading, objective)
 
-        found, _ = ideals.offer_chains(known, problem, lattice, best)
-        if found is None or not found.complete:
+        lattice = LabelLattice.of(problem.at_need(), self.ideals)
+        if lattice is None:
+            if energy:
+                self._along_orders(known, problem, best)
             return ""
-        proof, within = _proof_of(objective), _within(objective)
-        reason = conclude(known, found, lattice, proof, strict=strict, within=within)
-        if objective.aim == "latency" and not strict:
+        if not energy:
+            self._relax(known, lattice, objective)
+        reason, exact = "", True
+        if energy or not known.closed(10.0 * SLACK):
+            found, _ = ideals.offer_chains(known, problem, lattice, best)
+            exact = found is not None and found.complete
+            if found is not None and exact:
+                reason = _conclude(known, found, lattice, objective, strict=strict)
+            elif energy:
+                self._along_orders(known, problem, best)
+        if exact and objective.aim == "latency" and not strict:
             self._hasten(known, problem, lattice)
         return reason
+
+    def _along_orders(
+        self,
+        known: Incumbent,
+        problem: PartitionProblem,
+        best: Callable[[LabelLattice, TriangleReading], ChainOptimum],
+    ) -> None:
+        """Offers the best chains of beginnings of some orders."""
+        if int((~problem.clonable).sum()) < self.ideals:
+            for order in topological_orders(problem, ORDERS):
+                if not known.must_stop():
+                    beginnings = LabelLattice.along(problem, order.units)
+                    ideals.offer_chains(known, problem, beginnings, best)
 
     def _relax(self, known: Incumbent, lattice: LabelLattice, objective: Objective) -> None:
         """Proves what follows where all chains up to an ideal are one."""
@@ -160,6 +178,8 @@ class Frontier:
         self, known: Incumbent, lattice: LabelLattice, reading: TriangleReading, aim: Objective
     ) -> ChainOptimum:
         """The best chain by a reading of the rules; where not all labels fit, that of a beam."""
+        if aim.aim == "energy":
+            return lattice.least(reading, known.period_s, self.windows)
         if aim.aim == "latency":
             soon_s = self._soon(known, lattice, reading)
             goals = [Goal(True, np.inf, soon_s * (1.0 + SLACK), 0, 0, 0)]
@@ -212,9 +232,42 @@ class Frontier:
         return known.period_s
 
 
+def _conclude(
+    known: Incumbent,
+    found: ChainOptimum,
+    lattice: LabelLattice,
+    objective: Objective,
+    *,
+    strict: bool,
+) -> str:
+    """Takes note of what all chains show; why there is no partition, or empty.
+
+    Args:
+        known: receives the bound.
+        found: of all chains, the triangle rule left out.
+        lattice: the ideals.
+        objective: the objective of the chains.
+        strict: whether the triangle rule holds.
+    """
+    chains, within = f"chains of {count_text(lattice.count, 'order ideal')}", _within(objective)
+    if found.chip_of is None and known.chip_of is None:
+        known.exhausted = True
+        in_time = f" and answers {within}" if within else ""
+        return f"none exists: none of all {chains} fits memory and rules{in_time}"
+    # No chain is below what is known by more than rounding.
+    value = min(found.value, known.period_s)
+    worse = "more is taken by" if objective.aim == "energy" else "slower are"
+    optimal = value * (1.0 + 10.0 * SLACK) >= known.period_s
+    argument = f"best of all {chains}" if optimal else f"{worse} all {chains}"
+    argument += f" that answer {within}" if within else ""
+    argument += ", the triangle rule left out" if strict else ""
+    known.prove(LowerBound(value * (1.0 - 5.0 * SLACK), argument, _proof_of(objective)))
+    return ""
+
+
 def _proof_of(objective: Objective) -> str:
     """Of a plain period it is the argument of `ideals`, and checked as such."""
-    return ideals.PROOF if objective.aim == "period" else PROOF
+    return {"period": ideals.PROOF, "energy": ENERGY}.get(objective.aim, PROOF)
 
 
 def _within(objective: Objective) -> str:

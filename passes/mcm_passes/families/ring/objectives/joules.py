@@ -12,7 +12,7 @@ import weakref
 
 import numpy as np
 
-from mcm_compiler.contracts.partition import Ints, LowerBound, PartitionProblem
+from mcm_compiler.contracts.partition import Bools, Ints, LowerBound, PartitionProblem
 from mcm_compiler.text.units import energy_text
 from mcm_passes.families.ring.analytic.fast_model import RingEvaluation, evaluate
 from mcm_passes.mapping.problem.resident_sizes import sram_blocks, weight_sizes
@@ -98,6 +98,15 @@ def energy_of(problem: PartitionProblem, chip_of: Ints) -> float:
     return total_j(evaluate(joule_problem(problem), chip_of))
 
 
+def host_tensors(problem: PartitionProblem) -> tuple[Bools, Bools]:
+    """`[T]` each: the tensors that every placement gets from the host, and gives to it."""
+    made = problem.tensor_producer >= 0
+    leaves = made & problem.tensor_to_host
+    # What clonable units give to the host travels in no placement.
+    leaves[made] &= ~problem.clonable[problem.tensor_producer[made]]
+    return ~made & (np.diff(problem.placed_readers.ptr) > 0), leaves
+
+
 def least_energy(problem: PartitionProblem) -> LowerBound:
     """What every placement spends, in joules.
 
@@ -107,11 +116,7 @@ def least_energy(problem: PartitionProblem) -> LowerBound:
     """
     priced = joule_problem(problem.at_need())
     runs = np.diff(priced.clone_closure.ptr) > 0
-    made = priced.tensor_producer >= 0
-    leaves = made & priced.tensor_to_host
-    # What clonable units give to the host travels in no placement.
-    leaves[made] &= ~priced.clonable[priced.tensor_producer[made]]
-    enters = ~made & (np.diff(priced.placed_readers.ptr) > 0)
+    enters, leaves = host_tensors(priced)
     host_bytes = int(priced.tensor_bytes[enters | leaves].sum())
     joules = float(priced.compute_s[runs].sum()) + host_bytes / priced.limits.host_bytes_per_s
     text = f"every unit and all traffic of the host once ({energy_text(joules)})"

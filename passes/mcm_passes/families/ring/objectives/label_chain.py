@@ -15,7 +15,8 @@ as merged nodes of decision diagrams are (Bergman et al. 2016, *Decision Diagram
 chapter 4). The chip of a window is then left open: all are as fast and as large as the best.
 
 Energy is a sum over windows, so that a label needs no times for it: its end is the energy so far.
-Of chains within rounding of the least energy, the period decides.
+Of chains within rounding of the least energy, the period decides: one label is kept of each ideal
+and number of chips.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from mcm_passes.families.ring.loads.window_costs import (
     WindowCost,
     list_nodes,
     window_cost,
+    window_loads,
     window_scratch,
 )
 from mcm_passes.families.ring.objectives.chip_play import (
@@ -163,13 +165,14 @@ class _Step(NamedTuple):
     Attributes:
         window: the ideals at both ends.
         cost: of the window.
-        joules: of the window, with joules for seconds; for a goal of energy alone.
+        ended_j: joules of the window and of the link behind it, but for streamed weights; for a
+            goal of energy alone.
         nodes: of the window, ascending.
     """
 
     window: Window
     cost: WindowCost
-    joules: WindowCost
+    ended_j: float
     nodes: Ints
 
 
@@ -195,24 +198,23 @@ def label_chains(lattice: Lattice, goal: Goal, scratch: PlayScratch) -> tuple[La
         All labels, the best whole chain among them or -1, and whether everything was looked at, so
         that there is no better one.
     """
-    cuts, package, covers = lattice.cuts, lattice.package, lattice.covers
+    cuts, package, covers, prices = lattice.cuts, lattice.package, lattice.covers, lattice.prices
+    demands = lattice.played.demands
     count, words = cuts.members.shape
-    chips, fastest = package.speed.size, package.speed.max()
-    labels = _no_labels(count, chips, 0 if goal.energy else _widest(cuts))
-    labels.times_s[0, PERIOD] = lattice.played.demands.host_s
-    if goal.energy:
-        labels.times_s[0, END] = lattice.prices.always_j
+    fastest = package.speed.max()
+    labels = _no_labels(count, package.speed.size, 0 if goal.energy else _widest(cuts))
+    labels.times_s[0, PERIOD] = demands.host_s
+    labels.times_s[0, END] = prices.always_j if goal.energy else 0.0
     labels.first[0, 0], labels.kept[0, 0] = 0, 1
     reach = _Reach(goal.period_s, goal.latency_s, -1)
-    windows = window_scratch(lattice.played.demands)
+    windows = window_scratch(demands)
     inside = np.zeros(words, np.uint64)
     seen = np.full(count, -1, np.int64)
     queue = np.empty(count, np.int64)
     for i in range(count - 1):
-        if not labels.kept[i].any() or (goal.merges and _least_of(labels, i) > reach.latency_s):
+        if not labels.kept[i].any() or _least(labels, i, LEAST) > reach.latency_s:
             continue
-        begin_s = _earliest_s(lattice, labels, i) if goal.merges else 0.0
-        least_j = _least_end(labels, i) if goal.energy else 0.0
+        begin_s = _begin_s(lattice, labels, i, goal.energy)
         head, tail = 0, 1
         queue[0] = i
         while head < tail:
@@ -227,44 +229,38 @@ def label_chains(lattice: Lattice, goal: Goal, scratch: PlayScratch) -> tuple[La
                 window = Window(i, j, inside)
                 # Marks differ between the two kinds of demands, which share what is marked.
                 mark = 2 * labels.counts[_WINDOWS]
-                cost = window_cost(
-                    lattice.played.demands, cuts, window, windows, mark, package.packing
-                )
-                joules = cost
-                if goal.energy:
-                    joules = window_cost(
-                        lattice.prices.demands, cuts, window, windows, mark + 1, package.packing
-                    )
-                    left_j = reach.latency_s - least_j - float(lattice.prices.nodes_j[j])
-                    if not _may_pay(lattice, joules, left_j):
-                        continue
-                elif not _may_grow(cost, package.most_room, fastest, begin_s, reach):
+                cost = window_cost(demands, cuts, window, windows, mark, package.packing)
+                # All that is counted only grows with the window.
+                too_slow = cost.seconds > reach.period_s * fastest * (1.0 + SLACK)
+                if too_slow or cost.weight_room > package.most_room:
                     continue
-                count_inside = list_nodes(inside, windows.nodes)
-                step = _Step(window, cost, joules, windows.nodes[:count_inside])
-                labels, reach = _extend_all(lattice, goal, labels, reach, scratch, step)
+                least_s, ended_j = cost.seconds / fastest * (1.0 - SLACK), 0.0
+                if goal.energy:
+                    joules = window_loads(prices.demands, cuts, window, windows, mark + 1)
+                    host_bytes = joules.in_bytes + joules.out_bytes
+                    kept_j = joules.seconds + host_bytes / prices.package.host_bytes_per_s
+                    least_s = prices.nodes_j[j] + kept_j
+                    least_s += _streamed_j(prices, cost.weight_room - prices.most_sram)
+                    moved_j = joules.link_bytes / prices.package.link_bytes_per_s
+                    ended_j = kept_j + joules.relay_s + moved_j
+                if begin_s + least_s > reach.latency_s:
+                    continue
+                nodes = windows.nodes[: list_nodes(inside, windows.nodes)]
+                step = _Step(window, cost, ended_j, nodes)
+                labels, reach = _extend(lattice, goal, labels, reach, scratch, step)
                 if labels.counts[_MADE] > goal.most_labels:
                     return labels, reach.best, False
-            tail = queue_larger(covers, seen, queue, tail, i, j)
+            for e in range(covers.ptr[j], covers.ptr[j + 1]):
+                larger = covers.ideals[e]
+                if seen[larger] != i:
+                    seen[larger] = i
+                    queue[tail] = larger
+                    tail += 1
     return labels, reach.best, labels.counts[_DROPPED] == 0
 
 
-@lean_inner_njit
-def queue_larger(
-    covers: Covers, seen: Longs, queue: Longs, tail: int, start: int, ideal: int
-) -> int:
-    """Appends the ideals with one node more that were not met from a start; the new tail."""
-    for e in range(covers.ptr[ideal], covers.ptr[ideal + 1]):
-        larger = covers.ideals[e]
-        if seen[larger] != start:
-            seen[larger] = start
-            queue[tail] = larger
-            tail += 1
-    return tail
-
-
 @inner_njit
-def _extend_all(
+def _extend(
     lattice: Lattice,
     goal: Goal,
     labels: Labels,
@@ -272,51 +268,55 @@ def _extend_all(
     scratch: PlayScratch,
     step: _Step,
 ) -> tuple[Labels, _Reach]:
-    """Goes on with every chip that may hold a window; the labels, with room for all, and reach."""
-    window = step.window
-    least_j = _ended_j(lattice, step.joules) if goal.energy else 0.0
-    beyond_j = float(lattice.prices.beyond_j[window.end]) if goal.energy else 0.0
-    if keeps_rule(lattice.played.demands.tensors, lattice.cuts, lattice.triangles, window):
-        for k in range(lattice.package.speed.size):
-            if not labels.kept[window.start, k]:
-                continue
-            if goal.energy and not _may_be_less(labels, reach, window, k, least_j, beyond_j):
-                continue
-            if _may_hold(lattice, window, k):
-                labels = _with_room(labels, labels.kept[window.start, k])
-                reach = _extend(lattice, goal, labels, reach, scratch, step, k)
-    return labels, reach
+    """Goes on from all labels at the start of a window with every chip that may hold it.
 
-
-@inlined_njit
-def _may_be_less(
-    labels: Labels, reach: _Reach, window: Window, k: int, least_j: float, beyond_j: float
-) -> bool:
-    """Return whether some label at the end of a window on chip k may be kept.
-
-    Most are not, and a call with all records takes longer than to see that.
-
-    Args:
-        labels: as they are.
-        reach: limits of chains.
-        window: the window.
-        k: the chip.
-        least_j: of the window at least.
-        beyond_j: of what follows at least.
+    Returns:
+        The labels, with room for all, and the limits of useful chains.
     """
-    end_j = np.inf
-    at = labels.first[window.start, k]
-    while at >= 0:
-        end_j = min(end_j, labels.times_s[at, END] + least_j)
-        at = labels.links[at, NEXT]
-    if end_j + beyond_j > reach.latency_s:
-        return False
-    at = labels.first[window.end, k + 1]
-    while at >= 0:
-        if labels.times_s[at, END] * (1.0 + TIE) < end_j:
-            return False
-        at = labels.links[at, NEXT]
-    return True
+    package, cuts, cost = lattice.package, lattice.cuts, step.cost
+    i, j = step.window.start, step.window.end
+    if not keeps_rule(lattice.played.demands.tensors, cuts, lattice.triangles, step.window):
+        return labels, reach
+    labels = _with_room(labels, i)
+    whole = j == cuts.members.shape[0] - 1
+    leaving = cuts.crossing[cuts.crossing_ptr[j] : cuts.crossing_ptr[j + 1]]
+    for k in range(package.speed.size):
+        ends = k + 1 == package.speed.size and not (whole or goal.merges)
+        if labels.first[i, k] < 0 or ends or not _may_hold(lattice, step.window, k):
+            continue
+        window_s = window_period(package, cost, k)
+        streamed = max(streamed_blocks(package, cost, k), 0)
+        # What other chips take of channels that all share is left out, which makes none slower.
+        given = Handover(
+            k, step.nodes, leaving, leaving[:0], streamed * lattice.streamed_s, (0.0, 0.0)
+        )
+        old = labels.first[i, k]
+        while old >= 0:
+            at, old = old, labels.links[old, NEXT]
+            period_s = float(max(labels.times_s[at, PERIOD], window_s))
+            if not period_s < reach.period_s or labels.times_s[at, LEAST] > reach.latency_s:
+                continue
+            new = labels.counts[_MADE]
+            labels.links[new, BEFORE], labels.links[new, IDEAL] = at, j
+            labels.times_s[new, PERIOD] = period_s
+            if goal.energy:
+                spent_j = labels.times_s[at, END] + step.ended_j
+                spent_j += _streamed_j(lattice.prices, streamed)
+                labels.times_s[new, END] = spent_j
+                labels.times_s[new, LEAST] = spent_j + lattice.prices.beyond_j[j]
+            else:
+                _play(lattice, labels, new, given, scratch)
+            if labels.times_s[new, LEAST] > reach.latency_s:
+                continue
+            if goal.merges and not whole:
+                _merge(lattice, labels, new, k + 1)
+            elif not _is_dominated(lattice, labels, new, k + 1, goal.energy) and (
+                whole or _finds_room(goal, labels, new, k + 1)
+            ):
+                _enter(labels, new, k + 1)
+                if whole:
+                    reach = _beyond(goal, reach, labels, new)
+    return labels, reach
 
 
 @inner_njit
@@ -332,13 +332,13 @@ def _no_labels(count: int, chips: int, width: int) -> Labels:
 
 
 @inner_njit
-def _with_room(labels: Labels, more: int) -> Labels:
-    """The same labels with room for some more."""
-    made = labels.counts[_MADE]
-    room = len(labels.times_s)
-    if made + more <= room:
+def _with_room(labels: Labels, ideal: int) -> Labels:
+    """The same labels with room for as many more as an ideal has."""
+    made, room = labels.counts[_MADE], len(labels.times_s)
+    needed = made + labels.kept[ideal].sum()
+    if needed <= room:
         return labels
-    while made + more > room:
+    while needed > room:
         room *= 2
     times_s, links = np.empty((room, labels.times_s.shape[1])), np.empty((room, 3), np.int32)
     for k in range(made):
@@ -359,90 +359,41 @@ def _widest(cuts: IdealCrossings) -> int:
 
 
 @lean_inner_njit
-def _least_of(labels: Labels, ideal: int) -> float:
-    """No inference that goes on from an ideal is answered earlier, where labels are merged."""
+def _least(labels: Labels, ideal: int, column: int) -> float:
+    """The least of a column over all labels of an ideal; infinite where there is none."""
+    least = np.inf
     for c in range(labels.first.shape[1]):
-        if labels.first[ideal, c] >= 0:
-            return float(labels.times_s[labels.first[ideal, c], LEAST])
-    return np.inf
+        at = labels.first[ideal, c]
+        while at >= 0:
+            least = min(least, labels.times_s[at, column])
+            at = labels.links[at, NEXT]
+    return float(least)
 
 
 @lean_inner_njit
-def _earliest_s(lattice: Lattice, labels: Labels, ideal: int) -> float:
-    """No chip that takes over at an ideal begins earlier, where labels are merged.
+def _begin_s(lattice: Lattice, labels: Labels, ideal: int, energy: bool) -> float:
+    """No chip that takes over at an ideal begins earlier; of energies, no chain has spent less.
 
     Nodes that depend on no other may begin at once; all others wait for something that crosses.
     """
     cuts, covers = lattice.cuts, lattice.covers
+    if energy:
+        return _least(labels, ideal, END)
     for e in range(covers.ptr[0], covers.ptr[1]):
         if not holds(cuts.members, ideal, covers.nodes[e]):
             return 0.0
-    earliest_s = np.inf
-    for c in range(labels.first.shape[1]):
-        at = labels.first[ideal, c]
-        for t in range(_width(cuts, ideal) if at >= 0 else 0):
-            earliest_s = min(earliest_s, labels.times_s[at, ARRIVALS + t])
-    return float(earliest_s)
-
-
-@lean_inner_njit
-def _may_grow(
-    cost: WindowCost, most_room: float, fastest: float, begin_s: float, reach: _Reach
-) -> bool:
-    """Whether a window or a larger one can be part of a chain; work and weights only grow."""
-    in_time = begin_s + cost.seconds / fastest * (1.0 - SLACK) <= reach.latency_s
-    in_period = cost.seconds <= reach.period_s * fastest * (1.0 + SLACK)
-    return bool(cost.weight_room <= most_room and in_time and in_period)
-
-
-@lean_inner_njit
-def _least_end(labels: Labels, ideal: int) -> float:
-    """The least joules of a label at an ideal; infinite where there is none."""
-    least_j = np.inf
-    for c in range(labels.first.shape[1]):
-        at = labels.first[ideal, c]
-        while at >= 0:
-            least_j = min(least_j, labels.times_s[at, END])
-            at = labels.links[at, NEXT]
-    return float(least_j)
-
-
-@lean_inner_njit
-def _may_pay(lattice: Lattice, joules: WindowCost, left_j: float) -> bool:
-    """Return whether a window or a larger one may be in a chain; what is counted only grows."""
-    if joules.weight_room > lattice.package.most_room:
-        return False
-    over = joules.weight_room - lattice.prices.most_sram
-    return bool(_kept_j(lattice, joules) + _streamed_j(lattice, over) <= left_j)
-
-
-@lean_inner_njit
-def _ended_j(lattice: Lattice, joules: WindowCost) -> float:
-    """Joules of a window without streamed weights, and of the link behind it."""
-    moved_j = joules.relay_s + joules.link_bytes / lattice.prices.package.link_bytes_per_s
-    return float(_kept_j(lattice, joules) + moved_j)
-
-
-@lean_inner_njit
-def _kept_j(lattice: Lattice, joules: WindowCost) -> float:
-    """Joules of what a window does by itself: units, copies, and what the host sends and gets."""
-    host_bytes = joules.in_bytes + joules.out_bytes
-    return float(joules.seconds + host_bytes / lattice.prices.package.host_bytes_per_s)
-
-
-@lean_inner_njit
-def _streamed_j(lattice: Lattice, blocks: int) -> float:
-    package = lattice.prices.package
-    if blocks <= 0:
-        return 0.0
-    return float(package.block_bytes * blocks / package.stream_bytes_per_s)
+    begin_s = np.inf
+    for t in range(_width(cuts, ideal)):
+        begin_s = min(begin_s, _least(labels, ideal, ARRIVALS + t))
+    return float(begin_s)
 
 
 @inlined_njit
-def _window_j(lattice: Lattice, step: _Step, chip: int) -> float:
-    """Joules of a window on a chip, and of the link behind it."""
-    streamed = max(streamed_blocks(lattice.package, step.cost, chip), 0)
-    return float(_ended_j(lattice, step.joules) + _streamed_j(lattice, streamed))
+def _streamed_j(prices: Prices, blocks: int) -> float:
+    """Joules of blocks of weights that are streamed, if there are any."""
+    if blocks <= 0:
+        return 0.0
+    return float(prices.package.block_bytes * blocks / prices.package.stream_bytes_per_s)
 
 
 @inlined_njit
@@ -451,56 +402,6 @@ def _may_hold(lattice: Lattice, window: Window, chip: int) -> bool:
     i, j, chips = window.start, window.end, lattice.package.speed.size
     own = lattice.pinned[j, chip] - lattice.pinned[i, chip]
     return bool(lattice.pinned[j, chips] - lattice.pinned[i, chips] == own)
-
-
-@inlined_njit
-def _extend(
-    lattice: Lattice,
-    goal: Goal,
-    labels: Labels,
-    reach: _Reach,
-    scratch: PlayScratch,
-    step: _Step,
-    k: int,
-) -> _Reach:
-    """Goes on from all labels at the start of a window with chip k; there is room for as many."""
-    package, cuts, cost = lattice.package, lattice.cuts, step.cost
-    i, j = step.window.start, step.window.end
-    window_s = window_period(package, cost, k)
-    whole = _is_whole(cuts, j)
-    ends = k + 1 == package.speed.size and not (whole or goal.merges)
-    if not window_s < reach.period_s or ends:
-        return reach
-    leaving = cuts.crossing[cuts.crossing_ptr[j] : cuts.crossing_ptr[j + 1]]
-    streamed_s = max(streamed_blocks(package, cost, k), 0) * lattice.streamed_s
-    # What other chips take of channels that all share is left out, which makes no chain slower.
-    given = Handover(k, step.nodes, leaving, leaving[:0], streamed_s, (0.0, 0.0))
-    window_j = _window_j(lattice, step, k) if goal.energy else 0.0
-    old = labels.first[i, k]
-    while old >= 0:
-        at, old = old, labels.links[old, NEXT]
-        period_s = float(max(labels.times_s[at, PERIOD], window_s))
-        if not period_s < reach.period_s or labels.times_s[at, LEAST] > reach.latency_s:
-            continue
-        new = labels.counts[_MADE]
-        labels.links[new, BEFORE], labels.links[new, IDEAL] = at, j
-        labels.times_s[new, PERIOD] = period_s
-        if goal.energy:
-            labels.times_s[new, END] = labels.times_s[at, END] + window_j
-            labels.times_s[new, LEAST] = labels.times_s[new, END] + lattice.prices.beyond_j[j]
-        else:
-            _play(lattice, labels, new, given, scratch)
-        if labels.times_s[new, LEAST] > reach.latency_s:
-            continue
-        if goal.merges and not whole:
-            _merge(lattice, labels, new, k + 1)
-        elif _is_dominated(lattice, labels, new, k + 1, goal.energy):
-            continue
-        elif whole or _finds_room(goal, labels, new, k + 1):
-            _enter(labels, new, k + 1)
-            if whole:
-                reach = _beyond(goal, reach, labels, new)
-    return reach
 
 
 @inlined_njit
@@ -525,6 +426,17 @@ def _enter(labels: Labels, new: int, chips: int) -> None:
     labels.counts[_MADE] = max(labels.counts[_MADE], new + 1)
 
 
+@inlined_njit
+def _take_off(labels: Labels, old: int, previous: int, chips: int) -> None:
+    """Takes a label off those of its ideal and number of chips, where it follows another or -1."""
+    ideal = labels.links[old, IDEAL]
+    if previous < 0:
+        labels.first[ideal, chips] = labels.links[old, NEXT]
+    else:
+        labels.links[previous, NEXT] = labels.links[old, NEXT]
+    labels.kept[ideal, chips] -= 1
+
+
 @lean_inner_njit
 def _merge(lattice: Lattice, labels: Labels, new: int, chips: int) -> None:
     """Takes the best of the next label and that of its ideal, with the fewest chips of both."""
@@ -535,15 +447,10 @@ def _merge(lattice: Lattice, labels: Labels, new: int, chips: int) -> None:
             for t in range(ARRIVALS + _width(lattice.cuts, ideal)):
                 labels.times_s[old, t] = min(labels.times_s[old, t], labels.times_s[new, t])
             _note_least(lattice, labels, old)
-            labels.first[ideal, c], labels.kept[ideal, c] = -1, 0
+            _take_off(labels, old, -1, c)
             new, chips = old, min(c, chips)
             break
     _enter(labels, new, chips)
-
-
-@lean_inner_njit
-def _is_whole(cuts: IdealCrossings, ideal: int) -> bool:
-    return bool(ideal == cuts.members.shape[0] - 1)
 
 
 @lean_inner_njit
@@ -586,7 +493,7 @@ def _is_dominated(lattice: Lattice, labels: Labels, new: int, chips: int, energy
     """Whether a label with no more chips is nowhere larger; takes those off that the new one is."""
     ideal = int(labels.links[new, IDEAL])
     width = -1 if energy else _width(lattice.cuts, ideal)
-    fewest = 1 if lattice.package.alike and not energy else chips
+    fewest = 1 if lattice.package.alike else chips
     for c in range(fewest, chips + 1):
         old = int(labels.first[ideal, c])
         while old >= 0:
@@ -597,11 +504,7 @@ def _is_dominated(lattice: Lattice, labels: Labels, new: int, chips: int, energy
     while old >= 0:
         following = int(labels.links[old, NEXT])
         if _nowhere_larger(labels, new, old, width):
-            if previous < 0:
-                labels.first[ideal, chips] = following
-            else:
-                labels.links[previous, NEXT] = following
-            labels.kept[ideal, chips] -= 1
+            _take_off(labels, old, previous, chips)
         else:
             previous = old
         old = following
@@ -636,9 +539,5 @@ def _finds_room(goal: Goal, labels: Labels, new: int, chips: int) -> bool:
         previous, old = old, labels.links[old, NEXT]
     if worst == new:
         return False
-    if before_worst < 0:
-        labels.first[ideal, chips] = labels.links[worst, NEXT]
-    else:
-        labels.links[before_worst, NEXT] = labels.links[worst, NEXT]
-    labels.kept[ideal, chips] -= 1
+    _take_off(labels, worst, before_worst, chips)
     return True

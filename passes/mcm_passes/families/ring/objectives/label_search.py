@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 from functools import cached_property
+from itertools import accumulate
+from typing import Self
 
 import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.rows import Rows
-from mcm_compiler.contracts.partition import Floats, PartitionProblem
+from mcm_compiler.contracts.partition import Floats, Ints, PartitionProblem
 from mcm_passes.families.ring.exact.ideal_chain import SLACK
 from mcm_passes.families.ring.exact.ideal_dp import ChainOptimum, IdealLattice
 from mcm_passes.families.ring.exact.triangle_readings import TriangleReading
@@ -20,7 +23,6 @@ from mcm_passes.families.ring.objectives.label_chain import (
     BEFORE,
     END,
     IDEAL,
-    NEXT,
     PERIOD,
     TIE,
     Goal,
@@ -30,6 +32,7 @@ from mcm_passes.families.ring.objectives.label_chain import (
     label_chains,
 )
 from mcm_passes.mapping.problem.order_ideals import OrderIdeals
+from mcm_passes.mapping.problem.rule_graph import rule_graph, words_of
 
 
 class LabelLattice(IdealLattice):
@@ -42,6 +45,23 @@ class LabelLattice(IdealLattice):
         self._scratch = play_scratch(self._played.demands)
         tails = tail_s(self._played)
         self._beyond_s = _longest_beyond(self._cuts, self._demands.tensors.readers, tails)
+
+    @classmethod
+    def along(cls, problem: PartitionProblem, units: Ints) -> Self:
+        """The lattice of the ideals that are beginnings of an order.
+
+        Args:
+            problem: on a ring.
+            units: `[n]`, the units of the nodes of its rule graph in that order.
+        """
+        n = units.size
+        nodes = rule_graph(problem).node_of(problem.num_units)[units]
+        sets = accumulate((1 << node for node in nodes.tolist()), operator.or_, initial=0)
+        ptr = np.minimum(np.arange(n + 2), n)
+        following = np.arange(1, n + 1, dtype=np.int32)
+        return cls(
+            problem, OrderIdeals(words_of(list(sets), n), ptr, following, nodes.astype(np.int32))
+        )
 
     def merged(self, period_s: float, latency_s: float, most_windows: int) -> tuple[float, bool]:
         """No chain below a period answers earlier than this, with the labels of an ideal merged.
@@ -105,17 +125,9 @@ class LabelLattice(IdealLattice):
 
     def _least(self, labels: Labels) -> int:
         """Of the labels at the last ideal that tie in energy, the fastest with the fewest chips."""
-        whole: list[tuple[int, int]] = []
-        for chips, first in enumerate(labels.first[self.count - 1].tolist()):
-            at = first
-            while at >= 0:
-                whole.append((chips, at))
-                at = int(labels.links[at, NEXT])
-        least_j = min((labels.times_s[at, END] for _, at in whole), default=np.inf)
-        ties = [
-            pair for pair in whole if labels.times_s[pair[1], END] <= least_j * (1.0 + 2.0 * TIE)
-        ]
-        return min(ties, key=lambda p: (p[0], labels.times_s[p[1], PERIOD]), default=(0, -1))[1]
+        whole = [at for at in labels.first[self.count - 1].tolist() if at >= 0]
+        most_j = min((labels.times_s[at, END] for at in whole), default=np.inf) * (1.0 + 2.0 * TIE)
+        return next((at for at in whole if labels.times_s[at, END] <= most_j), -1)
 
     @cached_property
     def _prices(self) -> Prices:
@@ -136,7 +148,7 @@ class LabelLattice(IdealLattice):
             host_bytes_per_s=limits.host_bytes_per_s,
             stream_bytes_per_s=limits.stream_bytes_per_s,
         )
-        beyond = _least_beyond(joules, self._cuts, limits.host_bytes_per_s)
+        beyond = _least_beyond(joules, self._ideals, limits.host_bytes_per_s)
         return Prices(joules, package, *beyond, always_j, int(self._chips.sram_room.max()))
 
     def _lattice(self, reading: TriangleReading) -> Lattice:
@@ -161,26 +173,12 @@ def tail_s(played: PlayedProblem) -> Floats:
     The longest way of ops from it to a result, on the fastest chip, and over the host's channel
     where a result is one of the model's.
     """
-    d, rates = played.demands, played.rates
-    made_ptr, made = d.nodes.made
-    return _tails(
-        d.nodes.work_s / float(rates.speed.max()),
-        d.nodes.out_bytes / rates.host_bytes_per_s,
-        Rows(made_ptr, made),
-        d.tensors.readers,
-    )
-
-
-@entry_njit
-def _tails(work_s: Floats, out_s: Floats, made: Rows, readers: Rows) -> Floats:
-    tails = np.zeros(work_s.size)
+    nodes, readers = played.demands.nodes, played.demands.tensors.readers
+    work_s = nodes.work_s / float(played.rates.speed.max())
+    tails = nodes.out_bytes / played.rates.host_bytes_per_s
     for v in range(work_s.size - 1, -1, -1):
-        longest = out_s[v]
-        for e in range(made.ptr[v], made.ptr[v + 1]):
-            t = made.entries[e]
-            for r in range(readers.ptr[t], readers.ptr[t + 1]):
-                longest = max(longest, tails[readers.entries[r]])
-        tails[v] = work_s[v] + longest
+        following = [tails[readers.row(t)] for t in nodes.made.row(v).tolist()]
+        tails[v] = work_s[v] + np.concatenate([tails[v : v + 1], *following]).max()
     return tails
 
 
@@ -191,35 +189,31 @@ def _longest_beyond(cuts: IdealCrossings, readers: Rows, tails: Floats) -> Float
     for i in range(cuts.members.shape[0]):
         for e in range(cuts.crossing_ptr[i], cuts.crossing_ptr[i + 1]):
             t = cuts.crossing[e]
-            longest = 0.0
             for r in range(readers.ptr[t], readers.ptr[t + 1]):
                 if not holds(cuts.members, i, readers.entries[r]):
-                    longest = max(longest, tails[readers.entries[r]])
-            beyond[e] = longest
+                    beyond[e] = max(beyond[e], tails[readers.entries[r]])
     return beyond
 
 
-@entry_njit
 def _least_beyond(
-    d: ChipDemands, cuts: IdealCrossings, host_bytes_per_s: float
+    d: ChipDemands, ideals: OrderIdeals, host_bytes_per_s: float
 ) -> tuple[Floats, Floats]:
     """`nodes_j` and `beyond_j` of `Prices`.
 
     Args:
         d: the demands with joules for seconds.
-        cuts: what crosses the ideals.
+        ideals: of their nodes.
         host_bytes_per_s: bytes per joule.
     """
-    count = cuts.members.shape[0]
-    nodes, beyond = np.zeros(count), np.zeros(count)
-    for i in range(count):
-        for v in range(d.nodes.work_s.size):
-            if not holds(cuts.members, i, v):
-                nodes[i] += d.nodes.work_s[v] + d.nodes.out_bytes[v] / host_bytes_per_s
-        beyond[i] = nodes[i]
-        for item in range(d.items.busy_s.size):
-            for e in range(d.items.users.ptr[item], d.items.users.ptr[item + 1]):
-                if not holds(cuts.members, i, d.items.users.entries[e]):
-                    beyond[i] += d.items.busy_s[item] + d.items.in_bytes[item] / host_bytes_per_s
-                    break
-    return nodes, beyond
+    node_j = (d.nodes.work_s + d.nodes.out_bytes / host_bytes_per_s).tolist()
+    once_j = d.items.busy_s + d.items.in_bytes / host_bytes_per_s
+    nodes_j = np.zeros(ideals.count)
+    first, larger, more = (a.tolist() for a in (ideals.cover_ptr, ideals.covers, ideals.cover_node))
+    for i in range(ideals.count - 2, -1, -1):
+        nodes_j[i] = nodes_j[larger[first[i]]] + node_j[more[first[i]]]
+    beyond_j = nodes_j.copy()
+    for item in np.flatnonzero(once_j > 0.0).tolist():
+        users = d.items.users.row(item)
+        held = ideals.members[:, users >> 6] >> (users & 63).astype(np.uint64) & np.uint64(1)
+        beyond_j += once_j[item] * (held == 0).any(axis=1)
+    return nodes_j, beyond_j

@@ -9,14 +9,12 @@ import dataclasses
 
 import numpy as np
 
-from mcm_compiler.arrays.kernels import entry_njit
-from mcm_compiler.arrays.rows import Rows, starts
 from mcm_compiler.contracts.objectives import Objective
-from mcm_compiler.contracts.partition import Evaluate, Floats, Ints, LowerBound, PartitionProblem
+from mcm_compiler.contracts.partition import Evaluate, Ints, LowerBound, PartitionProblem
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.text.units import count_text, seconds_text
 from mcm_passes.families.ring.analytic.fast_model import evaluate
-from mcm_passes.families.ring.objectives.joules import RingEnergy, least_energy
+from mcm_passes.families.ring.objectives.joules import RingEnergy, host_tensors, least_energy
 from mcm_passes.families.ring.objectives.latency import RingLatency
 from mcm_passes.mapping.bounds.bounds import lower_bound
 
@@ -53,24 +51,24 @@ def critical_path(problem: PartitionProblem) -> LowerBound:
     limits = problem.limits
     size_s = problem.tensor_bytes / limits.host_bytes_per_s + limits.host_latency_s
     size_s += problem.tensor_bytes / limits.host_root_bytes_per_s
-    made = problem.tensor_producer >= 0
-    leaves = made & problem.tensor_to_host
-    # What clonable units give to the host travels in no placement.
-    leaves[made] &= ~problem.clonable[problem.tensor_producer[made]]
-    order = np.argsort(problem.tensor_producer, kind="stable")
-    counts = np.bincount(problem.tensor_producer + 1, minlength=problem.num_units + 1)
-    tensors = Rows(starts(counts), order.astype(np.int64))
-    finish, entry = _finish_times(
-        problem.compute_s / float(problem.chip_speed.max()),
-        tensors,
-        Rows(problem.tensor_ptr, problem.tensor_consumers.astype(np.int64)),
-        np.where(made, 0.0, size_s),
-        np.where(leaves, size_s, 0.0),
-    )
-    last = int(finish.argmax())
+    work_s = problem.compute_s / float(problem.chip_speed.max())
+    _, leaves = host_tensors(problem)
+    ready_s, leave_s = np.zeros(problem.num_units), np.zeros(problem.num_units)
+    entry = np.arange(problem.num_units)
+    # The host's tensors first, then those of each unit, which comes after all that it reads.
+    for t in np.argsort(problem.tensor_producer, kind="stable").tolist():
+        u = int(problem.tensor_producer[t])
+        end_s = ready_s[u] + work_s[u] if u >= 0 else size_s[t]
+        if leaves[t]:
+            leave_s[u] = max(leave_s[u], size_s[t])
+        for v in problem.tensor_consumers[problem.tensor_ptr[t] : problem.tensor_ptr[t + 1]]:
+            if end_s > ready_s[v]:
+                ready_s[v], entry[v] = end_s, entry[u] if u >= 0 else v
+    finish_s = ready_s + work_s + leave_s
+    last = int(finish_s.argmax())
     names = quote(problem.names[entry[last]]), quote(problem.names[last])
     text = f"critical path from {names[0]} to {names[1]}"
-    seconds = float(finish[last]) * (1.0 - ROUNDING)
+    seconds = float(finish_s[last]) * (1.0 - ROUNDING)
     return LowerBound(seconds, f"{text} ({seconds_text(seconds)})")
 
 
@@ -98,12 +96,8 @@ def shared_host(problem: PartitionProblem) -> LowerBound:
     behind it, and the first output one before it, each at least as long as its smallest takes.
     """
     limits = problem.limits
-    read = np.diff(problem.placed_readers.ptr) > 0
-    made = problem.tensor_producer >= 0
-    leaves = made & problem.tensor_to_host
-    leaves[made] &= ~problem.clonable[problem.tensor_producer[made]]
     best = LowerBound(0.0, "no channel that all chips share")
-    for chosen, word in ((~made & read, "from"), (leaves, "to")):
+    for chosen, word in zip(host_tensors(problem), ("from", "to"), strict=True):
         sizes = problem.tensor_bytes[chosen]
         if not sizes.size or not limits.host_total_bytes_per_s:
             continue
@@ -113,39 +107,6 @@ def shared_host(problem: PartitionProblem) -> LowerBound:
             text = f"all that comes {word} the host over one channel ({seconds_text(seconds)})"
             best = LowerBound(seconds * (1.0 - ROUNDING), text)
     return best
-
-
-@entry_njit
-def _finish_times(
-    work_s: Floats, tensors: Rows, readers: Rows, enter_s: Floats, leave_s: Floats
-) -> tuple[Floats, Ints]:
-    """`[N]` each: when a unit and what it gives to the host is done, and where its way begins.
-
-    Args:
-        work_s: `[N]`.
-        tensors: `[N + 1]` rows of the tensors of the host, then of those of each unit.
-        readers: `[T]` rows.
-        enter_s: `[T]`, seconds from the host.
-        leave_s: `[T]`, seconds to the host.
-    """
-    units = work_s.size
-    ready, done = np.zeros(units), np.zeros(units)
-    entry = np.arange(units).astype(np.int32)
-    for maker in range(units + 1):
-        end_s = 0.0
-        if maker > 0:
-            end_s = ready[maker - 1] + work_s[maker - 1]
-            done[maker - 1] = end_s
-        for e in range(tensors.ptr[maker], tensors.ptr[maker + 1]):
-            t = tensors.entries[e]
-            if maker > 0:
-                done[maker - 1] = max(done[maker - 1], end_s + leave_s[t])
-            for r in range(readers.ptr[t], readers.ptr[t + 1]):
-                v = readers.entries[r]
-                if end_s + enter_s[t] > ready[v]:
-                    ready[v] = end_s + enter_s[t]
-                    entry[v] = entry[maker - 1] if maker > 0 else v
-    return done, entry
 
 
 def objective_values(problem: PartitionProblem, objective: Objective) -> Evaluate:

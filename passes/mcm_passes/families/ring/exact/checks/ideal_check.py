@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator
+import operator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from itertools import chain
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,6 +20,7 @@ from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_passes.mapping.bound_checks.plain_need import (
     PlainTensor,
+    plain_copies,
     plain_tensors,
     plain_weights,
     readers_of,
@@ -51,14 +54,6 @@ class PlainWay:
     """Bit of the unit whose memory it is a view of; 0 where no unit writes that."""
 
 
-@dataclass(frozen=True)
-class _Item:
-    seconds: float
-    room: int
-    weight: int
-    in_bytes: int
-
-
 class Window(NamedTuple):
     """What units of one chip come to together; summed up as the window grows.
 
@@ -83,6 +78,18 @@ class Window(NamedTuple):
     out_bytes: int = 0
 
 
+class Step(NamedTuple):
+    """A window on a chip, which takes over at the ideal `held` and hands over at `grown`."""
+
+    chip: int
+    held: int
+    grown: int
+    window: Window
+
+
+State = TypeVar("State")
+"""What is known of a chain of windows up to an ideal."""
+
 _Sources = tuple[tuple[int, int], ...]
 """Under the strict rule, for each chip that is still read from: the bits of the units there whose
 tensors are, and those of such units on chips that lead to it."""
@@ -97,6 +104,9 @@ class IdealCheck:
 
     Attributes:
         windows: windows that were weighed.
+        behind: of each unit those with a place of their own that need it there: itself, or of a
+            clonable one those that read it, through others as well.
+        alike: whether it does not matter which chip has which units.
     """
 
     def __init__(self, problem: PartitionProblem, most_windows: int) -> None:
@@ -110,15 +120,9 @@ class IdealCheck:
         self._fixed = np.flatnonzero(~problem.clonable).tolist()
         self._all = sum(1 << u for u in self._fixed)
         self._before = [0] * problem.num_units
-        self._above = [0] * problem.num_units
-        self._below = [0] * problem.num_units
         source, target = dependency_edges(problem)
-        for u, v in sorted(zip(source.tolist(), target.tolist(), strict=True), key=lambda e: e[1]):
+        for u, v in zip(source.tolist(), target.tolist(), strict=True):
             self._before[v] |= 1 << u
-            self._above[v] |= self._above[u] | 1 << u
-        for v in reversed(self._fixed):
-            for u in units_of(self._above[v]):
-                self._below[u] |= 1 << v
         self._following: list[list[int]] = [[] for _ in range(problem.num_units)]
         for v in self._fixed:
             for u in units_of(self._before[v]):
@@ -132,11 +136,15 @@ class IdealCheck:
             if (pin := int(problem.pinned_chip[u])) >= 0:
                 self._pinned_to[pin] = self._pinned_to.get(pin, 0) | 1 << u
         self._pinned = sum(self._pinned_to.values())
-        self._items: list[_Item] = []
+        self._items: list[tuple[float, int, int, int]] = []
         self._needs = [0] * problem.num_units
         self._tensors: list[PlainWay] = []
         self._made: list[list[PlainWay]] = [[] for _ in range(problem.num_units)]
         self._kept: list[tuple[int, PlainTensor]] = []
+        limits = problem.limits
+        self.alike = len(set(limits.sram_bytes)) == 1 and len(set(limits.chip_speed)) <= 1
+        self.alike &= not self._pinned
+        self.behind = self._behind_clones()
         self._read_facts()
         self._link_bytes: dict[int, int] = {}
         # No unit of a window holds more than it does among all units.
@@ -145,47 +153,64 @@ class IdealCheck:
 
     def none_below(self, period_s: float) -> bool | None:
         """Whether no valid partition is faster than `period_s`; None where that takes too long."""
-        limits, chips = self._limits, self._problem.num_chips
         if self._host_s() >= period_s:
             return True
-        alike = (
-            len(set(limits.sram_bytes)) == 1
-            and len(set(limits.chip_speed)) <= 1
-            and not (self._problem.pinned_chip >= 0).any()
-        )
-        reached: dict[int, set[_Sources]] = {0: {()}}
-        seen: set[tuple[int, _Sources]] = set()
-        for chip in range(chips):
-            further: dict[int, set[_Sources]] = {}
-            for held in sorted(reached):
-                arriving = self._crossing(held)
-                for grown in self._chips_from(held, chip, period_s):
-                    self.windows += len(reached[held]) - 1
-                    for sources in sorted(reached[held]):
-                        after = self._sources_after(sources, arriving, held, grown)
-                        # Where chips are alike, what fewer chips reach need not be reached by more.
-                        if after is not None and not (alike and (grown, after) in seen):
-                            further.setdefault(grown, set()).add(after)
+
+        def windows(chip: int, held: int, _: list[_Sources]) -> Iterator[Step]:
+            return self.steps_below(chip, held, period_s)
+
+        first: _Sources = ()
+        return self.no_chain(first, windows, self._sources_after, front(operator.eq, self.alike))
+
+    def no_chain(
+        self,
+        first: State,
+        windows: Callable[[int, int, list[State]], Iterable[Step]],
+        after: Callable[[State, Step], State | None],
+        keep: Callable[[list[tuple[int, State]], int, State], None],
+    ) -> bool | None:
+        """Whether no chain of windows gets to the ideal of all units; None beyond `most_windows`.
+
+        Ideals are taken from the smallest on, so that all chains up to one are known.
+
+        Args:
+            first: what is known of the empty chain.
+            windows: the windows that a chip may hold which takes over at an ideal, after chains of
+                which some things are known.
+            after: what is known of a chain with one more window; None where it is of no use.
+            keep: adds to what is known of chains up to an ideal, each with its number of chips.
+        """
+        reached: dict[int, list[tuple[int, State]]] = {0: [(0, first)]}
+        by_size: list[list[int]] = [[0], *([] for _ in self._fixed)]
+        for held in chain.from_iterable(map(sorted, by_size[:-1])):
+            chains = reached[held]
+            for chip in sorted({chips for chips, _ in chains} - {self._problem.num_chips}):
+                states = [state for chips, state in chains if chips == chip]
+                for step in windows(chip, held, states):
+                    self.windows += len(states) - 1
+                    for state in states:
+                        new = after(state, step)
+                        if new is None:
+                            continue
+                        if step.grown == self._all:
+                            return False
+                        if step.grown not in reached:
+                            by_size[step.grown.bit_count()].append(step.grown)
+                        keep(reached.setdefault(step.grown, []), chip + 1, new)
                 if self.windows > self._most_windows:
                     return None
-            if self._all in further:
-                return False
-            seen |= {(held, one) for held, many in further.items() for one in many}
-            reached = further
         return True
 
-    def _sources_after(
-        self, sources: _Sources, arriving: list[PlainWay], held: int, grown: int
-    ) -> _Sources | None:
+    def _sources_after(self, sources: _Sources, step: Step) -> _Sources | None:
         """The sources once a window is on a chip; None where that closes a triangle.
 
         It does if one of the chips that the window reads from leads to another one.
         """
         if self._problem.routing != "strict":
             return ()
-        inside = grown & ~held
+        inside = step.grown & ~step.held
         read = 0
-        for t in arriving:
+        for t in self._arriving(step.held):
             read |= t.producer if t.readers & inside else 0
         from_chips = [(made, before) for made, before in sources if made & read]
         before = 0
@@ -194,8 +219,8 @@ class IdealCheck:
                 return None
             before |= made | leading
         wanted = 0
-        for t in self._crossing(grown):
-            wanted |= t.producer if t.readers & ~grown else 0
+        for t in self._crossing(step.grown):
+            wanted |= t.producer
         after = [
             (made & wanted, leading & wanted) for made, leading in (*sources, (inside, before))
         ]
@@ -215,86 +240,96 @@ class IdealCheck:
     def _read_facts(self) -> None:
         p = self._problem
         memory = plain_tensors(p)
-        behind = self._behind_clones()
-        copies: dict[int, tuple[float, int]] = {}
-        if p.copies is not None:
-            columns = (p.copies.tensor, p.copies.least.seconds, p.copies.writer)
-            copies = {t: (s, w) for t, s, w in zip(*(c.tolist() for c in columns), strict=True)}
+        copies = plain_copies(p)
         self._kept = [(sum(1 << u for u in t.family), t) for t in memory if t.live_room]
         for t, producer in enumerate(p.tensor_producer.tolist()):
-            readers = sorted({v for u in readers_of(p, t) for v in behind[u]})
+            readers = readers_of(p, t)
             size = int(p.tensor_bytes[t])
             if producer >= 0 and p.clonable[producer]:
                 # Held for a while only.
                 continue
             if producer < 0:
-                slots = self._limits.channel_slots
-                self._add_item(readers, _Item(0.0, slots * memory[t].room, 0, size))
+                room = self._limits.channel_slots * memory[t].room
+                self._add_item(readers, room=room, in_bytes=size)
             else:
                 tensor = PlainWay(
                     number=t,
                     producer=1 << producer,
-                    readers=sum(1 << v for v in readers),
+                    readers=sum(1 << v for v in self._placed(readers)),
                     link_bytes=size,
                     memory=memory[t],
                     relay_s=0.0 if p.limits.forwarding == "router" else float(p.relay_s[t]),
                     to_host=bool(p.tensor_to_host[t]),
                     relayed=p.routing == "relay" and p.limits.forwarding == "engine",
-                    copy_s=(copy := copies.get(t, (0.0, -1)))[0],
-                    writer=1 << copy[1] if copy[1] >= 0 else 0,
+                    copy_s=(copy := copies.get(t, (-1, 0.0)))[1],
+                    writer=1 << copy[0] if copy[0] >= 0 else 0,
                 )
                 self._tensors.append(tensor)
                 self._made[producer].append(tensor)
         for u in np.flatnonzero(p.clonable).tolist():
-            self._add_item(behind[u], _Item(float(p.compute_s[u]), 0, 0, 0))
+            self._add_item([u], seconds=float(p.compute_s[u]))
         for weight in plain_weights(p):
-            item = _Item(0.0, weight.room, weight.room, 0)
-            self._add_item(sorted({v for u in weight.users for v in behind[u]}), item)
+            self._add_item(weight.users, room=weight.room, weight=weight.room)
 
-    def _add_item(self, users: list[int], item: _Item) -> None:
-        for v in users:
+    def _add_item(
+        self,
+        users: Iterable[int],
+        seconds: float = 0.0,
+        room: int = 0,
+        weight: int = 0,
+        in_bytes: int = 0,
+    ) -> None:
+        """What each chip with some units, or copies of them, needs once."""
+        for v in self._placed(users):
             self._needs[v] |= 1 << len(self._items)
-        self._items.append(item)
+        self._items.append((seconds, room, weight, in_bytes))
+
+    def _placed(self, users: Iterable[int]) -> set[int]:
+        """The units with a place of their own that some units run beside, or are."""
+        return {v for u in users for v in self.behind[u]}
 
     def _behind_clones(self) -> list[list[int]]:
         p = self._problem
         behind: list[list[int]] = [[] if p.clonable[u] else [u] for u in range(p.num_units)]
-        for u in reversed(np.flatnonzero(p.clonable).tolist()):
-            found: set[int] = set()
-            for t in np.flatnonzero(p.tensor_producer == u).tolist():
-                for v in readers_of(p, t):
-                    found.update(behind[v])
-            behind[u] = sorted(found)
+        for t in np.argsort(-p.tensor_producer, kind="stable").tolist():
+            # Readers come after makers, so that all is known of them.
+            u = int(p.tensor_producer[t])
+            if u >= 0 and p.clonable[u]:
+                found = {v for reader in readers_of(p, t) for v in behind[reader]}
+                behind[u] = sorted(found.union(behind[u]))
         return behind
 
-    def _chips_from(self, held: int, chip: int, period_s: float) -> Iterator[int]:
-        """The ideals that `chip` can hand over at, where it takes over at `held`.
+    def steps_below(self, chip: int, held: int, period_s: float) -> Iterator[Step]:
+        """The windows that `chip` can hold below a period, where it takes over at `held`.
 
         Left out are those that leave more work to later chips than these do in a period each.
         """
-        if held == self._all:
-            return
         left_s = math.fsum(self._work[u] for u in units_of(self._all & ~held))
         later = self._speed[chip + 1 :]
         later_s = period_s * math.fsum(later) if later else 0.0
         least_s = left_s * (1.0 - ROUNDING) - later_s
         passing = [t for t in self._arriving(held) if t.relayed and t.relay_s]
 
-        def exceeds(_: int, window: Window) -> bool:
-            return self._exceeds(window, chip, period_s)
+        def exceeds(window: Window, _: int) -> bool:
+            # Larger windows do so as well.
+            seconds = (window.work + window.once) / self._speed[chip]
+            return self.too_large(window, self._limits.sram_bytes[chip]) or seconds >= period_s
 
-        for grown, window in self._grown_from(held, exceeds):
-            enough = window.work >= least_s
-            if enough and self._fits(held, grown, window, passing, chip, period_s):
-                yield grown
+        for step in self.steps_from(chip, held, exceeds):
+            if step.window.work >= least_s and self._fits(step, passing, period_s):
+                yield step
 
-    def _grown_from(
-        self, held: int, exceeds: Callable[[int, Window], bool]
-    ) -> Iterator[tuple[int, Window]]:
-        """The larger ideals, each with the window up to it, as far as that does not exceed a chip.
+    def steps_from(
+        self, chip: int, held: int, exceeds: Callable[[Window, int], bool]
+    ) -> Iterator[Step]:
+        """The windows from an ideal on, the smallest first, as far as they do not exceed a chip.
 
-        What exceeds a chip does so in all larger windows. Ends beyond the windows that may be
-        weighed.
+        Ends beyond the windows that may be weighed.
+
+        Args:
+            chip: the chip.
+            held: the ideal.
+            exceeds: whether a window up to an ideal exceeds the chip, and all larger ones do.
         """
         queue, seen = [(held, Window())], {held}
         while queue:
@@ -307,9 +342,9 @@ class IdealCheck:
                 self._grow(at, u, grown)
                 self.windows += 1
                 window = self._with(before, u)
-                if not exceeds(grown, window):
+                if not exceeds(window, grown):
                     queue.append((grown, window))
-                    yield grown, window
+                    yield Step(chip, held, grown, window)
             if self.windows > self._most_windows:
                 return
 
@@ -317,11 +352,9 @@ class IdealCheck:
         """A window with one more unit."""
         work, items, once, room, weights, in_bytes, sent, out_bytes = window
         for i in units_of(self._needs[u] & ~items):
-            item = self._items[i]
-            once += item.seconds
-            room += item.room
-            weights += item.weight
-            in_bytes += item.in_bytes
+            seconds, held, weight, received = self._items[i]
+            once, room = once + seconds, room + held
+            weights, in_bytes = weights + weight, in_bytes + received
         given = tuple(t for t in self._made[u] if t.to_host)
         sent += given
         out_bytes += sum(t.link_bytes for t in given)
@@ -358,32 +391,20 @@ class IdealCheck:
         """What a chip is sent that takes over at an ideal; the first one is sent nothing."""
         return self._crossing(held) if held else []
 
-    def _exceeds(self, window: Window, chip: int, period_s: float) -> bool:
-        """Whether a window takes a period or its weights exceed the chip, larger ones included."""
-        too_large = window.weights > self._limits.sram_bytes[chip] and not self._problem.streams
-        return too_large or (window.work + window.once) / self._speed[chip] >= period_s
+    def too_large(self, window: Window, sram_bytes: int) -> bool:
+        """Whether the weights of a window, and of all larger ones, exceed a memory."""
+        return window.weights > sram_bytes and not self._problem.streams
 
-    def _fits(
-        self,
-        held: int,
-        grown: int,
-        window: Window,
-        passing: list[PlainWay],
-        chip: int,
-        period_s: float,
-    ) -> bool:
-        """Whether a window that does not exceed a chip is valid on it and below the period.
+    def _fits(self, step: Step, passing: list[PlainWay], period_s: float) -> bool:
+        """Whether a window that does not exceed its chip is valid on it and below the period.
 
         Args:
-            held: the ideal at which the chip takes over.
-            grown: the one at which it hands over.
-            window: what is between them.
-            passing: what crosses `held` and takes time to be passed on.
-            chip: the chip.
+            step: the window.
+            passing: what crosses the ideal at its start and takes time to be passed on.
             period_s: the period.
         """
-        limits = self._limits
-        if not self._keeps_pins(grown & ~held, grown, chip):
+        limits, (chip, held, grown, window) = self._limits, step
+        if not self.keeps_pins(step):
             return False
         passed_s = sum(t.relay_s for t in passing if t.readers & ~grown)
         inside = grown & ~held
@@ -391,41 +412,31 @@ class IdealCheck:
         leaving = {t.number: t for t in (*crossing, *window.sent)}.values()
         passed_s += sum(t.copy_s for t in leaving if not t.writer & inside)
         seconds = (window.work + window.once + passed_s) / self._speed[chip]
-        link_s = self._bytes_across(grown) / limits.link_bytes_per_s
-        in_s = window.in_bytes / limits.host_bytes_per_s
-        out_s = window.out_bytes / limits.host_bytes_per_s
-        if max(seconds, link_s, in_s, out_s) >= period_s:
+        link_s = self.bytes_across(grown) / limits.link_bytes_per_s
+        host_s = max(window.in_bytes, window.out_bytes) / limits.host_bytes_per_s
+        if max(seconds, link_s, host_s) >= period_s:
             return False
-        if self._problem.routing == "strict" and self._detour(held, grown):
-            return False
-        over = self._over(held, grown, window, chip)
+        over = self.over(step)
         return over is not None and not (over and over / limits.stream_bytes_per_s >= period_s)
 
-    def _bytes_across(self, held: int) -> int:
+    def bytes_across(self, held: int) -> int:
         """Bytes on the link behind an ideal."""
         if held not in self._link_bytes:
             self._link_bytes[held] = sum(t.link_bytes for t in self._crossing(held))
         return self._link_bytes[held]
 
-    def _keeps_pins(self, inside: int, grown: int, chip: int) -> bool:
+    def keeps_pins(self, step: Step) -> bool:
         """Whether all pinned units of a window belong to its chip, and all of those are there."""
-        wanted = self._pinned_to.get(chip, 0)
-        return not (inside & self._pinned & ~wanted or wanted & ~grown)
+        wanted = self._pinned_to.get(step.chip, 0)
+        foreign = self._pinned & ~wanted
+        return not (step.grown & ~step.held & foreign or wanted & ~step.grown)
 
-    def _over(self, held: int, grown: int, window: Window, chip: int) -> int | None:
-        """Bytes of weights that a chip has to stream; None where nothing helps.
-
-        Args:
-            held: the ideal at which the chip takes over.
-            grown: the one at which it hands over.
-            window: what is between them.
-            chip: the chip.
-        """
+    def over(self, step: Step) -> int | None:
+        """Bytes of weights that a chip has to stream for a window; None where nothing helps."""
         if self._roomy:
             return 0
-        limits = self._limits
-        arriving, leaving = self._arriving(held), self._crossing(grown)
-        room = window.room + self._buffers(held, grown, arriving, leaving)
+        limits, (chip, held, grown, window) = self._limits, step
+        room = window.room + self._buffers(held, grown)
         # What is read beyond as well has its send buffers already.
         sent = sum(t.memory.sent_room for t in window.sent if not t.readers & ~grown)
         room += limits.channel_slots * sent
@@ -445,12 +456,11 @@ class IdealCheck:
     def _most_room(self) -> int:
         """No window holds more, whatever it is: a tensor has no buffer more than three times."""
         buffers = 3 * sum(t.memory.room + t.memory.sent_room for t in self._tensors)
-        items = sum(item.room for item in self._items)
+        items = sum(room for _, room, _, _ in self._items)
         return items + self._limits.channel_slots * buffers + self._most_hungry
 
-    def _buffers(
-        self, held: int, grown: int, arriving: list[PlainWay], leaving: list[PlainWay]
-    ) -> int:
+    def _buffers(self, held: int, grown: int) -> int:
+        arriving, leaving = self._arriving(held), self._crossing(grown)
         inside = grown & ~held
         room = sum(t.memory.room for t in arriving if t.relayed or t.readers & inside)
         room += sum(t.memory.sent_room for t in leaving if t.producer & inside)
@@ -466,14 +476,26 @@ class IdealCheck:
                     held[u] = held.get(u, 0) + tensor.live_room
         return max(held.values(), default=0)
 
-    def _detour(self, held: int, grown: int) -> bool:
-        """Ask whether a unit of the window is on a path next to a dependency that passes it."""
-        inside = grown & ~held
-        return any(
-            inside & self._below[t.producer.bit_length() - 1] & self._above[v]
-            for t in self._arriving(held)
-            for v in units_of(t.readers & ~grown)
-        )
+
+def front(
+    no_worse: Callable[[State, State], bool], alike: bool
+) -> Callable[[list[tuple[int, State]], int, State], None]:
+    """Keeps what no other is as good as; chips that are alike count as well: fewer are better."""
+
+    def keep(chains: list[tuple[int, State]], chips: int, new: State) -> None:
+        def rival(fewer: int, more: int) -> bool:
+            return fewer == more or (alike and fewer < more)
+
+        if any(rival(count, chips) and no_worse(old, new) for count, old in chains):
+            return
+        chains[:] = [
+            (count, old)
+            for count, old in chains
+            if not (rival(chips, count) and no_worse(new, old))
+        ]
+        chains.append((chips, new))
+
+    return keep
 
 
 def units_of(bits: int) -> list[int]:

@@ -14,8 +14,8 @@ from itertools import pairwise
 import numpy as np
 
 from mcm_compiler.contracts.partition import Bools, Floats, Longs, PartitionProblem
-from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_passes.mapping.bound_checks.plain_need import plain_weights
+from mcm_passes.mapping.bound_checks.window_check import closure_of
 
 MOST_UNITS = 6_000
 """Units up to which all ancestors are collected: N^2 bytes."""
@@ -120,22 +120,17 @@ def units_do_not_pack_in_order(problem: PartitionProblem, period_s: float) -> bo
 
 
 def _sides(problem: PartitionProblem, fixed: Longs) -> tuple[_Side, _Side]:
-    n = fixed.size
-    number = dict(zip(fixed.tolist(), range(n), strict=True))
-    above = np.zeros((n, n), np.bool_)
-    leads: list[list[int]] = [[] for _ in range(n)]
-    follows: list[list[int]] = [[] for _ in range(n)]
-    pairs = zip(*(ends.tolist() for ends in dependency_edges(problem)), strict=True)
-    for u, v in {(number[u], number[v]) for u, v in pairs if u in number and v in number}:
-        leads[v].append(u)
-        follows[u].append(v)
-    for v in range(n):
-        for u in leads[v]:
-            above[v] |= above[u]
-            above[v, u] = True
-    below = np.ascontiguousarray(above.T)
-    along = list(range(n))
-    return _Side(along, leads, above), _Side(along[::-1], follows, below)
+    of_all, edges = closure_of(problem)
+    above = of_all[np.ix_(fixed, fixed)]
+    number = dict(zip(fixed.tolist(), range(fixed.size), strict=True))
+    leads: list[list[int]] = [[] for _ in number]
+    follows: list[list[int]] = [[] for _ in number]
+    for u, v in edges:
+        if v in number:
+            leads[number[v]].append(number[u])
+            follows[number[u]].append(number[v])
+    along = list(range(fixed.size))
+    return _Side(along, leads, above), _Side(along[::-1], follows, np.ascontiguousarray(above.T))
 
 
 def _weights(problem: PartitionProblem, fixed: Longs) -> _Weights:

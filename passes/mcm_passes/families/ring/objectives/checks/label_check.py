@@ -8,12 +8,13 @@ period.
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from mcm_compiler.contracts.partition import PartitionProblem
-from mcm_passes.families.ring.exact.checks.ideal_check import IdealCheck
+from mcm_passes.families.ring.exact.checks.ideal_check import IdealCheck, Step, front
 from mcm_passes.mapping.bound_checks.plain_need import readers_of
 
 _Arrivals = dict[int, float]
@@ -39,13 +40,30 @@ class _Label:
 
 
 class LabelCheck(IdealCheck):
-    """Asks whether a chain of order ideals answers within a latency, below a period."""
+    """Asks whether a chain of order ideals answers within a latency, below a period.
 
-    def __init__(self, problem: PartitionProblem, most_windows: int) -> None:
+    Args:
+        problem: the problem.
+        most_windows: gives up beyond this number.
+        merges: whether all chains up to an ideal are one that has the best times of each. That
+            none answers shows it of all chains; that one does shows nothing. Chips must be alike.
+    """
+
+    def __init__(
+        self, problem: PartitionProblem, most_windows: int, *, merges: bool = False
+    ) -> None:
         super().__init__(problem, most_windows)
         # As the check of periods has it: the host reaches every chip.
-        self._play = _Play(self._problem)
+        self._play = _Play(self._problem, self.behind)
         self._rest_s = self._ways_to_the_end()
+        delays_s = problem.limits.latencies_s
+        # Which link a window is before is left open where chains are merged.
+        self._hops_s = [min(delays_s, default=0.0)] * problem.num_chips
+        if not merges:
+            self._hops_s = [*delays_s, 0.0]
+        alike = self.alike and len(set(delays_s)) < 2
+        self._keep = _merge if merges else front(_Label.nowhere_later, alike)
+        self._merges = merges
 
     def none_within(self, latency_s: float, period_s: float, *, strictly: bool) -> bool | None:
         """Whether no chain answers within a latency; None where that takes too long.
@@ -58,69 +76,16 @@ class LabelCheck(IdealCheck):
         if self._host_s() >= period_s:
             return True
         late = operator.ge if strictly else operator.gt
-        reached: dict[int, list[_Label]] = {0: [_Label({}, 0.0)]}
-        for chip in range(self._problem.num_chips):
-            further: dict[int, list[_Label]] = {}
-            for held in sorted(reached):
-                for grown in self._chips_from(held, chip, period_s):
-                    for label in reached[held]:
-                        self.windows += 1
-                        whole = grown == self._all
-                        after = self._play.chip(chip, held, grown, label, whole)
-                        if late(self._least_s(after, grown), latency_s):
-                            continue
-                        if whole:
-                            return False
-                        _keep(further.setdefault(grown, []), after)
-                if self.windows > self._most_windows:
-                    return None
-            reached = further
-        return True
+        most_s = min(period_s, latency_s * (1.0 + 1e-9)) if self._merges else period_s
 
-    def none_merged_within(
-        self, latency_s: float, period_s: float, *, strictly: bool
-    ) -> bool | None:
-        """The same where all chains up to an ideal are one that has the best times of each.
+        def windows(chip: int, held: int, _: list[_Label]) -> Iterator[Step]:
+            return self.steps_below(chip, held, most_s)
 
-        True tells of all chains; False only that the merged ones do not show it. Of chips that
-        differ nothing is shown.
-        """
-        p = self._problem
-        if (
-            len(set(p.limits.sram_bytes)) > 1
-            or len(set(p.limits.chip_speed)) > 1
-            or (p.pinned_chip >= 0).any()
-        ):
-            return None
-        if self._host_s() >= period_s:
-            return True
-        late = operator.ge if strictly else operator.gt
-        most_s = min(period_s, latency_s * (1.0 + 1e-9))
-        # Which link a window is before is left open.
-        least_hop_s = min(p.limits.latencies_s, default=0.0)
-        merged: dict[int, _Label] = {0: _Label({}, 0.0)}
-        fewest, by_size = {0: 0}, [[0], *([] for _ in self._fixed)]
-        for same_size in by_size[:-1]:
-            for held in sorted(same_size):
-                label = merged[held]
-                if fewest[held] >= p.num_chips or late(self._least_s(label, held), latency_s):
-                    continue
-                chip = min(fewest[held], 1)
-                for grown in self._chips_from(held, chip, most_s):
-                    self.windows += 1
-                    whole = grown == self._all
-                    after = self._play.chip(chip, held, grown, label, whole, least_hop_s)
-                    if late(self._least_s(after, grown), latency_s):
-                        continue
-                    if whole:
-                        return False
-                    if grown not in merged:
-                        by_size[grown.bit_count()].append(grown)
-                    merged[grown] = after.merged_with(merged.get(grown, after))
-                    fewest[grown] = min(fewest.get(grown, p.num_chips), fewest[held] + 1)
-                if self.windows > self._most_windows:
-                    return None
-        return True
+        def after(label: _Label, step: Step) -> _Label | None:
+            new = self._play.chip(step, label, step.grown == self._all, self._hops_s[step.chip])
+            return None if late(self._least_s(new, step.grown), latency_s) else new
+
+        return self.no_chain(_Label({}, 0.0), windows, after, self._keep)
 
     def _ways_to_the_end(self) -> list[float]:
         """`[N]`, the longest way of ops from each unit on, on the fastest chip."""
@@ -140,12 +105,12 @@ class LabelCheck(IdealCheck):
         return least_s
 
 
-def _keep(labels: list[_Label], new: _Label) -> None:
-    """Adds a label, unless another is nowhere later; takes those off that the new one beats."""
-    if any(old.nowhere_later(new) for old in labels):
-        return
-    labels[:] = [old for old in labels if not new.nowhere_later(old)]
-    labels.append(new)
+def _merge(chains: list[tuple[int, _Label]], chips: int, new: _Label) -> None:
+    """Makes all chains up to an ideal one, with the fewest chips of all."""
+    if chains:
+        fewest, old = chains.pop()
+        chips, new = min(chips, fewest), new.merged_with(old)
+    chains.append((chips, new))
 
 
 class _Play:
@@ -156,53 +121,33 @@ class _Play:
             as well.
     """
 
-    def __init__(self, problem: PartitionProblem) -> None:
+    def __init__(self, problem: PartitionProblem, behind: list[list[int]]) -> None:
         self._p = problem
         self._maker: list[int] = problem.tensor_producer.tolist()
         self._size: list[int] = problem.tensor_bytes.tolist()
-        count = len(self._size)
-        read = [readers_of(problem, t) for t in range(count)]
-        self._copied_for = self._copies(read)
-        self.wanted_by: list[list[int]] = [[] for _ in range(count)]
-        self._reads: dict[int, list[int]] = {}
-        for u, copies in self._copied_for.items():
-            bundle = {u, *copies}
-            self._reads[u] = [t for t in range(count) if bundle & set(read[t])]
-            for t in self._reads[u]:
-                self.wanted_by[t].append(u)
-        self._made: dict[int, list[int]] = {u: [] for u in self._copied_for}
+        fixed = np.flatnonzero(~problem.clonable).tolist()
+        self._copied_for: dict[int, set[int]] = {u: set() for u in fixed}
+        self._reads: dict[int, list[int]] = {u: [] for u in fixed}
+        self._made: dict[int, list[int]] = {u: [] for u in fixed}
+        self.wanted_by: list[set[int]] = []
+        for c in np.flatnonzero(problem.clonable).tolist():
+            for u in behind[c]:
+                self._copied_for[u].add(c)
         for t, maker in enumerate(self._maker):
+            self.wanted_by.append({v for u in readers_of(problem, t) for v in behind[u]})
+            for u in self.wanted_by[t]:
+                self._reads[u].append(t)
             if maker in self._made:
                 self._made[maker].append(t)
         self._relays = problem.routing == "relay" and problem.limits.forwarding == "engine"
 
-    def _copies(self, read: list[list[int]]) -> dict[int, set[int]]:
-        """For each unit with a place of its own the clonable units that it needs."""
-        needs: list[set[int]] = [set() for _ in range(self._p.num_units)]
-        for t, maker in enumerate(self._maker):
-            if maker >= 0 and self._p.clonable[maker]:
-                for v in read[t]:
-                    needs[v].add(maker)
-        for v in range(self._p.num_units):
-            # What a clonable unit needs stands before it.
-            for u in tuple(needs[v]):
-                needs[v] |= needs[u]
-        return {u: needs[u] for u in np.flatnonzero(~self._p.clonable).tolist()}
-
-    def chip(
-        self,
-        chip: int,
-        held: int,
-        grown: int,
-        label: _Label,
-        last: bool,
-        hop_s: float | None = None,
-    ) -> _Label:
-        """What a chip hands over when, over a link with its own delay or `hop_s`, and its end."""
-        there_s, clock = dict(label.there_s), _Clock(self._p, chip, hop_s)
+    def chip(self, step: Step, label: _Label, last: bool, hop_s: float) -> _Label:
+        """What a chip hands over when, over a link with a delay, and its end."""
+        grown = step.grown
+        there_s, clock = dict(label.there_s), _Clock(self._p, step.chip, hop_s)
         self._pass_on(clock, there_s, grown, last)
         have: set[int] = set()
-        inside = grown & ~held
+        inside = grown & ~step.held
         for u in (u for u in self._copied_for if inside >> u & 1):
             new = {u, *self._copied_for[u]} - have
             have |= new
@@ -251,9 +196,8 @@ class _Play:
 class _Clock:
     """When engine, link and the host's channels of one chip are free."""
 
-    def __init__(self, problem: PartitionProblem, chip: int, hop_s: float | None) -> None:
-        self._limits = problem.limits
-        self._hop_s = (*problem.limits.latencies_s, 0.0)[chip] if hop_s is None else hop_s
+    def __init__(self, problem: PartitionProblem, chip: int, hop_s: float) -> None:
+        self._limits, self._hop_s = problem.limits, hop_s
         self._speed = float(problem.chip_speed[chip])
         self._root = problem.limits.host_total_bytes_per_s or float("inf")
         self.engine_s = self.link_s = self.in_s = self.out_s = self.end_s = 0.0

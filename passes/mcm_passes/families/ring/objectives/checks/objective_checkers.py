@@ -11,7 +11,7 @@ from mcm_passes.families.ring.exact.checks.ideal_check import MOST_WINDOWS
 from mcm_passes.families.ring.objectives.checks.energy_check import EnergyCheck, least_rules_out
 from mcm_passes.families.ring.objectives.checks.label_check import LabelCheck
 from mcm_passes.mapping.bound_checks.bound_checks import MOST_UNITS, Argument
-from mcm_passes.mapping.bound_checks.plain_need import readers_of
+from mcm_passes.mapping.bound_checks.plain_need import host_sizes, readers_of
 
 
 def path_rules_out(problem: PartitionProblem, latency_s: float) -> bool:
@@ -45,26 +45,11 @@ def work_rules_out(problem: PartitionProblem, latency_s: float) -> bool:
 
 def host_rules_out(problem: PartitionProblem, latency_s: float) -> bool:
     """Whether the channel that all chips share cannot carry all inputs, or all outputs, in less."""
-    rate = problem.limits.host_total_bytes_per_s
-    if rate <= 0.0:
-        return False
-    used = [not clonable for clonable in problem.clonable.tolist()]
-    moved: tuple[list[int], list[int]] = ([], [])
-    for t in range(len(problem.tensor_bytes) - 1, -1, -1):
-        maker, size = int(problem.tensor_producer[t]), int(problem.tensor_bytes[t])
-        # Readers come after makers, so that it is known whether a copy of one is ever made.
-        read = any(used[v] for v in readers_of(problem, t))
-        if maker < 0:
-            moved[0].extend([size] * read)
-            continue
-        if problem.tensor_to_host[t] and not problem.clonable[maker]:
-            moved[1].append(size)
-        used[maker] |= read
-    limits = problem.limits
-    return any(
+    limits, rate = problem.limits, problem.limits.host_total_bytes_per_s
+    return rate > 0.0 and any(
         sum(sizes) / rate + min(sizes) / limits.host_bytes_per_s + limits.host_latency_s
         >= latency_s
-        for sizes in moved
+        for sizes in host_sizes(problem)
         if sizes
     )
 
@@ -117,11 +102,13 @@ def no_merged_chain_in_time(
     """Order ideals with the best times of all chains up to each, played again."""
     if objective.aim == "energy" or problem.num_units > MOST_UNITS:
         return None
-    check = LabelCheck(problem, most_windows)
+    check = LabelCheck(problem, most_windows, merges=True)
+    if not check.alike:
+        return None
     if objective.aim == "latency":
-        return check.none_merged_within(value, float("inf"), strictly=True)
+        return check.none_within(value, float("inf"), strictly=True)
     within_s = objective.latency_limit_s * (1.0 + 1e-9)
-    return check.none_merged_within(within_s, value, strictly=False)
+    return check.none_within(within_s, value, strictly=False)
 
 
 def _least_energy(problem: PartitionProblem, objective: Objective, value: float) -> bool | None:
