@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from mcm_passes.families.ring.exact.packing_bound import packing_bound
 from mcm_passes.mapping.bounds.bounds import lower_bound
-from mcm_passes.mapping.problem.rule_graph import rule_graph
 from tests.generators.partition_problems import make_problem
 
 
 def bound_of(problem, least_share=0.25):
     most_s = 2.0 * float(problem.compute_s.sum()) / float(problem.chip_speed.min()) + 1e-6
     least_s = least_share * lower_bound(problem).seconds
-    return packing_bound(problem, rule_graph(problem), least_s, most_s)
+    return packing_bound(problem, least_s, most_s)
 
 
 def steps(count, layers, work=4.0, gap=0.5, sram=1000, weight=400, chips=4):

@@ -12,14 +12,11 @@ from hypothesis import strategies as st
 from mcm_compiler.contracts.partition import Budget, LowerBound
 from mcm_passes.families.ring.analytic.fast_model import evaluate, period
 from mcm_passes.families.ring.exact.cpsat import CpSat
-from mcm_passes.families.ring.exact.flow_bound import flow_bound
 from mcm_passes.families.ring.exact.ideals import Ideals
-from mcm_passes.families.ring.loads.chip_demands import chip_demands
-from mcm_passes.families.ring.order_encoding.chip_windows import chip_windows
+from mcm_passes.families.ring.order_encoding.chip_windows import chip_windows, windows_bound
 from mcm_passes.mapping.bounds import bounds
 from mcm_passes.mapping.bounds.copied_weights import copied_weights
 from mcm_passes.mapping.bounds.passed_outputs import outputs_passed_on
-from mcm_passes.mapping.bounds.work_around import work_around
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 from tests.generators.partition_problems import connected_problems, make_problem
 from tests.oracles.best_period import best_period
@@ -144,20 +141,12 @@ def test_a_search_over_ideals_that_is_cut_short_proves_what_is_true(problem, win
 def test_bounds_hold_and_their_certificates_are_checked(problem):
     problem = problem.at_need()
     best = best_period(problem)
-    graph = rule_graph(problem)
     known = bounds.heaviest_unit(problem).seconds
     claims = [dataclasses.replace(f(problem), proof=f.__name__) for f in ARGUMENTS]
     claims += [
         bounds.lower_bound(problem),
         dataclasses.replace(copied_weights(problem, known), proof="copied_weights"),
-        flow_bound(
-            problem,
-            graph,
-            work_around(problem, graph),
-            chip_demands(problem.reached(), graph.units),
-            known,
-            1.0,
-        ),
+        windows_bound(problem, known, 1.0),
     ]
     outcome, _ = solved(Ideals(), problem)
     if outcome.bound is not None:
@@ -166,7 +155,7 @@ def test_bounds_hold_and_their_certificates_are_checked(problem):
         assert bound.seconds <= best * (1 + 1e-9), bound
         assert verify_bound(problem, bound), bound
         if best < float("inf"):
-            for proof in (bound.proof, "ideals", "cpsat"):
+            for proof in (bound.proof, "link_cuts", "ideals", "cpsat"):
                 assert not verify_bound(problem, LowerBound(best * 1.0001, "", proof)), bound
 
 
@@ -177,7 +166,7 @@ def test_windows_hold_every_partition_within_the_period(problem):
     if outcome.chip_of is None:
         return
     graph = rule_graph(problem)
-    windows = chip_windows(problem, graph, work_around(problem, graph), found)
+    windows = chip_windows(problem, found)
     chips = outcome.chip_of[graph.units]
     assert (windows.low <= chips).all()
     assert (chips <= windows.high).all()

@@ -13,7 +13,6 @@ from mcm_passes.families.ring.analytic.fast_model import period
 from mcm_passes.families.ring.exact.checks.packed_check import units_do_not_pack_in_order
 from mcm_passes.families.ring.exact.packing_bound import PROOF, packing_bound
 from mcm_passes.mapping.bounds.bounds import lower_bound, total_work
-from mcm_passes.mapping.problem.rule_graph import rule_graph
 from tests.generators.packing_cases import bound_of, steps
 from tests.generators.partition_problems import connected_problems, make_problem
 from tests.oracles.best_period import best_period
@@ -41,7 +40,7 @@ def test_a_recurrence_is_not_ruled_out_where_it_fits(chips):
         assert np.isfinite(best)
         assert not verify_bound(problem, LowerBound(best * (1.0 + 1e-6), "", PROOF))
         known = lower_bound(problem).seconds
-        claim = packing_bound(problem, rule_graph(problem), 0.5 * known, best)
+        claim = packing_bound(problem, 0.5 * known, best)
         assert claim.proof == PROOF
         assert verify_bound(problem, claim)
 
@@ -67,10 +66,10 @@ def test_weights_that_do_not_fit_together():
     assert not verify_bound(roomy, claim)
 
 
-def test_units_that_are_not_divided_count_from_a_pivot_on():
+def test_units_that_are_not_divided_leave_gaps():
     edges = [(u, u + 1) for u in range(33) if u != 29] + [(25, 30)]
     problem = make_problem([1.0] * 26 + [4.0] * 8, edges, chips=5)
-    claim = packing_bound(problem, rule_graph(problem), total_work(problem).seconds, 20e-6)
+    claim = packing_bound(problem, total_work(problem).seconds, 20e-6)
     assert 11.99e-6 < claim.seconds <= 12e-6
     assert verify_bound(problem, claim)
     assert not verify_bound(problem, dataclasses.replace(claim, seconds=12.001e-6))

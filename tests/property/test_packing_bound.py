@@ -11,7 +11,8 @@ from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.exact.packing_bound import PackedWindows, packing_bound
 from mcm_passes.families.ring.exact.weight_runs import weight_runs
 from mcm_passes.mapping.bounds.bounds import lower_bound, total_work
-from mcm_passes.mapping.problem.rule_graph import closure, rule_graph
+from mcm_passes.mapping.bounds.work_around import work_around
+from mcm_passes.mapping.problem.rule_graph import rule_graph
 from tests.generators.packing_cases import bound_of, steps
 from tests.generators.partition_problems import connected_problems, make_problem
 from tests.oracles.best_period import best_period
@@ -29,7 +30,7 @@ def test_no_partition_is_faster_than_the_bound(problem):
 def test_windows_hold_every_partition_within_the_period(problem):
     graph = rule_graph(problem)
     n, chips = graph.num_nodes, problem.num_chips
-    packed = PackedWindows(problem, graph)
+    packed = PackedWindows(problem)
     for code in range(chips**n):
         row = np.zeros(problem.num_units, np.int32)
         row[graph.units] = [code // chips**k % chips for k in range(n)]
@@ -44,7 +45,7 @@ def test_windows_hold_every_partition_within_the_period(problem):
 @given(connected_problems(8), st.floats(0.8, 1.5), st.floats(1.01, 2.0))
 @settings(max_examples=60)
 def test_windows_are_the_same_from_those_of_a_longer_period_on(problem, share, longer):
-    packed = PackedWindows(problem, rule_graph(problem))
+    packed = PackedWindows(problem)
     period_s = share * lower_bound(problem).seconds
     wider, whole = packed.at(longer * period_s), packed.at(period_s)
     assert not wider.empty or whole.empty
@@ -60,7 +61,7 @@ def test_windows_are_the_same_from_those_of_a_longer_period_on(problem, share, l
 def test_runs_count_at_most_one_gap_too_much_per_run(count, layers, random):
     problem = steps(count, layers, sram=10**6)
     graph = rule_graph(problem)
-    runs = weight_runs(problem, graph, *closure(graph))
+    runs = weight_runs(problem, work_around(problem))
     assert len(runs.users) == layers
     chip = np.array(
         sorted(random.randrange(problem.num_chips) for _ in range(graph.num_nodes)), np.int32
@@ -72,13 +73,13 @@ def test_runs_count_at_most_one_gap_too_much_per_run(count, layers, random):
         assert counted <= busy + float(runs.gap_s[held].sum()) + 1e-15
 
 
-def test_units_that_are_not_divided_count_from_a_pivot_on():
+def test_units_that_are_not_divided_leave_gaps():
     """26 small units in a row, then two rows of large ones: three fill a chip at 12, not below."""
     edges = [(u, u + 1) for u in range(33) if u != 29] + [(25, 30)]
     problem = make_problem([1.0] * 26 + [4.0] * 8, edges, chips=5)
     known_s = total_work(problem).seconds
     assert known_s < 11.61e-6
-    found = packing_bound(problem, rule_graph(problem), known_s, 20e-6)
+    found = packing_bound(problem, known_s, 20e-6)
     assert found.proof == "packed_windows"
     assert 11.99e-6 < found.seconds <= 12e-6
     assert "not divided" in found.argument
@@ -97,9 +98,9 @@ def test_weights_that_do_not_fit_together_raise_the_bound(weight, least_us):
 
 def test_nothing_is_claimed_beyond_a_known_partition():
     problem = steps(4, 3, sram=2000, weight=1100)
-    found = packing_bound(problem, rule_graph(problem), 14e-6, 15e-6)
+    found = packing_bound(problem, 14e-6, 15e-6)
     assert found.seconds <= 15e-6
-    assert packing_bound(problem, rule_graph(problem), 14e-6, 13e-6).seconds == 0.0
+    assert packing_bound(problem, 14e-6, 13e-6).seconds == 0.0
 
 
 def test_pins_may_leave_the_last_chips_empty_where_weights_are_streamed():
@@ -107,6 +108,6 @@ def test_pins_may_leave_the_last_chips_empty_where_weights_are_streamed():
     problem = make_problem(
         [1, 1, 1], [(0, 1), (1, 2)], chips=3, weights=[(1, [0, 2])], stream=1e8, pins=[(2, 1)]
     )
-    windows = PackedWindows(problem, rule_graph(problem)).at(3e-6)
+    windows = PackedWindows(problem).at(3e-6)
     assert windows.high.tolist() == [1, 1, 1]
-    assert packing_bound(problem, rule_graph(problem), 1e-6, 3e-6).seconds <= 2e-6 * (1 + 1e-9)
+    assert packing_bound(problem, 1e-6, 3e-6).seconds <= 2e-6 * (1 + 1e-9)

@@ -151,7 +151,7 @@ def _questions(graph: RuleGraph, routing: Routing) -> dict[str, float | bool]:
         "build_s": build_s,
         "nearest_s": nearest_s,
         "moved_by_fix": int((known != wish).sum()),
-        "moved": -1 if near.chips is None else int((near.chips != wish).sum()),
+        "moved": -1 if near.chip_of is None else int((near.chip_of != wish).sum()),
         "proven": near.proven,
         "deterministic_limit_s": AUTHORITY_S,
     }

@@ -48,10 +48,15 @@ class RingMapping:
         return FastPeriods(problem)
 
     def bound(self, problem: PartitionProblem, known: LowerBound) -> LowerBound:
-        """Windows of chips, and what must cross links."""
-        from mcm_passes.families.ring.exact.flow_bound import windows_of_units
+        """Windows of chips."""
+        from mcm_passes.families.ring.order_encoding.chip_windows import windows_bound
+        from mcm_passes.mapping.bounds.bounds import MAX_CLOSURE_UNITS
 
-        bound = windows_of_units(problem, known.seconds)
+        units = int((~problem.clonable).sum())
+        if not 0 < units <= MAX_CLOSURE_UNITS:
+            return known
+        most_s = 2.0 * float(problem.compute_s.sum()) / float(problem.chip_speed.min())
+        bound = windows_bound(problem, known.seconds, max(most_s, known.seconds))
         return bound if bound.seconds > known.seconds else known
 
     def contradictions(self, problem: PartitionProblem) -> list[Diagnostic]:

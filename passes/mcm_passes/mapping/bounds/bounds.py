@@ -27,7 +27,6 @@ from mcm_passes.mapping.bounds.passed_outputs import outputs_passed_on
 from mcm_passes.mapping.bounds.work_around import work_around
 from mcm_passes.mapping.models import mapping_of
 from mcm_passes.mapping.problem.kind_prices import priced
-from mcm_passes.mapping.problem.rule_graph import rule_graph
 
 MAX_CLOSURE_UNITS = 4000
 """Units up to which all ancestors are collected: N^2 bits, and N^2 additions."""
@@ -163,19 +162,19 @@ def work_around_a_unit(problem: PartitionProblem) -> LowerBound:
     work, above, below = _work_above_and_below(problem)
     chips, speed = problem.num_chips, _fastest(problem)
 
-    def too_short(period_s: float) -> bool:
+    def needed(period_s: float) -> Floats:
         # Rounding must not turn an exact fit into one more chip.
         room = period_s * speed
-        need = np.ceil(above / room - 1e-9) + np.ceil(below / room - 1e-9)
-        return bool((need > chips + 1).any())
+        return np.ceil(above / room - 1e-9) + np.ceil(below / room - 1e-9)
+
+    def too_short(period_s: float) -> bool:
+        return bool((needed(period_s) > chips + 1).any())
 
     total = float(work.sum()) / speed
     seconds = longest_too_short(too_short, total / chips, total)
     if seconds <= 0.0:
         return LowerBound(0.0, "no unit")
-    room = seconds * speed
-    need = np.ceil(above / room - 1e-9) + np.ceil(below / room - 1e-9)
-    u = int(need.argmax())
+    u = int(needed(seconds).argmax())
     name = problem.names[int(np.flatnonzero(~problem.clonable)[u])]
     return LowerBound(
         seconds,
@@ -201,16 +200,15 @@ def chain_of_units(problem: PartitionProblem) -> LowerBound:
         return _chain_bound(problem, *articulation_units_by_sweep(problem))
     work, above, below = _work_above_and_below(problem)
     total = float(work.sum())
-    articulation_units = np.flatnonzero(
-        (above + below - work >= total * (1 - 1e-9)) & (work > total * 1e-6)
-    )
-    if not articulation_units.size:
+    around_all = (above + below - work >= total * (1 - 1e-9)) & (work > total * 1e-6)
+    units = np.flatnonzero(around_all)
+    if not units.size:
         return LowerBound(0.0, "no unit that all work comes before or after")
-    articulation_units = articulation_units[np.argsort(above[articulation_units], kind="stable")]
-    heavy = work[articulation_units]
-    loose = np.diff(above[articulation_units] - heavy, prepend=0.0)
+    units = units[np.argsort(above[units], kind="stable")]
+    heavy = work[units]
+    loose = np.diff(above[units] - heavy, prepend=0.0)
     loose[1:] -= heavy[:-1]
-    rest = float(below[articulation_units[-1]] - heavy[-1])
+    rest = float(below[units[-1]] - heavy[-1])
     return _chain_bound(problem, heavy, np.maximum(loose, 0.0), rest)
 
 
@@ -297,7 +295,7 @@ def _work_above_and_below(problem: PartitionProblem) -> tuple[Floats, Floats, Fl
 
     Clonable units count as no work and no ancestors.
     """
-    around = work_around(problem, rule_graph(problem))
+    around = work_around(problem)
     return around.own_s, around.before_s + around.own_s, around.after_s + around.own_s
 
 

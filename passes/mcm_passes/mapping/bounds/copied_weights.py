@@ -16,12 +16,17 @@ HALVINGS = 60
 
 
 def longest_too_short(
-    too_short: Callable[[float], bool], low: float, high: float, steps: int = HALVINGS
+    too_short: Callable[[float], bool], low: float, high: float, grain: float = 0.0
 ) -> float:
-    """The largest period found between `low` and `high` that is too short; 0 if `low` is not."""
+    """The largest period found between `low` and `high` that is too short; 0 if `low` is not.
+
+    Ends where `low` and `high` are within `grain` of each other, and after `HALVINGS`.
+    """
     if low <= 0.0 or not too_short(low):
         return 0.0
-    for _ in range(steps):
+    for _ in range(HALVINGS):
+        if high - low <= grain * high:
+            break
         middle = 0.5 * (low + high)
         if too_short(middle):
             low = middle
@@ -30,8 +35,8 @@ def longest_too_short(
     return low
 
 
-STEPS = 40
-"""Halvings of the bisection."""
+GRAIN = 1e-12
+"""Relative width at which the bisection stops."""
 
 LEAST_GAIN = 1e-6
 """Relative gain over the known bound below which there is nothing to report."""
@@ -83,7 +88,7 @@ def copied_weights(problem: PartitionProblem, least_s: float) -> LowerBound:
     if too_short(most_s):
         # Not even one copy of each fits, which other arguments tell.
         return nothing
-    found_s = longest_too_short(too_short, start_s, most_s, STEPS)
+    found_s = longest_too_short(too_short, start_s, most_s, GRAIN)
     if not found_s:
         return nothing
     copies = copies_of(found_s)

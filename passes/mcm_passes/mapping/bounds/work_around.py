@@ -10,17 +10,20 @@ import numpy as np
 from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.contracts.partition import Floats, Longs, PartitionProblem
 from mcm_passes.mapping.problem.resident_sizes import weight_blocks
-from mcm_passes.mapping.problem.rule_graph import RuleGraph, Words, closure
+from mcm_passes.mapping.problem.rule_graph import RuleGraph, Words, closure, rule_graph
 
 
 class WorkAround(NamedTuple):
     """What must be done before and after each of n nodes.
 
     Attributes:
+        graph: the rule graph that the nodes are of.
+        ancestors: `[n, words]`, bitset of the ancestors of each node.
+        descendants: `[n, words]`, likewise.
         before_s: `[n]`, seconds of all ancestors.
-        after_s: `[n]`, seconds of all descendants.
         before_room: `[n]`, memory blocks of the weights that ancestors alone use.
-        after_room: `[n]`, likewise of descendants.
+        after_s: `[n]`, seconds of all descendants.
+        after_room: `[n]`, as `before_room`, of descendants.
         own_s: `[n]`, seconds of the node.
         own_room: `[n]`, blocks of the weights that it alone uses.
         gate_before: `[n]`, the nearest ancestor that all other ancestors come before or after;
@@ -28,9 +31,12 @@ class WorkAround(NamedTuple):
         gate_after: `[n]`, likewise among descendants.
     """
 
+    graph: RuleGraph
+    ancestors: Words
+    descendants: Words
     before_s: Floats
-    after_s: Floats
     before_room: Floats
+    after_s: Floats
     after_room: Floats
     own_s: Floats
     own_room: Floats
@@ -41,21 +47,20 @@ class WorkAround(NamedTuple):
 _kept: weakref.WeakKeyDictionary[PartitionProblem, WorkAround] = weakref.WeakKeyDictionary()
 
 
-def work_around(problem: PartitionProblem, graph: RuleGraph) -> WorkAround:
+def work_around(problem: PartitionProblem) -> WorkAround:
     """Sums over all ancestors and all descendants; n^2 / 4 bytes and n^2 / 8 additions.
 
-    Args:
-        problem: the problem; the sums are kept as long as it lives.
-        graph: its rule graph.
+    They are kept as long as the problem lives.
     """
     known = _kept.get(problem)
     if known is None:
-        known = _kept[problem] = _work_around(problem, graph)
+        known = _kept[problem] = _work_around(problem)
     return known
 
 
-def _work_around(problem: PartitionProblem, graph: RuleGraph) -> WorkAround:
-    own_s = problem.compute_s[graph.units]
+def _work_around(problem: PartitionProblem) -> WorkAround:
+    graph = rule_graph(problem)
+    own_s = np.array(problem.compute_s[graph.units], np.float64)
     alone = np.flatnonzero(np.diff(problem.weight_ptr) == 1)
     room = np.zeros(problem.num_units)
     users = problem.weight_users[problem.weight_ptr[alone]]
@@ -63,17 +68,13 @@ def _work_around(problem: PartitionProblem, graph: RuleGraph) -> WorkAround:
     own_room = np.zeros(graph.num_nodes) if problem.streams else room[graph.units]
     ancestors, descendants = closure(graph)
     values = np.stack([own_s, own_room, np.ones(graph.num_nodes)], axis=1)
-    before, after = sums_over(ancestors, values), sums_over(descendants, values)
-    return WorkAround(
-        before[:, 0].copy(),
-        after[:, 0].copy(),
-        before[:, 1].copy(),
-        after[:, 1].copy(),
-        own_s,
-        own_room,
-        _gates(ancestors, before[:, 2].astype(np.int64), -1),
-        _gates(descendants, after[:, 2].astype(np.int64), 1),
+    before, after = (sums_over(bits, values).T.copy() for bits in (ancestors, descendants))
+    gates = (
+        _gates(ancestors, before[2].astype(np.int64), -1),
+        _gates(descendants, after[2].astype(np.int64), 1),
     )
+    sums = before[0], before[1], after[0], after[1]
+    return WorkAround(graph, ancestors, descendants, *sums, own_s, own_room, *gates)
 
 
 @entry_njit

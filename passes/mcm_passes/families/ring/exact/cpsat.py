@@ -11,16 +11,16 @@ from mcm_compiler.contracts.partition import Budget, Evaluate, LowerBound, Outco
 from mcm_compiler.text.option_ranges import at_least, between, checked
 from mcm_compiler.text.units import count_text, seconds_text
 from mcm_passes.families.ring.analytic.fast_model import evaluate as evaluate_partition
-from mcm_passes.families.ring.exact.flow_bound import flow_bound
 from mcm_passes.families.ring.exact.ideals import search_ideals, start_from_dp
 from mcm_passes.families.ring.exact.packing_bound import packing_bound
-from mcm_passes.families.ring.loads.chip_demands import chip_demands
-from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows, chip_windows
+from mcm_passes.families.ring.order_encoding.chip_windows import (
+    ChipWindows,
+    chip_windows,
+    windows_bound,
+)
 from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
 from mcm_passes.mapping.bounds.bounds import lower_bound
-from mcm_passes.mapping.bounds.work_around import work_around
 from mcm_passes.mapping.problem.resident_sizes import weight_sizes
-from mcm_passes.mapping.problem.rule_graph import RuleGraph, rule_graph
 
 if TYPE_CHECKING:
     from mcm_passes.families.ring.order_encoding.cpsat_model import SearchResult
@@ -61,8 +61,8 @@ TIGHT = 0.75
 class CpSat:
     """Direct optimisation of the period, as far as deterministic effort goes (our derivation).
 
-    Starts from `dp`, raises the bound by windows and minimum cuts, tries the order ideals where
-    there are few, and leaves the rest to CP-SAT: Booleans "unit v is on chip c or later" inside
+    Starts from `dp`, tries the order ideals where there are few, raises the bound by windows, and
+    leaves the rest to CP-SAT: Booleans "unit v is on chip c or later" inside
     the windows, all resources of the fast model as linear constraints, the whole triangle rule.
 
     Attributes:
@@ -105,12 +105,12 @@ class CpSat:
         rng: np.random.Generator,
         budget: Budget,
     ) -> str:
-        """Flow bound and CP-SAT; the reason where there is no partition."""
-        graph = rule_graph(problem)
-        if graph.num_nodes > self.max_units:
-            size = count_text(graph.num_nodes, "unit")
+        """Windows and CP-SAT; the reason where there is no partition."""
+        units = int((~problem.clonable).sum())
+        if units > self.max_units:
+            size = count_text(units, "unit")
             return f"none is known, and {size} are too many to prove that none exists"
-        rounds = _Rounds(self, known, problem, graph, rng, budget)
+        rounds = _Rounds(self, known, problem, rng, budget)
         rounds.raise_bound()
         for _ in range(ROUNDS):
             if known.closed(self.tolerance) or known.must_stop() or not rounds.run():
@@ -138,7 +138,6 @@ class _Rounds:
         options: CpSat,
         known: Incumbent,
         problem: PartitionProblem,
-        graph: RuleGraph,
         rng: np.random.Generator,
         budget: Budget,
     ) -> None:
@@ -146,11 +145,10 @@ class _Rounds:
         self.reason = ""
         self._options = options
         self._known = known
-        self._graph = graph
         self._rng = rng
         self._most_s = slowest_s(problem)
         self._wanted = problem
-        self._count_memory_as(problem.at_need())
+        self._problem = problem.at_need().reached()
         # Whether models ask for memory at all; without, they are much smaller.
         self._memory = _memory_is_tight(known, problem)
         self._shared = self._memory and problem.memory == "estimate"
@@ -158,14 +156,12 @@ class _Rounds:
         self._room_is_next = self._roomy = False
 
     def raise_bound(self) -> None:
-        """Proves what needs no solver: windows, link cuts, and units and weights that pack."""
-        known, problem, graph = self._known, self._problem, self._graph
+        """Proves what needs no solver: windows, and units and weights that pack."""
+        known, problem = self._known, self._problem
         most_s = min(known.period_s, self._most_s)
-        known.prove(
-            flow_bound(problem, graph, self._around, self._demands, known.bound.seconds, most_s)
-        )
+        known.prove(windows_bound(problem, known.bound.seconds, most_s))
         if not known.closed(self._options.tolerance):
-            known.prove(packing_bound(problem, graph, known.bound.seconds, most_s))
+            known.prove(packing_bound(problem, known.bound.seconds, most_s))
 
     def run(self) -> bool:
         """One round; whether another one may tell more."""
@@ -173,7 +169,7 @@ class _Rounds:
         if self._room_is_next and not self._roomy:
             self._keep_room()
         ceiling_s = min(known.period_s * (1.0 - 0.5 * self._options.tolerance), self._most_s)
-        windows = chip_windows(self._problem, self._graph, self._around, ceiling_s)
+        windows = chip_windows(self._problem, ceiling_s)
         if windows.empty and known.chip_of is None and not self._roomy:
             self._exhaust("none exists: however long the period, some unit has no chip left")
             return False
@@ -189,28 +185,20 @@ class _Rounds:
         most = LITERALS_PER_S * self._effort_s
         return most if self._known.chip_of is None else min(most, LITERALS * self._effort_s**0.5)
 
-    def _count_memory_as(self, problem: PartitionProblem) -> None:
-        """From here on memory is counted as `problem` has it."""
-        self._problem = problem = problem.reached()
-        self._demands = chip_demands(problem, self._graph.units)
-        self._around = work_around(problem, self._graph)
-
     def _keep_room(self) -> None:
         """From here on partitions are looked for that leave a memory plan some room."""
         self._roomy = True
-        self._count_memory_as(self._wanted)
+        self._problem = self._wanted.reached()
         if self._shared:
             self._effort_s = self.allowed_s
 
     def _search(self, windows: ChipWindows, ceiling_s: float) -> SearchResult:
         """CP-SAT below a ceiling, from the best partition on."""
-        from mcm_passes.families.ring.order_encoding.cpsat_model import CpSatModel, SearchLimits
+        from mcm_passes.families.ring.order_encoding.cpsat_model import CpSatModel
 
         known = self._known
         model = CpSatModel(
             self._problem,
-            self._graph,
-            self._demands,
             windows,
             known.bound.seconds,
             ceiling_s,
@@ -218,14 +206,13 @@ class _Rounds:
         )
         if known.chip_of is not None:
             model.hint(known.chip_of)
-        limits = SearchLimits(
-            effort_s=self._effort_s,
-            seconds=known.seconds_left(),
+        result = model.search(
+            known,
+            self._effort_s,
             workers=self._options.workers,
             seed=int(self._rng.integers(1 << 31)),
             gap=0.25 * self._options.tolerance,
         )
-        result = model.search(limits, known.offer, known.must_stop)
         self._effort_s -= result.effort_s
         return result
 
@@ -286,12 +273,10 @@ def slowest_s(problem: PartitionProblem) -> float:
     moved = float(problem.tensor_bytes.sum())
     seconds = work / float(problem.chip_speed.min())
     seconds += moved / limits.link_bytes_per_s + moved / limits.host_bytes_per_s
-    if limits.host_total_bytes_per_s:
-        seconds += moved * problem.num_chips / limits.host_total_bytes_per_s
+    seconds += moved * problem.num_chips / limits.host_root_bytes_per_s
     if problem.streams:
         sizes = weight_sizes(problem)
         weights = float(sizes.sum()) + sizes.size * limits.buffer_alignment_bytes
         seconds += weights / limits.stream_bytes_per_s
-        if limits.stream_total_bytes_per_s:
-            seconds += weights * problem.num_chips / limits.stream_total_bytes_per_s
+        seconds += weights * problem.num_chips / limits.stream_root_bytes_per_s
     return 2.0 * seconds + 1e-9

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import partial
-
 import numpy as np
 
-from mcm_compiler.contracts import partition
+from mcm_compiler.arrays.kernels import entry_njit, lean_inner_njit
+from mcm_compiler.arrays.rows import Rows
+from mcm_compiler.contracts.partition import Floats, Ints, Longs, LowerBound, PartitionProblem
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.text.units import count_text, seconds_text
-from mcm_passes.families.ring.exact import packed_windows
-from mcm_passes.families.ring.exact.weight_runs import WeightRuns, weight_runs
-from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
+from mcm_passes.families.ring.exact.weight_runs import weight_runs
+from mcm_passes.families.ring.loads.crossings import holds
+from mcm_passes.families.ring.order_encoding.chip_windows import (
+    SLACK,
+    Amounts,
+    ChipWindows,
+    Side,
+    narrowed,
+    sides_of,
+)
+from mcm_passes.mapping.bounds.work_around import sums_over, work_around
 from mcm_passes.mapping.problem.resident_sizes import sram_blocks, weight_blocks
-from mcm_passes.mapping.problem.rule_graph import RuleGraph, Words, closure, weight_users
+from mcm_passes.mapping.problem.rule_graph import weight_users
 
 PROOF = "packed_windows"
 
@@ -27,9 +34,6 @@ MOST_HEAVY = 500
 LEAST_SHARE = 0.02
 """Share of the average chip's work from which on a node is heavy."""
 
-PIVOTS = 4
-"""Nodes between which chips are filled anew."""
-
 SIZES = 4
 """Sizes of pieces that are counted."""
 
@@ -40,149 +44,91 @@ GRAIN = 1e-5
 """Relative width at which the bisection stops."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Work:
-    """One way to count work: as it is, or with the gaps of runs."""
-
-    seconds: partition.Floats
-    light_from_start: partition.Floats
-    light_from_end: partition.Floats
-    sizes: partition.Floats
-    runs: WeightRuns | None
-
-
 class PackedWindows:
-    """A problem prepared for windows at many periods.
+    """A problem prepared for windows at many periods, with units and weights that are not divided.
 
-    Args:
-        problem: the problem.
-        graph: its rule graph.
+    They are those of `UnitWindows`, but for three things. Units with much work are poured in one by
+    one, each not before the chip that it can be on itself, and also as whole pieces of some sizes.
+    Gates are not asked. Each distinct weight is held at least once. Windows that shrink sharpen
+    all of this, so that it is done until none does.
     """
 
-    def __init__(self, problem: partition.PartitionProblem, graph: RuleGraph) -> None:
-        n = graph.num_nodes
-        ancestors, descendants = closure(graph)
-        own_s = np.array(problem.compute_s[graph.units], np.float64)
+    def __init__(self, problem: PartitionProblem) -> None:
+        around = work_around(problem)
+        own_s = around.own_s
+        self.graph = around.graph
         least_s = LEAST_SHARE * float(own_s.sum()) / problem.num_chips
         by_work = np.argsort(-own_s, kind="stable")[:MOST_HEAVY]
         heavy = np.sort(by_work[own_s[by_work] >= least_s]).astype(np.int32)
-        pivots = _pivots(ancestors, descendants, own_s, heavy)
-        along = np.arange(n, dtype=np.int32)
-        self._graph = graph
+        self._sides = sides_of(around)
         self._speed = problem.chip_speed
-        before, behind = (graph.before_ptr, graph.before_nodes), (graph.next_ptr, graph.next_nodes)
-        self._start = _side(along, before, ancestors, descendants, pivots, heavy)
-        self._end = _side(
-            along[::-1].copy(), behind, descendants, ancestors, pivots[::-1].copy(), heavy
-        )
-        self._works = [self._work(own_s, None)]
-        runs = weight_runs(problem, graph, ancestors, descendants)
-        if runs.users:
-            self._works.append(self._work(runs.work_s, runs))
-        self._sram: partition.Longs | None = None
-        if not problem.streams:
-            self._sram = sram_blocks(problem)
-        self._weights = _weights_of(problem, graph)
-
-    def _work(self, seconds: partition.Floats, runs: WeightRuns | None) -> _Work:
-        return _Work(
-            seconds,
-            packed_windows.light_work(self._start, seconds),
-            packed_windows.light_work(self._end, seconds),
-            _common_sizes(seconds[self._start.heavy]),
-            runs,
-        )
+        self._runs = weight_runs(problem, around)
+        counted = [own_s, self._runs.work_s] if self._runs.users else [own_s]
+        self._works = [
+            tuple(_amounts(side, heavy, seconds) for side in self._sides) for seconds in counted
+        ]
+        self._sram = None if problem.streams else sram_blocks(problem)
+        self._users, self._room = weight_users(problem, self.graph), weight_blocks(problem)
+        held = self._room[self._users.owners]
+        self._own = np.bincount(self._users.entries, held, own_s.size).astype(np.int64)
 
     def at(self, period_s: float, wider: ChipWindows | None = None) -> ChipWindows:
         """The chips that each node can be on in any valid partition within `period_s`.
 
-        Lower periods only narrow them. Arguments take turns until none narrows any window: work
-        and memory, from either end of the ring (see `lowest_by_work` and `lowest_by_memory`).
+        Lower periods only narrow them.
 
         Args:
             period_s: the period.
             wider: windows of a longer period, to begin with.
         """
-        windows = wider or ChipWindows(self._graph.low, self._graph.high)
-        arguments = [partial(self._by_work, work=work, period_s=period_s) for work in self._works]
-        if self._sram is not None:
-            arguments.append(partial(self._by_memory, sram=self._sram))
-        unchanged = 0
-        for k in range(ROUNDS * len(arguments)):
+        windows = wider or ChipWindows(self.graph.low, self.graph.high)
+        chips = self._speed.size
+        for _ in range(ROUNDS):
             before = windows
-            windows = arguments[k % len(arguments)](windows)
-            if windows.empty:
-                break
-            same = all(map(np.array_equal, windows, before))
-            unchanged = unchanged + 1 if same else 0
-            if unchanged == len(arguments):
+            for k, amounts in enumerate(self._works):
+                # Room for the node itself too, whose sums are taken in another order.
+                capacity = self._speed * (period_s * (1.0 + 2.0 * SLACK))
+                if k:
+                    capacity = capacity + self._runs.excess_s(windows, chips, self._sram)
+                windows = narrowed(self._sides, windows, amounts, capacity)
+                if windows.empty:
+                    return windows
+            if self._sram is not None:
+                windows = self._by_memory(windows, self._sram)
+            if windows.empty or all(map(np.array_equal, windows, before)):
                 break
         return windows
 
-    def _by_work(self, windows: ChipWindows, *, work: _Work, period_s: float) -> ChipWindows:
-        last = self._speed.size - 1
-        capacity = self._speed * (period_s * (1.0 + packed_windows.SLACK))
-        if work.runs is not None:
-            capacity = capacity + work.runs.excess_s(windows, self._speed.size, self._sram)
-        low, load = packed_windows.lowest_by_work(
-            self._start, windows, work.seconds, work.light_from_start, capacity, work.sizes
-        )
-        narrowed = ChipWindows(low, windows.high)
-        if narrowed.empty:
-            return narrowed
-        from_end, load_from_end = packed_windows.lowest_by_work(
-            self._end,
-            _turned(narrowed, last),
-            work.seconds,
-            work.light_from_end,
-            capacity[::-1].copy(),
-            work.sizes,
-        )
-        high = (last - from_end).astype(np.int32)
-        # A node with one chip left has there what both ends say of it.
-        both = load + load_from_end - work.seconds
-        full = (low == high) & (
-            both > capacity[np.clip(low, 0, last)] * (1.0 + packed_windows.SLACK)
-        )
-        return ChipWindows(low, np.where(full, low - 1, high).astype(np.int32))
-
-    def _by_memory(self, windows: ChipWindows, *, sram: partition.Longs) -> ChipWindows:
-        last = self._speed.size - 1
-        low = packed_windows.lowest_by_memory(self._start, windows, self._weights, sram)
-        narrowed = ChipWindows(low, windows.high)
-        if narrowed.empty:
-            return narrowed
-        turned = _turned(narrowed, last)
-        from_end = packed_windows.lowest_by_memory(
-            self._end, turned, self._weights, sram[::-1].copy()
-        )
-        return ChipWindows(low, (last - from_end).astype(np.int32))
+    def _by_memory(self, windows: ChipWindows, sram: Longs) -> ChipWindows:
+        chips, weights = sram.size, (self._users, self._room, self._own)
+        low = _lowest_by_memory(self._sides[0], windows.low, *weights, sram)
+        floor = windows.turned(chips).low
+        from_end = _lowest_by_memory(self._sides[1], floor, *weights, sram[::-1].copy())
+        return ChipWindows(low, (chips - 1 - from_end).astype(np.int32))
 
 
-def packing_bound(
-    problem: partition.PartitionProblem, graph: RuleGraph, least_s: float, most_s: float
-) -> partition.LowerBound:
+def packing_bound(problem: PartitionProblem, least_s: float, most_s: float) -> LowerBound:
     """The longest period between `least_s` and `most_s` at which some node has no chip left.
 
     Args:
         problem: the problem.
-        graph: its rule graph.
         least_s: a bound that is known already.
         most_s: the period of a known partition.
 
     Returns:
         0 seconds where nothing beyond `least_s` is proven.
     """
-    nothing = partition.LowerBound(0.0, "units and weights pack")
-    if not 0 < graph.num_nodes <= MOST_NODES or not 0.0 < least_s < most_s < np.inf:
+    nothing = LowerBound(0.0, "units and weights pack")
+    nodes = int((~problem.clonable).sum())
+    if not 0 < nodes <= MOST_NODES or not 0.0 < least_s < most_s < np.inf:
         return nothing
-    packed = PackedWindows(problem, graph)
+    packed = PackedWindows(problem)
     low, high = least_s * (1.0 + GRAIN), most_s
     windows, wider = packed.at(low), None
     if not windows.empty:
         return nothing
     while high - low > GRAIN * high:
-        # Optima tend to lie near what is known.
+        # Optima tend to be near what is known.
         middle = low + 0.6 * (high - low)
         found = packed.at(middle, wider)
         if found.empty:
@@ -190,67 +136,32 @@ def packing_bound(
         else:
             high, wider = middle, found
     node = int(np.argmax(windows.low - windows.high))
-    return partition.LowerBound(
+    return LowerBound(
         low,
         f"within {seconds_text(low)} no chip is left for unit "
-        f"{quote(problem.names[graph.units[node]])}, with weights that share memory and "
-        f"{count_text(graph.num_nodes, 'unit')} that are not divided",
+        f"{quote(problem.names[packed.graph.units[node]])}, with weights that share memory and "
+        f"{count_text(nodes, 'unit')} that are not divided",
         PROOF,
     )
 
 
-def _turned(windows: ChipWindows, last: int) -> ChipWindows:
-    """Windows as they are seen from the last chip."""
-    low, high = (last - windows.high).astype(np.int32), (last - windows.low).astype(np.int32)
-    return ChipWindows(low, high)
+def _amounts(side: Side, heavy: Ints, seconds: Floats) -> Amounts:
+    """Work as one end sees it, heavy nodes one by one and as pieces of common sizes."""
+    light = seconds[:, None].copy()
+    light[heavy] = 0.0
+    sizes = _common_sizes(seconds[heavy])
+    pieces = np.floor(seconds[heavy] / sizes[:, None] + SLACK)
+    return Amounts(
+        seconds,
+        sums_over(side.before, light)[:, 0] * (1.0 - SLACK),
+        np.empty(0),
+        heavy,
+        np.append(0.0, sizes),
+        np.vstack([seconds[heavy] * (1.0 - SLACK), pieces]),
+    )
 
 
-def _side(
-    order: partition.Ints,
-    leads: tuple[partition.Longs, partition.Ints],
-    before: Words,
-    after: Words,
-    pivots: partition.Ints,
-    heavy: partition.Ints,
-) -> packed_windows.Side:
-    """A graph from one end; a node joins if k nodes come before a lead, and more than k + 1 it."""
-    ptr, nodes = leads
-    count = np.bitwise_count(before).sum(axis=1)
-    degree = np.diff(ptr)
-    node = np.repeat(np.arange(degree.size), degree)
-    joins = degree > 0
-    joins[node[count[nodes] + 1 == count[node]]] = False
-    return packed_windows.Side(order, ptr, nodes, before, after, joins, pivots, heavy)
-
-
-def _pivots(
-    ancestors: Words, descendants: Words, own_s: partition.Floats, heavy: partition.Ints
-) -> partition.Ints:
-    """Nodes that most heavy work comes before or after, apart from each other by work before."""
-    if not heavy.size or not own_s.any():
-        return np.empty(0, np.int32)
-    n = own_s.size
-    above, below = np.zeros(n), np.zeros(n)
-    for u in heavy.tolist():
-        word, bit = u >> 6, np.uint64(u & 63)
-        above += own_s[u] * (ancestors[:, word] >> bit & np.uint64(1))
-        below += own_s[u] * (descendants[:, word] >> bit & np.uint64(1))
-    total = float(own_s[heavy].sum())
-    covered = above + below
-    chosen: list[int] = []
-    for v in np.argsort(-np.minimum(covered, 0.999 * total), kind="stable").tolist():
-        # Of two with the same work before them the first tells as much.
-        share = above[v] / total
-        if not 0.02 < share < 0.98 or covered[v] < 0.9 * total:
-            continue
-        if all(abs(share - above[u] / total) > 0.05 for u in chosen):
-            chosen.append(v)
-        if len(chosen) == PIVOTS:
-            break
-    return np.sort(np.array(chosen, np.int32))
-
-
-def _common_sizes(work_s: partition.Floats) -> partition.Floats:
+def _common_sizes(work_s: Floats) -> Floats:
     """Sizes that hold most work, rounded down to the least of those that are almost the same."""
     if not work_s.size:
         return np.empty(0)
@@ -261,11 +172,70 @@ def _common_sizes(work_s: partition.Floats) -> partition.Floats:
     return np.sort(ordered[starts[best]])
 
 
-def _weights_of(problem: partition.PartitionProblem, graph: RuleGraph) -> packed_windows.Weights:
-    """The weights of the nodes."""
-    of_nodes = weight_users(problem, graph).transposed(graph.num_nodes)
-    return packed_windows.Weights(
-        ptr=of_nodes.ptr,
-        weights=of_nodes.entries.astype(np.int32),
-        room=weight_blocks(problem),
-    )
+@entry_njit
+def _lowest_by_memory(
+    side: Side, floor: Ints, users: Rows, room: Longs, own: Longs, capacity: Longs
+) -> Ints:
+    """`[n]`, the lowest chip of each node by the weights that it and all before it need.
+
+    Each distinct weight is held at least once, not before the last chip that one of its users is
+    known not to be before. What the node itself needs is held on its own chip.
+
+    Args:
+        side: the graph.
+        floor: `[n]`, chips that the nodes are known not to be before.
+        users: `[W]` rows, nodes that use each weight.
+        room: `[W]`, memory blocks of each.
+        own: `[n]`, memory blocks that each node uses.
+        capacity: `[C]`, blocks.
+
+    Returns:
+        Chips are C where a node has none.
+    """
+    n, chips = floor.size, capacity.size
+    low = np.zeros(n, np.int32)
+    released = np.empty(chips, np.int64)
+    for v in side.order:
+        chip = int(floor[v])
+        for u in side.leads[side.lead_ptr[v] : side.lead_ptr[v + 1]]:
+            chip = max(chip, int(low[u]))
+        # With no weight of its own, a predecessor that comes after all others has shown it.
+        if chip < chips and (own[v] > 0 or side.joins[v]):
+            _release_weights(side, low, users, room, v, released)
+            chip = _first_with_room(released, int(own[v]), capacity, chip)
+        low[v] = chip
+    return low
+
+
+@lean_inner_njit
+def _release_weights(
+    side: Side, low: Ints, users: Rows, room: Longs, v: int, released: Longs
+) -> None:
+    """Fills `released[C]` with the weights of what comes before a node, its own left out."""
+    released[:] = 0
+    for w in range(room.size):
+        latest = -1
+        for e in range(users.ptr[w], users.ptr[w + 1]):
+            u = users.entries[e]
+            if u == v:
+                latest = -1
+                break
+            if holds(side.before, v, u):
+                latest = max(latest, int(low[u]))
+        if latest >= 0:
+            released[latest] += room[w]
+
+
+@lean_inner_njit
+def _first_with_room(released: Longs, own: int, capacity: Longs, floor: int) -> int:
+    """The first chip from `floor` on that has room for `own` blocks; C where none has.
+
+    `released[c]` blocks are on chip c or later ones, and go as early as possible.
+    """
+    carry = 0
+    for c in range(capacity.size):
+        carry += released[c]
+        if c >= floor and carry + own <= capacity[c]:
+            return c
+        carry = max(carry - capacity[c], 0)
+    return capacity.size

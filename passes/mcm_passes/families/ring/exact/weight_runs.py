@@ -15,6 +15,7 @@ import numpy as np
 
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
+from mcm_passes.mapping.bounds.work_around import WorkAround
 from mcm_passes.mapping.problem.resident_sizes import weight_blocks
 from mcm_passes.mapping.problem.rule_graph import RuleGraph, Words, weight_users
 
@@ -65,20 +66,11 @@ class WeightRuns:
         return excess
 
 
-def weight_runs(
-    problem: PartitionProblem, graph: RuleGraph, ancestors: Words, descendants: Words
-) -> WeightRuns:
-    """The runs of a problem; there are none where no weight is shared along a path.
-
-    Args:
-        problem: the problem.
-        graph: its rule graph.
-        ancestors: `[n, words]`, its closure.
-        descendants: `[n, words]`.
-    """
-    work_s = np.array(problem.compute_s[graph.units], np.float64)
-    runs = _users_of_weights(problem, graph)
-    shared = np.zeros(graph.num_nodes, np.bool_)
+def weight_runs(problem: PartitionProblem, around: WorkAround) -> WeightRuns:
+    """The runs of a problem; there are none where no weight is shared along a path."""
+    work_s = around.own_s.copy()
+    runs = _users_of_weights(problem, around.graph)
+    shared = np.zeros(work_s.size, np.bool_)
     for users, _ in runs:
         shared[users] = True
     found: list[_Run] = []
@@ -87,7 +79,7 @@ def weight_runs(
         seconds = float(work_s[users].sum())
         if seconds < least_s:
             break
-        between = _between(users, ancestors, descendants, shared)
+        between = _between(users, around.ancestors, around.descendants, shared)
         if between is not None:
             found.append(_Run(users, room, between, seconds))
     # A run with wide gaps would make chips look roomier than others of its kind are.

@@ -6,14 +6,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.arrays.kernels import entry_njit
-from mcm_compiler.contracts.partition import Floats, Ints, Longs, PartitionProblem
-from mcm_passes.mapping.bounds.work_around import WorkAround
+from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, lean_inner_njit
+from mcm_compiler.contracts import partition
+from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
+from mcm_compiler.diagnostics import quote
+from mcm_compiler.text.units import seconds_text
+from mcm_passes.families.ring.loads.crossings import holds
+from mcm_passes.mapping.bounds.copied_weights import longest_too_short
+from mcm_passes.mapping.bounds.work_around import WorkAround, work_around
 from mcm_passes.mapping.problem.resident_sizes import sram_blocks
-from mcm_passes.mapping.problem.rule_graph import RuleGraph
+from mcm_passes.mapping.problem.rule_graph import Words
+
+PROOF = "windows"
 
 SLACK = 1e-9
-"""Relative room for sums that the fast model adds in another order."""
+"""Relative tolerance for sums that the analytic model adds in another order."""
+
+GRAIN = 1e-9
+"""Relative width at which the bisection stops."""
 
 
 class ChipWindows(NamedTuple):
@@ -24,7 +34,7 @@ class ChipWindows(NamedTuple):
 
     @property
     def empty(self) -> bool:
-        """Whether some node has no chip left."""
+        """True if some node has no chip left."""
         return bool((self.low > self.high).any())
 
     @property
@@ -32,105 +42,252 @@ class ChipWindows(NamedTuple):
         """Chips beyond the first, over all nodes."""
         return int((self.high - self.low).sum())
 
+    def turned(self, chips: int) -> ChipWindows:
+        """The same windows with the chips numbered from the last one on."""
+        low, high = chips - 1 - self.high, chips - 1 - self.low
+        return ChipWindows(low.astype(np.int32), high.astype(np.int32))
 
-def chip_windows(
-    problem: PartitionProblem, graph: RuleGraph, around: WorkAround, period_s: float
-) -> ChipWindows:
-    """The chips that each node can be on in any valid partition within `period_s`.
+
+class Side(NamedTuple):
+    """A graph from one end of the ring.
+
+    Attributes:
+        order: `[n]`, nodes, each after all that come before it from this end.
+        lead_ptr: `[n + 1]`, CSR of direct predecessors, by node.
+        leads: those predecessors.
+        before: `[n, words]`, bitset of all that come before each node.
+        joins: `[n]`, whether no single predecessor has all others before it, so that what comes
+            before the node may need more than each of them says.
+        gate: `[n]`, the nearest node that all others before a node come before or after, or -1.
+    """
+
+    order: Ints
+    lead_ptr: Longs
+    leads: Ints
+    before: Words
+    joins: Bools
+    gate: Longs
+
+
+class Amounts(NamedTuple):
+    """Work or memory that fills chips.
+
+    Attributes:
+        own: `[n]`, of each node.
+        light: `[n]`, of all that is not heavy and comes before each node, at least.
+        behind_gate: `[n]`, of all that comes between its gate and each node, at least; empty where
+            gates are not asked, as they are not where some nodes are heavy.
+        heavy: `[H]`, nodes that count one by one, from the first chip that each can be on.
+        sizes: `[1 + S]`, 0 for amounts that are divided at will, and sizes of whole pieces.
+        pieces: `[1 + S, H]`, what each heavy node is in amounts, and in pieces of each size.
+    """
+
+    own: Floats
+    light: Floats
+    behind_gate: Floats
+    heavy: Ints
+    sizes: Floats
+    pieces: Floats
+
+
+NO_HEAVY = np.empty(0, np.int32), np.zeros(1), np.empty((1, 0))
+
+
+class UnitWindows:
+    """A problem prepared for windows at many periods.
 
     The lowest chip of a node is found by filling chips from the first on, with its ancestors and
-    then with itself. There are three ways, and each says "the node is on chip c or later, and if
-    it is on c, then so much of its ancestors' work is on c too"; such statements are compared by
-    chip and then by load. All ancestors are poured in as if their work were sand; or a direct
-    predecessor's statement holds, whose own work is not divided; or the statement of its gate
-    does, and all work between the two is poured in after it. Weights fill chips in the same way
-    where they cannot be streamed. The highest chip follows in the same way from the last chip on.
-    Where a node has one chip left, what both statements say of it must fit together.
+    then with itself. A statement says that the node is on chip c or later, and how much of its
+    ancestors' work is on c if the node is. Statements are compared by chip and then by load. There
+    are three. All ancestors are poured in as if their work were sand. The statement of a direct
+    predecessor holds, whose own work is not divided. So does that of its gate, after which all work
+    between the two is poured in. Weights fill chips in the same way where they cannot be streamed.
+    The highest chip follows in the same way from the last chip on. Where a node has one chip left,
+    both statements on it must fit together.
+    """
+
+    def __init__(self, problem: PartitionProblem) -> None:
+        around = work_around(problem)
+        self.graph = around.graph
+        self._sides = sides_of(around)
+        self._speed = problem.chip_speed
+        self._room = sram_blocks(problem).astype(np.float64)
+        gates = around.gate_before, around.gate_after
+        seconds, room = around.own_s, around.own_room
+        self._work = tuple(map(_sand, (seconds,) * 2, (around.before_s, around.after_s), gates))
+        self._held = tuple(map(_sand, (room,) * 2, (around.before_room, around.after_room), gates))
+
+    def at(self, period_s: float) -> ChipWindows:
+        """The chips that each node can be on in any valid partition within a period or less."""
+        speed = self._speed * (period_s * (1.0 + SLACK))
+        windows = ChipWindows(self.graph.low, self.graph.high)
+        for amounts, capacity in ((self._work, speed), (self._held, self._room)):
+            windows = narrowed(self._sides, windows, amounts, capacity)
+        return windows
+
+
+def chip_windows(problem: PartitionProblem, period_s: float) -> ChipWindows:
+    """The windows of a problem at one period; see `UnitWindows`."""
+    return UnitWindows(problem).at(period_s)
+
+
+def windows_bound(problem: PartitionProblem, least_s: float, most_s: float) -> partition.LowerBound:
+    """The longest period between `least_s` and `most_s` at which some unit has no chip left.
+
+    Longer periods only widen windows. 0 seconds where nothing beyond `least_s` is proven.
+    """
+    windows = UnitWindows(problem)
+
+    def too_short(period_s: float) -> bool:
+        return windows.at(period_s).empty
+
+    seconds = longest_too_short(too_short, least_s, most_s, GRAIN)
+    if not seconds:
+        return partition.LowerBound(0.0, "every unit has a chip")
+    found = windows.at(seconds)
+    node = int(np.argmax(found.low - found.high))
+    unit = quote(problem.names[windows.graph.units[node]])
+    text = (
+        f"within {seconds_text(seconds)} no chip is left for unit {unit} between the work before "
+        "and after it"
+    )
+    return partition.LowerBound(seconds, text, PROOF)
+
+
+def _sand(own: Floats, before: Floats, gate: Longs) -> Amounts:
+    """Amounts of which none is heavy, from the first chip on and from gates on."""
+    # A difference of sums, so the slack is that of the sums.
+    between = before - before[gate] - own[gate] - SLACK * before
+    return Amounts(own, before * (1.0 - SLACK), np.maximum(between, 0.0), *NO_HEAVY)
+
+
+def sides_of(around: WorkAround) -> tuple[Side, Side]:
+    """A graph from both ends."""
+    graph, along = around.graph, np.arange(around.own_s.size, dtype=np.int32)
+    before, after = around.ancestors, around.descendants
+    ends = (graph.before_ptr, graph.before_nodes), (graph.next_ptr, graph.next_nodes)
+    return (
+        Side(along, *ends[0], before, _joins(*ends[0], before), around.gate_before),
+        Side(along[::-1].copy(), *ends[1], after, _joins(*ends[1], after), around.gate_after),
+    )
+
+
+def _joins(ptr: Longs, leads: Ints, before: Words) -> Bools:
+    """A node joins if k nodes come before a lead, and more than k + 1 before the node."""
+    count, degree = np.bitwise_count(before).sum(axis=1), np.diff(ptr)
+    node = np.repeat(np.arange(degree.size), degree)
+    joins = degree > 0
+    joins[node[count[leads] + 1 == count[node]]] = False
+    return joins
+
+
+def narrowed(
+    sides: tuple[Side, Side],
+    windows: ChipWindows,
+    amounts: tuple[Amounts, ...],
+    capacity: Floats,
+) -> ChipWindows:
+    """Windows narrowed from both ends by amounts as each end sees them.
 
     Args:
-        problem: the problem.
-        graph: its rule graph.
-        around: its `work_around`.
-        period_s: the period; every bound on chips holds for all smaller periods too.
+        sides: the graph from both ends.
+        windows: chips that the nodes are known to be between.
+        amounts: for each end.
+        capacity: `[C]`, of each chip.
     """
-    speed = problem.chip_speed * (period_s * (1.0 + SLACK))
-    room = sram_blocks(problem).astype(np.float64)
-    before_ptr, before = graph.before_ptr, graph.before_nodes
-    # From the other end: numbering nodes and chips backwards turns the ring round.
-    last = problem.num_chips - 1
-    after_ptr, after = _reversed_adjacency(graph.next_ptr, graph.next_nodes)
-    gate_after = np.where(around.gate_after < 0, -1, graph.num_nodes - 1 - around.gate_after)
-    # A copy, as numba compiles a kernel once more for an array that runs backwards.
-    gate_after = gate_after[::-1].copy()
-    low, from_end = graph.low, (last - graph.high[::-1]).astype(np.int32)
-    full = np.zeros(graph.num_nodes, np.bool_)
-    for own, above, below, capacity in (
-        (around.own_s, around.before_s, around.after_s, speed),
-        (around.own_room, around.before_room, around.after_room, room),
-    ):
-        low, load = _lowest(before_ptr, before, around.gate_before, low, own, above, capacity)
-        from_end, load_from_end = _lowest(
-            after_ptr,
-            after,
-            gate_after,
-            from_end,
-            own[::-1].copy(),
-            below[::-1].copy(),
-            capacity[::-1].copy(),
-        )
-        alone = low == last - from_end[::-1]
-        held = load + load_from_end[::-1] - own
-        full |= alone & (held > capacity[np.minimum(low, last)] * (1.0 + SLACK))
-    high = last - from_end[::-1]
+    chips = capacity.size
+    low, load = _lowest(sides[0], windows.low, amounts[0], capacity)
+    floor, turned = windows.turned(chips).low, capacity[::-1].copy()
+    from_end, load_from_end = _lowest(sides[1], floor, amounts[1], turned)
+    high = chips - 1 - from_end
+    # A node with one chip left has there what both ends say of it.
+    both = load + load_from_end - amounts[0].own
+    full = (low == high) & (both > capacity[np.minimum(low, chips - 1)] * (1.0 + SLACK))
     return ChipWindows(low, np.where(full, low - 1, high).astype(np.int32))
 
 
-def _reversed_adjacency(ptr: Longs, nodes: Ints) -> tuple[Longs, Ints]:
-    n = ptr.size - 1
-    return (ptr[-1] - ptr[::-1]).astype(np.int64), (n - 1 - nodes[::-1]).astype(np.int32)
+@inlined_njit
+def _later(chip: int, load: float, other: int, other_load: float) -> tuple[int, float]:
+    """Of two statements on the lowest chip, and the load there, the one that says more."""
+    if other > chip or (other == chip and other_load > load):
+        return other, other_load
+    return chip, load
+
+
+@lean_inner_njit
+def _poured(released: Floats, unit: float, capacity: Floats, last: int) -> tuple[int, float]:
+    """The last chip that amounts get to, and how much of them is there at least.
+
+    `released[c]` may go to chip c and later ones, up to chip `last`, and goes as early as possible.
+    With a `unit` above 0 it counts pieces of at least that size, which are not divided.
+    """
+    carry = 0.0
+    for chip in range(capacity.size):
+        carry += released[chip]
+        room = capacity[chip]
+        if unit > 0.0:
+            room = np.floor(room / unit * (1.0 + SLACK) + SLACK)
+        if chip >= last and carry <= room:
+            return chip, carry * (unit if unit > 0.0 else 1.0)
+        carry = max(carry - room, 0.0)
+    return capacity.size, 0.0
+
+
+@lean_inner_njit
+def _release(released: Floats, side: Side, low: Ints, amounts: Amounts, v: int) -> int:
+    """Fills in what comes before a node; the last chip that some of it is not before.
+
+    Args:
+        released: `[1 + S, C]`, in each of the sizes, by the first chip that it may go to.
+        side: the graph.
+        low: `[n]`, the lowest chips of all before v.
+        amounts: what the nodes take.
+        v: the node.
+    """
+    released[:] = 0.0
+    released[0, 0] = amounts.light[v]
+    last = 0
+    for h in range(amounts.heavy.size):
+        u = amounts.heavy[h]
+        if holds(side.before, v, u):
+            last = max(last, int(low[u]))
+            for s in range(amounts.sizes.size):
+                released[s, low[u]] += amounts.pieces[s, h]
+    return last
 
 
 @entry_njit
-def _lowest(
-    before_ptr: Longs,
-    before_nodes: Ints,
-    gate: Longs,
-    floor: Ints,
-    own: Floats,
-    before: Floats,
-    capacity: Floats,
-) -> tuple[Ints, Floats]:
+def _lowest(side: Side, floor: Ints, amounts: Amounts, capacity: Floats) -> tuple[Ints, Floats]:
     """`[n]` each: the lowest chip of each node, and what is on it if the node is.
 
-    The chip is the number of chips where the node has none.
+    The chip is the number of chips where the node has none. All that comes before a node is poured
+    into the chips, each heavy node not before the chip that it can be on itself. That is done once
+    as sand, and once for each size as pieces of at least that size. What comes after its gate is
+    poured in from there on, where the gate is at its lowest chip. A statement of a direct
+    predecessor holds too.
     """
-    n, chips = own.size, capacity.size
-    low = np.zeros(n, np.int32)
-    load = np.zeros(n)
-    for v in range(n):
-        chip, held = 0, before[v] * (1.0 - SLACK)
-        while chip < chips and held > capacity[chip]:
-            held -= capacity[chip]
-            chip += 1
-        for e in range(before_ptr[v], before_ptr[v + 1]):
-            u = before_nodes[e]
-            if low[u] > chip or (low[u] == chip and load[u] > held):
-                chip, held = low[u], load[u]
-        g = gate[v]
-        if g >= 0:
-            # A difference of sums, so the slack is that of the sums.
-            between = before[v] - before[g] - own[g] - SLACK * before[v]
-            at, sand = low[g], load[g] + max(between, 0.0)
-            while at < chips and sand > capacity[at]:
-                sand -= capacity[at]
-                at += 1
-            if at > chip or (at == chip and sand > held):
-                chip, held = at, sand
-        if floor[v] > chip:
-            chip, held = floor[v], 0.0
-        while chip < chips and held + own[v] > capacity[chip]:
+    n, chips = floor.size, capacity.size
+    low, load = np.zeros(n, np.int32), np.zeros(n)
+    released = np.empty((amounts.sizes.size, chips))
+    for v in side.order:
+        chip, held = int(floor[v]), 0.0
+        for u in side.leads[side.lead_ptr[v] : side.lead_ptr[v + 1]]:
+            chip, held = _later(chip, held, int(low[u]), float(load[u]))
+        if side.joins[v] and chip < chips:
+            last = _release(released, side, low, amounts, v)
+            for s in range(amounts.sizes.size):
+                at, amount = _poured(released[s], amounts.sizes[s], capacity, last)
+                chip, held = _later(chip, held, at, amount)
+            gate = side.gate[v]
+            if gate >= 0 and amounts.behind_gate.size:
+                at, amount = int(low[gate]), float(load[gate] + amounts.behind_gate[v])
+                while at < chips and amount > capacity[at]:
+                    amount -= capacity[at]
+                    at += 1
+                chip, held = _later(chip, held, at, amount)
+        while chip < chips and held + amounts.own[v] > capacity[chip]:
             chip += 1
             held = 0.0
         low[v] = chip
-        load[v] = held + own[v]
+        load[v] = held + amounts.own[v]
     return low, load

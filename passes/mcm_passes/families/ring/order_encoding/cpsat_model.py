@@ -11,36 +11,18 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from mcm_compiler.contracts import partition
-from mcm_passes.families.ring.loads.chip_demands import ChipDemands
+from mcm_passes.families.ring.loads.chip_demands import chip_demands
 from mcm_passes.families.ring.order_encoding import memory_constraints
 from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
+from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
 from mcm_passes.families.ring.order_encoding.order_literals import OrderLiterals
-from mcm_passes.families.ring.order_encoding.trigger_literals import PeriodModel, TriggerLiterals
-from mcm_passes.mapping.problem.rule_graph import RuleGraph
+from mcm_passes.families.ring.order_encoding.trigger_literals import PeriodModel
+from mcm_passes.mapping.bounds.work_around import work_around
 
 TICKS = 1 << 24
 """Ticks of the ceiling: times are rounded down to them, n units on a chip by n / TICKS at most."""
 
 Verdict = Literal["optimal", "feasible", "infeasible", "unknown"]
-
-
-@dataclass(frozen=True)
-class SearchLimits:
-    """When CP-SAT stops.
-
-    Attributes:
-        effort_s: deterministic seconds.
-        seconds: wall time, or None for no limit.
-        workers: strategies that take turns; the result is the same on any number of cores.
-        seed: of the solver.
-        gap: relative gap that is good enough.
-    """
-
-    effort_s: float
-    seconds: float | None
-    workers: int
-    seed: int
-    gap: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +51,6 @@ class CpSatModel:
 
     Args:
         problem: the problem.
-        graph: its rule graph.
-        demands: its demands.
         windows: the chips of each node within the ceiling.
         least_s: a lower bound that is known.
         ceiling_s: periods beyond it are left out.
@@ -80,16 +60,15 @@ class CpSatModel:
     def __init__(
         self,
         problem: partition.PartitionProblem,
-        graph: RuleGraph,
-        demands: ChipDemands,
         windows: ChipWindows,
         least_s: float,
         ceiling_s: float,
         *,
         memory: bool,
     ) -> None:
-        self._problem = problem
-        self._graph = graph
+        graph = work_around(problem).graph
+        demands = chip_demands(problem, graph.units)
+        self._units, self._num_units = graph.units, problem.num_units
         self._least_s = least_s
         self._ceiling_s = ceiling_s
         self._ticks_per_s = TICKS / ceiling_s
@@ -97,10 +76,7 @@ class CpSatModel:
         model = self._order.model
         least = int(np.floor(least_s * self._ticks_per_s * (1.0 - 1e-9)))
         self._period = model.new_int_var(min(least, TICKS), TICKS, "period")
-        literals = TriggerLiterals(self._order, demands)
-        parts = PeriodModel(
-            self._order, literals, problem, demands, self._period, self._ticks_per_s
-        )
+        parts = PeriodModel(self._order, problem, demands, self._period, self._ticks_per_s)
         memory_constraints.constrain_time(parts, least)
         if memory:
             memory_constraints.MemoryConstraints(parts).add()
@@ -118,50 +94,49 @@ class CpSatModel:
 
     def hint(self, chip_of: partition.Ints) -> None:
         """Starts the search at a partition, as far as the windows allow it."""
-        self._order.hint(chip_of[self._graph.units])
+        self._order.hint(chip_of[self._units])
 
     def search(
-        self,
-        limits: SearchLimits,
-        on_solution: Callable[[partition.Ints], object],
-        cancelled: Callable[[], bool],
+        self, known: Incumbent, effort_s: float, *, workers: int, seed: int, gap: float
     ) -> SearchResult:
         """Searches until the gap is closed or a limit is hit.
 
         Args:
-            limits: when to stop.
-            on_solution: called with each better partition.
-            cancelled: asked from time to time; True stops the search.
+            known: is offered each better partition, and ends the search.
+            effort_s: deterministic seconds.
+            workers: strategies that take turns; the result is the same on any number of cores.
+            seed: of the solver.
+            gap: relative gap that is good enough.
         """
         solver = cp_model.CpSolver()
         parameters = solver.parameters
-        parameters.num_workers = limits.workers
-        parameters.interleave_search = limits.workers > 1
-        parameters.random_seed = limits.seed
-        parameters.max_deterministic_time = limits.effort_s
-        parameters.relative_gap_limit = limits.gap
+        parameters.num_workers = workers
+        parameters.interleave_search = workers > 1
+        parameters.random_seed = seed
+        parameters.max_deterministic_time = effort_s
+        parameters.relative_gap_limit = gap
         parameters.linearization_level = 2
-        if limits.seconds is not None:
-            parameters.max_time_in_seconds = limits.seconds
-        watcher = _Watcher(solver, cancelled)
-        with watcher:
-            status = solver.solve(self._order.model, _OnSolution(self._placement, on_solution))
-        effort_s = float(solver.response_proto.deterministic_time)
+        seconds = known.seconds_left()
+        if seconds is not None:
+            parameters.max_time_in_seconds = seconds
+        with _Watcher(solver, known.must_stop):
+            status = solver.solve(self._order.model, _OnSolution(self._placement, known.offer))
+        spent_s = float(solver.response_proto.deterministic_time)
         if status == cp_model.INFEASIBLE:
-            return SearchResult("infeasible", None, self._ceiling_s, effort_s)
+            return SearchResult("infeasible", None, self._ceiling_s, spent_s)
         bound_s = max(solver.best_objective_bound / self._ticks_per_s, self._least_s)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-            return SearchResult("unknown", None, bound_s, effort_s)
+            return SearchResult("unknown", None, bound_s, spent_s)
         verdict = "optimal" if status == cp_model.OPTIMAL else "feasible"
-        return SearchResult(verdict, self._placement(solver.boolean_value), bound_s, effort_s)
+        return SearchResult(verdict, self._placement(solver.boolean_value), bound_s, spent_s)
 
     def _placement(self, holds: Callable[[cp_model.LiteralT], bool]) -> partition.Ints:
         """`[N]`, the partition that the literals say."""
-        chip_of = np.zeros(self._problem.num_units, np.int32)
-        chip_of[self._graph.units] = self._order.chips(holds)
+        chips = self._order.chips(holds)
         if self._compresses:
-            used = np.unique(chip_of[self._graph.units])
-            chip_of[self._graph.units] = np.searchsorted(used, chip_of[self._graph.units])
+            chips = np.unique(chips, return_inverse=True)[1]
+        chip_of = np.zeros(self._num_units, np.int32)
+        chip_of[self._units] = chips
         return chip_of
 
 

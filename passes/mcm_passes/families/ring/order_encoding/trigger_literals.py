@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 
 from ortools.sat.python import cp_model
 
@@ -30,7 +30,6 @@ class PeriodModel:
 
     Attributes:
         order: the literals, with the solver's model.
-        literals: where the demands count.
         problem: the problem.
         demands: its demands.
         period: in ticks.
@@ -38,11 +37,15 @@ class PeriodModel:
     """
 
     order: OrderLiterals
-    literals: TriggerLiterals
     problem: PartitionProblem
     demands: ChipDemands
     period: cp_model.IntVar
     ticks_per_s: float
+
+    @cached_property
+    def literals(self) -> TriggerLiterals:
+        """Where the demands count."""
+        return TriggerLiterals(self.order, self.demands)
 
 
 class TriggerLiterals:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from ortools.sat.python import cp_model
 
@@ -20,7 +18,7 @@ from mcm_passes.families.ring.order_encoding.memory_constraints import (
     constrain_triangles,
 )
 from mcm_passes.families.ring.order_encoding.order_literals import OrderLiterals, WeightedSum
-from mcm_passes.families.ring.order_encoding.trigger_literals import PeriodModel, TriggerLiterals
+from mcm_passes.families.ring.order_encoding.trigger_literals import PeriodModel
 from mcm_passes.families.ring.solver.batch import BatchSolver
 from mcm_passes.mapping.bounds.work_around import work_around
 from mcm_passes.mapping.problem.rule_graph import MAX_CLOSURE_NODES, RuleGraph, rule_graph
@@ -57,35 +55,32 @@ def nearest_partition(
         known: a valid partition to start from, or None.
         effort_s: deterministic seconds of CP-SAT for each of the two.
     """
-    graph = rule_graph(problem)
-    n = graph.num_nodes
-    if not 0 < n <= MOST_UNITS:
+    if not 0 < int((~problem.clonable).sum()) <= MOST_UNITS:
         return Nearest(known, False)
     longest_s = slowest_s(problem)
-    windows = chip_windows(problem, graph, work_around(problem, graph), longest_s)
+    windows = chip_windows(problem, longest_s)
     if windows.empty:
         return Nearest(None, True)
     if windows.total_width > MOST_LITERALS:
         return Nearest(known, False)
-    reached = problem.reached()
+    graph, reached = work_around(problem).graph, problem.reached()
     demands = chip_demands(reached, graph.units)
     best = known
     for memory in (False, True):
         order = OrderLiterals(graph, demands, windows)
         if memory:
             ticks = order.model.new_int_var(0, TICKS, "period")
-            literals = TriggerLiterals(order, demands)
-            model = PeriodModel(order, literals, reached, demands, ticks, TICKS / longest_s)
+            model = PeriodModel(order, reached, demands, ticks, TICKS / longest_s)
             MemoryConstraints(model).add()
         start = None if best is None else best[graph.units]
         goal = np.asarray(wanted)[graph.units]
         answer = nearest_chips(order, graph, problem.routing, goal, start, effort_s)
-        if answer.chips is None:
+        if answer.chip_of is None:
             if answer.proven:
-                return Nearest(None, True)
+                return answer
             continue
         found = np.zeros(problem.num_units, np.int32)
-        found[graph.units] = answer.chips
+        found[graph.units] = answer.chip_of
         if not evaluate(problem, found).valid:
             continue
         if best is None or _moved(problem, wanted, found) <= _moved(problem, wanted, best):
@@ -99,20 +94,6 @@ def _moved(problem: PartitionProblem, wanted: Ints, chip_of: Ints) -> int:
     return moved_units(problem, wanted, chip_of).size
 
 
-@dataclass(frozen=True, eq=False)
-class Answer:
-    """The answer of CP-SAT.
-
-    Attributes:
-        chips: `[n]`, a valid partition, or None.
-        proven: whether no partition exists where `chips` is None, and otherwise none is nearer.
-            False where the effort did not suffice.
-    """
-
-    chips: Ints | None
-    proven: bool
-
-
 def nearest_chips(
     order: OrderLiterals,
     graph: RuleGraph,
@@ -120,8 +101,10 @@ def nearest_chips(
     wanted: Ints,
     known: Ints | None = None,
     effort_s: float = EFFORT_S,
-) -> Answer:
+) -> Nearest:
     """The valid partition that moves the fewest nodes; among those, one that moves them little.
+
+    Chips are those of nodes, not of units.
 
     CP-SAT solves the rules as a complete model on one thread, deterministically. In the order
     encoding an edge is a clause for each chip.
@@ -135,7 +118,7 @@ def nearest_chips(
         effort_s: deterministic seconds of CP-SAT.
     """
     if not bool((graph.low <= graph.high).all()):
-        return Answer(None, True)
+        return Nearest(None, True)
     constrain_skips(order, graph.num_nodes, both_ways=True)
     if routing == "strict":
         constrain_triangles(order, graph)
@@ -165,9 +148,9 @@ def nearest_chips(
     parameters.merge_at_most_one_work_limit = 0.0
     status = solver.solve(order.model)
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
-        return Answer(None, status == cp_model.INFEASIBLE)
+        return Nearest(None, status == cp_model.INFEASIBLE)
     close = solver.best_objective_bound - solver.objective_value < 1.0
-    return Answer(order.chips(solver.boolean_value), status == cp_model.OPTIMAL or close)
+    return Nearest(order.chips(solver.boolean_value), status == cp_model.OPTIMAL or close)
 
 
 ROLLOUTS = 256

@@ -52,7 +52,8 @@ def test_copies_take_up_the_memory(weight_bytes, sram, chips, best_us):
     assert verify_bound(problem, bound)
     assert not verify_bound(problem, LowerBound(bound.seconds * 1.001, "", "copied_weights"))
     assert "2 weights must be on more than one chip" in bound.argument
-    assert lower_bound(problem).seconds >= bound.seconds
+    # What gains less than a millionth is left out.
+    assert lower_bound(problem).seconds >= bound.seconds * (1.0 - 1e-6)
 
 
 def test_faster_chips_need_fewer_copies():

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from mcm_passes.mapping.bounds.work_around import work_around
-from mcm_passes.mapping.problem.rule_graph import rule_graph
 from tests.generators.partition_problems import make_problem
 
 
@@ -25,7 +24,7 @@ def test_work_before_and_after_each_unit_is_that_of_all_paths(kind, n):
     edges = _edges(kind, n)
     weights = [(100 + u, [u]) for u in range(0, n, 3)]
     problem = make_problem([1.0 + u % 7 for u in range(n)], edges, chips=4, weights=weights)
-    around = work_around(problem, rule_graph(problem))
+    around = work_around(problem)
     for ends, seconds, room, gates in (
         (edges, around.before_s, around.before_room, around.gate_before),
         ([(b, a) for a, b in edges], around.after_s, around.after_room, around.gate_after),

@@ -9,14 +9,11 @@ from mcm_compiler.contracts.partition import Budget, LowerBound, SearchMonitor
 from mcm_passes.families.ring.analytic.fast_model import evaluate, period
 from mcm_passes.families.ring.exact import cpsat, ring_proof_checkers
 from mcm_passes.families.ring.exact.cpsat import CpSat
-from mcm_passes.families.ring.exact.flow_bound import OF_LINKS, OF_WINDOWS, flow_bound
 from mcm_passes.families.ring.exact.ideals import Ideals
-from mcm_passes.families.ring.loads.chip_demands import chip_demands
 from mcm_passes.families.ring.order_encoding.chip_windows import chip_windows
 from mcm_passes.families.ring.order_encoding.cpsat_model import CpSatModel, SearchResult
 from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
 from mcm_passes.mapping.bounds.bounds import lower_bound
-from mcm_passes.mapping.bounds.work_around import work_around
 from mcm_passes.mapping.problem import order_ideals as order_ideals_module
 from mcm_passes.mapping.problem.order_ideals import order_ideals
 from mcm_passes.mapping.problem.rule_graph import rule_graph
@@ -90,8 +87,7 @@ def test_units_around_a_heavy_one_leave_it_no_chip():
     bound = lower_bound(problem)
     assert bound.seconds == pytest.approx(10e-6, rel=1e-6)
     assert verify_bound(problem, bound)
-    graph = rule_graph(problem)
-    windows = chip_windows(problem, graph, work_around(problem, graph), 10e-6)
+    windows = chip_windows(problem, 10e-6)
     assert windows.low.tolist() == [0, 0, 1, 1]
     assert windows.high.tolist() == [1, 1, 2, 2]
 
@@ -99,22 +95,15 @@ def test_units_around_a_heavy_one_leave_it_no_chip():
 def test_weights_alone_leave_a_unit_no_chip():
     weights = [(900, [u]) for u in range(4)]
     problem = make_problem([1, 1, 1, 1], CHAIN, weights=weights, sram=1000)
-    graph = rule_graph(problem)
-    assert chip_windows(problem, graph, work_around(problem, graph), 1.0).empty
+    assert chip_windows(problem, 1.0).empty
 
 
 def test_a_link_that_must_carry_too_much_bounds_the_period():
     # Work forces a cut in the middle of the chain, and every tensor takes 20 us on a link.
     problem = make_problem([9, 9, 9, 9], CHAIN, chips=2, tensor_bytes=20_000)
-    graph = rule_graph(problem)
-    around, demands = work_around(problem, graph), chip_demands(problem, graph.units)
-    bound = flow_bound(problem, graph, around, demands, 9e-6, 1e-3)
-    assert bound.proof == OF_LINKS
-    assert bound.seconds == pytest.approx(20e-6, rel=1e-6)
-    assert "19.5 KiB must cross the link after chip" in bound.argument
-    assert verify_bound(problem, bound)
-    assert not verify_bound(problem, LowerBound(20.1e-6, "", OF_LINKS))
-    assert flow_bound(problem, graph, around, None, 9e-6, 1e-3).proof == OF_WINDOWS
+    assert verify_bound(problem, LowerBound(19.99e-6, "", "link_cuts"))
+    assert not verify_bound(problem, LowerBound(20.1e-6, "", "link_cuts"))
+    assert solve(Ideals(), problem).bound.seconds == pytest.approx(20e-6, rel=1e-6)
 
 
 @pytest.mark.parametrize("routing", ["relay", "strict"])
@@ -125,9 +114,9 @@ def test_cpsat_is_asked_only_for_models_that_it_gets_to_search(
     """330 units that 20 chips each can hold are 6,270 Booleans, which presolve takes 5 s for."""
     asked = []
 
-    def search(self, limits, *_):
-        asked.append(limits.effort_s)
-        return SearchResult("unknown", None, 0.0, limits.effort_s)
+    def search(self, known, effort_s, **_):
+        asked.append(effort_s)
+        return SearchResult("unknown", None, 0.0, effort_s)
 
     monkeypatch.setattr(CpSatModel, "search", search)
     work = np.random.default_rng(0).uniform(3.0, 4.0, units).tolist()
@@ -251,9 +240,9 @@ def test_the_first_partition_is_worth_more_effort(monkeypatch, known, times, mem
     allowed = []
     search = CpSatModel.search
 
-    def recorded(self, limits, *rest):
-        allowed.append(limits.effort_s)
-        return search(self, limits, *rest)
+    def recorded(self, known, effort_s, **rest):
+        allowed.append(effort_s)
+        return search(self, known, effort_s, **rest)
 
     monkeypatch.setattr(CpSatModel, "search", recorded)
     # Stopped far from the optimum, so that CP-SAT is asked whatever the bounds are.

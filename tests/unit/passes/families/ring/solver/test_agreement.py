@@ -104,7 +104,7 @@ def test_all_accept_the_same_partitions(connected_graph, routing, with_memory):
         solver = ConstraintSolver(graph, routing, memory)
     except NoPartitionError:
         assert valid == set()
-        assert memory is not None or (nothing.proven and nothing.chips is None)
+        assert memory is not None or (nothing.proven and nothing.chip_of is None)
         return
     assert accepted(solver, graph) == valid
     rng = np.random.default_rng(1)
@@ -117,7 +117,7 @@ def test_all_accept_the_same_partitions(connected_graph, routing, with_memory):
         likely = sorted(valid)
         wishes = [*anything, *likely[:: max(len(likely) // 20, 1)]]
     for f in wishes:
-        answer = tuple(asked(graph, routing, f).chips.tolist())
+        answer = tuple(asked(graph, routing, f).chip_of.tolist())
         assert answer in valid
         assert (answer == f) == (f in valid)
     every = np.array(list(product(range(CHIPS), repeat=graph.num_nodes)), np.int32)
@@ -140,14 +140,14 @@ def test_nearest_is_nearest(connected_graph, routing):
         wish = rng.integers(-1, CHIPS + 1, graph.num_nodes).astype(np.int32)
         answer = asked(graph, routing, wish)
         assert answer.proven
-        assert (answer.chips != wish).sum() == (valid != wish).sum(axis=1).min()
-        assert (asked(graph, routing, wish).chips == answer.chips).all()
+        assert (answer.chip_of != wish).sum() == (valid != wish).sum(axis=1).min()
+        assert (asked(graph, routing, wish).chip_of == answer.chip_of).all()
 
 
 def test_cp_sat_proves_that_pins_contradict_each_other(graph_of):
     graph = graph_of(3, [(0, 1), (1, 2)], CHIPS, {0: 2, 1: 1})
     answer = asked(graph, "relay", np.zeros(3))
-    assert answer.chips is None
+    assert answer.chip_of is None
     assert answer.proven
     with pytest.raises(NoPartitionError):
         ConstraintSolver(graph)
@@ -156,7 +156,7 @@ def test_cp_sat_proves_that_pins_contradict_each_other(graph_of):
 def test_cp_sat_admits_that_it_gave_up(graph_of):
     graph = graph_of(30, [(i, i + 1) for i in range(29)], 20)
     answer = asked(graph, "strict", np.zeros(30), effort_s=1e-9)
-    assert answer.chips is None
+    assert answer.chip_of is None
     assert not answer.proven
 
 
@@ -168,14 +168,14 @@ def test_cp_sat_completes_what_the_batch_cannot_reach(graph_of):
     rng = np.random.default_rng(3)
     wishes = np.array([[0, 1, 2, 3, 4], [4, 4, 4, 4, 3]], np.int32)
     assert (solver.fix(rng, wishes) == -1).all()
-    found = [asked(graph, "strict", wish).chips.tolist() for wish in wishes]
+    found = [asked(graph, "strict", wish).chip_of.tolist() for wish in wishes]
     assert found == [[0, 1, 2, 3, 4], [0, 1, 2, 3, 3]]
 
 
 def test_cp_sat_proves_that_there_is_nothing_to_complete(graph_of):
     graph = graph_of(3, [(0, 1), (1, 2), (0, 2)], 3, {0: 0, 1: 1, 2: 2})
     answer = asked(graph, "strict", [0, 1, 2])
-    assert answer.chips is None
+    assert answer.chip_of is None
     assert answer.proven
 
 
@@ -185,4 +185,4 @@ def test_nearest_starts_from_what_is_known(graph_of):
     answer = asked(graph, "relay", wish, np.array([0, 0, 0, 1, 1, 2], np.int32))
     # Node 4 has no such chip, and one of 1 and 2 has to move.
     assert answer.proven
-    assert (answer.chips != wish).sum() == 2
+    assert (answer.chip_of != wish).sum() == 2
