@@ -16,7 +16,7 @@ from mcm_compiler.contracts.target import ChipModel, Wire
 from mcm_hardware.chip.chip_spec import ChipSpec
 from mcm_hardware.families.fabric.lone_fabric import chip_of
 from mcm_hardware.families.fabric.mapped_lowering import lower_mapped
-from mcm_hardware.families.fabric.measuring.judge import MOST_HOPS, FlitJudge
+from mcm_hardware.families.fabric.measuring.player import MOST_HOPS, FlitJudge
 from mcm_hardware.families.ring.ring_target import mcm4
 from mcm_hardware.tensors.storage_widths import StorageWidths
 from tests.generators.small_fabric import small_fabric, small_problem

@@ -17,10 +17,9 @@ from mcm_compiler.contracts.program import ChipProgram, Kernel, LoweredProgram, 
 from mcm_compiler.machines.machine import HOST, HOST_ROOT, OFF_PACKAGE, OFF_PACKAGE_ROOT
 from mcm_compiler.placements.side_by_side import side_by_side
 from mcm_compiler.text.json_text import record_of
-from mcm_hardware.event_graph.channel_arrays import channel_arrays
+from mcm_hardware.event_graph.cycle_ratio import performance
 from mcm_hardware.event_graph.graph import EventGraph, event_graph
-from mcm_hardware.event_graph.performance import performance
-from mcm_hardware.event_graph.program_arrays import program_arrays
+from mcm_hardware.event_graph.program_arrays import channel_arrays, program_arrays
 from mcm_hardware.event_graph.service_order import serve_in_order
 from mcm_hardware.event_graph.stall_times import stall_times
 from mcm_hardware.event_graph.steady_state import steady_state

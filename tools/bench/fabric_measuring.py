@@ -56,7 +56,7 @@ def _blocks(count: int) -> Iterator[MappingProblem]:
     from mcm_compiler.diagnostics import CompileError
     from mcm_hardware.families.fabric.layout.subgraph_layout import mapping_problem
     from mcm_hardware.families.fabric.lone_fabric import fabric_12
-    from mcm_hardware.families.fabric.measuring.judge import FlitJudge
+    from mcm_hardware.families.fabric.measuring.player import FlitJudge
     from mcm_models.blocks.random_blocks import FAMILIES, random_block
 
     fabric, judge, seed = fabric_12().fabric, FlitJudge(), 0
@@ -75,7 +75,7 @@ def _blocks(count: int) -> Iterator[MappingProblem]:
 
 def _rate(problems: Sequence[MappingProblem], settings: Settings) -> Bar:
     from mcm_hardware.families.fabric.lone_fabric import fabric_12
-    from mcm_hardware.families.fabric.measuring.judge import ENOUGH, FlitJudge
+    from mcm_hardware.families.fabric.measuring.player import ENOUGH, FlitJudge
     from tests.generators.small_fabric import legal_mappings
 
     fabric, judge = fabric_12().fabric, FlitJudge(enough=ENOUGH)
@@ -92,7 +92,7 @@ def _rate(problems: Sequence[MappingProblem], settings: Settings) -> Bar:
 
 
 def _disagreements(count: int) -> int:
-    from mcm_hardware.families.fabric.measuring.judge import FlitJudge
+    from mcm_hardware.families.fabric.measuring.player import FlitJudge
     from tests.generators.random_fabric import random_fabric, random_problem
     from tests.generators.small_fabric import legal_mappings
     from tests.oracles.plain_fabric import play
@@ -115,7 +115,7 @@ def _disagreements(count: int) -> int:
 
 
 def _standstills(count: int) -> int:
-    from mcm_hardware.families.fabric.measuring.judge import FlitJudge
+    from mcm_hardware.families.fabric.measuring.player import FlitJudge
     from tests.generators.random_fabric import random_fabric, random_problem
     from tests.generators.small_fabric import legal_mappings
 
@@ -154,7 +154,7 @@ def _accepted(count: int) -> int:
 
 def _cut_off(count: int) -> float:
     from mcm_hardware.families.fabric.lone_fabric import fabric_12
-    from mcm_hardware.families.fabric.measuring.judge import ENOUGH, FlitJudge
+    from mcm_hardware.families.fabric.measuring.player import ENOUGH, FlitJudge
     from tests.generators.small_fabric import legal_mappings
 
     fabric, rng = fabric_12().fabric, np.random.default_rng(4)

@@ -1,4 +1,7 @@
-"""Sorting by a key inside compiled kernels, where NumPy's functions take seconds to compile."""
+"""Sorting by a key inside compiled kernels, where NumPy's functions take seconds to compile.
+
+Rows of varying length (CSR) from pairs of a row and an entry, as compiled code.
+"""
 
 from __future__ import annotations
 
@@ -56,3 +59,35 @@ def negated(key: Longs) -> Longs:
     for at in range(len(key)):
         opposite[at] = -key[at]
     return opposite
+
+
+@inner_njit
+def row_ptr(rows: Longs, count: int) -> Longs:
+    """`[count + 1]`, where each row starts.
+
+    Args:
+        rows: `[pairs]`, the row of each, below `count`.
+        count: number of rows.
+    """
+    ptr = np.zeros(count + 1, np.int64)
+    for row in rows:
+        ptr[row + 1] += 1
+    for row in range(count):
+        ptr[row + 1] += ptr[row]
+    return ptr
+
+
+@inner_njit
+def order_by_row(rows: Longs, ptr: Longs) -> Longs:
+    """`[pairs]`, the pairs row by row; within a row they keep their order.
+
+    Args:
+        rows: as in `row_ptr`.
+        ptr: as from `row_ptr`.
+    """
+    free = ptr[:-1].copy()
+    order = np.empty(len(rows), np.int64)
+    for index in range(len(rows)):
+        order[free[rows[index]]] = index
+        free[rows[index]] += 1
+    return order

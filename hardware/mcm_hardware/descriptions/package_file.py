@@ -13,20 +13,18 @@ from mcm_hardware.chip.chip_spec import ChipSpec, KindOfChip, MacArray, VectorUn
 from mcm_hardware.descriptions.chip_kinds import ARRAY, KIND_KEY, ChipKind
 from mcm_hardware.descriptions.chip_tables import ChipTable, read_chips, read_places
 from mcm_hardware.descriptions.description_reader import DescriptionReader
-from mcm_hardware.descriptions.energy_keys import (
-    AREA_TABLE,
-    ENERGY_TABLE,
-    area_costs,
-    energy_costs,
-    of_kind,
-)
 from mcm_hardware.descriptions.package_schema import (
+    AREA_TABLE,
     CHIP_TABLE,
+    ENERGY_TABLE,
     OVERRIDE_KEYS,
     OVERRIDE_TABLE,
     PLACE_TABLE,
     STREAM_TABLE,
     PackageForm,
+    area_costs,
+    energy_costs,
+    of_kind,
 )
 from mcm_hardware.descriptions.support_keys import read_support, shared_support
 from mcm_hardware.tensors.storage_widths import StorageWidths

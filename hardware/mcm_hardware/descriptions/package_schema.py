@@ -1,14 +1,18 @@
 """Which keys the descriptions of packages of chips have in common, whatever connects the chips.
 
 A family adds its own keys to them (`package_form`): how many chips there are, and their links.
+
+Keys of energy and area in descriptions of packages of chips; both tables may be left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
-from mcm_hardware.descriptions import energy_keys
+from mcm_compiler.machines.package_limits import EnergyCosts
+from mcm_hardware.chip.chip_spec import AreaCosts
 from mcm_hardware.descriptions.support_keys import support_keys
 from mcm_hardware.descriptions.target_schema import (
     BANDWIDTH,
@@ -24,6 +28,88 @@ from mcm_hardware.descriptions.target_schema import (
     family_keys,
     tables_of,
 )
+
+ENERGY_TABLE = "energy"
+AREA_TABLE = "area"
+
+_PICOJOULES = Number(0.0, 1e9)
+_MM2 = Number(0.0, 1e6)
+
+ENERGY_KEYS: Mapping[str, Key] = {
+    "energy.mac_pj": Key(
+        _PICOJOULES, "energy of one multiply-accumulate; any other operation counts as half of one"
+    ),
+    "energy.sram_byte_pj": Key(_PICOJOULES, "of a byte that is read from or written to SRAM"),
+    "energy.link_byte_pj": Key(
+        _PICOJOULES, "of a byte on one link; over several links it counts once for each"
+    ),
+    "energy.host_byte_pj": Key(_PICOJOULES, "of a byte between the host and a chip"),
+    "energy.memory_byte_pj": Key(
+        _PICOJOULES,
+        "of a byte from off-package memory",
+        otherwise="none, and required where there is off-package memory",
+    ),
+}
+"""Keys of the table `[energy]`."""
+
+AREA_KEYS: Mapping[str, Key] = {
+    "area.chip_mm2": Key(
+        _MM2, "area of a chip, or the rest of it without the parts below", otherwise="0"
+    ),
+    "area.mac_mm2": Key(_MM2, "area of one multiply-accumulate unit of a chip", otherwise="0"),
+    "area.sram_mib_mm2": Key(_MM2, "area of one MiB of a chip's SRAM", otherwise="0"),
+    "area.link_mm2": Key(_MM2, "area of both ends of one link between two chips", otherwise="0"),
+}
+"""Keys of the table `[area]`."""
+
+
+KEYS_OF_CHIPS = frozenset(
+    {
+        "energy.mac_pj",
+        "energy.sram_byte_pj",
+        "area.chip_mm2",
+        "area.mac_mm2",
+        "area.sram_mib_mm2",
+    }
+)
+"""Keys of both tables that are about chips; the others are about links and ports."""
+
+
+def of_kind(values: Mapping[str, Any], kind: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of both tables for one kind of chip.
+
+    Args:
+        values: of the description, by dotted path.
+        kind: of the kind, by dotted path from `chip`; its own win.
+    """
+    own = {path: kind[f"chip.{path}"] for path in KEYS_OF_CHIPS if f"chip.{path}" in kind}
+    return {**values, **own}
+
+
+def energy_costs(values: Mapping[str, Any]) -> EnergyCosts | None:
+    """Energy from values by dotted path without faults; None where they have no key of it."""
+    if "energy.mac_pj" not in values:
+        return None
+
+    def joules(key: str) -> float:
+        return float(values.get(f"{ENERGY_TABLE}.{key}", 0.0)) * 1e-12
+
+    return EnergyCosts(
+        mac_j=joules("mac_pj"),
+        sram_byte_j=joules("sram_byte_pj"),
+        link_byte_j=joules("link_byte_pj"),
+        host_byte_j=joules("host_byte_pj"),
+        memory_byte_j=joules("memory_byte_pj"),
+    )
+
+
+def area_costs(values: Mapping[str, Any]) -> AreaCosts | None:
+    """Area from values; None where they have no key of it."""
+    given = {path: float(values[path]) for path in AREA_KEYS if path in values}
+    if not given:
+        return None
+    return AreaCosts(**{path.removeprefix(f"{AREA_TABLE}."): v for path, v in given.items()})
+
 
 STORAGE_TABLE = "storage_bits"
 """The one table with free keys: names of ONNX types."""
@@ -105,8 +191,8 @@ KIND_KEYS: Mapping[str, Key] = {
     ),
     **{
         f"chip.{path}": replace(key, otherwise=f"`{path}`")
-        for path, key in {**energy_keys.ENERGY_KEYS, **energy_keys.AREA_KEYS}.items()
-        if path in energy_keys.KEYS_OF_CHIPS
+        for path, key in {**ENERGY_KEYS, **AREA_KEYS}.items()
+        if path in KEYS_OF_CHIPS
     },
 }
 """Keys of a table `[[chip]]` besides those of `[chip]`, in packages with kinds of chips."""
@@ -121,7 +207,7 @@ PORT_KEYS: Mapping[str, Key] = {
     ),
     "off_package_memory.latency_us": Key(LATENCY_US, "delay of such a read"),
 }
-"""Keys of what lies outside the package: `[host]` and `[off_package_memory]`."""
+"""Keys of what is outside the package: `[host]` and `[off_package_memory]`."""
 
 OVERRIDE_KEYS: Mapping[str, Key] = {
     "chips": Key(
@@ -193,8 +279,8 @@ def package_form(
         **links,
         **PORT_KEYS,
         **ports,
-        **energy_keys.ENERGY_KEYS,
-        **energy_keys.AREA_KEYS,
+        **ENERGY_KEYS,
+        **AREA_KEYS,
         **(support_keys("chip", "chips") if chip is None else {}),
         **COST_KEYS,
     }
@@ -206,8 +292,6 @@ def package_form(
         keys,
         free_tables=frozenset({STORAGE_TABLE, *([PLACE_TABLE] if kinds else [])}),
         arrays=frozenset({OVERRIDE_TABLE}),
-        optional_tables=frozenset(
-            {STREAM_TABLE, energy_keys.ENERGY_TABLE, energy_keys.AREA_TABLE} & tables_of(keys)
-        ),
+        optional_tables=frozenset({STREAM_TABLE, ENERGY_TABLE, AREA_TABLE} & tables_of(keys)),
         kinds=KIND_KEYS if kinds else {},
     )

@@ -2,16 +2,25 @@
 
 Baccelli et al. 1992, theorem 2.28 and section 3.7: in the long run the activities of a strongly
 connected timed event graph start every `max over cycles of (seconds / lag)`.
+
+How fast a program runs, in compiled code: what single and batch evaluators have in common.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_compiler.arrays.types import Floats, Longs
 from mcm_hardware.event_graph.graph import EventGraph
-from mcm_hardware.event_graph.max_plus import busy_per_resource, starts_of_a_round
+from mcm_hardware.event_graph.max_plus import (
+    busy_per_resource,
+    end_of_inference,
+    start_times,
+    starts_of_a_round,
+)
 from mcm_hardware.event_graph.service_order import Waits
 
 _RESOURCE, _NONE = -1, -2
@@ -245,3 +254,32 @@ def _around(graph: EventGraph, policy: Longs, a: int) -> tuple[float, int]:
         lags += lag
         if b == a:
             return total, lags
+
+
+class Performance(NamedTuple):
+    """How fast a program runs.
+
+    Attributes:
+        runs: whether it does; otherwise it deadlocks, and times are infinite.
+        period_s: seconds between inferences in steady state.
+        latency_s: from the start of the first inference to its last output.
+        busy_s: `[L + D]`, time of each resource per inference, as numbered by `ChannelArrays`.
+        critical: an activity on a cycle that sets the period, or -1.
+    """
+
+    runs: bool
+    period_s: float
+    latency_s: float
+    busy_s: Floats
+    critical: int
+
+
+@entry_njit
+def performance(graph: EventGraph) -> Performance:
+    """How fast an event graph runs."""
+    busy = busy_per_resource(graph)
+    if len(graph.order) < len(graph.busy_s):
+        return Performance(False, np.inf, np.inf, busy, -1)
+    latency = end_of_inference(graph, start_times(graph, 1)[0])
+    period, critical = maximum_cycle_ratio(graph, busy)
+    return Performance(True, period, latency, busy, critical)

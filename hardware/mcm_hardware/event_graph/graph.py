@@ -47,9 +47,8 @@ from mcm_compiler.arrays.kernels import entry_njit, expanded_njit, inner_njit
 from mcm_compiler.arrays.types import Floats, Longs
 from mcm_compiler.machines.machine import HOST, OFF_PACKAGE
 from mcm_hardware.compiled.plain_numbers import variable
-from mcm_hardware.compiled.rows import order_by_row, row_ptr
-from mcm_hardware.event_graph.channel_arrays import ChannelArrays, row_of_route
-from mcm_hardware.event_graph.program_arrays import ProgramArrays
+from mcm_hardware.compiled.stable_order import order_by_row, row_ptr
+from mcm_hardware.event_graph.program_arrays import ChannelArrays, ProgramArrays, row_of_route
 from mcm_hardware.event_graph.service_order import Waits, empty_waits, ready_order, serve_in_order
 
 

@@ -22,12 +22,16 @@ import numpy as np
 from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_compiler.arrays.types import Bools, Floats, Longs
 from mcm_hardware.compiled.plain_numbers import variable
-from mcm_hardware.event_graph.channel_arrays import ChannelArrays
-from mcm_hardware.event_graph.cycle_ratio import improve, maximum_cycle_ratio, with_times
+from mcm_hardware.event_graph.cycle_ratio import (
+    Performance,
+    improve,
+    maximum_cycle_ratio,
+    performance,
+    with_times,
+)
 from mcm_hardware.event_graph.graph import EventGraph, event_graph
 from mcm_hardware.event_graph.max_plus import busy_per_resource
-from mcm_hardware.event_graph.performance import Performance, performance
-from mcm_hardware.event_graph.program_arrays import ProgramArrays
+from mcm_hardware.event_graph.program_arrays import ChannelArrays, ProgramArrays
 from mcm_hardware.event_graph.service_order import Waits, empty_waits, ready_order, serve_in_order
 
 LEAST_GAIN = 1e-3

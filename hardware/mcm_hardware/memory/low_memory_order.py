@@ -20,8 +20,7 @@ from mcm_compiler.arrays.kernels import entry_njit, expanded_njit, inner_njit
 from mcm_compiler.arrays.types import Bools, Longs
 from mcm_hardware.compiled.heap import pop, push
 from mcm_hardware.compiled.plain_numbers import variable
-from mcm_hardware.compiled.rows import order_by_row, row_ptr
-from mcm_hardware.compiled.stable_order import numbered
+from mcm_hardware.compiled.stable_order import numbered, order_by_row, row_ptr
 
 
 class _Values(NamedTuple):

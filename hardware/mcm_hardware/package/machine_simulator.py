@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -20,11 +19,10 @@ from mcm_compiler.contracts.program import (
 )
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.machines.machine import Machine
-from mcm_hardware.event_graph.channel_arrays import ChannelArrays, channel_arrays
+from mcm_hardware.event_graph.cycle_ratio import performance
 from mcm_hardware.event_graph.graph import EventGraph, event_graph
 from mcm_hardware.event_graph.max_plus import start_times
-from mcm_hardware.event_graph.performance import performance
-from mcm_hardware.event_graph.program_arrays import ProgramArrays, program_arrays
+from mcm_hardware.event_graph.program_arrays import ProgramArrays, channel_arrays, program_arrays
 from mcm_hardware.event_graph.program_check import check_program, check_timeline
 from mcm_hardware.event_graph.stall_times import BUFFER, INPUT, LINK, stall_times
 from mcm_hardware.event_graph.steady_schedule import served
@@ -129,14 +127,10 @@ class MachineSimulator:
             hop_start_s=start[:, kernels:],
         )
 
-    @cached_property
-    def _channels(self) -> ChannelArrays:
-        return channel_arrays(self.machine)
-
     def _graphs(self, program: LoweredProgram) -> tuple[ProgramArrays, EventGraph, EventGraph]:
         """The arrays of a program that runs, and its event graph for one inference and for many."""
         check_program(program, self.machine)
-        arrays, channels = program_arrays(program), self._channels
+        arrays, channels = program_arrays(program), channel_arrays(self.machine)
         graph = event_graph(arrays, channels)
         if len(graph.order) < len(graph.busy_s):
             raise CompileError(deadlock(program, graph))

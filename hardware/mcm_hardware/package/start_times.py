@@ -10,10 +10,9 @@ import numpy as np
 from mcm_compiler.contracts.program import LoweredProgram
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.machines.machine import Machine
-from mcm_hardware.event_graph.channel_arrays import ChannelArrays, channel_arrays
+from mcm_hardware.event_graph.cycle_ratio import performance
 from mcm_hardware.event_graph.graph import EventGraph, event_graph
-from mcm_hardware.event_graph.performance import performance
-from mcm_hardware.event_graph.program_arrays import program_arrays
+from mcm_hardware.event_graph.program_arrays import ChannelArrays, channel_arrays, program_arrays
 from mcm_hardware.event_graph.steady_schedule import BufferSizes, broken_wait, steady_schedule
 from mcm_hardware.event_graph.wait_cycle import activity_name
 

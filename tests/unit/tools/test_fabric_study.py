@@ -14,7 +14,7 @@ import pytest
 
 from mcm_hardware.families.fabric.layout.rules import lowering_hash
 from mcm_hardware.families.fabric.lone_fabric import fabric_12
-from mcm_hardware.families.fabric.measuring.judge import ENOUGH, PHYSICS, FlitJudge
+from mcm_hardware.families.fabric.measuring.player import ENOUGH, PHYSICS, FlitJudge
 from mcm_models.mapping_model.data_files import load_data
 from mcm_models.mapping_model.layout import Learned, make_of
 from tests.generators.small_fabric import small_fabric

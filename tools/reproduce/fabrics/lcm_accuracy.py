@@ -30,7 +30,7 @@ from mcm_compiler.contracts.fabrics.fabric import Fabric
 from mcm_compiler.contracts.fabrics.mappers import MapperRequest
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_compiler.processes.staging import write_whole
-from mcm_hardware.families.fabric.measuring.judge import ENOUGH, FlitJudge
+from mcm_hardware.families.fabric.measuring.player import ENOUGH, FlitJudge
 from mcm_models.mapping_model.data_set import (
     FORMULA,
     ORIGINS,

@@ -34,7 +34,7 @@ from mcm_compiler.arrays.types import Floats, Ints
 from mcm_compiler.contracts.fabrics.fabric import Fabric, Mappings
 from mcm_compiler.processes.staging import write_whole
 from mcm_hardware.families.fabric.lone_fabric import fabric_12
-from mcm_hardware.families.fabric.measuring.judge import ENOUGH, FlitJudge
+from mcm_hardware.families.fabric.measuring.player import ENOUGH, FlitJudge
 from mcm_models.mapping_model.data_set import FORMULA, RANDOM, MappingData, MeasuredGraph
 from mcm_passes.families.fabric.formulas.analytic import RoundTrips, WireLength
 from mcm_passes.families.fabric.learning.collecting import MOST_HOPS

@@ -26,7 +26,7 @@ from lcm_study.tables import between_marks
 from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.fabrics.fabric import IO, Fabric, MappingProblem, Mappings
 from mcm_compiler.processes.staging import write_whole
-from mcm_hardware.families.fabric.measuring.judge import ENOUGH, FlitJudge
+from mcm_hardware.families.fabric.measuring.player import ENOUGH, FlitJudge
 from mcm_models.mapping_model.data_set import MappingData
 from mcm_models.mapping_model.figures import figures_of
 from mcm_passes.families.fabric.formulas.analytic import Busiest, Heuristic, RoundTrips, WireLength

@@ -48,7 +48,7 @@ from mcm_compiler.registry import MAPPERS, MAPPING_MODELS
 from mcm_compiler.text import spec_text
 from mcm_hardware.families.fabric.layout.rules import lowering_hash
 from mcm_hardware.families.fabric.lone_fabric import fabric_12
-from mcm_hardware.families.fabric.measuring.judge import ENOUGH, FlitJudge
+from mcm_hardware.families.fabric.measuring.player import ENOUGH, FlitJudge
 from mcm_models.mapping_model.layout import SHIPPED_MAPPING_MODEL, make_of
 from mcm_passes.families.fabric.formulas.ridge import stored_ridge
 from mcm_passes.families.fabric.learning.collecting import MOST_HOPS

@@ -26,7 +26,7 @@ from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappin
 from mcm_compiler.contracts.fabrics.mappers import MapperRequest
 from mcm_hardware.families.fabric.layout.rules import lowering_hash
 from mcm_hardware.families.fabric.lone_fabric import fabric_12
-from mcm_hardware.families.fabric.measuring.judge import FlitJudge
+from mcm_hardware.families.fabric.measuring.player import FlitJudge
 from mcm_passes.families.fabric.annealing.annealing import Annealing
 from mcm_passes.families.fabric.annealing.starts import built_mappings, random_mappings
 from mcm_passes.families.fabric.formulas.analytic import Busiest, Heuristic, RoundTrips, WireLength

@@ -240,7 +240,7 @@ class FabricPackage(DescribedTarget):
 
     def mapping_judge(self, most_hops: int | None = None) -> MappingJudge:
         """Measures mappings by playing every flit."""
-        from mcm_hardware.families.fabric.measuring.judge import ENOUGH, MOST_HOPS, FlitJudge
+        from mcm_hardware.families.fabric.measuring.player import ENOUGH, MOST_HOPS, FlitJudge
 
         return FlitJudge(most_hops=most_hops or MOST_HOPS, enough=ENOUGH)
 

@@ -20,7 +20,7 @@ from mcm_models import training_run
 from mcm_models.dqn.learner import Learner
 from mcm_models.dqn.network import QNetwork, Singles
 from mcm_models.dqn.settings import PUBLISHED, DqnSettings
-from mcm_models.pipelines import policy_checkpoint, policy_environment
+from mcm_models.pipelines import policy_environment, policy_inference
 from mcm_models.pipelines.policy_inference import infer_pipeline, prepare_case
 from mcm_models.pipelines.published_environment import FLAT_LAYOUT, PublishedEnvironment
 from mcm_models.pipelines.random_cases import random_cases
@@ -248,10 +248,10 @@ def _train(
         card = policy_card(
             trainer.recipe, settings, request.seed, trainer.samples, checkpoints, trained
         )
-        policy_checkpoint.save_pipeline_policy(path, trained.weights, card)
+        policy_inference.save_pipeline_policy(path, trained.weights, card)
         write_whole(folder / CARD_NAME, card.to_json().encode())
         state_path.unlink(missing_ok=True)
-    _, card = policy_checkpoint.load_pipeline_policy(path)
+    _, card = policy_inference.load_pipeline_policy(path)
     return TrainingResult(path, trainer.samples, _scores(card.trained_on.get("metrics")))
 
 
@@ -283,9 +283,9 @@ def policy_card(
     samples: int,
     checkpoints: int,
     trained: TrainedPolicy,
-) -> policy_checkpoint.PipelinePolicyCard:
+) -> policy_inference.PipelinePolicyCard:
     """What is told of a training; nothing in it depends on the machine but the versions."""
-    return policy_checkpoint.PipelinePolicyCard(
+    return policy_inference.PipelinePolicyCard(
         hidden=policy_environment.POLICY_LAYOUT.hidden,
         flat=recipe == PUBLISHED_RECIPE,
         trained_on={

@@ -9,7 +9,7 @@ import onnx
 import onnx_ir as ir
 import onnxruntime as ort
 
-from mcm_models.blocks.families import ffn_block, gemm_block, mha_block, mlp_block
+from mcm_models.blocks.random_blocks import ffn_block, gemm_block, mha_block, mlp_block
 
 
 def _run(model: ir.Model, seed: int = 0) -> tuple[dict[str, np.ndarray], list[np.ndarray]]:

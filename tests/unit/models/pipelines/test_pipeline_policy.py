@@ -13,11 +13,6 @@ from mcm_models.dqn.network import QNetwork, initial_weights
 from mcm_models.dqn.settings import PUBLISHED
 from mcm_models.pipelines.balanced import balanced_pipeline, ideal_part
 from mcm_models.pipelines.kernels import length_s, unchecked_length_s
-from mcm_models.pipelines.policy_checkpoint import (
-    PipelinePolicyCard,
-    load_pipeline_policy,
-    save_pipeline_policy,
-)
 from mcm_models.pipelines.policy_environment import (
     LARGEST_REWARD,
     POLICY_LAYOUT,
@@ -34,9 +29,12 @@ from mcm_models.pipelines.policy_features import (
     featurise,
 )
 from mcm_models.pipelines.policy_inference import (
+    PipelinePolicyCard,
     infer_pipeline,
+    load_pipeline_policy,
     look_ahead_alone,
     prepare_case,
+    save_pipeline_policy,
 )
 from mcm_models.pipelines.policy_lookahead import (
     REFINE,

@@ -18,8 +18,9 @@ from mcm_hardware.families.fabric.layout.stages import (
     RIGHT,
     SHARE,
     Demand,
+    UnitTimes,
+    tiles,
 )
-from mcm_hardware.families.fabric.layout.unit_times import UnitTimes, tiles
 
 _STEPS = 48
 """Halvings of the range of periods, on a logarithmic scale."""

@@ -15,8 +15,7 @@ from mcm_hardware.families.fabric.layout.emission import Emitter
 from mcm_hardware.families.fabric.layout.rules import RULES, LayoutRules, lowering_hash
 from mcm_hardware.families.fabric.layout.shares import Balance, Shares
 from mcm_hardware.families.fabric.layout.stage_builder import APART, FUSINGS, StageBuilder
-from mcm_hardware.families.fabric.layout.stages import Demand
-from mcm_hardware.families.fabric.layout.unit_times import unit_times
+from mcm_hardware.families.fabric.layout.stages import Demand, unit_times
 
 LOWERING_HASH = lowering_hash()
 """Of the rules in use; see `rules`."""

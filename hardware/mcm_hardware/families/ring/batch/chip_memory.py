@@ -9,7 +9,7 @@ import numpy as np
 from mcm_compiler.arrays.kernels import inner_njit
 from mcm_compiler.contracts.partition import Longs
 from mcm_hardware.chip.chip_spec import STREAM_BUFFERS
-from mcm_hardware.compiled.rows import order_by_row, row_ptr
+from mcm_hardware.compiled.stable_order import order_by_row, row_ptr
 from mcm_hardware.families.ring.batch.dataflow import (
     ROOT_ITEM,
     ROOT_LEAVES,

@@ -8,7 +8,7 @@ from mcm_compiler.arrays.kernels import inner_njit
 from mcm_compiler.contracts.partition import Longs
 from mcm_compiler.contracts.target import HOST, OFF_PACKAGE
 from mcm_hardware.compiled.plain_numbers import variable
-from mcm_hardware.compiled.rows import order_by_row, row_ptr
+from mcm_hardware.compiled.stable_order import order_by_row, row_ptr
 from mcm_hardware.event_graph.program_arrays import ProgramArrays
 from mcm_hardware.event_graph.steady_schedule import BufferSizes
 from mcm_hardware.families.ring.batch.chip_memory import ChipPlans

@@ -17,7 +17,7 @@ from mcm_compiler.contracts.evaluation import BatchResults, ResultKind
 from mcm_compiler.contracts.partition import Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.machines.package_limits import ring_limits
 from mcm_compiler.placements.compiled_rules import breaks_rule
-from mcm_hardware.event_graph.channel_arrays import ChannelArrays, channel_arrays
+from mcm_hardware.event_graph.program_arrays import ChannelArrays, channel_arrays
 from mcm_hardware.event_graph.steady_schedule import fastest
 from mcm_hardware.families.ring.batch.chip_memory import plan_chips
 from mcm_hardware.families.ring.batch.dataflow import follow_tensors

@@ -6,7 +6,7 @@ from typing import cast
 
 from mcm_compiler.contracts.fabrics.target import MapsChips
 from mcm_hardware.families.fabric.lone_fabric import fabric_12
-from mcm_hardware.families.fabric.measuring.judge import ENOUGH, MOST_HOPS, FlitJudge
+from mcm_hardware.families.fabric.measuring.player import ENOUGH, MOST_HOPS, FlitJudge
 
 
 def test_plays_end_after_the_hops_that_are_asked_for() -> None:

@@ -14,7 +14,7 @@ from safetensors.numpy import load_file, save_file
 
 from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest
 from mcm_compiler.diagnostics import CompileError
-from mcm_models.pipelines.policy_checkpoint import load_pipeline_policy
+from mcm_models.pipelines.policy_inference import load_pipeline_policy
 from mcm_models.pipelines.published_environment import FLAT_LAYOUT
 from mcm_passes.parallelism.pipelines import pipeline_policy_trainer
 from mcm_passes.parallelism.pipelines.pipeline_policy_trainer import (

@@ -26,8 +26,7 @@ from mcm_hardware.families.fabric.fabric_package import fabric_costs
 from mcm_hardware.families.fabric.layout.subgraph_layout import mapping_problem
 from mcm_hardware.families.fabric.lone_fabric import chip_of, fabric_12, fabric_16, fabric_20
 from mcm_hardware.tensors.storage_widths import StorageWidths
-from mcm_models.blocks.families import ffn_block, mlp_block
-from mcm_models.blocks.random_blocks import FAMILIES, random_block
+from mcm_models.blocks.random_blocks import FAMILIES, ffn_block, mlp_block, random_block
 from mcm_models.zoo.bert import Bert
 from mcm_models.zoo.gpt2 import Gpt2
 from tests.generators.small_fabric import small_fabric

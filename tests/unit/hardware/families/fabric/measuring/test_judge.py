@@ -11,7 +11,7 @@ import pytest
 
 from mcm_compiler.contracts.fabrics.fabric import COMPUTE, MEMORY, Fabric, MappingProblem, Mappings
 from mcm_compiler.contracts.fabrics.legality import faults_of_problem
-from mcm_hardware.families.fabric.measuring.judge import ENOUGH, PHYSICS, FlitJudge, period_of
+from mcm_hardware.families.fabric.measuring.player import ENOUGH, PHYSICS, FlitJudge, period_of
 from tests.generators.random_fabric import random_fabric, random_problem
 from tests.generators.small_fabric import legal_mappings, small_fabric, small_problem
 from tests.oracles.plain_fabric import play

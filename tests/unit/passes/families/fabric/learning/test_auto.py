@@ -11,7 +11,7 @@ import pytest
 from mcm_compiler.contracts.fabrics.models import ChoosingMappingModel
 from mcm_hardware.families.fabric.layout.rules import lowering_hash
 from mcm_hardware.families.fabric.lone_fabric import fabric_12
-from mcm_hardware.families.fabric.measuring.judge import PHYSICS
+from mcm_hardware.families.fabric.measuring.player import PHYSICS
 from mcm_models.mapping_model.layout import make_of
 from mcm_passes.families.fabric.formulas.analytic import Busiest, Heuristic
 from mcm_passes.families.fabric.learning import gnn

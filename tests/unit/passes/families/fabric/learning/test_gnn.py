@@ -13,7 +13,7 @@ from mcm_compiler.contracts.fabrics.models import LearnedMappingModel
 from mcm_compiler.diagnostics import CompileError
 from mcm_hardware.families.fabric.layout.rules import lowering_hash
 from mcm_hardware.families.fabric.lone_fabric import fabric_12
-from mcm_hardware.families.fabric.measuring.judge import FlitJudge
+from mcm_hardware.families.fabric.measuring.player import FlitJudge
 from mcm_models.mapping_model.data_files import data_digest, load_data
 from mcm_models.mapping_model.layout import (
     SHIPPED_MAPPING_MODEL,
