@@ -41,7 +41,6 @@ class OperatorChoice:
         problem: what was decided, or None where nothing is divided.
         objective: what the learner maximises: divided variables, or seconds that are saved.
         cost: seconds of decisions, where these are what counts.
-        partitioned: `[K]` bool, the decision.
         forced: `[K]` bool, what was asked for.
     """
 
@@ -53,7 +52,6 @@ class OperatorChoice:
     problem: decision_problem.DecisionProblem | None = None
     objective: decision_objective.DecisionObjective | None = None
     cost: StepCost | None = None
-    partitioned: NDArray[np.bool_] | None = None
     forced: NDArray[np.bool_] | None = None
 
     @classmethod
@@ -78,7 +76,7 @@ class OperatorChoice:
             linkage=options.linkage,
         )
         known = self.records[0]
-        value, best = self._worth(found.dqn), known.objective
+        value, best = self._worth(found.partitioned), known.objective
         gap = abs(value - best) / abs(best) if best else None
         record = SearchRecord("OPP", "dqn", options.seed, value, known.oracle, gap)
         return replace(self, records=(known, record))
@@ -136,8 +134,8 @@ def best_inputs(
         found = search_decision(
             problem, RECIPES["adp"], options.seed, objective, linkage=options.linkage
         )
-        value, gap = found.values["dqn"], found.gaps["dqn"]
-        records.append(SearchRecord("ADP", "dqn", options.seed, value, exact.bound, gap))
+        gap = decision_objective.gap(found.value, exact.bound)
+        records.append(SearchRecord("ADP", "dqn", options.seed, found.value, exact.bound, gap))
     rows = int(problem.size[decision].min()) if decision.any() else 1
     return InputChoice(problem.partitioned_dims(decision), tuple(records), rows)
 
@@ -200,66 +198,27 @@ def choose_operators(
         batch_class=batch_class,
     )
     alone_s = float(seconds.sum()) * (1.0 + BACKWARD_PER_FORWARD * options.training)
-    if options.objective == "paper-count":
-        choice = _by_count(fixed, cost, group, options, alone_s)
-    else:
-        choice = _by_cost(fixed, cost, group, options, alone_s)
-    if choice is None or choice.partitioned is None or not choice.partitioned.any():
-        return None
-    return choice
-
-
-def _by_count(
-    fixed: constraints.ConstrainedProblem,
-    cost: StepCost,
-    group: DeviceGroup,
-    options: AutoMapOptions,
-    alone_s: float,
-) -> OperatorChoice:
-    objective = decision_objective.count_objective(fixed.problem)
+    counts = options.objective == "paper-count"
+    objective = (
+        decision_objective.count_objective(fixed.problem)
+        if counts
+        else decision_objective.cost_objective(cost)
+    )
     exact = best_decision(fixed.problem, objective, forced=fixed.forced)
-    plain = exact.value
-    gap = 0.0 if exact.proven else None
-    record = SearchRecord("OPP", "cp-sat", options.seed, plain, plain, gap)
-    choice = _choice(fixed, objective, cost, exact.partitioned, group, record, alone_s)
-    return replace(choice, cost=None)
-
-
-def _by_cost(
-    fixed: constraints.ConstrainedProblem,
-    cost: StepCost,
-    group: DeviceGroup,
-    options: AutoMapOptions,
-    alone_s: float,
-) -> OperatorChoice | None:
-    best = decision_objective.cheapest_decision(fixed.problem, cost, forced=fixed.forced)
-    if best is None:
+    partitioned = exact.partitioned
+    if not partitioned.any():
         return None
-    oracle, gap = (best.seconds, 0.0) if best.proven else (None, None)
-    record = SearchRecord("OPP", "milp", options.seed, best.seconds, oracle, gap)
-    objective = decision_objective.cost_objective(cost)
-    return _choice(fixed, objective, cost, best.partitioned, group, record, alone_s)
-
-
-def _choice(
-    fixed: constraints.ConstrainedProblem,
-    objective: decision_objective.DecisionObjective,
-    cost: StepCost,
-    partitioned: NDArray[np.bool_],
-    group: DeviceGroup,
-    record: SearchRecord,
-    alone_s: float,
-) -> OperatorChoice:
+    found = exact.value if counts else cost.seconds(partitioned)
+    oracle, gap = (found, 0.0) if exact.proven else (exact.value if counts else None, None)
     return OperatorChoice(
         degree=group.devices,
         dims=fixed.problem.partitioned_dims(partitioned),
         time_share=cost.seconds(partitioned) / alone_s if alone_s > 0 else 1.0,
         memory_share=cost.memory_bytes(partitioned) / cost.base_bytes if cost.base_bytes else 1.0,
-        records=(record,),
+        records=(SearchRecord("OPP", "cp-sat", options.seed, found, oracle, gap),),
         problem=fixed.problem,
         objective=objective,
-        cost=cost,
-        partitioned=partitioned,
+        cost=None if counts else cost,
         forced=fixed.forced,
     )
 

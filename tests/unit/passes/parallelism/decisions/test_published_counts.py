@@ -4,29 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 
-import numpy as np
 import pytest
 
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_models.zoo.gpt2 import Gpt2
 from mcm_models.zoo.image_networks import Vgg19, Vgg19Training
 from mcm_models.zoo.t5 import T5Automap, T5ElevenBillion, T5ThreeBillion
-from mcm_passes.parallelism.decisions.decision_objective import cheapest_decision
+from mcm_passes.parallelism.decisions.count_oracle import best_decision
+from mcm_passes.parallelism.decisions.decision_objective import count_objective
 from mcm_passes.parallelism.decisions.decision_problem import adp_problem, opp_problem
-from mcm_passes.parallelism.decisions.step_cost import StepCost
 
 
 def _most_divided(problem):
-    """Counts as costs: a tensor with a divided dimension takes a second less."""
-    counts = np.zeros(problem.num_classes)
-    for tensor in range(len(problem.tensors)):
-        of_dims = problem.dim_class[problem.dim_ptr[tensor] : problem.dim_ptr[tensor + 1]]
-        counts[np.unique(of_dims[of_dims >= 0])] -= 1
-    none = np.zeros(0, dtype=np.int32)
-    start = np.zeros(1, dtype=np.int32)
-    cost = StepCost(0.0, counts, np.zeros(0), start, none, 0.0, np.zeros(problem.num_classes))
-    best = cheapest_decision(problem, cost)
-    assert best is not None
+    best = best_decision(problem, count_objective(problem))
     assert best.proven
     return problem.partitioned_dims(best.partitioned)
 

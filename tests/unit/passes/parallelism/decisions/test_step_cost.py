@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -15,7 +14,9 @@ from mcm_models.zoo.image_networks import Vgg19Training
 from mcm_passes.parallelism.classes.dimension_classes import dimension_classes, linkage_groups
 from mcm_passes.parallelism.classes.partial_values import partial_values
 from mcm_passes.parallelism.classes.variables import trainable_variables
-from mcm_passes.parallelism.decisions.decision_objective import cheapest_decision
+from mcm_passes.parallelism.decisions import count_oracle
+from mcm_passes.parallelism.decisions.count_oracle import best_decision
+from mcm_passes.parallelism.decisions.decision_objective import cost_objective
 from mcm_passes.parallelism.decisions.decision_problem import (
     DecisionProblem,
     adp_problem,
@@ -216,8 +217,7 @@ def test_the_best_of_vgg19_is_the_published_one(devices):
     seconds = seconds_by_flops(classes, group.flops_per_s)
     batch = batch_class_of(classes, adp_problem(model, devices, classes))
     cost = step_cost(model, problem, classes, seconds, group, batch_class=batch)
-    best = cheapest_decision(problem, cost)
-    assert best is not None
+    best = best_decision(problem, cost_objective(cost))
     assert best.proven
     plan = problem.partitioned_dims(best.partitioned)
     assert {name: dim for name, dim in plan.items() if dim >= 0} == {
@@ -261,24 +261,19 @@ def _costs(draw: st.DrawFn):
 
 
 @settings(max_examples=60)
-@given(_costs(), st.booleans())
-def test_the_oracle_agrees_with_trying_everything(made, is_tight):
+@given(_costs(), st.sampled_from((0, 10)))
+def test_the_oracle_agrees_with_trying_everything(made, enumerated):
     problem, cost = made
-    memory = 85e6 if is_tight else None
-    best = math.inf
-    for bits in itertools.product((False, True), repeat=problem.num_classes):
-        decision = np.array(bits)
-        if problem.is_feasible(decision) and (
-            memory is None or cost.memory_bytes(decision) <= memory
-        ):
-            best = min(best, cost.seconds(decision))
-    found = cheapest_decision(problem, cost, memory_bytes=memory)
-    if best == math.inf:
-        assert found is None
-        return
-    assert found is not None
+    best = min(
+        cost.seconds(decision)
+        for bits in itertools.product((False, True), repeat=problem.num_classes)
+        if problem.is_feasible(decision := np.array(bits))
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(count_oracle, "ENUMERATED", enumerated)
+        found = best_decision(problem, cost_objective(cost))
     assert problem.is_feasible(found.partitioned)
-    assert found.seconds == pytest.approx(best, rel=1e-7)
+    assert cost.seconds(found.partitioned) == pytest.approx(best, rel=1e-7)
 
 
 def test_forced_classes_are_divided(imported):
@@ -286,12 +281,10 @@ def test_forced_classes_are_divided(imported):
     classes, problem = _problem(model, 2)
     group = DeviceGroup(2, 1e3, 1.0)
     cost = step_cost(model, problem, classes, seconds_by_flops(classes, 1e3), group)
-    free = cheapest_decision(problem, cost)
-    assert free is not None
-    assert not free.partitioned.any()
+    objective = cost_objective(cost)
+    assert not best_decision(problem, objective).partitioned.any()
     forced = np.arange(problem.num_classes) == 1
-    found = cheapest_decision(problem, cost, forced=forced)
-    assert found is not None
-    assert found.partitioned[1]
+    assert best_decision(problem, objective, forced=forced).partitioned[1]
     both = np.arange(problem.num_classes) < 2
-    assert cheapest_decision(problem, cost, forced=both) is None
+    with pytest.raises(ValueError, match="forced"):
+        best_decision(problem, objective, forced=both)

@@ -117,8 +117,7 @@ def test_learning_what_replicas_divide_changes_no_plan(
 
     def worse(*args, **options):
         found = real(*args, **options)
-        nothing = np.zeros_like(found.partitioned)
-        return replace(found, partitioned=nothing, dqn=nothing, values={**found.values, "dqn": 0.0})
+        return replace(found, partitioned=np.zeros_like(found.partitioned), value=0.0)
 
     monkeypatch.setattr(dqn_search, "search_decision", worse)
     plan = planned(chain(imported, 16), operator=1, stages=1, search="dqn").plan
