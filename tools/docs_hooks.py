@@ -56,7 +56,9 @@ CONTRACTS = {
         "CostModelMaker", "CostBasis", "OpCosts", "CostModel", "NodeCost", "KnowsViews",
         "CopiesViews", "KnowsHostOps", "HostTrip", "PricesGraphs",
     ),
-    "Parallel plans": ("Planner", "PlanOptions", "PlanResult", "ShardingRule", "ClusterTarget"),
+    "Parallel plans": (
+        "Planner", "PlanOptions", "PlanRequest", "PlanAnswer", "ShardingRule", "ClusterTarget",
+    ),
     "Boxes and steps": (
         "BoxTarget", "Box", "StepProblem", "StepEvaluator", "StepConditions", "StepResults",
         "StepTrace", "Placer", "PlacerRequest", "PlacerAnswer", "TakesDeviceCosts",
@@ -64,7 +66,9 @@ CONTRACTS = {
     "Gradient rules": ("GradientRequest", "GradientOps", "NotDifferentiable"),
     "Training": ("Trainer", "TrainingRequest", "TrainingResult"),
     "Searches": ("SearchRequest", "SearchAnswer"),
-    "Placement problems": ("PlacementCost", "PlacementProblem", "PlacementRequest", "Placement"),
+    "Placement problems": (
+        "PlacementCost", "PlacementProblem", "PlacementRequest", "PlacementOptions", "Placement",
+    ),
     "Proofs": ("ProofChecker", "ProblemModel"),
     "Models of the zoo": ("ModelBuilder",),
     "Levels": ("Level",),

@@ -146,25 +146,36 @@ def write_mappings(folder: Path, mapped: Sequence[MappedChip], target: MapsChips
     """
     for stale in folder.glob(layout.MAPPING_FILES):
         stale.unlink()  # of a run before the graph changed
-    judge = target.mapping_judge()
     for one in mapped:
         if one.like >= 0:
             continue
         alike = [other.chip for other in mapped if one.chip in (other.chip, other.like)]
-        columns = vars(one.problem) | {"site": one.mapping.site[0], "turn": one.mapping.turn[0]}
-        data = MappingFile(
-            chips=tuple(alike),
-            fabric=target.fabric.name,
-            lowering=target.lowering_hash,
-            judge=judge.name,
-            physics=judge.physics,
-            stages=one.problem.stages,
-            units=_columns(UnitColumns, columns),
-            streams=_columns(StreamColumns, columns),
-            **{name: getattr(one, name) for name in _FOUND},
-        )
+        data = mapping_file_of(one, alike, target)
         path = folder / layout.mapping_file(one.chip)
         json_text.write(path, {"schema_version": SCHEMA_VERSION, **asdict(data)})
+
+
+def mapping_file_of(one: MappedChip, alike: Sequence[int], target: MapsChips) -> MappingFile:
+    """The file of a chip; a compile writes it, and a check derives it again.
+
+    Args:
+        one: the chip.
+        alike: all chips that are laid out so, ascending.
+        target: whose chips they are.
+    """
+    judge = target.mapping_judge()
+    columns = vars(one.problem) | {"site": one.mapping.site[0], "turn": one.mapping.turn[0]}
+    return MappingFile(
+        chips=tuple(alike),
+        fabric=target.fabric.name,
+        lowering=target.lowering_hash,
+        judge=judge.name,
+        physics=judge.physics,
+        stages=one.problem.stages,
+        units=_columns(UnitColumns, columns),
+        streams=_columns(StreamColumns, columns),
+        **{name: getattr(one, name) for name in _FOUND},
+    )
 
 
 def read_mappings(folder: Path, manifest: Manifest) -> tuple[MappingFile, ...]:

@@ -7,11 +7,12 @@ locations and its wiring hold.
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 from msgspec import Meta
 
@@ -160,24 +161,61 @@ def check_folder(
     folder = Path(folder)
     named = None if model is None else os.fspath(model)
     opened = OpenedFolder(folder, read_manifest(folder))
-    run = _Run(opened, seeds, proven_seeds, data, test_data, named)
+    run = _Run(seeds, proven_seeds, data, test_data, opened, named)
     return check_steps(folder, run, ("files", "structure"), progress, without)
 
 
-class CheckRun(Protocol):
-    """One check of a folder of any kind: its steps, and what they have found so far."""
+@dataclass(eq=False)
+class CheckRun(ABC):
+    """One check of a folder of any kind: what is asked for, and what its steps have found so far.
 
-    verification: Verification | None
-    structure: StructureProof | None
-    skips: dict[str, Diagnostic]
+    Attributes:
+        seeds: as in `check_folder`.
+        proven_seeds: as there.
+        data: as there.
+        test_data: as there.
+        verification: the comparison in onnxruntime, once it was made.
+        structure: what is proven without a run, once it is.
+        skips: notes on steps that hold, but in which something was not checked.
+    """
 
+    seeds: Sequence[int]
+    proven_seeds: int | None
+    data: Sequence[user_data.RunData]
+    test_data: Path | None
+    verification: Verification | None = field(default=None, init=False)
+    structure: StructureProof | None = field(default=None, init=False)
+    skips: dict[str, Diagnostic] = field(default_factory=dict[str, Diagnostic], init=False)
+
+    @abstractmethod
     def steps(self) -> dict[str, Callable[[], str]]:
         """The steps in their order. Each returns what it found, or raises `CompileError`."""
-        ...
 
     def notes(self, step: str) -> list[Diagnostic]:
         """Notes on a step that holds."""
-        ...
+        found = [self.skips[step]] if step in self.skips else []
+        if step == "equality" and self.verification is not None:
+            found += weakness_warnings(self.verification.weak, self.verification.structure)
+            found += stock_options.died_warning(self.verification)
+        return found
+
+    def compared(self, found: Verification, where: Callable[[], str | None]) -> str:
+        """Takes the result of a comparison in onnxruntime.
+
+        Args:
+            found: the result.
+            where: names where outputs that differ come from, if anything does.
+
+        Raises:
+            CompileError: MCM-V020 and MCM-V022 for outputs that differ, MCM-V001 to MCM-V003 where
+                a side does not run.
+        """
+        self.verification = found
+        if (skipped := equality.not_compared(found)) is not None:
+            self.skips["equality"] = skipped
+        if not found.holds:
+            raise CompileError(equality.differences(found, where()))
+        return describe_verification(found)
 
 
 def check_steps(
@@ -222,30 +260,16 @@ def check_steps(
 
 
 @dataclass(eq=False)
-class _Run:
-    """One check of a folder: what is asked for, and what its steps have found so far.
+class _Run(CheckRun):
+    """One check of a compiled folder.
 
     Attributes:
         opened: the folder.
-        seeds: as in `check_folder`.
-        proven_seeds: as there.
-        data: as there.
-        test_data: as there.
-        model: as there.
-        verification: the comparison in onnxruntime, once it was made.
-        structure: what is proven without a run, once it is.
-        skips: what is told of steps that hold, but in which something was not checked.
+        model: as in `check_folder`.
     """
 
     opened: OpenedFolder
-    seeds: Sequence[int]
-    proven_seeds: int | None
-    data: Sequence[user_data.RunData]
-    test_data: Path | None
     model: str | None
-    verification: Verification | None = None
-    structure: StructureProof | None = None
-    skips: dict[str, Diagnostic] = field(default_factory=dict[str, Diagnostic])
 
     def steps(self) -> dict[str, Callable[[], str]]:
         """The steps in their order. Each returns what it found, or raises `CompileError`."""
@@ -269,15 +293,12 @@ class _Run:
 
     def notes(self, step: str) -> list[Diagnostic]:
         """What a step that holds leaves open."""
-        found = [self.skips[step]] if step in self.skips else []
+        found = super().notes(step)
         if step == "source" and self.structure is not None:
             note = structure_step.left_to_runs(
                 self.structure, structure_step.recorded_points(self.opened)
             )
             found += [note] if note is not None else []
-        if step == "equality" and self.verification is not None:
-            found += weakness_warnings(self.verification.weak, self.verification.structure)
-            found += stock_options.died_warning(self.verification)
         return found
 
     def _mappings(self) -> str:
@@ -351,13 +372,10 @@ class _Run:
             stock=None if self.model is None else file,
             states=manifest.states.held,
         )
-        self.verification = found = replace(found, structure=self.structure)
-        if (skipped := equality.not_compared(found)) is not None:
-            self.skips["equality"] = skipped
-        if not found.holds:
-            changed = changed_op(self.opened.chips, self.opened.source)
-            raise CompileError(equality.differences(found, changed))
-        return describe_verification(found)
+        return self.compared(
+            replace(found, structure=self.structure),
+            lambda: changed_op(self.opened.chips, self.opened.source),
+        )
 
 
 def _check_constraints(opened: OpenedFolder) -> str:

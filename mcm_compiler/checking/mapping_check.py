@@ -1,24 +1,31 @@
-"""Whether the mappings of an output folder are what they say: read and measured independently."""
+"""The check of the mappings of an output folder: each file is derived again from its chips."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-
-import numpy as np
+from dataclasses import asdict, replace
 
 from mcm_compiler.artifact import layout
-from mcm_compiler.artifact.mapping_files import MappingFile
+from mcm_compiler.artifact.mapping_files import MappingFile, mapping_file_of
 from mcm_compiler.components.capabilities import chip_problem
-from mcm_compiler.contracts.fabrics import fabric, legality
-from mcm_compiler.contracts.fabrics.target import MapsChips
+from mcm_compiler.contracts.fabrics import legality
+from mcm_compiler.contracts.fabrics.target import MappedChip, MapsChips
 from mcm_compiler.contracts.target import ChipModel, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.processes.side_by_side import side_by_side
+from mcm_compiler.text.json_text import leaf_differences
 from mcm_compiler.text.units import count_text
+
+_CODES = {
+    **dict.fromkeys(("fabric", "lowering", "judge", "physics"), "MCM-M028"),
+    **dict.fromkeys(("stages", "units", "streams"), "MCM-M025"),
+}
+"""Codes of fields that differ; that of figures is MCM-M027."""
 
 
 def check_mappings(files: Sequence[MappingFile], chips: Sequence[ChipModel], target: Target) -> str:
-    """Makes the units of each chip anew, and plays each mapping again.
+    """Derives the units of each chip from its model, and plays each mapping again.
 
     Args:
         files: of the folder.
@@ -42,11 +49,15 @@ def check_mappings(files: Sequence[MappingFile], chips: Sequence[ChipModel], tar
     models = {chip.chip: chip for chip in chips}
 
     def fault_of(file: MappingFile) -> Diagnostic | None:
-        fault = _by_other_rules(file, target)
-        for chip in file.chips if fault is None else ():
+        one, *_ = file.mapped()
+        for chip in file.chips:
             problem = chip_problem(target, models[chip].model)
-            fault = fault or _other_units(file, problem, chip)
-        return fault or _illegal(file, target) or _other_figures(file, target)
+            if chip != one.chip and problem.num_stages == one.problem.num_stages:
+                # Stages have the names of the first chip.
+                problem = replace(problem, stages=file.stages)
+            if (fault := _difference(file, replace(one, problem=problem), target)) is not None:
+                return replace(fault, message=f"chip {chip}: {fault.message}")
+        return _illegal(file, one, target) or _difference(file, _measured(one, target), target)
 
     faults = [fault for fault in side_by_side(fault_of, files) if fault is not None]
     CompileError.raise_any(faults)
@@ -54,63 +65,34 @@ def check_mappings(files: Sequence[MappingFile], chips: Sequence[ChipModel], tar
     return f"{count_text(len(files), 'mapping')} measured again, at most {most:,.1f} cycles"
 
 
-def _by_other_rules(file: MappingFile, target: MapsChips) -> Diagnostic | None:
-    judge = target.mapping_judge()
-    for name, stored, own in (
-        ("lowering", file.lowering, target.lowering_hash),
-        ("judge", file.judge, judge.name),
-        ("physics", file.physics, judge.physics),
-        ("fabric", file.fabric, target.fabric.name),
-    ):
-        if stored != own:
-            message = f"{name} is {quote(stored[:16])}, here it is {quote(own[:16])}"
-            return _told("MCM-M028", message, file)
+def _difference(file: MappingFile, derived: MappedChip, target: MapsChips) -> Diagnostic | None:
+    """The first leaf of a file that is not what follows."""
+    ours = asdict(mapping_file_of(derived, file.chips, target))
+    for found in leaf_differences("", asdict(file), ours):
+        field = re.split(r"\W", found, maxsplit=2)[1]
+        return _fault(_CODES.get(field, "MCM-M027"), found.removeprefix("."), file)
     return None
 
 
-def _other_units(file: MappingFile, problem: fabric.MappingProblem, chip: int) -> Diagnostic | None:
-    stored = file.problem()
-    for name, ours in vars(problem).items():
-        if not isinstance(ours, np.ndarray):
-            continue
-        theirs = getattr(stored, name)
-        if len(theirs) != len(ours):
-            message = f"{name} has {len(theirs)} entries, and {len(ours)} by the model of the chip"
-        elif len(wrong := np.flatnonzero(theirs != ours)):
-            at = int(wrong[0])
-            message = f"{name}[{at}] is {theirs[at]}, and {ours[at]} by the model of the chip"
-        else:
-            continue
-        return _told("MCM-M025", f"chip {chip}: {message}", file)
-    same = problem.stages if chip == file.chips[0] else stored.stages
-    if stored.stages != same or stored.num_stages != problem.num_stages:
-        return _told("MCM-M025", f"chip {chip}: stages have other names, or another number", file)
-    return None
-
-
-def _illegal(file: MappingFile, target: MapsChips) -> Diagnostic | None:
-    (one, *_) = file.mapped()
+def _illegal(file: MappingFile, one: MappedChip, target: MapsChips) -> Diagnostic | None:
     wrong = legality.faults_of_problem(one.problem, target.fabric) or legality.faults_of_mapping(
         one.problem, target.fabric, one.mapping
     )
-    return _told("MCM-M026", wrong[0], file) if wrong else None
+    return _fault("MCM-M026", wrong[0], file) if wrong else None
 
 
-def _other_figures(file: MappingFile, target: MapsChips) -> Diagnostic | None:
-    (one, *_) = file.mapped()
+def _measured(one: MappedChip, target: MapsChips) -> MappedChip:
+    """A chip with the figures that its mapping measures."""
     judge = target.mapping_judge()
-    measured = judge.measure(one.problem, target.fabric, one.mapping)
-    for name, ours in (
-        ("period_cycles", float(measured.period_cycles[0])),
-        ("latency_cycles", float(measured.latency_cycles[0])),
-        ("error", float(measured.error[0])),
-        ("bound_cycles", judge.bound_cycles(one.problem, target.fabric)),
-    ):
-        theirs = getattr(file, name)
-        if theirs != ours:
-            return _told("MCM-M027", f"{name} is {theirs!r}, measured it is {ours!r}", file)
-    return None
+    found = judge.measure(one.problem, target.fabric, one.mapping)
+    return replace(
+        one,
+        period_cycles=float(found.period_cycles[0]),
+        latency_cycles=float(found.latency_cycles[0]),
+        error=float(found.error[0]),
+        bound_cycles=judge.bound_cycles(one.problem, target.fabric),
+    )
 
 
-def _told(code: str, message: str, file: MappingFile) -> Diagnostic:
+def _fault(code: str, message: str, file: MappingFile) -> Diagnostic:
     return Diagnostic(code, message, at=layout.mapping_file(file.chips[0]))

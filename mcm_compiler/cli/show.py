@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mcm_compiler.page.contents import Page
-    from mcm_compiler.placed.placement_report import SegmentTimes
+    from mcm_compiler.placed.placed_model import SegmentTimes
     from mcm_compiler.placed.records import PlacementRecord
     from mcm_compiler.text.styled import View
 

@@ -9,15 +9,22 @@ machine: transfers have a time each, whichever devices they join, and no tensor 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Literal, Protocol, cast, get_args
 
 import numpy as np
 
 from mcm_compiler.arrays.types import ReadOnlyArrays
 from mcm_compiler.contracts.described import Named
-from mcm_compiler.contracts.partition import Bools, Floats, Ints
-from mcm_compiler.contracts.requests import PlacementRequest
+from mcm_compiler.contracts.levels import load_level
+from mcm_compiler.contracts.partition import Bools, Budget, Floats, Ints
+from mcm_compiler.contracts.requests import (
+    PlacementOptions,
+    Rule,
+    SearchAnswer,
+    SearchRequest,
+    in_form,
+)
 from mcm_compiler.registry import PLACEMENT_COSTS
 
 Objective = Literal["period", "latency"]
@@ -70,31 +77,79 @@ class PlacementProblem(ReadOnlyArrays):
         return len(self.names)
 
 
-@dataclass(frozen=True, eq=False)
-class Placement:
-    """An answer with its certificate.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PlacementRequest(SearchRequest[Ints]):
+    """Request to the search of a cost: candidates are placements, and the time limit is wall time.
 
     Attributes:
-        device_of: `[N]`, accelerators first, then CPU cores; along the ring or, under the rule
-            `none`, in an order in which the data flows.
+        problem: what is placed.
+        rule: interconnect of the accelerators.
+        partitioner: text of a partition strategy, or None for the cost's own method.
+        effort_s: deterministic seconds of exact solvers.
+        gap: share by which a period may exceed a bound for the search to end there.
+    """
+
+    problem: PlacementProblem
+    evaluations: int = 10_000
+    rule: Rule = "none"
+    partitioner: str | None = None
+    effort_s: float = Budget.effort_s
+    gap: float = Budget.gap
+
+    @classmethod
+    def of(cls, problem: PlacementProblem, options: PlacementOptions) -> PlacementRequest:
+        """What options ask of a problem.
+
+        Raises:
+            CompileError: as `load_level`.
+        """
+        level = load_level(options.level)
+        return cls(
+            problem=problem,
+            evaluations=options.evaluations or level.evaluations(problem.num_operators),
+            seed=options.seed,
+            budget_s=options.budget_s,
+            rule=options.rule,
+            partitioner=options.partitioner,
+            effort_s=level.effort_s,
+            gap=level.gap,
+        )
+
+    @property
+    def budget(self) -> Budget:
+        """The same for a partition strategy."""
+        return Budget(self.evaluations, self.budget_s, self.effort_s, gap=self.gap)
+
+
+@dataclass(frozen=True, eq=False)
+class Placement(SearchAnswer[Ints]):
+    """An answer with its certificate; `found` is `[N]`, the device of each operator.
+
+    Accelerators come first, then CPU cores; along the ring or, under the rule `none`, in an order
+    in which the data flows.
+
+    Attributes:
         device_load: `[max_accelerators + max_cpus]`.
         period: the largest load; of a cost of latency, when the last operator is done.
         lower_bound: no valid placement has a smaller one under the same cost and rule.
         argument: why the bound holds.
-        method: what found it.
-        proof: name of the kind of argument; empty where the cost names none.
         price: what the ring's rule adds to the period, as a share of the best known period under
             the rule `none`; None under that rule, and where it is not known.
+        proof: name of the kind of argument; empty where the cost names none.
     """
 
-    device_of: Ints
+    _: KW_ONLY
     device_load: Floats
     period: float
     lower_bound: float
     argument: str
-    method: str
     price: float | None = None
     proof: str = ""
+
+    @property
+    def device_of(self) -> Ints:
+        """`[N]`, the device of each operator."""
+        return self.found
 
     @property
     def gap(self) -> float:
@@ -111,7 +166,7 @@ class PlacementCost(Named, Protocol):
     `objective` (see `Objective` and `objective_of`); without one it is about the period.
     """
 
-    def place(self, problem: PlacementProblem, request: PlacementRequest) -> Placement:
+    def place(self, request: PlacementRequest) -> Placement:
         """Places the operators.
 
         Raises:
@@ -136,60 +191,53 @@ def placement_cost(name: str) -> PlacementCost:
     return cost
 
 
-def placement_by(
-    name: str, cost: PlacementCost, problem: PlacementProblem, request: PlacementRequest
-) -> Placement:
+def placement_by(name: str, cost: PlacementCost, request: PlacementRequest) -> Placement:
     """Run the search of a cost, and check the form of its result.
 
     Args:
         name: by which the cost is registered.
         cost: the cost.
-        problem: what is to be placed.
-        request: how.
+        request: what is to be placed, and how.
 
     Raises:
         CompileError: MCM-X007 where it fails, or answers in another form.
     """
     with PLACEMENT_COSTS.at_work(name):
-        return _in_form(cost.place(problem, request), problem)
+        return _in_form(cost.place(request), request.problem)
 
 
 def _in_form(found: object, problem: PlacementProblem) -> Placement:
-    """A placement on devices that there are, whose numbers are some.
+    """A placement on devices that exist, with finite numbers.
 
     Raises:
         TypeError: for a field of another type.
         ValueError: for devices and numbers that cannot be.
     """
-    if not isinstance(found, Placement):
-        raise TypeError(f"it gave a {type(found).__name__}, not a Placement")
     devices = problem.max_accelerators + problem.max_cpus
-    device_of = np.asarray(found.device_of)
-    if device_of.size and device_of.dtype.kind not in "iu":
-        raise TypeError(f"device_of holds {device_of.dtype}, no whole numbers")
-    if device_of.shape != (len(problem.ids),):
-        raise ValueError(f"device_of has the shape {device_of.shape}, not ({len(problem.ids)},)")
-    if device_of.size and not 0 <= device_of.min() <= device_of.max() < devices:
-        raise ValueError(f"device_of names a device that is none of {devices}")
-    load = np.asarray(found.device_load, np.float64)
-    if load.shape != (devices,) or not np.isfinite(load).all():
-        raise ValueError(f"device_load is not one number for each of {devices} devices")
-    period, bound = float(found.period), float(found.lower_bound)
-    if not 0.0 <= bound <= period < math.inf:
+
+    def device_of(given: object) -> Ints:
+        row = np.asarray(given)
+        if row.size and row.dtype.kind not in "iu":
+            raise TypeError(f"device_of holds {row.dtype}, no whole numbers")
+        if row.shape != (len(problem.ids),):
+            raise ValueError(f"device_of has the shape {row.shape}, not ({len(problem.ids)},)")
+        if row.size and not 0 <= row.min() <= row.max() < devices:
+            raise ValueError(f"device_of names a device that is none of {devices}")
+        return row.astype(np.int32)
+
+    def device_load(given: object) -> Floats:
+        load = np.asarray(given, np.float64)
+        if load.shape != (devices,) or not np.isfinite(load).all():
+            raise ValueError(f"device_load is not one number for each of {devices} devices")
+        return load
+
+    answer = in_form(found, Placement, found=device_of, device_load=device_load)
+    bound, period = answer.lower_bound, answer.period
+    if not bound <= period < math.inf:
         raise ValueError(f"it says that nothing is below {bound!r}, and found {period!r}")
-    price = None if found.price is None else float(found.price)
-    if price is not None and not math.isfinite(price):
-        raise ValueError(f"price is {price!r}")
-    return Placement(
-        device_of.astype(np.int32),
-        load,
-        period,
-        bound,
-        str(found.argument),
-        str(found.method),
-        price,
-        str(found.proof),
-    )
+    if answer.price == math.inf:
+        raise ValueError("price is inf")
+    return answer
 
 
 def objective_of(cost: PlacementCost) -> Objective:

@@ -1,12 +1,11 @@
 """The contract of `mcmc parallelize`: requests to planners, and their answers.
 
-A planner answers with a plan and its estimates instead of a `SearchAnswer`: it compares all degrees
-of parallelism by formulas, and counts no evaluations.
+A planner compares degrees of parallelism by formulas within seconds, so that levels of effort say
+nothing about it; its evaluations are the combinations of degrees that it compares.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
@@ -14,7 +13,12 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.cluster import ClusterTarget
 from mcm_compiler.contracts.described import Named
-from mcm_compiler.contracts.requests import PlanOptions
+from mcm_compiler.contracts.requests import (
+    PlanOptions,
+    SearchAnswer,
+    SearchRequest,
+    in_form,
+)
 from mcm_compiler.contracts.sharding.parallel_plan import ParallelPlan
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import Diagnostic
@@ -43,19 +47,44 @@ class PlanEstimate:
     chosen: bool = False
 
 
-@dataclass(frozen=True)
-class PlanResult:
-    """A plan, and why it is that one.
+MOST_COMBINATIONS = 1 << 16
+"""Combinations of degrees that a planner may compare where nothing else is said."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PlanRequest(SearchRequest[ParallelPlan]):
+    """Request to a planner: candidates are combinations of degrees. It has the seed of the options.
 
     Attributes:
-        plan: the plan.
-        estimates: of all ways that were compared.
+        model: prepared; left unchanged.
+        name: as the user calls the model.
+        target: a package of chips or a cluster.
+        options: of the plan.
+    """
+
+    model: ir.Model
+    name: str
+    target: Target | ClusterTarget
+    options: PlanOptions
+    evaluations: int = MOST_COMBINATIONS
+
+
+@dataclass(frozen=True, eq=False)
+class PlanAnswer(SearchAnswer[ParallelPlan]):
+    """Result of a planner: `found` is the plan.
+
+    Attributes:
+        estimates: of all combinations that were compared.
         diagnostics: warnings and notes.
     """
 
-    plan: ParallelPlan
     estimates: tuple[PlanEstimate, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
+
+    @property
+    def plan(self) -> ParallelPlan:
+        """The plan."""
+        return self.found
 
 
 class Planner(Named, Protocol):
@@ -68,22 +97,8 @@ class Planner(Named, Protocol):
         """Brings a model as the importer gives it into the form that plans speak of, in place."""
         ...
 
-    def plan(
-        self,
-        model: ir.Model,
-        name: str,
-        target: Target | ClusterTarget,
-        options: PlanOptions,
-        progress: Callable[[str], None],
-    ) -> PlanResult:
+    def plan(self, request: PlanRequest) -> PlanAnswer:
         """Decides how a model uses the devices of a target.
-
-        Args:
-            model: prepared; left unchanged.
-            name: what the user calls it.
-            target: a package of chips or a cluster.
-            options: see there.
-            progress: called with what happens next.
 
         Raises:
             CompileError: MCM-S### where no plan does what is asked.
@@ -140,33 +155,19 @@ def planner_of(text: str, *further: tuple[str, str]) -> Planner:
     return cast("Planner", PLANNERS.made(spec))
 
 
-def planned_by(
-    text: str,
-    planner: Planner,
-    model: ir.Model,
-    name: str,
-    target: Target | ClusterTarget,
-    options: PlanOptions,
-    progress: Callable[[str], None],
-) -> PlanResult:
+def planned_by(text: str, planner: Planner, request: PlanRequest) -> PlanAnswer:
     """Run a planner, and check the form of its plan.
 
     Args:
         text: its text form.
         planner: the planner.
-        model: as in `Planner.plan`, like what follows.
-        name: what the user calls it.
-        target: a package of chips or a cluster.
-        options: what is asked.
-        progress: called with what happens next.
+        request: the request.
 
     Raises:
         CompileError: MCM-X007 where it fails, or answers in another form.
     """
     with PLANNERS.at_work(text.partition("{")[0].strip()):
-        found = cast("Any", planner.plan(model, name, target, options, progress))
-        if not isinstance(found, PlanResult):
-            raise TypeError(f"it gave a {type(found).__name__}, not a PlanResult")
+        found = in_form(planner.plan(request), PlanAnswer)
         for kind, given in (
             (ParallelPlan, [found.plan]),
             (PlanEstimate, found.estimates),

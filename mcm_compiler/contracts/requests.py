@@ -1,18 +1,16 @@
 """Requests and answers of searches, and options of `parallelize`, `partition`, `train`, `explore`.
 
-Placers of steps and mappers of chips share `SearchRequest` and `SearchAnswer`. Three kinds of
-search keep records of their own. A partition strategy has `Budget` and `Outcome`: it may stop at a
-bound and proves bounds itself, and its caller draws the random numbers. A planner has `PlanOptions`
-and a placement cost `PlacementRequest`: these are the options of their verbs. This module loads no
-NumPy.
+Placers of steps, mappers of chips, planners, and costs of problem files share `SearchRequest` and
+`SearchAnswer`. Partition strategies keep `Budget` and `Outcome`: they may stop at a bound and prove
+bounds themselves, and their caller draws the random numbers. This module loads no NumPy.
 """
 
 from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
@@ -90,13 +88,15 @@ class PlanOptions:
 
 
 @dataclass(frozen=True)
-class PlacementRequest:
-    """How a placement is asked for.
+class PlacementOptions:
+    """Options of a placement of the operators of a problem file.
 
     Attributes:
         rule: see `Rule`.
         partitioner: text of a partition strategy, or None for the cost's own method.
-        evaluations: most placements that are evaluated.
+        level: effort, as after `-O`: how many placements may be evaluated, and how long exact
+            solvers may take.
+        evaluations: most placements that are evaluated; None for what the level allows.
         budget_s: wall time of the search, or None; with one, results need not be reproducible.
         seed: of everything random.
     """
@@ -114,11 +114,21 @@ class PlacementRequest:
         "Strategy, as listed by mcmc strategies, instead of the cost's own method.",
         names="STRATEGIES",
     )
-    evaluations: int = asked(
+    level: int | str = asked(
+        "level",
+        "Search",
+        "Effort of the search: 0 first look, 1 short, 2 about a minute, 3 some minutes; or a name "
+        "of mcmc strategies, or a TOML file.",
+        1,
+        flag="-O",
+        metavar="LEVEL",
+        names="LEVELS FILE",
+        low=0,
+    )
+    evaluations: int | None = asked(
         "whole",
         "Search",
-        "Most partitions that a strategy evaluates.",
-        10_000,
+        "Most partitions that a search evaluates (as the level says).",
         flag="--samples",
         low=1,
     )
@@ -240,43 +250,77 @@ class SearchAnswer(Generic[T]):
     figures: tuple[tuple[str, float], ...] = ()
 
 
-A = TypeVar("A", bound="SearchAnswer[Any]")
+def in_form(found: object, kind: type[T], what: str = "", /, **own: Callable[[Any], Any]) -> T:
+    """The answer of a component, with fields of the types that they declare.
 
-
-def answer_in_form(found: object, kind: type[A]) -> dict[str, Any]:
-    """The fields of an answer but for what was found, with the types that they declare.
+    Counts and numbers are not negative, and become plain ones; texts have to be texts. Fields of
+    other types stay as they are.
 
     Args:
-        found: what a search gave.
-        kind: of answers.
+        found: what the component gave.
+        kind: what it should have given, a dataclass.
+        what: what `found` is of an answer, for messages; empty for the answer itself.
+        own: checks of single fields, which give the value that they end with.
 
     Raises:
-        TypeError: for a field of another type.
+        TypeError: for an answer or a field of another type.
         ValueError: for a number that cannot be.
     """
     if not isinstance(found, kind):
-        raise TypeError(f"it gave a {type(found).__name__}, not a {kind.__name__}")
-    given = cast("Any", found)
-    if not isinstance(given.method, str):
-        raise TypeError(f"method is a {type(given.method).__name__}, no text")
-    return {
-        "method": given.method,
-        "evaluations": _count("evaluations", given.evaluations),
-        "history": tuple((_count("history", n), _score(score)) for n, score in given.history),
-        "figures": tuple((str(name), float(value)) for name, value in given.figures),
-    }
-
-
-def _score(given: Any) -> float:
-    score = float(given)
-    if not math.isfinite(score):
-        raise ValueError(f"history has the score {score}")
-    return score
+        wanted = f"{'an' if kind.__name__[0] in 'AEIOU' else 'a'} {kind.__name__}"
+        given = type(found).__name__
+        no_such = f"{what} is a {given}, no {kind.__name__}"
+        raise TypeError(no_such if what else f"it gave a {given}, not {wanted}")
+    values: dict[str, Any] = {}
+    for field in fields(cast("Any", kind)):
+        value = getattr(found, field.name)
+        declared = str(field.type)
+        form = _FORMS.get(declared.removesuffix(" | None"))
+        if field.name in own:
+            value = own[field.name](value)
+        elif form is not None and (value is not None or not declared.endswith(" | None")):
+            value = form(f"{field.name} of {what}" if what else field.name, value)
+        values[field.name] = value
+    return kind(**values)
 
 
 def _count(what: str, given: object) -> int:
     if isinstance(given, bool) or not isinstance(given, numbers.Integral):
-        raise TypeError(f"{what} has a {type(given).__name__} where a whole number should be")
+        raise TypeError(f"{what} is a {type(given).__name__}, no whole number")
     if given < 0:
-        raise ValueError(f"{what} has {given}, less than none")
+        raise ValueError(f"{what} is {given}, less than none")
     return int(given)
+
+
+def _number(what: str, given: object) -> float:
+    if isinstance(given, bool) or not isinstance(given, numbers.Real):
+        raise TypeError(f"{what} is a {type(given).__name__}, no number")
+    number = float(given)
+    if math.isnan(number) or number < 0.0:
+        raise ValueError(f"{what} is {number}, and has to be at least 0")
+    return number
+
+
+def _text(what: str, given: object) -> str:
+    if not isinstance(given, str):
+        raise TypeError(f"{what} is a {type(given).__name__}, no text")
+    return given
+
+
+def _history(what: str, given: Any) -> tuple[tuple[int, float], ...]:
+    found = tuple((_count(what, count), float(score)) for count, score in given)
+    for _, score in found:
+        if not math.isfinite(score):
+            raise ValueError(f"{what} has the score {score}")
+    return found
+
+
+_FORMS: Mapping[str, Callable[[str, Any], Any]] = {
+    "int": _count,
+    "float": _number,
+    "str": _text,
+    "bool": lambda _, given: bool(given),
+    "tuple[tuple[int, float], ...]": _history,
+    "tuple[tuple[str, float], ...]": lambda _, given: tuple((str(n), float(v)) for n, v in given),
+}
+"""Checks of fields, by their types."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from mcm_compiler.contracts.described import Named
-from mcm_compiler.contracts.requests import TrainingRequest
+from mcm_compiler.contracts.requests import TrainingRequest, in_form
 from mcm_compiler.registry import TRAINERS
 
 
@@ -82,19 +81,27 @@ def _in_form(found: object) -> TrainingResult:
         TypeError: for a field of another type.
         ValueError: for a number or a path that cannot be.
     """
-    if not isinstance(found, TrainingResult):
-        raise TypeError(f"it gave a {type(found).__name__}, not a TrainingResult")
-    checkpoint, samples = Path(found.checkpoint), operator.index(found.samples)
-    if not checkpoint.exists():
-        raise ValueError(f"its checkpoint '{checkpoint}' is not there")
-    if samples < 0:
-        raise ValueError(f"samples is {samples}, less than none")
-    scores = {str(name): float(score) for name, score in found.scores.items()}
-    wrong = [name for name, score in scores.items() if not math.isfinite(score)]
-    if wrong:
-        raise ValueError(f"the score '{wrong[0]}' is {scores[wrong[0]]}")
-    left_out = tuple(map(str, found.left_out))
-    return TrainingResult(checkpoint, samples, scores, left_out, str(found.meaning))
+
+    def checkpoint(given: str | Path) -> Path:
+        path = Path(given)
+        if not path.exists():
+            raise ValueError(f"its checkpoint '{path}' is not there")
+        return path
+
+    def scores(given: Mapping[str, float]) -> dict[str, float]:
+        found = {str(name): float(score) for name, score in given.items()}
+        wrong = [name for name, score in found.items() if not math.isfinite(score)]
+        if wrong:
+            raise ValueError(f"the score '{wrong[0]}' is {found[wrong[0]]}")
+        return found
+
+    return in_form(
+        found,
+        TrainingResult,
+        checkpoint=checkpoint,
+        scores=scores,
+        left_out=lambda given: tuple(map(str, given)),
+    )
 
 
 class Trainer(Named, Protocol):

@@ -18,8 +18,8 @@ from mcm_compiler.difference.op_matching import PlacedOps, placed_ops
 from mcm_compiler.graph.constants import constant_values
 from mcm_compiler.machines.machine import HOST_ROOT, OFF_PACKAGE_ROOT
 from mcm_compiler.placed import file_names
-from mcm_compiler.placed.folder_reading import OpenedPlacement, open_placement
-from mcm_compiler.placed.placement_checks import ReadPlacement, check_placement, check_step
+from mcm_compiler.placed.folder_reading import OpenedPlacement
+from mcm_compiler.placed.placement_checks import checked_placement
 from mcm_compiler.placed.placement_report import placed_lines, times_of
 from mcm_compiler.placed.records import DeviceFigures, PlacementRecord
 from mcm_compiler.report.bottleneck import channel_kind
@@ -207,13 +207,9 @@ def read_box(path: Path) -> Side:
     """A folder of `mcmc place`, whose hashes hold and whose step is simulated again.
 
     Raises:
-        CompileError: as `open_placement`, `check_placement` and `check_step`; MCM-U080 if nothing
-            is known about its speed.
+        CompileError: as `checked_placement`; MCM-U080 if nothing is known about its speed.
     """
-    opened = open_placement(path, further=True)
-    read = ReadPlacement(opened)
-    check_placement(read)
-    check_step(read)
+    opened = checked_placement(path).opened
     return malformed_refused(path, lambda: _device_side(str(path), opened))
 
 

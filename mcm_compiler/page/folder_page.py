@@ -54,13 +54,9 @@ def checked_folder_page(folder: Path) -> tuple[bytes, Diagnostic | None]:
     """
     if manifest.is_placement(folder):
         from mcm_compiler.page.placed_page import placed_page
-        from mcm_compiler.placed.folder_reading import open_placement
-        from mcm_compiler.placed.placement_checks import ReadPlacement, check_placement, check_step
+        from mcm_compiler.placed.placement_checks import checked_placement
 
-        read = ReadPlacement(open_placement(folder, further=True))
-        check_placement(read)
-        check_step(read)
-        return page_bytes(placed_page(read)), None
+        return page_bytes(placed_page(checked_placement(folder))), None
     from mcm_compiler.checking.figures_check import check_stored_figures
 
     opened = open_folder(folder, further=True)

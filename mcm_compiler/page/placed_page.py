@@ -13,7 +13,13 @@ from mcm_compiler.page.package_view import layout_of
 from mcm_compiler.page.timeline_view import Row, timeline_data
 from mcm_compiler.placed import file_names
 from mcm_compiler.placed.placement_checks import ReadPlacement
-from mcm_compiler.placed.placement_report import basis_of, device_rows, placed_lines, times_of
+from mcm_compiler.placed.placement_report import (
+    basis_of,
+    device_rows,
+    placed_lines,
+    segment_rows,
+    times_of,
+)
 from mcm_compiler.placed.records import DeviceFigures
 from mcm_compiler.placed.step_trace import chain_rows
 from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
@@ -229,11 +235,7 @@ def segments_section(read: ReadPlacement) -> Section | None:
     lead = [f"{count_text(count, 'segment')} of one device each, in the order in which they run."]
     if count > LISTED:
         lead.append(f"The first {LISTED} are listed; schedule.json has all.")
-    rows = [["file", "device", "ops", "inputs", "outputs"]]
-    rows += [
-        [e.file, e.device, f"{e.ops:,}", f"{len(e.inputs):,}", f"{len(e.outputs):,}"]
-        for e in schedule.segments[:LISTED]
-    ]
+    rows = segment_rows(schedule, LISTED)
     return Section("files", "Files to deploy", tuple(lead), None, (_table(rows, {2, 3, 4}),))
 
 

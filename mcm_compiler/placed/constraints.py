@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from mcm_compiler.arrays.types import Bools, Ints
-from mcm_compiler.contracts.boxes.box import INPUT, Box, StepProblem
+from mcm_compiler.contracts.boxes.box import INPUT, Box, StepProblem, common_devices
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.text.units import count_text
@@ -55,7 +55,7 @@ def constrained(problem: StepProblem, box: Box, options: PlaceOptions) -> StepPr
     CompileError.raise_any(faults)
     allowed = problem.allowed.copy()
     if options.together:
-        allowed = _common(allowed, together)
+        allowed = common_devices(together, allowed)[together]
         _refuse_homeless(
             problem, allowed, np.arange(problem.num_ops, dtype=np.int32), "option --together"
         )
@@ -108,13 +108,6 @@ def _joined(together: Ints, ops: Ints) -> Ints:
     merged = together.copy()
     merged[np.isin(together, together[ops])] = together[ops].min()
     return np.unique(merged, return_inverse=True)[1].astype(np.int32)
-
-
-def _common(allowed: Bools, together: Ints) -> Bools:
-    """What all ops of a group may run on, for each of them."""
-    forbidden = np.zeros((int(together.max()) + 1, allowed.shape[1]), np.bool_)
-    np.logical_or.at(forbidden, together, ~allowed)
-    return ~forbidden[together]
 
 
 def _refuse_homeless(problem: StepProblem, allowed: Bools, ops: Ints, place: str) -> None:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from mcm_compiler.checking.check import CheckReport, check_steps, describe_verification
+from mcm_compiler.checking.check import CheckReport, CheckRun, check_steps
 from mcm_compiler.checking.comparison import equality
-from mcm_compiler.checking.comparison.output_coverage import weakness_warnings
-from mcm_compiler.checking.comparison.stock_options import died_warning
 from mcm_compiler.checking.comparison.user_data import RunData, read_data_sets
-from mcm_compiler.contracts.verification import StructureProof, Verification
-from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.placed import file_names, placement_checks
 from mcm_compiler.placed.folder_reading import check_hashes, read_placement_folder
 
@@ -47,30 +43,19 @@ def check_placement_folder(
     read = placement_checks.ReadPlacement(read_placement_folder(folder))
     if step_of is not None:
         read = replace(read, step_of=step_of)
-    run = _Run(read, seeds, proven_seeds, data, test_data)
+    run = _Run(seeds, proven_seeds, data, test_data, read)
     return check_steps(folder, run, ("files", "model", "placement", "segments"), progress)
 
 
 @dataclass(eq=False)
-class _Run:
-    """One check of a placement; see `mcm_compiler.checking.check.CheckRun`.
+class _Run(CheckRun):
+    """One check of a placement.
 
     Attributes:
         read: the placement.
-        seeds: as in `check_placement_folder`.
-        proven_seeds: as there.
-        data: as there.
-        test_data: as there.
     """
 
     read: placement_checks.ReadPlacement
-    seeds: Sequence[int]
-    proven_seeds: int | None
-    data: Sequence[RunData]
-    test_data: Path | None
-    verification: Verification | None = None
-    structure: StructureProof | None = None
-    skips: dict[str, Diagnostic] = field(default_factory=dict[str, Diagnostic])
 
     def steps(self) -> dict[str, Callable[[], str]]:
         """The steps in their order."""
@@ -87,14 +72,6 @@ class _Run:
             "report": lambda: placement_checks.check_report_text(read),
         }
 
-    def notes(self, step: str) -> list[Diagnostic]:
-        """Notes on a step that holds."""
-        found = [self.skips[step]] if step in self.skips else []
-        if step == "equality" and self.verification is not None:
-            found += weakness_warnings(self.verification.weak, self.verification.structure)
-            found += died_warning(self.verification)
-        return found
-
     def _segments(self) -> str:
         schedule = self.read.opened.schedule
         return (
@@ -102,12 +79,7 @@ class _Run:
         )
 
     def _equality(self) -> str:
-        """Runs both on the same inputs.
-
-        Raises:
-            CompileError: MCM-V020 and MCM-V022 for outputs that differ, MCM-V001 to MCM-V003 where
-                one of them does not run.
-        """
+        """Runs both on the same inputs; raises as `compared`."""
         opened = self.read.opened
         schedule = opened.schedule
         if schedule is None:
@@ -124,11 +96,4 @@ class _Run:
             enough=self.proven_seeds,
             stock=opened.path / file_names.ANNOTATED if self.read.step_of is not None else None,
         )
-        self.verification = found
-        if (note := equality.not_compared(found)) is not None:
-            self.skips["equality"] = note
-        if not found.holds:
-            raise CompileError(
-                equality.differences(found, f"{file_names.SCHEDULE} has the segments")
-            )
-        return describe_verification(found)
+        return self.compared(found, lambda: f"{file_names.SCHEDULE} has the segments")

@@ -114,6 +114,21 @@ class PlaceOptions:
     def __post_init__(self) -> None:
         check_options(self, self._faults)
 
+    @property
+    def placer_text(self) -> str:
+        """Text form of the placer that searches.
+
+        Raises:
+            CompileError: MCM-U001 to MCM-U003 for text, options and names of placers, and as
+                `load_level`.
+        """
+        from mcm_compiler.contracts.boxes.placers import placer_of
+        from mcm_compiler.contracts.levels import load_level
+
+        text = self.placer or load_level(self.level).placer
+        placer_of(text)
+        return text
+
     def _faults(self) -> list[str]:
         if 0 <= self.dispatch_s < float("inf"):
             return []

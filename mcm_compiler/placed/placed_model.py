@@ -20,6 +20,21 @@ from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.segments import Segments
 
 
+@dataclass(frozen=True)
+class SegmentTimes:
+    """A step that is cut into segments of one device each.
+
+    Attributes:
+        count: of segments.
+        dispatch_s: seconds that the start of one takes.
+        seconds: of the step.
+    """
+
+    count: int
+    dispatch_s: float
+    seconds: float
+
+
 @dataclass(frozen=True, eq=False)
 class PlacedModel:
     """A model and the device of each of its ops.
@@ -70,6 +85,14 @@ class PlacedModel:
     def gap(self) -> float | None:
         """By what share the time is above the bound; None where nothing is proven."""
         return gap_of(self.seconds, self.bound.seconds)
+
+    @property
+    def segment_times(self) -> SegmentTimes | None:
+        """Those of the step as it is delivered; None where it was not cut."""
+        cut = self.segments
+        if cut is None or cut.seconds is None:
+            return None
+        return SegmentTimes(cut.count, self.options.dispatch_s, cut.seconds)
 
     @property
     def device_of_node(self) -> dict[str, str]:

@@ -35,7 +35,7 @@ from mcm_compiler.graph.states import STATES
 from mcm_compiler.ir.rewriting.writer import DataLocation, initializers_of
 from mcm_compiler.placed import file_names, segment_models
 from mcm_compiler.placed.constraints import constrained
-from mcm_compiler.placed.folder_reading import OpenedPlacement
+from mcm_compiler.placed.folder_reading import OpenedPlacement, open_placement
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.placed_model import PlacedModel, device_names_of_nodes, runs_of
 from mcm_compiler.placed.placement_report import placement_record, report_text
@@ -110,16 +110,16 @@ class ReadPlacement:
         if lacking or len(said) != self.problem.num_ops:
             known = set(self.problem.names)
             what = lacking or [name for name in said if name not in known]
-            raise _fault(
+            raise CompileError.of(
                 "MCM-D080",
                 f"the placement has devices for {len(said):,} ops, the model has "
                 f"{self.problem.num_ops:,}: {quote(what[0])} is on one side alone",
-                f"op {quote(what[0])}",
+                at=f"op {quote(what[0])}",
             )
         for name, device in said.items():
             if device not in devices:
                 message = f"op {quote(name)} is on {quote(device)}, which the box does not have"
-                raise _fault("MCM-D080", message, f"op {quote(name)}")
+                raise CompileError.of("MCM-D080", message, at=f"op {quote(name)}")
         return np.array([devices[said[name]] for name in self.problem.names], np.int32)
 
     @cached_property
@@ -201,6 +201,20 @@ def recorded_options(opened: OpenedPlacement) -> PlaceOptions:
         trip_counts=model.trip_counts,
         state=tuple((pair.past, pair.present) for pair in model.states),
     )
+
+
+def checked_placement(folder: Path) -> ReadPlacement:
+    """Opens the folder of a placement whose hashes, devices and figures hold.
+
+    Files that the manifest does not list may be there; nothing reads them.
+
+    Raises:
+        CompileError: as `open_placement`, `check_placement` and `check_step`.
+    """
+    read = ReadPlacement(open_placement(folder, further=True))
+    check_placement(read)
+    check_step(read)
+    return read
 
 
 def check_placement(read: ReadPlacement) -> str:
@@ -296,11 +310,11 @@ def check_model(read: ReadPlacement) -> str:
     opened, source = read.opened, SOURCE.get(read.model)
     name, sha256 = Path(source.name).name, source.sha256
     if opened.record.model.sha256 != sha256:
-        raise _fault(
+        raise CompileError.of(
             "MCM-V066",
             f"the placement is of a model with the hash {opened.record.model.sha256[:12]}..., that "
             f"of {quote(name)} is {sha256[:12]}...",
-            file_names.PLACEMENT,
+            at=file_names.PLACEMENT,
         )
     path = source.path
     raw = None if path is None or read.options.training else read_raw(path)
@@ -312,7 +326,8 @@ def check_model(read: ReadPlacement) -> str:
         segment_models.write_models(Path(folder), read.placed, segments=False)
         fault = next(_unlike(opened.path, Path(folder)), None)
     if fault is not None:
-        raise _fault("MCM-V062", f"{fault}, by the model {quote(name)}", file_names.ANNOTATED)
+        message = f"{fault}, by the model {quote(name)}"
+        raise CompileError.of("MCM-V062", message, at=file_names.ANNOTATED)
     return f"{file_names.ANNOTATED} is {quote(name)} with the devices of its ops"
 
 
@@ -335,12 +350,10 @@ def _first_difference(stored: onnx.ModelProto, derived: onnx.ModelProto) -> str:
     for left, right in nodes:
         if left != right:
             return f"has another op {quote(left.name)} than follows"
-    for field, _ in [*stored.ListFields(), *derived.ListFields()]:
-        if field.name != "graph" and _field(stored, field.name) != _field(derived, field.name):
-            return f"has another {field.name} than follows"
-    for field, _ in [*stored.graph.ListFields(), *derived.graph.ListFields()]:
-        if _field(stored.graph, field.name) != _field(derived.graph, field.name):
-            return f"has another {field.name} of its graph than follows"
+    for of, left, right in (("", stored, derived), (" of its graph", stored.graph, derived.graph)):
+        for field, _ in [*left.ListFields(), *right.ListFields()]:
+            if field.name != "graph" and _field(left, field.name) != _field(right, field.name):
+                return f"has another {field.name}{of} than follows"
     return "is another model than follows"
 
 
@@ -356,11 +369,12 @@ def check_step(read: ReadPlacement) -> str:
     """
     record = read.opened.record
     if faults := read.record_differences.get("step"):
-        raise _fault(
-            "MCM-D081", f"a figure is not what the simulator gives: {faults[0]}", faults[0]
+        raise CompileError.of(
+            "MCM-D081", f"a figure is not what the simulator gives: {faults[0]}", at=faults[0]
         )
     if not read.placed.results.fits[0]:
-        raise _fault("MCM-D081", "the placement does not fit into the memories", "memory")
+        message = "the placement does not fit into the memories"
+        raise CompileError.of("MCM-D081", message, at="memory")
     return f"{seconds_text(record.step.seconds)} for {count_text(read.problem.num_ops, 'op')}"
 
 
@@ -373,7 +387,7 @@ def check_step_bound(read: ReadPlacement) -> str:
     step = read.opened.record.step
     if faults := read.record_differences.get("bound"):
         message = f"the bound is not what follows from model and box: {faults[0]}"
-        raise _fault("MCM-D082", message, file_names.PLACEMENT)
+        raise CompileError.of("MCM-D082", message, at=file_names.PLACEMENT)
     bounds.refuse_refuted(read.problem, read.opened.target.box, read.placed.bound, step.seconds)
     if step.gap is None:
         return "nothing is proven"
@@ -448,7 +462,8 @@ def _check_schedule(read: ReadPlacement, said: Schedule) -> None:
         faults = faults or [*_unlike(opened.path, Path(folder))]
     if faults:
         is_time = faults[0].startswith(f"{file_names.SCHEDULE}.seconds")
-        raise _fault("MCM-D081" if is_time else "MCM-D084", faults[0], file_names.SCHEDULE)
+        code = "MCM-D081" if is_time else "MCM-D084"
+        raise CompileError.of(code, faults[0], at=file_names.SCHEDULE)
 
 
 def check_report_text(read: ReadPlacement) -> str:
@@ -459,9 +474,5 @@ def check_report_text(read: ReadPlacement) -> str:
     """
     path = read.opened.path / file_names.REPORT_TEXT
     if path.read_bytes() != report_text(read.opened.record, read.opened.schedule):
-        raise _fault("MCM-D081", "the report is not what the placement says", str(path))
+        raise CompileError.of("MCM-D081", "the report is not what the placement says", at=str(path))
     return "as rendered from the placement"
-
-
-def _fault(code: str, message: str, place: str) -> CompileError:
-    return CompileError.of(code, message, at=place)

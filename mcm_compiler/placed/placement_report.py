@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,9 +15,8 @@ from mcm_compiler.contracts.boxes.box import Box, BoxTarget, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepResults
 from mcm_compiler.graph.trip_counts import stated_counts
 from mcm_compiler.placed import file_names, records
-from mcm_compiler.placed.placed_model import PlacedModel, runs_of
+from mcm_compiler.placed.placed_model import PlacedModel, SegmentTimes, runs_of
 from mcm_compiler.placed.records import PlacementRecord, Schedule
-from mcm_compiler.placed.step_placing import placer_text
 from mcm_compiler.report.records.verdict import OptimalityClaim, VerdictLine
 from mcm_compiler.report.verdict.words import line_of, line_text, optimality_line
 from mcm_compiler.report.versions import versions
@@ -33,20 +31,6 @@ from mcm_compiler.text.units import (
 )
 
 SIMULATOR = "step simulator"
-
-
-class SegmentTimes(NamedTuple):
-    """A step that is cut into segments of one device each.
-
-    Attributes:
-        number: of segments.
-        dispatch_s: seconds that the start of one takes.
-        seconds: of the step.
-    """
-
-    number: int
-    dispatch_s: float
-    seconds: float
 
 
 def times_of(schedule: Schedule) -> SegmentTimes:
@@ -117,7 +101,7 @@ def _step(record: PlacementRecord, segments: SegmentTimes | None) -> VerdictLine
     seconds = segments.seconds if segments is not None else alone_s
     details = [f"{number_text(1.0 / seconds)} steps/s"] if seconds else []
     if segments is not None:
-        count = count_text(segments.number, "segment")
+        count = count_text(segments.count, "segment")
         details.append(f"as {count}, {seconds_text(segments.dispatch_s)} to start each")
         details.append(f"{seconds_text(alone_s)} if each op is started by itself")
     return line_of("step time", seconds_text(seconds), [*details, "one step, idle devices"])
@@ -177,7 +161,7 @@ def device_rows(record: PlacementRecord) -> Rows:
     return rows
 
 
-def markdown(record: PlacementRecord, schedule: Schedule | None) -> str:
+def report_text(record: PlacementRecord, schedule: Schedule | None) -> bytes:
     """`report.md`."""
     model = record.model
     name = f"{model.name} (a training step)" if model.training else model.name
@@ -193,15 +177,22 @@ def markdown(record: PlacementRecord, schedule: Schedule | None) -> str:
     if schedule is None:
         lines.append("The step was not cut into segments.")
     else:
-        rows = [["segment", "device", "ops", "inputs", "outputs"]]
-        rows += [
-            [e.file, e.device, f"{e.ops:,}", f"{len(e.inputs):,}", f"{len(e.outputs):,}"]
-            for e in schedule.segments[:MAX_ROWS]
-        ]
+        rows = segment_rows(schedule, MAX_ROWS)
         lines += _table(rows)
         if len(schedule.segments) > MAX_ROWS:
             lines += ["", f"and {len(schedule.segments) - MAX_ROWS:,} more in `schedule.json`."]
-    return "\n".join(lines) + "\n"
+    return ("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
+
+
+def segment_rows(schedule: Schedule, most: int) -> Rows:
+    """A row per segment below a head, at most so many."""
+    return [
+        ["segment", "device", "ops", "inputs", "outputs"],
+        *(
+            [e.file, e.device, f"{e.ops:,}", f"{len(e.inputs):,}", f"{len(e.outputs):,}"]
+            for e in schedule.segments[:most]
+        ),
+    ]
 
 
 MAX_ROWS = 40
@@ -214,15 +205,10 @@ def _table(rows: Sequence[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(line)} |" for line in lines]
 
 
-def report_text(record: records.PlacementRecord, schedule: records.Schedule | None) -> bytes:
-    """`report.md`."""
-    return markdown(record, schedule).encode("utf-8", "backslashreplace")
-
-
 def placement_record(placed: PlacedModel) -> records.PlacementRecord:
     """`placement.json`."""
-    options, answer, source = placed.options, placed.answer, placed.source
-    devices = placed.target.box.devices
+    options, answer, source, bound = placed.options, placed.answer, placed.source, placed.bound
+    box, chosen = placed.target.box, device_choices(placed.target)
     return records.PlacementRecord(
         compiler=versions()["mcm-compiler"] or "",
         model=records.PlacedSource(
@@ -238,20 +224,27 @@ def placement_record(placed: PlacedModel) -> records.PlacementRecord:
         target=placed.target.name,
         asked=records.Asked(options.order, options.pins, options.kinds, options.together),
         search=records.Search(
-            placer=placer_text(options),
+            placer=options.placer_text,
             method=answer.method,
             evaluations=answer.evaluations,
             seed=options.seed,
             history=tuple((int(n), float(score)) for n, score in answer.history),
             figures={name: float(value) for name, value in answer.figures if np.isfinite(value)},
         ),
-        step=step_figures(placed),
-        devices=device_figures(placed.problem, placed.target.box, placed.device_of, placed.results),
+        step=records.StepFigures(
+            seconds=placed.seconds,
+            bound_s=bound.seconds,
+            argument=bound.argument,
+            gap=placed.gap,
+            critical_path_s=bound.critical_path_s,
+            work_s=bound.work_s,
+        ),
+        devices=device_figures(placed.problem, box, placed.device_of, placed.results),
         device_of={
-            name: devices[device]
+            name: box.devices[device]
             for name, device in zip(placed.problem.names, placed.device_of.tolist(), strict=True)
         },
-        cost_models=cost_model_texts(placed.target),
+        cost_models={kind: chosen[kind].text for kind in box.kinds if kind in chosen},
         sources=source_hashes(placed.target),
     )
 
@@ -270,25 +263,6 @@ def source_hashes(target: BoxTarget) -> dict[str, str]:
     content = parse_description(target.name, target.source_text).data
     files[file_names.TARGET] = json.dumps(content, sort_keys=True, default=str).encode()
     return {name: hashlib.sha256(data).hexdigest() for name, data in sorted(files.items())}
-
-
-def cost_model_texts(target: BoxTarget) -> dict[str, str]:
-    """Text forms of the cost models that were chosen, by kind of device in the box's order."""
-    choices = device_choices(target)
-    return {kind: choices[kind].text for kind in target.box.kinds if kind in choices}
-
-
-def step_figures(placed: PlacedModel) -> records.StepFigures:
-    """Figures that are claimed of the step."""
-    bound = placed.bound
-    return records.StepFigures(
-        seconds=placed.seconds,
-        bound_s=bound.seconds,
-        argument=bound.argument,
-        gap=placed.gap,
-        critical_path_s=bound.critical_path_s,
-        work_s=bound.work_s,
-    )
 
 
 def device_figures(

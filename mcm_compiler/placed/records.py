@@ -17,6 +17,15 @@ from mcm_compiler.text.json_text import Amount, Index, Seed, Size
 
 
 @dataclass(frozen=True)
+class _File:
+    """What a file of the folder holds."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        return {"schema_version": SCHEMA_VERSION, **asdict(self)}
+
+
+@dataclass(frozen=True)
 class PlacedSource:
     """The model that was placed.
 
@@ -124,7 +133,7 @@ class DeviceFigures:
 
 
 @dataclass(frozen=True)
-class PlacementRecord:
+class PlacementRecord(_File):
     """`placement.json`.
 
     Attributes:
@@ -152,10 +161,6 @@ class PlacementRecord:
     cost_models: Mapping[str, str] = field(default_factory=dict[str, str])
     sources: Mapping[str, str] = field(default_factory=dict[str, str])
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {"schema_version": SCHEMA_VERSION, **asdict(self)}
-
 
 @dataclass(frozen=True)
 class SegmentEntry:
@@ -179,7 +184,7 @@ class SegmentEntry:
 
 
 @dataclass(frozen=True)
-class Schedule:
+class Schedule(_File):
     """`schedule.json`: which segment runs when, and which tensors go where.
 
     Attributes:
@@ -200,17 +205,13 @@ class Schedule:
     segments: tuple[SegmentEntry, ...]
     wires: tuple[Wire, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {"schema_version": SCHEMA_VERSION, **asdict(self)}
-
 
 STATED = ("compiler", "model", "target", "asked", "search")
 """Sections of `placement.json` that are the request, and how it was answered."""
 
 
 @dataclass(frozen=True)
-class PlacementManifest:
+class PlacementManifest(_File):
     """`manifest.json` of a placement: what lies in the folder.
 
     Attributes:
@@ -223,7 +224,3 @@ class PlacementManifest:
     kind: Literal["placement"]
     files: dict[str, str]
     stated: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form."""
-        return {"schema_version": SCHEMA_VERSION, **asdict(self)}

@@ -401,7 +401,7 @@ def leaf_differences(place: str, theirs: Any, ours: Any) -> Iterator[str]:
             else:
                 yield from leaf_differences(f"{place}.{key}", right[key], left[key])
         return
-    if isinstance(ours, (list, tuple)) and isinstance(theirs, list):
+    if isinstance(ours, (list, tuple)) and isinstance(theirs, (list, tuple)):
         rows, stored = cast("Sequence[Any]", ours), cast("Sequence[Any]", theirs)
         if len(rows) != len(stored):
             yield f"{place} has {len(stored)} entries, the folder gives {len(rows)}"

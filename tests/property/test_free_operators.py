@@ -63,7 +63,7 @@ def _period(data: dict[str, Any], rule: Any) -> tuple[float, float]:
     """Period and bound; infinite where the compiler proves that there is no placement."""
     problem = placement_from_json(data, "graph.json")
     try:
-        found = DevicePlacement().place(problem, PlacementRequest(rule=rule))
+        found = DevicePlacement().place(PlacementRequest(problem=problem, rule=rule))
     except CompileError as error:
         if not {d.code for d in error.diagnostics} <= {"MCM-F006", "MCM-F007"}:
             raise
@@ -100,9 +100,9 @@ def test_the_optimum_on_a_ring(data: dict[str, Any], rule: Any) -> None:
 def test_strategies_end_in_a_placement_or_a_refusal(data: dict[str, Any], cost: str) -> None:
     data["maxCPUs"] = 0
     problem = placement_from_json(data, "graph.json")
-    request = PlacementRequest(rule="relay", partitioner="dp")
+    request = PlacementRequest(problem=problem, rule="relay", partitioner="dp")
     try:
-        found = PLACEMENT_COSTS.get(cost)().place(problem, request)
+        found = PLACEMENT_COSTS.get(cost)().place(request)
     except CompileError:
         return
     assert not device_loads(problem, found.device_of, "relay").violations

@@ -52,18 +52,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _row(name: str, budget_s: float | None) -> dict[str, Any]:
     from mcm_compiler.contracts.placement import PlacementRequest
     from mcm_compiler.placements.placement_file import read_placement
+    from mcm_passes.mapping.latency_placement.latency_kernels import latency_arrays
     from mcm_passes.mapping.latency_placement.latency_placement import (
         DeviceLatency,
         topological_fill,
     )
-    from mcm_passes.mapping.latency_placement.latency_problem import latency_arrays
     from mcm_passes.mapping.latency_placement.latency_referee import latency_outcome
 
     problem = read_placement(INPUTS / f"{name}.json")
     p = latency_arrays(problem)
     filled = latency_outcome(problem, topological_fill(p)[p.unit_of])
     start = time.process_time()
-    found = DeviceLatency().place(problem, PlacementRequest(budget_s=budget_s))
+    found = DeviceLatency().place(PlacementRequest(problem=problem, budget_s=budget_s))
     row: dict[str, Any] = {
         "input": name,
         "greedy": GREEDY.get(name),

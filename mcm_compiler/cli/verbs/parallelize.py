@@ -17,7 +17,7 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.text.option_fields import asked
 
 if TYPE_CHECKING:
-    from mcm_compiler.contracts.planning import PlanResult
+    from mcm_compiler.contracts.planning import PlanAnswer
     from mcm_compiler.diagnostics import Diagnostic
 
 DEFAULT_PLANNER = "auto-map"
@@ -73,7 +73,7 @@ def command(
     from mcm_compiler.components.cost_files import user_files
     from mcm_compiler.components.op_support import host_ops
     from mcm_compiler.components.target_loading import load_plannable
-    from mcm_compiler.contracts.planning import PlanResult, planned_by, planner_of
+    from mcm_compiler.contracts.planning import PlanAnswer, PlanRequest, planned_by, planner_of
     from mcm_compiler.contracts.sharding.parallel_plan import check_plan, plan_text, read_plan
     from mcm_compiler.graph.constants import placeable_nodes
     from mcm_compiler.ir.rewriting.writer import write_model
@@ -115,9 +115,13 @@ def command(
             click.echo(reason)
         return
     if plan is not None:
-        result = PlanResult(plan)
+        result = PlanAnswer(plan, "given", 0)
     else:
-        result = planned_by(planner, made, imported, model, package, options, _tell)
+        request = PlanRequest(
+            model=imported, name=model, target=package, options=options, seed=options.seed,
+            progress=_tell,
+        )  # fmt: skip
+        result = planned_by(planner, made, request)
     if output is not None:
         write_whole(output, plan_text(result.plan).encode())
     with PLANNERS.at_work(name, made):
@@ -165,7 +169,7 @@ def _tell(line: str) -> None:
         click.echo(line, err=True)
 
 
-def _show(result: PlanResult, output_format: str) -> None:
+def _show(result: PlanAnswer, output_format: str) -> None:
     plan = result.plan
     if output_format == "json":
         estimates = [vars(estimate) for estimate in result.estimates]

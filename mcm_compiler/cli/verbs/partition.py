@@ -9,7 +9,7 @@ import click
 
 from mcm_compiler.cli.show import show_json, show_table, wrote
 from mcm_compiler.cli.verb import FOLDER, FORCE, FORMAT, fields_of, verb
-from mcm_compiler.contracts.requests import PlacementRequest
+from mcm_compiler.contracts.requests import PlacementOptions
 from mcm_compiler.text.option_fields import asked
 from mcm_compiler.text.units import bytes_text
 
@@ -37,7 +37,7 @@ def command(
         "device add up) or ring (they overlap), of the latency device-latency.",
         names="PLACEMENT_COSTS",
     ),
-    options: dict[str, Any] = fields_of(PlacementRequest),
+    options: dict[str, Any] = fields_of(PlacementOptions),
     max_accelerators: int | None = asked(
         "whole", "Target", "Instead of the file's maxFPGAs.", low=0, high=4096
     ),
@@ -57,19 +57,24 @@ def command(
     the device of each operator, and a proven lower bound.
     """
     from mcm_compiler.cli.output_files import write_assignment
-    from mcm_compiler.contracts.placement import objective_of, placement_by, placement_cost
+    from mcm_compiler.contracts.placement import (
+        PlacementRequest,
+        objective_of,
+        placement_by,
+        placement_cost,
+    )
     from mcm_compiler.diagnostics import CompileError
     from mcm_compiler.placements.placement_file import read_placement, with_devices
 
     asked = with_devices(read_placement(problem), max_accelerators, max_cpus)
-    request = PlacementRequest(**options)
+    request = PlacementRequest.of(asked, PlacementOptions(**options))
     cost = cost or DEFAULT_COSTS[objective]
     placer = placement_cost(cost)
     if objective_of(placer) != objective:
         message = f"the cost '{cost}' is one of the {objective_of(placer)}, not of the {objective}"
         hint = f"give --objective {objective_of(placer)}, or no --cost"
         raise CompileError.of("MCM-F022", message, at=asked.source, hint=hint)
-    found = placement_by(cost, placer, asked, request)
+    found = placement_by(cost, placer, request)
     if output_format == "json":
         show_json(_data(asked, found, objective, (cost, request.rule)))
     else:

@@ -56,7 +56,7 @@ def command(
     from mcm_compiler.artifact.layout import page_path
     from mcm_compiler.cli.output_files import refuse_existing
     from mcm_compiler.page.folder_page import write_page_beside
-    from mcm_compiler.placed.placement_report import SegmentTimes, placement_record
+    from mcm_compiler.placed.placement_report import placement_record
     from mcm_compiler.processes.interruption import expect_one_output
 
     if html and output is None:
@@ -72,17 +72,11 @@ def command(
     with show.progress_line() as progress:
         placed = place_model(model, target, options, output=output, force=force, progress=progress)
     show_diagnostics(placed.diagnostics)
-    record, cut = placement_record(placed), placed.segments
-    dispatch_s = options.dispatch_s
+    record, times = placement_record(placed), placed.segment_times
     if output_format == "json":
-        segments = None
-        if cut is not None:
-            segments = {"count": cut.count, "dispatch_s": dispatch_s, "seconds": cut.seconds}
-        show.show_json({**record.to_dict(), "segments": segments})
-    elif cut is None or cut.seconds is None:
-        show.show_placement(record, None)
+        show.show_json({**record.to_dict(), "segments": times and vars(times)})
     else:
-        show.show_placement(record, SegmentTimes(cut.count, dispatch_s, cut.seconds))
+        show.show_placement(record, times)
     if timings:
         show.show_timings(placed.timings)
     show.wrote(output)

@@ -60,14 +60,11 @@ def command(
 def _show_placement(folder: Path, output_format: str, html: Path | None) -> None:
     """The report of a folder of `mcmc place`, whose figures are simulated again."""
     from mcm_compiler.cli.show import show_placement
-    from mcm_compiler.placed.folder_reading import open_placement
-    from mcm_compiler.placed.placement_checks import ReadPlacement, check_placement, check_step
+    from mcm_compiler.placed.placement_checks import checked_placement
     from mcm_compiler.placed.placement_report import report_text, times_of
 
-    opened = open_placement(folder, further=True)
-    read = ReadPlacement(opened)
-    check_placement(read)
-    check_step(read)
+    read = checked_placement(folder)
+    opened = read.opened
     if output_format == "json":
         show_json(opened.record.to_dict())
     elif output_format == "markdown":

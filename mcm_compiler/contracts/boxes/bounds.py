@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import onnx_ir as ir
@@ -13,6 +13,7 @@ import onnx_ir as ir
 from mcm_compiler.arrays.types import Ints
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepEvaluator
+from mcm_compiler.contracts.requests import in_form
 from mcm_compiler.graph.trip_counts import assumed_trips, assumption_text
 from mcm_compiler.registry import STEP_BOUNDS
 
@@ -93,14 +94,11 @@ def _bound_by(name: str, problem: StepProblem, box: Box) -> StepBound:
     """The bound of one that is registered, with numbers that are some."""
     bound_it = cast("BoundStep", STEP_BOUNDS.get(name))
     with STEP_BOUNDS.at_work(name):
-        found = cast("Any", bound_it(problem, box))
-        if not isinstance(found, StepBound):
-            raise TypeError(f"it gave a {type(found).__name__}, not a StepBound")
-        numbers = (found.seconds, found.critical_path_s, found.work_s)
-        seconds, critical_path_s, work_s = (float(number) for number in numbers)
-        if not all(math.isfinite(n) and n >= 0.0 for n in (seconds, critical_path_s, work_s)):
-            raise ValueError(f"it gave {numbers}, and times are finite and not negative")
-        return StepBound(seconds, str(found.argument), critical_path_s, work_s)
+        found = in_form(bound_it(problem, box), StepBound)
+        times = found.seconds, found.critical_path_s, found.work_s
+        if math.inf in times:
+            raise ValueError(f"it gave {times}, and times are finite")
+        return found
 
 
 MOST_PLACEMENTS = 1 << 16

@@ -118,6 +118,13 @@ class BoxTarget(Described, Protocol):
         ...
 
 
+def common_devices(together: Ints, allowed: Bools) -> Bools:
+    """`[groups, D]`, devices that all ops of a set may run on, from `[N]` sets and `[N, D]`."""
+    common = np.ones((int(together.max(initial=-1)) + 1, allowed.shape[1]), np.bool_)
+    np.logical_and.at(common, together, allowed)
+    return common
+
+
 VARIABLE = "Variable"
 """Op type of variables."""
 
@@ -209,9 +216,7 @@ class StepProblem(ReadOnlyArrays):
     @cached_property
     def group_allowed(self) -> Bools:
         """Devices on which each set of ops that run together may run."""
-        allowed = np.ones((self.num_groups, self.allowed.shape[1]), np.bool_)
-        np.logical_and.at(allowed, self.together, self.allowed)
-        return allowed
+        return common_devices(self.together, self.allowed)
 
     def device_times(self, box: Box) -> Floats:
         """`[N, D]`, time of each op on each device; infinite where it may not run."""

@@ -12,7 +12,7 @@ from mcm_compiler.arrays.types import Ints
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import QueueOrder, StepConditions, StepEvaluator
 from mcm_compiler.contracts.described import Named
-from mcm_compiler.contracts.requests import SearchAnswer, SearchRequest, answer_in_form
+from mcm_compiler.contracts.requests import SearchAnswer, SearchRequest, in_form
 from mcm_compiler.registry import PLACERS
 from mcm_compiler.text import spec_text
 
@@ -92,12 +92,14 @@ def placer_answer(text: str, placer: Placer, request: PlacerRequest) -> PlacerAn
         CompileError: MCM-X007 where it fails, or answers in another form.
     """
     with PLACERS.at_work(text.partition("{")[0].strip()):
-        found = placer.place(request)
-        form = answer_in_form(found, PlacerAnswer)
-        row = np.asarray(found.device_of)
-        # An empty list of a step without ops has no type of its own.
-        if row.size and row.dtype.kind not in "iu":
-            raise TypeError(f"device_of holds {row.dtype}, no whole numbers")
-        inside = np.iinfo(np.int32)
-        # Devices that there are none of stay so.
-        return PlacerAnswer(np.clip(row, inside.min, inside.max).astype(np.int32), **form)
+        return in_form(placer.place(request), PlacerAnswer, found=_devices)
+
+
+def _devices(given: object) -> Ints:
+    row = np.asarray(given)
+    # An empty list of a step without ops has no type of its own.
+    if row.size and row.dtype.kind not in "iu":
+        raise TypeError(f"device_of holds {row.dtype}, no whole numbers")
+    inside = np.iinfo(np.int32)
+    # Devices that there are none of stay so.
+    return np.clip(row, inside.min, inside.max).astype(np.int32)

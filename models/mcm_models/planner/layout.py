@@ -50,7 +50,7 @@ class PlannerSettings:
         epochs: gradient steps on the same samples.
         clip: of PPO (Schulman et al. 2017), for several epochs; 0 for none.
         credit: weight of what a decision is credited with besides its placement's signal; see
-            `mcm_passes.families.box.learning.credit`.
+            `mcm_passes.families.box.learning.planning`.
     """
 
     samples: int = 4

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import onnx_ir as ir
 
-from mcm_compiler.contracts.planning import PlanOptions, planned_by, planner_of
+from mcm_compiler.contracts.planning import PlanOptions, PlanRequest, planned_by, planner_of
 from mcm_compiler.contracts.sharding.parallel_plan import ParallelPlan, check_plan, read_plan
 from mcm_compiler.contracts.sharding.sharding import APPLIED_PLAN, AppliedPlan
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
@@ -71,10 +71,15 @@ class ApplyPlan(Pass):
         with PLANNERS.at_work(self.planner.partition("{")[0].strip()):
             planner.prepare(model)
         options = PlanOptions(seed=context.options.seed, operator=self.operator)
-        name = model.graph.name or "model"
-        result = planned_by(
-            self.planner, planner, model, name, context.target, options, context.progress
+        request = PlanRequest(
+            model=model,
+            name=model.graph.name or "model",
+            target=context.target,
+            options=options,
+            seed=options.seed,
+            progress=context.progress,
         )
+        result = planned_by(self.planner, planner, request)
         for found in result.diagnostics:
             context.report(found)
         return result.plan

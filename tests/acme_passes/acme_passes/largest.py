@@ -5,17 +5,14 @@ It runs as it is with `--plugin largest.py --planner acme_largest`, or installed
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import onnx_ir as ir
 
 from mcm_compiler import CompileError, Diagnostic, register
-from mcm_compiler.contracts.cluster import ClusterTarget
-from mcm_compiler.contracts.planning import Planner, PlanOptions, PlanResult, planner_of
+from mcm_compiler.contracts.planning import PlanAnswer, Planner, PlanRequest, planner_of
 from mcm_compiler.contracts.sharding.parallel_plan import Degrees, ParallelPlan, model_digest
-from mcm_compiler.contracts.target import Target
 
 
 @register("planner")
@@ -46,33 +43,26 @@ class Largest:
         """As the planner of the compiler, whose plans speak of the same tensors."""
         _auto_map().prepare(model)
 
-    def plan(
-        self,
-        model: ir.Model,
-        name: str,
-        target: Target | ClusterTarget,
-        options: PlanOptions,
-        progress: Callable[[str], None],
-    ) -> PlanResult:
+    def plan(self, request: PlanRequest) -> PlanAnswer:
         """The plan; nothing is searched.
 
         Raises:
             CompileError: ACME-003 for training.
         """
+        model, options = request.model, request.options
         if options.training:
             raise CompileError(Diagnostic("ACME-003", "acme_largest plans no training"))
-        progress("sizes of matrices")
+        request.progress("sizes of matrices")
         weights = model.graph.initializers.values()
         matrices = [w for w in weights if w.shape is not None and len(w.shape) == 2]
         matrices.sort(key=lambda w: (-int(w.shape.numpy()[0] * w.shape.numpy()[1]), w.name))
         divided = {w.name: self.dim for w in matrices[: self.count]}
         degrees = Degrees(options.data or 1, options.operator or self.devices, 1)
-        return PlanResult(
-            ParallelPlan(
-                name, model_digest(model), target.name, options.objective,
-                degrees=degrees, variables=divided,
-            )
+        plan = ParallelPlan(
+            request.name, model_digest(model), request.target.name, options.objective,
+            degrees=degrees, variables=divided,
         )  # fmt: skip
+        return PlanAnswer(plan, "the largest matrices", 1)
 
     def why(
         self, model: ir.Model, tensor: str, dim: int, degree: int, plan: ParallelPlan | None

@@ -127,8 +127,8 @@ def run_placement(path: Path, rule: Rule, text: str | None, seed: int) -> dict[s
     """
     with Meter() as meter:
         problem = with_devices(read_placement(path), None, 0)
-        request = PlacementRequest(rule=rule, partitioner=text, seed=seed)
-        found = PLACEMENT_COSTS.get(COST)().place(problem, request)
+        request = PlacementRequest(problem=problem, rule=rule, partitioner=text, seed=seed)
+        found = PLACEMENT_COSTS.get(COST)().place(request)
     return meter.figures() | {
         "operators": problem.num_operators,
         "devices": problem.max_accelerators,

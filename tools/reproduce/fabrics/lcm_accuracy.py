@@ -47,7 +47,7 @@ from mcm_passes.families.fabric.formulas.analytic import (
     RoundTrips,
     WireLength,
 )
-from mcm_passes.families.fabric.learning.prepared import PreparedGnn, prepared_gnn
+from mcm_passes.families.fabric.learning.gnn import PreparedGnn, prepared_gnn
 from mcm_passes.families.fabric.learning.rounds import exact, guesses, judged
 
 FOLDS = 5

@@ -30,8 +30,8 @@ from mcm_hardware.families.fabric.measuring.player import FlitJudge
 from mcm_passes.families.fabric.annealing.annealing import Annealing
 from mcm_passes.families.fabric.annealing.starts import built_mappings, random_mappings
 from mcm_passes.families.fabric.formulas.analytic import Busiest, Heuristic, RoundTrips, WireLength
-from mcm_passes.families.fabric.formulas.ridge_fit import Coefficients, features_of, fitted
-from mcm_passes.families.fabric.formulas.ridge_kernels import FARTHEST
+from mcm_passes.families.fabric.formulas.ridge import Coefficients, features_of, fitted
+from mcm_passes.families.fabric.formulas.terms import FARTHEST
 from mcm_passes.families.fabric.routing_trees import tables_of
 
 JUDGE = FlitJudge(most_work=150_000, most_samples=200)

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from mcm_compiler.arrays.types import Bools, Floats, Ints
-from mcm_compiler.contracts.boxes.box import INPUT, StepProblem
+from mcm_compiler.arrays.types import Floats, Ints
+from mcm_compiler.contracts.boxes.box import INPUT, StepProblem, common_devices
 from mcm_compiler.contracts.cost import CostModel
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.states import StatePair
@@ -102,7 +102,8 @@ def build_step(
     allowed[inputs] = False
     allowed[inputs, box.host] = True
     together = _groups(parts)
-    allowed = _agreed(together, allowed)
+    # Some device is left: of ops that do not run anywhere, a set has one at most.
+    allowed = common_devices(together, allowed)[together]
     return StepProblem(
         names=tuple(parts.names),
         op_types=tuple(parts.op_types),
@@ -150,17 +151,6 @@ def _groups(parts: StepParts) -> Ints:
     """`[N]`, numbers of the sets of ops that run together, in the order of their first ops."""
     first = np.array([parts.first_of(op) for op in range(len(parts.names))], np.int64)
     return np.unique(first, return_inverse=True)[1].reshape(-1).astype(np.int32)
-
-
-def _agreed(together: Ints, allowed: Bools) -> Bools:
-    """`[N, D]`, where all ops that run together with an op may run.
-
-    There is always such a device: of ops that are no variables and no views, which run anywhere, a
-    set has one at most.
-    """
-    common = np.ones((int(together.max(initial=-1)) + 1, allowed.shape[1]), np.bool_)
-    np.logical_and.at(common, together, allowed)
-    return common[together]
 
 
 def _spread(layer: Ints, together: Ints) -> Ints:

@@ -10,23 +10,29 @@ from typing import ClassVar
 import numpy as np
 
 from mcm_compiler.arrays.randomness import seeded_generator
-from mcm_compiler.contracts.partition import Budget, Ints, LowerBound
-from mcm_compiler.contracts.placement import Placement, PlacementProblem, PlacementRequest
+from mcm_compiler.contracts.partition import Ints, LowerBound
+from mcm_compiler.contracts.placement import Placement, PlacementRequest
 from mcm_compiler.contracts.requests import Rule
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.text import spec_text
 from mcm_compiler.text.units import count_text
 from mcm_passes.mapping.device_placement import device_faults
-from mcm_passes.mapping.device_placement.chain_ideals import (
+from mcm_passes.mapping.device_placement.device_chains import (
     MOST_IDEALS,
     MOST_SAMPLED_IDEALS,
+    ChainSearch,
+    DeviceChain,
+    Reading,
     all_ideals,
     sampled_chain,
 )
-from mcm_passes.mapping.device_placement.device_chains import ChainSearch, DeviceChain, Reading
-from mcm_passes.mapping.device_placement.device_groups import DeviceGroups, device_groups
+from mcm_passes.mapping.device_placement.device_groups import (
+    DeviceGroups,
+    device_groups,
+    partition_problem,
+    with_free,
+)
 from mcm_passes.mapping.device_placement.device_loads import device_loads
-from mcm_passes.mapping.device_placement.device_problem import partition_problem, with_free
 from mcm_passes.mapping.search.named import answer_of, strategy_of
 
 MOST_SAMPLED_GROUPS = 4096
@@ -50,12 +56,13 @@ class DevicePlacement:
     name: ClassVar[str] = "device-placement"
     summary: ClassVar[str] = "compute + communication per device (Tarnawski et al. 2020)"
 
-    def place(self, problem: PlacementProblem, request: PlacementRequest) -> Placement:
+    def place(self, request: PlacementRequest) -> Placement:
         """Places the operators; MCM-F005 to MCM-F007, MCM-P009, MCM-U001 to MCM-U003."""
+        problem = request.problem
         device_faults.refuse_unanswerable(problem, request.rule)
         groups = device_groups(problem)
         device_faults.refuse_impossible(problem, groups)
-        found = _Search(problem, groups, request)
+        found = _Search(groups, request)
         if request.partitioner is not None:
             device_of, method = found.by_strategy(request.partitioner)
         elif found.exact is None and not found.samples:
@@ -87,7 +94,9 @@ class DevicePlacement:
         if without_rule is not None and without_rule > 0.0:
             price = max(loads.period / without_rule - 1.0, 0.0)
         return Placement(
-            device_of=device_of,
+            device_of,
+            method,
+            found.evaluations,
             device_load=loads.load,
             period=loads.period,
             lower_bound=(
@@ -95,7 +104,6 @@ class DevicePlacement:
             ),
             argument=bound.argument,
             proof=bound.proof,
-            method=method,
             price=price,
         )
 
@@ -103,10 +111,9 @@ class DevicePlacement:
 class _Search:
     """One problem, with what is found out about it on the way."""
 
-    def __init__(
-        self, problem: PlacementProblem, groups: DeviceGroups, request: PlacementRequest
-    ) -> None:
-        self.problem, self.groups, self.request = problem, groups, request
+    def __init__(self, groups: DeviceGroups, request: PlacementRequest) -> None:
+        self.problem = problem = request.problem
+        self.groups, self.request = groups, request
         kinds = (problem.max_accelerators, problem.max_cpus)
         numbers = math.prod(min(devices, groups.count) + 1 for devices in kinds)
         members = all_ideals(groups, min(MOST_IDEALS, MOST_STATES // numbers))
@@ -115,6 +122,7 @@ class _Search:
         )
         self.exact = None if members is None else ChainSearch(problem, groups, members)
         self.ideals = 0 if members is None else len(members)
+        self.evaluations = 0
         self._known: dict[Reading, DeviceChain | None] = {}
 
     def by_ideals(self) -> tuple[Ints, str]:
@@ -162,8 +170,9 @@ class _Search:
             arrays,
             self._evaluator(),
             seeded_generator(request.seed, f"placement/{text}"),
-            Budget(evaluations=request.evaluations, seconds=request.budget_s),
+            request.budget,
         )
+        self.evaluations = outcome.evaluations
         if outcome.chip_of is None:
             raise device_faults.not_found(problem, request.rule, outcome.reason)
         return with_free(problem, self.groups, outcome.chip_of, outcome.chip_of), text

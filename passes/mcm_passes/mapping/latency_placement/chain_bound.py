@@ -18,7 +18,7 @@ import numpy as np
 
 from mcm_compiler.arrays.dags import topological
 from mcm_compiler.contracts.partition import Floats, LowerBound
-from mcm_passes.mapping.latency_placement.latency_problem import LatencyArrays, Longs
+from mcm_passes.mapping.latency_placement.latency_kernels import LatencyArrays, Longs
 
 MOST_LINKS = 1000
 """Operators of a chain; of longer ones some are left out, which is a weaker bound."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mcm_compiler.contracts.partition import Ints
-from mcm_passes.mapping.latency_placement.latency_problem import LatencyArrays
+from mcm_passes.mapping.latency_placement.latency_kernels import LatencyArrays
 
 if TYPE_CHECKING:
     from ortools.sat.python.cp_model import CpModel, IntVar

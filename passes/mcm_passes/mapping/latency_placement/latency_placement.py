@@ -20,9 +20,8 @@ from mcm_compiler.text.units import count_text
 from mcm_passes.mapping.device_placement.device_faults import not_found, refuse_impossible
 from mcm_passes.mapping.device_placement.device_groups import device_groups
 from mcm_passes.mapping.latency_placement.chain_bound import chain_bound
-from mcm_passes.mapping.latency_placement.latency_kernels import walk
+from mcm_passes.mapping.latency_placement.latency_kernels import LatencyArrays, latency_arrays, walk
 from mcm_passes.mapping.latency_placement.latency_model import solve_latency
-from mcm_passes.mapping.latency_placement.latency_problem import LatencyArrays, latency_arrays
 from mcm_passes.mapping.latency_placement.latency_referee import LatencyOutcome, latency_outcome
 
 
@@ -112,12 +111,13 @@ class DeviceLatency:
     summary: ClassVar[str] = "one sample, each accelerator in one go (Tarnawski et al. 2020)"
     objective: ClassVar[Objective] = "latency"
 
-    def place(self, problem: PlacementProblem, request: PlacementRequest) -> Placement:
+    def place(self, request: PlacementRequest) -> Placement:
         """Places the operators; MCM-F006, MCM-F007, MCM-F021."""
-        refuse_request(problem, request)
+        problem = request.problem
+        refuse_request(request)
         refuse_impossible(problem, device_groups(problem))
         arrays = latency_arrays(problem)
-        found = _walks(problem, arrays, request)
+        found = _walks(arrays, request)
         if found is None:
             reason = "none was met in random walks, which is no proof that there is none"
             raise not_found(problem, "none", reason)
@@ -125,28 +125,30 @@ class DeviceLatency:
         latency = found.outcome.latency
         small = arrays.size_bytes.size * max(arrays.accelerators, 1) <= MOST_MODELLED
         if small and bound.seconds < latency * (1.0 - SLACK):
-            found, bound = _proven(problem, arrays, request, found, bound)
+            found, bound = _proven(arrays, request, found, bound)
             latency = found.outcome.latency
         device_of = _numbered(problem, arrays, found)
         return Placement(
-            device_of=device_of,
+            device_of,
+            found.method,
+            request.evaluations,
             device_load=latency_outcome(problem, device_of).busy,
             period=latency,
             lower_bound=bound.seconds if bound.seconds < latency * (1.0 - SLACK) else latency,
             argument=bound.argument,
             proof=bound.proof,
-            method=found.method,
         )
 
 
-def refuse_request(problem: PlacementProblem, request: PlacementRequest) -> None:
+def refuse_request(request: PlacementRequest) -> None:
     """Refuses what makes no sense for one sample.
 
     Raises:
         CompileError: MCM-F021 for a rule of the ring, a strategy, or a backward pass; MCM-F006 for
             no device.
     """
-    at, faults = problem.source, list[Diagnostic]()
+    problem, faults = request.problem, list[Diagnostic]()
+    at = problem.source
     if request.rule != "none":
         message = f"the rule {request.rule} is about rings, and latency about devices at a host"
         faults.append(Diagnostic("MCM-F021", message, at=at, hint="give --rule none"))
@@ -182,8 +184,9 @@ def _better(one: _Found | None, other: _Found | None) -> _Found | None:
     return other if other.outcome.latency < one.outcome.latency else one
 
 
-def _walks(problem: PlacementProblem, p: LatencyArrays, request: PlacementRequest) -> _Found | None:
+def _walks(p: LatencyArrays, request: PlacementRequest) -> _Found | None:
     """The best of walks from the filled accelerators, from one accelerator, and from CPUs."""
+    problem = request.problem
     filled = topological_fill(p)
     starts = {"fill": filled}
     if p.accelerators:
@@ -212,16 +215,12 @@ def _walks(problem: PlacementProblem, p: LatencyArrays, request: PlacementReques
 
 
 def _proven(
-    problem: PlacementProblem,
-    p: LatencyArrays,
-    request: PlacementRequest,
-    found: _Found,
-    bound: LowerBound,
+    p: LatencyArrays, request: PlacementRequest, found: _Found, bound: LowerBound
 ) -> tuple[_Found, LowerBound]:
     """What CP-SAT adds to a placement and a bound."""
     outcome = solve_latency(p, found.device_of, found.outcome.latency, request.budget_s)
     if outcome.device_of is not None:
-        better = _better(found, _judged(problem, p, outcome.device_of, "cpsat"))
+        better = _better(found, _judged(request.problem, p, outcome.device_of, "cpsat"))
         found = better or found
     if outcome.bound > bound.seconds:
         units = count_text(p.size_bytes.size, "unit")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
-import numbers
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
 from typing import Any, cast
 
@@ -13,6 +10,7 @@ import numpy as np
 
 from mcm_compiler.components.extras import LEARN, extra_of, missing_modules, require_learning
 from mcm_compiler.contracts import partition
+from mcm_compiler.contracts.requests import in_form
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.machines.machine import RING
 from mcm_compiler.registry import MAPPINGS, STRATEGIES
@@ -115,24 +113,30 @@ def _in_form(found: object, problem: partition.PartitionProblem) -> partition.Ou
         TypeError: for a field of another type.
         ValueError: for a number or a shape that cannot be.
     """
-    if not isinstance(found, partition.Outcome):
-        raise TypeError(f"it gave a {type(found).__name__}, not an Outcome")
-    given = cast("Any", found)
-    chip_of = None if given.chip_of is None else _partition("chip_of", given.chip_of, problem)
-    infeasible = bool(given.infeasible)
-    if infeasible and chip_of is not None:
-        raise ValueError("it gave a partition, and says that there is none")
-    return partition.Outcome(
-        chip_of,
-        _count(given.evaluations),
-        _text("reason", given.reason),
-        None if given.bound is None else _bound(given.bound),
-        _number("settled_s", given.settled_s),
-        tuple(_partition("runners_up", row, problem) for row in given.runners_up),
-        infeasible,
-        _text("found_by", given.found_by),
-        None if given.learned is None else _learned(given.learned, problem),
+
+    def row(what: str) -> Callable[[object], Any]:
+        return lambda given: None if given is None else _partition(what, given, problem)
+
+    def bound(given: object) -> partition.LowerBound | None:
+        return None if given is None else in_form(given, partition.LowerBound, "bound")
+
+    def learned(given: object) -> partition.LearnedGain | None:
+        if given is None:
+            return None
+        rows = {name: row(f"{name} of learned") for name in ("classical", "learned")}
+        return in_form(given, partition.LearnedGain, "learned", **rows)
+
+    answer = in_form(
+        found,
+        partition.Outcome,
+        chip_of=row("chip_of"),
+        runners_up=lambda rows: tuple(_partition("runners_up", one, problem) for one in rows),
+        bound=bound,
+        learned=learned,
     )
+    if answer.infeasible and answer.chip_of is not None:
+        raise ValueError("it gave a partition, and says that there is none")
+    return answer
 
 
 def _partition(what: str, given: object, problem: partition.PartitionProblem) -> partition.Ints:
@@ -144,49 +148,3 @@ def _partition(what: str, given: object, problem: partition.PartitionProblem) ->
     # Chips that there are none of stay so.
     inside = np.iinfo(np.int32)
     return np.clip(row, inside.min, inside.max).astype(np.int32)
-
-
-def _count(given: object) -> int:
-    if isinstance(given, bool) or not isinstance(given, numbers.Integral):
-        raise TypeError(f"evaluations is a {type(given).__name__}, no whole number")
-    if given < 0:
-        raise ValueError(f"evaluations is {given}, less than none")
-    return int(given)
-
-
-def _number(what: str, given: object) -> float:
-    if isinstance(given, bool) or not isinstance(given, numbers.Real):
-        raise TypeError(f"{what} is a {type(given).__name__}, no number")
-    number = float(given)
-    if math.isnan(number) or number < 0.0:
-        raise ValueError(f"{what} is {number}, and has to be at least 0")
-    return number
-
-
-def _text(what: str, given: object) -> str:
-    if not isinstance(given, str):
-        raise TypeError(f"{what} is a {type(given).__name__}, no text")
-    return given
-
-
-def _bound(given: object) -> partition.LowerBound:
-    if not isinstance(given, partition.LowerBound):
-        raise TypeError(f"bound is a {type(given).__name__}, no LowerBound")
-    return partition.LowerBound(
-        _number("seconds of bound", given.seconds),
-        _text("argument of bound", given.argument),
-        _text("proof of bound", given.proof),
-    )
-
-
-def _learned(given: object, problem: partition.PartitionProblem) -> partition.LearnedGain:
-    if not isinstance(given, partition.LearnedGain):
-        raise TypeError(f"learned is a {type(given).__name__}, no LearnedGain")
-    row = given.learned
-    return dataclasses.replace(
-        given,
-        share=_number("share of learned", given.share),
-        simulated=bool(given.simulated),
-        classical=_partition("classical of learned", given.classical, problem),
-        learned=None if row is None else _partition("learned of learned", row, problem),
-    )

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import onnx_ir as ir
 
 from mcm_compiler.contracts.cluster import ClusterTarget
-from mcm_compiler.contracts.planning import PlanOptions, PlanResult
+from mcm_compiler.contracts.planning import PlanAnswer, PlanRequest
 from mcm_compiler.contracts.sharding.parallel_plan import REPLICATED, ParallelPlan, check_plan
 from mcm_compiler.contracts.sharding.sharding import shard_value
-from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_passes.parallelism.classes.dimension_classes import dimension_classes
 from mcm_passes.parallelism.classes.provenance import explain
@@ -118,21 +116,14 @@ class AutoMap:
         """See `mcm_compiler.contracts.planning.Planner.prepare`."""
         make_plannable(model)
 
-    def plan(
-        self,
-        model: ir.Model,
-        name: str,
-        target: Target | ClusterTarget,
-        options: PlanOptions,
-        progress: Callable[[str], None],
-    ) -> PlanResult:
+    def plan(self, request: PlanRequest) -> PlanAnswer:
         """See `mcm_compiler.contracts.planning.Planner.plan`."""
-        asked = AutoMapOptions(**vars(options), search=self.search, linkage=self.linkage)
-        if isinstance(target, ClusterTarget):
-            result = plan_for_cluster(model, name, target, asked, progress)
+        asked = AutoMapOptions(**vars(request.options), search=self.search, linkage=self.linkage)
+        if isinstance(target := request.target, ClusterTarget):
+            found = plan_for_cluster(request, target, asked)
         else:
-            result = plan_for_ring(model, name, target, asked, progress)
-        return replace(result, diagnostics=(*missing_rules(model), *result.diagnostics))
+            found = plan_for_ring(request, target, asked)
+        return replace(found, diagnostics=(*missing_rules(request.model), *found.diagnostics))
 
     def why(
         self, model: ir.Model, tensor: str, dim: int, degree: int, plan: ParallelPlan | None

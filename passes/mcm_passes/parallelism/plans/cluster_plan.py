@@ -17,9 +17,10 @@ import onnx_ir as ir
 
 from mcm_compiler.components.cost_choice import calibrated
 from mcm_compiler.contracts.cluster import Cluster, ClusterTarget
-from mcm_compiler.contracts.planning import PlanEstimate, PlanResult
+from mcm_compiler.contracts.planning import PlanAnswer, PlanEstimate, PlanRequest
 from mcm_compiler.contracts.sharding import parallel_plan
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
+from mcm_compiler.text.units import bytes_text, count_text
 from mcm_models.pipelines.kernels import memory_bytes, unchecked_length_s
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem
 from mcm_models.pipelines.tables import pipeline_tables
@@ -58,12 +59,8 @@ class _Way:
 
 
 def plan_for_cluster(
-    model: ir.Model,
-    name: str,
-    target: ClusterTarget,
-    options: AutoMapOptions,
-    progress: Callable[[str], None],
-) -> PlanResult:
+    request: PlanRequest, target: ClusterTarget, options: AutoMapOptions
+) -> PlanAnswer:
     """The fastest combination by the formulas, with the search that is asked for.
 
     Raises:
@@ -71,6 +68,7 @@ def plan_for_cluster(
             MCM-S064 for degrees that the cluster or the batch does not have, and for `--shard` as
             `constrained`.
     """
+    model, name, progress = request.model, request.name, request.progress
     target = calibrated(target, ([node] for node in node_chain.chain_nodes(model)))
     cluster = target.cluster
     _check_degrees(cluster, target.name, options)
@@ -105,7 +103,7 @@ def plan_for_cluster(
             width = -(-(cluster.num_devices // operator) // stages)
             again = width == 1 or batch.rows(width * operator) > 1
             choice = choose(again)
-            if choice is None:
+            if choice is None or len(ways) == request.evaluations:
                 continue
             over = operator if again and choice.problem is not None else 1
             problem = grouped(pipelining.problem, operator, choice, stages)
@@ -161,7 +159,8 @@ def plan_for_cluster(
         )
         for way in ways
     )
-    return PlanResult(plan, estimates)
+    how = f"{count_text(len(ways), 'combination')} of degrees, by formulas"
+    return PlanAnswer(plan, how, len(ways), estimates=estimates)
 
 
 class _Batch:
@@ -403,8 +402,6 @@ def _too_few_rows(target: ClusterTarget, batch: _Batch, width: int) -> Diagnosti
 def _nothing_fits(
     target: ClusterTarget, options: AutoMapOptions, ways: list[_Way]
 ) -> list[Diagnostic]:
-    from mcm_compiler.text.units import bytes_text
-
     if not ways:
         return [
             Diagnostic(

@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from mcm_compiler.api import run_passes
 from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM
-from mcm_compiler.contracts.planning import PlanEstimate, PlanResult
+from mcm_compiler.contracts.planning import PlanAnswer, PlanEstimate, PlanRequest
 from mcm_compiler.contracts.replication import REPLICATION
 from mcm_compiler.contracts.sharding import parallel_plan
 from mcm_compiler.contracts.target import Target
@@ -28,13 +28,7 @@ from mcm_passes.parallelism.rules.graph_rules import rules_of
 PIPELINE = "simplify,fuse,annotate_cost,parallelize,partition"
 
 
-def plan_for_ring(
-    model: ir.Model,
-    name: str,
-    target: Target,
-    options: AutoMapOptions,
-    progress: Callable[[str], None],
-) -> PlanResult:
+def plan_for_ring(request: PlanRequest, target: Target, options: AutoMapOptions) -> PlanAnswer:
     """The plan that a compile would follow, with ops divided over `operator` chips if asked.
 
     Ops are not divided unless that is asked for: what they gain in time, chips that work on
@@ -51,6 +45,7 @@ def plan_for_ring(
             "a package of chips runs inferences, and a step of training is asked for",
             at=f"target {quote(target.name)}",
         )
+    model, progress = request.model, request.progress
     progress("dimension classes")
     classes = dimension_classes(model, rules_of(model))
     inputs = operator_choice.best_inputs(model, classes, options)
@@ -67,7 +62,7 @@ def plan_for_ring(
         if found is not None:
             choice = found.searched(options, progress)
     draft = parallel_plan.ParallelPlan(
-        name,
+        request.name,
         parallel_plan.model_digest(model),
         target.name,
         options.objective,
@@ -96,7 +91,7 @@ def _with_partition(
     draft: parallel_plan.ParallelPlan,
     choice: operator_choice.OperatorChoice,
     progress: Callable[[str], None],
-) -> PlanResult:
+) -> PlanAnswer:
     with tempfile.TemporaryDirectory() as folder:
         passes = PIPELINE
         if draft.degrees.operator > 1:
@@ -162,4 +157,5 @@ def _with_partition(
                 replication.replicas, draft.degrees.operator, len(cuts) + 1, seconds, chosen=True
             ),
         )
-    return PlanResult(plan, estimates, notes)
+    how = f"{partition.strategy}, replicas compared"
+    return PlanAnswer(plan, how, len(estimates), estimates=estimates, diagnostics=notes)

@@ -39,7 +39,7 @@ def _trained(folder: Path, answer: Callable[[Path], Any]) -> TrainingResult:
         (lambda folder: None, "it gave a NoneType, not a TrainingResult"),
         (lambda folder: TrainingResult(folder / "b", 1), "is not there"),
         (lambda folder: TrainingResult(folder / "a", -1), "samples is -1"),
-        (lambda folder: TrainingResult(folder / "a", 0.5), "'float' object"),
+        (lambda folder: TrainingResult(folder / "a", 0.5), "samples is a float"),
         (lambda folder: TrainingResult(folder / "a", 1, {"x": float("nan")}), "score 'x' is nan"),
         (lambda folder: TrainingResult(folder / "a", 1, {"x": "y"}), "could not convert"),
         (lambda folder: TrainingResult(folder / "a", 1, [1]), "'list' object"),

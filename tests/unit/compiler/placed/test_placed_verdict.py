@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from mcm_compiler.placed.placement_report import SegmentTimes, basis_of, placed_lines
+from mcm_compiler.placed.placed_model import SegmentTimes
+from mcm_compiler.placed.placement_report import basis_of, placed_lines
 from mcm_compiler.placed.records import (
     Asked,
     DeviceFigures,

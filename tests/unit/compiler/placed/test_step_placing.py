@@ -17,7 +17,6 @@ from mcm_compiler.contracts.boxes.evaluation import StepConditions
 from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.diagnostics import CompileError, Severity
 from mcm_compiler.placed.place_options import PlaceOptions
-from mcm_compiler.placed.step_placing import placer_text
 from mcm_compiler.registry import PLACERS
 from tests.generators.placed_models import ByLetters, place_small, small_model
 
@@ -132,10 +131,10 @@ def test_an_existing_folder_stays(tmp_path: Path) -> None:
 
 def test_a_level_says_who_searches_and_how_long() -> None:
     asked = PlaceOptions(level=0)
-    assert placer_text(asked) == load_level(0).placer
-    assert placer_text(PlaceOptions(placer="letters{second=ab}")) == "letters{second=ab}"
+    assert asked.placer_text == load_level(0).placer
+    assert PlaceOptions(placer="letters{second=ab}").placer_text == "letters{second=ab}"
     with pytest.raises(CompileError, match="MCM-U003"):
-        placer_text(PlaceOptions(level="nobody's"))
+        _ = PlaceOptions(level="nobody's").placer_text
 
 
 def test_segments_that_one_device_beats_are_told() -> None:
@@ -154,11 +153,11 @@ def test_a_file_is_a_level_of_placing_too(tmp_path: Path) -> None:
     placed = place_model(small_model(), "box-cpu-gpu", PlaceOptions(level=str(path)))
     # All placements of so small a step are simulated, whatever the level says.
     assert placed.answer.method.startswith("all ")
-    assert placer_text(PlaceOptions(level=str(path))) == "letters{second=ab}"
+    assert PlaceOptions(level=str(path)).placer_text == "letters{second=ab}"
     assert load_level(str(path)).placements_of(1) == 7
     path.write_text('strategy = "dp"\nplacements = 0\n')
     with pytest.raises(CompileError, match="MCM-U002"):
-        placer_text(PlaceOptions(level=str(path)))
+        _ = PlaceOptions(level=str(path)).placer_text
 
 
 SEARCHING = ("local_search", "portfolio", "pretrained")

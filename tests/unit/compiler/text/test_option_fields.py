@@ -20,7 +20,7 @@ from mcm_compiler.cli.main import cli
 from mcm_compiler.cli.verb import FORMAT, fields_of, verb
 from mcm_compiler.contracts.requests import (
     ExploreOptions,
-    PlacementRequest,
+    PlacementOptions,
     PlanOptions,
     TrainingRequest,
 )
@@ -171,7 +171,7 @@ def test_an_option_that_a_record_gets_is_one_of_its_verb(record: type) -> None:
         (CompileOptions, "sources"),
         (PlaceOptions, "training"),
         (PlanOptions, ""),
-        (PlacementRequest, ""),
+        (PlacementOptions, ""),
         (TrainingRequest, "folder"),
         (ExploreOptions, ""),
     ],
@@ -187,7 +187,7 @@ def test_every_field_is_an_option_with_a_help(record: type, without: str) -> Non
     ("verb", "record"),
     [
         ("parallelize", PlanOptions),
-        ("partition", PlacementRequest),
+        ("partition", PlacementOptions),
         ("train", TrainingRequest),
         ("place", PlaceOptions),
         ("explore", ExploreOptions),
@@ -208,8 +208,8 @@ def test_a_verb_has_the_options_of_its_record_and_three_examples(verb: str, reco
     [
         (lambda: PlanOptions(data=0), "data is 0, not at least 1"),
         (lambda: PlanOptions(optimizer="lion"), "optimizer is 'lion', not sgd"),
-        (lambda: PlacementRequest(evaluations=0), "evaluations is 0, not at least 1"),
-        (lambda: PlacementRequest(rule=cast("Any", "odd")), "rule is 'odd', not"),
+        (lambda: PlacementOptions(evaluations=0), "evaluations is 0, not at least 1"),
+        (lambda: PlacementOptions(rule=cast("Any", "odd")), "rule is 'odd', not"),
         (lambda: TrainingRequest(Path("out"), -1), "seed is -1, not at least 0"),
         (lambda: ExploreOptions(jobs=0), "jobs is 0, not at least 1"),
         (

@@ -16,7 +16,7 @@ from mcm_compiler.arrays.types import Floats, Longs
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.text.option_ranges import at_least, checked
-from mcm_passes.families.box.clusters.adjacency import (
+from mcm_passes.families.box.clusters.weight_clusters import (
     Adjacency,
     edge_bytes,
     fastest_times,

@@ -14,8 +14,7 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import PLACERS
 from mcm_compiler.text import spec_text
 from mcm_compiler.text.option_ranges import with_options
-from mcm_passes.families.box.placers.local_search import LocalSearch
-from mcm_passes.families.box.search.robust_score import RobustScore
+from mcm_passes.families.box.placers.local_search import LocalSearch, RobustScore
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,8 @@ from mcm_compiler.arrays.types import Ints
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 from mcm_compiler.diagnostics import CompileError, quote
-from mcm_passes.families.box.clusters.adjacency import fastest_times, quotient
-from mcm_passes.families.box.clusters.weight_clusters import spread
-from mcm_passes.families.box.placers.local_search import LocalSearch
-from mcm_passes.families.box.search.robust_score import RobustScore
+from mcm_passes.families.box.clusters.weight_clusters import fastest_times, quotient, spread
+from mcm_passes.families.box.placers.local_search import LocalSearch, RobustScore
 from mcm_passes.families.box.search.units import fallbacks
 
 

@@ -21,12 +21,14 @@ from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.rows import Rows, distinct_rows
 from mcm_compiler.arrays.types import Floats, Ints, Longs
 from mcm_compiler.contracts.boxes.box import VARIABLE, Box, StepProblem
-from mcm_passes.families.box.clusters.adjacency import fastest_times, heads_and_tails, sums_of
 from mcm_passes.families.box.clusters.weight_clusters import (
     by_slack,
     divided,
+    fastest_times,
+    heads_and_tails,
     in_order,
     is_weight,
+    sums_of,
     weight_clusters,
 )
 from mcm_passes.families.box.search.units import (

@@ -15,8 +15,15 @@ import numpy as np
 from mcm_compiler.arrays.types import Bools, Floats, Ints, Longs
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.diagnostics import CompileError
-from mcm_passes.families.box.clusters import adjacency
-from mcm_passes.families.box.clusters.weight_clusters import SMALL_BYTES, spread_along
+from mcm_passes.families.box.clusters.weight_clusters import (
+    SMALL_BYTES,
+    Adjacency,
+    edge_bytes,
+    fastest_times,
+    quotient,
+    spread_along,
+    sums_of,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +82,7 @@ class Units:
 
     of_op: Ints
     cluster: Ints
-    neighbours: adjacency.Adjacency
+    neighbours: Adjacency
     work: Floats
     movable: Longs
     may: Bools
@@ -96,8 +103,8 @@ def units_of(problem: StepProblem, of_op: Ints, cluster: Ints, duration: Floats)
         duration: `[N]`, time of each op on the fastest device.
     """
     count = int(of_op.max()) + 1
-    neighbours = adjacency.quotient(problem.edges, adjacency.edge_bytes(problem), of_op, count)
-    work = adjacency.sums_of(of_op, duration, count)
+    neighbours = quotient(problem.edges, edge_bytes(problem), of_op, count)
+    work = sums_of(of_op, duration, count)
     heavy = duration + 1e-12
     able = np.zeros((count, problem.allowed.shape[1]))
     np.add.at(able, of_op, heavy[:, None] * problem.allowed)
@@ -171,7 +178,7 @@ def layered_placements(problem: StepProblem, box: Box) -> Ints:
         CompileError: MCM-D050 where no op has a layer.
     """
     layer = layers_of_all(problem)
-    speeds = device_speeds(adjacency.fastest_times(problem, box), problem.time_s, box.kind_of)
+    speeds = device_speeds(fastest_times(problem, box), problem.time_s, box.kind_of)
     fast = fast_devices(speeds)
     count, ways = int(layer.max()) + 1, fallbacks(problem, box)
     found: list[Ints] = []
@@ -198,9 +205,7 @@ def layers_of_all(problem: StepProblem) -> Ints:
             "MCM-D050", "no op's name tells which layer it belongs to", at="placer expert"
         )
     count = problem.num_ops
-    graph = adjacency.quotient(
-        problem.edges, adjacency.edge_bytes(problem), np.arange(count), count
-    )
+    graph = quotient(problem.edges, edge_bytes(problem), np.arange(count), count)
     nearest = spread_along(graph, known, SMALL_BYTES)
     layer = np.where(nearest >= 0, problem.layer[known[nearest]], 0)
     return layer[problem.leader[problem.together]].astype(np.int32)

@@ -23,10 +23,9 @@ from mcm_compiler.contracts.fabrics.mappers import MapperAnswer, MapperRequest
 from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
 from mcm_compiler.text.option_ranges import above, at_least, checked, from_to
 from mcm_passes.families.fabric.annealing import measured
-from mcm_passes.families.fabric.annealing.batches import BatchedWalks
 from mcm_passes.families.fabric.annealing.chains import Chains, Cooling, Spending
 from mcm_passes.families.fabric.annealing.starts import built_mappings
-from mcm_passes.families.fabric.annealing.walkers import Leg, MoveShares, Walkers
+from mcm_passes.families.fabric.annealing.walkers import BatchedWalks, Leg, MoveShares, Walkers
 from mcm_passes.families.fabric.formulas.formula import CorrectsFormula, HasFormula
 from mcm_passes.families.fabric.routing_trees import Tables, tables_of
 

@@ -9,7 +9,6 @@ import numpy as np
 
 from mcm_compiler.contracts.fabrics.fabric import COMPUTE, Fabric, MappingProblem
 from mcm_compiler.text.option_ranges import above, at_least, checked
-from mcm_passes.families.fabric.formulas.facts import facts_of, isolated_cycles
 from mcm_passes.families.fabric.formulas.formula import (
     BUSIEST,
     EMPTY,
@@ -20,6 +19,7 @@ from mcm_passes.families.fabric.formulas.formula import (
     Formula,
     PreparedFormula,
 )
+from mcm_passes.families.fabric.formulas.terms import facts_of, isolated_cycles
 from mcm_passes.families.fabric.routing_trees import Streams, Tables, tables_of
 
 

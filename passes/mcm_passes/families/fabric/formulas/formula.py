@@ -10,16 +10,17 @@ import numpy as np
 from mcm_compiler.arrays.kernels import entry_njit, lean_njit
 from mcm_compiler.arrays.types import Floats, Ints
 from mcm_compiler.contracts.fabrics.fabric import Mappings
-from mcm_passes.families.fabric.formulas.facts import Facts
-from mcm_passes.families.fabric.formulas.ridge_kernels import ridge_factor, slowest
 from mcm_passes.families.fabric.formulas.terms import (
     CHANNEL,
     LINK,
     NUM_TERMS,
     WIRE,
+    Facts,
     Scratch,
     resources,
+    ridge_factor,
     scratch_for,
+    slowest,
     work_out,
 )
 from mcm_passes.families.fabric.routing_trees import Routed, Tables, lay_all, room_for

@@ -1,4 +1,7 @@
-"""The learned mapping model, and the choice among models."""
+"""The learned mapping model with its problems in mind, and the choice among models.
+
+A prepared model answers for batches, and shows what it sees, for training.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,167 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
-from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem
+import numpy as np
+
+from mcm_compiler.arrays.types import Floats, Ints
+from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings
+from mcm_compiler.contracts.fabrics.legality import faults_of_mapping
 from mcm_compiler.contracts.fabrics.models import MappingModel, PreparedMappingModel
 from mcm_compiler.registry import MAPPING_MODELS
 from mcm_compiler.text import spec_text
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_models.mapping_model import layout
-from mcm_passes.families.fabric.learning.prepared import PreparedGnn, prepared_gnn
+from mcm_models.mapping_model.graphs import MappingGraph
+from mcm_models.mapping_model.layout import MappingLayout, Singles, Weights
+from mcm_passes.families.fabric.formulas.analytic import RoundTrips
+from mcm_passes.families.fabric.formulas.formula import Formula, room_of
+from mcm_passes.families.fabric.learning import feature_kernels, network_kernels
+from mcm_passes.families.fabric.routing_trees import room_for
+
+NOTED = 0.01
+"""Corrections of the formula by less, in logarithms, are left out: they are smaller than the
+network's errors, and would make an order of noise among mappings that are equal."""
+
+LARGEST = 10.0
+"""Logarithms beyond this are cut off, so that no answer is infinite."""
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedGnn:
+    """For many mappings of one problem on one fabric.
+
+    Attributes:
+        problem: what is laid out.
+        fabric: on what.
+        layout: of the network.
+        corrected: the formula that the network corrects. Not named `formula`, by which mappers
+            tell models that are nothing else.
+        features: static ones of units and branches.
+        network: weights with the problem in mind.
+        wire: weight of the mean load of links in what search minimises.
+        noted: least correction of the formula that is made; see `NOTED`.
+    """
+
+    problem: MappingProblem
+    fabric: Fabric
+    layout: MappingLayout
+    corrected: Formula
+    features: tuple[Singles, Singles]
+    network: network_kernels.Network
+    wire: float = 0.0
+    noted: float = NOTED
+
+    def period_cycles(self, mappings: Mappings) -> Floats:
+        """`[B]`, cycles per sample; never below the bound of the problem.
+
+        Raises:
+            ValueError: for mappings that are not legal.
+        """
+        return self._period(self._answers(mappings))
+
+    def search_cost(self, mappings: Mappings) -> Floats:
+        """`[B]`, the period with a term for the length of wires, in cycles.
+
+        Raises:
+            ValueError: as `period_cycles`.
+        """
+        answers = self._answers(mappings)
+        return self._period(answers) + self.wire * self.corrected.facts.bound * answers[:, 2]
+
+    def latency_cycles(self, mappings: Mappings) -> Floats:
+        """`[B]`, cycles until the first sample has left.
+
+        Raises:
+            ValueError: as `period_cycles`.
+        """
+        logarithm = self._answers(mappings)[:, 1]
+        return self.corrected.facts.bound * np.exp(np.clip(logarithm, -LARGEST, LARGEST))
+
+    def graphs(self, mappings: Mappings) -> list[MappingGraph]:
+        """What the network sees of each mapping.
+
+        Raises:
+            ValueError: as `period_cycles`.
+        """
+        self._check(mappings)
+        evaluation = self._evaluation()
+        return [
+            self._graph(evaluation, site, turn) for site, turn in zip(*_own(mappings), strict=True)
+        ]
+
+    def _graph(
+        self, evaluation: network_kernels.Evaluation, site: Ints, turn: Ints
+    ) -> MappingGraph:
+        network_kernels.look_at(evaluation, site, turn)
+        seen = evaluation.seen
+        links, pairs = int(seen.sizes[0]), int(seen.pair_ptr[-1])
+        static_units, static_branches = self.features
+        return MappingGraph(
+            op=self.problem.op.astype(np.int32),
+            units=np.concatenate([static_units, seen.units.T], axis=1),
+            source=self.network.source,
+            target=self.network.target,
+            branches=np.concatenate([static_branches, seen.branches.T], axis=1),
+            links=seen.links[:, :links].T.copy(),
+            pair_branch=np.repeat(
+                np.arange(len(self.network.source), dtype=np.int32), np.diff(seen.pair_ptr)
+            ),
+            pair_link=seen.pair_link[:pairs].copy(),
+            pair_weight=seen.pair_weight[:pairs].copy(),
+            whole=seen.whole.copy(),
+        )
+
+    def _period(self, answers: Floats) -> Floats:
+        guess, formula = answers[:, 0], answers[:, 3]
+        noted = np.where(np.abs(guess - formula) < self.noted, formula, guess)
+        return self.corrected.facts.bound * np.exp(np.clip(noted, 0, LARGEST))
+
+    def _answers(self, mappings: Mappings) -> Floats:
+        self._check(mappings)
+        answers = np.empty((len(mappings), 4))
+        network_kernels.answer_all(self._evaluation(), *_own(mappings), answers)
+        return answers
+
+    def _evaluation(self) -> network_kernels.Evaluation:
+        grid = self.corrected.tables.grid
+        return network_kernels.Evaluation(
+            self.corrected,
+            self.network,
+            self.problem.num_stages,
+            room_for(self.corrected.tables),
+            room_of(self.corrected),
+            feature_kernels.seen_for(self.corrected),
+            network_kernels.vectors_for(self.layout, self.network, 4 * grid.rows * grid.cols),
+        )
+
+    def _check(self, mappings: Mappings) -> None:
+        """Compiled code reads beyond arrays if it is let to."""
+        faults = faults_of_mapping(self.problem, self.fabric, mappings)
+        if faults:
+            raise ValueError("; ".join(faults))
+
+
+def prepared_gnn(
+    problem: MappingProblem,
+    fabric: Fabric,
+    layout: MappingLayout,
+    weights: Weights,
+    wire: float = 0.0,
+) -> PreparedGnn:
+    """Works out what no mapping changes."""
+    formula = RoundTrips().prepared(problem, fabric).formula
+    features = (
+        feature_kernels.unit_features(problem, fabric, formula.facts),
+        feature_kernels.branch_features(problem, fabric, formula.facts),
+    )
+    source = problem.source[problem.stream_of_leaf]
+    network = network_kernels.network_for(weights, problem.op, features, (source, problem.leaf))
+    return PreparedGnn(problem, fabric, layout, formula, features, network, wire)
+
+
+def _own(mappings: Mappings) -> tuple[Ints, Ints]:
+    """Kernels are compiled for contiguous arrays that may be written alone."""
+    return np.array(mappings.site, np.int32), np.array(mappings.turn, np.int32)
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ from mcm_passes.families.fabric.learning.collecting import (
     collect,
     learned_of,
 )
-from mcm_passes.families.fabric.learning.prepared import PreparedGnn, prepared_gnn
+from mcm_passes.families.fabric.learning.gnn import PreparedGnn, prepared_gnn
 from mcm_passes.families.fabric.learning.rounds import (
     LEARNED_ERROR,
     MOST_ERROR,

@@ -19,7 +19,7 @@ from mcm_models.mapping_model.figures import Figures, figures_of
 from mcm_models.mapping_model.layout import MappingLayout, Weights, initial_weights
 from mcm_passes.families.fabric.annealing.annealing import Annealing
 from mcm_passes.families.fabric.learning.collecting import measured
-from mcm_passes.families.fabric.learning.prepared import PreparedGnn, prepared_gnn
+from mcm_passes.families.fabric.learning.gnn import PreparedGnn, prepared_gnn
 
 if TYPE_CHECKING:
     from mcm_models.mapping_model.training import SeenGraph

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from mcm_compiler.arrays.randomness import seeded_generator
-from mcm_compiler.contracts.partition import Budget
-from mcm_compiler.contracts.placement import Placement, PlacementProblem, PlacementRequest
+from mcm_compiler.contracts.placement import Placement, PlacementRequest
 from mcm_compiler.diagnostics import CompileError
 from mcm_passes.mapping.device_placement import device_faults
-from mcm_passes.mapping.device_placement.device_groups import device_groups
+from mcm_passes.mapping.device_placement.device_groups import (
+    device_groups,
+    partition_problem,
+    with_free,
+)
 from mcm_passes.mapping.device_placement.device_loads import device_loads
-from mcm_passes.mapping.device_placement.device_problem import partition_problem, with_free
 from mcm_passes.mapping.search.named import runnable
 from mcm_passes.mapping.solving.solve import solve
 
@@ -30,8 +32,9 @@ class RingPlacement:
     name: ClassVar[str] = "ring"
     summary: ClassVar[str] = "chips and links of a ring overlap; needs a rule of the ring"
 
-    def place(self, problem: PlacementProblem, request: PlacementRequest) -> Placement:
+    def place(self, request: PlacementRequest) -> Placement:
         """Places the operators; MCM-F005 to MCM-F007, and what `solve` raises."""
+        problem = request.problem
         if request.rule == "none":
             raise CompileError.of(
                 "MCM-F005",
@@ -48,7 +51,7 @@ class RingPlacement:
             arrays,
             strategy,
             seeded_generator(request.seed, f"placement/{text}"),
-            Budget(evaluations=request.evaluations, seconds=request.budget_s),
+            request.budget,
             strategy_text=text,
             cost_model=self.name,
         )
@@ -59,11 +62,12 @@ class RingPlacement:
         loads = device_loads(problem, device_of, "relay")
         period = float(max(loads.compute.max(), loads.send.max()))
         return Placement(
-            device_of=device_of,
+            device_of,
+            text,
+            request.evaluations,
             device_load=loads.compute,
             period=period,
             lower_bound=min(found.bound.seconds, period),
             argument=found.bound.argument,
             proof=found.bound.proof,
-            method=text,
         )

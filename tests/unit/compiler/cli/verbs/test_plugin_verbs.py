@@ -69,12 +69,14 @@ class Same:
     name = "test_same"
     summary = "everything on the first device"
 
-    def place(self, problem, request):
+    def place(self, request):
+        problem = request.problem
         devices = problem.max_accelerators + problem.max_cpus
         load = np.zeros(devices)
         load[0] = 1.0
         return Placement(
-            np.zeros(len(problem.ids), np.int32), load, 1.0, 1.0, "nothing moves", "by hand"
+            np.zeros(len(problem.ids), np.int32), "by hand", 0,
+            device_load=load, period=1.0, lower_bound=1.0, argument="nothing moves",
         )
 """
 

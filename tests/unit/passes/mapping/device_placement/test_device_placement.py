@@ -10,8 +10,8 @@ import pytest
 from mcm_compiler.contracts.placement import PlacementRequest
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.placements.placement_file import read_placement, with_devices
-from mcm_passes.mapping.device_placement import chain_ideals, device_placement
-from mcm_passes.mapping.device_placement.chain_ideals import sampled_chain
+from mcm_passes.mapping.device_placement import device_chains, device_placement
+from mcm_passes.mapping.device_placement.device_chains import sampled_chain
 from mcm_passes.mapping.device_placement.device_groups import device_groups
 from mcm_passes.mapping.device_placement.device_loads import device_loads
 from mcm_passes.mapping.device_placement.device_placement import DevicePlacement
@@ -35,7 +35,7 @@ RULES = ("none", "relay", "strict")
 
 
 def place(problem, rule="none", **request):
-    return DevicePlacement().place(problem, PlacementRequest(rule=rule, **request))
+    return DevicePlacement().place(PlacementRequest(problem=problem, rule=rule, **request))
 
 
 def codes(caught):
@@ -151,7 +151,7 @@ def test_a_backward_pass_returns_through_the_devices_of_the_forward_pass():
 def test_many_ideals_are_sampled(monkeypatch):
     problem = with_devices(read_placement(PUBLISHED / "op_bert3.json"), None, 0)
     monkeypatch.setattr(
-        device_placement, "all_ideals", lambda groups, most: chain_ideals.all_ideals(groups, 100)
+        device_placement, "all_ideals", lambda groups, most: device_chains.all_ideals(groups, 100)
     )
     found = place(problem)
     assert found.method == "sampled-ideals"

@@ -17,7 +17,7 @@ def _row(name: str) -> str:
     problem = with_devices(read_placement(PUBLISHED / f"{name}.json"), None, 0)
     cells = [f"`{name}`", str(problem.num_operators), str(problem.max_accelerators)]
     for rule in ("none", "relay", "strict"):
-        found = DevicePlacement().place(problem, PlacementRequest(rule))
+        found = DevicePlacement().place(PlacementRequest(problem=problem, rule=rule))
         assert found.gap == 0.0
         price = (
             f" (+{found.price:.1%})".replace("%", " %")
@@ -30,7 +30,7 @@ def _row(name: str) -> str:
 
 def _training_row(name: str, published: float) -> str:
     problem = with_devices(read_placement(PUBLISHED / "training" / name), None, 0)
-    found = DevicePlacement().place(problem, PlacementRequest("none"))
+    found = DevicePlacement().place(PlacementRequest(problem=problem, rule="none"))
     assert found.gap == 0.0
     cells = [f"`{name.removesuffix('.json')}`", str(problem.num_operators)]
     cells += [str(problem.max_accelerators), f"{found.period:.6g}", f"{published:.6g}"]

@@ -26,7 +26,7 @@ def period(data: dict[str, Any]) -> float:
     """What the compiler finds and proves; infinite where it proves that there is nothing."""
     problem = placement_from_json(data, "graph.json")
     try:
-        found = DevicePlacement().place(problem, PlacementRequest())
+        found = DevicePlacement().place(PlacementRequest(problem=problem))
     except CompileError as error:
         codes = {d.code for d in error.diagnostics}
         if not codes <= {"MCM-F006", "MCM-F007"} or "no proof" in str(error):
@@ -41,7 +41,7 @@ def period(data: dict[str, Any]) -> float:
 @pytest.mark.parametrize("name", ANSWERS["files"])
 def test_published_training_inputs_reach_the_published_optimum(name: str) -> None:
     problem = with_devices(read_placement(TRAINING / name), None, 0)
-    found = DevicePlacement().place(problem, PlacementRequest())
+    found = DevicePlacement().place(PlacementRequest(problem=problem))
     assert found.proof == "ideals"
     assert found.gap == 0.0
     assert found.period == pytest.approx(ANSWERS["files"][name], abs=5e-4)
@@ -116,7 +116,7 @@ def test_operators_without_a_forward_operator_follow_the_listing() -> None:
     nodes += [node(6, 2.0, colorClass=9, isBackwardNode=1)]
     edges = [(0, 1, 0.0), (1, 2, 0.0), (3, 4, 0.0), (4, 5, 0.0), (5, 6, 0.0)]
     problem = example(nodes, edges, maxFPGAs=4)
-    found = DevicePlacement().place(problem, PlacementRequest())
+    found = DevicePlacement().place(PlacementRequest(problem=problem))
     assert listed_along(problem)
     assert found.period == found.lower_bound == 2.0
     assert found.device_of[6] == 3

@@ -7,7 +7,7 @@ import pytest
 from mcm_compiler.placements.placement_file import placement_from_json
 from mcm_passes.mapping.latency_placement import chain_bound as rules
 from mcm_passes.mapping.latency_placement.chain_bound import chain_bound
-from mcm_passes.mapping.latency_placement.latency_problem import latency_arrays
+from mcm_passes.mapping.latency_placement.latency_kernels import latency_arrays
 from tests.generators.placement_examples import example, node, random_file
 from tests.oracles.least_latency import least_latency
 

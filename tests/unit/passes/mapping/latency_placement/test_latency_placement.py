@@ -19,7 +19,7 @@ from tests.generators.placement_examples import (
 )
 from tests.oracles.least_latency import latency, least_latency
 
-FEW = PlacementRequest(evaluations=200)
+FEW = 200
 
 
 @pytest.mark.parametrize("part", range(4))
@@ -29,10 +29,10 @@ def test_small_files_are_answered_as_all_their_placements_are(part):
         problem, least = placement_from_json(data, "graph.json"), least_latency(data)
         if least == float("inf"):
             with pytest.raises(CompileError) as caught:
-                DeviceLatency().place(problem, FEW)
+                DeviceLatency().place(PlacementRequest(problem=problem, evaluations=FEW))
             assert {d.code for d in caught.value.diagnostics} <= {"MCM-F006", "MCM-F007"}
             continue
-        found = DeviceLatency().place(problem, FEW)
+        found = DeviceLatency().place(PlacementRequest(problem=problem, evaluations=FEW))
         assert found.period == pytest.approx(latency(data, found.device_of.tolist())), seed
         assert found.lower_bound <= least * (1.0 + 1e-9), seed
         assert least <= found.period * (1.0 + 1e-9), seed
@@ -56,13 +56,15 @@ def test_colors_on_a_cycle_are_on_a_cpu_and_an_accelerator(inner):
     if inner == "two accelerators":
         edges = [(0, 1, 0.5), (0, 2, 0.5), (1, 3, 0.5), (2, 3, 0.5)]
     data = problem_data([ends[0], *between, ends[1]], edges, maxCPUs=4)
-    found = DeviceLatency().place(placement_from_json(data, "graph.json"), FEW)
+    found = DeviceLatency().place(
+        PlacementRequest(problem=placement_from_json(data, "graph.json"), evaluations=FEW)
+    )
     assert found.period == found.lower_bound == least_latency(data) == 8.0
 
 
 def test_a_published_input_is_solved_to_the_optimum():
     problem = read_placement(PUBLISHED / "latency" / "layer_bert24.json")
-    found = DeviceLatency().place(problem, FEW)
+    found = DeviceLatency().place(PlacementRequest(problem=problem, evaluations=FEW))
     assert found.period == pytest.approx(100.2185, abs=5e-5)
     assert found.gap == 0.0
     assert found.proof == "chain"
@@ -71,8 +73,10 @@ def test_a_published_input_is_solved_to_the_optimum():
 def test_results_are_the_same_again_and_depend_on_the_seed(monkeypatch):
     monkeypatch.setattr(latency_placement, "MOST_MODELLED", 0)
     problem = read_placement(PUBLISHED / "latency" / "layer_gnmt.json")
-    once, again = (DeviceLatency().place(problem, FEW) for _ in range(2))
-    other = DeviceLatency().place(problem, PlacementRequest(evaluations=200, seed=5))
+    once, again = (
+        DeviceLatency().place(PlacementRequest(problem=problem, evaluations=FEW)) for _ in range(2)
+    )
+    other = DeviceLatency().place(PlacementRequest(problem=problem, evaluations=200, seed=5))
     assert (once.device_of == again.device_of).all()
     assert (once.device_of != other.device_of).any()
 
@@ -80,7 +84,7 @@ def test_results_are_the_same_again_and_depend_on_the_seed(monkeypatch):
 def test_fewer_cores_than_operators_are_waited_for():
     nodes = [node(v, 1.0, supportedOnFpga=0, cpuLatency=4.0) for v in range(4)]
     problem = example(nodes, [], maxFPGAs=0, maxCPUs=2)
-    found = DeviceLatency().place(problem, FEW)
+    found = DeviceLatency().place(PlacementRequest(problem=problem, evaluations=FEW))
     assert found.period == 8.0
     assert found.lower_bound == 8.0
     assert found.device_load.tolist() == [8.0, 8.0]
@@ -94,19 +98,21 @@ def test_the_objective_is_known():
 @pytest.mark.parametrize(
     ("changes", "request_"),
     [
-        ({}, PlacementRequest(rule="relay")),
-        ({}, PlacementRequest(partitioner="dp")),
-        ({"isBackwardNode": 1}, PlacementRequest()),
+        ({}, {"rule": "relay"}),
+        ({}, {"partitioner": "dp"}),
+        ({"isBackwardNode": 1}, {}),
     ],
 )
 def test_requests_without_an_answer_are_refused(changes, request_):
     problem = example([node(0, 1.0), node(1, 1.0, **changes)], [(0, 1, 1.0)])
     with pytest.raises(CompileError) as caught:
-        DeviceLatency().place(problem, request_)
+        DeviceLatency().place(PlacementRequest(problem=problem, **request_))
     assert [d.code for d in caught.value.diagnostics] == ["MCM-F021"]
 
 
 def test_no_device_is_refused():
     with pytest.raises(CompileError) as caught:
-        DeviceLatency().place(example([node(0, 1.0)], [], maxFPGAs=0), FEW)
+        DeviceLatency().place(
+            PlacementRequest(problem=example([node(0, 1.0)], [], maxFPGAs=0), evaluations=FEW)
+        )
     assert [d.code for d in caught.value.diagnostics] == ["MCM-F006"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mcm_passes.mapping.latency_placement.latency_kernels import latency_of
-from mcm_passes.mapping.latency_placement.latency_problem import latency_arrays
+from mcm_passes.mapping.latency_placement.latency_kernels import latency_arrays, latency_of
 from mcm_passes.mapping.latency_placement.latency_referee import latency_outcome
 from tests.generators.placement_examples import example, node
 from tests.oracles.plain_latency import plain_latency

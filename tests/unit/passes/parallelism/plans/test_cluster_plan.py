@@ -9,7 +9,7 @@ import onnx_ir as ir
 import pytest
 
 from mcm_compiler.components.target_loading import load_cluster
-from mcm_compiler.contracts.planning import PlanResult
+from mcm_compiler.contracts.planning import PlanAnswer, PlanRequest
 from mcm_compiler.diagnostics import CompileError
 from mcm_models.pipelines.problem import Pipeline
 from mcm_passes.parallelism.decisions import dqn_search
@@ -30,9 +30,21 @@ def chain(imported, rows: int) -> ir.Model:
     return imported(CHAIN.format(rows=rows))
 
 
-def planned(model: ir.Model, **options) -> PlanResult:
+def planned(model: ir.Model, **options) -> PlanAnswer:
+    target = load_cluster("config-a")
     asked = AutoMapOptions(**{"search": "exact", **options})
-    return plan_for_cluster(model, "chain", load_cluster("config-a"), asked, lambda line: None)
+    request = PlanRequest(model=model, name="chain", target=target, options=asked)
+    return plan_for_cluster(request, target, asked)
+
+
+def test_a_plan_compares_no_more_combinations_than_it_may(imported) -> None:
+    asked, target = AutoMapOptions(), load_cluster("config-a")
+    request = PlanRequest(
+        model=chain(imported, 64), name="chain", target=target, options=asked, evaluations=2
+    )
+    found = plan_for_cluster(request, target, asked)
+    assert len(found.estimates) == found.evaluations == 2
+    assert len(plan_for_cluster(replace(request, evaluations=99), target, asked).estimates) > 2
 
 
 @pytest.mark.parametrize("rows", [2, 3, 4, 8, 12, 15])

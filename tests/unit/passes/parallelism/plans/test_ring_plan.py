@@ -6,6 +6,7 @@ import onnx_ir as ir
 import pytest
 
 from mcm_compiler.components.target_loading import load_target
+from mcm_compiler.contracts.planning import PlanRequest
 from mcm_compiler.contracts.sharding.parallel_plan import ParallelPlan
 from mcm_compiler.diagnostics import CompileError
 from mcm_passes.parallelism.plans.operator_choice import AutoMapOptions
@@ -20,7 +21,9 @@ CHAIN = """g (float[{rows},512] x, float[512,512] wu, float[512,512] wv) => (flo
 
 def planned(model: ir.Model, **options) -> ParallelPlan:
     asked = AutoMapOptions(**{"search": "exact", **options})
-    return plan_for_ring(model, "chain", load_target("mcm4"), asked, lambda line: None).plan
+    target = load_target("mcm4")
+    request = PlanRequest(model=model, name="chain", target=target, options=asked)
+    return plan_for_ring(request, target, asked).plan
 
 
 @pytest.mark.parametrize("degree", [None, 1])

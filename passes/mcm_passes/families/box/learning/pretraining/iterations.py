@@ -12,7 +12,7 @@ from mcm_models.cluster_policy.decoding import decode, scorer_of
 from mcm_models.cluster_policy.layout import Weights
 from mcm_models.cluster_policy.learning import Rows, arrays_of, padded, update
 from mcm_models.ppo_settings import PpoSettings
-from mcm_passes.families.box.learning.credit import standardised
+from mcm_passes.families.box.learning.planning import standardised
 from mcm_passes.families.box.learning.pretraining.cases import ClusteredStep, single_device
 
 MOST_DEVICES = 9

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from mcm_compiler.contracts.boxes.box import VARIABLE
-from mcm_passes.families.box.clusters.adjacency import fastest_times
 from mcm_passes.families.box.clusters.weight_clusters import (
     by_slack,
     divided,
+    fastest_times,
     in_order,
     is_weight,
     weight_clusters,

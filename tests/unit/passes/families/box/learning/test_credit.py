@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mcm_compiler.contracts.boxes.evaluation import StepResults
-from mcm_passes.families.box.learning.credit import local_credit, standardised
+from mcm_passes.families.box.learning.planning import local_credit, standardised
 
 
 def test_the_less_loaded_device_is_better():

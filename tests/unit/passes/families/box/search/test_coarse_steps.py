@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions
 from mcm_hardware.families.box.step_simulator import StepSimulator
-from mcm_passes.families.box.clusters.adjacency import fastest_times, heads_and_tails
+from mcm_passes.families.box.clusters.weight_clusters import fastest_times, heads_and_tails
 from mcm_passes.families.box.search.coarse_steps import CoarseStep, coarse_step
 from mcm_passes.families.box.search.units import fallbacks
 from tests.generators.step_problems import random_box, random_placements, random_step, with_copies

@@ -16,13 +16,13 @@ from mcm_compiler.contracts.boxes.evaluation import (
 )
 from mcm_compiler.contracts.boxes.placers import PlacerRequest
 from mcm_hardware.families.box.step_simulator import StepSimulator
-from mcm_passes.families.box.placers.local_search import LocalSearch
-from mcm_passes.families.box.search.annealing import Judge
-from mcm_passes.families.box.search.robust_score import (
+from mcm_passes.families.box.placers.local_search import (
+    LocalSearch,
     RobustScore,
     plain_placements,
     reference_times,
 )
+from mcm_passes.families.box.search.annealing import Judge
 from mcm_passes.families.box.search.units import layered_placements
 from tests.generators.unrolled_steps import UnrolledSize, unrolled_box, unrolled_step
 

@@ -18,7 +18,7 @@ from mcm_compiler.contracts.fabrics.mappers import Mapper, MapperAnswer, MapperR
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import MAPPERS, MAPPING_MODELS
 from mcm_passes.families.fabric.annealing.annealing import Annealing
-from mcm_passes.families.fabric.annealing.random_mapper import RandomMapper
+from mcm_passes.families.fabric.annealing.starts import RandomMapper
 from mcm_passes.families.fabric.formulas.analytic import RoundTrips, WireLength
 from mcm_passes.families.fabric.formulas.formula import Formula, PreparedFormula
 from tests.generators.mapping_doubles import PluginModel, SumJudge

@@ -14,9 +14,16 @@ from mcm_passes.families.fabric.formulas.analytic import (
     RoundTrips,
     WireLength,
 )
-from mcm_passes.families.fabric.formulas.facts import isolated_cycles
 from mcm_passes.families.fabric.formulas.formula import PreparedFormula, evaluate, room_of
-from mcm_passes.families.fabric.formulas.terms import BUFFER, BURST, LINK, QUEUED, TRIP, WIRE
+from mcm_passes.families.fabric.formulas.terms import (
+    BUFFER,
+    BURST,
+    LINK,
+    QUEUED,
+    TRIP,
+    WIRE,
+    isolated_cycles,
+)
 from mcm_passes.families.fabric.routing_trees import flip, move, routed
 from tests.generators.random_fabrics import drawn_problem
 from tests.generators.small_fabric import as_mapping, legal_mappings, small_fabric, small_problem

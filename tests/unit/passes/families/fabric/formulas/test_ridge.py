@@ -13,9 +13,8 @@ from mcm_compiler.contracts.fabrics.models import LearnedMappingModel
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import MAPPING_MODELS
 from mcm_passes.families.fabric.formulas.analytic import RoundTrips
-from mcm_passes.families.fabric.formulas.ridge import MAKE, Ridge, stored_ridge
-from mcm_passes.families.fabric.formulas.ridge_fit import features_of, fitted
-from mcm_passes.families.fabric.formulas.ridge_kernels import FARTHEST, NUM_FEATURES
+from mcm_passes.families.fabric.formulas.ridge import MAKE, Ridge, features_of, fitted, stored_ridge
+from mcm_passes.families.fabric.formulas.terms import FARTHEST, NUM_FEATURES
 from tests.generators.random_fabrics import drawn_problem
 from tests.generators.small_fabric import legal_mappings, small_fabric
 

@@ -26,9 +26,8 @@ from mcm_models.mapping_model.layout import (
     save_mapping_model,
 )
 from mcm_passes.families.fabric.formulas.analytic import RoundTrips
-from mcm_passes.families.fabric.learning.gnn import Gnn
+from mcm_passes.families.fabric.learning.gnn import Gnn, prepared_gnn
 from mcm_passes.families.fabric.learning.mapping_trainer import split
-from mcm_passes.families.fabric.learning.prepared import prepared_gnn
 from mcm_passes.families.fabric.learning.rounds import guesses, judged
 from tests.generators.random_fabrics import drawn_problem
 from tests.generators.small_fabric import legal_mappings, small_fabric

@@ -27,8 +27,8 @@ from mcm_models.mapping_model.layout import (
 )
 from mcm_passes.families.fabric.learning import mapping_trainer
 from mcm_passes.families.fabric.learning.collecting import learned_of
+from mcm_passes.families.fabric.learning.gnn import PreparedGnn
 from mcm_passes.families.fabric.learning.mapping_trainer import MODEL_NAME, MappingTrainer
-from mcm_passes.families.fabric.learning.prepared import PreparedGnn
 from tests.generators.left_folders import files_of, leave_private_folder
 from tests.generators.mapping_target import RuleJudge, RuleTarget
 from tests.generators.small_fabric import small_fabric

@@ -43,7 +43,9 @@ def test_periods_are_those_of_the_file(part: int) -> None:
         nodes = [node(v, float(times[v]), size=0.0) for v in range(n)]
         data = problem_data(nodes, [(u, v, cost[u]) for u, v in pairs], maxFPGAs=3)
         problem = placement_from_json(data, "graph.json")
-        found = RingPlacement().place(problem, PlacementRequest(rule="relay", evaluations=300))
+        found = RingPlacement().place(
+            PlacementRequest(problem=problem, rule="relay", evaluations=300)
+        )
         own = ring_period(data, found.device_of.tolist())
         assert found.period == pytest.approx(own, rel=1e-14, abs=1e-300), seed
         least = min(ring_period(data, list(c)) for c in itertools.product(range(3), repeat=n))
