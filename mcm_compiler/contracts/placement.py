@@ -98,7 +98,7 @@ class PlacementRequest(SearchRequest[Ints]):
 
     @classmethod
     def of(cls, problem: PlacementProblem, options: PlacementOptions) -> PlacementRequest:
-        """What options ask of a problem.
+        """The request that options make of a problem.
 
         Raises:
             CompileError: as `load_level`.

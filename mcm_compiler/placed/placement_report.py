@@ -185,7 +185,12 @@ def report_text(record: PlacementRecord, schedule: Schedule | None) -> bytes:
 
 
 def segment_rows(schedule: Schedule, most: int) -> Rows:
-    """A row per segment below a head, at most so many."""
+    """Rows of the first segments below a head.
+
+    Args:
+        schedule: with the segments.
+        most: segments that are listed.
+    """
     return [
         ["segment", "device", "ops", "inputs", "outputs"],
         *(

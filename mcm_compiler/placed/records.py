@@ -18,7 +18,7 @@ from mcm_compiler.text.json_text import Amount, Index, Seed, Size
 
 @dataclass(frozen=True)
 class _File:
-    """What a file of the folder holds."""
+    """Base of the records of files."""
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""

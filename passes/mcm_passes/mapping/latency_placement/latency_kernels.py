@@ -33,7 +33,7 @@ class LatencyArrays(NamedTuple):
         allowed: `[U]`, whether accelerators can run the unit.
         accelerators: K.
         cores: CPU cores.
-        memory_bytes: of each accelerator, with room for the rounding of sums.
+        memory_bytes: of each accelerator, with a margin for the rounding of sums.
     """
 
     unit_of: Ints
@@ -227,7 +227,7 @@ def overflow_of(p: LatencyArrays, device_of: Ints) -> float:
 
 
 OVERFLOW_WEIGHT = 4.0
-"""What memory that is missing adds to a walk's energy, per share of one accelerator's."""
+"""Weight of missing memory in a walk's energy, per share of the memory of one accelerator."""
 
 NEAR = 0.7
 """Share of moves to the device of a neighbour."""

@@ -22,7 +22,7 @@ from mcm_passes.mapping.problem.kind_prices import best_prices, priced, weighed
 
 
 class Reads(NamedTuple):
-    """Who reads what, as `StepProblem` says it, without weights that lie ready.
+    """Readers and what they read, as in `StepProblem`, without stored weights.
 
     Attributes:
         begin: `[N + 1]`.
@@ -40,7 +40,7 @@ def starts_and_rests(reads: Reads, times: Floats, latency: Floats, per_byte: Flo
     """`[2, N, C]`: how early an op can start on each class, and what follows its end at least.
 
     What an op reads comes from the class from which it is there first, with a copy where that is
-    another class than its own: no placement has it earlier, and none is done sooner afterwards.
+    another class than its own. No placement has it earlier, and none is done sooner afterwards.
 
     Args:
         reads: see there.
@@ -134,7 +134,7 @@ def check_memory(problem: StepProblem, box: Box) -> None:
 
     All variables are in memory throughout, in one copy at least, and so are weights that lie ready;
     besides them at any time what the op that runs then reads and makes, and in the end the outputs.
-    What one op reads and makes lies on one device, and so do variables of ops that run together.
+    What one op reads and makes is on one device, and so do variables of ops that run together.
 
     Raises:
         CompileError: MCM-D012 where that is more than there is.
@@ -218,7 +218,7 @@ def _roots(problem: StepProblem) -> tuple[Longs, Longs]:
 
 
 _ROUNDS = 3
-"""Windows that prices are found anew for."""
+"""Windows for which prices are computed again."""
 
 
 def bound_step_in_box(problem: StepProblem, box: Box) -> StepBound:

@@ -60,7 +60,7 @@ class RobustScore:
     worst: float = WORST_SHARE
 
     def judge(self, request: PlacerRequest) -> Judge:
-        """A judge of placements that keeps to the request; references are spent already."""
+        """The scores of placements within a request; references are spent already."""
         evaluators = evaluators_under(request, robust=self.robust)
         judge = judge_of(request, *evaluators)
         if len(evaluators) == 1:
@@ -76,7 +76,7 @@ class RobustScore:
 
 
 def plain_placements(problem: StepProblem, box: Box) -> Ints:
-    """`[P, N]`, placements that need no search: layers in order, or stripes where names tell none.
+    """`[P, N]`, placements that need no search: layers in order, or stripes where names have none.
 
     How long a step may take in one order of queues, if it takes so long in the other, depends on
     the graph (1.07 to 1.53 times as long with the expert's placements of recurrent networks).
@@ -152,7 +152,7 @@ class LocalSearch(RobustScore):
 def search_pieces(
     options: LocalSearch, step: PreparedStep, judge: Judge, request: PlacerRequest
 ) -> None:
-    """Runs the search; the judge has the best placement in the end.
+    """Runs the search; `judge` has the best placement in the end.
 
     Args:
         options: see there.

@@ -1,7 +1,7 @@
 """Several walks: by a formula, compiled, or by a model that answers for batches.
 
 All of them keep mappings legal. In batches, a walk that refuses most moves proposes several at once
-and takes the first that it would have kept, which gives what proposals one by one give; so batches
+and takes the first that it would have kept. The result is that of proposals one by one, and batches
 stay full as walks become few and cold. Randomness is a generator of its own, so that a walk is the
 same wherever it runs: xorshift64* (Vigna 2016, *An experimental exploration of Marsaglia's xorshift
 generators, scrambled*).
@@ -48,7 +48,7 @@ class Walkers:
 
     @property
     def best_mappings(self) -> Mappings:
-        """What cost that."""
+        """The mappings with these costs."""
         return Mappings(
             np.stack([walker.best_site for walker in self._walkers]),
             np.stack([walker.best_turn for walker in self._walkers]),
@@ -62,7 +62,7 @@ class Walkers:
         self.evaluations += steps * len(self._walkers)
 
     def forget(self) -> None:
-        """What walks have seen so far is no longer their best."""
+        """Forgets the best mappings that walks have seen so far."""
         for walker in self._walkers:
             walker.cost[1] = np.inf
 
@@ -315,7 +315,7 @@ class BatchedWalks:
         self.evaluations += spent
 
     def forget(self) -> None:
-        """What walks have seen so far is no longer their best."""
+        """Forgets the best mappings that walks have seen so far."""
         self.best_costs[:] = np.inf
 
     def join(self, loser: int, winner: int) -> None:

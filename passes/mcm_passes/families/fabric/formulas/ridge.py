@@ -51,7 +51,7 @@ def fitted(terms: Floats, periods: Floats, strength: float = 10.0) -> Coefficien
     Args:
         terms: `[N, NUM_TERMS]`.
         periods: `[N]`, measured.
-        strength: weight of squared coefficients beside squared errors; none on the constant.
+        strength: weight of squared coefficients, next to squared errors; none on the constant.
 
     Raises:
         ValueError: for fewer samples than coefficients, or numbers that are not finite.

@@ -30,7 +30,7 @@ class Facts(NamedTuple):
         bound: no mapping has a shorter period.
         hop: from one switch to the next.
         serial: `[U]`, how long a unit takes for a sample if nothing keeps it waiting: firings and
-            what of its bursts has no room before the port, or the flits at its busier port.
+            what of its bursts has no space before the port, or the flits at its busier port.
         arriving: `[U]`, flits that come in per sample.
         leaving: `[U]`, flits that its port sends per sample.
         rounds: `[L]`, round trips of credits that a destination waits for one after another.
@@ -141,7 +141,7 @@ NUM_TERMS = 8
 
 
 class Scratch(NamedTuple):
-    """Room that `work_out` uses.
+    """Scratch arrays of `work_out`.
 
     Attributes:
         wait: `[4, switches]`, by direction, waiting from the begin of a row or column up to there.

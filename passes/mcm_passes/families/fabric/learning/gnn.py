@@ -46,7 +46,7 @@ class PreparedGnn:
         fabric: on what.
         layout: of the network.
         corrected: the formula that the network corrects. Not named `formula`, by which mappers
-            tell models that are nothing else.
+            recognise models that are nothing else.
         features: static ones of units and branches.
         network: weights with the problem in mind.
         wire: weight of the mean load of links in what search minimises.
@@ -89,7 +89,7 @@ class PreparedGnn:
         return self.corrected.facts.bound * np.exp(np.clip(logarithm, -LARGEST, LARGEST))
 
     def graphs(self, mappings: Mappings) -> list[MappingGraph]:
-        """What the network sees of each mapping.
+        """The features that the network sees of each mapping.
 
         Raises:
             ValueError: as `period_cycles`.
@@ -232,7 +232,7 @@ class Gnn:
 
 @lru_cache(maxsize=4)
 def _loaded(path: Path, changed: int) -> tuple[layout.Weights, layout.MappingCard]:
-    """Checkpoints by file and the time when it changed; the time only tells files apart."""
+    """Checkpoints by file and the time when it changed; the time only distinguishes files."""
     del changed
     return layout.load_mapping_model(path)
 
@@ -265,7 +265,7 @@ class Auto:
 
 @cache
 def recorded_flows() -> dict[str, Any]:
-    """What `lcm_placers.py --write` wrote: who won, on which target, and with which figures."""
+    """The comparison that `lcm_placers.py --write` wrote: winner, target and figures."""
     text = files("mcm_passes.families.fabric.learning") / "flows.json"
     return json.loads(text.read_text(encoding="utf-8"))
 
