@@ -142,7 +142,7 @@ def _fractional_work(problem: PartitionProblem, period_s: float) -> bool:
     return math.fsum(cheapest) >= period_s * have > 0.0
 
 
-def _host_transfers(problem: PartitionProblem, period_s: float) -> bool:
+def host_transfers(problem: PartitionProblem, period_s: float) -> bool:
     """The largest tensor alone, or the sum over all channels, or over the one they share."""
     limits = problem.limits
     fixed = problem.clonable.tolist().count(False)
@@ -287,7 +287,7 @@ TOTAL_WORK = Argument("all devices share the work", _total_work)
 FRACTIONAL_WORK = Argument("chips of all kinds share the work", _fractional_work)
 INDIVISIBLE_WORK = Argument("units do not pack into devices", units_do_not_pack)
 COPIED_WEIGHTS = Argument("copies of weights do not fit", copies_do_not_fit)
-HOST_TRANSFERS = Argument("the host's channels are too busy", _host_transfers)
+HOST_TRANSFERS = Argument("the host's channels are too busy", host_transfers)
 STREAMED_WEIGHTS = Argument("weights have to be read again", _streamed_weights)
 LARGE_TENSORS = Argument("large tensors tie units together", _large_tensors)
 AROUND_UNITS = Argument("work lies before and after a unit", around_units, MOST_UNITS, effort=1)

@@ -179,7 +179,9 @@ class Frontier:
     ) -> ChainOptimum:
         """The best chain by a reading of the rules; where not all labels fit, that of a beam."""
         if aim.aim == "energy":
-            return lattice.least(reading, known.period_s, self.windows)
+            most_j = known.period_s * (1.0 + SLACK)
+            goal = Goal(False, np.inf, most_j, self.windows, 1 << 60, 0, energy=True)
+            return lattice.best(reading, goal)
         if aim.aim == "latency":
             soon_s = self._soon(known, lattice, reading)
             goals = [Goal(True, np.inf, soon_s * (1.0 + SLACK), 0, 0, 0)]

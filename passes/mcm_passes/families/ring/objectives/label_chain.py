@@ -202,7 +202,8 @@ def label_chains(lattice: Lattice, goal: Goal, scratch: PlayScratch) -> tuple[La
     demands = lattice.played.demands
     count, words = cuts.members.shape
     fastest = package.speed.max()
-    labels = _no_labels(count, package.speed.size, 0 if goal.energy else _widest(cuts))
+    widest = (cuts.crossing_ptr[1:] - cuts.crossing_ptr[:-1]).max()
+    labels = _no_labels(count, package.speed.size, 0 if goal.energy else widest)
     labels.times_s[0, PERIOD] = demands.host_s
     labels.times_s[0, END] = prices.always_j if goal.energy else 0.0
     labels.first[0, 0], labels.kept[0, 0] = 0, 1
@@ -347,15 +348,6 @@ def _with_room(labels: Labels, ideal: int) -> Labels:
         for t in range(3):
             links[k, t] = labels.links[k, t]
     return Labels(times_s, links, labels.first, labels.kept, labels.counts)
-
-
-@lean_inner_njit
-def _widest(cuts: IdealCrossings) -> int:
-    """The most tensors that cross an ideal, at least 1."""
-    most = 1
-    for i in range(cuts.members.shape[0]):
-        most = max(most, int(cuts.crossing_ptr[i + 1] - cuts.crossing_ptr[i]))
-    return most
 
 
 @lean_inner_njit

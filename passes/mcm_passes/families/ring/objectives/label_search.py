@@ -12,7 +12,6 @@ import numpy as np
 from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Floats, Ints, PartitionProblem
-from mcm_passes.families.ring.exact.ideal_chain import SLACK
 from mcm_passes.families.ring.exact.ideal_dp import ChainOptimum, IdealLattice
 from mcm_passes.families.ring.exact.triangle_readings import TriangleReading
 from mcm_passes.families.ring.loads.chip_demands import ChipDemands, chip_demands
@@ -107,21 +106,6 @@ class LabelLattice(IdealLattice):
         chip_of = self._partition(labels.links[chain[::-1], IDEAL].tolist())
         value = labels.times_s[best, PERIOD if not (goal.least_latency or goal.energy) else END]
         return ChainOptimum(chip_of, float(value), complete, windows, made)
-
-    def least(self, reading: TriangleReading, ceiling_j: float, most_windows: int) -> ChainOptimum:
-        """The partition with the least energy up to a ceiling, by a reading of the triangle rule.
-
-        Of such, one with the fewest chips, and then with the least period.
-
-        Args:
-            reading: how windows treat long dependencies.
-            ceiling_j: what takes more is not looked for; may be infinite.
-            most_windows: gives up beyond this number.
-        """
-        most_j = ceiling_j * (1.0 + SLACK)
-        return self.best(
-            reading, Goal(False, np.inf, most_j, most_windows, 1 << 60, 0, energy=True)
-        )
 
     def _least(self, labels: Labels) -> int:
         """Of the labels at the last ideal that tie in energy, the fastest with the fewest chips."""

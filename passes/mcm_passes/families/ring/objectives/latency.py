@@ -43,11 +43,10 @@ class RingLatency:
         chip_of = evaluation.chip_of[self._graph.units]
         if not chip_of.size:
             return 0.0
+        ways, end = _ways(played, chip_of), played.rates.last_chip
         used = int(chip_of.max()) + 1
-        ways = _ways(played, chip_of, used)
+        chips = max(used, end + 1 if ways.exiting.size else 0)
         played = played._replace(entering=ways.entering)
-        nodes = np.argsort(chip_of, kind="stable").astype(np.int32)
-        node_ptr = np.searchsorted(chip_of[nodes], np.arange(ways.chips + 1))
         limits, scratch = problem.limits, self._scratch
         # Off-package memory sends what a chip streams behind what chips before it do.
         shared = np.cumsum(evaluation.stream_busy_s) * (
@@ -58,20 +57,19 @@ class RingLatency:
         )
         end_s, shared_s = 0.0, (0.0, 0.0)
         scratch.last[:] = ways.last
-        for chip in range(ways.chips):
-            if chip in (0, played.rates.last_chip):
+        for chip in range(chips):
+            if chip in (0, end):
                 # The host sends to either end by itself.
                 scratch.arrival_s[played.demands.tensors.producer < 0] = -1.0
             given = chip_play.Handover(
                 chip,
-                nodes[node_ptr[chip] : node_ptr[chip + 1]],
-                ways.leaving[chip],
-                ways.exiting if chip == played.rates.last_chip else NOTHING,
+                np.flatnonzero(chip_of == chip).astype(np.int32),
+                np.flatnonzero((ways.source <= chip) & (chip < ways.to)).astype(np.int32),
+                ways.exiting if chip == end else NOTHING,
                 float(streamed_s[chip]) if chip < used else 0.0,
                 shared_s,
             )
-            played_s = chip_play.play_chip(played, given, scratch)
-            end_s = max(end_s, played_s)
+            end_s = max(end_s, chip_play.play_chip(played, given, scratch))
             shared_s = (
                 float(scratch.clock_s[chip_play.ROOT_IN]),
                 float(scratch.clock_s[chip_play.ROOT_OUT]),
@@ -84,42 +82,33 @@ class _Ways(NamedTuple):
     """Where tensors get to.
 
     Attributes:
-        chips: the last chip that anything comes to, and one.
+        source: `[T]`, the chip that makes each tensor, or that it enters at.
+        to: `[T]`, the last chip that it comes to over links.
         last: `[T]`, the last chip that reads each tensor, or that makes it.
         entering: `[T]`, graph inputs that enter at the first chip.
-        leaving: of each chip, the tensors that cross the link behind it, ascending.
         exiting: tensors that cross links to leave at the last chip, ascending.
     """
 
-    chips: int
+    source: Longs
+    to: Longs
     last: Longs
     entering: Bools
-    leaving: list[Ints]
     exiting: Ints
 
 
-def _ways(played: chip_play.PlayedProblem, chip_of: Ints, used: int) -> _Ways:
+def _ways(played: chip_play.PlayedProblem, chip_of: Ints) -> _Ways:
     tensors, end = played.demands.tensors, played.rates.last_chip
     made = tensors.producer >= 0
     source = np.where(made, chip_of[tensors.producer], 0).astype(np.int64)
     reader_chip = chip_of[tensors.readers.entries]
-    last = source.copy()
+    last, to = source.copy(), source.copy()
     np.maximum.at(last, tensors.readers.owners, reader_chip)
     # What the last chip reads comes to it from the host.
-    over_links = source.copy()
     inner = made[tensors.readers.owners] | (reader_chip != end)
-    np.maximum.at(over_links, tensors.readers.owners[inner], reader_chip[inner])
+    np.maximum.at(to, tensors.readers.owners[inner], reader_chip[inner])
     entering = np.zeros(made.size, np.bool_)
     entering[tensors.readers.owners[inner]] = True
     collected = (tensors.kind & COLLECTED > 0) & (source > 0) & (source < end)
-    over_links[collected] = end
-    length = over_links - source
-    tensor = np.repeat(np.arange(source.size), length)
-    begins = np.repeat(np.cumsum(length) - length, length)
-    link = np.repeat(source, length) + np.arange(tensor.size) - begins
-    order = np.argsort(link, kind="stable")
-    chips = max(used, end + 1 if collected.any() else 0)
-    ptr = np.searchsorted(link[order], np.arange(chips + 1))
-    rows = [tensor[order][ptr[c] : ptr[c + 1]].astype(np.int32) for c in range(chips)]
+    to[collected] = end
     exiting = np.flatnonzero(collected).astype(np.int32)
-    return _Ways(chips, last, entering & ~made, rows, exiting)
+    return _Ways(source, to, last, entering & ~made, exiting)

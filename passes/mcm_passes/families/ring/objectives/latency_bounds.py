@@ -25,17 +25,14 @@ ROUNDING = 1e-12
 
 def latency_bound(problem: PartitionProblem) -> LowerBound:
     """The best of all arguments, with its name as `proof`."""
-    best = LowerBound(0.0, "no unit")
-    arguments = (
-        (CRITICAL_PATH, critical_path),
-        (SHARED_WORK, shared_work),
-        (SHARED_HOST, shared_host),
-    )
-    for proof, argument in arguments:
-        bound = argument(problem)
-        if bound.seconds > best.seconds:
-            best = dataclasses.replace(bound, proof=proof)
-    return best
+    arguments = {
+        CRITICAL_PATH: critical_path,
+        SHARED_WORK: shared_work,
+        SHARED_HOST: shared_host,
+    }
+    bounds = (dataclasses.replace(bound(problem), proof=name) for name, bound in arguments.items())
+    best = max(bounds, key=lambda bound: bound.seconds)
+    return best if best.seconds > 0.0 else LowerBound(0.0, "no unit")
 
 
 def critical_path(problem: PartitionProblem) -> LowerBound:

@@ -18,6 +18,7 @@ import numpy as np
 
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.placements.ring_rules import dependency_edges
+from mcm_passes.mapping.bound_checks.bound_checks import host_transfers
 from mcm_passes.mapping.bound_checks.plain_need import (
     PlainTensor,
     plain_copies,
@@ -47,7 +48,6 @@ class PlainWay:
     memory: PlainTensor
     relay_s: float
     to_host: bool
-    relayed: bool
     copy_s: float
     """Seconds of a copy, where it leaves a chip and `writer` is not there."""
     writer: int
@@ -149,11 +149,10 @@ class IdealCheck:
         self._link_bytes: dict[int, int] = {}
         # No unit of a window holds more than it does among all units.
         self._most_hungry = self._hungriest(self._all)
-        self._roomy = self._most_room() <= min(map(self._usable, range(problem.num_chips)))
 
     def none_below(self, period_s: float) -> bool | None:
         """Whether no valid partition is faster than `period_s`; None where that takes too long."""
-        if self._host_s() >= period_s:
+        if host_transfers(self._problem, period_s):
             return True
 
         def windows(chip: int, held: int, _: list[_Sources]) -> Iterator[Step]:
@@ -226,17 +225,6 @@ class IdealCheck:
         ]
         return tuple(sorted(one for one in after if one[0]))
 
-    def _host_s(self) -> float:
-        """Least time of the channel that carries all inputs, or all outputs; 0 without such."""
-        p = self._problem
-        rate = p.limits.host_total_bytes_per_s
-        if not rate:
-            return 0.0
-        read = np.diff(p.tensor_ptr) > 0
-        entering = int(p.tensor_bytes[(p.tensor_producer < 0) & read].sum())
-        leaving = int(p.tensor_bytes[(p.tensor_producer >= 0) & p.tensor_to_host].sum())
-        return max(entering, leaving) / rate
-
     def _read_facts(self) -> None:
         p = self._problem
         memory = plain_tensors(p)
@@ -258,9 +246,8 @@ class IdealCheck:
                     readers=sum(1 << v for v in self._placed(readers)),
                     link_bytes=size,
                     memory=memory[t],
-                    relay_s=0.0 if p.limits.forwarding == "router" else float(p.relay_s[t]),
+                    relay_s=float(p.relay_s[t]),
                     to_host=bool(p.tensor_to_host[t]),
-                    relayed=p.routing == "relay" and p.limits.forwarding == "engine",
                     copy_s=(copy := copies.get(t, (-1, 0.0)))[1],
                     writer=1 << copy[0] if copy[0] >= 0 else 0,
                 )
@@ -308,7 +295,6 @@ class IdealCheck:
         later = self._speed[chip + 1 :]
         later_s = period_s * math.fsum(later) if later else 0.0
         least_s = left_s * (1.0 - ROUNDING) - later_s
-        passing = [t for t in self._arriving(held) if t.relayed and t.relay_s]
 
         def exceeds(window: Window, _: int) -> bool:
             # Larger windows do so as well.
@@ -316,7 +302,7 @@ class IdealCheck:
             return self.too_large(window, self._limits.sram_bytes[chip]) or seconds >= period_s
 
         for step in self.steps_from(chip, held, exceeds):
-            if step.window.work >= least_s and self._fits(step, passing, period_s):
+            if step.window.work >= least_s and self._fits(step, period_s):
                 yield step
 
     def steps_from(
@@ -395,22 +381,15 @@ class IdealCheck:
         """Whether the weights of a window, and of all larger ones, exceed a memory."""
         return window.weights > sram_bytes and not self._problem.streams
 
-    def _fits(self, step: Step, passing: list[PlainWay], period_s: float) -> bool:
-        """Whether a window that does not exceed its chip is valid on it and below the period.
-
-        Args:
-            step: the window.
-            passing: what crosses the ideal at its start and takes time to be passed on.
-            period_s: the period.
-        """
+    def _fits(self, step: Step, period_s: float) -> bool:
+        """Whether a window that does not exceed its chip is valid on it and below a period."""
         limits, (chip, held, grown, window) = self._limits, step
         if not self.keeps_pins(step):
             return False
-        passed_s = sum(t.relay_s for t in passing if t.readers & ~grown)
         inside = grown & ~held
         crossing = [t for t in self._crossing(grown) if t.producer & inside]
         leaving = {t.number: t for t in (*crossing, *window.sent)}.values()
-        passed_s += sum(t.copy_s for t in leaving if not t.writer & inside)
+        passed_s = self.passed_s(step) + sum(t.copy_s for t in leaving if not t.writer & inside)
         seconds = (window.work + window.once + passed_s) / self._speed[chip]
         link_s = self.bytes_across(grown) / limits.link_bytes_per_s
         host_s = max(window.in_bytes, window.out_bytes) / limits.host_bytes_per_s
@@ -418,6 +397,11 @@ class IdealCheck:
             return False
         over = self.over(step)
         return over is not None and not (over and over / limits.stream_bytes_per_s >= period_s)
+
+    def passed_s(self, step: Step) -> float:
+        """Seconds of what the chip of a window passes on."""
+        passing = self._arriving(step.held) if self._problem.relays else []
+        return sum(t.relay_s for t in passing if t.readers & ~step.grown)
 
     def bytes_across(self, held: int) -> int:
         """Bytes on the link behind an ideal."""
@@ -433,39 +417,24 @@ class IdealCheck:
 
     def over(self, step: Step) -> int | None:
         """Bytes of weights that a chip has to stream for a window; None where nothing helps."""
-        if self._roomy:
-            return 0
         limits, (chip, held, grown, window) = self._limits, step
-        room = window.room + self._buffers(held, grown)
+        inside, relays = grown & ~held, self._problem.relays
+        arriving, leaving = self._arriving(held), self._crossing(grown)
+        buffers = sum(t.memory.room for t in arriving if relays or t.readers & inside)
+        buffers += sum(t.memory.sent_room for t in leaving if t.producer & inside)
+        if relays:
+            buffers += sum(t.memory.room for t in leaving if not t.producer & inside)
         # What is read beyond as well has its send buffers already.
-        sent = sum(t.memory.sent_room for t in window.sent if not t.readers & ~grown)
-        room += limits.channel_slots * sent
-        usable = self._usable(chip)
+        buffers += sum(t.memory.sent_room for t in window.sent if not t.readers & ~grown)
+        room = window.room + limits.channel_slots * buffers
+        block = limits.buffer_alignment_bytes
+        usable = limits.sram_bytes[chip] // block * block
         if room + self._most_hungry <= usable:
             return 0
-        room += self._hungriest(grown & ~held)
+        room += self._hungriest(inside)
         over = max(room - usable, 0)
         movable = window.weights if limits.stream_bytes_per_s else 0
         return over if over <= movable else None
-
-    def _usable(self, chip: int) -> int:
-        """Memory is handed out in whole blocks."""
-        block = self._limits.buffer_alignment_bytes
-        return self._limits.sram_bytes[chip] // block * block
-
-    def _most_room(self) -> int:
-        """No window holds more, whatever it is: a tensor has no buffer more than three times."""
-        buffers = 3 * sum(t.memory.room + t.memory.sent_room for t in self._tensors)
-        items = sum(room for _, room, _, _ in self._items)
-        return items + self._limits.channel_slots * buffers + self._most_hungry
-
-    def _buffers(self, held: int, grown: int) -> int:
-        arriving, leaving = self._arriving(held), self._crossing(grown)
-        inside = grown & ~held
-        room = sum(t.memory.room for t in arriving if t.relayed or t.readers & inside)
-        room += sum(t.memory.sent_room for t in leaving if t.producer & inside)
-        room += sum(t.memory.room for t in leaving if t.relayed and not t.producer & inside)
-        return self._limits.channel_slots * room
 
     def _hungriest(self, inside: int) -> int:
         """The most that one unit of the window holds at once of what stays within."""
@@ -483,15 +452,13 @@ def front(
     """Keeps what no other is as good as; chips that are alike count as well: fewer are better."""
 
     def keep(chains: list[tuple[int, State]], chips: int, new: State) -> None:
-        def rival(fewer: int, more: int) -> bool:
-            return fewer == more or (alike and fewer < more)
-
-        if any(rival(count, chips) and no_worse(old, new) for count, old in chains):
-            return
+        for count, old in chains:
+            if (count == chips or (alike and count < chips)) and no_worse(old, new):
+                return
         chains[:] = [
             (count, old)
             for count, old in chains
-            if not (rival(chips, count) and no_worse(new, old))
+            if not ((count == chips or (alike and count > chips)) and no_worse(new, old))
         ]
         chains.append((chips, new))
 

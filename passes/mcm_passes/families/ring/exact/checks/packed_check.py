@@ -8,11 +8,12 @@ the sums so far). Every node that counts is released at its own chip.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
+from mcm_compiler.arrays.rows import Rows, rows_of
 from mcm_compiler.contracts.partition import Bools, Floats, Longs, PartitionProblem
 from mcm_passes.mapping.bound_checks.plain_need import plain_weights
 from mcm_passes.mapping.bound_checks.window_check import closure_of
@@ -39,26 +40,15 @@ ROOM = 1e-9
 """Relative room for sums taken in another order."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Weights:
-    """Distinct weights: `(unit, weight)` pairs sorted by weight, and blocks of memory."""
+class _Gap(NamedTuple):
+    """A run whose gaps are counted with its users, in seconds, and the blocks of its weights."""
 
-    unit: Longs
-    ptr: Longs
-    blocks: Longs
-
-
-@dataclass(frozen=True, eq=False)
-class _Gaps:
-    """Runs whose gaps are counted with their users: users, seconds and blocks of each."""
-
-    users: list[Longs]
-    seconds: Floats
-    blocks: Longs
+    users: Longs
+    seconds: float
+    blocks: int
 
 
-@dataclass(frozen=True, eq=False)
-class _Side:
+class _Side(NamedTuple):
     """A graph from one end of the ring: `above[v, u]` where u comes before v."""
 
     order: list[int]
@@ -81,24 +71,21 @@ def units_do_not_pack_in_order(problem: PartitionProblem, period_s: float) -> bo
         return False
     start, end = _sides(problem, fixed)
     own = np.array(problem.compute_s[fixed], np.float64)
-    weights = _weights(problem, fixed)
+    weights, blocks = _weights(problem, fixed)
     speed = np.array(problem.chip_speed, np.float64)
     chips = problem.num_chips
     sram = None
     if not problem.streams:
         block = problem.limits.buffer_alignment_bytes
         sram = np.array(problem.limits.sram_bytes, np.int64) // block
-    counted, gaps = _with_gaps(own, start.above, weights)
+    counted, gaps = _with_gaps(own, start.above, weights, blocks)
     pins = np.asarray(problem.pinned_chip)[fixed].astype(np.int64)
     low, high = np.maximum(pins, 0), np.where(pins < 0, chips - 1, pins)
     for _ in range(ROUNDS):
         before = low.copy(), high.copy()
-        for work, runs in ((own, None), (counted, gaps)):
-            if runs is not None and not runs.users:
-                continue
+        for work, runs in ((own, []), (counted, gaps))[: 2 if gaps else 1]:
             capacity = speed * (period_s * (1.0 + ROOM))
-            if runs is not None:
-                capacity = capacity + _most_excess(runs, low, high, sram, chips)
+            capacity += _most_excess(runs, low, high, sram, chips)
             forward, load = _by_work(start, low, work, capacity)
             if (forward >= chips).any():
                 return True
@@ -110,8 +97,8 @@ def units_do_not_pack_in_order(problem: PartitionProblem, period_s: float) -> bo
             if (low > high).any() or (full & (low == high)).any():
                 return True
         if sram is not None:
-            low = _by_memory(start, low, weights, sram)
-            high = chips - 1 - _by_memory(end, chips - 1 - high, weights, sram[::-1])
+            low = _by_memory(start, low, weights, blocks, sram)
+            high = chips - 1 - _by_memory(end, chips - 1 - high, weights, blocks, sram[::-1])
             if (low > high).any():
                 return True
         if np.array_equal(low, before[0]) and np.array_equal(high, before[1]):
@@ -133,23 +120,21 @@ def _sides(problem: PartitionProblem, fixed: Longs) -> tuple[_Side, _Side]:
     return _Side(along, leads, above), _Side(along[::-1], follows, np.ascontiguousarray(above.T))
 
 
-def _weights(problem: PartitionProblem, fixed: Longs) -> _Weights:
-    number = np.full(problem.num_units, -1, np.int64)
-    number[fixed] = np.arange(fixed.size)
-    units: list[Longs] = []
+def _weights(problem: PartitionProblem, fixed: Longs) -> tuple[Rows, Longs]:
+    """Rows of the units that use each weight, and its blocks of memory."""
+    number = dict(zip(fixed.tolist(), range(fixed.size), strict=True))
+    users: list[list[int]] = []
     blocks: list[int] = []
     for weight in plain_weights(problem):
-        users = number[np.array(weight.users, np.int64)]
-        users = users[users >= 0]
-        if users.size:
-            units.append(users)
+        if kept := [number[u] for u in weight.users if u in number]:
+            users.append(kept)
             blocks.append(weight.room // problem.limits.buffer_alignment_bytes)
-    ptr = np.cumsum([0, *map(len, units)], dtype=np.int64)
-    flat = np.concatenate(units) if units else np.empty(0, np.int64)
-    return _Weights(flat, ptr, np.array(blocks, np.int64))
+    return rows_of(users), np.array(blocks, np.int64)
 
 
-def _with_gaps(own: Floats, above: Bools, weights: _Weights) -> tuple[Floats, _Gaps]:
+def _with_gaps(
+    own: Floats, above: Bools, weights: Rows, blocks: Longs
+) -> tuple[Floats, list[_Gap]]:
     """Work, where a part of what lies between users of a weight is counted with the earlier one.
 
     Users of one weight that a chip runs follow each other along a path, and so it runs all that
@@ -157,12 +142,10 @@ def _with_gaps(own: Floats, above: Bools, weights: _Weights) -> tuple[Floats, _G
     k - 1 less of what lies between.
     """
     blocks_of: dict[tuple[int, ...], int] = {}
-    for (first, last), blocks in zip(
-        pairwise(weights.ptr.tolist()), weights.blocks.tolist(), strict=True
-    ):
-        users = tuple(sorted(weights.unit[first:last].tolist()))
+    for weight, held in enumerate(blocks.tolist()):
+        users = tuple(sorted(weights.row(weight).tolist()))
         if len(users) > 1:
-            blocks_of[users] = blocks_of.get(users, 0) + blocks
+            blocks_of[users] = blocks_of.get(users, 0) + held
     in_none = np.ones(own.size, np.bool_)
     for users in blocks_of:
         in_none[list(users)] = False
@@ -182,28 +165,27 @@ def _with_gaps(own: Floats, above: Bools, weights: _Weights) -> tuple[Floats, _G
         if half <= 0.0:
             break
     counted = own.copy()
-    kept: list[Longs] = []
-    seconds: list[float] = []
+    gaps: list[_Gap] = []
     for users, inside in between.items():
         gap = min(usual, *(float(counted[i].sum()) for i in inside))
         if gap > 0.0:
             for i in inside:
                 counted[i] *= 1.0 - gap / counted[i].sum()
-            kept.append(np.array(users))
-            counted[kept[-1]] += gap
-            seconds.append(gap)
-    held = [blocks_of[tuple(users.tolist())] for users in kept]
-    return counted, _Gaps(kept, np.array(seconds), np.array(held, np.int64))
+            gaps.append(_Gap(np.array(users), gap, blocks_of[users]))
+            counted[gaps[-1].users] += gap
+    return counted, gaps
 
 
-def _most_excess(gaps: _Gaps, low: Longs, high: Longs, sram: Longs | None, chips: int) -> Floats:
+def _most_excess(
+    gaps: list[_Gap], low: Longs, high: Longs, sram: Longs | None, chips: int
+) -> Floats:
     """`[C]`, seconds that are counted too much on a chip: a gap of each run that fits there."""
     excess = np.zeros(chips)
     for chip in range(chips):
-        near = [low[u].min() <= chip <= high[u].max() for u in gaps.users]
-        largest = sorted(gaps.seconds[near].tolist(), reverse=True)
+        near = [gap for gap in gaps if low[gap.users].min() <= chip <= high[gap.users].max()]
+        largest = sorted((gap.seconds for gap in near), reverse=True)
         if sram is not None:
-            taken = np.cumsum(np.sort(gaps.blocks[near]))
+            taken = np.cumsum(sorted(gap.blocks for gap in near))
             largest = largest[: int((taken <= sram[chip]).sum())]
         excess[chip] = sum(largest)
     return excess
@@ -325,24 +307,21 @@ def _pivots(side: _Side, heavy: Longs, work: Floats) -> Longs:
     return np.array(chosen, np.int64)
 
 
-def _by_memory(side: _Side, floor: Longs, weights: _Weights, sram: Longs) -> Longs:
+def _by_memory(side: _Side, floor: Longs, weights: Rows, blocks: Longs, sram: Longs) -> Longs:
     """The first chip of each unit by the weights of all that comes before it, each held once."""
     chips, n = sram.size, floor.size
     low = np.zeros(n, np.int64)
-    of = np.repeat(np.arange(weights.blocks.size), np.diff(weights.ptr))
-    mine: list[list[int]] = [[] for _ in range(n)]
-    for u, w in zip(weights.unit.tolist(), of.tolist(), strict=True):
-        mine[u].append(w)
+    mine = weights.transposed(n)
     for v in side.order:
         chip = max([int(floor[v]), *(int(low[u]) for u in side.leads[v])])
-        own = int(weights.blocks[mine[v]].sum())
-        if weights.blocks.size and (own or len(side.leads[v]) > 1):
+        own = int(blocks[mine.row(v)].sum())
+        if blocks.size and (own or len(side.leads[v]) > 1):
             # Not before the last chip that one of its users is not before; -1 where none is.
-            known = np.where(side.above[v, weights.unit], low[weights.unit], -1)
+            known = np.where(side.above[v, weights.entries], low[weights.entries], -1)
             latest = np.maximum.reduceat(known, weights.ptr[:-1])
-            latest[mine[v]] = -1
+            latest[mine.row(v)] = -1
             used = latest >= 0
-            amount = np.bincount(latest[used], weights.blocks[used], chips).astype(np.int64)
+            amount = np.bincount(latest[used], blocks[used], chips).astype(np.int64)
             total = np.cumsum(amount[:chips] - sram)
             left = total - np.minimum(np.minimum.accumulate(total), 0)
             inflow = amount[:chips].copy()

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from mcm_compiler.contracts.partition import PartitionProblem
-from mcm_passes.families.ring.exact.checks.ideal_check import IdealCheck, Step, front
+from mcm_passes.families.ring.exact.checks.ideal_check import IdealCheck, Step, front, units_of
+from mcm_passes.mapping.bound_checks.bound_checks import host_transfers
 from mcm_passes.mapping.bound_checks.plain_need import readers_of
 
 _Arrivals = dict[int, float]
@@ -73,7 +74,7 @@ class LabelCheck(IdealCheck):
             period_s: chains from this period on do not count; may be infinite.
             strictly: whether a chain must answer earlier, and not only as early.
         """
-        if self._host_s() >= period_s:
+        if host_transfers(self._problem, period_s):
             return True
         late = operator.ge if strictly else operator.gt
         most_s = min(period_s, latency_s * (1.0 + 1e-9)) if self._merges else period_s
@@ -82,6 +83,7 @@ class LabelCheck(IdealCheck):
             return self.steps_below(chip, held, most_s)
 
         def after(label: _Label, step: Step) -> _Label | None:
+            self.windows += 1
             new = self._play.chip(step, label, step.grown == self._all, self._hops_s[step.chip])
             return None if late(self._least_s(new, step.grown), latency_s) else new
 
@@ -125,6 +127,7 @@ class _Play:
         self._p = problem
         self._maker: list[int] = problem.tensor_producer.tolist()
         self._size: list[int] = problem.tensor_bytes.tolist()
+        self._work: list[float] = problem.compute_s.tolist()
         fixed = np.flatnonzero(~problem.clonable).tolist()
         self._copied_for: dict[int, set[int]] = {u: set() for u in fixed}
         self._reads: dict[int, list[int]] = {u: [] for u in fixed}
@@ -139,7 +142,6 @@ class _Play:
                 self._reads[u].append(t)
             if maker in self._made:
                 self._made[maker].append(t)
-        self._relays = problem.routing == "relay" and problem.limits.forwarding == "engine"
 
     def chip(self, step: Step, label: _Label, last: bool, hop_s: float) -> _Label:
         """What a chip hands over when, over a link with a delay, and its end."""
@@ -147,12 +149,11 @@ class _Play:
         there_s, clock = dict(label.there_s), _Clock(self._p, step.chip, hop_s)
         self._pass_on(clock, there_s, grown, last)
         have: set[int] = set()
-        inside = grown & ~step.held
-        for u in (u for u in self._copied_for if inside >> u & 1):
+        for u in units_of(grown & ~step.held):
             new = {u, *self._copied_for[u]} - have
             have |= new
             ready_s = self._ready_s(u, clock, there_s)
-            clock.runs(sum(float(self._p.compute_s[v]) for v in new), ready_s)
+            clock.runs(sum(self._work[v] for v in new), ready_s)
             self._hand_on(u, clock, there_s, grown, last)
         return _Label(clock.handed_over_s, max(clock.end_s, clock.engine_s, label.end_s))
 
@@ -162,7 +163,7 @@ class _Play:
             if not self._goes_on(t, grown, last):
                 continue
             ready_s = there_s[t]
-            if self._relays:
+            if self._p.relays:
                 clock.runs(float(self._p.relay_s[t]), ready_s)
                 ready_s = clock.engine_s
             elif self._p.limits.cut_through:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 from mcm_compiler.contracts.objectives import Objective
 from mcm_compiler.contracts.partition import PartitionProblem
@@ -77,38 +78,35 @@ def _of_latency(
 
 
 def no_chain_in_time(
-    problem: PartitionProblem, objective: Objective, value: float, most_windows: int = MOST_WINDOWS
+    problem: PartitionProblem,
+    objective: Objective,
+    value: float,
+    most_windows: int = MOST_WINDOWS,
+    *,
+    merges: bool = False,
 ) -> bool | None:
-    """Order ideals with labels, weighed and played again up to a number of windows."""
+    """Order ideals with labels, weighed and played again up to a number of windows.
+
+    With `merges`, all chains up to an ideal have the best times of each.
+    """
     if objective.aim == "energy":
         return None
-    sought_s = value if objective.aim == "latency" else objective.latency_limit_s * (1.0 + 1e-9)
-    if any(one(problem, sought_s) for one in (path_rules_out, work_rules_out, host_rules_out)):
+    limit_s = objective.latency_limit_s
+    sought_s = value if objective.aim == "latency" else limit_s * (1.0 + 1e-9)
+    quick = () if merges else (path_rules_out, work_rules_out, host_rules_out)
+    if any(one(problem, sought_s) for one in quick):
         return True
     if problem.num_units > MOST_UNITS:
         return None
-    check = LabelCheck(problem, most_windows)
+    check = LabelCheck(problem, most_windows, merges=merges)
+    if merges and not check.alike:
+        return None
     if objective.aim == "latency":
         shown = check.none_within(value, float("inf"), strictly=True)
     else:
-        shown = check.none_within(objective.latency_limit_s, value, strictly=False)
+        shown = check.none_within(sought_s if merges else limit_s, value, strictly=False)
     # Streamed weights delay what is played here without them: no chain is none with them.
-    return None if problem.streams and not shown else shown
-
-
-def no_merged_chain_in_time(
-    problem: PartitionProblem, objective: Objective, value: float, most_windows: int = MOST_WINDOWS
-) -> bool | None:
-    """Order ideals with the best times of all chains up to each, played again."""
-    if objective.aim == "energy" or problem.num_units > MOST_UNITS:
-        return None
-    check = LabelCheck(problem, most_windows, merges=True)
-    if not check.alike:
-        return None
-    if objective.aim == "latency":
-        return check.none_within(value, float("inf"), strictly=True)
-    within_s = objective.latency_limit_s * (1.0 + 1e-9)
-    return check.none_within(within_s, value, strictly=False)
+    return None if problem.streams and not shown and not merges else shown
 
 
 def _least_energy(problem: PartitionProblem, objective: Objective, value: float) -> bool | None:
@@ -147,7 +145,7 @@ LABEL_CHAINS = Argument(
 )
 MERGED_CHAINS = Argument(
     "no chain of order ideals is below the value, whatever way led to each ideal",
-    no_merged_chain_in_time,
+    partial(no_chain_in_time, merges=True),
     reason="there are too many order ideals to play again, chips differ, or one is pinned",
 )
 LEAST_ENERGY = Argument(

@@ -20,7 +20,6 @@ from mcm_passes.families.ring.objectives.checks.objective_checkers import (
     SHARED_WORK,
     no_chain_in_time,
     no_chain_takes_less,
-    no_merged_chain_in_time,
 )
 from mcm_passes.families.ring.objectives.label_search import LabelLattice
 from mcm_passes.families.ring.objectives.latency_bounds import critical_path, shared_work
@@ -135,8 +134,8 @@ def test_too_many_ideals_leave_an_energy_open():
 
 def test_what_takes_too_long_is_left_open():
     problem = branching_problem(chains=2, length=3, chips=3)
-    for check in (no_chain_in_time, no_merged_chain_in_time):
-        work_s = float(problem.compute_s.sum())
-        assert check(problem, LATENCY, work_s, most_windows=1) is None
+    work_s = float(problem.compute_s.sum())
+    for merges in (False, True):
+        assert no_chain_in_time(problem, LATENCY, work_s, most_windows=1, merges=merges) is None
     for checker in (LABEL_CHAINS, MERGED_CHAINS):
         assert "too many" in checker.undecided
