@@ -143,8 +143,10 @@ class Labels(NamedTuple):
             label of the same ideal and number of chips, or -1.
         first: `[I, C + 1]`, the first of them.
         kept: `[I, C + 1]`, how many there are.
-        counts: `[3]`, labels that were made, windows that were weighed, and labels that a beam has
-            dropped.
+        counts: `[4]`, labels that were `MADE`, `WINDOWS` that were weighed, labels that a beam has
+            dropped, and the `BEST` whole chain, or -1.
+        most: `[2]`, limits of useful chains, which shrink as chains are found: below a period, and
+            not beyond an end.
     """
 
     times_s: Floats
@@ -152,51 +154,20 @@ class Labels(NamedTuple):
     first: Ints
     kept: Ints
     counts: Longs
+    most: Floats
 
 
 PERIOD, END, LEAST, ARRIVALS = range(4)
 BEFORE, IDEAL, NEXT = range(3)
-_MADE, _WINDOWS, _DROPPED = range(3)
-
-
-class _Step(NamedTuple):
-    """A window that a chip may hold next.
-
-    Attributes:
-        window: the ideals at both ends.
-        cost: of the window.
-        ended_j: joules of the window and of the link behind it, but for streamed weights; for a
-            goal of energy alone.
-        nodes: of the window, ascending.
-    """
-
-    window: Window
-    cost: WindowCost
-    ended_j: float
-    nodes: Ints
-
-
-class _Reach(NamedTuple):
-    """Limits of useful chains, which shrink as chains are found.
-
-    Attributes:
-        period_s: below it.
-        latency_s: not beyond it.
-        best: the best whole chain so far, or -1.
-    """
-
-    period_s: float
-    latency_s: float
-    best: int
+MADE, WINDOWS, _DROPPED, BEST = range(4)
 
 
 @entry_njit
-def label_chains(lattice: Lattice, goal: Goal, scratch: PlayScratch) -> tuple[Labels, int, bool]:
+def label_chains(lattice: Lattice, goal: Goal, scratch: PlayScratch) -> tuple[Labels, bool]:
     """The best whole chain that a goal allows.
 
     Returns:
-        All labels, the best whole chain among them or -1, and whether everything was looked at, so
-        that there is no better one.
+        All labels, and whether everything was looked at, so that there is no better chain.
     """
     cuts, package, covers, prices = lattice.cuts, lattice.package, lattice.covers, lattice.prices
     demands = lattice.played.demands
@@ -207,13 +178,13 @@ def label_chains(lattice: Lattice, goal: Goal, scratch: PlayScratch) -> tuple[La
     labels.times_s[0, PERIOD] = demands.host_s
     labels.times_s[0, END] = prices.always_j if goal.energy else 0.0
     labels.first[0, 0], labels.kept[0, 0] = 0, 1
-    reach = _Reach(goal.period_s, goal.latency_s, -1)
+    labels.most[PERIOD], labels.most[END] = goal.period_s, goal.latency_s
     windows = window_scratch(demands)
     inside = np.zeros(words, np.uint64)
     seen = np.full(count, -1, np.int64)
     queue = np.empty(count, np.int64)
     for i in range(count - 1):
-        if not labels.kept[i].any() or _least(labels, i, LEAST) > reach.latency_s:
+        if not labels.kept[i].any() or _least(labels, i, LEAST) > labels.most[END]:
             continue
         begin_s = _begin_s(lattice, labels, i, goal.energy)
         head, tail = 0, 1
@@ -222,17 +193,17 @@ def label_chains(lattice: Lattice, goal: Goal, scratch: PlayScratch) -> tuple[La
             j = queue[head]
             head += 1
             if j != i:
-                labels.counts[_WINDOWS] += 1
-                if labels.counts[_WINDOWS] > goal.most_windows:
-                    return labels, reach.best, False
+                labels.counts[WINDOWS] += 1
+                if labels.counts[WINDOWS] > goal.most_windows:
+                    return labels, False
                 for w in range(words):
                     inside[w] = cuts.members[j, w] & ~cuts.members[i, w]
                 window = Window(i, j, inside)
                 # Marks differ between the two kinds of demands, which share what is marked.
-                mark = 2 * labels.counts[_WINDOWS]
+                mark = 2 * labels.counts[WINDOWS]
                 cost = window_cost(demands, cuts, window, windows, mark, package.packing)
                 # All that is counted only grows with the window.
-                too_slow = cost.seconds > reach.period_s * fastest * (1.0 + SLACK)
+                too_slow = cost.seconds > labels.most[PERIOD] * fastest * (1.0 + SLACK)
                 if too_slow or cost.weight_room > package.most_room:
                     continue
                 least_s, ended_j = cost.seconds / fastest * (1.0 - SLACK), 0.0
@@ -244,20 +215,19 @@ def label_chains(lattice: Lattice, goal: Goal, scratch: PlayScratch) -> tuple[La
                     least_s += _streamed_j(prices, cost.weight_room - prices.most_sram)
                     moved_j = joules.link_bytes / prices.package.link_bytes_per_s
                     ended_j = kept_j + joules.relay_s + moved_j
-                if begin_s + least_s > reach.latency_s:
+                if begin_s + least_s > labels.most[END]:
                     continue
                 nodes = windows.nodes[: list_nodes(inside, windows.nodes)]
-                step = _Step(window, cost, ended_j, nodes)
-                labels, reach = _extend(lattice, goal, labels, reach, scratch, step)
-                if labels.counts[_MADE] > goal.most_labels:
-                    return labels, reach.best, False
+                labels = _extend(lattice, goal, labels, scratch, window, cost, ended_j, nodes)
+                if labels.counts[MADE] > goal.most_labels:
+                    return labels, False
             for e in range(covers.ptr[j], covers.ptr[j + 1]):
                 larger = covers.ideals[e]
                 if seen[larger] != i:
                     seen[larger] = i
                     queue[tail] = larger
                     tail += 1
-    return labels, reach.best, labels.counts[_DROPPED] == 0
+    return labels, labels.counts[_DROPPED] == 0
 
 
 @inner_njit
@@ -265,49 +235,59 @@ def _extend(
     lattice: Lattice,
     goal: Goal,
     labels: Labels,
-    reach: _Reach,
     scratch: PlayScratch,
-    step: _Step,
-) -> tuple[Labels, _Reach]:
+    window: Window,
+    cost: WindowCost,
+    ended_j: float,
+    nodes: Ints,
+) -> Labels:
     """Goes on from all labels at the start of a window with every chip that may hold it.
 
+    Args:
+        lattice: the problem.
+        goal: the aim.
+        labels: as they are.
+        scratch: for plays.
+        window: the window.
+        cost: of the window.
+        ended_j: for a goal of energy, joules of the window and of the link behind it, but for
+            streamed weights.
+        nodes: of the window, ascending.
+
     Returns:
-        The labels, with room for all, and the limits of useful chains.
+        The labels, with room for all.
     """
-    package, cuts, cost = lattice.package, lattice.cuts, step.cost
-    i, j = step.window.start, step.window.end
-    if not keeps_rule(lattice.played.demands.tensors, cuts, lattice.triangles, step.window):
-        return labels, reach
+    package, cuts, i, j = lattice.package, lattice.cuts, window.start, window.end
+    if not keeps_rule(lattice.played.demands.tensors, cuts, lattice.triangles, window):
+        return labels
     labels = _with_room(labels, i)
     whole = j == cuts.members.shape[0] - 1
     leaving = cuts.crossing[cuts.crossing_ptr[j] : cuts.crossing_ptr[j + 1]]
     for k in range(package.speed.size):
         ends = k + 1 == package.speed.size and not (whole or goal.merges)
-        if labels.first[i, k] < 0 or ends or not _may_hold(lattice, step.window, k):
+        if labels.first[i, k] < 0 or ends or not _may_hold(lattice, window, k):
             continue
         window_s = window_period(package, cost, k)
         streamed = max(streamed_blocks(package, cost, k), 0)
         # What other chips take of channels that all share is left out, which makes none slower.
-        given = Handover(
-            k, step.nodes, leaving, leaving[:0], streamed * lattice.streamed_s, (0.0, 0.0)
-        )
+        given = Handover(k, nodes, leaving, leaving[:0], streamed * lattice.streamed_s, (0.0, 0.0))
         old = labels.first[i, k]
         while old >= 0:
             at, old = old, labels.links[old, NEXT]
             period_s = float(max(labels.times_s[at, PERIOD], window_s))
-            if not period_s < reach.period_s or labels.times_s[at, LEAST] > reach.latency_s:
+            if not period_s < labels.most[PERIOD] or labels.times_s[at, LEAST] > labels.most[END]:
                 continue
-            new = labels.counts[_MADE]
+            new = labels.counts[MADE]
             labels.links[new, BEFORE], labels.links[new, IDEAL] = at, j
             labels.times_s[new, PERIOD] = period_s
             if goal.energy:
-                spent_j = labels.times_s[at, END] + step.ended_j
+                spent_j = labels.times_s[at, END] + ended_j
                 spent_j += _streamed_j(lattice.prices, streamed)
                 labels.times_s[new, END] = spent_j
                 labels.times_s[new, LEAST] = spent_j + lattice.prices.beyond_j[j]
             else:
                 _play(lattice, labels, new, given, scratch)
-            if labels.times_s[new, LEAST] > reach.latency_s:
+            if labels.times_s[new, LEAST] > labels.most[END]:
                 continue
             if goal.merges and not whole:
                 _merge(lattice, labels, new, k + 1)
@@ -316,8 +296,8 @@ def _extend(
             ):
                 _enter(labels, new, k + 1)
                 if whole:
-                    reach = _beyond(goal, reach, labels, new)
-    return labels, reach
+                    _note_best(goal, labels, new)
+    return labels
 
 
 @inner_njit
@@ -328,14 +308,15 @@ def _no_labels(count: int, chips: int, width: int) -> Labels:
         np.full((1024, 3), -1, np.int32),
         np.full((count, chips + 1), -1, np.int32),
         np.zeros((count, chips + 1), np.int32),
-        np.array([1, 0, 0], np.int64),
+        np.array([1, 0, 0, -1], np.int64),
+        np.empty(2),
     )
 
 
 @inner_njit
 def _with_room(labels: Labels, ideal: int) -> Labels:
     """The same labels with room for as many more as an ideal has."""
-    made, room = labels.counts[_MADE], len(labels.times_s)
+    made, room = labels.counts[MADE], len(labels.times_s)
     needed = made + labels.kept[ideal].sum()
     if needed <= room:
         return labels
@@ -347,7 +328,7 @@ def _with_room(labels: Labels, ideal: int) -> Labels:
             times_s[k, t] = labels.times_s[k, t]
         for t in range(3):
             links[k, t] = labels.links[k, t]
-    return Labels(times_s, links, labels.first, labels.kept, labels.counts)
+    return Labels(times_s, links, labels.first, labels.kept, labels.counts, labels.most)
 
 
 @lean_inner_njit
@@ -397,15 +378,17 @@ def _may_hold(lattice: Lattice, window: Window, chip: int) -> bool:
 
 
 @inlined_njit
-def _beyond(goal: Goal, reach: _Reach, labels: Labels, whole: int) -> _Reach:
-    """The limits of chains that are of use where a whole one is known."""
-    end_s, period_s = labels.times_s[whole, END], labels.times_s[whole, PERIOD]
+def _note_best(goal: Goal, labels: Labels, whole: int) -> None:
+    """Limits chains to those that are of use where a whole one is known."""
+    end_s = labels.times_s[whole, END]
+    labels.counts[BEST] = whole
     if goal.energy:
         # Ties are settled at the end.
-        return _Reach(reach.period_s, float(min(reach.latency_s, end_s * (1.0 + SLACK))), whole)
-    if goal.least_latency:
-        return _Reach(reach.period_s, float(end_s * (1.0 - LEAST_GAIN)), whole)
-    return _Reach(float(period_s), reach.latency_s, whole)
+        labels.most[END] = min(labels.most[END], end_s * (1.0 + SLACK))
+    elif goal.least_latency:
+        labels.most[END] = end_s * (1.0 - LEAST_GAIN)
+    else:
+        labels.most[PERIOD] = labels.times_s[whole, PERIOD]
 
 
 @inlined_njit
@@ -415,7 +398,7 @@ def _enter(labels: Labels, new: int, chips: int) -> None:
     labels.links[new, NEXT] = labels.first[ideal, chips]
     labels.first[ideal, chips] = new
     labels.kept[ideal, chips] += 1
-    labels.counts[_MADE] = max(labels.counts[_MADE], new + 1)
+    labels.counts[MADE] = max(labels.counts[MADE], new + 1)
 
 
 @inlined_njit

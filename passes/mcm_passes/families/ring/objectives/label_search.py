@@ -20,10 +20,13 @@ from mcm_passes.families.ring.objectives.chip_play import PlayedProblem, play_sc
 from mcm_passes.families.ring.objectives.joules import joule_problem
 from mcm_passes.families.ring.objectives.label_chain import (
     BEFORE,
+    BEST,
     END,
     IDEAL,
+    MADE,
     PERIOD,
     TIE,
+    WINDOWS,
     Goal,
     Labels,
     Lattice,
@@ -74,7 +77,8 @@ class LabelLattice(IdealLattice):
             Seconds, infinite where none answers by `latency_s`, and whether all was looked at.
         """
         goal = Goal(True, period_s, latency_s, most_windows, 1 << 60, 0, merges=True)
-        labels, best, complete = label_chains(self._quickest(), goal, self._scratch)
+        labels, complete = label_chains(self._quickest(), goal, self._scratch)
+        best = labels.counts[BEST]
         return (np.inf if best < 0 else float(labels.times_s[best, END])), complete
 
     def _quickest(self) -> Lattice:
@@ -94,8 +98,8 @@ class LabelLattice(IdealLattice):
 
     def best(self, reading: TriangleReading, goal: Goal) -> ChainOptimum:
         """The best partition that a goal allows, by a reading of the triangle rule."""
-        labels, best, complete = label_chains(self._lattice(reading), goal, self._scratch)
-        made, windows = int(labels.counts[0]), int(labels.counts[1])
+        labels, complete = label_chains(self._lattice(reading), goal, self._scratch)
+        made, windows, best = labels.counts[[MADE, WINDOWS, BEST]].tolist()
         if goal.energy:
             best = self._least(labels)
         if best < 0:
