@@ -22,7 +22,7 @@ from mcm_compiler.contracts.partition import (
 )
 from mcm_compiler.text.units import count_text, seconds_text
 from mcm_passes.mapping.problem.order_ideals import OrderIdeals, order_ideals
-from mcm_passes.mapping.problem.rule_graph import Words, closure, from_edges, rule_graph
+from mcm_passes.mapping.problem.rule_graph import closure, from_edges, members_of, rule_graph
 
 PROOF = "heavy_chains"
 
@@ -112,11 +112,11 @@ class HeavyChains:
         fastest = float(problem.chip_speed.max())
         seconds = problem.compute_s[graph.units] / fastest
         self._work = _ticks(seconds, self._tick_s)
-        above, below = (_unpacked(bits, graph.num_nodes) for bits in closure(graph))
+        above, below = (members_of(bits, graph.num_nodes) for bits in closure(graph))
         # By seconds, as the check has them: ticks make equal what is not.
         self.heavy, self._ideals = _heaviest(seconds, above)
         self._above, self._below = above[self.heavy], below[self.heavy]
-        self._members = _unpacked(self._ideals.members, self.heavy.size)
+        self._members = members_of(self._ideals.members, self.heavy.size)
         self._loads = _ChipLoads(problem, self._work, fastest, self._tick_s)
         self._known: dict[tuple[int, int], int] = {}
         own = np.zeros_like(above[self.heavy])
@@ -310,12 +310,6 @@ def least_of_views(problem: PartitionProblem) -> list[tuple[list[int], int, floa
 def _ticks(seconds: Floats, tick_s: float) -> Longs:
     """Whole ticks, rounded down."""
     return np.floor(seconds / tick_s * (1.0 - 1e-12)).astype(np.int64)
-
-
-def _unpacked(bits: Words, count: int) -> Bools:
-    """`[S, count]`, the members of bitsets."""
-    raw = np.ascontiguousarray(bits.astype("<u8")).view(np.uint8)
-    return np.unpackbits(raw, axis=1, bitorder="little")[:, :count].astype(np.bool_)
 
 
 def _heaviest(work: Floats, above: Bools) -> tuple[Ints, OrderIdeals]:

@@ -8,12 +8,11 @@ section 5.1, solve such placement problems by dynamic programming over them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from mcm_compiler.arrays.kernels import inlined_njit, lean_njit
+from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, inner_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Ints, Longs
 from mcm_passes.mapping.problem.rule_graph import RuleGraph, Words
 
@@ -21,12 +20,7 @@ MOST_BYTES = 1 << 26
 """What the bitsets of all ideals may take."""
 
 FIRST_IDEALS = 1024
-"""Ideals that there is room for at first, a power of two."""
-
-_DONE, _FULL, _TOO_MANY = 0, 1, 2
-"""How a search for ideals ends."""
-
-_Number = TypeVar("_Number", bound=np.generic)
+"""Ideals that arrays have rows for at first, a power of two."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +65,7 @@ class _Edges(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """Ideals in the order in which they are found, with room for R of them.
+    """Ideals in the order in which they are found, in arrays of R rows.
 
     Attributes:
         members: `[R, ceil(n / 64)]`, bitset of each.
@@ -80,7 +74,6 @@ class _Found(NamedTuple):
         cover_node: `[R r]`, those nodes, at most r each.
         covers: `[R r]`, the ideals with them, known when the ideal was looked at.
         slots: `[4 R]`, ideals by hash, -1 where none is; a power of two.
-        counts: `[2]`, ideals that are found, and those of them that were looked at.
     """
 
     members: Words
@@ -89,7 +82,6 @@ class _Found(NamedTuple):
     cover_node: Ints
     covers: Ints
     slots: Ints
-    counts: Longs
 
 
 def order_ideals(graph: RuleGraph, most: int) -> OrderIdeals | None:
@@ -104,16 +96,13 @@ def order_ideals(graph: RuleGraph, most: int) -> OrderIdeals | None:
         return None
     # Each of r nodes that are ready may have run or not, which makes 2^r ideals.
     most_ready = most.bit_length() - 1
-    first = np.flatnonzero(np.diff(graph.before_ptr) == 0)
+    first = np.flatnonzero(np.diff(graph.before_ptr) == 0).astype(np.int32)
     if first.size > most_ready:
         return None
     edges = _Edges(graph.next_ptr, graph.next_nodes, graph.before_ptr, graph.before_nodes)
-    found = _with_room(_only_empty(n, first), FIRST_IDEALS, most_ready)
-    while (end := _find(edges, found, most, most_ready)) == _FULL:
-        found = _with_room(found, 2 * found.hashes.size, most_ready)
-    if end == _TOO_MANY:
+    found, count = _find(edges, first, most, most_ready)
+    if count < 0:
         return None
-    count = int(found.counts[0])
     size = int(found.cover_ptr[count])
     return OrderIdeals(
         members=found.members[:count].copy(),
@@ -123,56 +112,64 @@ def order_ideals(graph: RuleGraph, most: int) -> OrderIdeals | None:
     )
 
 
-def _only_empty(num_nodes: int, first: npt.NDArray[np.int64]) -> _Found:
-    return _Found(
-        members=np.zeros((1, (num_nodes + 63) // 64), np.uint64),
-        hashes=np.zeros(1, np.uint64),
-        cover_ptr=np.array([0, first.size], np.int64),
-        cover_node=first.astype(np.int32),
-        covers=np.zeros(first.size, np.int32),
-        slots=np.zeros(0, np.int32),
-        counts=np.array([1, 0], np.int64),
-    )
-
-
-def _with_room(found: _Found, ideals: int, most_ready: int) -> _Found:
-    """The same ideals, with room for so many."""
-    longer = _Found(
-        members=_longer(found.members, ideals),
-        hashes=_longer(found.hashes, ideals),
-        cover_ptr=_longer(found.cover_ptr, ideals + 1),
-        cover_node=_longer(found.cover_node, ideals * most_ready),
-        covers=_longer(found.covers, ideals * most_ready),
-        slots=np.full(4 * ideals, -1, np.int32),
-        counts=found.counts,
-    )
-    _enter_all(longer)
-    return longer
-
-
-def _longer(rows: npt.NDArray[_Number], size: int) -> npt.NDArray[_Number]:
-    longer = np.zeros((size, *rows.shape[1:]), rows.dtype)
-    longer[: rows.shape[0]] = rows
-    return longer
-
-
-@lean_njit
-def _enter_all(found: _Found) -> None:
-    """Fills the table of hashes, which is empty."""
-    last = np.uint64(found.slots.size - 1)
-    for i in range(found.counts[0]):
-        slot = found.hashes[i] & last
-        while found.slots[slot] >= 0:
-            slot = (slot + np.uint64(1)) & last
-        found.slots[slot] = i
-
-
-@lean_njit
-def _find(edges: _Edges, found: _Found, most: int, most_ready: int) -> int:
-    """Looks at ideals until all are found, there is no room for another, or too many are there."""
-    last = np.uint64(found.slots.size - 1)
-    count, at = found.counts[0], found.counts[1]
+@entry_njit
+def _find(edges: _Edges, first: Ints, most: int, most_ready: int) -> tuple[_Found, int]:
+    """All ideals, of which the nodes `first` depend on nothing; how many, or -1 for too many."""
+    found = _rows(FIRST_IDEALS, (edges.next_ptr.size + 62) // 64, most_ready)
+    found.cover_ptr[1] = first.size
+    found.cover_node[: first.size] = first
+    found.slots[0] = 0
+    count, at = 1, 0
     while at < count:
+        if count + most_ready > found.hashes.size:
+            found = _with_more_rows(found, count, most_ready)
+        count, at = _look_on(edges, found, count, at, most, most_ready)
+    return found, count
+
+
+@inner_njit
+def _rows(ideals: int, words: int, most_ready: int) -> _Found:
+    """Arrays without an ideal."""
+    return _Found(
+        np.zeros((ideals, words), np.uint64),
+        np.zeros(ideals, np.uint64),
+        np.zeros(ideals + 1, np.int64),
+        np.zeros(ideals * most_ready, np.int32),
+        np.zeros(ideals * most_ready, np.int32),
+        np.full(4 * ideals, -1, np.int32),
+    )
+
+
+@inner_njit
+def _with_more_rows(found: _Found, count: int, most_ready: int) -> _Found:
+    """The same ideals in arrays of twice as many rows."""
+    more = _rows(2 * found.hashes.size, found.members.shape[1], most_ready)
+    size = found.cover_node.size
+    more.members[:count] = found.members[:count]
+    more.hashes[:count] = found.hashes[:count]
+    more.cover_ptr[: count + 1] = found.cover_ptr[: count + 1]
+    more.cover_node[:size] = found.cover_node
+    more.covers[:size] = found.covers
+    last = np.uint64(more.slots.size - 1)
+    for i in range(count):
+        slot = more.hashes[i] & last
+        while more.slots[slot] >= 0:
+            slot = (slot + np.uint64(1)) & last
+        more.slots[slot] = i
+    return more
+
+
+@lean_inner_njit
+def _look_on(
+    edges: _Edges, found: _Found, count: int, at: int, most: int, most_ready: int
+) -> tuple[int, int]:
+    """Looks at ideals for those with one node more, as long as arrays have rows for all of these.
+
+    Returns:
+        How many ideals there are, or -1 where they are too many, and the next one to look at.
+    """
+    last = np.uint64(found.slots.size - 1)
+    while at < count and count + most_ready <= found.hashes.size:
         for k in range(found.cover_ptr[at], found.cover_ptr[at + 1]):
             v = found.cover_node[k]
             hashed = np.uint64(found.hashes[at] ^ _mixed(v))
@@ -180,21 +177,14 @@ def _find(edges: _Edges, found: _Found, most: int, most_ready: int) -> int:
             while found.slots[slot] >= 0 and not _is_grown(found, found.slots[slot], hashed, at, v):
                 slot = (slot + np.uint64(1)) & last
             if found.slots[slot] < 0:
-                if count == most:
-                    return _TOO_MANY
-                if count == found.hashes.size:
-                    # What was begun is looked at again, and finds what it found.
-                    found.counts[0], found.counts[1] = count, at
-                    return _FULL
                 found.slots[slot] = count
                 found.hashes[count] = hashed
-                if not _grow(edges, found, count, at, v, most_ready):
-                    return _TOO_MANY
+                if count == most or not _grow(edges, found, count, at, v, most_ready):
+                    return -1, at
                 count += 1
             found.covers[k] = found.slots[slot]
         at += 1
-    found.counts[0], found.counts[1] = count, at
-    return _DONE
+    return count, at
 
 
 @inlined_njit

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.rows import Rows, starts
-from mcm_compiler.contracts.partition import Floats, Ints, Longs, PartitionProblem
+from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.placements.ring_rules import dependency_edges
 
 
@@ -136,6 +136,12 @@ def closure(graph: RuleGraph) -> tuple[Words, Words]:
 def nodes_of(bits: Words) -> Longs:
     """The nodes of a bitset `[words]`, ascending."""
     return np.flatnonzero(np.unpackbits(bits.astype("<u8").view(np.uint8), bitorder="little"))
+
+
+def members_of(bits: Words, count: int) -> Bools:
+    """`[S, count]`, the members of bitsets `[S, words]`."""
+    raw = np.ascontiguousarray(bits.astype("<u8")).view(np.uint8)
+    return np.unpackbits(raw, axis=1, bitorder="little")[:, :count].astype(np.bool_)
 
 
 def words_of(sets: Sequence[int], count: int) -> Words:

@@ -153,7 +153,7 @@ class _Rounds:
         self._memory = _memory_is_tight(known, problem)
         self._shared = self._memory and problem.memory == "estimate"
         self._effort_s = self.allowed_s * (NEED_SHARE if self._shared else 1.0)
-        self._room_is_next = self._roomy = False
+        self._roomy = False
 
     def raise_bound(self) -> None:
         """Proves what needs no solver: windows, and units and weights that pack."""
@@ -164,10 +164,8 @@ class _Rounds:
             known.prove(packing_bound(problem, known.bound.seconds, most_s))
 
     def run(self) -> bool:
-        """One round; whether another one may tell more."""
+        """Run one round; True if another one may show more."""
         known = self._known
-        if self._room_is_next and not self._roomy:
-            self._keep_room()
         ceiling_s = min(known.period_s * (1.0 - 0.5 * self._options.tolerance), self._most_s)
         windows = chip_windows(self._problem, ceiling_s)
         if windows.empty and known.chip_of is None and not self._roomy:
@@ -175,8 +173,7 @@ class _Rounds:
             return False
         if windows.total_width > self._most_literals():
             # Too large a model for what is left.
-            self._room_is_next = self._shared and not self._roomy
-            return self._room_is_next
+            return self._shared and not self._roomy and self._keep_room()
         result = self._search(windows, ceiling_s)
         bound = _bound(result, ceiling_s)
         return self._settle(result, bound) if self._roomy else self._learn(result, bound)
@@ -185,27 +182,21 @@ class _Rounds:
         most = LITERALS_PER_S * self._effort_s
         return most if self._known.chip_of is None else min(most, LITERALS * self._effort_s**0.5)
 
-    def _keep_room(self) -> None:
-        """From here on partitions are looked for that leave a memory plan some room."""
+    def _keep_room(self) -> bool:
+        """Search for partitions that leave a memory plan some room from here on; True."""
         self._roomy = True
         self._problem = self._wanted.reached()
         if self._shared:
             self._effort_s = self.allowed_s
+        return True
 
     def _search(self, windows: ChipWindows, ceiling_s: float) -> SearchResult:
         """CP-SAT below a ceiling, from the best partition on."""
         from mcm_passes.families.ring.order_encoding.cpsat_model import CpSatModel
 
         known = self._known
-        model = CpSatModel(
-            self._problem,
-            windows,
-            known.bound.seconds,
-            ceiling_s,
-            memory=self._memory,
-        )
-        if known.chip_of is not None:
-            model.hint(known.chip_of)
+        least_s = known.bound.seconds
+        model = CpSatModel(self._problem, windows, least_s, ceiling_s, memory=self._memory)
         result = model.search(
             known,
             self._effort_s,
@@ -217,13 +208,13 @@ class _Rounds:
         return result
 
     def _settle(self, result: SearchResult, bound: LowerBound) -> bool:
-        """What a round with room tells; nothing is proven of what does without the room."""
+        """Take note of a round with room, which proves nothing of what does without the room."""
         self._known.settle(bound.seconds)
         found = result.chip_of is not None and self._known.offer(result.chip_of)
         return found and result.verdict not in UNSURE
 
     def _learn(self, result: SearchResult, bound: LowerBound) -> bool:
-        """What a round at need tells, which holds for every memory plan."""
+        """Take note of a round at need, which holds for every plan; True if another may help."""
         known = self._known
         if result.verdict == "infeasible" and known.chip_of is None:
             self._exhaust(
@@ -234,8 +225,7 @@ class _Rounds:
         broken = result.chip_of is not None and not known.offer(result.chip_of)
         unsure = result.verdict in UNSURE
         if (broken or unsure) and self._memory and self._wanted.memory == "estimate":
-            self._room_is_next = True
-            return True
+            return self._keep_room()
         if unsure or (broken and self._memory):
             return False
         # What it found without asking for memory may not fit.

@@ -17,7 +17,7 @@ from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, Partiti
 from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
 from mcm_passes.mapping.bounds.work_around import WorkAround
 from mcm_passes.mapping.problem.resident_sizes import weight_blocks
-from mcm_passes.mapping.problem.rule_graph import RuleGraph, Words, weight_users
+from mcm_passes.mapping.problem.rule_graph import RuleGraph, members_of, weight_users
 
 LEAST_SHARE = 0.01
 """Share of all work from which on a run is worth looking at."""
@@ -68,82 +68,60 @@ class WeightRuns:
 
 def weight_runs(problem: PartitionProblem, around: WorkAround) -> WeightRuns:
     """The runs of a problem; there are none where no weight is shared along a path."""
-    work_s = around.own_s.copy()
-    runs = _users_of_weights(problem, around.graph)
-    shared = np.zeros(work_s.size, np.bool_)
-    for users, _ in runs:
-        shared[users] = True
-    found: list[_Run] = []
-    least_s = LEAST_SHARE * float(work_s.sum())
-    for users, room in sorted(runs, key=lambda run: -float(work_s[run[0]].sum())):
-        seconds = float(work_s[users].sum())
-        if seconds < least_s:
-            break
-        between = _between(users, around.ancestors, around.descendants, shared)
-        if between is not None:
-            found.append(_Run(users, room, between, seconds))
+    work_s, least_s = around.own_s.copy(), LEAST_SHARE * float(around.own_s.sum())
+    blocks_of = _shared_blocks(problem, around.graph)
+    alone = np.ones(work_s.size, np.bool_)
+    for users in blocks_of:
+        alone[list(users)] = False
+    seconds = {users: float(work_s[list(users)].sum()) for users in blocks_of}
+    heavy = [users for users in blocks_of if seconds[users] >= least_s]
+    between = {
+        users: inside & alone
+        for users in sorted(heavy, key=lambda users: -seconds[users])
+        if (inside := _between(np.array(users), around)) is not None
+    }
     # A run with wide gaps would make chips look roomier than others of its kind are.
     most_s = _weighted_median(
-        [run.least_gap(work_s) for run in found], [run.work_s for run in found]
+        np.array([(inside @ work_s).min() for inside in between.values()]),
+        np.array([seconds[users] for users in between]),
     )
-    kept: list[tuple[_Run, float]] = []
-    for run in found:
-        gap = min(run.least_gap(work_s), most_s)
-        if gap <= 0.0:
-            continue
-        for inside in run.between:
-            work_s[inside] *= 1.0 - gap / float(work_s[inside].sum())
-        work_s[run.users] += gap
-        kept.append((run, gap))
-    return WeightRuns(
-        work_s,
-        tuple(run.users for run, _ in kept),
-        np.array([gap for _, gap in kept]),
-        np.array([run.room for run, _ in kept], np.int64),
-    )
+    kept: list[Ints] = []
+    gaps: list[float] = []
+    for users, inside in between.items():
+        inside_s = inside @ work_s
+        gap = min(float(inside_s.min()), most_s)
+        if gap > 0.0:
+            work_s *= 1.0 - (gap / inside_s) @ inside
+            kept.append(np.array(users, np.int32))
+            work_s[kept[-1]] += gap
+            gaps.append(gap)
+    room = [blocks_of[tuple(users.tolist())] for users in kept]
+    return WeightRuns(work_s, tuple(kept), np.array(gaps), np.array(room, np.int64))
 
 
-@dataclass(frozen=True, eq=False)
-class _Run:
-    """Users of a weight along one path, and what lies between neighbours."""
-
-    users: Ints
-    room: int
-    between: list[Bools]
-    work_s: float
-
-    def least_gap(self, work_s: Floats) -> float:
-        return min(float(work_s[inside].sum()) for inside in self.between)
-
-
-def _weighted_median(values: list[float], weights: list[float]) -> float:
-    if not values:
-        return 0.0
-    order = np.argsort(values, kind="stable")
-    passed = np.cumsum(np.array(weights)[order])
-    return values[int(order[int(np.searchsorted(passed, 0.5 * passed[-1]))])]
-
-
-def _users_of_weights(problem: PartitionProblem, graph: RuleGraph) -> list[tuple[Ints, int]]:
-    """The nodes that share weights, and the blocks of all weights that the same nodes share."""
+def _shared_blocks(problem: PartitionProblem, graph: RuleGraph) -> dict[tuple[int, ...], int]:
+    """The memory blocks of all weights that the same nodes share, by these nodes."""
     users = weight_users(problem, graph)
-    room_of: dict[tuple[int, ...], int] = {}
+    found: dict[tuple[int, ...], int] = {}
     for w, blocks in enumerate(weight_blocks(problem).tolist()):
         key = tuple(users.row(w).tolist())
         if len(key) > 1:
-            room_of[key] = room_of.get(key, 0) + blocks
-    return [(np.array(key, np.int32), room) for key, room in room_of.items()]
-
-
-def _between(
-    users: Ints, ancestors: Words, descendants: Words, shared: Bools
-) -> list[Bools] | None:
-    """What lies between neighbouring users, users of weights left out; None if not on one path."""
-    found: list[Bools] = []
-    for earlier, later in zip(users[:-1].tolist(), users[1:].tolist(), strict=True):
-        if not int(ancestors[later, earlier >> 6]) >> (earlier & 63) & 1:
-            return None
-        bits = (descendants[earlier] & ancestors[later]).astype("<u8").view(np.uint8)
-        inside = np.unpackbits(bits, bitorder="little")[: shared.size].astype(np.bool_)
-        found.append(inside & ~shared)
+            found[key] = found.get(key, 0) + blocks
     return found
+
+
+def _between(users: Longs, around: WorkAround) -> Bools | None:
+    """`[k - 1, n]`, the nodes between neighbours of k users; None if these are on no path."""
+    earlier, later = users[:-1], users[1:]
+    words = around.descendants[earlier, later >> 6]
+    if not (words >> (later & 63).astype(np.uint64) & np.uint64(1)).all():
+        return None
+    return members_of(around.descendants[earlier] & around.ancestors[later], around.own_s.size)
+
+
+def _weighted_median(values: Floats, weights: Floats) -> float:
+    if not values.size:
+        return 0.0
+    order = np.argsort(values, kind="stable")
+    passed = np.cumsum(weights[order])
+    return float(values[order[np.searchsorted(passed, 0.5 * passed[-1])]])

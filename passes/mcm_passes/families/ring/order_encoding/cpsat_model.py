@@ -92,22 +92,21 @@ class CpSatModel:
             memory_constraints.constrain_skips(self._order, graph.num_nodes)
         model.minimize(self._period)
 
-    def hint(self, chip_of: partition.Ints) -> None:
-        """Starts the search at a partition, as far as the windows allow it."""
-        self._order.hint(chip_of[self._units])
-
     def search(
         self, known: Incumbent, effort_s: float, *, workers: int, seed: int, gap: float
     ) -> SearchResult:
         """Searches until the gap is closed or a limit is hit.
 
         Args:
-            known: is offered each better partition, and ends the search.
+            known: is offered each better partition, and ends the search. The search starts at its
+                best, as far as the windows allow it.
             effort_s: deterministic seconds.
             workers: strategies that take turns; the result is the same on any number of cores.
             seed: of the solver.
             gap: relative gap that is good enough.
         """
+        if known.chip_of is not None:
+            self._order.hint(known.chip_of[self._units])
         solver = cp_model.CpSolver()
         parameters = solver.parameters
         parameters.num_workers = workers

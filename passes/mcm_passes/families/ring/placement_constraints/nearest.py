@@ -83,15 +83,12 @@ def nearest_partition(
         found[graph.units] = answer.chip_of
         if not evaluate(problem, found).valid:
             continue
-        if best is None or _moved(problem, wanted, found) <= _moved(problem, wanted, best):
+        moved = moved_units(problem, wanted, found).size
+        if best is None or moved <= moved_units(problem, wanted, best).size:
             best = found
         if answer.proven:
             return Nearest(found, True)
     return Nearest(best, False)
-
-
-def _moved(problem: PartitionProblem, wanted: Ints, chip_of: Ints) -> int:
-    return moved_units(problem, wanted, chip_of).size
 
 
 def nearest_chips(
