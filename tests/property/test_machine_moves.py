@@ -8,18 +8,18 @@ from hypothesis import strategies as st
 
 from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.placements.ring_rules import dependency_edges
-from mcm_passes.families.ring.loads.ring_kernels import HELD
-from mcm_passes.families.ring.moves.channel_loads import begin_channels, undo_channels
 from mcm_passes.families.ring.moves.placed_problem import PlacedProblem, placed_problem
 from mcm_passes.families.ring.moves.placement_state import (
+    HELD,
     WEIGHT,
     PlacementState,
+    begin_step,
+    copy_changed,
+    empty_loads,
     empty_state,
-    empty_undo,
     fill_state,
     place_unit,
     take_back,
-    take_back_readers,
 )
 from mcm_passes.families.ring.moves.walks import Walker
 from mcm_passes.families.ring.solver.random_stream import streams
@@ -31,18 +31,22 @@ from tests.generators.random_machines import placed_on_machines
 
 
 @entry_njit
-def move_all(p, s, units, to, undo):
-    begin_channels(s.channels)
+def move_all(p, s, units, to):
+    begin_step(s)
     for k in range(units.size):
-        place_unit(p, s, units[k], to[k], undo)
+        place_unit(p, s, units[k], to[k])
 
 
 @entry_njit
-def move_back(p, s, units, old, undo):
+def move_back(p, s, units, old, before):
     for k in range(units.size - 1, -1, -1):
         take_back(p, s, units[k], old[k])
-    take_back_readers(s, undo)
-    undo_channels(p.network, s.channels)
+    copy_changed(p, s, s.loads, before)
+
+
+@entry_njit
+def keep(p, s, before):
+    copy_changed(p, s, before, s.loads)
 
 
 def assert_loads_of(problem, placed: PlacedProblem, state: PlacementState) -> None:
@@ -50,39 +54,41 @@ def assert_loads_of(problem, placed: PlacedProblem, state: PlacementState) -> No
     device_of = state.device[state.chip].astype(np.int32)
     found = MachineModel.of(problem).loads(device_of)
     block = problem.limits.buffer_alignment_bytes
-    assert state.channels.crossed.tolist() == found.crossed.tolist()
-    assert (state.totals[HELD] * block).tolist() == found.held[state.device].tolist()
-    assert (state.totals[WEIGHT] * block).tolist() == found.weights[state.device].tolist()
-    np.testing.assert_allclose(state.busy_s, found.busy_s[state.device], rtol=0, atol=1e-15)
+    blocks, amount = state.loads.blocks * block, state.loads.amount
+    assert amount[problem.machine.num_devices :].tolist() == found.crossed.tolist()
+    assert blocks[HELD].tolist() == found.held.tolist()
+    assert blocks[WEIGHT].tolist() == found.weights.tolist()
+    busy_s = amount[: problem.num_chips]
+    np.testing.assert_allclose(busy_s, found.busy_s, rtol=0, atol=1e-15)
 
 
 @given(placed_on_machines(), st.randoms(use_true_random=False))
 @settings(max_examples=150)
 def test_loads_are_those_of_the_evaluation_after_any_moves(problem, random):
     placed = placed_problem(problem)
-    state, undo = empty_state(placed), empty_undo(placed)
+    state, kept = empty_state(placed), empty_loads(placed)
     state.device[:] = random.sample(range(problem.num_chips), problem.num_chips)
     fill_state(placed, state, forward_placement(problem, random))
+    keep(placed, state, kept)
     assert_loads_of(problem, placed, state)
     source, target = dependency_edges(problem)
     units = np.flatnonzero(~problem.clonable).tolist()
     for _ in range(6):
         moved = np.array(random.sample(units, random.randint(1, len(units))), np.int32)
         old, chip = state.chip[moved].copy(), state.chip.copy()
-        before = state.channels.crossed.copy(), state.busy_s.copy(), state.totals.copy()
         for k, unit in enumerate(moved.tolist()):
             low = max([0, *chip[source[target == unit]].tolist()])
             high = min([problem.num_chips - 1, *chip[target[source == unit]].tolist()])
             chip[unit] = random.randint(low, high)
             assert moved[k] == unit
-        undo.size[0] = 0
-        move_all(placed, state, moved, chip[moved], undo)
+        move_all(placed, state, moved, chip[moved])
         assert_loads_of(problem, placed, state)
         if random.random() < 0.5:
-            move_back(placed, state, moved, old, undo)
-            assert state.channels.crossed.tolist() == before[0].tolist()
-            state.busy_s[:], state.totals[:] = before[1:]
+            move_back(placed, state, moved, old, kept)
+            assert all(map(np.array_equal, state.loads, kept))
             assert_loads_of(problem, placed, state)
+        else:
+            keep(placed, state, kept)
 
 
 @given(placed_on_machines(), st.randoms(use_true_random=False), st.integers(1, 200))
@@ -114,12 +120,13 @@ def _without_streams(placed: PlacedProblem, walk) -> PlacementState:
     fresh = empty_state(placed)
     fresh.device[:] = walk.state.device
     fill_state(placed, fresh, walk.state.chip)
-    routes = placed.network.routes
-    streamed = np.zeros_like(fresh.channels.crossed)
-    for c, blocks in enumerate(walk.loads.streamed.tolist()):
-        row = routes.num_devices * (routes.num_devices + 2) + int(walk.state.device[c])
-        streamed[routes.channels[routes.begin[row] : routes.end[row]]] += (
-            blocks * placed.network.block_bytes
-        )
-    assert (fresh.channels.crossed + streamed).tolist() == walk.state.channels.crossed.tolist()
+    routes = placed.machine.routes
+    streamed = np.zeros_like(fresh.loads.amount)
+    for device, blocks in enumerate(walk.state.loads.streamed.tolist()):
+        row = routes.num_devices * (routes.num_devices + 2) + device
+        crossed = routes.num_devices + routes.channels[routes.begin[row] : routes.end[row]]
+        streamed[crossed] += max(blocks, 0) * placed.machine.block_bytes
+    channels = slice(routes.num_devices, None)
+    carried = (fresh.loads.amount + streamed)[channels]
+    assert carried.tolist() == walk.state.loads.amount[channels].tolist()
     return fresh

@@ -10,22 +10,15 @@ from hypothesis import strategies as st
 
 from mcm_compiler.arrays.kernels import entry_njit
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
-from mcm_passes.families.ring.loads.ring_kernels import Loads
-from mcm_passes.families.ring.loads.ring_seconds import load_of_chip, load_of_root
-from mcm_passes.families.ring.moves.placed_problem import (
+from mcm_passes.families.ring.moves.placed_problem import placed_problem
+from mcm_passes.families.ring.moves.placement_state import (
     LAST_USED,
     LONG,
     breaks_triangle_rule,
-    placed_problem,
-)
-from mcm_passes.families.ring.moves.placement_state import (
-    ARRIVED,
     empty_state,
-    empty_undo,
     fill_state,
     place_unit,
     take_back,
-    take_back_readers,
     weigh_memory,
 )
 from mcm_passes.families.ring.moves.walks import Walker
@@ -33,26 +26,18 @@ from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.mapping.loads.device_memory import live_peaks
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 from tests.generators.partition_problems import connected_problems
+from tests.property.test_walks import assert_same_loads
 
 
 @entry_njit
-def busiest(placed, state, room, peak, needed):
-    streamed = np.zeros(peak.size, np.int64)
-    load_s, loads = 0.0, Loads(state.busy_s, state.totals)
-    for c in range(peak.size):
-        streamed[c] = weigh_memory(placed, state, room, c, True, peak, needed)
-        if streamed[c] < 0:
-            return np.inf
-        for k in range(5):
-            load_s = max(load_s, load_of_chip(placed.ring.rate, loads, k, c, streamed[c]))
-    for k in range(3):
-        load_s = max(load_s, load_of_root(placed.ring.root_rate, state.totals, k, streamed))
-    return load_s
+def weigh(placed, state, room):
+    for device in range(state.size.size):
+        weigh_memory(placed, state, room, device, True)
 
 
 @entry_njit
 def detours(state, room):
-    return breaks_triangle_rule(state.pairs, state.counts, room)
+    return breaks_triangle_rule(state, room)
 
 
 def period_of(placed, state):
@@ -61,26 +46,29 @@ def period_of(placed, state):
     last = int(state.counts[LAST_USED])
     if (state.size[:last] == 0).any():
         return np.inf
-    if placed.ring.strict and detours(state, np.zeros((chips, chips), np.bool_)):
+    if placed.machine.strict and detours(state, np.zeros((chips, chips), np.bool_)):
         return np.inf
-    room, needed = live_peaks(state.chip.size, chips), np.zeros(chips, np.int64)
-    peak = np.full(chips, 1 << 40)
-    return busiest(placed, state, room, peak, needed)
+    loads = state.loads
+    amount, loads.peak[:] = loads.amount.copy(), 1 << 40
+    weigh(placed, state, live_peaks(state.chip.size, chips))
+    period_s = (loads.amount / placed.machine.rate).max()
+    fits = (loads.streamed >= 0).all()
+    loads.amount[:], loads.streamed[:] = amount, 0
+    return period_s if fits else np.inf
 
 
 @entry_njit
-def place(placed, state, unit, to, undo):
-    place_unit(placed, state, unit, to, undo)
+def place(placed, state, unit, to):
+    place_unit(placed, state, unit, to)
 
 
 @entry_njit
-def take_all_back(placed, state, units, chips, undo):
+def take_all_back(placed, state, units, chips):
     for k in range(units.size - 1, -1, -1):
         take_back(placed, state, units[k], chips[k])
-    take_back_readers(state, undo)
 
 
-PLACES = ("copies", "pairs", "size", "last", "at_last", "chip")
+PLACES = ("copies", "pairs", "size", "chip")
 """Arrays of a state that follow from chips alone."""
 
 
@@ -88,7 +76,7 @@ PLACES = ("copies", "pairs", "size", "last", "at_last", "chip")
 @settings(max_examples=60)
 def test_moves_that_are_taken_back_leave_the_state_as_it_was(problem, random):
     placed = placed_problem(problem)
-    state, undo = empty_state(placed), empty_undo(placed)
+    state = empty_state(placed)
     chips = [random.randrange(problem.num_chips) for _ in range(problem.num_units)]
     fill_state(placed, state, np.array(chips, np.int32))
     before = {name: getattr(state, name).copy() for name in PLACES}
@@ -97,8 +85,8 @@ def test_moves_that_are_taken_back_leave_the_state_as_it_was(problem, random):
         moved = np.array(random.sample(units, random.randint(1, len(units))), np.int32)
         old = state.chip[moved].copy()
         for unit in moved.tolist():
-            place(placed, state, unit, random.randrange(problem.num_chips), undo)
-        take_all_back(placed, state, moved, old, undo)
+            place(placed, state, unit, random.randrange(problem.num_chips))
+        take_all_back(placed, state, moved, old)
         for name, array in before.items():
             assert np.array_equal(getattr(state, name), array), name
         for c in range(problem.num_chips):
@@ -121,8 +109,7 @@ def test_a_walk_knows_its_loads_after_steps_that_it_rejects(problem, random):
         walker.advance(walk, 10, random.choice([0.0, 1e-3]))
         again = empty_state(walker.placed)
         fill_state(walker.placed, again, walk.state.chip)
-        assert np.array_equal(walk.state.totals[:ARRIVED], again.totals[:ARRIVED])
-        assert np.allclose(walk.state.busy_s, again.busy_s, rtol=0, atol=1e-15)
+        assert_same_loads(walk.state.loads, again.loads)
 
 
 @given(connected_problems(), st.randoms(use_true_random=False))
@@ -149,13 +136,12 @@ def test_after_any_moves_the_period_is_that_of_the_fast_model(problem, random):
             found = period_of(placed, state)
             assert found == expected or abs(found - expected) <= 1e-9 * expected
         unit = int(random.choice(graph.units.tolist()))
-        place(placed, state, unit, random.randrange(problem.num_chips), empty_undo(placed))
+        place(placed, state, unit, random.randrange(problem.num_chips))
     # The counts of single moves add up to a new count.
     again = empty_state(placed)
     fill_state(placed, again, state.chip)
-    assert np.array_equal(state.totals[:ARRIVED], again.totals[:ARRIVED])
+    assert_same_loads(state.loads, again.loads)
     for name in PLACES:
         assert np.array_equal(getattr(state, name), getattr(again, name)), name
     for k in (LAST_USED, LONG):
         assert state.counts[k] == again.counts[k]
-    assert np.allclose(state.busy_s, again.busy_s, rtol=0, atol=1e-15)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from mcm_compiler.contracts.levels import Level
-from mcm_compiler.contracts.mapping import Nearest, PassedOn
+from mcm_compiler.contracts.mapping import Nearest
 from mcm_compiler.contracts.objectives import Objective
 from mcm_compiler.contracts.partition import (
     Budget,
@@ -22,9 +19,9 @@ from mcm_compiler.contracts.partition import (
 )
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.machines.machine import Machine
-from mcm_compiler.placements.ring_rules import FORWARDED, route_kinds
 from mcm_passes.families.ring.analytic import fast_model
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
+from mcm_passes.mapping.machine.any_machine import AnyMachine
 
 LOOKED_AT_IDEALS, LOOKED_AT_WINDOWS = 20_000, 400_000
 """What a quick look at order ideals is limited to on problems of up to `LOOKED_AT_UNITS`."""
@@ -33,8 +30,8 @@ LOOKED_AT_UNITS = 1_000
 """On larger problems windows are fewer in proportion, as each takes longer."""
 
 
-class RingMapping:
-    """Implements `mcm_compiler.contracts.mapping.FamilyMapping`.
+class RingMapping(AnyMachine):
+    """That of any machine, with searches and proofs that know rings.
 
     What only some compiles need is imported where it is used: exact search loads a solver.
     """
@@ -71,24 +68,6 @@ class RingMapping:
 
         return all_partitions(problem, most)
 
-    def passed_on(
-        self, problem: PartitionProblem, chip_of: Sequence[int], num_chips: int
-    ) -> list[PassedOn]:
-        """Under the relay rule, what does not go from a chip to the next one alone."""
-        found: list[PassedOn] = []
-        end = problem.limits.last_chip
-        for t in np.flatnonzero(route_kinds(problem) & FORWARDED).tolist():
-            maker = int(chip_of[problem.tensor_producer[t]])
-            last = max((chip_of[u] for u in problem.placed_readers.row(t).tolist()), default=maker)
-            between = tuple(range(maker + 1, last))
-            collected = problem.limits.at_ends and 0 < maker < end and bool(between)
-            collected &= bool(problem.tensor_to_host[t])
-            received = (*between, last) if last > maker else ()
-            came_from = (maker, *received)[: len(received)]
-            last_relay = between[-1] if collected else -1
-            found.append(PassedOn(t, maker, received, came_from, between, last_relay))
-        return found
-
     def channel_bytes(self, problem: PartitionProblem, chip_of: Ints, machine: Machine) -> Longs:
         """As the evaluation counts them, on the channels of a ring."""
         return fast_model.FastModel.of(problem).channel_bytes(chip_of, machine)
@@ -101,13 +80,6 @@ class RingMapping:
             and len(set(limits.sram_bytes)) <= 1
             and len(set(limits.chip_speed)) <= 1
         )
-
-    def first(self, problem: PartitionProblem, budget: Budget) -> Outcome:
-        """What `dp` finds."""
-        from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
-
-        rng = np.random.default_rng(0)
-        return ContiguousDp().solve(problem, FastPeriods(problem), rng, budget)
 
     def better(self, problem: PartitionProblem, first: Outcome) -> Ints | None:
         """What exact search over order ideals finds: partitions that are no cuts of one order.
@@ -131,10 +103,6 @@ class RingMapping:
         from mcm_passes.families.ring.placement_constraints.nearest import nearest_valid
 
         return nearest_valid(problem, chip_of, rng)
-
-    def strategy(self, level: Level) -> str:
-        """The level's strategy."""
-        return level.strategy
 
     def adapted(self, text: str, strategy: PartitionStrategy) -> PartitionStrategy:
         """The strategy itself: every one knows rings."""

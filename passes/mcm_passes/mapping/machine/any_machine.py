@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -21,11 +22,11 @@ from mcm_compiler.contracts.partition import (
     knows_machines,
 )
 from mcm_compiler.diagnostics import Diagnostic
-from mcm_compiler.machines.machine import RING, Machine
+from mcm_compiler.machines.machine import HOST, RING, Machine
 from mcm_compiler.machines.machine_builder import equal_shares
 from mcm_compiler.registry import MAPPINGS
-from mcm_passes.mapping.machine.engine_relays import passed_on
-from mcm_passes.mapping.machine.evaluation import MachineEvaluation, MachineModel
+from mcm_passes.mapping.loads.evaluation import PlacementCost
+from mcm_passes.mapping.machine.evaluation import MachineModel
 from mcm_passes.mapping.machine.line_search import AlongDevices, ring_mapping
 from mcm_passes.mapping.search.named import answer_of, strategy_of
 
@@ -40,7 +41,7 @@ what a search of the default level finds."""
 class AnyMachine:
     """Implements `FamilyMapping`: devices, channels and routes are all that it knows."""
 
-    def evaluate(self, problem: PartitionProblem, chip_of: Ints) -> MachineEvaluation:
+    def evaluate(self, problem: PartitionProblem, chip_of: Ints) -> PlacementCost:
         """As `MachineModel.evaluate`."""
         return MachineModel.of(problem).evaluate(chip_of)
 
@@ -70,11 +71,31 @@ class AnyMachine:
     def passed_on(
         self, problem: PartitionProblem, chip_of: Sequence[int], num_chips: int
     ) -> list[PassedOn]:
-        """Tensors that engines pass on along routes; none where routers do."""
+        """Tensors that engines pass on; routes from the device that makes one form a tree."""
         del num_chips
-        if not problem.machine.relays:
-            return []
-        return passed_on(problem, problem.machine, chip_of)
+        machine, found = problem.machine, list[PassedOn]()
+        if not (problem.relays if problem.on_ring else machine.relays):
+            return found
+        made = (problem.tensor_producer >= 0) & ~problem.clonable[
+            np.maximum(problem.tensor_producer, 0)
+        ]
+        for t in np.flatnonzero(made).tolist():
+            maker = int(chip_of[problem.tensor_producer[t]])
+            readers = {int(chip_of[u]) for u in problem.placed_readers.row(t).tolist()} - {maker}
+            came_from: dict[int, int] = {}
+            for reader in sorted(readers, key=lambda one: (len(machine.route(maker, one)), one)):
+                for before, device in pairwise(machine.places(maker, reader)):
+                    came_from.setdefault(device, before)
+            passed = {before for before in came_from.values() if before != maker}
+            out = [one for one in machine.places(maker, HOST) if one in passed]
+            collected = out[-1] if out and problem.tensor_to_host[t] else -1
+            if passed:
+                received = tuple(came_from)
+                relays = tuple(device for device in received if device in passed)
+                found.append(
+                    PassedOn(t, maker, received, tuple(came_from.values()), relays, collected)
+                )
+        return found
 
     def channel_bytes(self, problem: PartitionProblem, chip_of: Ints, machine: Machine) -> Longs:
         """As the evaluation counts them on the machine of the problem."""

@@ -43,7 +43,7 @@ class MachineModel(PlacementModel):
             raise ValueError("the problem is placed on a ring")
         super().__init__(problem)
         self._machine = problem.machine
-        self.routes = route_arrays(problem.machine)
+        self.routes = route_arrays(problem)
 
     def loads(self, chip_of: Ints) -> Measured:
         """Loads of all resources; `chip_of[N]` is in range."""

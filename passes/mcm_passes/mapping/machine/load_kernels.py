@@ -8,8 +8,7 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, lean_inner_njit
 from mcm_compiler.arrays.rows import Rows
-from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
-from mcm_compiler.machines.machine import Machine
+from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.placements.ring_rules import CLONED, HOST, SENT_ONCE, TO_HOST
 from mcm_passes.mapping.loads.problem_arrays import (
     CROSSED,
@@ -36,7 +35,9 @@ class RouteArrays(NamedTuple):
         channels: of all rows.
         leads_to: `[L]`, the place at the end of each channel.
         num_devices: D.
-        relays: as in `Machine`.
+        relays: whether engines of devices on the way pass tensors on.
+        nested: whether each route goes on from any device on it as the route from there does; with
+            `relays` those from devices do in any case.
     """
 
     begin: Longs
@@ -45,19 +46,16 @@ class RouteArrays(NamedTuple):
     leads_to: Longs
     num_devices: int
     relays: bool
+    nested: bool
 
 
-def route_arrays(machine: Machine) -> RouteArrays:
-    """The routes of a machine."""
-    routes = machine.routes
-    return RouteArrays(
-        np.ascontiguousarray(routes.begin, np.int64),
-        np.ascontiguousarray(routes.end, np.int64),
-        np.ascontiguousarray(routes.channels, np.int64),
-        np.ascontiguousarray(machine.channel_ends[:, 1], np.int64),
-        machine.num_devices,
-        machine.relays,
-    )
+def route_arrays(problem: PartitionProblem) -> RouteArrays:
+    """The routes of the machine of a problem."""
+    machine, ring = problem.machine, problem.on_ring
+    relays = problem.relays if ring else machine.relays
+    arrays = (*machine.routes, machine.channel_ends[:, 1])
+    begin, end, channels, leads_to = (np.array(array, np.int64) for array in arrays)
+    return RouteArrays(begin, end, channels, leads_to, machine.num_devices, relays, ring)
 
 
 class TensorAmounts(Protocol):
@@ -70,21 +68,19 @@ class TensorAmounts(Protocol):
 
 
 class Places(NamedTuple):
-    """A placement on C chips, which are devices in some order.
+    """A placement on C of D devices, the first ones, of which chip k is one in some order.
 
     Attributes:
         chip_of: `[N]`, chip of each unit.
         device: `[C]`, device of each chip.
-        chip: `[D]`, chip of each device, or -1.
-        held: `[C]`, memory of buffers on each chip.
-        busy_s: `[C]`, seconds of each chip at speed 1.
+        held: `[C]`, memory of buffers on each device.
+        busy_s: `[C]`, or more, seconds of each device at speed 1.
         kind_of: `[C]`, kind of each device.
         relay_s: `[K, T]`, seconds of a relay of each tensor on a device of each kind.
     """
 
     chip_of: Ints
     device: Longs
-    chip: Longs
     held: Longs
     busy_s: Floats
     kind_of: Ints
@@ -95,8 +91,8 @@ class Ways(NamedTuple):
     """The ways of one tensor at a time, on a machine of D devices.
 
     Attributes:
-        stamp: `[D]`, the last mark of a tensor that each device makes or reads.
-        mark: `[1]`, of the present tensor.
+        stamp: `[D]`, the last mark of a tensor that each device has.
+        mark: `[1]`, of the present tensor; devices that pass it on have one more.
         readers: `[D]`, devices other than its maker's that read the tensor.
         begin: `[D + 1]`, where each of its ways begins in `RouteArrays.channels`.
         end: `[D + 1]`, where it ends; a way without channels leads nowhere.
@@ -129,9 +125,7 @@ def loads_on_machine(p: ProblemArrays, routes: RouteArrays, chip_of: Ints) -> Me
     """Loads of all resources for the placement `chip_of[N]`, whose entries are in range."""
     own = own_loads(p, chip_of)
     held, device = np.zeros(p.num_chips, np.int64), np.arange(p.num_chips)
-    chip = np.full(routes.num_devices, -1, np.int64)
-    chip[: p.num_chips] = device
-    where = Places(chip_of, device, chip, held, own.busy_s, p.kind_of, p.relay_s)
+    where = Places(chip_of, device, held, own.busy_s, p.kind_of, p.relay_s)
     channel_bytes = np.zeros(routes.leads_to.size, np.int64)
     leaves = np.zeros(p.live.size, np.bool_)
     ways = empty_ways(routes.num_devices)
@@ -187,12 +181,17 @@ def count_ways(
 ) -> int:
     """Counts the buffers and relays of a tensor, and lists its ways.
 
+    A tensor goes from its maker, or the host, to each device that reads it, and to the host. Each
+    way begins at the last device on the route that has the tensor by then, if the routes to it and
+    on from it are parts of this one. Where engines pass it on, all devices that it comes through
+    have it.
+
     Args:
         routes: of the machine.
         tensors: the demands of tensors.
         t: the tensor, which no clonable unit makes.
         readers: `[T]` rows of the units that read each tensor.
-        where: the placement; what its chips hold and do changes.
+        where: the placement; what its devices hold and do changes.
         source: the chip that makes the tensor, or `HOST`.
         sign: 1 to count it, -1 to take it off.
         ways: filled in.
@@ -200,174 +199,97 @@ def count_ways(
     Returns:
         How many ways there are.
     """
-    if routes.relays and source >= 0:
-        return _count_relayed(routes, tensors, t, readers, where, source, sign, ways)
-    return _count_sent(routes, tensors, t, readers, where, source, sign, ways)
-
-
-@inlined_njit
-def _count_sent(
-    routes: RouteArrays,
-    tensors: TensorAmounts,
-    t: int,
-    readers: Rows,
-    where: Places,
-    source: int,
-    sign: int,
-    ways: Ways,
-) -> int:
-    """As `count_ways`, where no engine passes the tensor on.
-
-    It goes from its maker, or the host, to each device that reads it, and to the host. Where
-    another such device is on the way, and this route is the one to that and the one on from there,
-    it is sent on from there.
-    """
-    kind, amount, devices = tensors.kind[t], tensors.amount, routes.num_devices
-    ways.mark[0] += 1
-    mark, row = ways.mark[0], devices
+    kind, amount, held = tensors.kind[t], tensors.amount, where.held
+    ways.mark[0] += 2
+    mark, maker = ways.mark[0], routes.num_devices
     if source >= 0:
-        row = where.device[source]
-        ways.stamp[row] = mark
-    count = _other_readers(tensors, t, readers, where, sign, mark, ways)
-    outgoing = row * devices
-    for i in range(count):
-        to = int(ways.readers[i])
-        ways.amount[i] = sign * amount[t, ENTERED if source < 0 else CROSSED]
-        _set_way(routes, outgoing, outgoing + to, to, ways, i)
-    if source < 0:
-        return count
-    found, apart = count, kind & SENT_ONCE == 0
-    if kind & TO_HOST:
-        out = devices * (devices + 1) + row
-        ways.amount[count] = sign * amount[t, EXITED]
-        _set_way(routes, outgoing, out, HOST, ways, count)
-        found += 1
-        if ways.begin[count] > routes.begin[out]:
-            apart = True
-        else:
-            where.held[source] += sign * amount[t, SENT]
-    if count and apart:
-        where.held[source] += sign * amount[t, SENT]
-    return found
-
-
-@inlined_njit
-def _other_readers(
-    tensors: TensorAmounts,
-    t: int,
-    readers: Rows,
-    where: Places,
-    sign: int,
-    mark: int,
-    ways: Ways,
-) -> int:
-    """Lists, counts and stamps the devices without the mark that read a tensor; how many."""
+        maker = where.device[source]
+        ways.stamp[maker] = mark
     count = 0
     for e in range(readers.ptr[t], readers.ptr[t + 1]):
-        c = int(where.chip_of[readers.entries[e]])
-        device = where.device[c]
+        device = where.device[where.chip_of[readers.entries[e]]]
         if ways.stamp[device] < mark:
             ways.stamp[device] = mark
             ways.readers[count] = device
-            where.held[c] += sign * tensors.amount[t, RECEIVED]
+            held[device] += sign * amount[t, RECEIVED]
             count += 1
-    return count
-
-
-@inlined_njit
-def _count_relayed(
-    routes: RouteArrays,
-    tensors: TensorAmounts,
-    t: int,
-    readers: Rows,
-    where: Places,
-    source: int,
-    sign: int,
-    ways: Ways,
-) -> int:
-    """As `count_ways` for a tensor that a unit makes, where engines pass tensors on.
-
-    Routes from one device form a tree. Each device of the tree receives the tensor; those inside
-    of it pass it on, which takes their time and buffers. The host gets it from the last device of
-    the tree on the way there.
-    """
-    kind, amount, devices, held = tensors.kind[t], tensors.amount, routes.num_devices, where.held
-    # Devices that have the tensor are stamped with the mark, those that pass it on with one more.
-    mark, maker = ways.mark[0] + 1, where.device[source]
-    ways.mark[0] += 2
-    ways.stamp[maker] = mark
-    count = _other_readers(tensors, t, readers, where, sign, mark, ways)
+    crossed = sign * amount[t, ENTERED if source < 0 else CROSSED]
     for i in range(count):
-        row = maker * devices + ways.readers[i]
-        first, end = int(routes.begin[row]), int(routes.end[row])
-        begin = _had_from(routes, first, end, ways.stamp, mark)
-        ways.begin[i], ways.end[i], ways.amount[i] = begin, end, sign * amount[t, CROSSED]
-        for k in range(begin, end):
-            at = maker if k == first else int(routes.leads_to[routes.channels[k - 1]])
-            c = int(where.chip[at])
-            if c < 0:
-                # No engine of the chips in use.
-                ways.end[i] = begin
-                break
-            if at != maker and ways.stamp[at] <= mark:
-                held[c] += sign * amount[t, PASSED]
-                if ways.stamp[at] < mark:
-                    held[c] += sign * amount[t, RECEIVED]
-                where.busy_s[c] += sign * where.relay_s[where.kind_of[at], t]
-                ways.stamp[at] = mark + 1
-    if count:
-        held[source] += 0 if kind & SENT_ONCE else sign * amount[t, SENT]
+        to = ways.readers[i]
+        row = int(maker * routes.num_devices + to)
+        _set_way(routes, int(maker), row, int(to), ways, i, crossed)
+        if routes.relays and source >= 0:
+            _pass_on(routes, int(routes.begin[row]), tensors, t, where, sign, ways, i)
+    if source < 0:
+        return count
+    if count and not kind & SENT_ONCE:
+        held[maker] += sign * amount[t, SENT]
     if not kind & TO_HOST:
         return count
-    out = devices * (devices + 1) + maker
-    begin = _had_from(routes, int(routes.begin[out]), int(routes.end[out]), ways.stamp, mark)
-    ways.begin[count], ways.end[count] = begin, routes.end[out]
-    ways.amount[count] = sign * amount[t, EXITED]
-    if kind & SENT_ONCE or begin == routes.begin[out]:
-        held[source] += sign * amount[t, SENT]
+    out = routes.num_devices * (routes.num_devices + 1) + maker
+    _set_way(routes, maker, out, HOST, ways, count, sign * amount[t, EXITED])
+    # With one set of buffers for all, that which the next device gets serves the host, too.
+    if kind & SENT_ONCE or ways.begin[count] == routes.begin[out]:
+        held[maker] += sign * amount[t, SENT]
     return count + 1
 
 
 @inlined_njit
-def _had_from(routes: RouteArrays, first: int, end: int, stamp: Longs, mark: int) -> int:
-    """Where a route goes on from the last device on it that has a tensor, in `routes.channels`."""
-    for k in range(end - 2, first - 1, -1):
-        via = int(routes.leads_to[routes.channels[k]])
-        if via >= 0 and stamp[via] >= mark:
-            return k + 1
-    return first
+def _pass_on(
+    routes: RouteArrays,
+    first: int,
+    tensors: TensorAmounts,
+    t: int,
+    where: Places,
+    sign: int,
+    ways: Ways,
+    way: int,
+) -> None:
+    """Counts what engines on a way receive and pass on; `first` is where its route begins."""
+    mark = ways.mark[0]
+    for k in range(max(ways.begin[way], first + 1), ways.end[way]):
+        at = routes.leads_to[routes.channels[k - 1]]
+        if at >= where.kind_of.size:
+            # No engine of the devices in use.
+            ways.end[way] = ways.begin[way]
+            return
+        if ways.stamp[at] <= mark:
+            where.held[at] += sign * tensors.amount[t, PASSED]
+            if ways.stamp[at] < mark:
+                where.held[at] += sign * tensors.amount[t, RECEIVED]
+            where.busy_s[at] += sign * where.relay_s[where.kind_of[at], t]
+            ways.stamp[at] = mark + 1
 
 
 @inlined_njit
-def _set_way(routes: RouteArrays, outgoing: int, row: int, to: int, ways: Ways, place: int) -> None:
-    """Sets a way of the tensor: the part of a route behind the last device that sends it on."""
-    begin = _sent_on(routes, outgoing, row, to, ways.stamp, ways.mark[0])
-    ways.begin[place] = routes.begin[row] + begin
-    ways.end[place] = routes.end[row]
-
-
-@inlined_njit
-def _sent_on(routes: RouteArrays, outgoing: int, row: int, to: int, stamp: Longs, mark: int) -> int:
-    """Behind how many channels of a route the last device is that sends the tensor on.
+def _set_way(
+    routes: RouteArrays, maker: int, row: int, to: int, ways: Ways, way: int, amount: int
+) -> None:
+    """Sets a way: the part of a route behind the last device on it that sends the tensor on.
 
     Args:
         routes: of the machine.
-        outgoing: row of the routes from the source, which come in the order of devices.
+        maker: the device that the route comes from; D for the host.
         row: of the route.
         to: the device that it leads to, or `HOST`.
-        stamp: `[D]`, `mark` for the devices that have the tensor.
-        mark: of the tensor.
+        ways: of the tensor; what is stamped with its mark, or more, has it.
+        way: the place among them.
+        amount: what crosses it.
     """
-    devices = routes.num_devices
+    devices, mark = routes.num_devices, ways.mark[0]
     first, end = int(routes.begin[row]), int(routes.end[row])
-    for k in range(end - 2, first - 1, -1):
-        via = int(routes.leads_to[routes.channels[k]])
-        if via >= 0 and stamp[via] == mark:
+    ways.begin[way], ways.end[way], ways.amount[way] = first, end, amount
+    for k in range(end - 1, first, -1):
+        via = routes.leads_to[routes.channels[k - 1]]
+        if via >= 0 and ways.stamp[via] >= mark:
             rest = devices * (devices + 1) + via if to < 0 else via * devices + to
-            there = outgoing + via
-            if _leads_on(routes, there, first, k + 1) and _leads_on(routes, rest, k + 1, end):
-                return k + 1 - first
-    return 0
+            nested = routes.nested or (routes.relays and maker < devices)
+            if nested or (
+                _leads_on(routes, int(maker * devices + via), first, k)
+                and _leads_on(routes, int(rest), k, end)
+            ):
+                ways.begin[way] = k
+                return
 
 
 @inlined_njit

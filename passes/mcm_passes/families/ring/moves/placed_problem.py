@@ -1,19 +1,18 @@
-"""A problem as moves look at it: what its units demand, and what depends on what."""
+"""A problem as moves see it: demands of units, what depends on what, and the machine."""
 
 from __future__ import annotations
 
+import dataclasses
 from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.arrays.kernels import inlined_njit
 from mcm_compiler.arrays.rows import Rows, distinct_rows
-from mcm_compiler.contracts.partition import Bools, Ints, Longs, PartitionProblem
-from mcm_compiler.placements.compiled_rules import has_detours
+from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_passes.families.ring.loads.chip_demands import ChipDemands, unit_demands
-from mcm_passes.families.ring.loads.ring_seconds import Ring, ring_of
-from mcm_passes.families.ring.moves.channel_loads import Network, network_of
+from mcm_passes.mapping.loads.problem_arrays import problem_arrays
+from mcm_passes.mapping.machine.load_kernels import RouteArrays, route_arrays
 
 
 class MoveGraph(NamedTuple):
@@ -28,6 +27,49 @@ class MoveGraph(NamedTuple):
     before: Rows
 
 
+class MovesMachine(NamedTuple):
+    """D devices with L channels; units are on the first C devices.
+
+    Each channel has an owner: the device where it begins, or else the one where it ends, or else D.
+
+    Attributes:
+        in_order: whether it is a ring. Its chips are its devices in order, and none below the
+            highest used one may be empty.
+        strict: whether the triangle rule holds, which only rings have.
+        routes: of the machine.
+        rate: `[D + L]`, speed of each device and bytes per second of each channel.
+        owner: `[L]`.
+        owned: `[D + 1]` rows of the channels of each owner, ascending.
+        kind_of: `[C]`, kind of each device.
+        unit_s: `[K, N]`, seconds of each unit on a device of each kind.
+        item_s: `[K, I]`, likewise of items.
+        relay_s: `[K, T]`, likewise of a relay of each tensor.
+        copied_s: `[K, T]`, likewise of the copy of a view.
+        room: `[C]`, blocks of memory.
+        block_bytes: bytes of a block.
+        packing: blocks for gaps, as a share of the peak of live blocks.
+        streams: whether weights that do not fit may be streamed.
+        stream_slots: buffers that streamed weights pass through.
+    """
+
+    in_order: bool
+    strict: bool
+    routes: RouteArrays
+    rate: Floats
+    owner: Longs
+    owned: Rows
+    kind_of: Ints
+    unit_s: Floats
+    item_s: Floats
+    relay_s: Floats
+    copied_s: Floats
+    room: Longs
+    block_bytes: int
+    packing: float
+    streams: bool
+    stream_slots: int
+
+
 class PlacedProblem(NamedTuple):
     """A problem; memory is in blocks of the alignment.
 
@@ -37,76 +79,76 @@ class PlacedProblem(NamedTuple):
             well.
         read: `[N]` rows of the tensors that each unit reads.
         graph: of dependencies.
-        ring: the package; numbers of chips are by device.
         movable: `[C]`, whether no unit has to be on the device.
-        network: what connects its devices, where that is no ring.
+        machine: of the problem.
     """
 
     fixed: Bools
     demands: ChipDemands
     read: Rows
     graph: MoveGraph
-    ring: Ring
     movable: Bools
-    network: Network
+    machine: MovesMachine
 
 
 def placed_problem(problem: PartitionProblem) -> PlacedProblem:
     """Prepares a problem for moves; its loads are those of the table of demands."""
     n = problem.num_units
-    demands = unit_demands(problem, own_buffers=True, clone_outputs=True)
+    demands = _demands(problem)
     source, target = dependency_edges(problem)
     return PlacedProblem(
         fixed=~problem.clonable,
         demands=demands,
         read=demands.tensors.readers.transposed(n),
         graph=MoveGraph(distinct_rows(source, target, n), distinct_rows(target, source, n)),
-        ring=ring_of(problem, problem.limits.buffer_alignment_bytes),
         movable=~np.isin(np.arange(problem.num_chips), problem.pinned_chip),
-        network=network_of(problem, demands),
+        machine=_machine_of(problem, demands),
     )
 
 
-LAST_USED, MARK, LONG = range(3)
-"""Places of `PlacementState.counts`."""
+def _demands(problem: PartitionProblem) -> ChipDemands:
+    return unit_demands(problem, own_buffers=True, clone_outputs=True)
 
 
-@inlined_njit
-def count_edges(
-    g: MoveGraph, chip: Ints, u: int, at: int, sign: int, both: bool, pairs: Longs, counts: Longs
-) -> None:
-    """Counts the edges of a unit, or takes them off.
+def _machine_of(problem: PartitionProblem, demands: ChipDemands) -> MovesMachine:
+    """The machine of a problem with given demands of units."""
+    machine, limits, block = problem.machine, problem.limits, problem.limits.buffer_alignment_bytes
+    devices, ends = machine.num_devices, machine.channel_ends
+    owner = np.where(ends[:, 0] >= 0, ends[:, 0], ends[:, 1]).astype(np.int64)
+    owner[owner < 0] = devices
+    rate = np.concatenate([np.ones(devices), machine.channel_bytes_per_s])
+    rate[: problem.num_chips] = problem.chip_speed
+    each = [demands]
+    if problem.kinds is not None:
+        by_kind = problem_arrays(problem).unit_s
+        each = [_demands(_of_kind(problem, unit_s, k)) for k, unit_s in enumerate(by_kind)]
+    return MovesMachine(
+        in_order=problem.on_ring,
+        strict=problem.on_ring and problem.routing == "strict",
+        routes=route_arrays(problem),
+        rate=rate,
+        owner=owner,
+        owned=distinct_rows(owner, np.arange(owner.size), devices + 1),
+        kind_of=np.array(problem.kind_of, np.int32),
+        unit_s=np.stack([one.nodes.work_s for one in each]),
+        item_s=np.stack([one.items.busy_s for one in each]),
+        relay_s=np.stack([one.tensors.passed_s for one in each]),
+        copied_s=np.stack([one.tensors.copied_s for one in each]),
+        room=np.array(limits.sram_bytes, np.int64) // block,
+        block_bytes=block,
+        packing=limits.activation_packing,
+        streams=problem.streams,
+        stream_slots=limits.stream_buffers,
+    )
 
-    Args:
-        g: the edges.
-        chip: `[N]`, where its neighbours are.
-        u: the unit.
-        at: its chip.
-        sign: 1 to count them, -1 to take them off.
-        both: whether edges that lead to it count, too.
-        pairs: as in `PlacementState`.
-        counts: likewise.
-    """
-    for e in range(g.after.ptr[u], g.after.ptr[u + 1]):
-        _count_edge(at, int(chip[g.after.entries[e]]), sign, pairs, counts)
-    for e in range(g.before.ptr[u], g.before.ptr[u + 1] if both else 0):
-        _count_edge(int(chip[g.before.entries[e]]), at, sign, pairs, counts)
 
-
-@inlined_njit
-def _count_edge(source: int, target: int, sign: int, pairs: Longs, counts: Longs) -> None:
-    """Counts an edge between two chips, or takes it off."""
-    pairs[source, target] += sign
-    counts[LONG] += sign * int(target > source + 1)
-
-
-@inlined_njit
-def breaks_triangle_rule(pairs: Longs, counts: Longs, longer: Bools) -> bool:
-    """Whether some direct dependency between chips has a longer path beside it (MCM, Eq. 4).
-
-    Args:
-        pairs: as in `PlacementState`.
-        counts: likewise.
-        longer: `[C, C]`, room.
-    """
-    return bool(counts[LONG]) and has_detours(pairs, counts[LAST_USED] + 1, longer)
+def _of_kind(problem: PartitionProblem, unit_s: Floats, kind: int) -> PartitionProblem:
+    """The problem as if all devices were of a kind, on which units take `unit_s[N]`."""
+    copies = problem.copies
+    return dataclasses.replace(
+        problem,
+        compute_s=unit_s,
+        relay_s=problem.relay_seconds[kind],
+        kinds=None,
+        copies=copies and dataclasses.replace(copies, seconds=copies.by_kind[kind]),
+    )

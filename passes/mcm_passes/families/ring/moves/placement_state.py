@@ -1,8 +1,11 @@
-"""A partition with the loads of all resources, kept up to date while single units move.
+"""A placement with the loads of all resources, kept up to date while single units move.
 
 For local search, whose steps change few of thousands of units: a move costs what its unit's
 tensors and items cost, not what the problem does. The numbers are those of the table of demands;
-property tests hold them together with the fast model.
+property tests compare them with the analytic model.
+
+A placement is one on *chips*, positions of an order of the devices along which data flows, so that
+no devices wait for each other in a circle. On a ring the order is that of the devices.
 """
 
 from __future__ import annotations
@@ -12,142 +15,185 @@ from typing import NamedTuple
 import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, lean_inner_njit
-from mcm_compiler.contracts.partition import Floats, Ints, Longs
+from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
+from mcm_compiler.placements.compiled_rules import has_detours, last_reader
 from mcm_compiler.placements.ring_rules import FORWARDED, HOST, TO_HOST
-from mcm_passes.families.ring.loads.ring_kernels import (
-    HELD,
-    HOST_IN,
-    Loads,
-    Marks,
-    Way,
-    count_received,
-    count_tensor_apart,
-)
-from mcm_passes.families.ring.moves.channel_loads import (
-    ChannelLoads,
-    both_remain,
-    clear_channels,
-    count_on_channels,
-    empty_channels,
-)
-from mcm_passes.families.ring.moves.placed_problem import (
-    LAST_USED,
-    LONG,
-    MARK,
-    PlacedProblem,
-    count_edges,
-)
+from mcm_passes.families.ring.moves.placed_problem import PlacedProblem
 from mcm_passes.mapping.loads.device_memory import LivePeaks, end_unit, hold, streamed_weights
 from mcm_passes.mapping.loads.problem_arrays import LIVE
-from mcm_passes.mapping.machine.load_kernels import Places
+from mcm_passes.mapping.machine.load_kernels import Places, Ways, count_ways, empty_ways
 
-WEIGHT, LOCAL, ARRIVED = 4, 5, 6
-"""Rows of `PlacementState.totals` behind those of `ring_kernels`."""
+HELD, WEIGHT, LOCAL, ARRIVED = range(4)
+"""Rows of `Loads.blocks`."""
+
+LAST_USED, LONG, STEP, FIRST, LAST = range(5)
+"""Places of `PlacementState.counts`."""
+
+
+class Loads(NamedTuple):
+    """Loads and memory of D devices, of which C may be used, and of their L channels.
+
+    Attributes:
+        amount: `[D + L]`, seconds of units, clones, relays and copies on each device at speed 1,
+            and bytes that cross each channel.
+        blocks: `[4, C]`, memory for buffers and clones, for weights, for all tensors that stay on
+            the device, and for all that ever came to stay there.
+        busiest_s: `[D + 1]`, seconds of the busiest resource of each owner; infinite where memory
+            overflows.
+        score: `[D + 1]`, sum of high powers of their loads.
+        needed: `[C]`, blocks of memory.
+        peak: `[C]`, no fewer blocks than what comes and goes takes at once.
+        streamed: `[C]`, blocks of weights that are streamed; -1 where memory overflows.
+        lost: `[1]`, how often a tensor is wanted where no route leads, or by engines of lower
+            chips.
+    """
+
+    amount: Floats
+    blocks: Longs
+    busiest_s: Floats
+    score: Floats
+    needed: Longs
+    peak: Longs
+    streamed: Longs
+    lost: Longs
 
 
 class PlacementState(NamedTuple):
-    """A partition and what follows from it; all arrays change with every move.
+    """A placement and what follows from it; all arrays change with every move.
 
     Attributes:
         chip: `[N]`, chip of each unit; 0 for clonable ones.
-        members: `[C, N]`, row c begins with the units on chip c, in no order.
-        place: `[N]`, where each unit is in its row.
-        size: `[C]`, units on each chip.
-        copies: `[I, C]`, units on each chip that want each item.
-        last: `[T]`, the last chip with a reader of each tensor, or -1.
-        at_last: `[T]`, readers there.
-        busy_s: `[C]`, clocks of units, clones and relays in seconds of `work_s`.
-        totals: `[7, C]`, bytes on the link behind each chip and on its host channels, blocks for
-            buffers and clones, for weights, for all tensors that stay on the chip, and for all
-            that ever came to stay there.
-        pairs: `[C, C]`, edges between each two chips, where the triangle rule holds.
-        counts: `[3]`, the highest chip that is used, the last mark, edges that span two chips.
-        stamp: `[C]`, room for marks.
-        device: `[C]`, device of each chip; the chips themselves on a ring.
+        device: `[C]`, device of each chip.
         chip_at: `[D]`, chip of each device, or -1.
-        channels: loads of channels, where the machine is no ring.
+        members: `[C, N]`, row d begins with the units on device d, in no order.
+        place: `[N]`, where each unit is in its row.
+        size: `[C]`, units on each device.
+        copies: `[I, C]`, units on each device that want each item.
+        loads: of all resources.
+        pairs: `[C, C]`, edges between each two chips, where the triangle rule holds.
+        counts: `[5]`, on a ring the highest chip that is used, edges that span two chips, the
+            present step, and the first and the last owner that it changed.
+        changed: `[D + 1]`, the last step that changed what is loaded on each owner.
+        where: the placement as `count_ways` takes it; its arrays are those above.
+        ways: space for one tensor.
     """
 
     chip: Ints
+    device: Longs
+    chip_at: Longs
     members: Ints
     place: Ints
     size: Longs
     copies: Ints
-    last: Ints
-    at_last: Ints
-    busy_s: Floats
-    totals: Longs
+    loads: Loads
     pairs: Longs
     counts: Longs
-    stamp: Longs
-    device: Longs
-    chip_at: Longs
-    channels: ChannelLoads
+    changed: Longs
+    where: Places
+    ways: Ways
 
 
-class Undo(NamedTuple):
-    """The last readers of tensors as they were, one entry for each time that a move recounts one.
-
-    Attributes:
-        tensor: `[R]`, as long as all that units read.
-        last: `[R]`, as in `PlacementState`.
-        at_last: `[R]`, likewise.
-        size: `[1]`, entries.
-    """
-
-    tensor: Ints
-    last: Ints
-    at_last: Ints
-    size: Longs
-
-
-def empty_undo(p: PlacedProblem) -> Undo:
-    """An empty record for moves of distinct units."""
-    entries = [np.zeros(p.read.entries.size, np.int32) for _ in range(3)]
-    return Undo(*entries, size=np.zeros(1, np.int64))
+def empty_loads(p: PlacedProblem) -> Loads:
+    """Space for loads."""
+    chips, owners = p.machine.room.size, p.machine.routes.num_devices + 1
+    return Loads(
+        amount=np.zeros(p.machine.rate.size),
+        blocks=np.zeros((4, chips), np.int64),
+        busiest_s=np.zeros(owners),
+        score=np.zeros(owners),
+        needed=np.zeros(chips, np.int64),
+        peak=np.zeros(chips, np.int64),
+        streamed=np.zeros(chips, np.int64),
+        lost=np.zeros(1, np.int64),
+    )
 
 
 def empty_state(p: PlacedProblem) -> PlacementState:
-    """Room for the state of a partition; `fill_state` gives it one."""
-    n, chips = p.fixed.size, p.ring.room.size
-    items, tensors = p.demands.items.busy_s.size, p.demands.tensors.producer.size
+    """Space for the state of a placement; `fill_state` gives it one."""
+    n, m, loads = p.fixed.size, p.machine, empty_loads(p)
+    chips, devices = m.room.size, m.routes.num_devices
+    chip, device = np.zeros(n, np.int32), np.arange(chips)
+    held, busy_s = loads.blocks[HELD], loads.amount[:devices]
     return PlacementState(
-        chip=np.zeros(n, np.int32),
+        chip=chip,
+        device=device,
+        chip_at=np.full(devices, -1, np.int64),
         members=np.zeros((chips, n), np.int32),
         place=np.zeros(n, np.int32),
         size=np.zeros(chips, np.int64),
-        copies=np.zeros((items, chips), np.int32),
-        last=np.zeros(tensors, np.int32),
-        at_last=np.zeros(tensors, np.int32),
-        busy_s=np.zeros(chips),
-        totals=np.zeros((7, chips), np.int64),
+        copies=np.zeros((p.demands.items.busy_s.size, chips), np.int32),
+        loads=loads,
         pairs=np.zeros((chips, chips), np.int64),
-        counts=np.zeros(3, np.int64),
-        stamp=np.zeros(chips, np.int64),
-        device=np.arange(chips),
-        chip_at=np.full(p.network.routes.num_devices, -1, np.int64),
-        channels=empty_channels(p.network),
+        counts=np.zeros(5, np.int64),
+        changed=np.zeros(devices + 1, np.int64),
+        where=Places(chip, device, held, busy_s, m.kind_of, m.relay_s),
+        ways=empty_ways(devices),
     )
+
+
+@inlined_njit
+def begin_step(s: PlacementState) -> None:
+    """Begins a step, which has changed nothing yet."""
+    s.counts[STEP] += 1
+    s.counts[FIRST], s.counts[LAST] = s.changed.size, -1
+
+
+@inlined_njit
+def _change(s: PlacementState, owner: int) -> None:
+    """Takes note of an owner whose loads the step changes."""
+    counts = s.counts
+    if s.changed[owner] != counts[STEP]:
+        s.changed[owner] = counts[STEP]
+        counts[FIRST] = min(counts[FIRST], owner)
+        counts[LAST] = max(counts[LAST], owner)
+
+
+@inlined_njit
+def change_all(s: PlacementState) -> None:
+    """Takes note of all owners."""
+    for owner in range(s.changed.size):
+        _change(s, owner)
+
+
+@inlined_njit
+def copy_changed(p: PlacedProblem, s: PlacementState, to: Loads, loads: Loads) -> None:
+    """Sets the loads of all owners that the step changed to what others are, bit-identical."""
+    devices, owned = s.chip_at.size, p.machine.owned
+    to.lost[0] = loads.lost[0]
+    for owner in range(s.counts[FIRST], s.counts[LAST] + 1):
+        if s.changed[owner] != s.counts[STEP]:
+            continue
+        to.busiest_s[owner], to.score[owner] = loads.busiest_s[owner], loads.score[owner]
+        for e in range(owned.ptr[owner], owned.ptr[owner + 1]):
+            k = devices + owned.entries[e]
+            to.amount[k] = loads.amount[k]
+        if owner < to.needed.size:
+            to.amount[owner] = loads.amount[owner]
+            to.needed[owner], to.peak[owner] = loads.needed[owner], loads.peak[owner]
+            to.streamed[owner] = loads.streamed[owner]
+            for k in range(loads.blocks.shape[0]):
+                to.blocks[k, owner] = loads.blocks[k, owner]
 
 
 @entry_njit
 def fill_state(p: PlacedProblem, s: PlacementState, chip_of: Ints) -> None:
-    """Puts a state to a partition `[N]`, whose units with a place are on chips in range."""
+    """Puts a state to a placement `[N]`, whose units with a place are on chips in range."""
+    begin_step(s)
     refill_state(p, s, chip_of)
 
 
 @lean_inner_njit
 def refill_state(p: PlacedProblem, s: PlacementState, chip_of: Ints) -> None:
-    """As `fill_state`; channels change as a part of the present step."""
-    clear_channels(s.channels)
-    if p.network.used:
-        for c in range(s.device.size):
-            s.chip_at[s.device[c]] = c
+    """As `fill_state`, as a part of the present step."""
+    change_all(s)
+    for c in range(s.device.size):
+        s.chip_at[s.device[c]] = c
     s.size[:] = 0
     s.copies[:] = 0
-    s.busy_s[:] = 0.0
-    s.totals[:] = 0
     s.pairs[:] = 0
+    s.loads.amount[:] = 0.0
+    s.loads.blocks[:] = 0
+    s.loads.lost[0] = 0
     s.counts[LAST_USED] = 0
     s.counts[LONG] = 0
     for u in range(chip_of.size):
@@ -155,15 +201,14 @@ def refill_state(p: PlacedProblem, s: PlacementState, chip_of: Ints) -> None:
         if p.fixed[u]:
             _count_unit(p, s, u, 1, True)
             s.counts[LAST_USED] = max(s.counts[LAST_USED], s.chip[u])
-    for u in range(chip_of.size if p.ring.strict else 0):
-        count_edges(p.graph, s.chip, u, s.chip[u], 1, False, s.pairs, s.counts)
+    for u in range(chip_of.size if p.machine.strict else 0):
+        _count_edges(p, s, u, s.chip[u], 1, False)
     for t in range(p.demands.tensors.producer.size):
-        _find_last(p, s, t)
         _count_tensor(p, s, t, _source(p, s, t), 1)
 
 
 @inlined_njit
-def place_unit(p: PlacedProblem, s: PlacementState, u: int, to: int, undo: Undo) -> None:
+def place_unit(p: PlacedProblem, s: PlacementState, u: int, to: int) -> None:
     """Moves a unit with a place to a chip in range, whether or not the rules allow it."""
     old = int(s.chip[u])
     made = p.demands.nodes.made
@@ -172,22 +217,13 @@ def place_unit(p: PlacedProblem, s: PlacementState, u: int, to: int, undo: Undo)
             _count_tensor(p, s, made.entries[e], old if sign < 0 else to, sign)
     _move_unit(p, s, u, to, True)
     _recount_views(p, s, u, old, to)
-    _recount_read(p, s, u, old, to, undo)
+    _recount_read(p, s, u, old, to)
 
 
 @inlined_njit
 def take_back(p: PlacedProblem, s: PlacementState, u: int, old: int) -> None:
-    """Moves a unit back, the last that moved first; `busy_s` and `totals` are the caller's."""
+    """Moves a unit back, the last that moved first; loads are the caller's."""
     _move_unit(p, s, u, old, False)
-
-
-@inlined_njit
-def take_back_readers(s: PlacementState, undo: Undo) -> None:
-    """Sets the last readers of all tensors back."""
-    for k in range(undo.size[0] - 1, -1, -1):
-        t = undo.tensor[k]
-        s.last[t], s.at_last[t] = undo.last[k], undo.at_last[k]
-    undo.size[0] = 0
 
 
 @inlined_njit
@@ -197,12 +233,11 @@ def _move_unit(p: PlacedProblem, s: PlacementState, u: int, to: int, loads: bool
     for sign in (-1, 1):
         s.chip[u] = old if sign < 0 else to
         _count_unit(p, s, u, sign, loads)
-    if p.ring.strict:
+    if p.machine.strict:
         for sign in (-1, 1):
-            c = old if sign < 0 else to
-            count_edges(p.graph, s.chip, u, c, sign, True, s.pairs, s.counts)
+            _count_edges(p, s, u, old if sign < 0 else to, sign, True)
     last_used = max(int(s.counts[LAST_USED]), to)
-    while s.size[last_used] == 0:
+    while s.size[s.device[last_used]] == 0:
         last_used -= 1
     s.counts[LAST_USED] = last_used
 
@@ -214,85 +249,88 @@ def _recount_views(p: PlacedProblem, s: PlacementState, u: int, old: int, to: in
     for e in range(viewed.ptr[u], viewed.ptr[u + 1]):
         t = viewed.entries[e]
         source = int(s.chip[tensors.producer[t]])
-        if int(s.last[t]) > source or tensors.kind[t] & TO_HOST:
-            s.busy_s[source] += (int(to != source) - int(old != source)) * _copy_seconds(
-                p, s, t, source
-            )
+        if _leaves(p, s, t, source):
+            device, copies = int(s.device[source]), int(to != source) - int(old != source)
+            s.loads.amount[device] += copies * p.machine.copied_s[p.machine.kind_of[device], t]
+            _change(s, device)
 
 
 @inlined_njit
-def _recount_read(
-    p: PlacedProblem, s: PlacementState, u: int, old: int, to: int, undo: Undo
-) -> None:
+def _recount_read(p: PlacedProblem, s: PlacementState, u: int, old: int, to: int) -> None:
     """Recounts what a unit reads that goes from one chip to another."""
     for e in range(p.read.ptr[u], p.read.ptr[u + 1]):
         t = p.read.entries[e]
-        last = s.last[t]
-        k = undo.size[0]
-        undo.tensor[k], undo.last[k], undo.at_last[k] = t, last, s.at_last[t]
-        undo.size[0] = k + 1
-        same = to <= last and (old < last or s.at_last[t] > 1)
-        if same and p.network.used:
-            same = both_remain(p.demands.tensors.readers, t, s.chip, u, (old, to), _source(p, s, t))
-        elif same:
-            same = p.demands.tensors.kind[t] & FORWARDED != 0
-        if same:
-            # The way is the same.
-            s.at_last[t] += int(to == last) - int(old == last)
+        source = _source(p, s, t)
+        if _same_ways(p, s, t, u, old, to, source):
             continue
         for sign in (-1, 1):
             s.chip[u] = old if sign < 0 else to
-            if sign > 0:
-                _find_last(p, s, t)
-            _count_tensor(p, s, t, _source(p, s, t), sign)
+            _count_tensor(p, s, t, source, sign)
+
+
+@inlined_njit
+def _same_ways(
+    p: PlacedProblem, s: PlacementState, t: int, u: int, old: int, to: int, source: int
+) -> bool:
+    """Return whether a tensor takes the same ways after one of its readers went elsewhere."""
+    readers, high = p.demands.tensors.readers, max(old, to)
+    passed = p.demands.tensors.kind[t] & FORWARDED != 0
+    line = p.machine.in_order and passed and min(old, to) >= source
+    had, has = old == source, to == source
+    for e in range(readers.ptr[t + 1] - 1, readers.ptr[t] - 1, -1):
+        v = readers.entries[e]
+        if v != u:
+            c = s.chip[v]
+            had = had or c == old
+            has = has or c == to
+            if (had and has) or (line and c >= high):
+                return True
+    return False
 
 
 @inlined_njit
 def _count_unit(p: PlacedProblem, s: PlacementState, u: int, sign: int, loads: bool) -> None:
     """Counts a unit and its items on its chip, or takes them off; with `loads` what they take."""
-    c, nodes, items = s.chip[u], p.demands.nodes, p.demands.items
+    nodes, items, m = p.demands.nodes, p.demands.items, p.machine
+    amount, blocks, device = s.loads.amount, s.loads.blocks, int(s.device[s.chip[u]])
+    kind = m.kind_of[device]
     if sign > 0:
-        s.place[u] = s.size[c]
-        s.members[c, s.size[c]] = u
-    s.size[c] += sign
+        s.place[u] = s.size[device]
+        s.members[device, s.size[device]] = u
+    s.size[device] += sign
     if sign < 0:
-        other = s.members[c, s.size[c]]
-        s.members[c, s.place[u]] = other
+        other = s.members[device, s.size[device]]
+        s.members[device, s.place[u]] = other
         s.place[other] = s.place[u]
     if loads:
-        s.busy_s[c] += sign * _unit_seconds(p, s, u, c)
+        amount[device] += sign * m.unit_s[kind, u]
+        _change(s, device)
     for e in range(nodes.items.ptr[u], nodes.items.ptr[u + 1]):
         i = nodes.items.entries[e]
-        s.copies[i, c] += sign
-        if loads and s.copies[i, c] == max(sign, 0):
-            s.busy_s[c] += sign * _item_seconds(p, s, i, c)
-            s.totals[HOST_IN, c] += sign * items.in_bytes[i]
-            s.totals[HELD, c] += sign * items.held[i]
-            s.totals[WEIGHT, c] += sign * items.weight[i]
+        s.copies[i, device] += sign
+        if loads and s.copies[i, device] == max(sign, 0):
+            amount[device] += sign * m.item_s[kind, i]
+            blocks[HELD, device] += sign * items.held[i]
+            blocks[WEIGHT, device] += sign * items.weight[i]
+            if items.in_bytes[i]:
+                _cross_route(p, s, m.routes.num_devices**2 + device, sign * int(items.in_bytes[i]))
 
 
 @inlined_njit
-def _unit_seconds(p: PlacedProblem, s: PlacementState, u: int, c: int) -> float:
-    """Seconds of a unit on a chip, at speed 1."""
-    if p.network.used:
-        return p.network.unit_s[p.network.kind_of[s.device[c]], u]
-    return p.demands.nodes.work_s[u]
+def _cross(p: PlacedProblem, s: PlacementState, begin: int, end: int, amount: int) -> None:
+    """Counts bytes on the channels of a part of all routes."""
+    m = p.machine
+    for k in range(begin, end):
+        channel = m.routes.channels[k]
+        s.loads.amount[m.routes.num_devices + channel] += amount
+        _change(s, int(m.owner[channel]))
 
 
 @inlined_njit
-def _item_seconds(p: PlacedProblem, s: PlacementState, i: int, c: int) -> float:
-    """Seconds of an item on a chip, likewise."""
-    if p.network.used:
-        return p.network.item_s[p.network.kind_of[s.device[c]], i]
-    return p.demands.items.busy_s[i]
-
-
-@inlined_njit
-def _copy_seconds(p: PlacedProblem, s: PlacementState, t: int, c: int) -> float:
-    """Seconds of the copy of a view on a chip, likewise."""
-    if p.network.used:
-        return p.network.copied_s[p.network.kind_of[s.device[c]], t]
-    return p.demands.tensors.copied_s[t]
+def _cross_route(p: PlacedProblem, s: PlacementState, row: int, amount: int) -> None:
+    """Counts bytes on all channels of a route."""
+    routes = p.machine.routes
+    _cross(p, s, int(routes.begin[row]), int(routes.end[row]), amount)
 
 
 @inlined_njit
@@ -303,122 +341,162 @@ def _source(p: PlacedProblem, s: PlacementState, t: int) -> int:
 
 
 @inlined_njit
-def _find_last(p: PlacedProblem, s: PlacementState, t: int) -> None:
-    last, count = -1, 0
-    readers = p.demands.tensors.readers
-    for e in range(readers.ptr[t], readers.ptr[t + 1]):
-        c = int(s.chip[readers.entries[e]])
-        if c > last:
-            last, count = c, 1
-        elif c == last:
-            count += 1
-    s.last[t], s.at_last[t] = last, count
-
-
-@inlined_njit
-def _count_tensor(p: PlacedProblem, s: PlacementState, t: int, source: int, sign: int) -> None:
-    """Counts what a tensor takes on its way from a chip to its last reader, or takes it off."""
-    tensors, last = p.demands.tensors, int(s.last[t])
-    if last <= source and not tensors.kind[t] & TO_HOST:
-        s.totals[LOCAL, source] += sign * tensors.amount[t, LIVE]
-        s.totals[ARRIVED, source] += max(sign, 0) * tensors.amount[t, LIVE]
-        return
-    copied_s = _copy_seconds(p, s, t, source)
-    if copied_s > 0.0:
-        writer = tensors.writer[t]
-        if writer < 0 or s.chip[writer] != source:
-            s.busy_s[source] += sign * copied_s
-    if p.network.used:
-        network, held = p.network, s.totals[HELD]
-        where = Places(
-            s.chip, s.device, s.chip_at, held, s.busy_s, network.kind_of, network.relay_s
-        )
-        count_on_channels(p.network, tensors, t, where, source, sign, s.channels)
-        return
-    way = Way(source, last, p.ring.last_chip)
-    loads = Loads(s.busy_s, s.totals)
-    if source == HOST or count_tensor_apart(tensors, t, way, sign, loads):
-        s.counts[MARK] += 1
-        marks = Marks(s.stamp, s.counts[MARK])
-        count_received(tensors, t, tensors.readers, s.chip, way, sign, s.totals, marks)
-
-
-@inlined_njit
-def held_on_chip(s: PlacementState, c: int) -> int:
-    """Blocks that a chip needs whatever comes and goes."""
-    return int(s.totals[HELD, c] + s.totals[WEIGHT, c])
+def _leaves(p: PlacedProblem, s: PlacementState, t: int, source: int) -> bool:
+    """Return whether a tensor leaves the chip that makes it."""
+    tensors = p.demands.tensors
+    if tensors.kind[t] & TO_HOST:
+        return True
+    return last_reader(tensors.readers.ptr, tensors.readers.entries, t, s.chip) > source
 
 
 @lean_inner_njit
-def find_peaks(
-    p: PlacedProblem, s: PlacementState, room: LivePeaks, first: int, last: int, peak: Longs
-) -> None:
-    """Sets `peak[C]` to the blocks of what comes and goes on chips at its most, with its gaps.
-
-    Live at once is what is made and read on one chip, in the order of the units.
-    """
-    room.live[:] = 0
-    room.most[:] = 0
-    made, tensors = p.demands.nodes.made, p.demands.tensors
-    for u in range(s.chip.size):
-        c = s.chip[u]
-        if c < first or c > last:
-            continue
-        for e in range(made.ptr[u], made.ptr[u + 1]):
-            t = made.entries[e]
-            if not tensors.kind[t] & TO_HOST and s.last[t] <= c:
-                hold(room, c, u, tensors.readers, t, tensors.amount[t, LIVE])
-        end_unit(room, c, u)
-    for c in range(first, last + 1):
-        peak[c] = int(np.ceil(room.most[c] * p.ring.packing))
+def _count_tensor(p: PlacedProblem, s: PlacementState, t: int, source: int, sign: int) -> None:
+    """Counts what a tensor takes on its ways from a chip, or the host, or takes it off."""
+    tensors, loads, m = p.demands.tensors, s.loads, p.machine
+    if source >= 0:
+        device = int(s.device[source])
+        _change(s, device)
+        if not _leaves(p, s, t, source):
+            loads.blocks[LOCAL, device] += sign * tensors.amount[t, LIVE]
+            loads.blocks[ARRIVED, device] += max(sign, 0) * tensors.amount[t, LIVE]
+            return
+        copied_s, writer = m.copied_s[m.kind_of[device], t], tensors.writer[t]
+        if copied_s > 0.0 and (writer < 0 or s.chip[writer] != source):
+            loads.amount[device] += sign * copied_s
+    found = count_ways(m.routes, tensors, t, tensors.readers, s.where, source, sign, s.ways)
+    to_devices = found - int(source >= 0 and tensors.kind[t] & TO_HOST != 0)
+    for i in range(found):
+        begin, end = int(s.ways.begin[i]), int(s.ways.end[i])
+        passed = i < to_devices and source >= 0 and m.routes.relays
+        if i < to_devices:
+            _change(s, int(s.ways.readers[i]))
+        if begin == end or (passed and not m.in_order and _turns_back(p, s, source, begin, end)):
+            # Engines on the way may have been counted.
+            change_all(s)
+            loads.lost[0] += sign
+        _cross(p, s, begin, end, int(s.ways.amount[i]))
 
 
 @inlined_njit
-def weigh_memory(
-    p: PlacedProblem,
-    s: PlacementState,
-    room: LivePeaks,
-    c: int,
-    looks: bool,
-    peak: Longs,
-    needed: Longs,
-) -> int:
-    """Sets what memory a chip needs.
+def _turns_back(p: PlacedProblem, s: PlacementState, source: int, begin: int, end: int) -> bool:
+    """Return whether engines would pass a tensor to a lower chip, which may close a circle.
 
     Args:
         p: the problem.
         s: the state.
-        room: for counting.
-        c: the chip.
-        looks: whether the peak of what comes and goes may be found anew, which looks at all units,
-            where the chip would overflow.
-        peak: `[C]`, no fewer blocks than that; set where it is found anew.
-        needed: `[C]`, in blocks; set for the chip.
-
-    Returns:
-        Blocks of weights that it streams: 0 where all fits, -1 where it overflows.
+        source: the chip that makes the tensor.
+        begin: where the way to one of its readers begins in the channels of all routes.
+        end: where it ends.
     """
-    limit = peak[c]
-    # All that comes and goes may be live at once, and is no more than that.
-    most = int(np.ceil(s.totals[LOCAL, c] * p.ring.packing))
-    room_of_chip = p.ring.room[s.device[c]]
-    if looks and held_on_chip(s, c) + min(most, limit) > room_of_chip:
-        find_peaks(p, s, room, c, c, peak)
-        peak[c] = min(peak[c], limit)
-    needed[c] = held_on_chip(s, c) + min(most, peak[c])
-    if needed[c] <= room_of_chip:
-        return 0
-    return _streamed(p, s, c, int(needed[c]))
+    routes = p.machine.routes
+    reader = routes.leads_to[routes.channels[end - 1]]
+    before = source
+    if begin > routes.begin[s.device[source] * routes.num_devices + reader]:
+        before = int(s.chip_at[routes.leads_to[routes.channels[begin - 1]]])
+    for k in range(begin, end):
+        c = int(s.chip_at[routes.leads_to[routes.channels[k]]])
+        if c < before:
+            return True
+        before = c
+    return False
 
 
 @inlined_njit
-def _streamed(p: PlacedProblem, s: PlacementState, c: int, needed: int) -> int:
-    """As `streamed_weights`, for a chip that needs so many blocks."""
-    largest, items = 0, p.demands.nodes.items
-    for k in range(s.size[c] if p.ring.streams else 0):
-        u = s.members[c, k]
+def _count_edges(
+    p: PlacedProblem, s: PlacementState, u: int, at: int, sign: int, both: bool
+) -> None:
+    """Counts the edges of a unit on chip `at`, or takes them off; with `both` those to it, too."""
+    after, before = p.graph.after, p.graph.before
+    for e in range(after.ptr[u], after.ptr[u + 1]):
+        _count_edge(s, at, int(s.chip[after.entries[e]]), sign)
+    for e in range(before.ptr[u], before.ptr[u + 1] if both else 0):
+        _count_edge(s, int(s.chip[before.entries[e]]), at, sign)
+
+
+@inlined_njit
+def _count_edge(s: PlacementState, source: int, target: int, sign: int) -> None:
+    """Counts an edge between two chips, or takes it off."""
+    s.pairs[source, target] += sign
+    s.counts[LONG] += sign * int(target > source + 1)
+
+
+@inlined_njit
+def breaks_triangle_rule(s: PlacementState, longer: Bools) -> bool:
+    """Whether some direct dependency between chips has a longer path parallel to it (MCM, Eq. 4).
+
+    Args:
+        s: the state.
+        longer: `[C, C]`, space.
+    """
+    return bool(s.counts[LONG]) and has_detours(s.pairs, s.counts[LAST_USED] + 1, longer)
+
+
+@inlined_njit
+def held_on(s: PlacementState, device: int) -> int:
+    """Blocks that a device needs whatever comes and goes."""
+    return int(s.loads.blocks[HELD, device] + s.loads.blocks[WEIGHT, device])
+
+
+@lean_inner_njit
+def find_peaks(p: PlacedProblem, s: PlacementState, space: LivePeaks, only: int) -> None:
+    """Sets `peak` of one device, or of all with `only` -1, to what comes and goes, with its gaps.
+
+    Live at once is what is made and read on one device, in the order of the units.
+    """
+    space.live[:] = 0
+    space.most[:] = 0
+    made, tensors = p.demands.nodes.made, p.demands.tensors
+    for u in range(s.chip.size):
+        device = int(s.device[s.chip[u]])
+        if only >= 0 and device != only:
+            continue
+        for e in range(made.ptr[u], made.ptr[u + 1]):
+            t = made.entries[e]
+            if not _leaves(p, s, t, int(s.chip[u])):
+                hold(space, device, u, tensors.readers, t, tensors.amount[t, LIVE])
+        end_unit(space, device, u)
+    for device in range(s.size.size):
+        if only < 0 or device == only:
+            s.loads.peak[device] = int(np.ceil(space.most[device] * p.machine.packing))
+
+
+@inlined_njit
+def weigh_memory(
+    p: PlacedProblem, s: PlacementState, space: LivePeaks, device: int, looks: bool
+) -> None:
+    """Sets the memory that a device needs, and what it streams, which crosses channels.
+
+    Args:
+        p: the problem.
+        s: the state; its `peak` is a limit.
+        space: for counting.
+        device: the device.
+        looks: whether the peak of what comes and goes may be found again, which looks at all units,
+            where the device would overflow.
+    """
+    loads, m = s.loads, p.machine
+    limit, held = loads.peak[device], held_on(s, device)
+    # All that comes and goes may be live at once, and is no more than that.
+    most = int(np.ceil(loads.blocks[LOCAL, device] * m.packing))
+    if looks and held + min(most, limit) > m.room[device]:
+        find_peaks(p, s, space, device)
+        loads.peak[device] = min(loads.peak[device], limit)
+    needed = held + min(most, loads.peak[device])
+    streamed = 0 if needed <= m.room[device] else _streamed(p, s, device, needed)
+    more = max(streamed, 0) - max(loads.streamed[device], 0)
+    loads.needed[device], loads.streamed[device] = needed, streamed
+    if more:
+        row = m.routes.num_devices * (m.routes.num_devices + 2) + device
+        _cross_route(p, s, row, more * m.block_bytes)
+
+
+@lean_inner_njit
+def _streamed(p: PlacedProblem, s: PlacementState, device: int, needed: int) -> int:
+    """As `streamed_weights`, for a device that needs so many blocks."""
+    largest, items, m = 0, p.demands.nodes.items, p.machine
+    for k in range(s.size[device] if m.streams else 0):
+        u = s.members[device, k]
         for e in range(items.ptr[u], items.ptr[u + 1]):
             largest = max(largest, int(p.demands.items.weight[items.entries[e]]))
-    weights, ring = int(s.totals[WEIGHT, c]), p.ring
-    room = int(ring.room[s.device[c]])
-    return streamed_weights(needed, weights, largest, room, ring.streams, ring.stream_slots)
+    weights, room = int(s.loads.blocks[WEIGHT, device]), int(m.room[device])
+    return streamed_weights(needed, weights, largest, room, m.streams, m.stream_slots)

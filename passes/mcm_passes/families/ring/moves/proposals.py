@@ -67,13 +67,11 @@ def units_at_borders(p: PlacedProblem, chip: Ints) -> Ints:
     for u in range(chip.size):
         if not p.fixed[u] or p.demands.nodes.pinned[u] >= 0:
             continue
-        first, last = g.after.ptr[u], g.after.ptr[u + 1]
-        begin, end = g.before.ptr[u], g.before.ptr[u + 1]
-        border = first == last or begin == end
-        for e in range(first, last):
-            border = border or chip[g.after.entries[e]] != chip[u]
-        for e in range(begin, end):
-            border = border or chip[g.before.entries[e]] != chip[u]
+        border = False
+        for next_to in (g.after, g.before):
+            border = border or next_to.ptr[u] == next_to.ptr[u + 1]
+            for e in range(next_to.ptr[u], next_to.ptr[u + 1]):
+                border = border or chip[next_to.entries[e]] != chip[u]
         if border:
             found[count] = u
             count += 1
@@ -124,7 +122,7 @@ def _from_border(
     u = borders[int(uniform(stream, 0) * borders.size)]
     old = int(s.chip[u])
     low, high = _window(p.graph, s.chip, u)
-    top = p.ring.room.size - 1 if p.ring.skips else s.counts[LAST_USED]
+    top = s.counts[LAST_USED] if p.machine.in_order else s.device.size - 1
     high = min(high, top)
     if uniform(stream, 0) < 0.8:
         if low >= high:
@@ -156,7 +154,7 @@ def _window(g: MoveGraph, chip: Ints, u: int) -> tuple[int, int]:
 @inlined_njit
 def _from_chip(p: PlacedProblem, s: PlacementState, hot: int, stream: Words, room: Proposal) -> int:
     """Moves units off a chip, and then perhaps pushes others on, or back."""
-    chips = p.ring.room.size
+    chips = s.device.size
     chip = hot
     kind = uniform(stream, 0)
     if kind < 0.25:
@@ -193,22 +191,19 @@ def _unit_on(
     p: PlacedProblem, s: PlacementState, chip: int, up: bool, lone: bool, stream: Words
 ) -> int:
     """A random unit on a chip, or -1; if `lone` mostly one that can leave it without others."""
-    g = p.graph
-    size = s.size[chip]
+    next_to = p.graph.after if up else p.graph.before
+    device = s.device[chip]
+    size = s.size[device]
     unit = -1
     for _ in range((TRIES if lone else 1) if size else 0):
-        u = s.members[chip, int(uniform(stream, 0) * size)]
+        u = s.members[device, int(uniform(stream, 0) * size)]
         if s.chip[u] != chip:
             # An earlier move of the same step has taken it off.
             continue
         unit = u
         free = True
-        if up:
-            for e in range(g.after.ptr[u], g.after.ptr[u + 1]):
-                free = free and s.chip[g.after.entries[e]] != chip
-        else:
-            for e in range(g.before.ptr[u], g.before.ptr[u + 1]):
-                free = free and s.chip[g.before.entries[e]] != chip
+        for e in range(next_to.ptr[u], next_to.ptr[u + 1]):
+            free = free and s.chip[next_to.entries[e]] != chip
         if free:
             break
     return unit
@@ -217,12 +212,11 @@ def _unit_on(
 @lean_inner_njit
 def _chip_of_neighbour(g: MoveGraph, chip: Ints, u: int, up: bool, stream: Words) -> int:
     """The chip of a random reader, or of a unit that is read; -1 where there is none."""
-    begin = g.after.ptr[u] if up else g.before.ptr[u]
-    end = g.after.ptr[u + 1] if up else g.before.ptr[u + 1]
+    next_to = g.after if up else g.before
+    begin, end = next_to.ptr[u], next_to.ptr[u + 1]
     if begin == end:
         return -1
-    e = begin + int(uniform(stream, 0) * (end - begin))
-    return int(chip[g.after.entries[e] if up else g.before.entries[e]])
+    return int(chip[next_to.entries[begin + int(uniform(stream, 0) * (end - begin))]])
 
 
 @lean_inner_njit
@@ -234,7 +228,7 @@ def _move(p: PlacedProblem, chip: Ints, u: int, to: int, room: Proposal, count: 
         or too many.
     """
     up = to > chip[u]
-    g = p.graph
+    next_to = p.graph.after if up else p.graph.before
     count = _take(p, chip, u, to, room, count)
     queue = room.queue
     begin, end = 0, 1
@@ -242,10 +236,8 @@ def _move(p: PlacedProblem, chip: Ints, u: int, to: int, room: Proposal, count: 
     while count > 0 and begin < end:
         x = queue[begin]
         begin += 1
-        first = g.after.ptr[x] if up else g.before.ptr[x]
-        last = g.after.ptr[x + 1] if up else g.before.ptr[x + 1]
-        for e in range(first, last):
-            v = g.after.entries[e] if up else g.before.entries[e]
+        for e in range(next_to.ptr[x], next_to.ptr[x + 1]):
+            v = next_to.entries[e]
             if not (chip[v] < to if up else chip[v] > to):
                 continue
             count = _take(p, chip, v, to, room, count)

@@ -9,39 +9,25 @@ import numpy.typing as npt
 
 from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
-from mcm_compiler.placements.ring_rules import TO_HOST
-from mcm_passes.families.ring.loads.ring_kernels import Loads
-from mcm_passes.families.ring.loads.ring_seconds import load_of_chip, load_of_root
-from mcm_passes.families.ring.moves.channel_loads import (
-    LOST,
-    LOST_BEFORE,
-    begin_channels,
-    busiest_channel,
-    power,
-    score_of_channels,
-    stream_to,
-    undo_channels,
-    weigh_channels,
-)
-from mcm_passes.families.ring.moves.placed_problem import (
-    LAST_USED,
-    PlacedProblem,
-    breaks_triangle_rule,
-    placed_problem,
-)
+from mcm_passes.families.ring.moves.placed_problem import PlacedProblem, placed_problem
 from mcm_passes.families.ring.moves.placement_state import (
     ARRIVED,
+    FIRST,
+    LAST,
+    LAST_USED,
+    STEP,
+    Loads,
     PlacementState,
-    Undo,
+    begin_step,
+    breaks_triangle_rule,
+    copy_changed,
+    empty_loads,
     empty_state,
-    empty_undo,
-    fill_state,
     find_peaks,
-    held_on_chip,
+    held_on,
     place_unit,
     refill_state,
     take_back,
-    take_back_readers,
     weigh_memory,
 )
 from mcm_passes.families.ring.moves.proposals import (
@@ -72,48 +58,19 @@ MOST_LOOKS = 8
 """Times that all units may be looked at in a row."""
 
 
-class ChipLoads(NamedTuple):
-    """Loads and memory of each chip.
-
-    Attributes:
-        busiest_s: `[C]`, seconds of its busiest resource; infinite where its memory overflows.
-        score: `[C]`, sum of high powers of its loads.
-        needed: `[C]`, blocks of memory.
-        peak: `[C]`, no fewer blocks than what comes and goes takes at once.
-        streamed: `[C]`, blocks of weights that it streams.
-        root: `[2]`, seconds of the busiest channel that all chips share, and what such channels
-            add to the score.
-        busy_s: `[C]`, as in `PlacementState`; its very array where the loads are those of a walk.
-        totals: `[7, C]`, likewise.
-    """
-
-    busiest_s: Floats
-    score: Floats
-    needed: Longs
-    peak: Longs
-    streamed: Longs
-    root: Floats
-    busy_s: Floats
-    totals: Longs
-
-
 class Walk(NamedTuple):
-    """One walk from partition to partition; all arrays change as it goes on.
+    """One walk from placement to placement; all arrays change as it goes on.
 
     Attributes:
         state: where it is.
-        loads: its loads.
-        before: space for the loads before a step.
-        undo: how to take the moves of a step back.
+        before: its loads before the present step.
         room: for proposals.
         scratch: for counting.
         reaches: `[C, C]`, likewise.
-        best: `[N]`, the best partition since the walk began.
+        best: `[N]`, the best placement since the walk began, on chips.
         best_device: `[C]`, the device of each chip there.
         best_s: `[1]`, its period; infinite where it does not fit.
         best_score: `[1]`, its score.
-        changed: `[N]`, units that may be elsewhere in `best`.
-        num_changed: `[1]`, how many; more than N where all may be.
         score: `[1]`, of the state.
         history: `[H]`, scores of the last steps.
         step: `[1]`, steps made.
@@ -122,9 +79,7 @@ class Walk(NamedTuple):
     """
 
     state: PlacementState
-    loads: ChipLoads
-    before: ChipLoads
-    undo: Undo
+    before: Loads
     room: Proposal
     scratch: LivePeaks
     reaches: Bools
@@ -132,8 +87,6 @@ class Walk(NamedTuple):
     best_device: Longs
     best_s: Floats
     best_score: Floats
-    changed: Ints
-    num_changed: Longs
     score: Floats
     history: Floats
     step: Longs
@@ -141,34 +94,18 @@ class Walk(NamedTuple):
     stream: Words
 
 
-def _empty_loads(chips: int) -> ChipLoads:
-    return ChipLoads(
-        np.zeros(chips),
-        np.zeros(chips),
-        np.zeros(chips, np.int64),
-        np.zeros(chips, np.int64),
-        np.zeros(chips, np.int64),
-        np.zeros(2),
-        np.zeros(chips),
-        np.zeros((7, chips), np.int64),
-    )
-
-
-def empty_walk(p: PlacedProblem, state: PlacementState, memory: int, stream: Words) -> Walk:
-    """Arrays of a walk; `begin_walk` gives it a partition.
+def empty_walk(p: PlacedProblem, memory: int, stream: Words) -> Walk:
+    """Arrays of a walk; `begin_walk` gives it a placement.
 
     Args:
         p: the problem.
-        state: arrays of its state.
         memory: steps that late acceptance looks back.
         stream: `[1]`, state of its random stream.
     """
-    n, chips = state.chip.size, p.ring.room.size
+    n, chips = p.fixed.size, p.machine.room.size
     return Walk(
-        state=state,
-        loads=_empty_loads(chips)._replace(busy_s=state.busy_s, totals=state.totals),
-        before=_empty_loads(chips),
-        undo=empty_undo(p),
+        state=empty_state(p),
+        before=empty_loads(p),
         room=empty_proposal(n),
         scratch=live_peaks(n, chips),
         reaches=np.zeros((chips, chips), np.bool_),
@@ -176,8 +113,6 @@ def empty_walk(p: PlacedProblem, state: PlacementState, memory: int, stream: Wor
         best_device=np.arange(chips),
         best_s=np.zeros(1),
         best_score=np.zeros(1),
-        changed=np.zeros(n, np.int32),
-        num_changed=np.zeros(1, np.int64),
         score=np.zeros(1),
         history=np.zeros(memory),
         step=np.zeros(1, np.int64),
@@ -190,34 +125,30 @@ def empty_walk(p: PlacedProblem, state: PlacementState, memory: int, stream: Wor
 def begin_walk(
     p: PlacedProblem, walk: Walk, chip_of: Ints, needed: Longs, reference_s: float
 ) -> None:
-    """Puts a walk to a valid partition.
+    """Puts a walk to a valid placement.
 
     Args:
         p: the problem.
         walk: the walk.
-        chip_of: `[N]`, the partition.
-        needed: `[C]`, blocks of memory that it is known to need at most.
+        chip_of: `[N]`, the placement, on chips.
+        needed: `[C]`, blocks of memory that each device is known to need at most.
         reference_s: the period that scores are relative to.
     """
-    s, loads = walk.state, walk.loads
-    begin_channels(s.channels)
-    fill_state(p, s, chip_of)
-    chips = loads.peak.size
-    find_peaks(p, s, walk.scratch, 0, chips - 1, loads.peak)
-    for c in range(chips):
-        loads.peak[c] = max(min(loads.peak[c], needed[c] - held_on_chip(s, c)), 0)
-        _weigh(p, walk, c, reference_s)
-    _weigh_roots(p, walk, reference_s)
-    if p.network.used:
-        walk.before.streamed[:] = 0
-        _stream(p, walk, 0, chips - 1)
-        weigh_channels(p.network, s.channels, reference_s)
-    walk.score[0] = _whole_score(p, walk, reference_s)
+    s, loads = walk.state, walk.state.loads
+    begin_step(s)
+    refill_state(p, s, chip_of)
+    find_peaks(p, s, walk.scratch, -1)
+    loads.streamed[:] = 0
+    for device in range(needed.size):
+        loads.peak[device] = max(min(loads.peak[device], needed[device] - held_on(s, device)), 0)
+        _weigh_memory(p, walk, device)
+    for owner in range(loads.score.size):
+        _weigh(p, s, owner, reference_s)
+    copy_changed(p, s, walk.before, loads)
+    walk.score[0] = _whole_score(s)
     walk.history[:] = walk.score[0]
-    walk.best[:], walk.best_device[:] = s.chip, s.device
-    walk.best_s[0] = _period(p, walk)
-    walk.best_score[0] = walk.score[0]
-    walk.num_changed[0] = 0
+    walk.best_s[0], walk.best_score[0] = np.inf, np.inf
+    _note(walk)
 
 
 @entry_njit
@@ -239,7 +170,7 @@ def take_steps(p: PlacedProblem, walk: Walk, reference_s: float, steps: int, hea
         heat: temperature at the first step, as a share of the mean score of a chip; 0 for none.
     """
     # Sums again: differences have their rounding.
-    walk.score[0] = _whole_score(p, walk, reference_s)
+    walk.score[0] = _whole_score(walk.state)
     _step(p, walk, units_at_borders(p, walk.state.chip), reference_s, steps, heat)
 
 
@@ -248,86 +179,60 @@ def _step(
     p: PlacedProblem, walk: Walk, borders: Ints, reference_s: float, steps: int, heat: float
 ) -> None:
     """`take_steps`, without what has to be counted before."""
-    s, loads, before, room = walk.state, walk.loads, walk.before, walk.room
-    hot = _busiest(p, walk)
+    s, room = walk.state, walk.room
+    hot = _busiest(s)
     for step in range(steps):
         slot = walk.step[0] % walk.history.size
         walk.step[0] += 1
+        begin_step(s)
         cooled = heat * (1.0 - step / steps)
-        if p.network.used and _move_devices(p, walk, reference_s, cooled, slot):
-            walk.history[slot], hot = walk.score[0], _busiest(p, walk)
+        kind = 1.0 if p.machine.in_order else uniform(walk.stream, 0)
+        if kind < SWAPS:
+            if kind >= EXCHANGES:
+                _swap_devices(p, walk, reference_s, cooled, slot)
+            elif not p.machine.routes.relays:
+                # Engines of one of them may pass on what the other one makes.
+                _exchange_chips(p, walk)
+            walk.history[slot], hot = walk.score[0], _busiest(s)
             continue
         walk.looks[0] = min(walk.looks[0] + UNITS_PER_STEP, MOST_LOOKS * s.chip.size)
         count = propose(p, s, hot, borders, walk.stream, room)
-        # What a tensor loads changes up to the chips where its units were and are.
-        first, last = loads.peak.size, -1
         for k in range(count):
-            first = min(first, room.old[k], room.new[k])
-            last = max(last, room.old[k], room.new[k])
-        if p.network.used and not p.network.routes.relays:
-            first = _first_sender(p, s, room, count, first)
-        elif p.network.used or p.ring.at_ends:
-            # Any engine may pass tensors on.
-            # Where what goes to the host leaves depends on whether the first chip makes it.
-            first, last = 0, loads.peak.size - 1
-        _copy_loads(before, loads, first, last)
-        walk.undo.size[0] = 0
-        for k in range(count):
-            place_unit(p, s, room.units[k], room.new[k], walk.undo)
-        if count and _accepts(p, walk, first, last, reference_s, cooled, slot):
-            _note(p, walk, count)
-            hot = _busiest(p, walk)
+            place_unit(p, s, room.units[k], room.new[k])
+        if count and _accepts(p, walk, reference_s, cooled, slot):
+            copy_changed(p, s, walk.before, s.loads)
+            _note(walk)
+            hot = _busiest(s)
         elif count:
             for k in range(count - 1, -1, -1):
                 take_back(p, s, room.units[k], room.old[k])
-            take_back_readers(s, walk.undo)
-            if p.network.used:
-                undo_channels(p.network, s.channels)
-            _copy_loads(loads, before, first, last)
+            copy_changed(p, s, s.loads, walk.before)
         walk.history[slot] = walk.score[0]
 
 
 @inlined_njit
-def _accepts(
-    p: PlacedProblem,
-    walk: Walk,
-    first: int,
-    last: int,
-    reference_s: float,
-    heat: float,
-    slot: int,
-) -> bool:
-    """Weighs the chips that have changed; whether the step stays, with its score if so."""
-    s, loads, before = walk.state, walk.loads, walk.before
-    for c in range(first, 0 if p.ring.skips else min(last, s.counts[LAST_USED]) + 1):
-        if s.size[c] == 0:
-            return False
-    if p.ring.strict and breaks_triangle_rule(s.pairs, s.counts, walk.reaches):
+def _accepts(p: PlacedProblem, walk: Walk, reference_s: float, heat: float, slot: int) -> bool:
+    """Weighs the owners that have changed; whether the step stays, with its score if so."""
+    s, loads, before, counts = walk.state, walk.state.loads, walk.before, walk.state.counts
+    if p.machine.in_order:
+        for c in range(counts[FIRST], min(counts[LAST], counts[LAST_USED]) + 1):
+            if s.size[c] == 0:
+                return False
+    if p.machine.strict and breaks_triangle_rule(s, walk.reaches):
         return False
-    score, relieved = walk.score[0], False
-    for c in range(first, last + 1):
-        grown = s.totals[ARRIVED, c] - before.totals[ARRIVED, c]
-        loads.peak[c] += int(np.ceil(grown * p.ring.packing))
-        _weigh(p, walk, c, reference_s)
-        if loads.busiest_s[c] == np.inf and loads.needed[c] > before.needed[c]:
-            return False
-        relieved |= before.busiest_s[c] == np.inf and loads.needed[c] < before.needed[c]
-        score += loads.score[c] - before.score[c]
-    if p.ring.shared:
-        _weigh_roots(p, walk, reference_s)
-        score += loads.root[1] - before.root[1]
-    if p.network.used:
-        _stream(p, walk, first, last)
-        counts = s.channels.counts
-        if counts[LOST] > counts[LOST_BEFORE]:
-            return False
-        score += weigh_channels(p.network, s.channels, reference_s)
-        if relieved or counts[LOST] < counts[LOST_BEFORE]:
-            walk.score[0] = score
-            return True
+    relief = _relief(p, walk)
+    if relief < 0:
+        return False
+    score = walk.score[0]
+    for owner in range(counts[FIRST], counts[LAST] + 1):
+        if s.changed[owner] == counts[STEP] and _differs(p, loads, before, owner):
+            _weigh(p, s, owner, reference_s)
+            score += loads.score[owner] - before.score[owner]
     limit = max(walk.score[0], walk.history[slot])
-    if heat > 0.0:
-        temperature = heat * walk.score[0] / loads.score.size
+    if relief > 0 and not p.machine.in_order:
+        limit = np.inf
+    elif heat > 0.0:
+        temperature = heat * walk.score[0] / s.size.size
         limit -= temperature * np.log(max(uniform(walk.stream, 0), 1e-12))
     if score > limit:
         return False
@@ -336,219 +241,154 @@ def _accepts(
 
 
 @inlined_njit
-def _note(p: PlacedProblem, walk: Walk, count: int) -> None:
-    """Takes note of an accepted step, and of the partition if it is the best so far."""
-    n = walk.best.size
-    for k in range(count):
-        _note_unit(walk, walk.room.units[k])
-    period_s = _period(p, walk)
+def _differs(p: PlacedProblem, one: Loads, other: Loads, owner: int) -> bool:
+    """Return whether some resource of an owner has another load: hops on the way may not."""
+    owned, devices = p.machine.owned, p.machine.routes.num_devices
+    differs = False
+    if owner < one.streamed.size:
+        differs = one.amount[owner] != other.amount[owner]
+        differs |= one.streamed[owner] != other.streamed[owner]
+    for e in range(owned.ptr[owner], owned.ptr[owner + 1]):
+        k = devices + owned.entries[e]
+        differs |= one.amount[k] != other.amount[k]
+    return bool(differs)
+
+
+@inlined_njit
+def _relief(p: PlacedProblem, walk: Walk) -> int:
+    """Weighs memory; -1 where more is amiss than before the step, 1 where less is, else 0."""
+    s, loads, before, counts = walk.state, walk.state.loads, walk.before, walk.state.counts
+    if loads.lost[0] > before.lost[0]:
+        return -1
+    relieved = loads.lost[0] < before.lost[0]
+    for device in range(counts[FIRST], min(counts[LAST], s.size.size - 1) + 1):
+        if s.changed[device] != counts[STEP]:
+            continue
+        grown = loads.blocks[ARRIVED, device] - before.blocks[ARRIVED, device]
+        loads.peak[device] += int(np.ceil(grown * p.machine.packing))
+        _weigh_memory(p, walk, device)
+        if loads.streamed[device] < 0 and loads.needed[device] > before.needed[device]:
+            return -1
+        relieved |= before.streamed[device] < 0 and loads.needed[device] < before.needed[device]
+    return int(relieved)
+
+
+@inlined_njit
+def _note(walk: Walk) -> None:
+    """Takes note of the placement if it is the best so far."""
+    s, period_s = walk.state, 0.0
+    for owner in range(s.loads.busiest_s.size):
+        period_s = max(period_s, s.loads.busiest_s[owner])
+    if s.loads.lost[0] > 0:
+        period_s = np.inf
     better = period_s == walk.best_s[0] and walk.score[0] < walk.best_score[0]
     if not (period_s < walk.best_s[0] or better):
         return
     walk.best_s[0], walk.best_score[0] = period_s, walk.score[0]
-    if p.network.used:
-        for c in range(walk.best_device.size):
-            walk.best_device[c] = walk.state.device[c]
-    if walk.num_changed[0] > n:
-        for u in range(n):
-            walk.best[u] = walk.state.chip[u]
-    else:
-        for k in range(walk.num_changed[0]):
-            u = walk.changed[k]
-            walk.best[u] = walk.state.chip[u]
-    walk.num_changed[0] = 0
+    for u in range(walk.best.size):
+        walk.best[u] = s.chip[u]
+    for c in range(walk.best_device.size):
+        walk.best_device[c] = s.device[c]
 
 
 @inlined_njit
-def _note_unit(walk: Walk, unit: int) -> None:
-    """Takes note of a unit that has moved."""
-    if walk.num_changed[0] < walk.changed.size:
-        walk.changed[walk.num_changed[0]] = unit
-    walk.num_changed[0] += 1
-
-
-@inlined_njit
-def _busiest(p: PlacedProblem, walk: Walk) -> int:
-    """The chip that the busiest resource belongs to."""
-    loads, at = walk.loads, 0
-    for c in range(loads.busiest_s.size):
-        if loads.busiest_s[c] > loads.busiest_s[at]:
+def _busiest(s: PlacementState) -> int:
+    """The chip that owns the busiest resource of all that chips own."""
+    busiest_s, at = s.loads.busiest_s, 0
+    for c in range(s.device.size):
+        if busiest_s[s.device[c]] > busiest_s[s.device[at]]:
             at = c
-    return _chip_at_channel(p, walk, at) if p.network.used else at
-
-
-@lean_inner_njit
-def _chip_at_channel(p: PlacedProblem, walk: Walk, busiest: int) -> int:
-    """A chip at the channel with the highest load, or the busiest one if that has more."""
-    channels = walk.state.channels
-    if not channels.load_s.size:
-        return busiest
-    k = busiest_channel(channels)
-    if channels.load_s[k] > walk.loads.busiest_s[busiest]:
-        for c in range(walk.state.device.size):
-            if walk.state.device[c] == p.network.device[k]:
-                return c
-    return busiest
-
-
-@lean_inner_njit
-def _period(p: PlacedProblem, walk: Walk) -> float:
-    """Seconds of the busiest resource; infinite where no route leads or memory overflows."""
-    period_s, channels = walk.loads.root[0], walk.state.channels
-    for c in range(walk.loads.busiest_s.size):
-        period_s = max(period_s, walk.loads.busiest_s[c])
-    for k in range(channels.load_s.size):
-        period_s = max(period_s, channels.load_s[k])
-    return np.inf if p.network.used and channels.counts[LOST] > 0 else period_s
+    return at
 
 
 @inlined_njit
-def _whole_score(p: PlacedProblem, walk: Walk, reference_s: float) -> float:
+def _whole_score(s: PlacementState) -> float:
     """The sum of all scores."""
     score = 0.0
-    for c in range(walk.loads.score.size):
-        score += walk.loads.score[c]
-    score += walk.loads.root[1]
-    if p.network.used:
-        score += score_of_channels(walk.state.channels, reference_s)
+    for owner in range(s.loads.score.size):
+        score += s.loads.score[owner]
     return score
 
 
 @lean_inner_njit
-def _stream(p: PlacedProblem, walk: Walk, first: int, last: int) -> None:
-    """Counts on channels how much more or less weights some chips stream than before."""
-    s, loads, before = walk.state, walk.loads, walk.before
-    for c in range(first, last + 1):
-        more = loads.streamed[c] - before.streamed[c]
-        if more != 0:
-            stream_to(p.network, s.channels, s.device[c], more)
-
-
-@lean_inner_njit
-def _first_sender(
-    p: PlacedProblem, s: PlacementState, room: Proposal, count: int, first: int
-) -> int:
-    """The first chip whose buffers may change: a tensor to the host may be sent on by a reader."""
-    tensors = p.demands.tensors
-    for k in range(count):
-        u = room.units[k]
-        for e in range(p.read.ptr[u], p.read.ptr[u + 1]):
-            t = p.read.entries[e]
-            if tensors.kind[t] & TO_HOST:
-                first = min(first, int(s.chip[tensors.producer[t]]))
-    return first
-
-
-@lean_inner_njit
-def _move_devices(p: PlacedProblem, walk: Walk, reference_s: float, heat: float, slot: int) -> bool:
-    """Begins a step on a machine that is no ring; whether it is one of devices, which is made."""
-    begin_channels(walk.state.channels)
-    kind = uniform(walk.stream, 0)
-    if kind < EXCHANGES:
-        # Engines of one of them may pass on what the other one makes.
-        if not p.network.routes.relays:
-            _exchange_numbers(p, walk, reference_s)
-    elif kind < SWAPS:
-        _swap_devices(p, walk, reference_s, heat, slot)
-    return kind < SWAPS
-
-
-@lean_inner_njit
-def _exchange_numbers(p: PlacedProblem, walk: Walk, reference_s: float) -> None:
-    """Lets a chip and the next one exchange numbers, unless the next one depends on it."""
-    s, loads, after = walk.state, walk.loads, p.graph.after
-    chips = s.device.size
-    a = int(uniform(walk.stream, 0) * (chips - 1))
-    b = min(a + 1, chips - 1)
-    for k in range(s.size[a]):
-        u = s.members[a, k]
+def _exchange_chips(p: PlacedProblem, walk: Walk) -> None:
+    """Lets a chip and the next one exchange places, unless the next one depends on it."""
+    s, after = walk.state, p.graph.after
+    a = int(uniform(walk.stream, 0) * (s.device.size - 1))
+    b = min(a + 1, s.device.size - 1)
+    first, second = s.device[a], s.device[b]
+    for k in range(s.size[first]):
+        u = s.members[first, k]
         for e in range(after.ptr[u], after.ptr[u + 1]):
             if s.chip[after.entries[e]] == b:
                 return
-    for c in (a, b):
-        for k in range(s.size[c]):
-            s.chip[s.members[c, k]] = a + b - c
-            _note_unit(walk, s.members[c, k])
-    s.device[a], s.device[b] = s.device[b], s.device[a]
-    loads.peak[a], loads.peak[b] = loads.peak[b], loads.peak[a]
-    refill_state(p, s, s.chip)
-    _weigh(p, walk, a, reference_s)
-    _weigh(p, walk, b, reference_s)
-    for c in range(chips):
-        stream_to(p.network, s.channels, s.device[c], loads.streamed[c])
-    weigh_channels(p.network, s.channels, reference_s)
+    for c, device in ((b, first), (a, second)):
+        s.device[c], s.chip_at[device] = device, c
+        for k in range(s.size[device]):
+            s.chip[s.members[device, k]] = c
 
 
 @lean_inner_njit
 def _swap_devices(p: PlacedProblem, walk: Walk, reference_s: float, heat: float, slot: int) -> None:
     """Lets two chips change their devices, and counts all tensors again."""
-    s, loads, before = walk.state, walk.loads, walk.before
+    s, loads, before = walk.state, walk.state.loads, walk.before
     chips = s.device.size
     a, b = int(uniform(walk.stream, 0) * chips), int(uniform(walk.stream, 0) * chips)
-    if a == b or not p.movable[s.device[a]] or not p.movable[s.device[b]]:
+    first, second = s.device[a], s.device[b]
+    if a == b or not p.movable[first] or not p.movable[second]:
         return
-    _copy_loads(before, loads, 0, chips - 1)
-    s.device[a], s.device[b] = s.device[b], s.device[a]
+    s.device[a], s.device[b] = second, first
     refill_state(p, s, s.chip)
-    for c in range(chips):
-        # What comes and goes, and is streamed, is the same.
-        before.totals[ARRIVED, c] = s.totals[ARRIVED, c]
-        stream_to(p.network, s.channels, s.device[c], loads.streamed[c])
-    if _accepts(p, walk, 0, chips - 1, reference_s, heat, slot):
-        _note(p, walk, 0)
+    loads.streamed[:] = 0
+    # Units stay together, so that the peaks of what comes and goes are the same.
+    loads.peak[first], loads.peak[second] = loads.peak[second], loads.peak[first]
+    for device in range(chips):
+        before.blocks[ARRIVED, device] = loads.blocks[ARRIVED, device]
+    if _accepts(p, walk, reference_s, heat, slot):
+        copy_changed(p, s, before, loads)
+        _note(walk)
         return
-    s.device[a], s.device[b] = s.device[b], s.device[a]
+    s.device[a], s.device[b] = first, second
     refill_state(p, s, s.chip)
-    undo_channels(p.network, s.channels)
-    _copy_loads(loads, before, 0, chips - 1)
+    copy_changed(p, s, loads, before)
 
 
 @inlined_njit
-def _weigh(p: PlacedProblem, walk: Walk, c: int, reference_s: float) -> None:
-    """Sets the loads of a chip, from the totals and the limit of its peak."""
-    s, loads = walk.state, walk.loads
+def _weigh_memory(p: PlacedProblem, walk: Walk, device: int) -> None:
+    """As `weigh_memory`; looks at all units as often as the walk may."""
+    s = walk.state
     looks = walk.looks[0] >= s.chip.size
-    streamed = weigh_memory(p, s, walk.scratch, c, looks, loads.peak, loads.needed)
-    if looks and loads.needed[c] > p.ring.room[s.device[c]]:
+    weigh_memory(p, s, walk.scratch, device, looks)
+    if looks and s.loads.needed[device] > p.machine.room[device]:
         walk.looks[0] -= s.chip.size
-    busiest_s, score = 0.0, 0.0
-    for k in range(p.ring.rate.shape[0]):
-        if p.network.used:
-            load_s = s.busy_s[c] / p.ring.rate[k, s.device[c]]
-        else:
-            load_s = load_of_chip(p.ring.rate, Loads(s.busy_s, s.totals), k, c, max(streamed, 0))
-        busiest_s = max(busiest_s, load_s)
-        score += power(load_s / reference_s)
-    loads.score[c] = score
-    loads.streamed[c] = max(streamed, 0)
-    loads.busiest_s[c] = busiest_s if streamed >= 0 else np.inf
 
 
 @inlined_njit
-def _weigh_roots(p: PlacedProblem, walk: Walk, reference_s: float) -> None:
-    """Sets the loads of the channels that all chips share."""
-    loads = walk.loads
-    loads.root[0], loads.root[1] = 0.0, 0.0
-    for k in range(p.ring.root_rate.size if p.ring.shared else 0):
-        load_s = load_of_root(p.ring.root_rate, walk.state.totals, k, loads.streamed)
-        loads.root[0] = max(loads.root[0], load_s)
-        loads.root[1] += power(load_s / reference_s)
+def _weigh(p: PlacedProblem, s: PlacementState, owner: int, reference_s: float) -> None:
+    """Sets the busiest resource of an owner, and its score."""
+    loads, m = s.loads, p.machine
+    busiest_s, score, overflows = 0.0, 0.0, False
+    if owner < s.size.size:
+        busiest_s = loads.amount[owner] / m.rate[owner]
+        score = _power(float(busiest_s / reference_s))
+        overflows = loads.streamed[owner] < 0
+    for e in range(m.owned.ptr[owner], m.owned.ptr[owner + 1]):
+        k = m.routes.num_devices + m.owned.entries[e]
+        if loads.amount[k] != 0.0:
+            load_s = float(loads.amount[k] / m.rate[k])
+            busiest_s = max(busiest_s, load_s)
+            score += _power(load_s / reference_s)
+    loads.score[owner] = score
+    loads.busiest_s[owner] = np.inf if overflows else busiest_s
 
 
 @inlined_njit
-def _copy_loads(to: ChipLoads, loads: ChipLoads, first: int, last: int) -> None:
-    """Sets the loads of some chips to what others are, bit-identical."""
-    to.root[0], to.root[1] = loads.root[0], loads.root[1]
-    for c in range(first, last + 1):
-        to.busiest_s[c] = loads.busiest_s[c]
-        to.score[c] = loads.score[c]
-        to.needed[c] = loads.needed[c]
-        to.peak[c] = loads.peak[c]
-        to.streamed[c] = loads.streamed[c]
-        to.busy_s[c] = loads.busy_s[c]
-    for k in range(loads.totals.shape[0]):
-        for c in range(first, last + 1):
-            to.totals[k, c] = loads.totals[k, c]
+def _power(x: float) -> float:
+    """The sixteenth power, whose sum over all loads is a score."""
+    x *= x
+    x *= x
+    x *= x
+    return x * x
 
 
 UNKNOWN = np.iinfo(np.int64).max // 2
@@ -575,7 +415,7 @@ class Walker:
 
     def walk(self, chip_of: Ints, stream: Words) -> Walk:
         """A walk from a valid partition `[N]`, with the state `[1]` of its random stream."""
-        made = empty_walk(self.placed, empty_state(self.placed), self._memory, stream)
+        made = empty_walk(self.placed, self._memory, stream)
         self.begin(made, chip_of)
         return made
 
@@ -588,7 +428,7 @@ class Walker:
         if problem.memory == "need" and not problem.streams:
             # Moves count memory as an estimate does; what is needed at the start is known better.
             block = problem.limits.buffer_alignment_bytes
-            needed = (evaluate(problem, chip_of).memory_bytes // block)[order.device]
+            needed = evaluate(problem, chip_of).memory_bytes // block
         begin_walk(self.placed, walk, order.chips(chip_of), needed, self._reference_s)
 
     def best(self, walk: Walk) -> Ints:
