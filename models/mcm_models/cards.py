@@ -13,7 +13,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,10 @@ from mcm_compiler.text.json_text import UnreadableError, parse_json, record_of
 
 T = TypeVar("T")
 
-Weights = dict[str, npt.NDArray[np.float32]]
+Singles = npt.NDArray[np.float32]
+
+Weights = dict[str, Singles]
+"""Weights by name, as checkpoints hold them."""
 
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -136,9 +139,39 @@ def checkpoint_bytes(path: Path, most: int | None) -> bytes:
     return path.read_bytes()
 
 
+def normal_weights(
+    shapes: Shapes, seed: int, deviation: Callable[[str, tuple[int, ...]], float | None]
+) -> Weights:
+    """Normally distributed weights of mean 0.
+
+    Args:
+        shapes: by name.
+        seed: same seed, same bytes.
+        deviation: of a weight, from its name and shape; None for zeros that nothing is drawn for.
+    """
+    rng = np.random.default_rng(seed)
+    weights: Weights = {}
+    for name, shape in shapes.items():
+        scale = deviation(name, shape)
+        drawn = np.zeros(shape) if scale is None else scale * rng.standard_normal(shape)
+        weights[name] = drawn.astype(np.float32)
+    return weights
+
+
+class Layout(Protocol):
+    """Hyperparameters of a network."""
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Name and shape of every weight."""
+        ...
+
+
 @dataclass(frozen=True)
 class CheckpointCard:
-    """Card of a checkpoint; each kind has fields of its own, all of them JSON data."""
+    """Card of a checkpoint; each kind has fields of its own, all of them JSON data.
+
+    It has a `layout`, and this or the card itself the `features_version` of what the network reads.
+    """
 
     def to_json(self) -> str:
         """As text with sorted keys."""
@@ -155,8 +188,6 @@ class CheckpointKind(Generic[C]):
     Attributes:
         name: for messages, such as `mapping model`.
         card: class of the cards.
-        shapes_of: name and shape of every weight, from a card.
-        features_of: version of the features that the network reads, from a card.
         features: version of those that this compiler computes.
         most_bytes: size of the largest file that is read.
         codes: of diagnostics about a file that is damaged or no checkpoint, about other features,
@@ -166,12 +197,14 @@ class CheckpointKind(Generic[C]):
 
     name: str
     card: type[C]
-    shapes_of: Callable[[C], Shapes]
-    features_of: Callable[[C], int]
     features: int
     most_bytes: int
     codes: tuple[str, str, str]
     remedy: str
+
+    def save(self, path: Path, weights: Mapping[str, Singles], card: C) -> None:
+        """Writes a checkpoint at once: a reader sees the old one or the new one."""
+        save_with_card(path, weights, card.to_json())
 
     def load(self, path: Path) -> tuple[Weights, C]:
         """Reads and checks a checkpoint.
@@ -192,13 +225,15 @@ class CheckpointKind(Generic[C]):
         except (UnreadableError, ValueError, KeyError, TypeError) as error:
             reason = f"is damaged or no checkpoint: {quote(str(error))}"
             raise self._refusal(0, reason, place) from error
-        if (version := self.features_of(card)) != self.features:
+        layout: Layout = cast("Any", card).layout
+        version = vars(card).get("features_version", getattr(layout, "features_version", None))
+        if version != self.features:
             reason = (
                 f"was trained on features of version {version}, and this compiler computes "
                 f"version {self.features}"
             )
             raise self._refusal(1, reason, place)
-        if fault := _fault(weights, self.shapes_of(card)):
+        if fault := _fault(weights, layout.shapes()):
             raise self._refusal(2, f"has weights that do not fit its card: {fault}", place)
         return weights, card
 

@@ -8,15 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
 from mcm_compiler.text.option_ranges import checked, from_to
-from mcm_models.cards import CheckpointCard, CheckpointKind, save_with_card
-
-Singles = npt.NDArray[np.float32]
-Weights = dict[str, Singles]
-"""Weights by name."""
+from mcm_models.cards import CheckpointCard, CheckpointKind, Weights, normal_weights
 
 FEATURES_VERSION = 1
 """Rises when a column changes its meaning."""
@@ -84,14 +77,17 @@ class ClusterLayout:
 
 def initial_weights(layout: ClusterLayout, seed: int) -> Weights:
     """Random weights whose scores are near zero: every device is as likely at first."""
-    rng = np.random.default_rng(seed)
-    weights: Weights = {}
-    for name, shape in layout.shapes().items():
-        deviation = 0.01 if name in {"linear", "score"} else math.sqrt(2.0 / shape[0])
-        if len(shape) == 1:
-            deviation = 0.0
-        weights[name] = (deviation * rng.standard_normal(shape)).astype(np.float32)
-    return weights
+    return normal_weights(
+        layout.shapes(),
+        seed,
+        lambda name, shape: (
+            0.0
+            if len(shape) == 1
+            else 0.01
+            if name in {"linear", "score"}
+            else math.sqrt(2.0 / shape[0])
+        ),
+    )
 
 
 MAX_BYTES = 1 << 24
@@ -119,27 +115,8 @@ class PlacementPolicyCard(CheckpointCard):
 PLACEMENT_POLICIES = CheckpointKind(
     "placement policy",
     PlacementPolicyCard,
-    lambda card: card.layout.shapes(),
-    lambda card: card.layout.features_version,
     FEATURES_VERSION,
     MAX_BYTES,
     ("MCM-D065", "MCM-D065", "MCM-D065"),
     "train one with `mcmc train placement`, or use the one that comes with the compiler",
 )
-
-
-def save_placement_policy(path: Path, weights: Weights, card: PlacementPolicyCard) -> None:
-    """Writes a checkpoint at once: a reader sees the old one or the new one."""
-    save_with_card(path, weights, card.to_json())
-
-
-def load_placement_policy(
-    path: Path = SHIPPED_PLACEMENT_POLICY,
-) -> tuple[Weights, PlacementPolicyCard]:
-    """Reads and checks a checkpoint.
-
-    Raises:
-        CompileError: MCM-D065 if the file cannot be read, is no such checkpoint, was made for
-            other features, or has weights that do not fit its card.
-    """
-    return PLACEMENT_POLICIES.load(path)

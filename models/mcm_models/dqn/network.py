@@ -11,11 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-Singles = npt.NDArray[np.float32]
-Weights = dict[str, Singles]
-"""Weights by name, as `QLayout.shapes` lists them."""
+from mcm_models.cards import Singles, Weights, normal_weights
 
 FORBIDDEN = -1e9
 """Value of an action that may not be taken."""
@@ -68,15 +65,13 @@ class QLayout:
 
 def initial_weights(layout: QLayout, seed: int) -> Weights:
     """Random weights (He et al. 2015), the heads small; same seed, same bytes."""
-    rng = np.random.default_rng(seed)
-    weights: Weights = {}
-    for name, shape in layout.shapes().items():
+
+    def deviation(name: str, shape: tuple[int, ...]) -> float | None:
         if name.endswith("/bias"):
-            weights[name] = np.zeros(shape, np.float32)
-        else:
-            deviation = math.sqrt(2.0 / shape[0]) if name.startswith("layer") else 0.01
-            weights[name] = (deviation * rng.standard_normal(shape)).astype(np.float32)
-    return weights
+            return None
+        return math.sqrt(2.0 / shape[0]) if name.startswith("layer") else 0.01
+
+    return normal_weights(layout.shapes(), seed, deviation)
 
 
 def q_values(

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from mcm_compiler.contracts.fabrics.fabric import OP_KINDS, Fabric
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.text.option_ranges import above, at_least, checked, from_to
-from mcm_models.cards import CheckpointCard, CheckpointKind, save_with_card
+from mcm_models.cards import CheckpointCard, CheckpointKind, normal_weights
 
 
 @dataclass(frozen=True)
@@ -200,20 +200,18 @@ class MappingLayout:
 
 def initial_weights(layout: MappingLayout, seed: int) -> Weights:
     """Random weights with which the answer is nearly the formula's."""
-    rng = np.random.default_rng(seed)
-    weights: Weights = {}
-    for name, shape in layout.shapes().items():
+
+    def deviation(name: str, shape: tuple[int, ...]) -> float | None:
         if name.endswith("bias"):
-            weights[name] = np.zeros(shape, np.float32)
-            continue
-        deviation = math.sqrt(2.0 / shape[-2])
-        if name.startswith(("message", "update")):
-            # Five products are added up.
-            deviation /= math.sqrt(5.0)
+            return None
         if name in {"head_last", "head_linear"}:
-            deviation = 0.01
-        weights[name] = (deviation * rng.standard_normal(shape)).astype(np.float32)
-    return weights
+            return 0.01
+        # Five products are added up in messages and updates.
+        return math.sqrt(2.0 / shape[-2]) / math.sqrt(
+            5.0 if name.startswith(("message", "update")) else 1.0
+        )
+
+    return normal_weights(layout.shapes(), seed, deviation)
 
 
 MAX_BYTES = 1 << 20
@@ -270,8 +268,6 @@ class MappingCard(CheckpointCard):
 MAPPING_MODELS = CheckpointKind(
     "mapping model",
     MappingCard,
-    lambda card: card.layout.shapes(),
-    lambda card: card.layout.features_version,
     FEATURES_VERSION,
     MAX_BYTES,
     ("MCM-M050", "MCM-M051", "MCM-M052"),
@@ -288,21 +284,6 @@ def make_of(fabric: Fabric) -> str:
     """
     numbers = {name: getattr(fabric, name) for name in _MAKE}
     return hashlib.sha256(json.dumps(numbers, sort_keys=True).encode()).hexdigest()[:16]
-
-
-def save_mapping_model(path: Path, weights: Weights, card: MappingCard) -> None:
-    """Writes a checkpoint at once: a reader sees the old one or the new one."""
-    save_with_card(path, weights, card.to_json())
-
-
-def load_mapping_model(path: Path = SHIPPED_MAPPING_MODEL) -> tuple[Weights, MappingCard]:
-    """Reads and checks a checkpoint.
-
-    Raises:
-        CompileError: MCM-M050 if the file cannot be read or is no such checkpoint, MCM-M051 if it
-            was made for other features, MCM-M052 if weights do not fit its card.
-    """
-    return MAPPING_MODELS.load(path)
 
 
 def check_learned(card: MappingCard, wanted: Learned, place: str) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mcm_compiler.arrays.kernels import entry_njit, expanded_njit, inner_njit, quotient_njit
+from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, inner_njit, quotient_njit
 from mcm_models.pipelines.balanced import ideal_place
 from mcm_models.pipelines.kernels import Ints, fits
 from mcm_models.pipelines.policy_lookahead import (
@@ -150,7 +150,7 @@ def featurise(
     return middle, top, shortest
 
 
-@expanded_njit
+@inlined_njit
 def _candidates(
     q: AheadTables, parts: Ints, places: Ints, stage: int, placed: bool
 ) -> tuple[int, int, int]:
@@ -163,7 +163,7 @@ def _candidates(
     return ideal_place(q.span[:, :, 2], a, left), a + 1, places[-1] - left + 1
 
 
-@expanded_njit
+@inlined_njit
 def _featurise_completion(
     t: PipelineTables,
     q: AheadTables,
@@ -248,7 +248,7 @@ def _relate_rows(lengths: Floats, nearest: float, lightest: float, rows: Singles
             rows[index, feature] = min(max(rows[index, feature], -_LARGEST), _LARGEST)
 
 
-@expanded_njit
+@inlined_njit
 def _featurise_context(
     t: PipelineTables,
     q: AheadTables,

@@ -17,8 +17,8 @@ from typing import Annotated, Any
 import numpy as np
 from msgspec import Meta
 
-from mcm_models.cards import CheckpointCard, CheckpointKind, save_with_card
-from mcm_models.dqn.network import QLayout, QNetwork, Singles
+from mcm_models.cards import CheckpointCard, CheckpointKind
+from mcm_models.dqn.network import QLayout, QNetwork
 from mcm_models.pipelines import policy_features
 from mcm_models.pipelines.balanced import descend
 from mcm_models.pipelines.kernels import Ints, length_s
@@ -157,20 +157,11 @@ class PipelinePolicyCard(CheckpointCard):
 PIPELINE_POLICIES = CheckpointKind(
     "pipeline policy",
     PipelinePolicyCard,
-    lambda card: card.layout.shapes(),
-    lambda card: card.features_version,
     FEATURES_VERSION,
     MAX_BYTES,
     ("MCM-S044", "MCM-S044", "MCM-S044"),
     "train one with `mcmc train pipeline`, or use the one that comes with the compiler",
 )
-
-
-def save_pipeline_policy(
-    path: Path, weights: Mapping[str, Singles], card: PipelinePolicyCard
-) -> None:
-    """Writes a checkpoint at once: a reader sees the old one or the new one."""
-    save_with_card(path, weights, card.to_json())
 
 
 def load_pipeline_policy(

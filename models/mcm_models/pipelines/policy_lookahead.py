@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mcm_compiler.arrays.kernels import entry_njit, expanded_njit, inner_njit, quotient_njit
+from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, inner_njit, quotient_njit
 from mcm_models.pipelines.balanced import ideal_place
 from mcm_models.pipelines.kernels import Ints
 from mcm_models.pipelines.tables import PipelineTables
@@ -115,7 +115,7 @@ def _worth(t: PipelineTables) -> NDArray[np.bool_]:
     return worth
 
 
-@expanded_njit
+@inlined_njit
 def with_stage(q: AheadTables, so_far: SoFar, i: int, j: int, a: int, b: int) -> SoFar:
     """`so_far` and a stage of parts i to j - 1 on devices a to b - 1."""
     total, drained, ending, most, most_forward, most_backward = so_far
@@ -135,7 +135,7 @@ def with_stage(q: AheadTables, so_far: SoFar, i: int, j: int, a: int, b: int) ->
     )
 
 
-@expanded_njit
+@inlined_njit
 def with_transfer(q: AheadTables, so_far: SoFar, j: int, a: int, b: int, c: int) -> SoFar:
     """`so_far` and the transfer over cut j, from devices a to b - 1 to devices b to c - 1."""
     total, drained, ending, most, most_forward, most_backward = so_far
@@ -155,14 +155,14 @@ def with_transfer(q: AheadTables, so_far: SoFar, j: int, a: int, b: int, c: int)
     )
 
 
-@expanded_njit
+@inlined_njit
 def _length(q: AheadTables, so_far: SoFar) -> float:
     """Seconds of an iteration of a whole pipeline."""
     most = so_far[4] + so_far[5] if q.number[5] > 0.0 else so_far[3]
     return so_far[0] + q.number[4] * most + so_far[2]
 
 
-@expanded_njit
+@inlined_njit
 def least_s(q: AheadTables, so_far: SoFar, j: int, b: int) -> float:
     """At most the length of any pipeline that begins so: the rest is perfectly balanced."""
     rest = (q.part[len(q.part) - 1, 1] - q.part[j, 1]) * q.span[b, q.span.shape[0] - 1, 1]
@@ -170,7 +170,7 @@ def least_s(q: AheadTables, so_far: SoFar, j: int, b: int) -> float:
     return so_far[0] + rest + q.number[4] * most + so_far[2]
 
 
-@expanded_njit
+@inlined_njit
 def up_to(q: AheadTables, parts: Ints, places: Ints, stage: int) -> SoFar:
     """Sums and maxima of the stages before `stage`, with the transfer into it."""
     so_far = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
@@ -207,7 +207,7 @@ def quick_part(q: AheadTables, i: int, a: int, b: int, left: int) -> int:
     return low
 
 
-@expanded_njit
+@inlined_njit
 def _thin_part(q: AheadTables, balanced: int, i: int, a: int, b: int, left: int) -> int:
     """Where a stage ends instead of at `balanced` so that it, or the last one, has one part.
 
@@ -317,7 +317,7 @@ def place_rest(q: AheadTables, parts: Ints, places: Ints, stage: int, first: int
     return best
 
 
-@expanded_njit
+@inner_njit
 def _place_second(
     q: AheadTables,
     parts: Ints,

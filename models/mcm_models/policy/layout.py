@@ -13,12 +13,8 @@ import numpy.typing as npt
 from msgspec import Meta
 
 from mcm_compiler.text.option_ranges import checked, from_to
-from mcm_models.cards import CheckpointCard, CheckpointKind, save_with_card
+from mcm_models.cards import CheckpointCard, CheckpointKind, Singles, Weights, normal_weights
 from mcm_models.policy.features import COLUMNS, FEATURES_VERSION, NUM_OP_CLASSES
-
-Singles = npt.NDArray[np.float32]
-Weights = dict[str, Singles]
-"""Weights by name, as checkpoints hold them; `PolicyLayout.shapes` lists the names."""
 
 NEIGHBOR_COLUMNS = 5
 """What a node sees of choices before: latest and mean of producers, earliest and mean of
@@ -110,20 +106,17 @@ def initial_weights(layout: PolicyLayout, seed: int) -> Weights:
         layout: which weights there are.
         seed: same seed, same bytes.
     """
-    rng = np.random.default_rng(seed)
-    weights: Weights = {}
-    for name, shape in layout.shapes().items():
-        if name.endswith("/scale"):
-            weights[name] = np.ones(shape, np.float32)
-        elif len(shape) == 1:
-            weights[name] = np.zeros(shape, np.float32)
-        else:
-            # He et al. 2015 for ReLU; three sums meet in a GraphSAGE layer.
-            deviation = math.sqrt((2.0 / 3.0 if name.startswith("sage") else 2.0) / shape[0])
-            if name in {"head/scores", "head/around", "head/own_choice", "head/neighbors"}:
-                deviation = 0.01
-            weights[name] = (deviation * rng.standard_normal(shape)).astype(np.float32)
-    return weights
+
+    def deviation(name: str, shape: tuple[int, ...]) -> float | None:
+        if len(shape) == 1:
+            return None
+        if name in {"head/scores", "head/around", "head/own_choice", "head/neighbors"}:
+            return 0.01
+        # He et al. 2015 for ReLU; three sums meet in a GraphSAGE layer.
+        return math.sqrt((2.0 / 3.0 if name.startswith("sage") else 2.0) / shape[0])
+
+    weights = normal_weights(layout.shapes(), seed, deviation)
+    return {n: np.ones_like(w) if n.endswith("/scale") else w for n, w in weights.items()}
 
 
 def knot_mixture(knots: int, num_chips: int) -> Singles:
@@ -174,33 +167,11 @@ class PolicyCard(CheckpointCard):
 POLICIES = CheckpointKind(
     "policy",
     PolicyCard,
-    lambda card: card.layout.shapes(),
-    lambda card: card.layout.features_version,
     FEATURES_VERSION,
     MAX_BYTES,
     ("MCM-L001", "MCM-L002", "MCM-L003"),
     "train one with `mcmc train policy`, or use the one that comes with the compiler",
 )
-
-
-def save_checkpoint(path: Path, weights: Weights, card: PolicyCard) -> None:
-    """Writes a checkpoint at once: a reader sees the old one or the new one."""
-    save_with_card(path, weights, card.to_json())
-
-
-def load_checkpoint(path: Path) -> tuple[Weights, PolicyCard]:
-    """Reads and checks a checkpoint.
-
-    Raises:
-        CompileError: MCM-L001 where the file cannot be read or is no such file, MCM-L002 where it
-            was made for other features, MCM-L003 where weights do not fit the card.
-    """
-    return POLICIES.load(path)
-
-
-def parse_checkpoint(data: bytes, place: str) -> tuple[Weights, PolicyCard]:
-    """As `load_checkpoint`, from the bytes of a file; `place` names it in diagnostics."""
-    return POLICIES.parse(data, place)
 
 
 SHIPPED_POLICY = Path(__file__).resolve().parent.parent / "checkpoints" / "policy.safetensors"

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from hier_study.page import table
-from mcm_models.cluster_policy.layout import load_placement_policy
+from mcm_models.cluster_policy.layout import PLACEMENT_POLICIES
 from mcm_passes.families.box.learning.pretraining.placement_trainer import POLICY_NAME
 
 FEW, MANY = 100, 4000
@@ -53,7 +53,7 @@ def policies(folders: Sequence[Path]) -> dict[str, str]:
     found = {"no policy": "policy=none"}
     for folder in folders:
         path = folder / POLICY_NAME
-        card = load_placement_policy(path)[1]
+        card = PLACEMENT_POLICIES.load(path)[1]
         found[f"policy of seed {card.trained_on['seed']}"] = f'policy="{path}"'
     return found
 

@@ -11,13 +11,13 @@ from typing import Literal
 import numpy as np
 
 from mcm_compiler.contracts.partition import Budget
+from mcm_models.policy import layout
 from mcm_models.policy.layout import (
     SHIPPED_POLICY,
     PolicyCard,
     PolicyLayout,
     Weights,
     initial_weights,
-    load_checkpoint,
 )
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe
@@ -117,7 +117,7 @@ def run_method(method: Method, study: StudyProblem, seed: int, record: RecordedP
 
 def policy_card(source: Source) -> PolicyCard:
     """The card of a policy that comes with the compiler."""
-    return load_checkpoint(_checkpoint_path(source))[1]
+    return layout.POLICIES.load(_checkpoint_path(source))[1]
 
 
 def standard_methods(short: int, long: int) -> tuple[Method, ...]:
@@ -188,7 +188,7 @@ def _policy(source: Source, recipe: Recipe, rng: np.random.Generator) -> tuple[R
         return recipe, initial_weights(recipe.layout, int(rng.integers(1 << 31)))
     if source == "zero":
         return recipe, _no_weights(recipe.layout)
-    weights, card = load_checkpoint(_checkpoint_path(source))
+    weights, card = layout.POLICIES.load(_checkpoint_path(source))
     name = next(name for name, known in RECIPES.items() if known == recipe)
     return recipe_of(card, name), weights
 

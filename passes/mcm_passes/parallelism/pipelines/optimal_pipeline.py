@@ -70,7 +70,6 @@ def best_pipeline(problem: PipelineProblem, below_s: float = math.inf) -> Pipeli
         known = _settled(tables, *found, places)
     if stages == 1:
         return known if known.length_s < below_s else None
-    space = _Space(tables, stages, _distinct_cuts(tables), places)
     work = float(tables.forward[-1] + tables.backward[-1])
     bound = work * tables.micro_batches / float(tables.speed[0, -1])
     space, floor = _Space(tables, stages, _distinct_cuts(tables), places), 0.0

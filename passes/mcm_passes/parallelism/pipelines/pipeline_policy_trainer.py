@@ -248,7 +248,7 @@ def _train(
         card = policy_card(
             trainer.recipe, settings, request.seed, trainer.samples, checkpoints, trained
         )
-        policy_inference.save_pipeline_policy(path, trained.weights, card)
+        policy_inference.PIPELINE_POLICIES.save(path, trained.weights, card)
         write_whole(folder / CARD_NAME, card.to_json().encode())
         state_path.unlink(missing_ok=True)
     _, card = policy_inference.load_pipeline_policy(path)

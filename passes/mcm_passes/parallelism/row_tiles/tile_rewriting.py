@@ -6,16 +6,15 @@ import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.graph.constants import consumed_values
 from mcm_compiler.ir.rewriting.naming import UnusedNames
-from mcm_passes.parallelism.oversized.graph_edits import concat_in_place, drop_unused, op_like
+from mcm_passes.parallelism.oversized.graph_edits import concat_in_place, drop_unused
 from mcm_passes.parallelism.oversized.weight_slices import Slice, WeightSlicer
 from mcm_passes.parallelism.row_tiles.row_regions import RowRegion, TiledOp
 from mcm_passes.parallelism.rules.shard_forms import shard_form
-from mcm_passes.parallelism.sharded_graph.new_ops import NewOps, changed_attributes
+from mcm_passes.parallelism.sharded_graph.new_ops import NewOps
 from mcm_passes.parallelism.sharded_graph.value_parts import split_value
 
 
@@ -91,14 +90,9 @@ class _Tiling:
         for index, (start, stop) in enumerate(self._bounds):
             form = shard_form(op.facts, op.rule, op.factor, start * op.unit, stop * op.unit)
             inputs = [self._operand(value, index) for value in node.inputs]
-            inputs += [None] * (max(form.constants, default=-1) + 1 - len(inputs))
-            for at, numbers in form.constants.items():
-                inputs[at] = self._make.constant(np.array(numbers, np.int64), f"tile_{index}/sizes")
-            attributes = changed_attributes(node, form.attributes)
             outputs = [self._part_of(value, index) for value in node.outputs]
             name = self._names.take(f"{node.name}/tile_{index}")
-            tile = op_like(node, inputs, outputs, name, attributes)
-            self._make.insert(tile)
+            tile = self._make.part(node, inputs, outputs, form, name, f"tile_{index}/sizes")
             self._tile_of[tile] = index
             made.append(tile)
         for at, value in enumerate(node.outputs):

@@ -15,7 +15,9 @@ import onnx_ir as ir
 
 from mcm_compiler.graph.constants import add_initializer
 from mcm_compiler.ir.rewriting.naming import UnusedNames
-from mcm_passes.parallelism.oversized.graph_edits import fixed_shape
+from mcm_passes.parallelism.oversized.graph_edits import fixed_shape, op_like
+from mcm_passes.parallelism.oversized.weight_slices import Slice
+from mcm_passes.parallelism.rules.shard_forms import ShardForm
 
 Dims = Sequence[int | ir.SymbolicDim]
 
@@ -80,6 +82,34 @@ class NewOps:
         tensor = ir.Tensor(array, name=self.names.take(f"{self.stem}/{name}"))
         return add_initializer(self._graph, tensor)
 
+    def part(
+        self,
+        node: ir.Node,
+        operands: Sequence[ir.Value | None],
+        results: Sequence[ir.Value],
+        form: ShardForm,
+        name: str,
+        sizes: str = "sizes",
+    ) -> ir.Node:
+        """One device's part of an op, in its place.
+
+        Args:
+            node: the whole op.
+            operands: of the part; those that the form changes count for nothing.
+            results: of the part.
+            form: what changes of the op.
+            name: of the part.
+            sizes: name of new constants.
+        """
+        taken = [*operands, *[None] * (max(form.constants, default=-1) + 1 - len(operands))]
+        for at, numbers in form.constants.items():
+            taken[at] = self.constant(np.array(numbers, np.int64), sizes)
+        while taken and taken[-1] is None:
+            taken.pop()
+        made = op_like(node, taken, results, name, changed_attributes(node, form.attributes))
+        self.insert(made)
+        return made
+
     def insert(self, node: ir.Node) -> None:
         """Puts an op in its place."""
         if self.before is None:
@@ -134,30 +164,13 @@ def _attribute(name: str, value: Any) -> ir.Attr:
     return ir.AttrInt64(name, int(value))
 
 
-@dataclass(frozen=True)
-class TableRows:
-    """Which rows of a table a shard has.
-
-    Attributes:
-        start: first row of each run.
-        stop: one past the last.
-        runs: in how many runs of equal extent the table is cut before; the shard has the same rows
-            of each.
-        extent: rows of the whole table.
-    """
-
-    start: int
-    stop: int
-    runs: int
-    extent: int
-
-
 def masked_lookup(
     make: NewOps,
     node: ir.Node,
     rows: ir.Value,
     indices: ir.Value,
-    part: TableRows,
+    part: Slice,
+    extent: int,
 ) -> ir.Value:
     """The rows that a `Gather` finds in a part of a table, zeros elsewhere.
 
@@ -166,7 +179,8 @@ def masked_lookup(
         node: the `Gather` on the whole table.
         rows: the shard's rows.
         indices: of the whole table; negative ones count from its end.
-        part: where they stand in the whole table.
+        part: place of the rows in the whole table.
+        extent: rows of the whole table.
     """
     result = node.outputs[0]
     assert indices.dtype is not None
@@ -178,12 +192,12 @@ def masked_lookup(
 
     zero = whole_number(0, "zero")
     negative = make.op("Less", [indices, zero], [], ir.DataType.BOOL, at)
-    from_end = make.op("Add", [indices, whole_number(part.extent, "rows")], [], kind, at)
+    from_end = make.op("Add", [indices, whole_number(extent, "rows")], [], kind, at)
     index = make.op("Where", [negative, from_end, indices], [], kind, at)
     before = None
     count = whole_number(part.stop - part.start, "count")
     if part.runs > 1:
-        length = whole_number(part.extent // part.runs, "run")
+        length = whole_number(extent // part.runs, "run")
         run = make.op("Div", [index, length], [], kind, at)
         before = make.op("Mul", [run, count], [], kind, at)
         index = make.op("Sub", [index, make.op("Mul", [run, length], [], kind, at)], [], kind, at)

@@ -22,7 +22,7 @@ from mcm_compiler.contracts.sharding.sharding import DividedTensor, OperatorShar
 from mcm_compiler.graph.constants import constant_values, subgraphs
 from mcm_compiler.ir.rewriting.naming import UnusedNames
 from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses
-from mcm_passes.parallelism.oversized.graph_edits import drop_unused, op_like
+from mcm_passes.parallelism.oversized.graph_edits import drop_unused
 from mcm_passes.parallelism.oversized.weight_slices import Slice, WeightSlicer, can_slice
 from mcm_passes.parallelism.rules.graph_rules import GraphRules, installed_rules
 from mcm_passes.parallelism.rules.shard_forms import ShardForm, shard_form
@@ -184,14 +184,7 @@ class _Rewriting:
                 shape = ir.Shape(dims)
             name = self._names.take(f"{value.name}@{self._make.stem}") if value.name else ""
             results.append(ir.Value(name=name, type=value.type, shape=shape))
-        taken = operands + [None] * (max(form.constants, default=-1) + 1 - len(operands))
-        for at, numbers in form.constants.items():
-            taken[at] = self._make.constant(np.array(numbers, np.int64), "sizes")
-        while taken and taken[-1] is None:
-            taken.pop()
-        attributes = new_ops.changed_attributes(node, form.attributes)
-        name = self._names.take(self._make.stem)
-        self._make.insert(op_like(node, taken, results, name, attributes))
+        self._make.part(node, operands, results, form, self._names.take(self._make.stem))
         return results
 
     def _looked_up(
@@ -204,8 +197,8 @@ class _Rewriting:
         assert indices is not None
         axis = node.attributes.get_int("axis", 0) % len(table.shape)
         extent, runs = known_extent(table, axis), self._classes.runs_of(table, axis)
-        found = new_ops.TableRows(*part.of(extent // runs), runs, extent)
-        return new_ops.masked_lookup(self._make, node, rows, indices, found)
+        found = Slice(axis, *part.of(extent // runs), runs)
+        return new_ops.masked_lookup(self._make, node, rows, indices, found, extent)
 
     def _operand(self, value: ir.Value | None, of: int, index: int) -> ir.Value | None:
         if value is None:

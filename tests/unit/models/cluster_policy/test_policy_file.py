@@ -11,11 +11,11 @@ from safetensors.numpy import load, save
 from mcm_compiler.diagnostics import CompileError
 from mcm_models.cards import CARD_KEY
 from mcm_models.cluster_policy.layout import (
+    PLACEMENT_POLICIES,
+    SHIPPED_PLACEMENT_POLICY,
     ClusterLayout,
     PlacementPolicyCard,
     initial_weights,
-    load_placement_policy,
-    save_placement_policy,
 )
 
 LAYOUT = ClusterLayout(width=3)
@@ -23,21 +23,21 @@ LAYOUT = ClusterLayout(width=3)
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    save_placement_policy(
+    PLACEMENT_POLICIES.save(
         tmp_path / "policy", initial_weights(LAYOUT, 0), PlacementPolicyCard(LAYOUT, {"seed": 0})
     )
     return tmp_path / "policy"
 
 
 def test_comes_back(path: Path):
-    weights, card = load_placement_policy(path)
+    weights, card = PLACEMENT_POLICIES.load(path)
     assert card == PlacementPolicyCard(LAYOUT, {"seed": 0})
     for name, array in initial_weights(LAYOUT, 0).items():
         assert (weights[name] == array).all()
 
 
 def test_the_shipped_policy_can_be_used():
-    weights, card = load_placement_policy()
+    weights, card = PLACEMENT_POLICIES.load(SHIPPED_PLACEMENT_POLICY)
     assert weights.keys() == card.layout.shapes().keys()
     assert card.trained_on["command"].startswith("mcmc train placement")
     assert any("nmt" in left for left in card.trained_on["left_out"])
@@ -59,7 +59,7 @@ def test_others_are_refused(path: Path, change, words: str):
     weights, text = change(load(path.read_bytes()), card)
     path.write_bytes(save(weights, metadata={CARD_KEY: text}))
     with pytest.raises(CompileError, match="MCM-D065") as caught:
-        load_placement_policy(path)
+        PLACEMENT_POLICIES.load(path)
     assert words in str(caught.value)
 
 
@@ -67,4 +67,4 @@ def test_others_are_refused(path: Path, change, words: str):
 def test_cut_files_are_refused(path: Path, size: int):
     path.write_bytes(path.read_bytes()[:size])
     with pytest.raises(CompileError, match="MCM-D065"):
-        load_placement_policy(path)
+        PLACEMENT_POLICIES.load(path)

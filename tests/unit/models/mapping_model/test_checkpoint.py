@@ -12,15 +12,14 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_models.cards import save_with_card
 from mcm_models.mapping_model.layout import (
     FEATURES_VERSION,
+    MAPPING_MODELS,
     MAX_BYTES,
     Learned,
     MappingCard,
     MappingLayout,
     check_learned,
     initial_weights,
-    load_mapping_model,
     make_of,
-    save_mapping_model,
 )
 from tests.generators.small_fabric import small_fabric
 
@@ -30,14 +29,14 @@ CARD = MappingCard(LAYOUT, Learned("make", "lowering", "physics"), {"seed": 3})
 
 def _code(path: Path) -> str:
     with pytest.raises(CompileError) as caught:
-        load_mapping_model(path)
+        MAPPING_MODELS.load(path)
     return caught.value.diagnostics[0].code
 
 
 def test_what_was_saved_is_read_back(tmp_path: Path) -> None:
     weights = initial_weights(LAYOUT, 1)
-    save_mapping_model(tmp_path / "m.safetensors", weights, CARD)
-    found, card = load_mapping_model(tmp_path / "m.safetensors")
+    MAPPING_MODELS.save(tmp_path / "m.safetensors", weights, CARD)
+    found, card = MAPPING_MODELS.load(tmp_path / "m.safetensors")
     assert card == CARD
     assert found.keys() == weights.keys()
     assert all(np.array_equal(found[name], weights[name]) for name in weights)
@@ -45,7 +44,7 @@ def test_what_was_saved_is_read_back(tmp_path: Path) -> None:
 
 def test_the_default_model_has_room_in_the_limit(tmp_path: Path) -> None:
     layout = MappingLayout()
-    save_mapping_model(
+    MAPPING_MODELS.save(
         tmp_path / "m", initial_weights(layout, 0), MappingCard(layout, CARD.learned)
     )
     assert (tmp_path / "m").stat().st_size < MAX_BYTES / 4
@@ -65,7 +64,7 @@ def test_missing_and_large_files_are_not_read(tmp_path: Path) -> None:
 
 
 def test_every_cut_of_a_checkpoint_is_refused(tmp_path: Path) -> None:
-    save_mapping_model(tmp_path / "m", initial_weights(LAYOUT, 1), CARD)
+    MAPPING_MODELS.save(tmp_path / "m", initial_weights(LAYOUT, 1), CARD)
     whole = (tmp_path / "m").read_bytes()
     for length in range(0, len(whole), 97):
         (tmp_path / "cut").write_bytes(whole[:length])
@@ -75,7 +74,7 @@ def test_every_cut_of_a_checkpoint_is_refused(tmp_path: Path) -> None:
 def test_other_features_are_told_from_damage(tmp_path: Path) -> None:
     layout = dataclasses.replace(LAYOUT, features_version=FEATURES_VERSION + 1)
     weights = initial_weights(LAYOUT, 1)
-    save_mapping_model(tmp_path / "m", weights, MappingCard(layout, CARD.learned))
+    MAPPING_MODELS.save(tmp_path / "m", weights, MappingCard(layout, CARD.learned))
     assert _code(tmp_path / "m") == "MCM-M051"
 
 

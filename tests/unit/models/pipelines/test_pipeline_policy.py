@@ -29,12 +29,12 @@ from mcm_models.pipelines.policy_features import (
     featurise,
 )
 from mcm_models.pipelines.policy_inference import (
+    PIPELINE_POLICIES,
     PipelinePolicyCard,
     infer_pipeline,
     load_pipeline_policy,
     look_ahead_alone,
     prepare_case,
-    save_pipeline_policy,
 )
 from mcm_models.pipelines.policy_lookahead import (
     REFINE,
@@ -126,7 +126,7 @@ def test_learning_at_hand_solves_a_small_problem() -> None:
 def test_a_checkpoint_is_read_as_it_was_written(tmp_path: Path) -> None:
     path = tmp_path / "policy.safetensors"
     card = PipelinePolicyCard(POLICY_LAYOUT.hidden, trained_on={"seed": 3})
-    save_pipeline_policy(path, UNTRAINED.weights, card)
+    PIPELINE_POLICIES.save(path, UNTRAINED.weights, card)
     network, read = load_pipeline_policy(path)
     assert read == card
     assert network.layout == POLICY_LAYOUT
@@ -145,7 +145,7 @@ def test_a_checkpoint_is_read_as_it_was_written(tmp_path: Path) -> None:
 )
 def test_damaged_checkpoints_are_diagnosed(tmp_path: Path, damage) -> None:
     path = tmp_path / "policy.safetensors"
-    save_pipeline_policy(path, UNTRAINED.weights, PipelinePolicyCard(POLICY_LAYOUT.hidden))
+    PIPELINE_POLICIES.save(path, UNTRAINED.weights, PipelinePolicyCard(POLICY_LAYOUT.hidden))
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(CompileError) as caught:
         load_pipeline_policy(path)
@@ -155,7 +155,7 @@ def test_damaged_checkpoints_are_diagnosed(tmp_path: Path, damage) -> None:
 def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "policy.safetensors"
     weights = {name: np.full_like(w, np.nan) for name, w in UNTRAINED.weights.items()}
-    save_pipeline_policy(path, weights, PipelinePolicyCard(POLICY_LAYOUT.hidden))
+    PIPELINE_POLICIES.save(path, weights, PipelinePolicyCard(POLICY_LAYOUT.hidden))
     with pytest.raises(CompileError):
         load_pipeline_policy(path)
 

@@ -13,15 +13,12 @@ from safetensors.numpy import save
 
 from mcm_compiler.diagnostics import CompileError
 from mcm_models.cards import CARD_KEY
-from mcm_models.policy import layout
 from mcm_models.policy.features import FEATURES_VERSION
 from mcm_models.policy.layout import (
+    POLICIES,
     PolicyCard,
     PolicyLayout,
     initial_weights,
-    load_checkpoint,
-    parse_checkpoint,
-    save_checkpoint,
 )
 
 LAYOUT = PolicyLayout(layers=1, width=8, head_width=8, knots=4)
@@ -35,7 +32,7 @@ def written(weights=None, card: str | None = None) -> bytes:
 
 def code_of(data: bytes) -> str:
     with pytest.raises(CompileError) as caught:
-        parse_checkpoint(data, "x.safetensors")
+        POLICIES.parse(data, "x.safetensors")
     (found,) = caught.value.diagnostics
     assert found.hint
     assert "x.safetensors" in found.at
@@ -50,14 +47,14 @@ def changed(**fields) -> str:
 def test_what_is_written_is_read(tmp_path):
     path = tmp_path / "policy.safetensors"
     weights = initial_weights(LAYOUT, 7)
-    save_checkpoint(path, weights, CARD)
-    loaded, card = load_checkpoint(path)
+    POLICIES.save(path, weights, CARD)
+    loaded, card = POLICIES.load(path)
     assert card == CARD
     assert loaded.keys() == weights.keys()
     for name, array in weights.items():
         np.testing.assert_array_equal(loaded[name], array)
     first = path.read_bytes()
-    save_checkpoint(path, weights, CARD)
+    POLICIES.save(path, weights, CARD)
     assert path.read_bytes() == first
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
 
@@ -170,7 +167,7 @@ def test_a_damaged_file_is_read_whole_or_refused(changes, cut):
         data[place % (1500 if place % 2 else len(data))] = value
     refused = ""
     try:
-        weights, card = parse_checkpoint(bytes(data[:size]), "x.safetensors")
+        weights, card = POLICIES.parse(bytes(data[:size]), "x.safetensors")
     except CompileError as error:
         refused = error.diagnostics[0].code
     if refused:
@@ -183,15 +180,13 @@ def test_a_damaged_file_is_read_whole_or_refused(changes, cut):
 def test_a_missing_file_and_a_folder_are_refused(tmp_path):
     for path in (tmp_path / "none", tmp_path):
         with pytest.raises(CompileError) as caught:
-            load_checkpoint(path)
+            POLICIES.load(path)
         assert caught.value.diagnostics[0].code == "MCM-L001"
 
 
-def test_a_huge_file_is_not_read(tmp_path, monkeypatch):
+def test_a_huge_file_is_not_read(tmp_path):
     path = tmp_path / "policy.safetensors"
-    save_checkpoint(path, initial_weights(LAYOUT, 0), CARD)
-    small = dataclasses.replace(layout.POLICIES, most_bytes=100)
-    monkeypatch.setattr(layout, "POLICIES", small)
+    POLICIES.save(path, initial_weights(LAYOUT, 0), CARD)
     with pytest.raises(CompileError) as caught:
-        load_checkpoint(path)
+        dataclasses.replace(POLICIES, most_bytes=100).load(path)
     assert caught.value.diagnostics[0].code == "MCM-L001"

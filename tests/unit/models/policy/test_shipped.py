@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mcm_models.policy.dataset import NUM_TEST, split
-from mcm_models.policy.layout import SHIPPED_POLICY, load_checkpoint
+from mcm_models.policy.layout import POLICIES, SHIPPED_POLICY
 
 
 @pytest.mark.parametrize(
@@ -13,7 +13,7 @@ from mcm_models.policy.layout import SHIPPED_POLICY, load_checkpoint
 )
 def test_a_policy_comes_with_the_compiler(name, recipe):
     path = SHIPPED_POLICY.with_name(f"{name}.safetensors")
-    _, card = load_checkpoint(path)
+    _, card = POLICIES.load(path)
     assert card.recipe == recipe
     assert (card.prior > 0) == (recipe == "default")
     assert card.trained_on["target"] == "mcm36"

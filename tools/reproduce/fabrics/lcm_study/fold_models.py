@@ -11,13 +11,12 @@ import numpy as np
 
 from mcm_models.mapping_model.data_set import MappingData
 from mcm_models.mapping_model.layout import (
+    MAPPING_MODELS,
     LearningSettings,
     MappingCard,
     MappingLayout,
     Weights,
     initial_weights,
-    load_mapping_model,
-    save_mapping_model,
 )
 from mcm_passes.families.fabric.learning.rounds import seen_graphs
 
@@ -55,7 +54,7 @@ class FoldModels:
     ) -> Weights:
         path = self._folder / f"{name}.safetensors"
         if path.exists():
-            return load_mapping_model(path)[0]
+            return MAPPING_MODELS.load(path)[0]
         from mcm_models.mapping_model.training import fresh_state, learn
 
         if self._seen is None:
@@ -68,5 +67,5 @@ class FoldModels:
         beside = [graph for k, graph in enumerate(seen) if k in graphs]
         state = fresh_state(self._settings, initial_weights(LAYOUT, seed))
         end = learn(LAYOUT, self._settings, state, known, seed, lambda _, __: None, beside)
-        save_mapping_model(path, end.weights, MappingCard(LAYOUT, self._data.learned))
+        MAPPING_MODELS.save(path, end.weights, MappingCard(LAYOUT, self._data.learned))
         return end.weights

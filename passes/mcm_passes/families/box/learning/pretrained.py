@@ -13,7 +13,7 @@ from mcm_compiler.arrays.types import Floats, Ints
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_models.cluster_policy.decoding import Scorer, decode, scorer_of, scores_given
-from mcm_models.cluster_policy.layout import SHIPPED_PLACEMENT_POLICY, load_placement_policy
+from mcm_models.cluster_policy.layout import PLACEMENT_POLICIES, SHIPPED_PLACEMENT_POLICY
 from mcm_passes.families.box.learning.coarse_search import (
     Surrogate,
     coarse_search,
@@ -217,7 +217,7 @@ class Pretrained:
         if self.policy == "none":
             return None
         path = Path(self.policy) if self.policy else SHIPPED_PLACEMENT_POLICY
-        return scorer_of(load_placement_policy(path)[0])
+        return scorer_of(PLACEMENT_POLICIES.load(path)[0])
 
 
 def _devices_of(case: ClusteredStep, placement: Ints) -> Ints:

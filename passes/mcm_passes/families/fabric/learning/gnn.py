@@ -234,7 +234,7 @@ class Gnn:
 def _loaded(path: Path, changed: int) -> tuple[layout.Weights, layout.MappingCard]:
     """Checkpoints by file and the time when it changed; the time only distinguishes files."""
     del changed
-    return layout.load_mapping_model(path)
+    return layout.MAPPING_MODELS.load(path)
 
 
 @dataclass(frozen=True)

@@ -25,13 +25,12 @@ from mcm_models.mapping_model.data_files import data_digest, load_data, save_dat
 from mcm_models.mapping_model.data_set import MappingData, MeasuredGraph
 from mcm_models.mapping_model.figures import folds
 from mcm_models.mapping_model.layout import (
+    MAPPING_MODELS,
     LearningSettings,
     MappingCard,
     MappingLayout,
     Weights,
     initial_weights,
-    load_mapping_model,
-    save_mapping_model,
 )
 from mcm_passes.families.fabric.annealing.measured import NO_PERIODS
 from mcm_passes.families.fabric.learning.collecting import (
@@ -165,7 +164,7 @@ class _Training:
         measurements = sum(len(graph) for graph in known)
         trained_on = self._trained_on(measurements, scores) | {"data": data_digest(data)}
         card = MappingCard(self._layout, self.learned, trained_on)
-        save_mapping_model(self.folder / MODEL_NAME, weights, card)
+        MAPPING_MODELS.save(self.folder / MODEL_NAME, weights, card)
         write_whole(self.folder / CARD_NAME, card.to_json().encode())
         return TrainingResult(
             self.folder / MODEL_NAME,
@@ -198,7 +197,7 @@ class _Training:
         state_path = self.folder / f"learning-{number}.safetensors"
         if path.exists():
             state_path.unlink(missing_ok=True)
-            found, card = load_mapping_model(path)
+            found, card = MAPPING_MODELS.load(path)
             # Compiled code goes by the layout, and reads beyond weights of another one.
             if (card.layout, card.learned) != (self._layout, self.learned):
                 raise TRAININGS.refusal(
@@ -246,7 +245,7 @@ class _Training:
         for graph in graphs:
             if not np.isfinite(prepares(graph).period_cycles(graph.mappings)).all():
                 raise self._diverged()
-        save_mapping_model(path, found, MappingCard(self._layout, self.learned))
+        MAPPING_MODELS.save(path, found, MappingCard(self._layout, self.learned))
         state_path.unlink(missing_ok=True)
         return found
 

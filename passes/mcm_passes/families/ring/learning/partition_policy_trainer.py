@@ -234,7 +234,7 @@ def _choose(
     tell: Tell,
 ) -> None:
     """Fine-tunes the best few and writes the best of them as the policy."""
-    from mcm_models.policy.layout import load_checkpoint, save_checkpoint
+    from mcm_models.policy.layout import POLICIES
     from mcm_passes.families.ring.learning.pretraining import checkpoint_path
 
     untrained, *trained = scored
@@ -268,7 +268,7 @@ def _choose(
         "untrained_zero_shot": untrained.score.overall,
         "untrained_fine_tuned": tuned[0].score.overall,
     }
-    weights, card = load_checkpoint(checkpoint_path(folder, best.checkpoint))
+    weights, card = POLICIES.load(checkpoint_path(folder, best.checkpoint))
     card = dataclasses.replace(
         card,
         recipe=str(run["recipe"]),
@@ -281,14 +281,14 @@ def _choose(
     log = "".join(each.line() for each in (*scored, *tuned))
     write_whole(folder / VALIDATION_NAME, log.encode(), lasting=True)
     write_whole(folder / CARD_NAME, card.to_json().encode(), lasting=True)
-    save_checkpoint(folder / POLICY_NAME, weights, card)
+    POLICIES.save(folder / POLICY_NAME, weights, card)
 
 
 def _result(folder: Path) -> TrainingResult:
-    from mcm_models.policy.layout import load_checkpoint
+    from mcm_models.policy.layout import POLICIES
 
     run = json.loads((folder / training_run.RUN_NAME).read_bytes())
-    _, card = load_checkpoint(folder / POLICY_NAME)
+    _, card = POLICIES.load(folder / POLICY_NAME)
     return TrainingResult(
         folder / POLICY_NAME,
         int(card.trained_on["samples"]),

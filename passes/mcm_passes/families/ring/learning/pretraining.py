@@ -15,7 +15,7 @@ from msgspec import Struct
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.processes.private_folders import remove_stale
 from mcm_compiler.processes.staging import appended_file
-from mcm_models.policy.layout import PolicyCard, Weights, initial_weights, save_checkpoint
+from mcm_models.policy.layout import POLICIES, PolicyCard, Weights, initial_weights
 from mcm_models.training_run import Tell, TrainingKind, TrainingLoop, save_state
 from mcm_passes.families.ring.learning.learner import Iteration, PolicyLearner
 from mcm_passes.families.ring.learning.recipes import Recipe
@@ -182,7 +182,7 @@ def pretrain(
 
     def stop(done: int) -> tuple[str, dict[str, float]]:
         number, weights = stops.index(done) + 1, learner.weights
-        save_checkpoint(checkpoint_path(folder, number), weights, _card(plan, done))
+        POLICIES.save(checkpoint_path(folder, number), weights, _card(plan, done))
         parts = {"": weights, OPTIMIZER: learner.optimizer_arrays()}
         state = {"iterations": done, "checkpoints": number, "log_bytes": log.add(rows)}
         save_state(folder / STATE_NAME, state, parts)
@@ -214,7 +214,7 @@ def _begun(plan: PretrainingPlan, folder: Path) -> tuple[_Numbers, Weights, Weig
         numbers, parts = TrainingKind().load(folder / STATE_NAME, _Numbers, like, fault)
         return numbers, parts[""], parts[OPTIMIZER]
     (folder / CHECKPOINTS_NAME).mkdir(exist_ok=True)
-    save_checkpoint(checkpoint_path(folder, 0), weights, _card(plan, 0))
+    POLICIES.save(checkpoint_path(folder, 0), weights, _card(plan, 0))
     return _Numbers(0, 0, {}), weights, None
 
 

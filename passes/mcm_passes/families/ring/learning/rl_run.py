@@ -17,7 +17,7 @@ from mcm_compiler.contracts.evaluation import BatchEvaluator, ResultKind
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_models.policy.features import EDGES_PER_NODE, graph_features
 from mcm_models.policy.inference import PolicyOfGraph
-from mcm_models.policy.layout import SHIPPED_POLICY, PolicyCard, Weights, load_checkpoint
+from mcm_models.policy.layout import POLICIES, SHIPPED_POLICY, PolicyCard, Weights
 from mcm_passes.families.ring.learning.recipes import RECIPES, Recipe, Sampler, transferring
 from mcm_passes.families.ring.learning.rollouts import (
     may_improve,
@@ -137,9 +137,9 @@ def policy_of(path: str) -> tuple[Weights, PolicyCard]:
     """The policy in a file, or the one that comes with the compiler where `path` is empty.
 
     Raises:
-        CompileError: MCM-L001 to MCM-L003 as `load_checkpoint`.
+        CompileError: MCM-L001 to MCM-L003 as `POLICIES.load`.
     """
-    return load_checkpoint(Path(path) if path else SHIPPED_POLICY)
+    return POLICIES.load(Path(path) if path else SHIPPED_POLICY)
 
 
 def recipe_of(card: PolicyCard, name: str = "default") -> Recipe:

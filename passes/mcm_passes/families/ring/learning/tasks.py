@@ -20,7 +20,7 @@ from mcm_models.policy.features import (
     pad_graph,
 )
 from mcm_models.policy.inference import PolicyOfGraph, balanced_prior, prior_around
-from mcm_models.policy.layout import Weights, parse_checkpoint
+from mcm_models.policy.layout import POLICIES, Weights
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.learning import rollouts
 from mcm_passes.families.ring.learning.recipes import Recipe
@@ -234,7 +234,7 @@ def zero_shot(
         seed: of the draws.
     """
     use_one_thread()
-    weights, card = parse_checkpoint(checkpoint, "checkpoint")
+    weights, card = POLICIES.parse(checkpoint, "checkpoint")
     by_model: dict[str, float] = {}
     for k, each in enumerate(problems):
         task = Task.of(each.problem, recipe, each.rewards())
@@ -259,7 +259,7 @@ def fine_tuned(
     use_one_thread()
     from mcm_passes.families.ring.learning.learner import PolicyLearner
 
-    weights, _ = parse_checkpoint(checkpoint, "checkpoint")
+    weights, _ = POLICIES.parse(checkpoint, "checkpoint")
     learner = PolicyLearner(recipe, weights)
     task = Task.of(each.problem, recipe, each.rewards())
     rng = np.random.default_rng(seed)

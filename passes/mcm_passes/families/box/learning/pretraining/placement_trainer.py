@@ -136,7 +136,7 @@ def _train(
         layout.ClusterLayout(trainer.width), _trained_on(trainer, request, state)
     )
     checkpoint = request.folder / POLICY_NAME
-    layout.save_placement_policy(checkpoint, state.best, card)
+    layout.PLACEMENT_POLICIES.save(checkpoint, state.best, card)
     write_whole(request.folder / CARD_NAME, card.to_json().encode())
     each = min(trainer.cases_per_iteration, len(cases))
     samples = state.iteration * each * trainer.placements

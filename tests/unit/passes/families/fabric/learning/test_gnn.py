@@ -16,14 +16,13 @@ from mcm_hardware.families.fabric.lone_fabric import fabric_12
 from mcm_hardware.families.fabric.measuring.player import FlitJudge
 from mcm_models.mapping_model.data_files import data_digest, load_data
 from mcm_models.mapping_model.layout import (
+    MAPPING_MODELS,
     SHIPPED_MAPPING_MODEL,
     Learned,
     MappingCard,
     MappingLayout,
     initial_weights,
-    load_mapping_model,
     make_of,
-    save_mapping_model,
 )
 from mcm_passes.families.fabric.formulas.analytic import RoundTrips
 from mcm_passes.families.fabric.learning.gnn import Gnn, prepared_gnn
@@ -39,7 +38,7 @@ DATA = Path(__file__).resolve().parents[6] / "tools" / "reproduce" / "data"
 
 def _saved(path: Path, seed: int) -> Gnn:
     card = MappingCard(LAYOUT, Learned(make_of(FABRIC), "lowering", "physics"))
-    save_mapping_model(path, initial_weights(LAYOUT, seed), card)
+    MAPPING_MODELS.save(path, initial_weights(LAYOUT, seed), card)
     return Gnn(str(path), wire=0.0)
 
 
@@ -77,7 +76,7 @@ def test_a_missing_checkpoint_is_told_of(tmp_path: Path) -> None:
 
 
 def test_the_models_own_checkpoint_knows_the_target_and_the_published_data() -> None:
-    card = load_mapping_model()[1]
+    card = MAPPING_MODELS.load(SHIPPED_MAPPING_MODEL)[1]
     physics, lowering = FlitJudge().physics, lowering_hash()
     Gnn().check_learned_of(fabric_12().fabric, lowering, physics)
     published = load_data(DATA / "fabric_measurements.npz")
@@ -99,5 +98,5 @@ def test_the_models_own_checkpoint_is_nearer_to_measurements_than_the_formula() 
         for model in (Gnn(), RoundTrips())
     }
     assert found["gnn"].error < found["round-trips"].error
-    scores = load_mapping_model()[1].trained_on["scores"]
+    scores = MAPPING_MODELS.load(SHIPPED_MAPPING_MODEL)[1].trained_on["scores"]
     assert found["gnn"].error == pytest.approx(scores["error"], abs=2e-3)

@@ -15,15 +15,14 @@ from mcm_compiler.contracts.fabrics.measurement import Measurements
 from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest, TrainingResult
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.processes.private_folders import PREFIX
-from mcm_models.cards import save_with_card
+from mcm_models.cards import CheckpointKind, save_with_card
 from mcm_models.mapping_model.data_files import load_data, save_data
 from mcm_models.mapping_model.data_set import MODEL
 from mcm_models.mapping_model.layout import (
+    MAPPING_MODELS,
     MappingCard,
     MappingLayout,
     initial_weights,
-    load_mapping_model,
-    save_mapping_model,
 )
 from mcm_passes.families.fabric.learning import mapping_trainer
 from mcm_passes.families.fabric.learning.collecting import learned_of
@@ -92,7 +91,7 @@ def test_a_training_that_was_stopped_ends_as_if_it_had_not_been(tmp_path: Path) 
 
     optima = load_data(tmp_path / "a" / "optima-1.npz")
     assert {origin for graph in optima.graphs for origin in graph.origin} == {MODEL}
-    _, card = load_mapping_model(whole.checkpoint)
+    _, card = MAPPING_MODELS.load(whole.checkpoint)
     assert card.learned.lowering == "drawn"
     assert card.trained_on["measurements"] == 55
     assert json.loads((tmp_path / "a" / "mapping-model.json").read_text()) == json.loads(
@@ -118,13 +117,15 @@ def test_a_death_between_two_rounds_does_not_end_the_next_one(
         found = lasting.train(TrainingRequest(folder, 0, resume), lambda _: None)
         return found.checkpoint.read_bytes()
 
-    def dying(path: Path, *arguments: object) -> None:
-        save_mapping_model(path, *arguments)  # pyright: ignore[reportArgumentType]
+    save = CheckpointKind.save
+
+    def dying(*arguments: object) -> None:
+        save(*arguments)  # pyright: ignore[reportArgumentType, reportCallIssue]
         raise Stopped
 
     whole = train(tmp_path / "a")
     with monkeypatch.context() as patched:
-        patched.setattr(mapping_trainer, "save_mapping_model", dying)
+        patched.setattr(CheckpointKind, "save", dying)
         with pytest.raises(Stopped):
             train(tmp_path / "b")
     assert train(tmp_path / "b", resume=True) == whole
@@ -165,7 +166,7 @@ def test_files_of_other_trainings_are_not_gone_on_with(tmp_path: Path) -> None:
         (MappingLayout(8, 1), learned_of(RuleTarget())),
         (MappingLayout(4, 1), learned_of(RuleTarget(lowering="other"))),
     ):
-        save_mapping_model(
+        MAPPING_MODELS.save(
             tmp_path / "other", initial_weights(layout, 0), MappingCard(layout, learned)
         )
         assert fault("round-1.safetensors", (tmp_path / "other").read_bytes()) == "MCM-M059"

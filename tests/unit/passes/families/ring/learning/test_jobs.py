@@ -12,7 +12,7 @@ import time
 import pytest
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_models.policy.layout import PolicyCard, initial_weights, save_checkpoint
+from mcm_models.policy.layout import POLICIES, PolicyCard, initial_weights
 from mcm_passes.families.ring.learning.jobs import MAX_LOSSES, Jobs, open_jobs
 from mcm_passes.families.ring.learning.tasks import fine_tuned, zero_shot
 
@@ -25,7 +25,7 @@ def checkpoints(tiny, tmp_path) -> list[bytes]:
     path = tmp_path / "policy.safetensors"
     contents = []
     for seed in range(NUM_JOBS):
-        save_checkpoint(path, initial_weights(tiny.layout, seed), PolicyCard(tiny.layout))
+        POLICIES.save(path, initial_weights(tiny.layout, seed), PolicyCard(tiny.layout))
         contents.append(path.read_bytes())
     return contents
 

@@ -19,7 +19,7 @@ from safetensors.numpy import save_file
 
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.diagnostics.refusals import take_notices
-from mcm_models.policy.layout import load_checkpoint
+from mcm_models.policy.layout import POLICIES
 from mcm_passes.families.ring.learning.pretraining import COLUMNS, STATE_NAME, PretrainingPlan
 from tests.generators.left_folders import files_of, leave_private_folder
 
@@ -60,7 +60,7 @@ def whole(request_for, trained, tmp_path):
 def test_a_training_writes_a_policy_with_its_card(request_for, tmp_path):
     told = []
     result = train(request_for(tmp_path / "run"), told.append)
-    weights, card = load_checkpoint(result.checkpoint)
+    weights, card = POLICIES.load(result.checkpoint)
     assert card.recipe == "tiny"
     assert card.trained_on["samples"] == result.samples
     assert card.trained_on["target"] == "mcm4"
@@ -92,7 +92,7 @@ def test_the_policy_learns(request_for, tmp_path):
 
 def _checkpoint(folder, request_for, number):
     train(request_for(folder, resume=True))
-    return load_checkpoint(folder / "checkpoints" / f"{number:04d}.safetensors")
+    return POLICIES.load(folder / "checkpoints" / f"{number:04d}.safetensors")
 
 
 def test_metrics_are_the_same_as_lines_of_json_and_as_csv(whole):

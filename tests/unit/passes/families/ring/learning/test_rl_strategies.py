@@ -13,7 +13,7 @@ from mcm_compiler.contracts.partition import Budget, SearchMonitor
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import STRATEGIES
 from mcm_compiler.text import spec_text
-from mcm_models.policy.layout import PolicyCard, PolicyLayout, initial_weights, save_checkpoint
+from mcm_models.policy.layout import POLICIES, PolicyCard, PolicyLayout, initial_weights
 from mcm_models.ppo_settings import PpoSettings
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
@@ -42,7 +42,7 @@ def small_policies(monkeypatch):
 @pytest.fixture
 def checkpoint(tmp_path):
     path = tmp_path / "policy.safetensors"
-    save_checkpoint(path, initial_weights(LAYOUT, 0), PolicyCard(LAYOUT, "pretraining", 1.0))
+    POLICIES.save(path, initial_weights(LAYOUT, 0), PolicyCard(LAYOUT, "pretraining", 1.0))
     return str(path)
 
 

@@ -7,11 +7,10 @@ import pytest
 
 from mcm_compiler.components.target_loading import load_target
 from mcm_models.policy.layout import (
+    POLICIES,
     SHIPPED_POLICY,
     PolicyCard,
     initial_weights,
-    load_checkpoint,
-    save_checkpoint,
 )
 from mcm_passes.families.ring.learning.recipes import RECIPES
 from mcm_passes.families.ring.learning.tasks import Score, best_so_far, zero_shot
@@ -30,9 +29,9 @@ def larger_problems():
 )
 def test_shipped_policies_do_better_than_new_ones(tmp_path, larger_problems, name, recipe):
     path = SHIPPED_POLICY.with_name(f"{name}.safetensors")
-    _, card = load_checkpoint(path)
+    _, card = POLICIES.load(path)
     new = tmp_path / "new.safetensors"
-    save_checkpoint(new, initial_weights(card.layout, 0), PolicyCard(card.layout))
+    POLICIES.save(new, initial_weights(card.layout, 0), PolicyCard(card.layout))
     trained, untrained = (
         zero_shot(each.read_bytes(), RECIPES[recipe], larger_problems, 0) for each in (path, new)
     )

@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 
 from mcm_compiler.contracts.training import TrainingProgress, TrainingRequest
 from mcm_compiler.diagnostics import CompileError
-from mcm_models.cluster_policy.layout import load_placement_policy
+from mcm_models.cluster_policy.layout import PLACEMENT_POLICIES
 from mcm_passes.families.box.learning.pretraining.placement_trainer import (
     CARD_NAME,
     POLICY_NAME,
@@ -101,7 +101,7 @@ def test_what_a_killed_process_was_writing_goes_when_it_is_resumed(trained: Path
 
 
 def test_the_best_policy_is_written_with_its_command(trained: Path):
-    weights, card = load_placement_policy(trained / POLICY_NAME)
+    weights, card = PLACEMENT_POLICIES.load(trained / POLICY_NAME)
     assert card.layout.width == 4
     said = json.loads((trained / CARD_NAME).read_text(encoding="utf-8"))["trained_on"]
     assert "--set cases=2" in said["command"]
