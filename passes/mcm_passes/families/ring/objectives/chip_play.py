@@ -34,13 +34,17 @@ from mcm_passes.mapping.loads.problem_arrays import CROSSED, ENTERED, EXITED
 from mcm_passes.mapping.problem.rule_graph import RuleGraph
 
 
-class PlayRates(NamedTuple):
-    """What is not demanded but given.
+class PlayedProblem(NamedTuple):
+    """A problem as plays take it.
 
     Attributes:
+        demands: of its n nodes and T tensors.
+        reads: `[n]` rows of the tensors that each node reads.
+        entering: `[T]`, graph inputs that enter at the first chip for it and others.
         speed: `[C]`, of chips.
         link_bytes_per_s: of each link.
-        link_latency_s: `[L]`, from when a tensor has left a chip until it is on the next.
+        link_latency_s: `[L + 1]`, from when a tensor has left a chip until it is on the next; the
+            last entry is of a chip without a link.
         cuts: whether a tensor that no engine passes on goes on once its head is there.
         host_bytes_per_s: of each channel of the host.
         host_latency_s: of each of these channels.
@@ -48,6 +52,9 @@ class PlayRates(NamedTuple):
         last_chip: where the host reaches only the ends, the last chip of the package, else -1.
     """
 
+    demands: ChipDemands
+    reads: Rows
+    entering: Bools
     speed: Floats
     link_bytes_per_s: float
     link_latency_s: Floats
@@ -57,32 +64,17 @@ class PlayRates(NamedTuple):
     host_root_bytes_per_s: float
     last_chip: int
 
-
-class PlayedProblem(NamedTuple):
-    """A problem as plays take it.
-
-    Attributes:
-        demands: of its n nodes and T tensors.
-        reads: `[n]` rows of the tensors that each node reads.
-        entering: `[T]`, graph inputs that enter at the first chip for it and others.
-        rates: of its package.
-    """
-
-    demands: ChipDemands
-    reads: Rows
-    entering: Bools
-    rates: PlayRates
-
     @classmethod
     def of(cls, problem: PartitionProblem, graph: RuleGraph) -> PlayedProblem:
         """The problem whose rule graph is `graph`."""
-        demands = chip_demands(problem, graph.units)
-        tensors, limits = demands.tensors, problem.limits
-        reads = distinct_rows(tensors.readers.entries, tensors.readers.owners, graph.num_nodes)
-        rates = PlayRates(
+        demands, limits = chip_demands(problem, graph.units), problem.limits
+        tensors = demands.tensors
+        return cls(
+            demands=demands,
+            reads=distinct_rows(tensors.readers.entries, tensors.readers.owners, graph.num_nodes),
+            entering=tensors.kind & FROM_HOST > 0,
             speed=problem.chip_speed,
             link_bytes_per_s=limits.link_bytes_per_s,
-            # One more, as a chip without a link behind it has none to ask for.
             link_latency_s=np.array([*limits.latencies_s, 0.0]),
             cuts=limits.cut_through,
             host_bytes_per_s=limits.host_bytes_per_s,
@@ -90,28 +82,6 @@ class PlayedProblem(NamedTuple):
             host_root_bytes_per_s=limits.host_root_bytes_per_s,
             last_chip=limits.last_chip if limits.at_ends else -1,
         )
-        return cls(demands, reads, tensors.kind & FROM_HOST > 0, rates)
-
-
-class Handover(NamedTuple):
-    """What a chip is given, and what it hands over.
-
-    Attributes:
-        chip: which one.
-        nodes: its nodes, ascending.
-        leaving: tensors that cross the link behind it, ascending.
-        exiting: of the last chip, where the host reaches only the ends, the tensors of other chips
-            that the host wants, ascending; else empty.
-        streamed_s: seconds for which off-package memory sends it weights, from the start on.
-        shared_s: when the channels from the host and to it are free that all chips share.
-    """
-
-    chip: int
-    nodes: Ints
-    leaving: Ints
-    exiting: Ints
-    streamed_s: float
-    shared_s: tuple[float, float]
 
 
 class PlayScratch(NamedTuple):
@@ -164,12 +134,27 @@ def play_scratch(d: ChipDemands) -> PlayScratch:
 
 
 @lean_njit
-def play_chip(played: PlayedProblem, given: Handover, scratch: PlayScratch) -> float:
+def play_chip(
+    played: PlayedProblem,
+    chip: int,
+    nodes: Ints,
+    leaving: Ints,
+    exiting: Ints,
+    streamed_s: float,
+    shared_s: tuple[float, float],
+    scratch: PlayScratch,
+) -> float:
     """Plays one inference on one chip.
 
     Args:
         played: the problem.
-        given: what the chip holds.
+        chip: which chip.
+        nodes: its nodes, ascending.
+        leaving: tensors that cross the link behind it, ascending.
+        exiting: of the last chip, where the host reaches only the ends, the tensors of other chips
+            that the host wants, ascending; else empty.
+        streamed_s: seconds for which off-package memory sends it weights, from the start on.
+        shared_s: when the channels from the host and to it are free that all chips share.
         scratch: `arrival_s` of all that crosses the link before the chip is read, `done_s` of all
             that crosses the link behind it is filled, as the time at which it is on the next chip.
 
@@ -180,42 +165,42 @@ def play_chip(played: PlayedProblem, given: Handover, scratch: PlayScratch) -> f
     scratch.plays[0] += 1
     mark = scratch.plays[0]
     scratch.clock_s[:] = 0.0
-    scratch.clock_s[ROOT_IN], scratch.clock_s[ROOT_OUT] = given.shared_s
-    if given.chip == 0 and played.rates.last_chip > 0:
+    scratch.clock_s[ROOT_IN], scratch.clock_s[ROOT_OUT] = shared_s
+    if chip == 0 and played.last_chip > 0:
         _enter(played, scratch)
-    for v in given.nodes:
+    for v in nodes:
         scratch.node_mark[v] = mark
-    for t in given.leaving:
+    for t in leaving:
         scratch.leaves[t] = mark
-    for t in given.exiting:
+    for t in exiting:
         scratch.leaves[t] = -mark
-    _pass_on(played, given.chip, given.leaving, scratch)
-    _pass_on(played, given.chip, given.exiting, scratch)
-    for k in range(given.nodes.size):
-        v = given.nodes[k]
-        not_before_s = given.streamed_s if k == given.nodes.size - 1 else 0.0
-        _run(played, given.chip, v, not_before_s, scratch)
-        _hand_on(played, given.chip, v, scratch)
+    _pass_on(played, chip, leaving, scratch)
+    _pass_on(played, chip, exiting, scratch)
+    for k in range(nodes.size):
+        v = nodes[k]
+        not_before_s = streamed_s if k == nodes.size - 1 else 0.0
+        _run(played, chip, v, not_before_s, scratch)
+        _hand_on(played, chip, v, scratch)
     return float(max(scratch.clock_s[_ENGINE], scratch.clock_s[_LAST]))
 
 
 @lean_inner_njit
-def _from_host(rates: PlayRates, size: float, scratch: PlayScratch) -> float:
+def _from_host(played: PlayedProblem, size: float, scratch: PlayScratch) -> float:
     """When the next so many bytes from the host are on the chip."""
     clock_s = scratch.clock_s
-    clock_s[ROOT_IN] += size / rates.host_root_bytes_per_s
-    clock_s[_IN] = max(clock_s[_IN], clock_s[ROOT_IN]) + size / rates.host_bytes_per_s
-    return float(clock_s[_IN] + rates.host_latency_s)
+    clock_s[ROOT_IN] += size / played.host_root_bytes_per_s
+    clock_s[_IN] = max(clock_s[_IN], clock_s[ROOT_IN]) + size / played.host_bytes_per_s
+    return float(clock_s[_IN] + played.host_latency_s)
 
 
 @lean_inner_njit
-def _to_host(rates: PlayRates, size: float, ready_s: float, scratch: PlayScratch) -> None:
+def _to_host(played: PlayedProblem, size: float, ready_s: float, scratch: PlayScratch) -> None:
     """The next so many bytes go to the host once they are ready."""
     clock_s = scratch.clock_s
-    clock_s[_OUT] = max(clock_s[_OUT], ready_s) + size / rates.host_bytes_per_s
-    there_s = clock_s[_OUT] + rates.host_latency_s
-    if rates.host_root_bytes_per_s < np.inf:
-        there_s = max(clock_s[ROOT_OUT], there_s) + size / rates.host_root_bytes_per_s
+    clock_s[_OUT] = max(clock_s[_OUT], ready_s) + size / played.host_bytes_per_s
+    there_s = clock_s[_OUT] + played.host_latency_s
+    if played.host_root_bytes_per_s < np.inf:
+        there_s = max(clock_s[ROOT_OUT], there_s) + size / played.host_root_bytes_per_s
         clock_s[ROOT_OUT] = there_s
     clock_s[_LAST] = max(clock_s[_LAST], there_s)
 
@@ -225,11 +210,10 @@ def _over_link(
     played: PlayedProblem, chip: int, tensor: int, ready_s: float, scratch: PlayScratch
 ) -> None:
     """The next tensor goes to the next chip once it is ready."""
-    rates = played.rates
     link_s = max(scratch.clock_s[_LINK], ready_s)
-    link_s += played.demands.tensors.amount[tensor, CROSSED] / rates.link_bytes_per_s
+    link_s += played.demands.tensors.amount[tensor, CROSSED] / played.link_bytes_per_s
     scratch.clock_s[_LINK] = link_s
-    scratch.done_s[tensor] = link_s + rates.link_latency_s[chip]
+    scratch.done_s[tensor] = link_s + played.link_latency_s[chip]
 
 
 @lean_inner_njit
@@ -239,13 +223,13 @@ def _enter(played: PlayedProblem, scratch: PlayScratch) -> None:
     for t in range(tensors.producer.size):
         if played.entering[t]:
             size = float(tensors.amount[t, ENTERED])
-            scratch.arrival_s[t] = _from_host(played.rates, size, scratch)
+            scratch.arrival_s[t] = _from_host(played, size, scratch)
 
 
 @lean_inner_njit
 def _pass_on(played: PlayedProblem, chip: int, tensors: Ints, scratch: PlayScratch) -> None:
     """Passes on those of some tensors that the chip does not make, to where they go."""
-    d, rates = played.demands, played.rates
+    d = played.demands
     mark = scratch.plays[0]
     for t in tensors:
         maker = d.tensors.producer[t]
@@ -254,14 +238,14 @@ def _pass_on(played: PlayedProblem, chip: int, tensors: Ints, scratch: PlayScrat
         ready_s = float(scratch.arrival_s[t])
         if d.tensors.kind[t] & FORWARDED and chip < scratch.last[t]:
             ready_s = float(max(ready_s, scratch.clock_s[_ENGINE]))
-            ready_s += float(d.tensors.passed_s[t] / rates.speed[chip])
+            ready_s += float(d.tensors.passed_s[t] / played.speed[chip])
             scratch.clock_s[_ENGINE] = ready_s
-        elif rates.cuts and chip > 0 and scratch.leaves[t] == mark:
-            ready_s -= float(d.tensors.amount[t, CROSSED] / rates.link_bytes_per_s)
+        elif played.cuts and chip > 0 and scratch.leaves[t] == mark:
+            ready_s -= float(d.tensors.amount[t, CROSSED] / played.link_bytes_per_s)
         if scratch.leaves[t] == mark:
             _over_link(played, chip, t, ready_s, scratch)
         else:
-            _to_host(rates, float(d.tensors.amount[t, EXITED]), ready_s, scratch)
+            _to_host(played, float(d.tensors.amount[t, EXITED]), ready_s, scratch)
 
 
 @lean_inner_njit
@@ -269,7 +253,7 @@ def _run(
     played: PlayedProblem, chip: int, node: int, not_before_s: float, scratch: PlayScratch
 ) -> None:
     """The engine runs a node with the copies that it is the first to need."""
-    d, reads, rates = played.demands, played.reads, played.rates
+    d, reads = played.demands, played.reads
     mark = scratch.plays[0]
     busy_s, ready_s = d.nodes.work_s[node], max(scratch.clock_s[_ENGINE], not_before_s)
     for e in range(d.nodes.items.ptr[node], d.nodes.items.ptr[node + 1]):
@@ -279,26 +263,26 @@ def _run(
         scratch.item_mark[item] = mark
         busy_s += d.items.busy_s[item]
         if d.items.enters[item]:
-            ready_s = max(ready_s, _from_host(rates, float(d.items.in_bytes[item]), scratch))
+            ready_s = max(ready_s, _from_host(played, float(d.items.in_bytes[item]), scratch))
     for e in range(reads.ptr[node], reads.ptr[node + 1]):
         t = reads.entries[e]
         if d.tensors.producer[t] < 0 and scratch.arrival_s[t] < 0.0:
             size = float(d.tensors.amount[t, ENTERED])
-            scratch.arrival_s[t] = _from_host(rates, size, scratch)
+            scratch.arrival_s[t] = _from_host(played, size, scratch)
         ready_s = max(ready_s, scratch.arrival_s[t])
-    scratch.clock_s[_ENGINE] = ready_s + busy_s / rates.speed[chip]
+    scratch.clock_s[_ENGINE] = ready_s + busy_s / played.speed[chip]
 
 
 @lean_inner_njit
 def _hand_on(played: PlayedProblem, chip: int, node: int, scratch: PlayScratch) -> None:
     """What a node has made goes to where it is wanted."""
-    d, rates = played.demands, played.rates
+    d = played.demands
     mark, ready_s = scratch.plays[0], float(scratch.clock_s[_ENGINE])
-    at_end = chip in (0, rates.last_chip)
+    at_end = chip in (0, played.last_chip)
     for e in range(d.nodes.made.ptr[node], d.nodes.made.ptr[node + 1]):
         t = d.nodes.made.entries[e]
         scratch.arrival_s[t] = ready_s
         if d.tensors.kind[t] & TO_HOST and (at_end or not d.tensors.kind[t] & COLLECTED):
-            _to_host(rates, float(d.tensors.amount[t, EXITED]), ready_s, scratch)
+            _to_host(played, float(d.tensors.amount[t, EXITED]), ready_s, scratch)
         if scratch.leaves[t] == mark:
             _over_link(played, chip, t, ready_s, scratch)

@@ -46,7 +46,6 @@ from mcm_passes.families.ring.loads.window_costs import (
     window_scratch,
 )
 from mcm_passes.families.ring.objectives.chip_play import (
-    Handover,
     PlayedProblem,
     PlayScratch,
     play_chip,
@@ -269,8 +268,7 @@ def _extend(
             continue
         window_s = window_period(package, cost, k)
         streamed = max(streamed_blocks(package, cost, k), 0)
-        # What other chips take of channels that all share is left out, which makes none slower.
-        given = Handover(k, nodes, leaving, leaving[:0], streamed * lattice.streamed_s, (0.0, 0.0))
+        streamed_s = streamed * lattice.streamed_s
         old = labels.first[i, k]
         while old >= 0:
             at, old = old, labels.links[old, NEXT]
@@ -286,7 +284,7 @@ def _extend(
                 labels.times_s[new, END] = spent_j
                 labels.times_s[new, LEAST] = spent_j + lattice.prices.beyond_j[j]
             else:
-                _play(lattice, labels, new, given, scratch)
+                _play(lattice, labels, new, k, nodes, leaving, streamed_s, scratch)
             if labels.times_s[new, LEAST] > labels.most[END]:
                 continue
             if goal.merges and not whole:
@@ -436,7 +434,14 @@ def _width(cuts: IdealCrossings, ideal: int) -> int:
 
 @lean_inner_njit
 def _play(
-    lattice: Lattice, labels: Labels, new: int, given: Handover, scratch: PlayScratch
+    lattice: Lattice,
+    labels: Labels,
+    new: int,
+    chip: int,
+    nodes: Ints,
+    leaving: Ints,
+    streamed_s: float,
+    scratch: PlayScratch,
 ) -> None:
     """Plays the chip of a new label, and fills in its times."""
     cuts, at, ideal = lattice.cuts, labels.links[new, BEFORE], labels.links[new, IDEAL]
@@ -444,7 +449,11 @@ def _play(
     for t in range(_width(cuts, start)):
         tensor = cuts.crossing[cuts.crossing_ptr[start] + t]
         scratch.arrival_s[tensor] = labels.times_s[at, ARRIVALS + t]
-    end_s = play_chip(lattice.played, given, scratch)
+    # What other chips take of channels that all share is left out, which makes none slower.
+    free_s = 0.0, 0.0
+    end_s = play_chip(
+        lattice.played, chip, nodes, leaving, leaving[:0], streamed_s, free_s, scratch
+    )
     labels.times_s[new, END] = max(end_s, labels.times_s[at, END])
     for t in range(_width(cuts, ideal)):
         tensor = cuts.crossing[cuts.crossing_ptr[ideal] + t]

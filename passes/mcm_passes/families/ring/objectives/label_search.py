@@ -14,7 +14,7 @@ from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Floats, Ints, PartitionProblem
 from mcm_passes.families.ring.exact.ideal_dp import ChainOptimum, IdealLattice
 from mcm_passes.families.ring.exact.triangle_readings import TriangleReading
-from mcm_passes.families.ring.loads.chip_demands import ChipDemands, chip_demands
+from mcm_passes.families.ring.loads.chip_demands import ChipDemands
 from mcm_passes.families.ring.loads.crossings import IdealCrossings, holds
 from mcm_passes.families.ring.objectives.chip_play import PlayedProblem, play_scratch
 from mcm_passes.families.ring.objectives.joules import joule_problem
@@ -86,12 +86,11 @@ class LabelLattice(IdealLattice):
         chips = self._chips
         speed = np.full_like(chips.speed, chips.speed.max())
         room = np.full_like(chips.sram_room, chips.sram_room.max())
-        hops = self._played.rates.link_latency_s
+        hops = self._played.link_latency_s
         # The last entry is of no link.
         nearest = np.full_like(hops, hops[:-1].min(initial=np.inf) if hops.size > 1 else 0.0)
-        rates = self._played.rates._replace(speed=speed, link_latency_s=nearest)
         return self._lattice("none")._replace(
-            played=self._played._replace(rates=rates),
+            played=self._played._replace(speed=speed, link_latency_s=nearest),
             package=chips._replace(speed=speed, sram_room=room),
             pinned=np.zeros_like(self._pinned),
         )
@@ -122,21 +121,16 @@ class LabelLattice(IdealLattice):
         """The energy of the problem; nothing where it has none."""
         if self._problem.energy is None:
             return Prices(self._demands, self._chips, np.empty(0), np.empty(0), 0.0, 0)
-        priced = joule_problem(self._given).reached()
-        joules, limits = chip_demands(priced, self._graph.units), priced.limits
+        priced = IdealLattice(joule_problem(self._given), self._ideals)
+        joules, package = priced._demands, priced._chips
+        host_bytes_per_j = package.host_bytes_per_s
         always_j = 0.0
         if self._given.limits.at_ends:
             # What several chips read may enter once for all of them.
-            always_j = int(joules.items.in_bytes.sum()) / limits.host_bytes_per_s
+            always_j = int(joules.items.in_bytes.sum()) / host_bytes_per_j
             once = joules.items._replace(in_bytes=np.zeros_like(joules.items.in_bytes))
             joules = joules._replace(items=once)
-        package = self._chips._replace(
-            speed=np.ones_like(self._chips.speed),
-            link_bytes_per_s=limits.link_bytes_per_s,
-            host_bytes_per_s=limits.host_bytes_per_s,
-            stream_bytes_per_s=limits.stream_bytes_per_s,
-        )
-        beyond = _least_beyond(joules, self._ideals, limits.host_bytes_per_s)
+        beyond = _least_beyond(joules, self._ideals, host_bytes_per_j)
         return Prices(joules, package, *beyond, always_j, int(self._chips.sram_room.max()))
 
     def _lattice(self, reading: TriangleReading) -> Lattice:
@@ -162,8 +156,8 @@ def tail_s(played: PlayedProblem) -> Floats:
     where a result is one of the model's.
     """
     nodes, readers = played.demands.nodes, played.demands.tensors.readers
-    work_s = nodes.work_s / float(played.rates.speed.max())
-    tails = nodes.out_bytes / played.rates.host_bytes_per_s
+    work_s = nodes.work_s / float(played.speed.max())
+    tails = nodes.out_bytes / played.host_bytes_per_s
     for v in range(work_s.size - 1, -1, -1):
         following = [tails[readers.row(t)] for t in nodes.made.row(v).tolist()]
         tails[v] = work_s[v] + np.concatenate([tails[v : v + 1], *following]).max()

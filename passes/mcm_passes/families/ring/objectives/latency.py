@@ -43,7 +43,7 @@ class RingLatency:
         chip_of = evaluation.chip_of[self._graph.units]
         if not chip_of.size:
             return 0.0
-        ways, end = _ways(played, chip_of), played.rates.last_chip
+        ways, end = _ways(played, chip_of), played.last_chip
         used = int(chip_of.max()) + 1
         chips = max(used, end + 1 if ways.exiting.size else 0)
         played = played._replace(entering=ways.entering)
@@ -61,20 +61,23 @@ class RingLatency:
             if chip in (0, end):
                 # The host sends to either end by itself.
                 scratch.arrival_s[played.demands.tensors.producer < 0] = -1.0
-            given = chip_play.Handover(
+            leaving = np.flatnonzero((ways.source <= chip) & (chip < ways.to)).astype(np.int32)
+            played_s = chip_play.play_chip(
+                played,
                 chip,
                 np.flatnonzero(chip_of == chip).astype(np.int32),
-                np.flatnonzero((ways.source <= chip) & (chip < ways.to)).astype(np.int32),
+                leaving,
                 ways.exiting if chip == end else NOTHING,
                 float(streamed_s[chip]) if chip < used else 0.0,
                 shared_s,
+                scratch,
             )
-            end_s = max(end_s, chip_play.play_chip(played, given, scratch))
+            end_s = max(end_s, played_s)
             shared_s = (
                 float(scratch.clock_s[chip_play.ROOT_IN]),
                 float(scratch.clock_s[chip_play.ROOT_OUT]),
             )
-            scratch.arrival_s[given.leaving] = scratch.done_s[given.leaving]
+            scratch.arrival_s[leaving] = scratch.done_s[leaving]
         return end_s
 
 
@@ -97,7 +100,7 @@ class _Ways(NamedTuple):
 
 
 def _ways(played: chip_play.PlayedProblem, chip_of: Ints) -> _Ways:
-    tensors, end = played.demands.tensors, played.rates.last_chip
+    tensors, end = played.demands.tensors, played.last_chip
     made = tensors.producer >= 0
     source = np.where(made, chip_of[tensors.producer], 0).astype(np.int64)
     reader_chip = chip_of[tensors.readers.entries]

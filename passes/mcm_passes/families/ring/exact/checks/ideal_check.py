@@ -55,7 +55,7 @@ class PlainWay:
 
 
 class Window(NamedTuple):
-    """What units of one chip come to together; summed up as the window grows.
+    """Sums over units of one chip, which grow with the window.
 
     Attributes:
         work: of the units themselves, in seconds at speed 1.
@@ -88,7 +88,7 @@ class Step(NamedTuple):
 
 
 State = TypeVar("State")
-"""What is known of a chain of windows up to an ideal."""
+"""Facts of a chain of windows up to an ideal."""
 
 _Sources = tuple[tuple[int, int], ...]
 """Under the strict rule, for each chip that is still read from: the bits of the units there whose
@@ -151,7 +151,7 @@ class IdealCheck:
         self._most_hungry = self._hungriest(self._all)
 
     def none_below(self, period_s: float) -> bool | None:
-        """Whether no valid partition is faster than `period_s`; None where that takes too long."""
+        """Return whether no partition is faster than `period_s`; None where that takes too long."""
         if host_transfers(self._problem, period_s):
             return True
 
@@ -166,9 +166,9 @@ class IdealCheck:
         first: State,
         windows: Callable[[int, int, list[State]], Iterable[Step]],
         after: Callable[[State, Step], State | None],
-        keep: Callable[[list[tuple[int, State]], int, State], None],
+        keep: Callable[[dict[int, list[State]], int, State], None],
     ) -> bool | None:
-        """Whether no chain of windows gets to the ideal of all units; None beyond `most_windows`.
+        """Return whether no chain of windows holds all units; None beyond `most_windows`.
 
         Ideals are taken from the smallest on, so that all chains up to one are known.
 
@@ -177,14 +177,14 @@ class IdealCheck:
             windows: the windows that a chip may hold which takes over at an ideal, after chains of
                 which some things are known.
             after: what is known of a chain with one more window; None where it is of no use.
-            keep: adds to what is known of chains up to an ideal, each with its number of chips.
+            keep: adds to what is known of chains up to an ideal, by their number of chips.
         """
-        reached: dict[int, list[tuple[int, State]]] = {0: [(0, first)]}
+        reached: dict[int, dict[int, list[State]]] = {0: {0: [first]}}
         by_size: list[list[int]] = [[0], *([] for _ in self._fixed)]
         for held in chain.from_iterable(map(sorted, by_size[:-1])):
-            chains = reached[held]
-            for chip in sorted({chips for chips, _ in chains} - {self._problem.num_chips}):
-                states = [state for chips, state in chains if chips == chip]
+            for chip, states in sorted(reached[held].items()):
+                if chip == self._problem.num_chips:
+                    continue
                 for step in windows(chip, held, states):
                     self.windows += len(states) - 1
                     for state in states:
@@ -195,7 +195,7 @@ class IdealCheck:
                             return False
                         if step.grown not in reached:
                             by_size[step.grown.bit_count()].append(step.grown)
-                        keep(reached.setdefault(step.grown, []), chip + 1, new)
+                        keep(reached.setdefault(step.grown, {}), chip + 1, new)
                 if self.windows > self._most_windows:
                     return None
         return True
@@ -266,13 +266,13 @@ class IdealCheck:
         weight: int = 0,
         in_bytes: int = 0,
     ) -> None:
-        """What each chip with some units, or copies of them, needs once."""
+        """Enters what each chip with some units, or copies of them, needs once."""
         for v in self._placed(users):
             self._needs[v] |= 1 << len(self._items)
         self._items.append((seconds, room, weight, in_bytes))
 
     def _placed(self, users: Iterable[int]) -> set[int]:
-        """The units with a place of their own that some units run beside, or are."""
+        """The units with a place of their own whose chips need some units."""
         return {v for u in users for v in self.behind[u]}
 
     def _behind_clones(self) -> list[list[int]]:
@@ -374,15 +374,15 @@ class IdealCheck:
         return self._crossed[held]
 
     def _arriving(self, held: int) -> list[PlainWay]:
-        """What a chip is sent that takes over at an ideal; the first one is sent nothing."""
+        """Tensors that arrive at a chip which takes over at an ideal; none at the first."""
         return self._crossing(held) if held else []
 
     def too_large(self, window: Window, sram_bytes: int) -> bool:
-        """Whether the weights of a window, and of all larger ones, exceed a memory."""
+        """Return whether the weights of a window, and of all larger ones, exceed a memory."""
         return window.weights > sram_bytes and not self._problem.streams
 
     def _fits(self, step: Step, period_s: float) -> bool:
-        """Whether a window that does not exceed its chip is valid on it and below a period."""
+        """Return whether a window that does not exceed its chip fits it below a period."""
         limits, (chip, held, grown, window) = self._limits, step
         if not self.keeps_pins(step):
             return False
@@ -410,7 +410,7 @@ class IdealCheck:
         return self._link_bytes[held]
 
     def keeps_pins(self, step: Step) -> bool:
-        """Whether all pinned units of a window belong to its chip, and all of those are there."""
+        """Return whether a window has all units pinned to its chip, and no other pinned."""
         wanted = self._pinned_to.get(step.chip, 0)
         foreign = self._pinned & ~wanted
         return not (step.grown & ~step.held & foreign or wanted & ~step.grown)
@@ -448,19 +448,15 @@ class IdealCheck:
 
 def front(
     no_worse: Callable[[State, State], bool], alike: bool
-) -> Callable[[list[tuple[int, State]], int, State], None]:
-    """Keeps what no other is as good as; chips that are alike count as well: fewer are better."""
+) -> Callable[[dict[int, list[State]], int, State], None]:
+    """Keeps what no other is as good as, with as many chips, or with fewer that are alike."""
 
-    def keep(chains: list[tuple[int, State]], chips: int, new: State) -> None:
-        for count, old in chains:
-            if (count == chips or (alike and count < chips)) and no_worse(old, new):
-                return
-        chains[:] = [
-            (count, old)
-            for count, old in chains
-            if not ((count == chips or (alike and count > chips)) and no_worse(new, old))
-        ]
-        chains.append((chips, new))
+    def keep(known: dict[int, list[State]], chips: int, new: State) -> None:
+        fewer = [count for count in known if count == chips or (alike and count < chips)]
+        if any(no_worse(old, new) for count in fewer for old in known[count]):
+            return
+        rest = [old for old in known.get(chips, []) if not no_worse(new, old)]
+        known[chips] = [*rest, new]
 
     return keep
 

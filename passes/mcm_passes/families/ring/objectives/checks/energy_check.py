@@ -17,7 +17,7 @@ from mcm_passes.mapping.bound_checks.plain_need import host_sizes, needed_units
 
 
 def least_rules_out(problem: PartitionProblem, joules: float) -> bool:
-    """Whether units, the host's traffic and weights without room take that much anywhere."""
+    """Return whether units, the host's traffic and weights without room take that much anywhere."""
     energy = problem.energy
     if energy is None:
         return False
@@ -57,7 +57,7 @@ class EnergyCheck(ideal_check.IdealCheck):
         self._beyond: dict[int, float] = {self._all: 0.0}
 
     def none_takes_less(self, joules: float) -> bool | None:
-        """Whether no chain takes less than so many joules; None where that takes too long."""
+        """Return whether no chain takes less than this; None where that takes too long."""
 
         def windows(chip: int, held: int, known: list[float]) -> Iterator[ideal_check.Step]:
             return self._steps_below(chip, held, joules - min(known))

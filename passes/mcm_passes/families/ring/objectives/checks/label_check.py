@@ -62,12 +62,11 @@ class LabelCheck(IdealCheck):
         self._hops_s = [min(delays_s, default=0.0)] * problem.num_chips
         if not merges:
             self._hops_s = [*delays_s, 0.0]
-        alike = self.alike and len(set(delays_s)) < 2
-        self._keep = _merge if merges else front(_Label.nowhere_later, alike)
+        self._keep = _merge if merges else front(_Label.nowhere_later, alike=False)
         self._merges = merges
 
     def none_within(self, latency_s: float, period_s: float, *, strictly: bool) -> bool | None:
-        """Whether no chain answers within a latency; None where that takes too long.
+        """Return whether no chain answers within a latency; None where that takes too long.
 
         Args:
             latency_s: the latency.
@@ -107,12 +106,12 @@ class LabelCheck(IdealCheck):
         return least_s
 
 
-def _merge(chains: list[tuple[int, _Label]], chips: int, new: _Label) -> None:
+def _merge(known: dict[int, list[_Label]], chips: int, new: _Label) -> None:
     """Makes all chains up to an ideal one, with the fewest chips of all."""
-    if chains:
-        fewest, old = chains.pop()
+    if known:
+        fewest, (old,) = known.popitem()
         chips, new = min(chips, fewest), new.merged_with(old)
-    chains.append((chips, new))
+    known[chips] = [new]
 
 
 class _Play:
@@ -190,7 +189,7 @@ class _Play:
                 clock.crosses(t, self._size[t], clock.engine_s)
 
     def _goes_on(self, t: int, grown: int, last: bool) -> bool:
-        """Whether a tensor is needed behind an ideal."""
+        """Return whether a tensor is needed behind an ideal."""
         return not last and any(not grown >> v & 1 for v in self.wanted_by[t])
 
 

@@ -16,7 +16,7 @@ from mcm_passes.mapping.bound_checks.plain_need import host_sizes, readers_of
 
 
 def path_rules_out(problem: PartitionProblem, latency_s: float) -> bool:
-    """Whether some way from an input to a result takes that long, wherever its units are."""
+    """Return whether some way from an input to a result takes that long, wherever its units are."""
     fastest = max(problem.chip_speed.tolist(), default=1.0)
     made: list[list[int]] = [[] for _ in range(problem.num_units)]
     ready = [0.0] * problem.num_units
@@ -38,14 +38,14 @@ def path_rules_out(problem: PartitionProblem, latency_s: float) -> bool:
 
 
 def work_rules_out(problem: PartitionProblem, latency_s: float) -> bool:
-    """Whether the chips that units can be on cannot do all work in less."""
+    """Return whether the chips that units can be on cannot do all work in less."""
     chips = min(problem.num_chips, problem.clonable.tolist().count(False))
     speed = math.fsum(problem.chip_speed.tolist()[:chips])
     return chips > 0 and math.fsum(problem.compute_s.tolist()) / speed >= latency_s
 
 
 def host_rules_out(problem: PartitionProblem, latency_s: float) -> bool:
-    """Whether the channel that all chips share cannot carry all inputs, or all outputs, in less."""
+    """Return whether all inputs, or all outputs, take that long on the channel of all chips."""
     limits, rate = problem.limits, problem.limits.host_total_bytes_per_s
     return rate > 0.0 and any(
         sum(sizes) / rate + min(sizes) / limits.host_bytes_per_s + limits.host_latency_s
