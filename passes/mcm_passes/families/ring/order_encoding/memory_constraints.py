@@ -228,20 +228,22 @@ class MemoryConstraints:
         model.add(held.expression() <= held_room)
         weight_room = model.new_int_var(0, most, f"weights {chip}")
         model.add(weights.expression() <= weight_room)
-        # Beyond the memory, in parts of a block. Rounding up to whole blocks is what an integer
-        # limit does by itself.
-        over = WeightedSum(-parts * sram).plus(held_room, parts)
+        # All but the weights beyond the memory, in parts of a block, while each unit runs. Rounding
+        # up to whole blocks is what an integer limit does by itself.
+        over = [
+            held_room * parts - parts * sram + live.expression() * self._packing.numerator
+            for live in self._live_sums(chip)
+        ]
         if self._model.problem.streams:
             self._add_streaming(chip, over, weight_room, most, shared)
             return
-        for live in self._live_sums(chip):
-            total = over.plus_sum(live, self._packing.numerator).plus(weight_room, parts)
-            model.add(total.expression() <= 0)
+        for fixed in over:
+            model.add(fixed + weight_room * parts <= 0)
 
     def _add_streaming(
         self,
         chip: int,
-        over: WeightedSum,
+        over: list[cp_model.LinearExpr],
         weight_room: cp_model.IntVar,
         most: int,
         shared: WeightedSum,
@@ -250,33 +252,29 @@ class MemoryConstraints:
 
         Args:
             chip: the chip.
-            over: what is beyond its memory without weights and what is live, in parts of a block.
+            over: sums of what is beyond its memory without weights, in parts of a block.
             weight_room: blocks of its weights.
             most: blocks that it can need.
             shared: time of all that is streamed, which the chip's is added to.
         """
         model, parts, limits = self._order.model, self._packing.denominator, self._limits
         streams = model.new_bool_var(f"streams {chip}")
-        largest = self._largest_weight(chip)
-        buffers = WeightedSum().plus(largest, parts * limits.stream_buffers)
+        buffers = self._largest_weight(chip) * (parts * limits.stream_buffers)
         streamed: cp_model.IntVar | None = None
         if limits.stream_total_bytes_per_s:
             # No more than all weights there.
             streamed = model.new_int_var(0, parts * most, f"streamed {chip}")
             shared.add(streamed, self._stream_ticks(limits.stream_total_bytes_per_s))
-        for live in self._live_sums(chip):
-            fixed = over.plus_sum(live, self._packing.numerator)
-            total = fixed.plus(weight_room, parts)
-            model.add(total.expression() <= 0).only_enforce_if(~streams)
+        for fixed in over:
+            total = fixed + weight_room * parts
+            model.add(total <= 0).only_enforce_if(~streams)
             # All but the weights and their buffers must fit; what weights are over is streamed.
-            model.add(fixed.plus_sum(buffers, 1).expression() <= 0).only_enforce_if(streams)
-            total = total.plus_sum(buffers, 1)
-            time = WeightedSum().plus_sum(total, self._stream_ticks(limits.stream_bytes_per_s))
-            time = time.plus(self._model.period, -parts * STREAM_TICKS)
-            model.add(time.expression() <= 0).only_enforce_if(streams)
+            model.add(fixed + buffers <= 0).only_enforce_if(streams)
+            total = total + buffers
+            time = total * self._stream_ticks(limits.stream_bytes_per_s)
+            model.add(time <= self._model.period * (parts * STREAM_TICKS)).only_enforce_if(streams)
             if streamed is not None:
-                total = total.plus(streamed, -1)
-                model.add(total.expression() <= 0).only_enforce_if(streams)
+                model.add(total <= streamed).only_enforce_if(streams)
 
     def _stream_ticks(self, bytes_per_s: float) -> int:
         """Time to stream one block, in parts of a tick."""

@@ -44,18 +44,6 @@ class WeightedSum:
         elif weight:
             self._terms.append((literal, weight))
 
-    def plus(self, literal: Literal | cp_model.IntVar, weight: int) -> WeightedSum:
-        """Another sum, with `weight` more where the literal holds."""
-        total = WeightedSum().plus_sum(self, 1)
-        total.add(literal, weight)
-        return total
-
-    def plus_sum(self, other: WeightedSum, factor: int) -> WeightedSum:
-        """Another sum, with `factor` times a third one more."""
-        total = WeightedSum(self.constant + factor * other.constant)
-        total._terms = self._terms + [(x, factor * weight) for x, weight in other._terms]
-        return total
-
     @property
     def most(self) -> int:
         """An upper limit of the sum."""
