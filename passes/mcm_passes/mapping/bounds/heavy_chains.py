@@ -12,17 +12,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.contracts.partition import (
-    Bools,
-    Floats,
-    Ints,
-    Longs,
-    LowerBound,
-    PartitionProblem,
-)
+from mcm_compiler.contracts import partition
+from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.text.units import count_text, seconds_text
+from mcm_passes.mapping.bounds.work_around import work_around
 from mcm_passes.mapping.problem.order_ideals import OrderIdeals, order_ideals
-from mcm_passes.mapping.problem.rule_graph import closure, from_edges, members_of, rule_graph
+from mcm_passes.mapping.problem.rule_graph import from_edges, members_of
 
 PROOF = "heavy_chains"
 
@@ -50,8 +45,8 @@ NOTHING = np.empty(0, np.int64)
 
 
 def heavy_chains(
-    problem: PartitionProblem, known: LowerBound, period_s: float, effort_s: float
-) -> LowerBound:
+    problem: PartitionProblem, known: partition.LowerBound, period_s: float, effort_s: float
+) -> partition.LowerBound:
     """The longest period, up to that of a placement, at which more chips than all are needed.
 
     Let C chips answer within a period. Then a chain of ideals of the heavy units exists in which
@@ -89,7 +84,7 @@ def heavy_chains(
         f"within {seconds_text(low)} the {count_text(chains.heavy.size, 'heaviest unit')} need "
         f"more than {count_text(problem.num_chips, 'chip')}{passed}"
     )
-    return LowerBound(low, text, PROOF)
+    return partition.LowerBound(low, text, PROOF)
 
 
 class HeavyChains:
@@ -108,11 +103,12 @@ class HeavyChains:
         self._cuts_left = most_cuts
         self._chips = problem.num_chips
         self._tick_s = period_s / TICKS
-        graph = rule_graph(problem)
+        around = work_around(problem)
         fastest = float(problem.chip_speed.max())
-        seconds = problem.compute_s[graph.units] / fastest
+        seconds = around.own_s / fastest
         self._work = _ticks(seconds, self._tick_s)
-        above, below = (members_of(bits, graph.num_nodes) for bits in closure(graph))
+        ends = around.ancestors, around.descendants
+        above, below = (members_of(bits, seconds.size) for bits in ends)
         # By seconds, as the check has them: ticks make equal what is not.
         self.heavy, self._ideals = _heaviest(seconds, above)
         self._above, self._below = above[self.heavy], below[self.heavy]
@@ -209,7 +205,7 @@ class _ChipLoads:
     ) -> None:
         self.relays = problem.relays
         self._work = work
-        graph = rule_graph(problem)
+        graph = work_around(problem).graph
         n = graph.num_nodes
         node_of = graph.node_of(problem.num_units)
         made = problem.tensor_producer >= 0
