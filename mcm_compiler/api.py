@@ -148,16 +148,16 @@ def compile_model(
         )
     with staging(output, force) as stage, doing(doing_name(model)):
 
-        def run(extra: _Extra) -> _Ran:
+        def run(options: CompileOptions, extra: _Extra) -> _Ran:
             after = after_pass if extra.keeper is None else extra.keeper.after
             manager = PassManager(pipeline, after)
             return _run(model, package, options, manager, stage, progress, extra)
 
-        compiled, found, timings, package = run(_Extra(RESULT_FACTS, keeper))
+        compiled, found, timings, package = run(options, _Extra(RESULT_FACTS, keeper))
         rows = None
         if keeper is not None:
-            from mcm_compiler.variants.points import Prepared, compiled_point, divided, is_of
-            from mcm_compiler.variants.sensitivities import MOST_STARTS, Sensitivities
+            from mcm_compiler.variants.points import Prepared, chosen_as, compiled_point
+            from mcm_compiler.variants.sensitivities import Sensitivities
 
             (progress or silent)("sensitivities")
             clock = Stopwatch()
@@ -166,20 +166,17 @@ def compile_model(
                 # With its factor: what the rows say of this target holds for the changed ones.
                 base = cast("TakesCostModel", loaded).with_cost_model(choice)
                 asked = replace(options, cost_model=None)
-            prepared = Prepared(keeper.model, keeper.passes, asked)
-            changed = Sensitivities(prepared, base)
-            most = max(base.limits.sram_bytes)
-            now = compiled_point(compiled, package, most)
-            for _ in range(MOST_STARTS):
-                if (known := changed.compile(now)) is None:
-                    break
+            changed = Sensitivities(Prepared(keeper.model, keeper.passes, asked), base)
+            now = compiled_point(compiled, package)
+            if (start := changed.settle(now)) is not None:
                 stage.clear()
-                if known["sram_bytes"] < most and not is_of(known, now.get("placement")):
-                    pipeline, most = divided(pipeline, known), known["sram_bytes"]
-                compiled, found, timings, package = run(_Extra(RESULT_FACTS, known=(known,)))
-                now = compiled_point(compiled, package, most)
-            else:
-                changed.compile(now)
+                way = chosen_as(Prepared(keeper.model, pipeline, options), package, start)
+                pipeline, options = way.passes, way.options
+                package = described(loaded, options)
+                compiled, found, timings, package = run(
+                    options, _Extra(RESULT_FACTS, known=(start,))
+                )
+                now = compiled_point(compiled, package, start)
             rows = changed.rows(now)
             clock.lap("sensitivities")
             timings = [*timings, *clock.laps]

@@ -51,6 +51,8 @@ def check_certificate(folder: OpenedFolder, certificate: Certificate) -> str:
     pairs = tuple(pair for chip in folder.chips for pair in chip.states)
     if pairs:
         STATES.set(joined.model, States(pairs, manifest.states.reserved))
+    for one in groups_check.known_passes(manifest.pipeline) or ():
+        one.state_choices(joined.model)
     pins = certificate.pins
     with PROBLEM_MODELS.at_work(certificate.problem_model):
         derived = model.problem(joined.model, target, manifest.routing, joined.plan, pins)

@@ -45,9 +45,10 @@ def check_groups(
         CompileError: MCM-V070 for ops that no pass fuses; what the passes raise.
     """
     wanted = {frozenset(ops): name for name, ops in groups.items() if len(ops) > 1}
-    makers = _makers(pipeline)
-    if not wanted or makers is None:
+    passes = known_passes(pipeline)
+    if not wanted or passes is None:
         return
+    makers = [step for step in passes if FUSION_PLAN in step.provides]
     with staging(None) as folder:
         # What the host may not run at all was refused when the folder was made.
         context = PassContext(target, CompileOptions(fallback="host"), folder, lambda _: None)
@@ -75,12 +76,11 @@ def fusion_unknown(pipeline: str) -> str:
     return f"pass {name}, which may have chosen what runs as one kernel, is missing"
 
 
-def _makers(pipeline: str) -> list[Pass] | None:
-    """The passes of a pipeline that fuse; None where one that is not installed might."""
+def known_passes(pipeline: str) -> tuple[Pass, ...] | None:
+    """The passes of a pipeline; None where one of them is not installed."""
     if fusion_unknown(pipeline):
         return None
-    passes = parse_pipeline(pipeline) if pass_names(pipeline) else ()
-    return [step for step in passes if FUSION_PLAN in step.provides]
+    return parse_pipeline(pipeline) if pass_names(pipeline) else ()
 
 
 def _fused(model: ir.Model, makers: Iterable[Pass], context: PassContext) -> list[Group]:

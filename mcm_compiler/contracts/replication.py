@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TypedDict
+from typing import NamedTuple, NotRequired, TypedDict
 
 from mcm_compiler.contracts.cost import NODE_COST
 from mcm_compiler.contracts.evaluation import BatchEvaluator
@@ -138,12 +138,31 @@ class Placement(TypedDict):
     Attributes:
         replicas: equal pipelines side by side.
         chip_of: chip of each unit, by the unit's name.
+        copied: names of the units that are copied to each chip that reads them.
+        chips: chips that units were copied for.
         sram_bytes: SRAM of the largest of the chips that ops were divided for.
+        cost_model: text form of the cost model by which kernels leave a part of a resource idle;
+            missing where they use all of it.
     """
 
     replicas: Whole
+    chips: Whole
     sram_bytes: Whole
     chip_of: dict[str, Index]
+    copied: list[str]
+    cost_model: NotRequired[str]
+
+
+class CopiedFor(NamedTuple):
+    """Numbers of the package that units are chosen for which each chip computes by itself.
+
+    Attributes:
+        chips: at most; 0 for those of the target.
+        sram_bytes: of one chip, at most; 0 for that of the target.
+    """
+
+    chips: int = 0
+    sram_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -173,6 +192,10 @@ def chip_roles(replicas: int, chips_each: int, used: tuple[int, ...]) -> Iterato
         for chip in used:
             yield ChipRole(pipeline * chips_each + chip, pipeline, chip)
 
+
+COPIED_FOR: AnnotationKey[CopiedFor] = AnnotationKey("copied_for", derived_from=())
+"""Numbers for the choice of copied units that options of a pass state; absent means the target's.
+"""
 
 PACKAGE_PROBLEM: AnnotationKey[PartitionProblem] = AnnotationKey(
     "package_problem", derived_from=(GRAPH, NODE_COST, FUSION_PLAN)

@@ -253,10 +253,13 @@ class Resource:
         name: in words, such as `link bandwidth`.
         keys: numbers of the description that are scaled together, by dotted path; missing ones
             are ignored.
+        half_idle: text form of a cost model by which kernels use half of the resource; empty where
+            a placement alone can leave half of it idle.
     """
 
     name: str
     keys: tuple[str, ...]
+    half_idle: str = ""
 
 
 @runtime_checkable

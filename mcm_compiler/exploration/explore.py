@@ -200,22 +200,20 @@ class _Work:
             return {"name": shown, "sha256": None, "measures": [], "points": [], "faults": faults}
         sha256 = SOURCE.get(prepared.model).sha256
         points = self._known(at, name, sha256)
-        asked = [
-            (index, one.target)
+        asked = {
+            index: (one.target, ())
             for index, one in enumerate(self.variants)
             if one.target is not None and index not in points
-        ]
-        total, indices = len(asked), [index for index, _ in asked]
-        targets = [target for _, target in asked]
-        for number, (which, point) in enumerate(
-            points_of(prepared, targets, self.at_once, warm=True), start=1
-        ):
+        }
+        indices = [*asked]
+        found = points_of(prepared, [*asked.values()], self.at_once, warm=True)
+        for number, (which, point) in enumerate(found, start=1):
             points[indices[which]] = point
             # A kill may reach the process of a point first.
             passing = any(is_of_the_moment(fault["code"]) for fault in point["faults"])
             if self.journal is not None and not passing:
                 self.journal.add((at, indices[which]), sha256, point)
-            self.progress(f"{shown}: {number} of {total} points")
+            self.progress(f"{shown}: {number} of {len(asked)} points")
         self._raise(prepared, points)
         return self._explored(shown, sha256, points)
 
@@ -228,7 +226,7 @@ class _Work:
             if target is None or fastest is None or not faster(fastest, points[more]):
                 continue
             if (placement := fastest.get("placement")) is not None:
-                ((_, found),) = points_of(prepared, [target], 1, known=(placement,))
+                ((_, found),) = points_of(prepared, [(target, (placement,))], 1)
                 if not faster(points[more], found):
                     points[more] = found
             points[more] = no_slower(points[more], fastest, target)

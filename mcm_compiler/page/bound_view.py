@@ -8,11 +8,16 @@ from typing import Any
 from mcm_compiler.page.contents import Compiled, Section, Table, View
 from mcm_compiler.report.cost_section import STORAGE_SECTION
 from mcm_compiler.report.details import added_cells, details_of
-from mcm_compiler.report.hardware.sensitivity_section import SENSITIVITY_SECTION, change_text
+from mcm_compiler.report.hardware.sensitivity_section import (
+    SENSITIVITY_HEADS,
+    SENSITIVITY_SECTION,
+    change_text,
+    sensitivity_table,
+)
 from mcm_compiler.report.host_section import HOST_HEADS, host_sentences, host_table
 from mcm_compiler.report.state_section import state_rows
 from mcm_compiler.report.verdict import claims, words
-from mcm_compiler.text.units import bytes_text, count_text, number_text, percent_text, seconds_text
+from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
 
 
 def bottleneck_section(compiled: Compiled) -> Section | None:
@@ -120,8 +125,10 @@ def sensitivity_section(compiled: Compiled) -> Section | None:
     rows = compiled.report.get(SENSITIVITY_SECTION)
     if not rows:
         return None
-    cells = tuple(_sensitivity(row) for row in rows)
-    heads = ("change", "throughput", "of now", "period", "lower bound", "gap", "latency")
+    columns = len(SENSITIVITY_HEADS)
+    cells = tuple(
+        (*row, *("-",) * (columns - len(row))) for row in sensitivity_table(compiled.report)
+    )
     bars = [
         {
             "name": change_text(row),
@@ -139,24 +146,8 @@ def sensitivity_section(compiled: Compiled) -> Section | None:
     view = (
         View("bars", {"bars": bars, "mark": 1.0}, "Throughput with each change") if bars else None
     )
-    table = Table(heads, cells, frozenset(range(1, 7)))
+    table = Table(SENSITIVITY_HEADS, cells, frozenset(range(1, columns)))
     return Section(SENSITIVITY_SECTION, "What if, with all else equal", lead, view, (table,))
-
-
-def _sensitivity(row: Mapping[str, Any]) -> tuple[str, ...]:
-    if row["faults"]:
-        first = row["faults"][0]
-        return (change_text(row), f"{first['code']}: {first['message']}", *("-",) * 5)
-    rate, speedup = row["throughput_per_s"], row["speedup"]
-    return (
-        change_text(row),
-        "-" if rate is None else f"{number_text(rate)}/s",
-        "-" if speedup is None else f"{speedup:.2f} x",
-        seconds_text(row["period_s"]),
-        seconds_text(row["lower_bound_s"]),
-        percent_text(row["gap"]),
-        seconds_text(row["latency_s"]),
-    )
 
 
 def sharding_section(compiled: Compiled) -> Section | None:

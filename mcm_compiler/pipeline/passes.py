@@ -100,9 +100,17 @@ class Pass(ABC):
             CompileError: when the compile cannot go on.
         """
 
-    def for_chips_of(self, _sram_bytes: int) -> Pass:
-        """The pass as it is where it divides ops for chips with at most this much SRAM."""
+    def for_chips_of(self, _chips: int, _sram_bytes: int) -> Pass:
+        """The pass as it divides and copies ops for other chips than those of the target.
+
+        Args:
+            _chips: at most as many; 0 for as many as it has.
+            _sram_bytes: with at most this much SRAM; 0 for as much as they have.
+        """
         return self
+
+    def state_choices(self, _model: ir.Model) -> None:  # noqa: B027 - most have none
+        """Sets facts that follow from options alone, for `run` and for who checks its result."""
 
     def __str__(self) -> str:
         return spec_text.print_one(self.name, self)

@@ -18,6 +18,7 @@ from mcm_compiler.graph.source import SourceModel
 from mcm_compiler.graph.states import StatePair
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.segments import Segments
+from mcm_compiler.placed.step_changes import StepChange
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class PlacedModel:
         diagnostics: warnings and notes.
         timings: `(stage, seconds)`.
         folder: that was written, or None.
+        changes: sensitivities; empty where nobody asked.
     """
 
     source: SourceModel
@@ -70,6 +72,7 @@ class PlacedModel:
     diagnostics: tuple[Diagnostic, ...] = ()
     timings: tuple[tuple[str, float], ...] = ()
     folder: Path | None = None
+    changes: tuple[StepChange, ...] = ()
 
     @property
     def device_of(self) -> Ints:

@@ -53,6 +53,7 @@ from mcm_compiler.placed.records import STATED, PlacementManifest
 from mcm_compiler.placed.runtime_wishes import runtime_files
 from mcm_compiler.placed.segment_models import write_models
 from mcm_compiler.placed.segments import Segments, best_segments
+from mcm_compiler.placed.step_changes import StepChange, step_changes
 from mcm_compiler.processes.crash_journal import doing
 from mcm_compiler.processes.garbage import reclaim
 from mcm_compiler.processes.staging import StagingFolder, staging
@@ -233,6 +234,7 @@ def place_model(
     output: str | Path | None = None,
     force: bool = False,
     progress: Callable[[str], None] | None = None,
+    sensitivities: bool = False,
 ) -> PlacedModel:
     """Places the ops of a model, or of a training step of it, on the devices of a box.
 
@@ -243,6 +245,8 @@ def place_model(
         output: the folder to write, whole or not at all; None writes nothing.
         force: replace `output` if it is an output folder already.
         progress: called with what happens next.
+        sensitivities: also place for twice and half of each resource of the box; nothing of that
+            is written.
 
     Raises:
         CompileError: MCM-D002 for a target that is no box, MCM-D010 to MCM-D012 for steps that the
@@ -272,11 +276,26 @@ def place_model(
         pairs = states.pairs if states is not None else ()
         show("describe")
         box = calibrated_devices(with_profiles(box, options.times, step.graph), step.graph)
-        problem = constrained(box.step_problem(step, pairs), box.box, options)
+
+        def problem_of(one: BoxTarget) -> StepProblem:
+            return constrained(one.step_problem(step, pairs), one.box, options)
+
+        problem = problem_of(box)
         found += measured_notes(box, problem, step, options.times)
         bound = bound_step(problem, box.box)
         clock.lap("describe")
         answer, results, evaluator, every = search(problem, box, options, show)
+        changes: tuple[StepChange, ...] = ()
+        if sensitivities:
+            show("sensitivities")
+
+            def searched(one: StepProblem, host: BoxTarget) -> placers.PlacerAnswer:
+                return search(one, host, options, silent)[0]
+
+            answer, changes = step_changes(
+                box, problem_of, searched, options.order, evaluator, answer
+            )
+            results = evaluator.evaluate(answer.device_of[None].astype(np.int32))
         least_s = float(results.seconds[0])
         if every is not None:
             least_s = min(least_s, every.seconds)
@@ -299,7 +318,7 @@ def place_model(
             found += alone_note(problem, box.box, evaluator, segments, options.dispatch_s)
         placed = PlacedModel(
             source, step, pairs, box, options, problem, answer, results, trace, bound, segments,
-            tuple(found), folder=output,
+            tuple(found), folder=output, changes=changes,
         )  # fmt: skip
         clock.lap("segments")
         if output is not None:

@@ -81,10 +81,14 @@ class SensitivityRow(PointFacts):
         factor: 2 or 0.5.
         keys: of the target's description, and what they were set to; where a half is no whole
             number, the next smaller one.
-        speedup: throughput of this point by that of the report; null where there is none.
+        speedup: throughput of this point by that of the report; null where there is none, and
+            where the two do not compare.
+        not_comparable: why half of the resource is faster: the two compiles differ in something
+            besides the resource. Missing where it is not.
     """
 
     resource: str
     factor: float
     keys: dict[str, float]
     speedup: Amount | None
+    not_comparable: NotRequired[str]

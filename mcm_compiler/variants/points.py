@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import cast
 
 import msgspec
+import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.components.asked_target import described
@@ -20,7 +21,7 @@ from mcm_compiler.contracts.replication import REPLICATION, Placement
 from mcm_compiler.contracts.target import Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, Severity
 from mcm_compiler.diagnostics.refusals import is_of_the_moment
-from mcm_compiler.machines.package_limits import area_of
+from mcm_compiler.machines.package_limits import PackageLimits, area_of
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.pipeline.pass_manager import PassManager
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
@@ -55,36 +56,50 @@ def point_of(prepared: Prepared, target: Target, known: tuple[Placement, ...] = 
     """The figures of a compile for `target`, with its placement; faults where there is none.
 
     No slower than with any of the placements that are known, as far as they can be on the target.
-    Where one is of ops that were divided for smaller chips, ops are divided like that as well, and
-    the faster compile counts. Changes `prepared.model`.
+    Where one is of ops that were divided or copied for less, or whose kernels leave something
+    idle, another compile does likewise, and the faster one counts. Changes `prepared.model`.
     """
-    most = max(target.limits.sram_bytes)
-    smaller = [one for one in known if one["sram_bytes"] < most]
-    kept = kept_copy(prepared.model) if smaller else prepared.model
-    best = _point(prepared, target, known, most)
-    for one in smaller:
-        if is_of(one, best.get("placement")):
-            continue
-        passes = divided(prepared.passes, one)
-        again = replace(prepared, model=kept_copy(kept), passes=passes)
-        found = _point(again, target, (one,), one["sram_bytes"])
-        if faster(found, best):
-            best = found
+    ways = [
+        (one, way) for one in known if (way := chosen_as(prepared, target, one)) is not prepared
+    ]
+    kept = kept_copy(prepared.model) if ways else prepared.model
+    best = _point(prepared, target, known)
+    for one, way in ways:
+        if not is_of(one, best.get("placement")):
+            found = _point(replace(way, model=kept_copy(kept)), target, (one,), one)
+            best = found if faster(found, best) else best
     return best
 
 
-def divided(passes: tuple[Pass, ...], like: Placement) -> tuple[Pass, ...]:
-    """The passes as they divide ops for a placement."""
-    return tuple(one.for_chips_of(like["sram_bytes"]) for one in passes)
+def chosen_as(prepared: Prepared, target: Target, like: Placement) -> Prepared:
+    """With the passes and the cost model of a placement, as far as they are for less.
+
+    `prepared` itself where it makes no difference.
+    """
+    limits, options = target.limits, prepared.options
+    chips = like["chips"] if like["chips"] < limits.num_chips else 0
+    sram_bytes = like["sram_bytes"] if like["sram_bytes"] < max(limits.sram_bytes) else 0
+    passes = tuple(one.for_chips_of(chips, sram_bytes) for one in prepared.passes)
+    asked = like.get("cost_model", options.cost_model)
+    if passes == prepared.passes and asked == options.cost_model:
+        return prepared
+    return replace(prepared, passes=passes, options=replace(options, cost_model=asked))
 
 
 def is_of(placement: Placement, other: Placement | None) -> bool:
-    """True if two placements are of the same units."""
-    return other is not None and placement["chip_of"].keys() == other["chip_of"].keys()
+    """True if two placements are of the same units, with the same copies and cost model."""
+    return other is not None and _units(placement) == _units(other)
+
+
+def _units(placement: Placement) -> tuple[Set[str], list[str], str | None]:
+    return placement["chip_of"].keys(), placement["copied"], placement.get("cost_model")
 
 
 def _point(
-    prepared: Prepared, target: Target, known: tuple[Placement, ...], sram_bytes: int
+    prepared: Prepared,
+    target: Target,
+    known: tuple[Placement, ...],
+    like: Placement | None = None,
 ) -> PlacedPoint:
     model, options = prepared.model, prepared.options
     try:
@@ -92,7 +107,7 @@ def _point(
             package = described(target, options)
             context = PassContext(package, options, stage, _unheard, known=known)
             PassManager(prepared.passes).run(model, context, _WANTED)
-            return compiled_point(model, context.target, sram_bytes)
+            return compiled_point(model, context.target, like)
     except CompileError as error:
         return failed_point(error.diagnostics)
 
@@ -128,30 +143,38 @@ def no_slower(point: PlacedPoint, less: PlacedPoint, target: Target) -> PlacedPo
     return cast("PlacedPoint", found)
 
 
-def compiled_point(model: ir.Model, target: Target, sram_bytes: int) -> PlacedPoint:
+def compiled_point(model: ir.Model, target: Target, like: Placement | None = None) -> PlacedPoint:
     """The figures of a compiled model, with its placement.
 
     Args:
         model: behind the passes.
         target: that it was compiled for.
-        sram_bytes: as `Placement.sram_bytes`.
+        like: the placement whose choices it was compiled with; None for those of the target.
     """
     found = _facts(model, target)
-    if (placement := _placement_of(model, sram_bytes)) is not None:
+    if (placement := _placement_of(model, target.limits, like)) is not None:
         found["placement"] = placement
     return found
 
 
-def _placement_of(model: ir.Model, sram_bytes: int) -> Placement | None:
+def _placement_of(
+    model: ir.Model, limits: PackageLimits, like: Placement | None
+) -> Placement | None:
     problem, partition = PARTITION_PROBLEM.find(model), PARTITION.find(model)
     if problem is None or partition is None:
         return None
     replication = REPLICATION.find(model)
-    return {
+    chips, sram_bytes = limits.num_chips, max(limits.sram_bytes)
+    found: Placement = {
         "replicas": replication.replicas if replication else 1,
-        "sram_bytes": sram_bytes,
+        "chips": min(like["chips"], chips) if like else chips,
+        "sram_bytes": min(like["sram_bytes"], sram_bytes) if like else sram_bytes,
         "chip_of": dict(zip(problem.names, partition.chip_of.tolist(), strict=True)),
+        "copied": [problem.names[unit] for unit in np.flatnonzero(problem.clonable).tolist()],
     }
+    if like is not None and "cost_model" in like:
+        found["cost_model"] = like["cost_model"]
+    return found
 
 
 def failed_point(diagnostics: Sequence[Diagnostic]) -> PlacedPoint:
@@ -173,11 +196,10 @@ def failed_point(diagnostics: Sequence[Diagnostic]) -> PlacedPoint:
 
 def points_of(
     prepared: Prepared,
-    targets: Sequence[Target],
+    asked: Sequence[tuple[Target, tuple[Placement, ...]]],
     at_once: int,
     *,
     warm: bool = False,
-    known: tuple[Placement, ...] = (),
 ) -> Generator[tuple[int, PlacedPoint]]:
     """The points of several targets.
 
@@ -186,22 +208,19 @@ def points_of(
 
     Args:
         prepared: the model.
-        targets: each loaded, and without faults.
+        asked: targets, each loaded and without faults, with known placements as in `point_of`.
         at_once: children at a time.
         warm: compile the first one here, so that the children find all kernels loaded.
-        known: as in `point_of`.
 
     Yields:
         `(index, point)` as they come.
     """
-    begin = len(targets)
+    begin = len(asked)
     if can_fork() and may_fork():
         begin = min(int(warm), begin)
-    for index, target in enumerate(targets[:begin]):
+    for index, (target, known) in enumerate(asked[:begin]):
         yield index, point_of(replace(prepared, model=kept_copy(prepared.model)), target, known)
-    works: list[Callable[[], bytes]] = [
-        partial(_encoded, prepared, one, known) for one in targets[begin:]
-    ]
+    works: list[Callable[[], bytes]] = [partial(_encoded, prepared, *one) for one in asked[begin:]]
     for position, answer in answers_of_children(works, at_once):
         index = begin + position
         if isinstance(answer, int):

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
+from mcm_compiler.components.cost_choice import choice_of
 from mcm_compiler.contracts.replication import Placement
 from mcm_compiler.contracts.target import NamesResources, OrdersKeys, Resource, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic
@@ -25,7 +26,7 @@ FACTORS = (2.0, 0.5)
 """By which each resource is multiplied."""
 
 MOST_STARTS = 3
-"""Compiles for the target that start from a placement for a changed one."""
+"""Compiles for the target that start from placements for changed ones."""
 
 Number = int | float
 
@@ -42,7 +43,7 @@ class Change:
         why_not: diagnostics that say why there is none.
     """
 
-    resource: str
+    resource: Resource
     factor: float
     keys: Mapping[str, Number]
     target: Target | None
@@ -82,69 +83,110 @@ class Sensitivities:
     """
 
     def __init__(self, prepared: Prepared, target: Target, at_once: int | None = None) -> None:
-        self._prepared, self._at_once = prepared, at_once or usable_cores()
+        self._prepared, self._target = prepared, target
+        self._at_once = at_once or usable_cores()
         self._changes = changes_of(target)
         self._points: dict[int, PlacedPoint] = {}
-        self._from: Placement | None = None
 
-    def compile(self, base: PlacedPoint) -> Placement | None:
-        """Compiles all changes, and after the first time those that the target is faster than.
-
-        Where the ops of the target were divided otherwise since, all are compiled.
+    def settle(self, base: PlacedPoint) -> Placement | None:
+        """Compiles all changes, and the target again while one with less of a resource is faster.
 
         Args:
             base: the compile for the target.
 
         Returns:
-            The placement of a target with less of a resource that is faster with it than the target
-            itself: the compile for the target can start from it. None where there is none.
+            The fastest placement for the target, to start from and to choose passes and cost model
+            by; None where that of `base` is.
         """
-        asked: list[tuple[int, Target]] = []
-        placement = base.get("placement")
-        divided = placement is not None and not is_of(placement, self._from)
-        self._from = placement
-        for at, one in enumerate(self._changes):
-            if one.target is None:
-                self._points[at] = failed_point(one.why_not)
-            elif (
-                divided
-                or at not in self._points
-                or (one.factor > 1.0 and faster(base, self._points[at]))
-            ):
-                asked.append((at, one.target))
-        known = () if placement is None else (placement,)
-        targets = [target for _, target in asked]
-        for index, point in points_of(self._prepared, targets, self._at_once, known=known):
-            at, _ = asked[index]
-            if at not in self._points or not faster(self._points[at], point):
-                self._points[at] = point
-        less = [
-            point
-            for at, one in enumerate(self._changes)
-            if one.factor < 1.0 and faster(point := self._points[at], base)
-        ]
-        fastest = min(less, key=lambda point: point["period_s"] or 0.0, default=None)
-        return None if fastest is None else fastest.get("placement")
+        self._compile(base, divided=True)
+        start: Placement | None = None
+        for _ in range(MOST_STARTS):
+            less = self._starts(base)
+            if not less:
+                break
+            known = less if start is None else (*less, start)
+            ((_, found),) = points_of(self._prepared, [(self._target, known)], 1)
+            placement = found.get("placement")
+            if placement is None or not faster(found, base):
+                break
+            divided = not is_of(placement, base.get("placement"))
+            start, base = placement, found
+            self._compile(base, divided=divided)
+        return start
 
     def rows(self, base: PlacedPoint) -> list[SensitivityRow]:
         """What the changes bring, by the compile for the target."""
-        return [_row(change, self._points[at], base) for at, change in enumerate(self._changes)]
+        why = _NOT_FOUND if self._prepared.options.goal.plain else _OTHER_AIM
+        return [_row(one, self._points[at], base, why) for at, one in enumerate(self._changes)]
+
+    def _compile(self, base: PlacedPoint, *, divided: bool) -> None:
+        """Compiles changes: all where ops are divided otherwise, else those `base` is faster than.
+
+        Args:
+            base: the compile for the target.
+            divided: whether its units are others than before.
+        """
+        asked: list[tuple[Target, tuple[Placement, ...]]] = []
+        places: list[int] = []
+        for at, one in enumerate(self._changes):
+            if one.target is None:
+                self._points[at] = failed_point(one.why_not)
+            elif divided or (one.factor > 1.0 and faster(base, self._points[at])):
+                places.append(at)
+                asked.append((one.target, _known(base, one)))
+        for index, point in points_of(self._prepared, asked, self._at_once):
+            at = places[index]
+            if at not in self._points or not faster(self._points[at], point):
+                self._points[at] = point
+
+    def _starts(self, base: PlacedPoint) -> tuple[Placement, ...]:
+        """Placements for less of a resource that are faster there than `base`."""
+        found: list[Placement] = []
+        for at, one in enumerate(self._changes):
+            point = self._points[at]
+            if one.factor < 1.0 and faster(point, base) and "placement" in point:
+                start = point["placement"].copy()
+                if one.resource.half_idle and choice_of(self._target) is None:
+                    start["cost_model"] = one.resource.half_idle
+                found.append(start)
+        return tuple(found)
 
 
-def _row(change: Change, point: PlacedPoint, base: PlacedPoint) -> SensitivityRow:
+def _known(base: PlacedPoint, change: Change) -> tuple[Placement, ...]:
+    """The placement that the compile for a changed target starts from.
+
+    Of a resource of which half is left idle, all of what the changed target has is used.
+    """
+    if "placement" not in base:
+        return ()
+    start = base["placement"].copy()
+    if change.resource.half_idle:
+        start.pop("cost_model", None)
+    return (start,)
+
+
+def _row(change: Change, point: PlacedPoint, base: PlacedPoint, why: str) -> SensitivityRow:
     target = change.target
     if change.factor > 1.0 and isinstance(target, OrdersKeys):
         ordered = target.ordered_keys
         if all(ordered.get(key) for key in change.keys):
             point = no_slower(point, base, cast("Target", target))
     period_s, then = base["period_s"], point["period_s"]
-    return {
-        "resource": change.resource,
+    row: SensitivityRow = {
+        "resource": change.resource.name,
         "factor": change.factor,
         "keys": {key: float(value) for key, value in change.keys.items()},
         "speedup": period_s / then if period_s and then else None,
         **without_placement(point),
     }
+    if change.factor < 1.0 and row["speedup"] is not None and faster(point, base):
+        row["speedup"] = None
+        row["not_comparable"] = why
+    return row
+
+
+_NOT_FOUND = "no placement as fast was found for the target"
+_OTHER_AIM = "placements are not chosen for the period"
 
 
 def _change(
@@ -155,10 +197,10 @@ def _change(
     for tried in _multiples(present, factor):
         try:
             values: Mapping[str, Value] = tried
-            return Change(resource.name, factor, tried, changed_target(target, values).target)
+            return Change(resource, factor, tried, changed_target(target, values).target)
         except CompileError as error:
             why_not = error.diagnostics
-    return Change(resource.name, factor, tried, None, why_not)
+    return Change(resource, factor, tried, None, why_not)
 
 
 def _multiples(present: Mapping[str, Number], factor: float) -> Iterator[dict[str, Number]]:

@@ -3,11 +3,10 @@
     python tools/bench/monotone_variants.py          five models on five targets
     python tools/bench/monotone_variants.py --quick  two models on a line of 4 chips
 
-Prints a row for each model and target, with the changes that contradict it. Exits with 1 where
-there is one. Half of a resource can be faster in two cases: a larger array takes longer to fill
-(0.07 % on BERT-tiny), and fewer units are copied where there are more chips (0.6 %). Without
-`--quick` it writes tools/bench/data/monotone_variants.json. One mesh is that of the plug-in in
-tests/acme_mesh.
+Prints a row for each model and target, with the changes that contradict it or do not compare. Exits
+with 1 where there is one. Where a smaller array fills sooner (0.07 % on BERT-tiny) or fewer chips
+have more units copied (0.6 %), the target is compiled likewise. Without `--quick` it writes
+tools/bench/data/monotone_variants.json. One mesh is that of the plug-in in tests/acme_mesh.
 """
 
 from __future__ import annotations
@@ -70,11 +69,16 @@ def _row(model: str, target: str, replicas: int | None) -> dict[str, Any]:
         f"{row['factor']:g} x {row['resource']}": row["speedup"]
         for row in found.sensitivities or ()
     }
-    against = {
+    against: dict[str, Any] = {
         change: speedup
         for change, speedup in speedups.items()
         if speedup is not None
         and (speedup < 1.0 - ROUNDING if change.startswith("2") else speedup > 1.0 + ROUNDING)
+    }
+    against |= {
+        f"{row['factor']:g} x {row['resource']}": row["not_comparable"]
+        for row in found.sensitivities or ()
+        if "not_comparable" in row
     }
     assert found.simulation is not None
     return {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Protocol
 
 from mcm_compiler.components.cost_choice import (
@@ -14,6 +14,8 @@ from mcm_compiler.components.cost_choice import (
 )
 from mcm_compiler.components.cost_files import cost_model_text, user_files
 from mcm_compiler.contracts.cost import CostModel, OpCosts
+from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.text.option_ranges import checked, from_to
 from mcm_compiler.text.toml_description import parse_description
 
 
@@ -30,15 +32,45 @@ class RooflineCosts(CostModelMaker):
 
 
 @dataclass(frozen=True)
+@checked(rows=from_to(2**-20, 1))
 class CycleCosts(CostModelMaker):
-    """Default of packages: the simulator's durations of kernels for search and bounds, too."""
+    """Default of packages: the simulator's durations of kernels for search and bounds, too.
+
+    Attributes:
+        rows: share of the rows of the MAC array that kernels use. A smaller array fills and drains
+            sooner, and most kernels take longer on it.
+
+    Raises:
+        ValueError: for a share out of range.
+    """
 
     name: ClassVar[str] = "cycles"
     summary: ClassVar[str] = "the cycle model for search, bounds and the simulator: the default"
 
+    rows: float = 1.0
+
     def make(self, basis: CostBasis) -> OpCosts:
-        """The model that gives kernels their durations."""
-        return basis.played
+        """The model that gives kernels their durations.
+
+        Raises:
+            CompileError: MCM-C003 for a share of rows of what has no MAC array.
+        """
+        if self.rows == 1.0:
+            return basis.played
+        from mcm_hardware.chip.roofline import Roofline
+
+        played = basis.played
+        # Fabrics, which derive from it, have units instead of rows.
+        if type(played) is Roofline and (array := played.chip.array).rows > 1:
+            array = replace(array, rows=max(int(array.rows * self.rows), 1))
+            return replace(played, chip=replace(played.chip, array=array))
+        raise CompileError.of(
+            "MCM-C003",
+            f"kernels are to use {self.rows:g} of the rows of a MAC array, and the target "
+            "describes no array of more than one row",
+            at="option rows of cost model 'cycles'",
+            hint="leave `rows` out",
+        )
 
 
 @dataclass(frozen=True)

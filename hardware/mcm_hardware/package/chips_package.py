@@ -62,7 +62,7 @@ OUTER_RESOURCES = (
 """What there may be more or less of outside of chips."""
 
 RESOURCES = (
-    target.Resource("compute array", ("chip.mac_array.rows",)),
+    target.Resource("compute array", ("chip.mac_array.rows",), "cycles{rows=0.5}"),
     target.Resource("vector lanes", ("chip.vector_unit.lanes",)),
     target.Resource("SRAM", ("chip.sram_mib",)),
     *OUTER_RESOURCES,

@@ -43,6 +43,9 @@ def command(
         "path", "", "The folder to write; without it the report alone is printed.", short="-o"
     ),
     html: bool = HTML,
+    sensitivities: bool = asked(
+        "flag", "", "Also place for twice and half of each resource of the host.",
+    ),
     timings: bool = asked("flag", "", "Print seconds by stage."),
     force: bool = FORCE,
     output_format: str = FORMAT,
@@ -57,6 +60,7 @@ def command(
     from mcm_compiler.cli.output_files import refuse_existing
     from mcm_compiler.page.folder_page import write_page_beside
     from mcm_compiler.placed.placement_report import placement_record
+    from mcm_compiler.placed.step_changes import change_rows
     from mcm_compiler.processes.interruption import expect_one_output
 
     if html and output is None:
@@ -70,13 +74,20 @@ def command(
             refuse_existing(page_path(output), force)
         expect_one_output()
     with show.progress_line() as progress:
-        placed = place_model(model, target, options, output=output, force=force, progress=progress)
+        placed = place_model(
+            model, target, options, output=output, force=force, progress=progress,
+            sensitivities=sensitivities,
+        )  # fmt: skip
     show_diagnostics(placed.diagnostics)
     record, times = placement_record(placed), placed.segment_times
     if output_format == "json":
-        show.show_json({**record.to_dict(), "segments": times and vars(times)})
+        changes = {"sensitivities": [vars(one) for one in placed.changes]} if sensitivities else {}
+        show.show_json({**record.to_dict(), "segments": times and vars(times), **changes})
     else:
         show.show_placement(record, times)
+        if placed.changes:
+            click.echo()
+            show.show_table(change_rows(placed.changes))
     if timings:
         show.show_timings(placed.timings)
     show.wrote(output)

@@ -8,6 +8,7 @@ device that reads them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -115,6 +116,20 @@ class BoxTarget(Described, Protocol):
             problem: as `step_problem` or any other builder gives it, for this box.
             conditions: in which the step is simulated; None for those that hold by default.
         """
+        ...
+
+
+@runtime_checkable
+class ScalesResources(Protocol):
+    """A box of which there can be more or less; others have no sensitivities."""
+
+    @property
+    def resources(self) -> Sequence[str]:
+        """Names of its resources, in the order of reports."""
+        ...
+
+    def scaled(self, resource: str, factor: float) -> BoxTarget:
+        """The same box with `factor` times of a resource; its description stays as it is."""
         ...
 
 

@@ -26,10 +26,11 @@ SENSITIVITY_HEADS = (
 def sensitivity_table(report: Mapping[str, Any]) -> list[tuple[str, ...]]:
     """Changes as texts in the order of `SENSITIVITY_HEADS`; empty where there are none.
 
-    Of one that the model does not run on, the second text says why, and there are no more.
+    Of one that the model does not run on, or that does not compare, the second text says why, and
+    there are no more.
     """
     return [
-        (change_text(row), *(_figures(row) if not row["faults"] else (_why_not(row),)))
+        (change_text(row), *((why,) if (why := _why_not(row)) else _figures(row)))
         for row in report.get(SENSITIVITY_SECTION) or ()
     ]
 
@@ -55,6 +56,10 @@ def _figures(row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _why_not(row: Mapping[str, Any]) -> str:
+    """Why a row has no figures that compare; empty where it has."""
+    if not row["faults"]:
+        why = row.get("not_comparable", "")
+        return why and f"not comparable ({units.seconds_text(row['period_s'])}): {why}"
     first, *more = row["faults"]
     others = f" (and {len(more)} more)" if more else ""
     return f"{first['code']}: {first['message']}{others}"

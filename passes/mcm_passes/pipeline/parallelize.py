@@ -13,11 +13,12 @@ from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.partition import PartitionProblem
-from mcm_compiler.contracts.sharding.sharding import APPLIED_PLAN, OUTPUT_PARTS, SHARDING_PLAN
+from mcm_compiler.contracts.sharding.sharding import APPLIED_PLAN
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.machines.machine_builder import shares_alike
 from mcm_compiler.options import CompileOptions
-from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
+from mcm_compiler.pipeline.passes import AnyKey, PassContext
+from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.mapping.placement_constraints.assignments import RequestedPlacement
 from mcm_passes.mapping.problem.partition_problem import build_problem
 from mcm_passes.mapping.solving.lowered_evaluator import evaluator_of
@@ -27,13 +28,15 @@ from mcm_passes.pipeline.shard_oversized import MIB, ShardOversized
 
 
 @dataclass(frozen=True)
-class Parallelize(Pass):
+@checked(chips=at_least(0))
+class Parallelize(ShardOversized):
     """Splits what is too large for a chip, and runs what is small several times side by side.
 
     Attributes:
         fraction: as in `shard_oversized`.
         tile_rows: as in `shard_oversized`.
-        sram_mib: as in `shard_oversized`.
+        sram_mib: as in `shard_oversized`; also for the choice of ops that are copied.
+        chips: chips that ops are copied for, if fewer than the target's; 0 for the target's.
 
     Raises:
         ValueError: for options out of range.
@@ -43,27 +46,24 @@ class Parallelize(Pass):
     summary: ClassVar[str] = "split what no chip can hold, run small models several times"
     requires: ClassVar[tuple[AnyKey, ...]] = (NODE_COST, FUSION_PLAN)
     provides: ClassVar[tuple[AnyKey, ...]] = (
-        SHARDING_PLAN,
-        OUTPUT_PARTS,
+        *ShardOversized.provides,
         replication.PACKAGE_PROBLEM,
         replication.PACKAGE_EVALUATOR,
         replication.REPLICATION,
+        replication.COPIED_FOR,
     )
-    preserves: ClassVar[tuple[AnyKey, ...]] = (NODE_COST, FUSION_PLAN)
 
-    fraction: float = ShardOversized.fraction
-    tile_rows: int = ShardOversized.tile_rows
-    sram_mib: float = ShardOversized.sram_mib
+    chips: int = 0
 
-    def __post_init__(self) -> None:
-        self._divide()
-
-    def _divide(self) -> ShardOversized:
-        return ShardOversized(self.fraction, self.tile_rows, self.sram_mib)
-
-    def for_chips_of(self, sram_bytes: int) -> Pass:
+    def for_chips_of(self, chips: int, sram_bytes: int) -> Parallelize:
         """See `Pass`."""
-        return replace(self, sram_mib=sram_bytes / MIB)
+        sram_mib = sram_bytes / MIB or self.sram_mib
+        return replace(self, sram_mib=sram_mib, chips=chips or self.chips)
+
+    def state_choices(self, model: ir.Model) -> None:
+        """See `Pass`."""
+        copied_for = replication.CopiedFor(self.chips, int(self.sram_mib * MIB))
+        replication.COPIED_FOR.set(model, copied_for)
 
     def run(self, model: ir.Model, context: PassContext) -> bool:
         """Sets `SHARDING_PLAN`, `PACKAGE_PROBLEM`, `PACKAGE_EVALUATOR` and `REPLICATION`.
@@ -72,7 +72,8 @@ class Parallelize(Pass):
             CompileError: as `ShardOversized.run`, `build_problem` and `with_chips`; MCM-F010 to
                 MCM-F012 for pins; MCM-P018 for a number of pipelines that cannot be.
         """
-        divided = self._divide().run(model, context)
+        divided = super().run(model, context)
+        self.state_choices(model)
         options, plan = context.options, FUSION_PLAN.get(model)
         pins = RequestedPlacement.of(model, plan, options).pins
         problem = build_problem(model, context.target, options.routing, plan, pins=pins)

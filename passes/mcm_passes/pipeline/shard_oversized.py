@@ -52,9 +52,9 @@ class ShardOversized(Pass):
     tile_rows: int = 0
     sram_mib: float = 0.0
 
-    def for_chips_of(self, sram_bytes: int) -> Pass:
+    def for_chips_of(self, _chips: int, sram_bytes: int) -> Pass:
         """See `Pass`."""
-        return replace(self, sram_mib=sram_bytes / MIB)
+        return replace(self, sram_mib=sram_bytes / MIB or self.sram_mib)
 
     def _limits(self, target: Target) -> PackageLimits:
         """Limits of the chips that ops are divided for."""

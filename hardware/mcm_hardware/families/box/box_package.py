@@ -7,10 +7,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from mcm_compiler.components.cost_choice import CostBasis, CostChoice, choose_cost_model
 from mcm_compiler.components.cost_files import cost_model_texts, user_files, with_cost_model_text
 from mcm_compiler.contracts.boxes.box import Box, StepProblem
 from mcm_compiler.contracts.boxes.evaluation import StepConditions, StepEvaluator
+from mcm_compiler.machines.joined_devices import joined_devices
 from mcm_compiler.text.toml_description import parse_description
 from mcm_hardware.descriptions.packaged_targets import packaged
 from mcm_hardware.families.box.box_file import BoxSpec, DeviceKind, parse_box
@@ -22,9 +25,18 @@ if TYPE_CHECKING:
     from mcm_compiler.graph.states import StatePair
 
 
+SCALED: Mapping[str, str] = {
+    "arithmetic rate": "flops_per_s",
+    "memory rate": "memory_bytes_per_s",
+    "memory": "memory_bytes",
+    "rate of copies": "",
+}
+"""Resources of a box, and the number of each kind of device that they scale."""
+
+
 @dataclass(frozen=True, eq=False)
 class BoxPackage:
-    """Implements `mcm_compiler.contracts.boxes.box.BoxTarget` and `TakesDeviceCosts`.
+    """Implements `BoxTarget` and `ScalesResources` of contracts, and `TakesDeviceCosts`.
 
     Attributes:
         name: as the user names it.
@@ -58,6 +70,29 @@ class BoxPackage:
     def box(self) -> Box:
         """The numbers that placements are made with."""
         return self.spec.box
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """See `ScalesResources`; all devices have more or less of them."""
+        return tuple(SCALED)
+
+    def scaled(self, resource: str, factor: float) -> BoxPackage:
+        """See `ScalesResources`."""
+        box, name = self.box, SCALED[resource]
+        rate, memory = box.copy_bytes_per_s, box.memory_bytes
+        kinds = self.spec.kinds
+        if not name:
+            rate = rate * factor
+        else:
+            values = [getattr(kind, name) for kind in kinds]
+            kinds = tuple(
+                replace(kind, **{name: type(value)(value * factor)})
+                for kind, value in zip(kinds, values, strict=True)
+            )
+            memory = np.array([kinds[kind].memory_bytes for kind in box.kind_of.tolist()], np.int64)
+        machine = joined_devices("box", memory, rate, box.copy_latency_s, box.kind_of)
+        spec = replace(self.spec, kinds=kinds, box=replace(box, machine=machine))
+        return replace(self, spec=spec)
 
     def details(self) -> Mapping[str, Mapping[str, str | float]]:
         """All numbers by section and key, for `mcmc targets show`."""

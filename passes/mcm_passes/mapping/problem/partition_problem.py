@@ -13,6 +13,7 @@ from mcm_compiler.components.op_support import runs_on_host
 from mcm_compiler.contracts.cost import NODE_COST, CopiesViews, CostModel, NodeCost, costs_in
 from mcm_compiler.contracts.fusion import FusionPlan
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
+from mcm_compiler.contracts.replication import COPIED_FOR, CopiedFor
 from mcm_compiler.contracts.target import (
     HasChipKinds,
     Routing,
@@ -181,9 +182,10 @@ def build_problem(
         constants,
         views_of(cost_model),
     )
-    clonable = choose_clonable(
-        facts, limits.num_chips, min(limits.sram_bytes), cloning or CloningLimits()
-    )
+    copied_for = COPIED_FOR.find(model) or CopiedFor()
+    chips = min(copied_for.chips or limits.num_chips, limits.num_chips)
+    sram_bytes = min(copied_for.sram_bytes or max(limits.sram_bytes), *limits.sram_bytes)
+    clonable = choose_clonable(facts, chips, sram_bytes, cloning or CloningLimits())
     copying = [(cost_model, seconds)]
     if kinds is not None and isinstance(target, HasChipKinds):
         models = [target.cost_model_of(kind) for kind in range(len(kinds.names))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Generator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -239,6 +240,38 @@ def test_a_target_that_takes_none_says_so() -> None:
     with pytest.raises(CompileError) as caught:
         with_cost_model(Fixed(), "roofline", NOTHING)
     assert only(caught).code == "MCM-C003"
+
+
+@pytest.mark.parametrize("name", ["mcm4", "mesh36", "mixed16"])
+def test_kernels_can_leave_rows_of_the_array_idle(name: str) -> None:
+    """Times are those of chips with fewer rows; memory and all else stay those of the target."""
+    whole = load_target(name)
+    smaller = target_from_text(name, re.sub(r"\brows = 64\b", "rows = 32", whole.source_text))
+    spared = with_cost_model(whole, "cycles{rows=0.5}", NOTHING)
+    proto = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> m (float[70,64] x, float[64,130] w) '
+        "=> (float[70,130] y) { y = MatMul (x, w) }"
+    )
+    (product,) = ir.from_proto(proto).graph
+    seconds = [one.cost_model().node_cost(product).seconds for one in (whole, smaller, spared)]
+    assert seconds[0] != seconds[1] == seconds[2]
+    assert spared.limits == whole.limits
+
+
+@pytest.mark.parametrize(
+    "load", [lambda: load_target("fabric-20"), lambda: load_cluster("config-a")]
+)
+def test_what_has_no_rows_leaves_none_idle(load: Any) -> None:
+    with pytest.raises(CompileError) as caught:
+        with_cost_model(load(), "cycles{rows=0.5}", NOTHING)
+    assert only(caught).code == "MCM-C003"
+
+
+@pytest.mark.parametrize("share", [0, 1.5])
+def test_a_share_of_rows_is_above_nothing_and_at_most_all(share: float) -> None:
+    with pytest.raises(CompileError) as caught:
+        choose_cost_model(f"cycles{{rows={share}}}", NOTHING)
+    assert only(caught).code == "MCM-U002"
 
 
 def test_clusters_take_cost_models_too() -> None:

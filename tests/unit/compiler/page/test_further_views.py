@@ -49,7 +49,7 @@ def test_sensitivities_are_bars_and_rows_and_faults_are_told(report):
     ]  # fmt: skip
     section = sensitivity_section(Compiled({**report, "sensitivities": rows}))
     assert [bar["name"] for bar in section.view.data["bars"]] == ["twice the array"]
-    assert section.tables[0].rows[0][:3] == ("twice the array", "1,000/s", "1.50 x")
+    assert section.tables[0].rows[0][:3] == ("twice the array", "1,000", "1.50x")
     assert section.tables[0].rows[1][:2] == ("half the SRAM", "MCM-P004: it does not fit")
     assert all(len(row) == len(section.tables[0].heads) for row in section.tables[0].rows)
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +22,12 @@ from mcm_compiler.contracts.target import OrdersKeys, Target
 from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.exploration.explore import Request, explore
 from mcm_compiler.options import CompileOptions
+from mcm_compiler.report.hardware.sensitivity_section import sensitivity_table
 from mcm_compiler.results.points import PlacedPoint
+from mcm_compiler.variants import sensitivities
 from mcm_compiler.variants.changed_targets import changed_target
-from mcm_compiler.variants.points import failed_point, no_slower
+from mcm_compiler.variants.points import Prepared, failed_point, no_slower
+from mcm_compiler.variants.sensitivities import Sensitivities
 from tests.generators.line_machine import line_text
 
 SLACK = 1e-9
@@ -72,6 +78,50 @@ def test_ops_are_divided_as_for_smaller_chips_where_that_is_faster(
     # What was chosen is an option of the pipeline: the same compile without sensitivities.
     assert "parallelize{sram_mib=1.25}" in found.pipeline
     assert check_folder(tmp_path / "out").holds
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "chosen"),
+    [("bert-tiny", "mcm16", "copies"), ("lstm-lm", "mcm16", "rows")],
+)
+def test_half_of_a_resource_is_never_faster(
+    name: str, target: str, chosen: str, tmp_path: Path
+) -> None:
+    """Fewer chips have more ops copied, and a smaller array fills sooner."""
+    found = compile_model(
+        f"zoo:{name}", target, OPTIONS, output=tmp_path / "out", sensitivities=True
+    )
+    for row in found.sensitivities or ():
+        assert "not_comparable" not in row
+        if row["speedup"] is not None:
+            assert (row["speedup"] - 1.0) * (row["factor"] - 1.0) >= -SLACK, row
+    if chosen == "copies":
+        assert "parallelize{chips=8}" in found.pipeline
+    else:
+        assert found.options.cost_model == "cycles{rows=0.5}"
+    assert check_folder(tmp_path / "out").holds
+    # What was chosen are options of the compile: the same without sensitivities.
+    options = replace(OPTIONS, passes=found.pipeline, cost_model=found.options.cost_model)
+    again = compile_model(f"zoo:{name}", target, options)
+    assert again.simulation is not None
+    assert found.simulation is not None
+    assert again.simulation.period_s <= found.simulation.period_s * (1 + SLACK)
+
+
+def test_a_package_of_fabrics_is_monotone() -> None:
+    """Each of 4 fabrics has 8 x 8 units; each change is laid out and measured on its own."""
+    text = load_target("mcm36-fabric").source_text.replace("num_chips = 36", "num_chips = 4")
+    target = target_from_text("fabrics", re.sub(r"(rows|cols) = 16", r"\1 = 8", text))
+    passes = CompileOptions().passes.partition(",emit")[0]
+    model = "zoo:plain-cnn{image_size=16,stages=2,blocks=2,width=8,batch=2,classes=10}"
+    options = replace(OPTIONS, level=0, passes=passes)
+    found = compile_model(model, target, options, sensitivities=True)
+    rows = found.sensitivities or ()
+    assert {row["resource"] for row in rows} >= {"compute array", "vector lanes", "SRAM", "chips"}
+    for row in rows:
+        assert row["speedup"] is not None, row
+        assert (row["speedup"] - 1.0) * (row["factor"] - 1.0) >= -SLACK, row
+    assert any(row["speedup"] != 1.0 for row in rows)
 
 
 def test_sweeps_are_monotone_along_each_axis() -> None:
@@ -149,3 +199,32 @@ def test_a_compile_that_failed_for_a_moment_is_not_hidden_by_one_with_less(code:
     less: Any = {**failed_point(()), "period_s": 2.0}
     failed = failed_point((Diagnostic(code, "the system refuses a file"),))
     assert no_slower(failed, less, package("ring")) is failed
+
+
+def test_a_slower_compile_for_the_target_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half of the chips seems faster, and the target does not get faster with its placement."""
+    target = package("ring")
+
+    def point(period_s: float) -> PlacedPoint:
+        placed = {"replicas": 1, "chips": 4, "sram_bytes": 1, "chip_of": {"a": 0}, "copied": []}
+        found: Any = {**failed_point(()), "period_s": period_s, "placement": placed}
+        return found
+
+    def found(_: Prepared, asked: Any, __: int) -> Iterator[tuple[int, PlacedPoint]]:
+        for at, (one, _) in enumerate(asked):
+            yield at, point(3.0 if one is target else 1.5 if one.limits.num_chips == 2 else 2.0)
+
+    monkeypatch.setattr(sensitivities, "points_of", found)
+    for options, why in (
+        (OPTIONS, "no placement as fast was found"),
+        (replace(OPTIONS, objective="latency"), "placements are not chosen for the period"),
+    ):
+        changed = Sensitivities(Prepared(head_model(), (), options), target)
+        assert changed.settle(point(2.0)) is None
+        rows = changed.rows(point(2.0))
+        (half,) = [row for row in rows if (row["resource"], row["factor"]) == ("chips", 0.5)]
+        assert half["speedup"] is None
+        assert why in half.get("not_comparable", "")
+        assert all(row["speedup"] == 1.0 for row in rows if row is not half)
+        shown = sensitivity_table({"sensitivities": rows})
+        assert f"not comparable (1.50 s): {why}" in shown[rows.index(half)][1]

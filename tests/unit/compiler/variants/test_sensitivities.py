@@ -91,14 +91,14 @@ def test_without_forks_the_figures_are_the_same(
 def test_what_cannot_be_says_why(tmp_path: Path) -> None:
     text = load_target("mcm4").source_text.replace("num_chips = 4", "num_chips = 1")
     (file := tmp_path / "one.toml").write_text(text)
-    changes = {(c.resource, c.factor): c for c in changes_of(load_target(str(file)))}
+    changes = {(c.resource.name, c.factor): c for c in changes_of(load_target(str(file)))}
     half = changes["chips", 0.5]
     assert half.target is None
     assert [d.code for d in half.why_not] == ["MCM-T004"]
     assert changes["chips", 2.0].target is not None
     # An odd number of rows is halved to the next smaller one.
     (file := tmp_path / "odd.toml").write_text(text.replace("rows = 64", "rows = 9"))
-    changes = {(c.resource, c.factor): c for c in changes_of(load_target(str(file)))}
+    changes = {(c.resource.name, c.factor): c for c in changes_of(load_target(str(file)))}
     assert changes["compute array", 0.5].keys == {"chip.mac_array.rows": 4}
 
 

@@ -112,7 +112,7 @@ def test_keys_of_kinds_are_swept_and_scaled_by_the_name_of_the_kind():
     assert value_of(target, "chip.small.sram_mib") is None
     changed = changed_target(target, {"chip.small.sram_mib": 8}).target
     assert changed.limits.sram_bytes == (64 * 2**20,) * 8 + (8 * 2**20,) * 8
-    twice = {one.resource: one for one in changes_of(target) if one.factor == 2.0}
+    twice = {one.resource.name: one for one in changes_of(target) if one.factor == 2.0}
     assert twice["compute array"].keys == {
         "chip.big.mac_array.rows": 128,
         "chip.small.mac_array.rows": 64,
