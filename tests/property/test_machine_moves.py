@@ -17,9 +17,8 @@ from mcm_passes.families.ring.moves.placement_state import (
     copy_changed,
     empty_loads,
     empty_state,
-    fill_state,
+    move_unit,
     place_unit,
-    take_back,
 )
 from mcm_passes.families.ring.moves.walks import Walker
 from mcm_passes.families.ring.solver.random_stream import streams
@@ -28,6 +27,7 @@ from mcm_passes.mapping.machine.evaluation import MachineModel
 from mcm_passes.mapping.models import evaluate
 from tests.generators.partition_problems import forward_placement
 from tests.generators.random_machines import placed_on_machines
+from tests.property.test_placement_state import fill_state
 
 
 @entry_njit
@@ -40,7 +40,7 @@ def move_all(p, s, units, to):
 @entry_njit
 def move_back(p, s, units, old, before):
     for k in range(units.size - 1, -1, -1):
-        take_back(p, s, units[k], old[k])
+        move_unit(p, s, units[k], old[k], False)
     copy_changed(p, s, s.loads, before)
 
 

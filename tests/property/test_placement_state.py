@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from mcm_compiler.arrays.kernels import entry_njit
 from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
+from mcm_passes.families.ring.moves import placement_state
 from mcm_passes.families.ring.moves.placed_problem import placed_problem
 from mcm_passes.families.ring.moves.placement_state import (
     LAST_USED,
     LONG,
     breaks_triangle_rule,
     empty_state,
-    fill_state,
+    move_unit,
     place_unit,
-    take_back,
     weigh_memory,
 )
 from mcm_passes.families.ring.moves.walks import Walker
@@ -27,6 +27,11 @@ from mcm_passes.mapping.loads.device_memory import live_peaks
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 from tests.generators.partition_problems import connected_problems
 from tests.property.test_walks import assert_same_loads
+
+
+@entry_njit
+def fill_state(placed, state, chip_of):
+    placement_state.fill_state(placed, state, chip_of)
 
 
 @entry_njit
@@ -65,7 +70,7 @@ def place(placed, state, unit, to):
 @entry_njit
 def take_all_back(placed, state, units, chips):
     for k in range(units.size - 1, -1, -1):
-        take_back(placed, state, units[k], chips[k])
+        move_unit(placed, state, units[k], chips[k], False)
 
 
 PLACES = ("copies", "pairs", "size", "chip")

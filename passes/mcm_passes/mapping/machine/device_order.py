@@ -7,7 +7,6 @@ than the unit itself.
 
 from __future__ import annotations
 
-import heapq
 import weakref
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from mcm_compiler.arrays.dags import following_lists, topological
 from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.placements.machine_rules import hops_of
@@ -121,22 +121,7 @@ def _in_order(pairs: Ints, count: int) -> list[int]:
 
     Those of a circle, and all behind it, are left out.
     """
-    after: list[list[int]] = [[] for _ in range(count)]
-    waits = np.zeros(count, np.int64)
-    for a, b in pairs.tolist():
-        if a != b:
-            after[a].append(b)
-            waits[b] += 1
-    chosen: list[int] = []
-    ready = np.flatnonzero(waits == 0).tolist()
-    heapq.heapify(ready)
-    while ready:
-        chosen.append(c := heapq.heappop(ready))
-        for b in after[c]:
-            waits[b] -= 1
-            if waits[b] == 0:
-                heapq.heappush(ready, b)
-    return chosen
+    return topological(following_lists(count, ((a, b) for a, b in pairs.tolist() if a != b)))
 
 
 def along(problem: PartitionProblem, order: DeviceOrder) -> PartitionProblem:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, lean_inner_njit
+from mcm_compiler.arrays.kernels import inlined_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
 from mcm_compiler.placements.compiled_rules import has_detours, last_reader
 from mcm_compiler.placements.ring_rules import FORWARDED, HOST, TO_HOST
@@ -175,16 +175,13 @@ def copy_changed(p: PlacedProblem, s: PlacementState, to: Loads, loads: Loads) -
                 to.blocks[k, owner] = loads.blocks[k, owner]
 
 
-@entry_njit
-def fill_state(p: PlacedProblem, s: PlacementState, chip_of: Ints) -> None:
-    """Puts a state to a placement `[N]`, whose units with a place are on chips in range."""
-    begin_step(s)
-    refill_state(p, s, chip_of)
-
-
 @lean_inner_njit
-def refill_state(p: PlacedProblem, s: PlacementState, chip_of: Ints) -> None:
-    """As `fill_state`, as a part of the present step."""
+def fill_state(p: PlacedProblem, s: PlacementState, chip_of: Ints) -> None:
+    """Puts a state to a placement `[N]`, whose units with a place are on chips in range.
+
+    That is a step of its own.
+    """
+    begin_step(s)
     change_all(s)
     for c in range(s.device.size):
         s.chip_at[s.device[c]] = c
@@ -215,20 +212,17 @@ def place_unit(p: PlacedProblem, s: PlacementState, u: int, to: int) -> None:
     for e in range(made.ptr[u], made.ptr[u + 1]):
         for sign in (-1, 1):
             _count_tensor(p, s, made.entries[e], old if sign < 0 else to, sign)
-    _move_unit(p, s, u, to, True)
+    move_unit(p, s, u, to, True)
     _recount_views(p, s, u, old, to)
     _recount_read(p, s, u, old, to)
 
 
 @inlined_njit
-def take_back(p: PlacedProblem, s: PlacementState, u: int, old: int) -> None:
-    """Moves a unit back, the last that moved first; loads are the caller's."""
-    _move_unit(p, s, u, old, False)
+def move_unit(p: PlacedProblem, s: PlacementState, u: int, to: int, loads: bool) -> None:
+    """Moves a unit and its edges; with `loads` what it and its items take on chips, too.
 
-
-@inlined_njit
-def _move_unit(p: PlacedProblem, s: PlacementState, u: int, to: int, loads: bool) -> None:
-    """Moves a unit and its edges; with `loads` what it and its items take on chips, too."""
+    Moves are taken back without loads, the last one first; `copy_changed` restores these.
+    """
     old = int(s.chip[u])
     for sign in (-1, 1):
         s.chip[u] = old if sign < 0 else to

@@ -23,11 +23,11 @@ from mcm_passes.families.ring.moves.placement_state import (
     copy_changed,
     empty_loads,
     empty_state,
+    fill_state,
     find_peaks,
     held_on,
+    move_unit,
     place_unit,
-    refill_state,
-    take_back,
     weigh_memory,
 )
 from mcm_passes.families.ring.moves.proposals import (
@@ -94,33 +94,6 @@ class Walk(NamedTuple):
     stream: Words
 
 
-def empty_walk(p: PlacedProblem, memory: int, stream: Words) -> Walk:
-    """Arrays of a walk; `begin_walk` gives it a placement.
-
-    Args:
-        p: the problem.
-        memory: steps that late acceptance looks back.
-        stream: `[1]`, state of its random stream.
-    """
-    n, chips = p.fixed.size, p.machine.room.size
-    return Walk(
-        state=empty_state(p),
-        before=empty_loads(p),
-        room=empty_proposal(n),
-        scratch=live_peaks(n, chips),
-        reaches=np.zeros((chips, chips), np.bool_),
-        best=np.zeros(n, np.int32),
-        best_device=np.arange(chips),
-        best_s=np.zeros(1),
-        best_score=np.zeros(1),
-        score=np.zeros(1),
-        history=np.zeros(memory),
-        step=np.zeros(1, np.int64),
-        looks=np.zeros(1, np.int64),
-        stream=stream,
-    )
-
-
 @entry_njit
 def begin_walk(
     p: PlacedProblem, walk: Walk, chip_of: Ints, needed: Longs, reference_s: float
@@ -135,8 +108,7 @@ def begin_walk(
         reference_s: the period that scores are relative to.
     """
     s, loads = walk.state, walk.state.loads
-    begin_step(s)
-    refill_state(p, s, chip_of)
+    fill_state(p, s, chip_of)
     find_peaks(p, s, walk.scratch, -1)
     loads.streamed[:] = 0
     for device in range(needed.size):
@@ -205,7 +177,7 @@ def _step(
             hot = _busiest(s)
         elif count:
             for k in range(count - 1, -1, -1):
-                take_back(p, s, room.units[k], room.old[k])
+                move_unit(p, s, room.units[k], room.old[k], False)
             copy_changed(p, s, s.loads, walk.before)
         walk.history[slot] = walk.score[0]
 
@@ -338,7 +310,7 @@ def _swap_devices(p: PlacedProblem, walk: Walk, reference_s: float, heat: float,
     if a == b or not p.movable[first] or not p.movable[second]:
         return
     s.device[a], s.device[b] = second, first
-    refill_state(p, s, s.chip)
+    fill_state(p, s, s.chip)
     loads.streamed[:] = 0
     # Units stay together, so that the peaks of what comes and goes are the same.
     loads.peak[first], loads.peak[second] = loads.peak[second], loads.peak[first]
@@ -349,7 +321,7 @@ def _swap_devices(p: PlacedProblem, walk: Walk, reference_s: float, heat: float,
         _note(walk)
         return
     s.device[a], s.device[b] = first, second
-    refill_state(p, s, s.chip)
+    fill_state(p, s, s.chip)
     copy_changed(p, s, loads, before)
 
 
@@ -415,9 +387,25 @@ class Walker:
 
     def walk(self, chip_of: Ints, stream: Words) -> Walk:
         """A walk from a valid partition `[N]`, with the state `[1]` of its random stream."""
-        made = empty_walk(self.placed, self._memory, stream)
-        self.begin(made, chip_of)
-        return made
+        n, chips = chip_of.size, self._problem.num_chips
+        walk = Walk(
+            state=empty_state(self.placed),
+            before=empty_loads(self.placed),
+            room=empty_proposal(n),
+            scratch=live_peaks(n, chips),
+            reaches=np.zeros((chips, chips), np.bool_),
+            best=np.zeros(n, np.int32),
+            best_device=np.arange(chips),
+            best_s=np.zeros(1),
+            best_score=np.zeros(1),
+            score=np.zeros(1),
+            history=np.zeros(self._memory),
+            step=np.zeros(1, np.int64),
+            looks=np.zeros(1, np.int64),
+            stream=stream,
+        )
+        self.begin(walk, chip_of)
+        return walk
 
     def begin(self, walk: Walk, chip_of: Ints) -> None:
         """Has a walk go on from another valid partition `[N]`, whose best is forgotten."""
