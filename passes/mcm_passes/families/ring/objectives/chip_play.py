@@ -141,7 +141,6 @@ def play_chip(
     leaving: Ints,
     exiting: Ints,
     streamed_s: float,
-    shared_s: tuple[float, float],
     scratch: PlayScratch,
 ) -> float:
     """Plays one inference on one chip.
@@ -154,9 +153,9 @@ def play_chip(
         exiting: of the last chip, where the host reaches only the ends, the tensors of other chips
             that the host wants, ascending; else empty.
         streamed_s: seconds for which off-package memory sends it weights, from the start on.
-        shared_s: when the channels from the host and to it are free that all chips share.
-        scratch: `arrival_s` of all that crosses the link before the chip is read, `done_s` of all
-            that crosses the link behind it is filled, as the time at which it is on the next chip.
+        scratch: `clock_s` has when channels are free that all chips share; `arrival_s` of all that
+            crosses the link before the chip is read; `done_s` of all that crosses the link behind
+            it is filled, as the time at which it is on the next chip.
 
     Returns:
         When the engine is done and all that this chip gives to the host is there, in seconds from
@@ -164,8 +163,7 @@ def play_chip(
     """
     scratch.plays[0] += 1
     mark = scratch.plays[0]
-    scratch.clock_s[:] = 0.0
-    scratch.clock_s[ROOT_IN], scratch.clock_s[ROOT_OUT] = shared_s
+    scratch.clock_s[:ROOT_IN] = 0.0
     if chip == 0 and played.last_chip > 0:
         _enter(played, scratch)
     for v in nodes:

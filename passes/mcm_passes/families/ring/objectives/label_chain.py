@@ -450,10 +450,8 @@ def _play(
         tensor = cuts.crossing[cuts.crossing_ptr[start] + t]
         scratch.arrival_s[tensor] = labels.times_s[at, ARRIVALS + t]
     # What other chips take of channels that all share is left out, which makes none slower.
-    free_s = 0.0, 0.0
-    end_s = play_chip(
-        lattice.played, chip, nodes, leaving, leaving[:0], streamed_s, free_s, scratch
-    )
+    scratch.clock_s[:] = 0.0
+    end_s = play_chip(lattice.played, chip, nodes, leaving, leaving[:0], streamed_s, scratch)
     labels.times_s[new, END] = max(end_s, labels.times_s[at, END])
     for t in range(_width(cuts, ideal)):
         tensor = cuts.crossing[cuts.crossing_ptr[ideal] + t]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from mcm_compiler.contracts.partition import Bools, Ints, Longs, PartitionProblem
@@ -43,10 +41,10 @@ class RingLatency:
         chip_of = evaluation.chip_of[self._graph.units]
         if not chip_of.size:
             return 0.0
-        ways, end = _ways(played, chip_of), played.last_chip
-        used = int(chip_of.max()) + 1
-        chips = max(used, end + 1 if ways.exiting.size else 0)
-        played = played._replace(entering=ways.entering)
+        end, used = played.last_chip, int(chip_of.max()) + 1
+        source, to, entering, exiting = self._ways(chip_of)
+        chips = max(used, end + 1 if exiting.size else 0)
+        played = played._replace(entering=entering)
         limits, scratch = problem.limits, self._scratch
         # Off-package memory sends what a chip streams behind what chips before it do.
         shared = np.cumsum(evaluation.stream_busy_s) * (
@@ -55,63 +53,46 @@ class RingLatency:
         streamed_s = np.where(
             evaluation.stream_busy_s > 0.0, np.maximum(evaluation.stream_busy_s, shared), 0.0
         )
-        end_s, shared_s = 0.0, (0.0, 0.0)
-        scratch.last[:] = ways.last
+        end_s, scratch.clock_s[:] = 0.0, 0.0
         for chip in range(chips):
             if chip in (0, end):
                 # The host sends to either end by itself.
                 scratch.arrival_s[played.demands.tensors.producer < 0] = -1.0
-            leaving = np.flatnonzero((ways.source <= chip) & (chip < ways.to)).astype(np.int32)
+            leaving = np.flatnonzero((source <= chip) & (chip < to)).astype(np.int32)
             played_s = chip_play.play_chip(
                 played,
                 chip,
                 np.flatnonzero(chip_of == chip).astype(np.int32),
                 leaving,
-                ways.exiting if chip == end else NOTHING,
+                exiting if chip == end else NOTHING,
                 float(streamed_s[chip]) if chip < used else 0.0,
-                shared_s,
                 scratch,
             )
             end_s = max(end_s, played_s)
-            shared_s = (
-                float(scratch.clock_s[chip_play.ROOT_IN]),
-                float(scratch.clock_s[chip_play.ROOT_OUT]),
-            )
             scratch.arrival_s[leaving] = scratch.done_s[leaving]
         return end_s
 
+    def _ways(self, chip_of: Ints) -> tuple[Longs, Longs, Bools, Ints]:
+        """Where tensors get to; fills in the last chip that reads each, or that makes it.
 
-class _Ways(NamedTuple):
-    """Where tensors get to.
-
-    Attributes:
-        source: `[T]`, the chip that makes each tensor, or that it enters at.
-        to: `[T]`, the last chip that it comes to over links.
-        last: `[T]`, the last chip that reads each tensor, or that makes it.
-        entering: `[T]`, graph inputs that enter at the first chip.
-        exiting: tensors that cross links to leave at the last chip, ascending.
-    """
-
-    source: Longs
-    to: Longs
-    last: Longs
-    entering: Bools
-    exiting: Ints
-
-
-def _ways(played: chip_play.PlayedProblem, chip_of: Ints) -> _Ways:
-    tensors, end = played.demands.tensors, played.last_chip
-    made = tensors.producer >= 0
-    source = np.where(made, chip_of[tensors.producer], 0).astype(np.int64)
-    reader_chip = chip_of[tensors.readers.entries]
-    last, to = source.copy(), source.copy()
-    np.maximum.at(last, tensors.readers.owners, reader_chip)
-    # What the last chip reads comes to it from the host.
-    inner = made[tensors.readers.owners] | (reader_chip != end)
-    np.maximum.at(to, tensors.readers.owners[inner], reader_chip[inner])
-    entering = np.zeros(made.size, np.bool_)
-    entering[tensors.readers.owners[inner]] = True
-    collected = (tensors.kind & COLLECTED > 0) & (source > 0) & (source < end)
-    to[collected] = end
-    exiting = np.flatnonzero(collected).astype(np.int32)
-    return _Ways(source, to, last, entering & ~made, exiting)
+        Returns:
+            `[T]` each: the chip that makes a tensor, or that it enters at; the last chip that it
+            comes to over links; and which graph inputs enter at the first chip. Then the tensors
+            that cross links to leave at the last chip, ascending.
+        """
+        tensors, end = self._played.demands.tensors, self._played.last_chip
+        made = tensors.producer >= 0
+        source = np.where(made, chip_of[tensors.producer], 0).astype(np.int64)
+        reader_chip = chip_of[tensors.readers.entries]
+        to, last = source.copy(), self._scratch.last
+        last[:] = source
+        np.maximum.at(last, tensors.readers.owners, reader_chip)
+        # What the last chip reads comes to it from the host.
+        inner = made[tensors.readers.owners] | (reader_chip != end)
+        np.maximum.at(to, tensors.readers.owners[inner], reader_chip[inner])
+        entering = np.zeros(made.size, np.bool_)
+        entering[tensors.readers.owners[inner]] = True
+        collected = (tensors.kind & COLLECTED > 0) & (source > 0) & (source < end)
+        to[collected] = end
+        exiting = np.flatnonzero(collected).astype(np.int32)
+        return source, to, entering & ~made, exiting

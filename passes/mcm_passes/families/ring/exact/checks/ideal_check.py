@@ -129,8 +129,9 @@ class IdealCheck:
                 self._following[u].append(v)
         self._work: list[float] = problem.compute_s.tolist()
         self._speed: list[float] = problem.chip_speed.tolist()
-        self._ready: dict[int, list[int]] = {}
-        self._crossed: dict[int, list[PlainWay]] = {}
+        self._ready = {0: [u for u in self._fixed if not self._before[u]]}
+        self._crossing: dict[int, list[PlainWay]] = {0: []}
+        self._link_bytes = {0: 0}
         self._pinned_to: dict[int, int] = {}
         for u in self._fixed:
             if (pin := int(problem.pinned_chip[u])) >= 0:
@@ -138,7 +139,6 @@ class IdealCheck:
         self._pinned = sum(self._pinned_to.values())
         self._items: list[tuple[float, int, int, int]] = []
         self._needs = [0] * problem.num_units
-        self._tensors: list[PlainWay] = []
         self._made: list[list[PlainWay]] = [[] for _ in range(problem.num_units)]
         self._kept: list[tuple[int, PlainTensor]] = []
         limits = problem.limits
@@ -146,7 +146,6 @@ class IdealCheck:
         self.alike &= not self._pinned
         self.behind = self._behind_clones()
         self._read_facts()
-        self._link_bytes: dict[int, int] = {}
         # No unit of a window holds more than it does among all units.
         self._most_hungry = self._hungriest(self._all)
 
@@ -209,7 +208,7 @@ class IdealCheck:
             return ()
         inside = step.grown & ~step.held
         read = 0
-        for t in self._arriving(step.held):
+        for t in self._crossing[step.held]:
             read |= t.producer if t.readers & inside else 0
         from_chips = [(made, before) for made, before in sources if made & read]
         before = 0
@@ -218,7 +217,7 @@ class IdealCheck:
                 return None
             before |= made | leading
         wanted = 0
-        for t in self._crossing(step.grown):
+        for t in self._crossing[step.grown]:
             wanted |= t.producer
         after = [
             (made & wanted, leading & wanted) for made, leading in (*sources, (inside, before))
@@ -251,7 +250,6 @@ class IdealCheck:
                     copy_s=(copy := copies.get(t, (-1, 0.0)))[1],
                     writer=1 << copy[0] if copy[0] >= 0 else 0,
                 )
-                self._tensors.append(tensor)
                 self._made[producer].append(tensor)
         for u in np.flatnonzero(p.clonable).tolist():
             self._add_item([u], seconds=float(p.compute_s[u]))
@@ -320,7 +318,7 @@ class IdealCheck:
         queue, seen = [(held, Window())], {held}
         while queue:
             at, before = queue.pop()
-            for u in self._ready_at(at):
+            for u in self._ready[at]:
                 grown = at | 1 << u
                 if grown in seen:
                     continue
@@ -347,35 +345,14 @@ class IdealCheck:
         items |= self._needs[u]
         return Window(work + self._work[u], items, once, room, weights, in_bytes, sent, out_bytes)
 
-    def _ready_at(self, held: int) -> list[int]:
-        """Units that an ideal can take in next."""
-        if held not in self._ready:
-            self._ready[held] = [
-                u for u in self._fixed if not (held >> u & 1 or self._before[u] & ~held)
-            ]
-        return self._ready[held]
-
     def _grow(self, at: int, u: int, grown: int) -> None:
         """Derives what is ready behind an ideal, and what crosses it, from the one before."""
         if grown not in self._ready:
             after = [v for v in self._following[u] if not self._before[v] & ~grown]
-            self._ready[grown] = sorted([*(v for v in self._ready_at(at) if v != u), *after])
-        if grown not in self._crossed:
-            known = [*self._crossing(at), *self._made[u]]
-            self._crossed[grown] = [t for t in known if t.readers & ~grown]
-
-    def _crossing(self, held: int) -> list[PlainWay]:
-        if held == self._all:
-            return []
-        if held not in self._crossed:
-            self._crossed[held] = [
-                t for t in self._tensors if t.producer & held and t.readers & ~held
-            ]
-        return self._crossed[held]
-
-    def _arriving(self, held: int) -> list[PlainWay]:
-        """Tensors that arrive at a chip which takes over at an ideal; none at the first."""
-        return self._crossing(held) if held else []
+            self._ready[grown] = sorted([*(v for v in self._ready[at] if v != u), *after])
+            known = [*self._crossing[at], *self._made[u]]
+            self._crossing[grown] = [t for t in known if t.readers & ~grown]
+            self._link_bytes[grown] = sum(t.link_bytes for t in self._crossing[grown])
 
     def too_large(self, window: Window, sram_bytes: int) -> bool:
         """Return whether the weights of a window, and of all larger ones, exceed a memory."""
@@ -387,11 +364,11 @@ class IdealCheck:
         if not self.keeps_pins(step):
             return False
         inside = grown & ~held
-        crossing = [t for t in self._crossing(grown) if t.producer & inside]
+        crossing = [t for t in self._crossing[grown] if t.producer & inside]
         leaving = {t.number: t for t in (*crossing, *window.sent)}.values()
         passed_s = self.passed_s(step) + sum(t.copy_s for t in leaving if not t.writer & inside)
         seconds = (window.work + window.once + passed_s) / self._speed[chip]
-        link_s = self.bytes_across(grown) / limits.link_bytes_per_s
+        link_s = self._link_bytes[grown] / limits.link_bytes_per_s
         host_s = max(window.in_bytes, window.out_bytes) / limits.host_bytes_per_s
         if max(seconds, link_s, host_s) >= period_s:
             return False
@@ -400,14 +377,8 @@ class IdealCheck:
 
     def passed_s(self, step: Step) -> float:
         """Seconds of what the chip of a window passes on."""
-        passing = self._arriving(step.held) if self._problem.relays else []
+        passing = self._crossing[step.held] if self._problem.relays else []
         return sum(t.relay_s for t in passing if t.readers & ~step.grown)
-
-    def bytes_across(self, held: int) -> int:
-        """Bytes on the link behind an ideal."""
-        if held not in self._link_bytes:
-            self._link_bytes[held] = sum(t.link_bytes for t in self._crossing(held))
-        return self._link_bytes[held]
 
     def keeps_pins(self, step: Step) -> bool:
         """Return whether a window has all units pinned to its chip, and no other pinned."""
@@ -419,7 +390,7 @@ class IdealCheck:
         """Bytes of weights that a chip has to stream for a window; None where nothing helps."""
         limits, (chip, held, grown, window) = self._limits, step
         inside, relays = grown & ~held, self._problem.relays
-        arriving, leaving = self._arriving(held), self._crossing(grown)
+        arriving, leaving = self._crossing[held], self._crossing[grown]
         buffers = sum(t.memory.room for t in arriving if relays or t.readers & inside)
         buffers += sum(t.memory.sent_room for t in leaving if t.producer & inside)
         if relays:

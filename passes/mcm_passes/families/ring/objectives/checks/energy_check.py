@@ -86,7 +86,7 @@ class EnergyCheck(ideal_check.IdealCheck):
     def _joules(self, step: ideal_check.Step) -> float:
         """Joules of a window, of the link behind it, and of relays on its chip."""
         moved_j = self.passed_s(step)
-        moved_j += self.bytes_across(step.grown) * self._energy.link_byte_j
+        moved_j += self._link_bytes[step.grown] * self._energy.link_byte_j
         streamed_j = (self.over(step) or 0) * self._energy.memory_byte_j
         return self._kept_j(step.window) + moved_j + streamed_j
 
