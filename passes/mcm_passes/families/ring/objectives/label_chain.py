@@ -173,11 +173,18 @@ def label_chains(lattice: Lattice, goal: Goal, scratch: PlayScratch) -> tuple[La
     count, words = cuts.members.shape
     fastest = package.speed.max()
     widest = (cuts.crossing_ptr[1:] - cuts.crossing_ptr[:-1]).max()
-    labels = _no_labels(count, package.speed.size, 0 if goal.energy else widest)
+    chips = package.speed.size
+    labels = Labels(
+        np.zeros((1024, ARRIVALS + (0 if goal.energy else widest))),
+        np.full((1024, 3), -1, np.int32),
+        np.full((count, chips + 1), -1, np.int32),
+        np.zeros((count, chips + 1), np.int32),
+        np.array([1, 0, 0, -1], np.int64),
+        np.array([goal.period_s, goal.latency_s]),
+    )
     labels.times_s[0, PERIOD] = demands.host_s
     labels.times_s[0, END] = prices.always_j if goal.energy else 0.0
     labels.first[0, 0], labels.kept[0, 0] = 0, 1
-    labels.most[PERIOD], labels.most[END] = goal.period_s, goal.latency_s
     windows = window_scratch(demands)
     inside = np.zeros(words, np.uint64)
     seen = np.full(count, -1, np.int64)
@@ -267,6 +274,8 @@ def _extend(
         if labels.first[i, k] < 0 or ends or not _may_hold(lattice, window, k):
             continue
         window_s = window_period(package, cost, k)
+        if not window_s < labels.most[PERIOD]:
+            continue
         streamed = max(streamed_blocks(package, cost, k), 0)
         streamed_s = streamed * lattice.streamed_s
         old = labels.first[i, k]
@@ -296,19 +305,6 @@ def _extend(
                 if whole:
                     _note_best(goal, labels, new)
     return labels
-
-
-@inner_njit
-def _no_labels(count: int, chips: int, width: int) -> Labels:
-    """One label, with room for a thousand."""
-    return Labels(
-        np.zeros((1024, ARRIVALS + width)),
-        np.full((1024, 3), -1, np.int32),
-        np.full((count, chips + 1), -1, np.int32),
-        np.zeros((count, chips + 1), np.int32),
-        np.array([1, 0, 0, -1], np.int64),
-        np.empty(2),
-    )
 
 
 @inner_njit
