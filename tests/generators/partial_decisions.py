@@ -22,7 +22,7 @@ class ConflictMasks:
 
     def __init__(self, problem: DecisionProblem) -> None:
         self.num_classes = problem.num_classes
-        words = np.ascontiguousarray(problem.conflicts.astype("<u8"))
+        words = np.packbits(problem.conflicts, axis=1, bitorder="little")
         self.conflicts = [int.from_bytes(row.tobytes(), "little") for row in words]
         self.blocked = _mask(problem.blocked)
 

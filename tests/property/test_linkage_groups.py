@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from mcm_compiler.contracts.sharding.rules import Factor, FactorKind, ShardingRule
 from mcm_passes.parallelism.classes.dimension_classes import classes_of, linkage_groups
 from mcm_passes.parallelism.classes.joined_dimensions import join_dimensions
-from mcm_passes.parallelism.decisions.decision_problem import unpack_bits
 from mcm_passes.parallelism.rules.rule_templates import Block
 from mcm_passes.parallelism.rules.ruled_graph import ruled_graph
 from tests.oracles.one_at_a_time import exclude_each_other, extract
@@ -122,7 +121,7 @@ def test_classes_are_the_groups_of_one_at_a_time(made):
             extracted[group] = found
     assert len(extracted) == count
     for one in range(count):
-        meets = unpack_bits(conflicts[one], count)
+        meets = conflicts[one]
         assert not meets[one]
         for other in range(count):
             if other != one:

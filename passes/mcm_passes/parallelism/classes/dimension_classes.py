@@ -157,15 +157,15 @@ class DimensionClasses(joined_dimensions.JoinedDimensions):
         """Of how many runs a part of a dimension is made; see `runs`."""
         return int(self.runs[self.ruled.dim_of(value, dim)])
 
-    def conflicts(self, of: NDArray[np.int32] | None = None) -> NDArray[np.uint64]:
-        """Classes that meet in an op, and so cannot both be divided, as bitmasks.
+    def conflicts(self, of: NDArray[np.int32] | None = None) -> NDArray[np.bool_]:
+        """Classes that meet in an op, and so cannot both be divided.
 
         Args:
             of: the classes asked for, without repetition; all by default, which takes memory that
                 grows with the square of their number.
 
         Returns:
-            `[len(of), ceil(len(of) / 64)]`; bit i is `of[i]`.
+            `[len(of), len(of)]`.
         """
         chosen = np.arange(len(self.size), dtype=np.int32) if of is None else of
         number = np.full(len(self.size), -1, dtype=np.int32)

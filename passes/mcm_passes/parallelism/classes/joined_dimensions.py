@@ -100,8 +100,8 @@ def join_dimensions(ruled: RuledGraph) -> JoinedDimensions:
 
 def meeting_classes(
     factor_ptr: Int32s, factor_class: Int32s, number: Int32s, count: int
-) -> NDArray[np.uint64]:
-    """Which of some classes meet in an op, as bitmasks.
+) -> NDArray[np.bool_]:
+    """Pairs of some classes that meet in an op.
 
     Args:
         factor_ptr: `[nodes + 1]`, factors of each op.
@@ -110,9 +110,9 @@ def meeting_classes(
         count: how many are asked for.
 
     Returns:
-        `[count, ceil(count / 64)]`, symmetric, diagonal empty.
+        `[count, count]`, symmetric, diagonal empty.
     """
-    masks = np.zeros((count, (count + 63) // 64), dtype=np.uint64)
+    meet = np.zeros((count, count), dtype=np.bool_)
     asked = factor_class >= 0
     asked[asked] = number[factor_class[asked]] >= 0
     node = np.repeat(np.arange(len(factor_ptr) - 1), np.diff(factor_ptr))[asked]
@@ -120,11 +120,9 @@ def meeting_classes(
     for distance in range(1, int(np.max(np.diff(factor_ptr), initial=0))):
         together = node[distance:] == node[:-distance]
         one, other = classes[distance:][together], classes[:-distance][together]
-        differ = one != other
-        for left, right in ((one[differ], other[differ]), (other[differ], one[differ])):
-            bit = np.left_shift(np.uint64(1), (right & 63).astype(np.uint64))
-            np.bitwise_or.at(masks, (left, right >> 6), bit)
-    return masks
+        meet[one, other] = meet[other, one] = True
+    np.fill_diagonal(meet, False)
+    return meet
 
 
 def _in_runs(

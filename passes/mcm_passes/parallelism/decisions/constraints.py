@@ -20,7 +20,7 @@ from mcm_passes.parallelism.classes.provenance import (
     why_linked,
     why_small,
 )
-from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem, unpack_bits
+from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
 
 KEPT_WHOLE = -1
 
@@ -124,7 +124,7 @@ def constrained(
     blocked = problem.blocked.copy()
     blocked[list(whole)] = True
     for index in divided:
-        blocked |= unpack_bits(problem.conflicts[index], problem.num_classes)
+        blocked |= problem.conflicts[index]
     return ConstrainedProblem(replace(problem, blocked=blocked), forced)
 
 
@@ -245,9 +245,8 @@ def _contradictions(
         if kept is not None:
             way = render(why_linked(classes, one, (kept.tensor, kept.dim)))
             faults.append(_contradiction(demand, kept, "divided together", way))
-        conflicts = unpack_bits(problem.conflicts[index], problem.num_classes)
         for rival, other in divided.items():
-            if rival > index and conflicts[rival]:
+            if rival > index and problem.conflicts[index, rival]:
                 way = render(why_conflict(classes, one, (other.tensor, other.dim)))
                 faults.append(_contradiction(demand, other, "never divided both", way))
     return faults

@@ -91,9 +91,7 @@ def best_decision(
     elif not problem.is_feasible(forced):
         raise ValueError("the forced classes cannot all be partitioned")
     members, gains = objective.members(), objective.term_gain
-    whole = _Part(
-        decision_problem.dense_conflicts(problem), objective.linear, members, gains, forced
-    )
+    whole = _Part(problem.conflicts, objective.linear, members, gains, forced)
     # A class that adds nothing by itself nor with its terms would only stand in the way.
     hope = objective.linear + np.maximum(gains, 0.0) @ members
     kept = np.flatnonzero(~problem.blocked & ((hope > 0) | forced))
@@ -141,8 +139,8 @@ def _by_cp_sat(part: _Part, effort_s: float) -> tuple[NDArray[np.bool_], float]:
     terms = [(taken[k], round(float(gain) * scale)) for k, gain in enumerate(part.linear)]
     for k in np.flatnonzero(part.forced).tolist():
         model.add(taken[k] == 1)
-    for clique in _cliques(part.conflicts):
-        model.add_at_most_one(taken[k] for k in clique)
+    for one, other in np.argwhere(np.triu(part.conflicts)).tolist():
+        model.add_at_most_one(taken[one], taken[other])
     for row, gain in zip(part.members, part.term_gain.tolist(), strict=True):
         paid = model.new_bool_var("")
         model.add_max_equality(paid, [taken[k] for k in np.flatnonzero(row).tolist()])
@@ -161,22 +159,3 @@ def _by_cp_sat(part: _Part, effort_s: float) -> tuple[NDArray[np.bool_], float]:
     chosen = np.array([solver.boolean_value(variable) for variable in taken])
     slack = (solver.best_objective_bound - solver.objective_value) / scale
     return chosen, 0.0 if status == cp_model.OPTIMAL else max(slack, 0.0)
-
-
-def _cliques(conflicts: NDArray[np.bool_]) -> list[list[int]]:
-    """Sets of classes that all conflict with each other, such that each conflict is in one."""
-    left = np.triu(conflicts)
-    cliques: list[list[int]] = []
-    for i, j in np.argwhere(left).tolist():
-        if not left[i, j]:
-            continue
-        clique = [i, j]
-        common = conflicts[i] & conflicts[j]
-        while common.any():
-            more = int(np.argmax(common))
-            clique.append(more)
-            common &= conflicts[more]
-        members = np.sort(clique)
-        left[np.ix_(members, members)] = False
-        cliques.append(members.tolist())
-    return cliques

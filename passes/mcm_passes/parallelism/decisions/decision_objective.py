@@ -164,7 +164,7 @@ def decision_items(
         item_class=item_class.astype(np.int32),
         item_dims=item_dims.astype(np.int32),
         blocked=problem.blocked,
-        conflicts=decision_problem.dense_conflicts(problem),
+        conflicts=problem.conflicts,
         linear=objective.linear,
         members=objective.members(),
         term_gain=objective.term_gain,

@@ -35,9 +35,9 @@ class DecisionProblem:
         dim_class: `[D]` int32, class of each dim; -1 for one that can never be divided (size 1).
         blocked: `[K]` bool, classes that cannot be partitioned: an op needs them whole, or they
             are too small for the degree.
-        conflicts: `[K, ceil(K / 64)]` uint64 bitmask, classes that cannot both be partitioned
-            because they meet in one tensor or op. Symmetric; no class conflicts with itself (one
-            that meets itself is blocked).
+        conflicts: `[K, K]` bool, classes that cannot both be partitioned because they meet in one
+            tensor or op. Symmetric; no class conflicts with itself (one that meets itself is
+            blocked).
         size: `[K]` int64 extent, the smallest number of units that any member divides into.
         dim_bytes: `[D]` int64 bytes of the tensor the dim belongs to (for the largest-first order).
     """
@@ -46,7 +46,7 @@ class DecisionProblem:
     dim_ptr: NDArray[np.int32]
     dim_class: NDArray[np.int32]
     blocked: NDArray[np.bool_]
-    conflicts: NDArray[np.uint64]
+    conflicts: NDArray[np.bool_]
     size: NDArray[np.int64]
     dim_bytes: NDArray[np.int64]
 
@@ -71,31 +71,8 @@ class DecisionProblem:
 
     def is_feasible(self, partitioned: NDArray[np.bool_]) -> bool:
         """Whether no partitioned class is blocked or conflicts with another one."""
-        if bool(np.any(partitioned & self.blocked)):
-            return False
-        chosen = pack_bits(partitioned)
-        return not bool(np.any(self.conflicts[partitioned] & chosen))
-
-
-def pack_bits(flags: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """`[K]` bool as `[ceil(K / 64)]` uint64; bit `k % 64` of word `k // 64` is class k."""
-    words = np.zeros((len(flags) + 63) // 64 * 64, dtype=bool)
-    words[: len(flags)] = flags
-    packed = np.packbits(words.reshape(-1, 64), axis=1, bitorder="little")
-    return packed.view("<u8").reshape(-1).astype(np.uint64)
-
-
-def unpack_bits(words: NDArray[np.uint64], count: int) -> NDArray[np.bool_]:
-    """The inverse of `pack_bits`, for one mask of `count` classes."""
-    as_bytes = np.ascontiguousarray(words.astype("<u8")).view(np.uint8)
-    return np.unpackbits(as_bytes, bitorder="little")[:count].astype(bool)
-
-
-def dense_conflicts(problem: DecisionProblem) -> NDArray[np.bool_]:
-    """`[K, K]` bool, symmetric."""
-    count = problem.num_classes
-    octets = np.ascontiguousarray(problem.conflicts.astype("<u8")).view(np.uint8)
-    return np.unpackbits(octets, axis=1, count=count, bitorder="little").astype(bool)
+        meet = self.conflicts[np.ix_(partitioned, partitioned)]
+        return not bool(np.any(partitioned & self.blocked) or np.any(meet))
 
 
 def components(linked: NDArray[np.bool_]) -> list[NDArray[np.int64]]:

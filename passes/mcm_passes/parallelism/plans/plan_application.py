@@ -72,10 +72,10 @@ def _conflicts(
 ) -> list[Diagnostic]:
     """Dimensions that meet in an op, so that not both can be divided."""
     chosen = np.array(list(by), dtype=np.int32)
-    masks = classes.conflicts(chosen)
+    meet = classes.conflicts(chosen)
     faults: list[Diagnostic] = []
     for i, j in combinations(range(len(chosen)), 2):
-        if not int(masks[i, j >> 6]) >> (j & 63) & 1:
+        if not meet[i, j]:
             continue
         one, other = by[int(chosen[i])], by[int(chosen[j])]
         way = render(why_conflict(classes, one, other))

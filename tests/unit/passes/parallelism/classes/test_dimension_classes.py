@@ -8,7 +8,6 @@ import onnx_ir as ir
 from mcm_compiler.contracts.sharding.notation import parse_rule
 from mcm_passes.parallelism.classes.dimension_classes import classes_of
 from mcm_passes.parallelism.classes.provenance import why
-from mcm_passes.parallelism.decisions.decision_problem import unpack_bits
 from mcm_passes.parallelism.rules.rule_templates import Block
 from mcm_passes.parallelism.rules.ruled_graph import ruled_graph
 
@@ -45,11 +44,11 @@ def test_classes_that_meet_in_an_op_conflict(classes):
     batch, wide = _of(found, "x")
     (inner,) = _of(found, "w2")
     out = _of(found, "y")[1]
-    meets = [unpack_bits(row, 4) for row in found.conflicts()]
+    meets = found.conflicts()
     assert np.array_equal(np.flatnonzero(meets[inner]), sorted((batch, wide, out)))
     assert not meets[wide][out]
     few = found.conflicts(np.array([out, inner], dtype=np.int32))
-    assert few.tolist() == [[2], [1]]
+    assert few.tolist() == [[False, True], [True, False]]
 
 
 HEADS = """

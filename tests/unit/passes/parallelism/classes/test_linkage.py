@@ -11,7 +11,6 @@ from mcm_models.zoo.gpt2 import Gpt2
 from mcm_models.zoo.t5 import T5Automap
 from mcm_passes.parallelism.classes.dimension_classes import classes_of, linkage_groups
 from mcm_passes.parallelism.classes.variables import trainable_variables
-from mcm_passes.parallelism.decisions.decision_problem import unpack_bits
 from mcm_passes.parallelism.rules.graph_rules import rules_of
 from mcm_passes.parallelism.rules.rule_templates import Block
 from mcm_passes.parallelism.rules.ruled_graph import ruled_graph
@@ -43,8 +42,7 @@ def test_groups_are_those_of_the_extraction(name):
         assert linked == set(members)
         assert found.possible == (classes.block[groups.class_of_group[group]] == Block.NONE)
         extracted.append(found)
-    for one, row in enumerate(conflicts):
-        meets = unpack_bits(row, len(extracted))
+    for one, meets in enumerate(conflicts):
         for other, found in enumerate(extracted):
             if other != one:
                 assert meets[other] == exclude_each_other(extracted[one], found)

@@ -7,7 +7,7 @@ import pytest
 
 from mcm_compiler.processes.one_thread import use_one_thread
 from mcm_passes.parallelism.decisions.decision_objective import DecisionObjective
-from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem, pack_bits
+from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
 
 use_one_thread()
 
@@ -32,7 +32,7 @@ def make_problem(seed, tensors=10, classes=8, density=0.15, blocked=0.2):
         dim_ptr=np.cumsum([0, *lengths]).astype(np.int32),
         dim_class=dim_class,
         blocked=rng.random(classes) < blocked,
-        conflicts=np.stack([pack_bits(row) for row in conflicts]),
+        conflicts=conflicts,
         size=np.full(classes, 64),
         dim_bytes=np.repeat(rng.integers(1, 1000, tensors), lengths),
     )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from mcm_passes.parallelism.decisions import count_oracle
 from mcm_passes.parallelism.decisions.decision_objective import DecisionObjective, count_objective
-from mcm_passes.parallelism.decisions.decision_problem import components, dense_conflicts
+from mcm_passes.parallelism.decisions.decision_problem import components
 
 SEEDS = st.integers(0, 10_000)
 FEW = settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -85,9 +85,9 @@ def test_nothing_to_decide(decisions_of):
     assert not found.partitioned.any()
 
 
-def test_dense_conflicts_and_components(decisions_of):
+def test_conflicts_and_components(decisions_of):
     problem = decisions_of(1, classes=70, density=0.01)
-    dense = dense_conflicts(problem)
+    dense = problem.conflicts
     assert dense.shape == (70, 70)
     assert np.array_equal(dense, dense.T)
     one = np.zeros(70, dtype=bool)

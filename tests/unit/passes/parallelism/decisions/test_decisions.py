@@ -11,8 +11,6 @@ from mcm_passes.parallelism.classes.variables import float_bytes, trainable_vari
 from mcm_passes.parallelism.decisions.decision_problem import (
     adp_problem,
     opp_problem,
-    pack_bits,
-    unpack_bits,
 )
 from tests.generators.partial_decisions import ConflictMasks, PartialDecision, bits
 
@@ -26,15 +24,6 @@ g (float[4,6] x, float[6,8] w1, float[8] w2, float[8,10] w3, float[1] w4) => (fl
 """
 
 
-def test_bits_of_many_classes():
-    rng = np.random.default_rng(0)
-    for count in (0, 1, 63, 64, 65, 200):
-        flags = rng.random(count) < 0.5
-        words = pack_bits(flags)
-        assert words.shape == ((count + 63) // 64,)
-        assert np.array_equal(unpack_bits(words, count), flags)
-
-
 def test_the_problem_of_operator_partitioning(imported):
     problem = opp_problem(imported(NET), 2)
     assert problem.tensors == ("w1", "w2", "w3")
@@ -43,7 +32,7 @@ def test_the_problem_of_operator_partitioning(imported):
     assert problem.size.tolist() == [6, 8, 10]
     assert problem.dim_bytes.tolist() == [192, 192, 32, 320, 320]
     assert not problem.blocked.any()
-    assert problem.conflicts.tolist() == [[2], [5], [2]]
+    assert np.argwhere(problem.conflicts).tolist() == [[0, 1], [1, 0], [1, 2], [2, 1]]
     assert opp_problem(imported(NET), 8).blocked.tolist() == [True, False, False]
 
 
@@ -101,7 +90,7 @@ def test_a_state_agrees_with_the_problem():
             dim_ptr=np.arange(count + 1, dtype=np.int32),
             dim_class=np.arange(count, dtype=np.int32),
             blocked=rng.random(count) < 0.2,
-            conflicts=np.array([pack_bits(row) for row in meets]),
+            conflicts=meets,
             size=np.full(count, 8, dtype=np.int64),
             dim_bytes=np.ones(count, dtype=np.int64),
         )

@@ -72,7 +72,7 @@ def test_the_same_seed_gives_the_same_answer(decisions_of, recipe):
 def test_learning_goes_beyond_largest_first(decisions_of):
     """A path of classes where taking the largest costs both neighbours."""
     problem = decisions_of(0, tensors=1, classes=3, density=0.0, blocked=0.0)
-    conflicts = np.array([[2], [5], [2]], np.uint64)
+    conflicts = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]], np.bool_)
     dims = np.array([0, 0, 1, 1, 1, 2, 2], np.int32)
     problem = dataclasses.replace(
         problem,

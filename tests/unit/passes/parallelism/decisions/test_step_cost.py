@@ -21,7 +21,6 @@ from mcm_passes.parallelism.decisions.decision_problem import (
     DecisionProblem,
     adp_problem,
     opp_problem,
-    pack_bits,
 )
 from mcm_passes.parallelism.decisions.step_cost import (
     DeviceGroup,
@@ -240,7 +239,7 @@ def _costs(draw: st.DrawFn):
         dim_ptr=np.arange(count + 1, dtype=np.int32),
         dim_class=np.arange(count, dtype=np.int32),
         blocked=rng.random(count) < 0.1,
-        conflicts=np.array([pack_bits(row) for row in meets]),
+        conflicts=meets,
         size=np.full(count, 8, dtype=np.int64),
         dim_bytes=np.ones(count, dtype=np.int64),
     )

@@ -66,10 +66,7 @@ def _independent(classes: DimensionClasses, seed: int) -> NDArray[np.bool_]:
     masks = classes.conflicts()
     chosen = np.zeros(len(classes.size), dtype=bool)
     for k in np.random.default_rng(seed).permutation(_divisible(classes)).tolist():
-        against = [
-            j for j in np.flatnonzero(chosen).tolist() if int(masks[k, j >> 6]) >> (j & 63) & 1
-        ]
-        chosen[k] = not against
+        chosen[k] = not masks[k, chosen].any()
     return chosen
 
 
