@@ -15,13 +15,8 @@ from mcm_compiler.contracts.chips import kernels_of
 from mcm_compiler.contracts.cost import CostModel, MeasuredCosts
 from mcm_compiler.diagnostics import CompileError, Severity, quote
 from mcm_compiler.graph.constants import placeable_nodes
+from mcm_compiler.text import toml_description
 from mcm_compiler.text.json_text import UnreadableError, bytes_bounded
-from mcm_compiler.text.toml_description import (
-    TomlDescription,
-    parse_description,
-    toml_key,
-    toml_text,
-)
 
 MAX_COST_FILE_BYTES = 1 << 24
 """A table of 200,000 ops with long names; it takes some 16 times as much memory when read."""
@@ -73,12 +68,12 @@ def held_files(files: Mapping[str, bytes]) -> ReadFile:
     return read
 
 
-def cost_model_text(description: TomlDescription) -> str | None:
+def cost_model_text(description: toml_description.TomlDescription) -> str | None:
     """What a description says of its cost model; None where it says nothing that is a text."""
     return cost_model_texts(description).get(COST_KEY[1])
 
 
-def cost_model_texts(description: TomlDescription) -> dict[str, str]:
+def cost_model_texts(description: toml_description.TomlDescription) -> dict[str, str]:
     """The texts in the table `[cost]` by key; of a box the keys are its kinds of devices."""
     table = description.data.get(COST_TABLE)
     entries = cast("dict[str, object]", table) if isinstance(table, dict) else {}
@@ -97,12 +92,12 @@ def with_cost_model_text(name: str, text: str, model: str, key: str = COST_KEY[1
     Raises:
         CompileError: MCM-C008 if it has the key in a form that cannot be rewritten.
     """
-    description = parse_description(name, text)
+    description = toml_description.parse_description(name, text)
     texts = cost_model_texts(description)
     if texts.get(key) == model:
         return text
     wanted = {**description.data, COST_TABLE: {**texts, key: model}}
-    line = f"{toml_key(key)} = {toml_text(model)}"
+    line = f"{toml_description.toml_key(key)} = {toml_description.toml_text(model)}"
     if COST_TABLE not in description.data:
         changed = f"{text.rstrip()}\n\n[{COST_TABLE}]\n{line}\n"
     else:
@@ -110,12 +105,12 @@ def with_cost_model_text(name: str, text: str, model: str, key: str = COST_KEY[1
         at = description.line((COST_TABLE, key))
         if key in texts:
             before = lines[at - 1].partition("=")[0].rstrip()
-            lines[at - 1] = f"{before} = {toml_text(model)}"
+            lines[at - 1] = f"{before} = {toml_description.toml_text(model)}"
         else:
             lines.insert(at, line)
         changed = "\n".join(lines)
     try:
-        holds = parse_description(name, changed).data == wanted
+        holds = toml_description.parse_description(name, changed).data == wanted
     except CompileError:
         holds = False
     if holds:

@@ -60,7 +60,14 @@ def difference(first: Side, second: Side, allowed: float = 0.0) -> records.Diffe
         comparison=compare(old, second.figures, allowed),
         settings=tuple(_settings(first, second)),
         loads=tuple(_loads(first.loads, second.loads)),
-        ops=_counts(first, second, match),
+        ops=records.OpCounts(
+            by_name=len(match.by_name),
+            by_structure=tuple(
+                (first.ops.names[i], second.ops.names[j]) for i, j in match.by_structure
+            ),
+            only_a=tuple(first.ops.names[i] for i in match.only_first),
+            only_b=tuple(second.ops.names[j] for j in match.only_second),
+        ),
         moved=_moved(first, second, match),
         times=_times(old.ops, second.figures.ops, second.figures.words[0]),
         memory=_memory(first, second),
@@ -129,17 +136,6 @@ def _busiest(loads: Iterable[Load]) -> dict[str, Load]:
         if load.kind not in found or load.busy_s > found[load.kind].busy_s:
             found[load.kind] = load
     return found
-
-
-def _counts(first: Side, second: Side, match: OpMatch) -> records.OpCounts:
-    return records.OpCounts(
-        by_name=len(match.by_name),
-        by_structure=tuple(
-            (first.ops.names[i], second.ops.names[j]) for i, j in match.by_structure
-        ),
-        only_a=tuple(first.ops.names[i] for i in match.only_first),
-        only_b=tuple(second.ops.names[j] for j in match.only_second),
-    )
 
 
 def _moved(first: Side, second: Side, match: OpMatch) -> tuple[records.Moved, ...]:

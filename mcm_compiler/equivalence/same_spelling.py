@@ -55,7 +55,15 @@ def spelt_alike(
         return False
     return (
         _ends(left) == _ends(right)
-        and _same_nodes(left, right)
+        and all(
+            a.op_type == b.op_type
+            and a.domain == b.domain
+            and a.overload == b.overload
+            and a.input == b.input
+            and a.output == b.output
+            and _same_attributes(a, b)
+            for a, b in zip(left.node, right.node, strict=True)
+        )
         and _same_weights(left, folder, right, form_folder)
     )
 
@@ -78,18 +86,6 @@ def _type(proto: onnx.TypeProto) -> bytes:
     if kind.HasField("tensor_type"):
         kind.tensor_type.ClearField("shape")  # sizes are bound in one of the two
     return kind.SerializeToString(deterministic=True)
-
-
-def _same_nodes(left: onnx.GraphProto, right: onnx.GraphProto) -> bool:
-    return all(
-        a.op_type == b.op_type
-        and a.domain == b.domain
-        and a.overload == b.overload
-        and a.input == b.input
-        and a.output == b.output
-        and _same_attributes(a, b)
-        for a, b in zip(left.node, right.node, strict=True)
-    )
 
 
 def _same_attributes(left: onnx.NodeProto, right: onnx.NodeProto) -> bool:

@@ -7,20 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.machines.machine import (
-    HOST,
-    HOST_ROOT,
-    OFF_PACKAGE,
-    OFF_PACKAGE_ROOT,
-    RING,
-    Machine,
-)
+from mcm_compiler.machines import machine
 from mcm_compiler.machines.package_limits import PackageLimits
 from mcm_compiler.machines.routes import Routes
 
 
 @lru_cache(maxsize=64)
-def ring_of(limits: PackageLimits, stream_latency_s: float = 0.0) -> Machine:
+def ring_of(limits: PackageLimits, stream_latency_s: float = 0.0) -> machine.Machine:
     """The machine of a ring package of C chips.
 
     Channel c, for c below C - 1, is the link from chip c to chip c + 1. Behind the links come a
@@ -39,31 +32,31 @@ def ring_of(limits: PackageLimits, stream_latency_s: float = 0.0) -> Machine:
     last = limits.last_chip
     chips, beyond = last + 1, last + 1 - limits.num_chips
     ends = [(c, c + 1) for c in range(last)]
-    ends += [(HOST, c) for c in range(chips)]
-    ends += [(c, HOST) for c in range(chips)]
+    ends += [(machine.HOST, c) for c in range(chips)]
+    ends += [(c, machine.HOST) for c in range(chips)]
     rates = [limits.link_bytes_per_s] * last + [limits.host_bytes_per_s] * (2 * chips)
     latencies = [*limits.latencies_s, *[limits.host_latency_s] * (2 * chips)]
     streams = limits.stream_bytes_per_s > 0
     if streams:
-        ends += [(OFF_PACKAGE, c) for c in range(chips)]
+        ends += [(machine.OFF_PACKAGE, c) for c in range(chips)]
         rates += [limits.stream_bytes_per_s] * chips
         latencies += [stream_latency_s] * chips
     shared = _Shared([], [], [])
     if rate := limits.host_total_bytes_per_s:
         shared = shared._replace(inwards=[len(ends)], outwards=[len(ends) + 1])
-        ends += [(HOST_ROOT, HOST), (HOST, HOST_ROOT)]
+        ends += [(machine.HOST_ROOT, machine.HOST), (machine.HOST, machine.HOST_ROOT)]
         rates += [rate] * 2
         latencies += [0.0] * 2
     if streams and (rate := limits.stream_total_bytes_per_s):
         shared = shared._replace(streams=[len(ends)])
-        ends.append((OFF_PACKAGE_ROOT, OFF_PACKAGE))
+        ends.append((machine.OFF_PACKAGE_ROOT, machine.OFF_PACKAGE))
         rates.append(rate)
         latencies.append(0.0)
     cuts = np.zeros(len(ends), np.bool_)
     cuts[:last] = limits.cut_through
     memory, speed = limits.sram_bytes, limits.chip_speed or (1.0,) * limits.num_chips
-    return Machine(
-        family=RING,
+    return machine.Machine(
+        family=machine.RING,
         memory_bytes=np.array(memory + memory[-1:] * beyond, np.int64),
         speed=np.array(speed + speed[-1:] * beyond, np.float64),
         channel_bytes_per_s=np.array(rates, np.float64),

@@ -127,7 +127,7 @@ def _refuse_foreign(
     target = described(load_target(cell.target), options)
     asked = json.loads(json.dumps(options_facts(options, options.shapes)))
     compared: Sequence[tuple[str, object, object]] = (
-        ("target", _sha256(target.source_text), manifest.target_sha256),
+        ("target", hashlib.sha256(target.source_text.encode()).hexdigest(), manifest.target_sha256),
         ("target", target.name, manifest.target),
         ("options", asked, report.get("options")),
         ("sources of options", options.sources, report.get("option_sources") or {}),
@@ -145,10 +145,6 @@ def _refuse_foreign(
             raise UnprovenError(f"it is the result of another cell: the {name} differ")
     if report.get("throughput_per_s") is None or layout.CERTIFICATE not in manifest.files:
         raise UnprovenError("it has no throughput, or no certificate of its bound")
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def unproven_note(cell: Cell, error: Exception, cache: BuildCache) -> Diagnostic:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mcm_compiler.artifact.manifest import Manifest, TensorEntry
     from mcm_compiler.contracts.program import LoweredProgram, SimulationResult
     from mcm_compiler.contracts.target import Target
-    from mcm_compiler.report.records.sections import ChipStateRow, StateFacts
+    from mcm_compiler.report.records.sections import StateFacts
 
 STATE_SECTION = "states"
 """Key of the report; missing where no state stays on a chip."""
@@ -49,7 +49,15 @@ def state_facts(
     side = Replication(manifest.replicas, manifest.chips_each)
     facts: StateFacts = {
         "held": to_builtins(list(held)),
-        "chips": _chips(program),
+        "chips": [
+            {
+                "chip": chip.chip,
+                "sequence_bytes": chip.state_bytes,
+                "held_bytes": sum(b.size_bytes for b in chip.buffers if b.kind == "state"),
+            }
+            for chip in program.chips
+            if any(b.kind == "state" for b in chip.buffers)
+        ],
         "sequences": max(program.sequences, 1),
         "needed_sequences": None,
         "fitting_sequences": max(side_by_side.fitting_sequences(program, target), 1),
@@ -117,18 +125,6 @@ def state_rows(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     return [
         (str(row["chip"]), bytes_text(row["sequence_bytes"]), bytes_text(row["held_bytes"]))
         for row in facts["chips"]
-    ]
-
-
-def _chips(program: LoweredProgram) -> list[ChipStateRow]:
-    return [
-        {
-            "chip": chip.chip,
-            "sequence_bytes": chip.state_bytes,
-            "held_bytes": sum(b.size_bytes for b in chip.buffers if b.kind == "state"),
-        }
-        for chip in program.chips
-        if any(b.kind == "state" for b in chip.buffers)
     ]
 
 

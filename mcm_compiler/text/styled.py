@@ -126,7 +126,7 @@ class Panel:
         style, inner = self.border_style, max(width - 4, 1)
         found: list[Line] = [[(f"{corners[0]}{across * (inner + 2)}{corners[1]}", style)]]
         for line in self.view.lines(inner):
-            blank = " " * (inner - _width(line))
+            blank = " " * (inner - sum(columns_of(text) for text, _ in line))
             found.append([(down, style), (" ", ""), *line, (f"{blank} ", ""), (down, style)])
         found.append([(f"{corners[2]}{across * (inner + 2)}{corners[3]}", style)])
         return found
@@ -310,7 +310,3 @@ def _cropped(line: Line, width: int) -> Line:
             part += character
         return [*found, (part, style)]
     return found
-
-
-def _width(line: Line) -> int:
-    return sum(columns_of(text) for text, _ in line)

@@ -102,7 +102,7 @@ class LocatedSlices:
             return None
         if own.op_type == "ConstantOfShape" == given.op_type:
             same = own[:5] == given[:5]  # any part is like any other
-            filled = {k: ((0, self._extent(part, k)),) for k in differing}
+            filled = {k: ((0, (constant_shape(self._numbers, part) or ())[k]),) for k in differing}
             return filled | cuts if same else None
         if (own.op_type, own.version) != (given.op_type, given.version):
             return None
@@ -120,9 +120,6 @@ class LocatedSlices:
         cut = cut_of(facts, own, order, relation, _never)
         found = None if cut is None or cut.summed is not None else cut.outputs[0]
         return found if found and found.keys() == differing else None
-
-    def _extent(self, number: int, axis: int) -> int:
-        return (constant_shape(self._numbers, number) or ())[axis]
 
     def _elements(self, content: int) -> Bytes | None:
         """The shape of a constant with the bytes of an element as a last axis."""

@@ -8,19 +8,7 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.equivalence.values import value_numbers
-from mcm_compiler.equivalence.values.op_keys import (
-    GRAPHS,
-    ONNX_DOMAIN,
-    NodeScope,
-    attribute_key,
-    constant_tensor,
-    default_attributes,
-    definition_version,
-    domain_of,
-    existing_outputs,
-    static_shape,
-)
+from mcm_compiler.equivalence.values import op_keys, value_numbers
 from mcm_compiler.equivalence.values.own_identities import OwnIdentities, is_like_no_other
 
 MAX_OPS = 20_000_000
@@ -91,13 +79,13 @@ class GraphWalk:
         """
         graph = self._model.graph
         self.initializers(graph, known)
-        scope = NodeScope(self._model.opset_imports)
+        scope = op_keys.NodeScope(self._model.opset_imports)
         for node in graph:
             self._node(node, known, scope)
             if after is not None:
                 after(node, known)
 
-    def _node(self, node: ir.Node, known: Numbers, scope: NodeScope) -> None:
+    def _node(self, node: ir.Node, known: Numbers, scope: op_keys.NodeScope) -> None:
         self._ops += 1
         if self._ops > MAX_OPS:
             raise CompileError.of(
@@ -128,18 +116,21 @@ class GraphWalk:
     def _keep(self, node: ir.Node, outputs: Sequence[int]) -> None:
         for value, number in zip(node.outputs, outputs, strict=False):
             self.names.setdefault(number, value.name or "")
-            if number not in self._numbers.shapes and (shape := static_shape(value)) is not None:
+            if (
+                number not in self._numbers.shapes
+                and (shape := op_keys.static_shape(value)) is not None
+            ):
                 self._numbers.shapes[number] = shape
 
     def _special(
-        self, node: ir.Node, inputs: Sequence[int | None], known: Numbers, scope: NodeScope
+        self, node: ir.Node, inputs: Sequence[int | None], known: Numbers, scope: op_keys.NodeScope
     ) -> Sequence[int] | None:
         """The outputs of an op that has a rule of its own, or None."""
         if self._functions:
             identifier = node.op_identifier()
             if identifier in self._functions and identifier not in self._open:
                 return self._called(identifier, node, inputs, scope)
-        if domain_of(node) != ONNX_DOMAIN:
+        if op_keys.domain_of(node) != op_keys.ONNX_DOMAIN:
             return None
         match node.op_type:
             case "Constant":
@@ -159,10 +150,10 @@ class GraphWalk:
                 return None
 
     def _general(
-        self, node: ir.Node, inputs: Sequence[int | None], known: Numbers, scope: NodeScope
+        self, node: ir.Node, inputs: Sequence[int | None], known: Numbers, scope: op_keys.NodeScope
     ) -> Sequence[int]:
         numbers = self._numbers
-        domain = domain_of(node)
+        domain = op_keys.domain_of(node)
         version = scope.opsets.get(domain, scope.opsets.get(node.domain, 1))
         resolved = self._resolved(node, scope)
         draws = scope.draws
@@ -170,19 +161,19 @@ class GraphWalk:
             [
                 (attribute.name, self._bodies(attribute, known, scope))
                 for attribute in resolved
-                if attribute.type in GRAPHS
+                if attribute.type in op_keys.GRAPHS
             ]
         )
-        if node.op_type == "Range" and domain == ONNX_DOMAIN:
+        if node.op_type == "Range" and domain == op_keys.ONNX_DOMAIN:
             inputs = [self._as_scalar(number) for number in inputs]
         key = value_numbers.OpKey(
             domain,
             node.op_type,
             node.overload,
-            definition_version(domain, node.op_type, version),
+            op_keys.definition_version(domain, node.op_type, version),
             self._attributes(resolved, domain, node.op_type, version),
             tuple(inputs),
-            existing_outputs(node, resolved),
+            op_keys.existing_outputs(node, resolved),
             bodies,
         )
         if scope.draws > draws or is_like_no_other(key, numbers):
@@ -207,7 +198,7 @@ class GraphWalk:
         key: value_numbers.OpKey,
         node: ir.Node,
         attributes: tuple[ir.Attr, ...],
-        scope: NodeScope,
+        scope: op_keys.NodeScope,
         outputs: Sequence[int],
     ) -> None:
         numbers = self._numbers
@@ -225,17 +216,17 @@ class GraphWalk:
     ) -> tuple[tuple[str, Hashable], ...]:
         if not resolved:
             return ()
-        defaults = default_attributes(domain, op_type, version)
+        defaults = op_keys.default_attributes(domain, op_type, version)
         found: list[tuple[str, Hashable]] = []
         for attribute in resolved:
-            if attribute.type in GRAPHS:
+            if attribute.type in op_keys.GRAPHS:
                 continue
-            key = attribute_key(attribute, self._numbers.contents)
+            key = op_keys.attribute_key(attribute, self._numbers.contents)
             if attribute.name not in defaults or defaults[attribute.name] != key:
                 found.append((attribute.name, key))
         return tuple(sorted(found, key=lambda pair: pair[0]))
 
-    def _resolved(self, node: ir.Node, scope: NodeScope) -> tuple[ir.Attr, ...]:
+    def _resolved(self, node: ir.Node, scope: op_keys.NodeScope) -> tuple[ir.Attr, ...]:
         """The attributes, with those of a call where the body of a function refers to them."""
         found: list[ir.Attr] = []
         # Past the view, which is interpreted code.
@@ -248,11 +239,11 @@ class GraphWalk:
                 found.append(ir.Attr(attribute.name, given.type, given.value))
         return tuple(found)
 
-    def _constant(self, node: ir.Node, scope: NodeScope) -> Sequence[int] | None:
+    def _constant(self, node: ir.Node, scope: op_keys.NodeScope) -> Sequence[int] | None:
         resolved = self._resolved(node, scope)
         if len(resolved) != 1:
             return None
-        tensor = constant_tensor(resolved[0])
+        tensor = op_keys.constant_tensor(resolved[0])
         return None if tensor is None else (self._numbers.weight(tensor),)
 
     def _is_off(self, inputs: Sequence[int | None]) -> bool:
@@ -264,7 +255,7 @@ class GraphWalk:
         return content is not None and not bool(self._numbers.contents.array(content).any())
 
     def _taken_branch(
-        self, node: ir.Node, inputs: Sequence[int | None], known: Numbers, scope: NodeScope
+        self, node: ir.Node, inputs: Sequence[int | None], known: Numbers, scope: op_keys.NodeScope
     ) -> Sequence[int] | None:
         content = self._numbers.known_content(inputs[0]) if inputs else None
         if content is None:
@@ -283,7 +274,7 @@ class GraphWalk:
         return self._results(graph.outputs, known)
 
     def _extents(
-        self, node: ir.Node, inputs: Sequence[int | None], scope: NodeScope
+        self, node: ir.Node, inputs: Sequence[int | None], scope: op_keys.NodeScope
     ) -> Sequence[int] | None:
         if not inputs or inputs[0] is None or not self._compute:
             return None
@@ -302,12 +293,12 @@ class GraphWalk:
         return (self._numbers.weight_of_array(np.array(taken, np.int64)),)
 
     def _placeholder(
-        self, node: ir.Node, inputs: Sequence[int | None], scope: NodeScope
+        self, node: ir.Node, inputs: Sequence[int | None], scope: op_keys.NodeScope
     ) -> Sequence[int] | None:
         extents = self._numbers.known_content(inputs[0])
         if extents is None:
             return None
-        version = scope.opsets.get(ONNX_DOMAIN, 1)
+        version = scope.opsets.get(op_keys.ONNX_DOMAIN, 1)
         fill = self._attributes(self._resolved(node, scope), "", node.op_type, version)
         name = node.outputs[0].name or ""
         number = self._numbers.of(value_numbers.PlaceholderKey(name, fill, extents))
@@ -329,14 +320,13 @@ class GraphWalk:
         identifier: ir.OperatorIdentifier,
         node: ir.Node,
         inputs: Sequence[int | None],
-        scope: NodeScope,
+        scope: op_keys.NodeScope,
     ) -> Sequence[int]:
         function = self._functions[identifier]
         given = {a.name: a for a in self._resolved(node, scope)}
-        plain = not any(a.type in GRAPHS for a in given.values())
-        keys = tuple(
-            (name, attribute_key(a, self._numbers.contents)) for name, a in sorted(given.items())
-        ) if plain else ()  # fmt: skip
+        plain = not any(a.type in op_keys.GRAPHS for a in given.values())
+        contents, rows = self._numbers.contents, sorted(given.items()) if plain else ()
+        keys = tuple((name, op_keys.attribute_key(a, contents)) for name, a in rows)
         call = (identifier, tuple(inputs), keys, scope.depth)
         if plain and call in self._calls:
             return self._calls[call]
@@ -351,7 +341,7 @@ class GraphWalk:
             for value, number in zip(function.inputs, inputs, strict=False)
             if number is not None
         }
-        inner = NodeScope(function.opset_imports, attributes, scope.depth, scope.draws)
+        inner = op_keys.NodeScope(function.opset_imports, attributes, scope.depth, scope.draws)
         self._open.add(identifier)
         drawn = self._identities.given
         for body_node in function:
@@ -363,7 +353,7 @@ class GraphWalk:
         scope.draws = inner.draws
         return outputs
 
-    def _bodies(self, attribute: ir.Attr, known: Numbers, scope: NodeScope) -> Hashable:
+    def _bodies(self, attribute: ir.Attr, known: Numbers, scope: op_keys.NodeScope) -> Hashable:
         graphs = (
             [attribute.as_graph()]
             if attribute.type is ir.AttributeType.GRAPH
@@ -371,8 +361,8 @@ class GraphWalk:
         )
         return tuple(self._body(graph, known, scope) for graph in graphs)
 
-    def _body(self, graph: ir.Graph, known: Numbers, scope: NodeScope) -> Hashable:
-        inner = NodeScope(scope.opsets, scope.attributes, scope.depth + 1, 0)
+    def _body(self, graph: ir.Graph, known: Numbers, scope: op_keys.NodeScope) -> Hashable:
+        inner = op_keys.NodeScope(scope.opsets, scope.attributes, scope.depth + 1, 0)
         for index, value in enumerate(graph.inputs):
             known[value] = self._numbers.of(value_numbers.InputKey("", "", inner.depth, index))
         self.initializers(graph, known)

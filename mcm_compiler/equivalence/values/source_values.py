@@ -41,7 +41,7 @@ class SourceValues:
 def input_numbers(model: ir.Model, numbers: ValueNumbers) -> dict[str, int]:
     """Numbers of what the host gives, by name."""
     return {
-        value.name or "": numbers.of(InputKey(value.name or "", _kind(value)))
+        value.name or "": numbers.of(InputKey(value.name or "", str(value.type)))
         for value in free_inputs(model)
     }
 
@@ -106,7 +106,3 @@ def number_source(
         {node.name or "": node for node in model.graph},
         [(v.name or "", known.get(v, -1)) for v in model.graph.outputs],
     )
-
-
-def _kind(value: ir.Value) -> str:
-    return str(value.type)

@@ -42,7 +42,7 @@ def contradicted_by_run(
     wrong: list[tuple[ir.Value, list[int | None], tuple[int, ...]]] = []
     for value in doubtful:
         seen = _shapes_of(results.get(value.name or ""))
-        claimed = _dims(value)
+        claimed = tuple(int(dim) for dim in value.shape.numpy()) if value.shape is not None else ()
         if other := [shape for shape in seen if shape != claimed]:
             wrong.append((value, list(claimed), other[0]))
     if not wrong:
@@ -93,10 +93,6 @@ def _shapes_of(result: Any) -> Iterable[tuple[int, ...]]:
         shape = getattr(item, "shape", None)
         if shape is not None:
             yield tuple(shape)
-
-
-def _dims(value: ir.Value) -> tuple[int, ...]:
-    return tuple(int(dim) for dim in value.shape.numpy()) if value.shape is not None else ()
 
 
 def _maker(value: ir.Value) -> str:

@@ -8,20 +8,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from mcm_models.planner import networks
 from mcm_models.planner.layout import PlannerSettings
-from mcm_models.planner.networks import (
-    Decision,
-    GroupInputs,
-    LogitTable,
-    Params,
-    Placer,
-    Trace,
-    grouper_scores,
-)
 from mcm_models.ppo import adam, gains, gradient_steps
 
 Array = jax.Array
-GroupPolicy = Placer | LogitTable
+GroupPolicy = networks.Placer | networks.LogitTable
 """The part of a policy that places groups."""
 
 
@@ -35,10 +27,10 @@ class Batch(NamedTuple):
         trace: of the draw; None where the policy has none.
     """
 
-    inputs: GroupInputs
+    inputs: networks.GroupInputs
     chosen: Array
     advantage: Array
-    trace: Trace | None
+    trace: networks.Trace | None
 
 
 class UpdateMetrics(NamedTuple):
@@ -55,8 +47,8 @@ class UpdateMetrics(NamedTuple):
 
 @partial(jax.jit, static_argnames=("placer",))
 def sample_devices(
-    placer: GroupPolicy, params: Params, inputs: GroupInputs, uniforms: Array
-) -> tuple[Array, Trace | None]:
+    placer: GroupPolicy, params: networks.Params, inputs: networks.GroupInputs, uniforms: Array
+) -> tuple[Array, networks.Trace | None]:
     """Devices `[K, M]`, and what an update goes on from; see `Placer.sample`."""
     return placer.sample(params, inputs, uniforms)
 
@@ -69,12 +61,12 @@ def sample_devices(
 def update(
     placer: Any,
     settings: PlannerSettings,
-    params: tuple[Params, ...],
+    params: tuple[networks.Params, ...],
     state: Any,
     batch: Batch,
     grouping: Array | None,
     rate: Array,
-) -> tuple[tuple[Params, ...], Any, UpdateMetrics]:
+) -> tuple[tuple[networks.Params, ...], Any, UpdateMetrics]:
     """All gradient steps on one batch.
 
     Args:
@@ -88,13 +80,15 @@ def update(
         rate: learning rate.
     """
 
-    def decided(params: tuple[Params, ...], trace: Trace | None) -> Decision:
+    def decided(
+        params: tuple[networks.Params, ...], trace: networks.Trace | None
+    ) -> networks.Decision:
         return placer.decide(params[0], batch.inputs, batch.chosen, trace)
 
     count = batch.chosen.shape[0]
     before = jax.lax.stop_gradient(decided(params, batch.trace).log_p) if settings.clip else None
 
-    def loss_of(params: tuple[Params, ...], _: Any) -> tuple[Array, Array]:
+    def loss_of(params: tuple[networks.Params, ...], _: Any) -> tuple[Array, Array]:
         trace = batch.trace
         if settings.epochs > 1:
             trace = placer.replay(jax.lax.stop_gradient(params[0]), batch.inputs, batch.chosen)
@@ -102,7 +96,7 @@ def update(
         gain, _ = gains(log_p, before, batch.advantage, settings.clip)
         loss = -(jnp.sum(gain) + settings.entropy * jnp.sum(entropy)) / count
         if grouping is not None:
-            loss -= jnp.sum(grouper_scores(params[1]) * grouping)
+            loss -= jnp.sum(networks.grouper_scores(params[1]) * grouping)
         return loss, jnp.mean(entropy)
 
     optimizer = adam(settings.gradient_norm, rate)

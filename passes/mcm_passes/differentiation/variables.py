@@ -45,7 +45,10 @@ def chosen_variables(model: ir.Model, pattern: str) -> list[ir.Value]:
         for value in weights
         if value.dtype in FLOATS
         and (pattern != "*" or _elements(value) > 1)
-        and not _is_not_learnt(value)
+        and not any(
+            use.idx in _NOT_LEARNT.get(use.node.op_type, ()) and use.node.domain in ("", "ai.onnx")
+            for use in value.uses()
+        )
         and _chosen(value.name or "", pattern)
     ]
 
@@ -117,13 +120,6 @@ def _elements(value: ir.Value) -> int:
     if shape is None or not shape.is_static():
         return 0
     return int(np.prod([int(dim) for dim in shape.numpy()], dtype=np.int64))
-
-
-def _is_not_learnt(value: ir.Value) -> bool:
-    return any(
-        use.idx in _NOT_LEARNT.get(use.node.op_type, ()) and use.node.domain in ("", "ai.onnx")
-        for use in value.uses()
-    )
 
 
 def _chosen(name: str, pattern: str) -> bool:

@@ -182,7 +182,7 @@ class _Rows:
 
     def keep_whole(self, node: ir.Node) -> None:
         """Adds what an op without a rule touches, which stays whole."""
-        for value in _touched(node):
+        for value in [*consumed_values(node), *node.outputs]:
             self.known(value)
             self.stuck.append((value, -1, node, node.op_type, Block.UNKNOWN))
 
@@ -225,10 +225,6 @@ def _is_self_made(node: ir.Node) -> bool:
     return node.domain in ("", "ai.onnx") and all(
         value is None or value.const_value is not None for value in node.inputs
     )
-
-
-def _touched(node: ir.Node) -> list[ir.Value]:
-    return [*consumed_values(node), *node.outputs]
 
 
 def _stuck_arrays(

@@ -33,7 +33,13 @@ def remove_identities(graph: ir.Graph) -> int:
         if is_replaceable(result, graph):
             complete_type(source, result)
             result.replace_all_uses_with(source)
-        elif _can_take_name(source, result, graph):
+        elif (
+            result.is_graph_output()
+            and result.graph is graph
+            and all(use.node.graph is graph for use in result.uses())
+            and source.producer() is not None
+            and is_replaceable(source, graph)
+        ):
             complete_type(source, result)
             result.replace_all_uses_with(source, replace_graph_outputs=True)
             source.name, result.name = result.name, None
@@ -60,13 +66,3 @@ def _returns_its_input(node: ir.Node) -> bool:
     if training.const_value is None or training.is_graph_input():
         return False
     return not training.const_value.numpy().any()
-
-
-def _can_take_name(source: ir.Value, result: ir.Value, graph: ir.Graph) -> bool:
-    return (
-        result.is_graph_output()
-        and result.graph is graph
-        and all(use.node.graph is graph for use in result.uses())
-        and source.producer() is not None
-        and is_replaceable(source, graph)
-    )

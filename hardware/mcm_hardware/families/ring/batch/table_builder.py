@@ -19,7 +19,7 @@ import onnx_ir as ir
 from mcm_compiler.arrays.rows import rows_of, starts
 from mcm_compiler.components.op_support import runs_on_host
 from mcm_compiler.contracts.cost import CostModel
-from mcm_compiler.contracts.partition import Floats, PartitionProblem
+from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.graph.constants import attribute_weights, constant_values, consumed_values, leaves
 from mcm_compiler.graph.states import STATES, States, copies_held
 from mcm_compiler.ir.rewriting.node_copying import copy_node
@@ -124,7 +124,13 @@ def build_tables(
         ),
         ops=problem_tables.OpTables(
             is_view=np.array(views, np.bool_),
-            copy_s=_copy_times(chip, ops, views),
+            copy_s=np.array(
+                [
+                    copy_seconds(chip, chip.storage.value_bytes(node.outputs[0])) if view else 0.0
+                    for node, view in zip(ops, views, strict=True)
+                ],
+                np.float64,
+            ),
             read_ptr=read_ptr,
             reads=read_values,
             made_ptr=made_ptr,
@@ -239,16 +245,6 @@ def _early(
         if all(value in constants for node in kernel for value in node.outputs)
     ]
     return sorted(early, key=lambda index: place[kernels[index][0]])
-
-
-def _copy_times(chip: ChipSpec, ops: Sequence[ir.Node], views: Sequence[bool]) -> Floats:
-    return np.array(
-        [
-            copy_seconds(chip, chip.storage.value_bytes(node.outputs[0])) if view else 0.0
-            for node, view in zip(ops, views, strict=True)
-        ],
-        np.float64,
-    )
 
 
 MAX_OPTIONS = 10
