@@ -29,6 +29,7 @@ from mcm_compiler.exploration.journal import (
 from mcm_compiler.exploration.sweeps import Settings, Sweep, Variant, parse_sweep, variants_of
 from mcm_compiler.graph.source import SOURCE
 from mcm_compiler.options import CompileOptions
+from mcm_compiler.pipeline.pass_manager import silent
 from mcm_compiler.pipeline.passes import parse_pipeline, print_pipeline
 from mcm_compiler.processes.side_by_side import usable_cores
 from mcm_compiler.report.versions import versions
@@ -162,7 +163,7 @@ def explore(
     kept = (
         None if journal is None else Journal(journal, request.digest, resume=request.asked.resume)
     )
-    work = _Work(request, variants, request.asked.jobs or usable_cores(), kept, progress or _silent)
+    work = _Work(request, variants, request.asked.jobs or usable_cores(), kept, progress or silent)
     models = [work.model(at) for at in range(len(request.models))]
     text = request.target.source_text
     return {
@@ -308,7 +309,3 @@ def _changed(name: str) -> Diagnostic:
         at=name,
         hint="start again with --force",
     )
-
-
-def _silent(_line: str) -> None:
-    """Takes progress that nobody wants to see."""

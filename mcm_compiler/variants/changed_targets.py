@@ -53,7 +53,7 @@ def changed_target(target: Target, changes: Mapping[str, Value]) -> ChangedTarge
         CompileError: MCM-T001 to MCM-T008 for what makes no valid target, such as MCM-T002 for a
             key that does not exist; the place is the key.
     """
-    data = _copied(parse_description(target.name, target.source_text).data)
+    data = copy.deepcopy(dict(parse_description(target.name, target.source_text).data))
     choice = choice_of(target)
     if choice is not None:
         data.pop(COST_KEY[0], None)
@@ -69,10 +69,6 @@ def changed_target(target: Target, changes: Mapping[str, Value]) -> ChangedTarge
 def content_text(text: str) -> str:
     """A description in a form that is equal for equal content: sorted, and numbers as floats."""
     return to_toml(_normal(parse_description("target", text).data))
-
-
-def _copied(data: Mapping[str, Any]) -> dict[str, Any]:
-    return copy.deepcopy(dict(data))
 
 
 def _set(data: dict[str, Any], key: str, value: Value, name: str) -> None:

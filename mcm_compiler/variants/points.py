@@ -105,7 +105,8 @@ def _point(
     try:
         with staging(None) as stage:
             package = described(target, options)
-            context = PassContext(package, options, stage, _unheard, known=known)
+            # Warnings and notes are those of the compile itself.
+            context = PassContext(package, options, stage, lambda _: None, known=known)
             PassManager(prepared.passes).run(model, context, _WANTED)
             return compiled_point(model, context.target, like)
     except CompileError as error:
@@ -263,7 +264,3 @@ def _facts(model: ir.Model, target: Target) -> PlacedPoint:
 def _died(code: int) -> Diagnostic:
     how = f"signal {-code}" if code < 0 else f"exit code {code}"
     return Diagnostic("MCM-U037", f"the process that compiled this point ended with {how}")
-
-
-def _unheard(_found: Diagnostic) -> None:
-    """Takes warnings and notes, which those of the compile itself tell."""

@@ -83,7 +83,13 @@ class Keeper:
     Args:
         split: the pipeline.
         after_pass: called after each pass all the same.
+
+    Attributes:
+        passes: those from there on.
+        model: the model, from when the pipeline has come so far.
     """
+
+    model: ir.Model
 
     def __init__(
         self, split: SplitPipeline, after_pass: Callable[[Pass, ir.Model], None] | None
@@ -91,28 +97,16 @@ class Keeper:
         self.passes = split.own
         self._left = len(split.shared)
         self._after = after_pass
-        self._kept: ir.Model | None = None
-
-    @property
-    def model(self) -> ir.Model:
-        """The model.
-
-        Raises:
-            ValueError: if the pipeline has not come so far.
-        """
-        if self._kept is None:
-            raise ValueError("the pipeline has not come to passes that look at the target")
-        return self._kept
 
     def begin(self, model: ir.Model) -> None:
         """Takes the model that was imported."""
         if not self._left:
-            self._kept = kept_copy(model)
+            self.model = kept_copy(model)
 
     def after(self, step: Pass, model: ir.Model) -> None:
         """Called after each pass."""
         self._left -= 1
         if not self._left:
-            self._kept = kept_copy(model)
+            self.model = kept_copy(model)
         if self._after is not None:
             self._after(step, model)

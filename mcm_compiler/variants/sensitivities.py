@@ -126,16 +126,14 @@ class Sensitivities:
             base: the compile for the target.
             divided: whether its units are others than before.
         """
-        asked: list[tuple[Target, tuple[Placement, ...]]] = []
-        places: list[int] = []
+        asked: dict[int, tuple[Target, tuple[Placement, ...]]] = {}
         for at, one in enumerate(self._changes):
             if one.target is None:
                 self._points[at] = failed_point(one.why_not)
             elif divided or (one.factor > 1.0 and faster(base, self._points[at])):
-                places.append(at)
-                asked.append((one.target, _known(base, one)))
-        for index, point in points_of(self._prepared, asked, self._at_once):
-            at = places[index]
+                asked[at] = one.target, _known(base, one)
+        for index, point in points_of(self._prepared, [*asked.values()], self._at_once):
+            at = [*asked][index]
             if at not in self._points or not faster(self._points[at], point):
                 self._points[at] = point
 

@@ -78,18 +78,14 @@ class BoxPackage:
 
     def scaled(self, resource: str, factor: float) -> BoxPackage:
         """See `ScalesResources`."""
-        box, name = self.box, SCALED[resource]
-        rate, memory = box.copy_bytes_per_s, box.memory_bytes
-        kinds = self.spec.kinds
-        if not name:
-            rate = rate * factor
-        else:
+        box, kinds, rate = self.box, self.spec.kinds, self.box.copy_bytes_per_s
+        if name := SCALED[resource]:
             values = [getattr(kind, name) for kind in kinds]
-            kinds = tuple(
-                replace(kind, **{name: type(value)(value * factor)})
-                for kind, value in zip(kinds, values, strict=True)
-            )
-            memory = np.array([kinds[kind].memory_bytes for kind in box.kind_of.tolist()], np.int64)
+            scaled = [type(value)(value * factor) for value in values]
+            kinds = tuple(replace(k, **{name: v}) for k, v in zip(kinds, scaled, strict=True))
+        else:
+            rate = rate * factor
+        memory = np.array([kinds[kind].memory_bytes for kind in box.kind_of.tolist()], np.int64)
         machine = joined_devices("box", memory, rate, box.copy_latency_s, box.kind_of)
         spec = replace(self.spec, kinds=kinds, box=replace(box, machine=machine))
         return replace(self, spec=spec)
