@@ -17,7 +17,7 @@ from mcm_compiler.contracts.partition import Ints, Longs
 from mcm_passes.mapping.problem.rule_graph import RuleGraph, Words
 
 MOST_BYTES = 1 << 26
-"""What the bitsets of all ideals may take."""
+"""Bytes that the bitsets of all ideals may take."""
 
 FIRST_IDEALS = 1024
 """Ideals that arrays have rows for at first, a power of two."""
@@ -198,7 +198,7 @@ def _mixed(node: int) -> np.uint64:
 
 @inlined_njit
 def _is_grown(found: _Found, ideal: int, hashed: np.uint64, smaller: int, node: int) -> bool:
-    """Whether an ideal is a smaller one and a node."""
+    """Return whether an ideal is a smaller one and a node."""
     if found.hashes[ideal] != hashed:
         return False
     for w in range(found.members.shape[1]):

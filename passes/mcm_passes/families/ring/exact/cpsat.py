@@ -62,8 +62,8 @@ class CpSat:
     """Direct optimisation of the period, as far as deterministic effort goes (our derivation).
 
     Starts from `dp`, tries the order ideals where there are few, raises the bound by windows, and
-    leaves the rest to CP-SAT: Booleans "unit v is on chip c or later" inside
-    the windows, all resources of the fast model as linear constraints, the whole triangle rule.
+    leaves the rest to CP-SAT. Its Booleans are "unit v is on chip c or later" inside the windows;
+    all resources of the analytic model and the whole triangle rule are constraints.
 
     Attributes:
         tolerance: gap that is good enough.
@@ -126,7 +126,7 @@ class _Rounds:
 
     What is proven is to hold for what every memory plan needs, so that the problem is searched at
     need first. Whether a plan is tight to the last byte is for the planner to say; where need
-    alone leaves that open, partitions are looked for that keep the room that was wanted.
+    alone leaves that open, partitions are looked for that keep the free memory that was wanted.
 
     Attributes:
         allowed_s: deterministic seconds for all rounds together.
@@ -183,7 +183,7 @@ class _Rounds:
         return most if self._known.chip_of is None else min(most, LITERALS * self._effort_s**0.5)
 
     def _keep_room(self) -> bool:
-        """Search for partitions that leave a memory plan some room from here on; True."""
+        """Search for partitions that leave a memory plan free memory from here on; True."""
         self._roomy = True
         self._problem = self._wanted.reached()
         if self._shared:
@@ -208,7 +208,7 @@ class _Rounds:
         return result
 
     def _settle(self, result: SearchResult, bound: LowerBound) -> bool:
-        """Take note of a round with room, which proves nothing of what does without the room."""
+        """Take note of a round with free memory, which proves nothing of tighter partitions."""
         self._known.settle(bound.seconds)
         found = result.chip_of is not None and self._known.offer(result.chip_of)
         return found and result.verdict not in UNSURE

@@ -228,7 +228,7 @@ def _release_weights(
 
 @lean_inner_njit
 def _first_with_room(released: Longs, own: int, capacity: Longs, floor: int) -> int:
-    """The first chip from `floor` on that has room for `own` blocks; C where none has.
+    """The first chip from `floor` on with `own` blocks of free memory; C where none has as many.
 
     `released[c]` blocks are on chip c or later ones, and go as early as possible.
     """

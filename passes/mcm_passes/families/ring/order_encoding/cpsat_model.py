@@ -27,7 +27,7 @@ Verdict = Literal["optimal", "feasible", "infeasible", "unknown"]
 
 @dataclass(frozen=True, eq=False)
 class SearchResult:
-    """What CP-SAT found out.
+    """The answer of CP-SAT.
 
     Attributes:
         verdict: `infeasible` says that no partition is within the ceiling.
@@ -45,9 +45,9 @@ class SearchResult:
 class CpSatModel:
     """All partitions within a ceiling on the period, as a model of CP-SAT.
 
-    It asks for all that the fast model and the rules ask for, but rounds times down to ticks and
-    may leave out memory and a part of the triangle rule; so whatever it proves holds, and its
-    solutions are to be evaluated.
+    It asks for all that the analytic model and the rules ask for. But it rounds times down to
+    ticks, and may leave out memory and a part of the triangle rule. So whatever it proves holds,
+    and its solutions are to be evaluated.
 
     Args:
         problem: the problem.
