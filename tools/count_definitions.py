@@ -20,7 +20,6 @@ ROOT = Path(__file__).resolve().parents[1]
 PASSES, BATCH = "passes/mcm_passes", "hardware/mcm_hardware/families/ring/batch"
 
 LOADS: dict[str, tuple[str, ...]] = {
-    f"{PASSES}/families/ring/analytic/fast_model.py": ("_count_tensors", "measure"),
     f"{PASSES}/mapping/loads/problem_arrays.py": ("",),
     f"{PASSES}/families/ring/contiguous/contiguous_windows.py": ("",),
     f"{PASSES}/families/ring/contiguous/strict_windows.py": (
@@ -54,9 +53,9 @@ LOADS: dict[str, tuple[str, ...]] = {
 
 RULES: dict[str, tuple[str, ...]] = {
     "mcm_compiler/placements/ring_rules.py": ("",),
-    f"{PASSES}/families/ring/analytic/fast_periods.py": (
+    f"{PASSES}/mapping/machine/periods.py": (
         "RuleArrays",
-        "loads_of",
+        "_period_s",
         "periods_between",
     ),
     "mcm_compiler/placements/compiled_rules.py": ("",),
@@ -66,23 +65,18 @@ RULES: dict[str, tuple[str, ...]] = {
         "_forbid_detours_along_paths",
         "_forbid_longer_paths",
     ),
-    f"{PASSES}/families/ring/moves/placed_problem.py": (
-        "count_edges",
-        "_count_edge",
-        "breaks_triangle_rule",
-    ),
+    f"{PASSES}/families/ring/moves/placement_state.py": ("_count_edges", "breaks_triangle_rule"),
     f"{PASSES}/families/ring/solver/adjacent_domains.py": ("",),
 }
 
 PLACE: tuple[str, ...] = (
     f"{PASSES}/mapping/loads/demand_table.py",
     "mcm_compiler/placements/ring_rules.py",
-    f"{PASSES}/families/ring/loads/ring_kernels.py",
-    f"{PASSES}/families/ring/loads/ring_seconds.py",
-    f"{PASSES}/families/ring/loads/chip_demands.py",
+    f"{PASSES}/mapping/loads/chip_demands.py",
     f"{PASSES}/families/ring/loads/crossings.py",
     f"{PASSES}/families/ring/loads/window_costs.py",
     f"{PASSES}/mapping/loads/device_memory.py",
+    f"{PASSES}/mapping/machine/load_kernels.py",
     f"{PASSES}/mapping/problem/rule_graph.py",
     "mcm_compiler/placements/compiled_rules.py",
     "mcm_compiler/arrays/clone_closure.py",

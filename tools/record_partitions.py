@@ -42,8 +42,9 @@ from mcm_compiler.contracts.levels import load_level
 from mcm_compiler.contracts.partition import Budget, Ints, Partition, PartitionProblem
 from mcm_compiler.contracts.target import Routing
 from mcm_compiler.diagnostics import CompileError
-from mcm_passes.families.ring.analytic.fast_model import evaluate
+from mcm_compiler.machines.machine import HOST, OFF_PACKAGE
 from mcm_passes.mapping.bounds.bounds import lower_bound
+from mcm_passes.mapping.machine.evaluation import evaluate
 from mcm_passes.mapping.problem.partition_problem import build_problem
 from mcm_passes.mapping.search.named import strategy_of
 from mcm_passes.mapping.solving.lowered_evaluator import LazyEvaluator
@@ -225,6 +226,8 @@ def _loads(problem: PartitionProblem) -> dict[str, Any]:
     """The fast model's numbers for placements along the ring, at both ways to count memory."""
     rng = seeded_generator(0, "placements")
     record: dict[str, Any] = {}
+    ends = problem.machine.channel_ends
+    source, target = ends.T >= 0
     for name, one in (("estimate", problem), ("need", problem.at_need())):
         seconds: list[float] = []
         whole: list[Any] = []
@@ -236,10 +239,10 @@ def _loads(problem: PartitionProblem) -> dict[str, Any]:
                     float(part.sum())
                     for part in (
                         found.chip_busy_s,
-                        found.link_busy_s,
-                        found.host_in_busy_s,
-                        found.host_out_busy_s,
-                        found.stream_busy_s,
+                        found.channel_busy_s[source & target],
+                        found.channel_busy_s[(ends[:, 0] == HOST) & target],
+                        found.channel_busy_s[source & (ends[:, 1] == HOST)],
+                        found.channel_busy_s[(ends[:, 0] == OFF_PACKAGE) & target],
                     )
                 ),
             ]

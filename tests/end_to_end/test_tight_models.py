@@ -18,9 +18,9 @@ from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM, Outco
 from mcm_compiler.contracts.program import PROGRAM, SIMULATION
 from mcm_compiler.contracts.replication import REPLICATION
 from mcm_compiler.diagnostics import CompileError
-from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.strategies.portfolio import Portfolio
 from mcm_passes.mapping.bounds.infeasibility import impossible
+from mcm_passes.mapping.machine.evaluation import evaluate
 from mcm_passes.mapping.problem.partition_problem import build_problem
 from tests.generators.tight_models import (
     coarse_products,

@@ -7,7 +7,7 @@ import numpy as np
 from mcm_compiler.contracts.evaluation import BatchResults, ResultKind
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import PackageLimits
-from mcm_passes.families.ring.analytic.fast_model import evaluate
+from mcm_passes.mapping.machine.evaluation import evaluate
 
 
 def branching_problem(routing="relay", chips=6, sram=1 << 20, pins=(), chains=4, length=8):
@@ -66,7 +66,7 @@ class TrueTimes:
                 result.chip_of, self.problem.compute_s, minlength=chips
             )
             busy[b] = np.bincount(result.chip_of, times, minlength=chips) + relays
-            link[b, : chips - 1] = result.link_busy_s[:-1]
+            link[b, : chips - 1] = result.channel_busy_s[: chips - 1]
         period = np.where(kind == ResultKind.RUNS, np.maximum(busy.max(1), link.max(1)), np.inf)
         memory = np.zeros((count, chips), np.int64)
         return BatchResults(kind, period, period, memory, busy, link)

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
+from mcm_passes.mapping.machine.periods import AnalyticPeriods
 
 AT_ONCE = 4096
 """Placements that are evaluated at once."""
@@ -23,7 +23,7 @@ def best_period(problem, candidates=None, num_chips=None):
     fixed = np.flatnonzero(~problem.clonable)
     chips = range(num_chips or min(problem.num_chips, len(fixed)))
     left = iter(candidates or itertools.product(chips, repeat=len(fixed)))
-    periods_of, best = FastPeriods(problem, few=0).periods, float("inf")
+    periods_of, best = AnalyticPeriods(problem, few=0).periods, float("inf")
     while batch := list(itertools.islice(left, AT_ONCE)):
         rows = np.zeros((len(batch), problem.num_units), np.int32)
         rows[:, fixed] = np.array(batch, np.int32).reshape(len(batch), fixed.size)

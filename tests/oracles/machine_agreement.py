@@ -9,9 +9,9 @@ import numpy as np
 
 from mcm_compiler.checking.lowered_figures import answered_s, carried_bytes
 from mcm_compiler.contracts.partition import Budget
-from mcm_passes.families.ring.analytic.fast_model import FastModel, evaluate
 from mcm_passes.families.ring.exact.ideals import Ideals
 from mcm_passes.families.ring.objectives.latency import RingLatency
+from mcm_passes.mapping.machine.evaluation import MachineModel, evaluate
 from mcm_passes.mapping.solving.solve import solve
 from tests.generators.ring_cases import RingCase, random_placement, ring_case
 from tests.oracles.objective_equality import differences
@@ -61,7 +61,7 @@ def _of_placements(case: RingCase, rng: np.random.Generator, counts: Counter[str
         counts["with delays that differ"] += len(set(problem.limits.latencies_s)) > 1
         program, placed = case.road.lowered(chips), np.array(chips, np.int32)
         carried = carried_bytes(program, machine).tolist()
-        if FastModel.of(problem).channel_bytes(placed, machine).tolist() != carried:
+        if MachineModel.of(problem).loads(placed, machine).crossed.tolist() != carried:
             found.append(f"{chips}: channels carry {carried}")
         latency_s, plain = RingLatency(problem)(placed), PlainPlacement(problem, chips).figures()
         for name, one, other in (

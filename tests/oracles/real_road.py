@@ -25,7 +25,7 @@ from mcm_compiler.placements.ring_rules import find_partition_violations
 from mcm_compiler.processes.staging import staging
 from mcm_compiler.variants.prepared_model import kept_copy
 from mcm_hardware.families.ring.ring_target import RingTarget
-from mcm_passes.families.ring.analytic.fast_model import evaluate
+from mcm_passes.mapping.machine.evaluation import evaluate
 from mcm_passes.mapping.problem.measured_names import planned_kernels
 from mcm_passes.mapping.problem.partition_problem import CloningLimits, build_problem
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from mcm_compiler.contracts.partition import Budget, LowerBound
-from mcm_passes.families.ring.analytic.fast_model import evaluate, period
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.exact.cpsat import CpSat
 from mcm_passes.families.ring.exact.ideals import Ideals
+from mcm_passes.mapping.machine.evaluation import evaluate, period
 from tests.generators.partition_problems import make_problem
 from tests.oracles.best_period import best_period
 from tests.oracles.shown_bounds import verify_bound

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from ortools.sat.python import cp_model
 
 from mcm_compiler.placements.ring_rules import COLLECTED
-from mcm_passes.families.ring.loads.chip_demands import chip_demands
 from mcm_passes.families.ring.loads.crossings import cuts_of
 from mcm_passes.families.ring.loads.window_costs import (
     PackingRatio,
@@ -22,8 +21,8 @@ from mcm_passes.families.ring.loads.window_costs import (
 from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
 from mcm_passes.families.ring.order_encoding.order_literals import OrderLiterals, WeightedSum
 from mcm_passes.families.ring.order_encoding.trigger_literals import TriggerLiterals
+from mcm_passes.mapping.loads.chip_demands import CROSSED, RECEIVED, SENT, chip_demands
 from mcm_passes.mapping.loads.demand_table import Resource, Trigger, demand_table
-from mcm_passes.mapping.loads.problem_arrays import CROSSED, RECEIVED, SENT
 from mcm_passes.mapping.problem.order_ideals import order_ideals
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 from tests.generators.partition_problems import connected_problems

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 
 from mcm_compiler.contracts.partition import Budget, LowerBound
 from mcm_compiler.machines.view_copies import ViewCopies
-from mcm_passes.families.ring.analytic.fast_model import period
 from mcm_passes.families.ring.exact.ideals import Ideals
 from mcm_passes.mapping.bound_checks.heavy_check import no_chain_of_heavy_units
 from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.bounds.heavy_chains import heavy_chains
+from mcm_passes.mapping.machine.evaluation import period
 from tests.generators.partition_problems import connected_problems, make_problem
 from tests.oracles.best_period import best_period
 from tests.oracles.shown_bounds import verify_bound

@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcm_compiler.contracts.partition import Budget
-from mcm_passes.families.ring.analytic.fast_model import evaluate, period
-from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.strategies.multilevel import Multilevel, coarsen
+from mcm_passes.mapping.machine.evaluation import evaluate, period
+from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from tests.generators.partition_problems import make_problem, problems
 
 
 def start_of(problem, budget=Budget()):  # noqa: B008 - frozen
-    return ContiguousDp().solve(problem, FastPeriods(problem), np.random.default_rng(0), budget)
+    return ContiguousDp().solve(problem, AnalyticPeriods(problem), np.random.default_rng(0), budget)
 
 
 @given(problems(max_units=10), st.integers(0, 2), st.booleans())
@@ -39,7 +39,7 @@ def test_a_coarser_problem_has_the_same_loads(problem, level, at_need):
     fixed = ~problem.clonable
     assert (coarser.fine(chip_of)[fixed] == start[fixed]).all()
     assert (coarse.weight_bytes == fine.weight_bytes).all()
-    for name in ("chip_busy_s", "link_busy_s", "host_in_busy_s", "host_out_busy_s"):
+    for name in ("chip_busy_s", "channel_busy_s"):
         np.testing.assert_allclose(getattr(coarse, name), getattr(fine, name), rtol=1e-12)
     source, target = (
         np.repeat(coarser.problem.tensor_producer, np.diff(coarser.problem.tensor_ptr)),
@@ -54,7 +54,7 @@ def test_answers_are_valid_and_never_worse_than_the_start(problem, coarsest, tri
     budget = Budget(evaluations=400)
     start = start_of(problem, budget)
     strategy = Multilevel(coarsest=coarsest, tries=tries)
-    outcome = strategy.solve(problem, FastPeriods(problem), np.random.default_rng(seed), budget)
+    outcome = strategy.solve(problem, AnalyticPeriods(problem), np.random.default_rng(seed), budget)
     assert outcome.evaluations <= 400
     if start.chip_of is None:
         assert outcome.chip_of is not None or outcome.reason
@@ -72,9 +72,9 @@ def test_it_finds_the_optimum_where_contiguous_cuts_do_not():
     problem = make_problem(work, edges, relay_us=0.1)
     rows = np.array(list(itertools.product(range(3), repeat=9)), np.int32)
     rows = np.hstack([np.zeros((len(rows), 1), np.int32), rows, np.full((len(rows), 1), 2)])
-    best = FastPeriods(problem, few=0).periods(rows.astype(np.int32)).min()
+    best = AnalyticPeriods(problem, few=0).periods(rows.astype(np.int32)).min()
     outcome = Multilevel(heat=3.0, patience=20).solve(
-        problem, FastPeriods(problem), np.random.default_rng(0), Budget(evaluations=30_000)
+        problem, AnalyticPeriods(problem), np.random.default_rng(0), Budget(evaluations=30_000)
     )
     found, cut = period(problem, outcome.chip_of), period(problem, start_of(problem).chip_of)
     assert found <= best * (1 + 1e-9) < cut

@@ -8,12 +8,12 @@ import numpy as np
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.placement_constraints.nearest import (
     moved_units,
     nearest_partition,
     nearest_valid,
 )
+from mcm_passes.mapping.machine.evaluation import evaluate
 from tests.generators.partition_problems import connected_problems
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 
 from mcm_compiler.contracts.partition import LowerBound
-from mcm_passes.families.ring.analytic.fast_model import period
 from mcm_passes.families.ring.exact.checks.packed_check import units_do_not_pack_in_order
 from mcm_passes.families.ring.exact.packing_bound import PROOF, packing_bound
 from mcm_passes.mapping.bounds.bounds import lower_bound, total_work
+from mcm_passes.mapping.machine.evaluation import period
 from tests.generators.packing_cases import bound_of, steps
 from tests.generators.partition_problems import connected_problems, make_problem
 from tests.oracles.best_period import best_period

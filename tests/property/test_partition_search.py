@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from mcm_compiler.contracts.partition import Budget
 from mcm_compiler.placements.ring_rules import find_violations
-from mcm_passes.families.ring.analytic.fast_model import evaluate, period
-from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.all_partitions import tried_partitions
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.contiguous.contiguous_windows import chips_from_cuts, windows_along
 from mcm_passes.mapping.bounds import bounds
+from mcm_passes.mapping.machine.evaluation import evaluate, period
+from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_passes.mapping.problem.resident_sizes import aligned
 from mcm_passes.mapping.problem.topological_orders import topological_orders
 from tests.generators.partition_problems import problems
@@ -68,7 +68,7 @@ def test_dp_asks_for_few_partitions(problem):
     for total in (0.0, 2e8):
         limits = dataclasses.replace(problem.limits, host_total_bytes_per_s=total)
         shared = dataclasses.replace(problem, limits=limits)
-        outcome = ContiguousDp().solve(shared, FastPeriods(shared), RNG, Budget())
+        outcome = ContiguousDp().solve(shared, AnalyticPeriods(shared), RNG, Budget())
         most = 600 if shared.streams else 150
         assert outcome.evaluations - len(tried_partitions(shared)) < most
 

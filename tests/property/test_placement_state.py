@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcm_compiler.arrays.kernels import entry_njit
-from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.moves import placement_state
 from mcm_passes.families.ring.moves.placed_problem import placed_problem
 from mcm_passes.families.ring.moves.placement_state import (
@@ -24,6 +23,7 @@ from mcm_passes.families.ring.moves.placement_state import (
 from mcm_passes.families.ring.moves.walks import Walker
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.mapping.loads.device_memory import live_peaks
+from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 from tests.generators.partition_problems import connected_problems
 from tests.property.test_walks import assert_same_loads
@@ -123,7 +123,7 @@ def test_after_any_moves_the_period_is_that_of_the_fast_model(problem, random):
     graph = rule_graph(problem)
     placed = placed_problem(problem)
     state = empty_state(placed)
-    fast = FastPeriods(problem)
+    fast = AnalyticPeriods(problem)
     chips = sorted(random.randrange(problem.num_chips) for _ in range(problem.num_units))
     fill_state(placed, state, np.array(chips, np.int32))
     for _ in range(12):

@@ -9,12 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcm_compiler.contracts.partition import IN_A_WEIGHT
-from mcm_passes.families.ring.analytic.fast_model import evaluate, measure
-from mcm_passes.families.ring.loads.ring_kernels import HOST_IN, HOST_OUT, LINK
 from mcm_passes.mapping.loads.demand_table import Resource, demand_table
-from mcm_passes.mapping.loads.problem_arrays import problem_arrays
+from mcm_passes.mapping.machine.evaluation import MachineModel, evaluate
 from tests.generators.partition_problems import connected_problems, forward_placement, make_problem
 from tests.oracles.reference_loads import reference_loads
+from tests.oracles.ring_channels import ring_channels
 
 
 def with_views(problem, random):
@@ -66,20 +65,25 @@ def test_the_fast_model_counts_what_the_table_says(problem, at_need, random):
         problem = problem.at_need()
     chip_of = forward_placement(problem, random)
     loads = reference_loads(problem, demand_table(problem), chip_of)
-    measured = measure(problem_arrays(problem), chip_of)
+    measured = MachineModel.of(problem).loads(chip_of)
+    channels = ring_channels(problem, measured.crossed)
+    chips = problem.num_chips
     found = {
         Resource.BUSY: measured.busy_s,
-        Resource.LINK: measured.crossed[LINK],
-        Resource.HOST_IN: measured.crossed[HOST_IN],
-        Resource.HOST_OUT: measured.crossed[HOST_OUT],
+        Resource.LINK: np.append(channels.links, 0)[:chips],
+        Resource.HOST_IN: channels.host_in[:chips],
+        # Of a package with further chips, the last one stands for all behind it.
+        Resource.HOST_OUT: np.append(
+            channels.host_out[: chips - 1], channels.host_out[chips - 1 :].sum()
+        ),
         Resource.WEIGHT: measured.weights,
         Resource.HELD: measured.held,
         Resource.LIVE: measured.peak,
         **{
-            shared: np.eye(1, problem.num_chips)[0] * measured.crossed[row].sum()
-            for shared, row in (
-                (Resource.HOST_ROOT_IN, HOST_IN),
-                (Resource.HOST_ROOT_OUT, HOST_OUT),
+            shared: np.eye(1, chips)[0] * carried.sum()
+            for shared, carried in (
+                (Resource.HOST_ROOT_IN, channels.host_in),
+                (Resource.HOST_ROOT_OUT, channels.host_out),
             )
         },
     }
@@ -87,8 +91,9 @@ def test_the_fast_model_counts_what_the_table_says(problem, at_need, random):
         np.testing.assert_allclose(
             found[resource], loads[resource], rtol=1e-12, err_msg=resource.name
         )
+    cost = evaluate(problem, chip_of)
     for row, unit in enumerate(np.flatnonzero(problem.clonable).tolist()):
         users = problem.clone_closure.row(unit)
-        assert set(np.flatnonzero(measured.copies[row]).tolist()) == set(chip_of[users].tolist())
+        assert set(np.flatnonzero(cost.copies[row]).tolist()) == set(chip_of[users].tolist())
     fixed = ~problem.clonable
-    assert (evaluate(problem, chip_of).chip_of[fixed] == chip_of[fixed]).all()
+    assert (cost.chip_of[fixed] == chip_of[fixed]).all()

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from mcm_compiler.certificate.stored_problem import problem_from_arrays, problem_to_arrays
 from mcm_compiler.contracts.target import PackageLimits
-from mcm_passes.families.ring.analytic.fast_model import evaluate, period
-from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.mapping.bounds import bounds
+from mcm_passes.mapping.machine.evaluation import evaluate, period
+from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from tests.generators.partition_problems import connected_problems, forward_placement, make_problem
+from tests.oracles.ring_channels import ring_channels
 from tests.oracles.shown_bounds import verify_bound
 from tools.memory_oracle.plain_period import plain_period
 
@@ -43,7 +44,7 @@ def test_the_fast_model_agrees_with_plain_sums_over_tensors(problem, host, rando
 def test_the_compiled_form_counts_roots_as_the_fast_model_does(problem, host, stream, random):
     problem = with_roots(problem, host, stream)
     rows = np.stack([forward_placement(problem, random) for _ in range(8)])
-    found = FastPeriods(problem, few=0).periods(rows)
+    found = AnalyticPeriods(problem, few=0).periods(rows)
     assert found.tolist() == pytest.approx([period(problem, row) for row in rows], rel=1e-12)
 
 
@@ -72,8 +73,10 @@ def test_what_two_chips_read_crosses_the_root_twice():
     )
     once = evaluate(problem, np.zeros(3, np.int32))
     twice = evaluate(problem, np.array([0, 0, 1], np.int32))
-    assert once.root_busy_s.tolist() == pytest.approx([1e-5, 2e-5, 0.0])
-    assert twice.root_busy_s.tolist() == pytest.approx([2e-5, 2e-5, 0.0])
+    assert ring_channels(problem, once.channel_busy_s).roots.tolist() == pytest.approx([1e-5, 2e-5])
+    assert ring_channels(problem, twice.channel_busy_s).roots.tolist() == pytest.approx(
+        [2e-5, 2e-5]
+    )
     assert twice.period_s == pytest.approx(2e-5)
 
 
@@ -91,7 +94,7 @@ def test_all_that_is_streamed_crosses_one_channel():
     ).at_need()
     found = evaluate(problem, np.array([0, 1], np.int32))
     assert found.valid
-    assert found.period_s == pytest.approx(float(found.stream_busy_s.sum()) * 10.0)
+    assert found.period_s == pytest.approx(float(found.streamed_bytes.sum()) / 1e8)
     assert bounds.streamed_weights(problem).seconds == pytest.approx(4096 / 1e8)
 
 
@@ -105,7 +108,8 @@ def test_a_part_of_the_channel_says_what_all_pipelines_take_together(
     share = dataclasses.replace(problem, limits=problem.limits.first(3, pipelines))
     chip_of = forward_placement(problem, random)
     alone, part = evaluate(problem, chip_of), evaluate(share, chip_of)
-    package_s = max(alone.period_s / pipelines, float(alone.root_busy_s.max()))
+    roots = ring_channels(problem, alone.channel_busy_s).roots
+    package_s = max(alone.period_s / pipelines, float(roots.max(initial=0.0)))
     assert part.period_s / pipelines == pytest.approx(package_s, rel=1e-12)
 
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import assume, given, settings
 
 from mcm_compiler.contracts.partition import Budget
-from mcm_passes.families.ring.analytic.fast_model import evaluate, period
 from mcm_passes.families.ring.contiguous import contiguous_dp, strict_windows
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.contiguous.contiguous_windows import chips_from_cuts
 from mcm_passes.families.ring.contiguous.strict_windows import StrictWindows
+from mcm_passes.mapping.machine.evaluation import evaluate, period
 from tests.generators.partition_problems import connected_problems, make_problem
 
 STEPS = 100_000
@@ -51,13 +51,13 @@ def test_the_best_cuts_of_an_order_are_found(drawn):
     order = np.flatnonzero(~problem.clonable).astype(np.int32)
     assume(order.size > 0)
     best = best_of_all_cuts(problem, order)
-    windows = StrictWindows(problem, order)
+    windows = StrictWindows(problem, order, STEPS)
     if best == float("inf"):
-        assert not windows.cuts_within(1.0, STEPS).size
+        assert not windows.cuts_within(1.0).size
         return
-    cuts = windows.cuts_within(best * (1 + 1e-9), STEPS)
+    cuts = windows.cuts_within(best * (1 + 1e-9))
     assert period(problem, chips_from_cuts(problem, order, cuts)) == pytest.approx(best)
-    assert not windows.cuts_within(best * (1 - 1e-6), STEPS).size
+    assert not windows.cuts_within(best * (1 - 1e-6)).size
 
 
 def decoder():
@@ -91,7 +91,7 @@ def test_no_cuts_are_found_without_steps(monkeypatch):
     compute, edges = decoder()
     problem = make_problem(compute, edges, chips=12, routing="strict")
     order = np.arange(problem.num_units, dtype=np.int32)
-    assert not StrictWindows(problem, order).cuts_within(8.1e-6, 0).size
+    assert not StrictWindows(problem, order, 0).cuts_within(8.1e-6).size
     monkeypatch.setattr(contiguous_dp, "STRICT_UNITS", 3)
     outcome = ContiguousDp().solve(
         problem, lambda f: period(problem, f), np.random.default_rng(0), Budget()
@@ -104,9 +104,9 @@ def test_few_states_are_kept_of_each_cut(monkeypatch):
     compute, edges = decoder()
     problem = make_problem(compute, edges, chips=12, routing="strict")
     order = np.arange(problem.num_units, dtype=np.int32)
-    many = StrictWindows(problem, order)
-    many.cuts_within(16e-6, STEPS)
+    many = StrictWindows(problem, order, STEPS)
+    many.cuts_within(16e-6)
     monkeypatch.setattr(strict_windows, "MOST_STATES", 1)
-    few = StrictWindows(problem, order)
-    few.cuts_within(16e-6, STEPS)
-    assert few.steps < many.steps
+    few = StrictWindows(problem, order, STEPS)
+    few.cuts_within(16e-6)
+    assert few.steps_left > many.steps_left

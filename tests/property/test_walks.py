@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcm_compiler.contracts.partition import Budget
-from mcm_passes.families.ring.analytic.fast_model import evaluate, period
-from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.moves.placement_state import ARRIVED, Loads
 from mcm_passes.families.ring.moves.walks import Walker
 from mcm_passes.families.ring.solver.random_stream import streams
+from mcm_passes.mapping.machine.evaluation import evaluate, period
+from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from tests.generators.partition_problems import connected_problems
 
 
@@ -28,7 +28,7 @@ def test_the_best_of_a_walk_is_valid_with_the_period_of_the_fast_model(
 ):
     problem = problem.at_need() if at_need else problem
     rng = np.random.default_rng(seed)
-    start = ContiguousDp().solve(problem, FastPeriods(problem), rng, Budget()).chip_of
+    start = ContiguousDp().solve(problem, AnalyticPeriods(problem), rng, Budget()).chip_of
     if start is None:
         return
     walker = Walker(problem, period(problem, start), memory=20)

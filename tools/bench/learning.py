@@ -31,10 +31,10 @@ from mcm_compiler.components.target_loading import load_target
 from mcm_passes.families.ring.learning.training_problems import partition_problem
 problem = partition_problem({MODEL!r}, load_target({TARGET!r}))
 start = time.perf_counter()
-from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
+from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_passes.families.ring.learning.rl import RlZeroshot
 outcome = RlZeroshot().solve(
-    problem, FastPeriods(problem), np.random.default_rng(0), Budget(evaluations=64)
+    problem, AnalyticPeriods(problem), np.random.default_rng(0), Budget(evaluations=64)
 )
 assert outcome.chip_of is not None and "jax" not in sys.modules
 print(time.perf_counter() - start)
@@ -63,15 +63,15 @@ def _iterations_s(recipe_name: str, repetitions: int) -> list[float]:
 
     from mcm_compiler.components.target_loading import load_target
     from mcm_models.policy.layout import initial_weights
-    from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
     from mcm_passes.families.ring.learning.learner import PolicyLearner
     from mcm_passes.families.ring.learning.recipes import RECIPES
     from mcm_passes.families.ring.learning.tasks import FastRewards, Task
     from mcm_passes.families.ring.learning.training_problems import partition_problem
+    from mcm_passes.mapping.machine.periods import AnalyticPeriods
 
     problem = partition_problem(MODEL, load_target(TARGET))
     recipe = RECIPES[recipe_name]
-    task = Task.of(problem, recipe, FastRewards(FastPeriods(problem, few=0), 1e-3))
+    task = Task.of(problem, recipe, FastRewards(AnalyticPeriods(problem, few=0), 1e-3))
     learner = PolicyLearner(recipe, initial_weights(recipe.layout, 0))
     rng = np.random.default_rng(0)
     learner.iterate(task, rng)

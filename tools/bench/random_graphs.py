@@ -28,8 +28,8 @@ from harness.bars import Bar, as_json, as_table
 from mcm_compiler.arrays.randomness import seeded_generator
 from mcm_compiler.contracts.partition import Budget, PartitionProblem
 from mcm_compiler.contracts.target import PackageLimits
-from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.mapping.bounds.bounds import lower_bound
+from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_passes.mapping.search.named import strategy_of
 from mcm_passes.mapping.solving.levels import DEFAULT
 
@@ -76,7 +76,7 @@ def wide_problem(seed: int) -> PartitionProblem:
 def found_on(seed: int, text: str) -> Found:
     """What a strategy finds on the graph of a seed."""
     problem = wide_problem(seed)
-    periods = FastPeriods(problem)
+    periods = AnalyticPeriods(problem)
     evaluations = DEFAULT.evaluations(problem.num_units)
     budget = Budget(evaluations=evaluations, effort_s=DEFAULT.effort_s)
     begin = time.process_time()

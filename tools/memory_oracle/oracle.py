@@ -20,12 +20,12 @@ from mcm_compiler.contracts.partition import (
     PartitionProblem,
 )
 from mcm_compiler.diagnostics import CompileError
-from mcm_passes.families.ring.analytic.fast_model import evaluate
-from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.exact.cpsat import CpSat
 from mcm_passes.families.ring.exact.ideals import Ideals
 from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.bounds.infeasibility import impossible
+from mcm_passes.mapping.machine.evaluation import evaluate
+from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_passes.mapping.problem.partition_problem import build_problem
 from memory_oracle.cases import ROOMY_BYTES, Case, for_compile
 from memory_oracle.plain_period import plain_period
@@ -136,7 +136,7 @@ def _assignments(problem: PartitionProblem) -> Ints:
 def _solved(strategy: CpSat | Ideals, problem: PartitionProblem) -> Outcome:
     budget = Budget(evaluations=2000, effort_s=1.0)
     rng = np.random.default_rng(0)
-    return strategy.solve(problem, FastPeriods(problem), rng, budget)
+    return strategy.solve(problem, AnalyticPeriods(problem), rng, budget)
 
 
 def hold(found: Found, who: str, *, infeasible: bool, bound_s: float, best_s: float) -> None:

@@ -33,8 +33,8 @@ from mcm_compiler.contracts.target import Routing
 from mcm_compiler.contracts.verification import VERIFICATION
 from mcm_compiler.pipeline.passes import Pass
 from mcm_compiler.placements.ring_rules import dependency_edges
-from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.solver.batch import BatchSolver
+from mcm_passes.mapping.machine.evaluation import evaluate
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 
 DATA = Path(__file__).with_name("data") / "legalization.json"

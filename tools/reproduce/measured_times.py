@@ -34,7 +34,7 @@ from mcm_compiler.components.target_loading import load_target
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM, Ints
 from mcm_compiler.contracts.target import Target
-from mcm_passes.families.ring.analytic.fast_model import evaluate
+from mcm_passes.mapping.machine.evaluation import evaluate
 
 DATA = Path(__file__).with_name("data") / "measured_times.json"
 VERSIONS = ("mcm-compiler", "numpy", "onnx", "ortools")

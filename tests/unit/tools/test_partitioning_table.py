@@ -292,7 +292,7 @@ def test_what_is_too_little_is_never_too_much_to_ask(tool: Any) -> None:
     """Against all partitions of small chains: where one fits, there is no proof against it."""
     from itertools import product
 
-    from mcm_passes.families.ring.analytic.fast_model import evaluate
+    from mcm_passes.mapping.machine.evaluation import evaluate
 
     rng = np.random.default_rng(7)
     proven = 0

@@ -14,7 +14,7 @@ import pytest
 
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import PackageLimits
-from mcm_passes.families.ring.analytic.fast_model import evaluate
+from mcm_passes.mapping.machine.evaluation import evaluate
 from tests.generators.branching_problems import branching_problem
 
 BENCH = Path(__file__).parents[3] / "tools" / "bench"

@@ -14,9 +14,9 @@ from mcm_compiler.contracts.partition import Budget, Outcome
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.plugin_files import load_plugin
 from mcm_compiler.registry import STRATEGIES
-from mcm_passes.families.ring.analytic.fast_model import period
-from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.mapping.bounds.bounds import lower_bound
+from mcm_passes.mapping.machine.evaluation import period
+from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_passes.mapping.search.named import strategy_of
 from tests.generators.branching_problems import branching_problem
 
@@ -37,7 +37,7 @@ def plugin() -> Generator[None]:
 def run(name: str, problem: Any, evaluations: int = 700, **budget: Any) -> Outcome:
     rng = np.random.default_rng(3)
     asked = Budget(evaluations, **budget)
-    return strategy_of(name).solve(problem, FastPeriods(problem), rng, asked)
+    return strategy_of(name).solve(problem, AnalyticPeriods(problem), rng, asked)
 
 
 @pytest.mark.parametrize("routing", ["relay", "strict"])

@@ -18,8 +18,8 @@ from mcm_compiler.contracts.requests import Rule
 from mcm_compiler.placements.placement_file import read_placement, with_devices
 from mcm_compiler.registry import PLACEMENT_COSTS, STRATEGIES
 from mcm_compiler.text import spec_text
-from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.strategies.start import KNOWN
+from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_passes.mapping.search.named import strategy_of
 from mcm_passes.mapping.solving.planned_memory import solve_with_plans
 from mcm_passes.mapping.solving.solve import solve
@@ -149,6 +149,6 @@ def warm_up(case: Case, texts: list[str], placement: Path | None) -> None:
     for text in texts:
         with suppress(Exception):
             rng = np.random.default_rng(0)
-            strategy_of(text).solve(case.problem, FastPeriods(case.problem), rng, budget)
+            strategy_of(text).solve(case.problem, AnalyticPeriods(case.problem), rng, budget)
     if placement is not None:
         run_placement(placement, "relay", None, 0)

@@ -13,8 +13,8 @@ from partition_cases.packages import TIGHTNESS, sram_mib_for
 
 from mcm_compiler.contracts.partition import Budget, PartitionProblem
 from mcm_compiler.diagnostics import CompileError
-from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.mapping.bounds.infeasibility import impossible
+from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_passes.mapping.search.named import strategy_of
 
 STEP = 0.1
@@ -105,7 +105,7 @@ def _search(problem: PartitionProblem) -> tuple[Verdict, str]:
     reason = ""
     for text in ("dp", "cpsat") if problem.num_units <= MOST_UNITS else ("dp",):
         outcome = strategy_of(text).solve(
-            problem, FastPeriods(problem), np.random.default_rng(0), Budget(effort_s=EFFORT_S)
+            problem, AnalyticPeriods(problem), np.random.default_rng(0), Budget(effort_s=EFFORT_S)
         )
         if outcome.chip_of is not None:
             return "fits", text

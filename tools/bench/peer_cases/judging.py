@@ -16,8 +16,8 @@ from peer_cases.op_graphs import repaired
 
 from mcm_compiler.arrays.randomness import seeded_generator
 from mcm_compiler.contracts.partition import Ints, PartitionProblem
-from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.placement_constraints.nearest import moved_units, nearest_valid
+from mcm_passes.mapping.machine.evaluation import evaluate
 
 REPAIR_EFFORT_S = 2.0
 """Deterministic seconds of CP-SAT for the valid partition that is nearest."""

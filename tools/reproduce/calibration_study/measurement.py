@@ -27,8 +27,8 @@ from mcm_compiler.contracts.partition import (
     PartitionProblem,
 )
 from mcm_compiler.contracts.target import Routing, Target
-from mcm_passes.families.ring.analytic.fast_model import FastModel, RingEvaluation
 from mcm_passes.families.ring.solver.batch import BatchSolver
+from mcm_passes.mapping.machine.evaluation import MachineModel, PlacementCost
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 
 PASSES = "simplify,fuse,annotate_cost,shard_oversized,partition"
@@ -92,7 +92,7 @@ def measure(
         drawn = solver.sample(rng, count)
     partitions = np.zeros((count, problem.num_units), np.int32)
     partitions[:, graph.units] = drawn
-    analytic = FastModel(problem)
+    analytic = MachineModel(problem)
     found = [analytic.evaluate(chip_of) for chip_of in partitions]
     for evaluation in found:
         assert {v.rule for v in evaluation.violations} <= RULES_WITHOUT_MEMORY
@@ -102,7 +102,7 @@ def measure(
         analytic_s=np.array([evaluation.period_s for evaluation in found]),
         analytic_fits=np.array([evaluation.valid for evaluation in found]),
         paper_s=np.array([_own_units(problem, chip_of) for chip_of in partitions]),
-        busiest=tuple(_busiest(evaluation) for evaluation in found),
+        busiest=tuple(_busiest(problem, evaluation) for evaluation in found),
         estimate_bytes=np.array([evaluation.memory_bytes for evaluation in found]),
         results=evaluator.evaluate(partitions),
     )
@@ -122,11 +122,12 @@ def _own_units(problem: PartitionProblem, chip_of: Ints) -> float:
     return float(np.bincount(chip_of[placed], problem.compute_s[placed], problem.num_chips).max())
 
 
-def _busiest(evaluation: RingEvaluation) -> str:
+def _busiest(problem: PartitionProblem, evaluation: PlacementCost) -> str:
+    source, target = problem.machine.channel_ends.T >= 0
     loads = {
         "chip": evaluation.chip_busy_s,
-        "link": evaluation.link_busy_s,
-        "host in": evaluation.host_in_busy_s,
-        "host out": evaluation.host_out_busy_s,
+        "link": evaluation.channel_busy_s[source & target],
+        "host in": evaluation.channel_busy_s[~source & target],
+        "host out": evaluation.channel_busy_s[source & ~target],
     }
     return max(loads, key=lambda name: float(loads[name].max(initial=0.0)))

@@ -18,9 +18,9 @@ from mcm_compiler.contracts.evaluation import BatchEvaluator
 from mcm_compiler.contracts.fusion import FUSION_PLAN
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.contracts.target import Routing, Target
-from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.learning.greedy_cuts import greedy_partition
 from mcm_passes.families.ring.learning.training_problems import model_to_partition
+from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_passes.mapping.problem.partition_problem import build_problem
 
 Measure = Literal["fast", "judge"]
@@ -110,7 +110,7 @@ def study_problem(setting: Setting) -> StudyProblem:
 
 
 def _greedy_period_s(problem: PartitionProblem, evaluator: BatchEvaluator | None) -> float:
-    periods = FastPeriods(problem, few=0)
+    periods = AnalyticPeriods(problem, few=0)
     found = greedy_partition(problem)
     if found is None:
         return float("inf")

@@ -9,11 +9,11 @@ import numpy as np
 
 from mcm_compiler.contracts.evaluation import ResultKind
 from mcm_compiler.contracts.partition import Floats, Ints
-from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
+from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_study.problems import StudyProblem
 
 
-class RecordedPeriods(FastPeriods):
+class RecordedPeriods(AnalyticPeriods):
     """An `Evaluate` that remembers each improvement; searches take it for the fast model.
 
     With an evaluator its periods are the evaluator's, so that strategies which know nothing of

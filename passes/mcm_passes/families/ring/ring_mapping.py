@@ -10,7 +10,6 @@ from mcm_compiler.contracts.partition import (
     Budget,
     Evaluate,
     Ints,
-    Longs,
     LowerBound,
     Outcome,
     PartitionProblem,
@@ -18,10 +17,8 @@ from mcm_compiler.contracts.partition import (
     Start,
 )
 from mcm_compiler.diagnostics import Diagnostic
-from mcm_compiler.machines.machine import Machine
-from mcm_passes.families.ring.analytic import fast_model
-from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.mapping.machine.any_machine import AnyMachine
+from mcm_passes.mapping.machine.periods import AnalyticPeriods
 
 LOOKED_AT_IDEALS, LOOKED_AT_WINDOWS = 20_000, 400_000
 """What a quick look at order ideals is limited to on problems of up to `LOOKED_AT_UNITS`."""
@@ -35,14 +32,6 @@ class RingMapping(AnyMachine):
 
     What only some compiles need is imported where it is used: exact search loads a solver.
     """
-
-    def evaluate(self, problem: PartitionProblem, chip_of: Ints) -> fast_model.RingEvaluation:
-        """As `fast_model.evaluate`."""
-        return fast_model.evaluate(problem, chip_of)
-
-    def periods(self, problem: PartitionProblem) -> FastPeriods:
-        """The period of partitions, one or many at once."""
-        return FastPeriods(problem)
 
     def bound(self, problem: PartitionProblem, known: LowerBound) -> LowerBound:
         """Windows of chips."""
@@ -68,10 +57,6 @@ class RingMapping(AnyMachine):
 
         return all_partitions(problem, most)
 
-    def channel_bytes(self, problem: PartitionProblem, chip_of: Ints, machine: Machine) -> Longs:
-        """As the evaluation counts them, on the channels of a ring."""
-        return fast_model.FastModel.of(problem).channel_bytes(chip_of, machine)
-
     def interchangeable(self, problem: PartitionProblem) -> bool:
         """Whether chips are equal, and each of them reaches the host."""
         limits = problem.limits
@@ -94,7 +79,7 @@ class RingMapping(AnyMachine):
         search = Ideals(ideals=LOOKED_AT_IDEALS, windows=int(LOOKED_AT_WINDOWS / more))
         rng = np.random.default_rng(0)
         budget = Budget(start=Start(problem, first))
-        return search.solve(problem, FastPeriods(problem), rng, budget).chip_of
+        return search.solve(problem, AnalyticPeriods(problem), rng, budget).chip_of
 
     def nearest(
         self, problem: PartitionProblem, chip_of: Ints, rng: np.random.Generator

@@ -11,7 +11,6 @@ from mcm_compiler.contracts.levels import Level
 from mcm_compiler.contracts.mapping import Nearest, PassedOn
 from mcm_compiler.contracts.partition import (
     Budget,
-    Evaluate,
     Ints,
     Longs,
     LowerBound,
@@ -25,9 +24,9 @@ from mcm_compiler.diagnostics import Diagnostic
 from mcm_compiler.machines.machine import HOST, RING, Machine
 from mcm_compiler.machines.machine_builder import equal_shares
 from mcm_compiler.registry import MAPPINGS
-from mcm_passes.mapping.loads.evaluation import PlacementCost
-from mcm_passes.mapping.machine.evaluation import MachineModel
+from mcm_passes.mapping.machine.evaluation import MachineModel, PlacementCost
 from mcm_passes.mapping.machine.line_search import AlongDevices, ring_mapping
+from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_passes.mapping.search.named import answer_of, strategy_of
 
 FIRST, BETTER = "dp", "local_search"
@@ -45,15 +44,9 @@ class AnyMachine:
         """As `MachineModel.evaluate`."""
         return MachineModel.of(problem).evaluate(chip_of)
 
-    def periods(self, problem: PartitionProblem) -> Evaluate:
-        """The period of placements, infinite where a rule is broken."""
-        model = MachineModel.of(problem)
-
-        def period_s(chip_of: Ints) -> float:
-            found = model.evaluate(chip_of)
-            return found.period_s if found.valid else float("inf")
-
-        return period_s
+    def periods(self, problem: PartitionProblem) -> AnalyticPeriods:
+        """The period of placements, infinite where a rule is broken; one or many at once."""
+        return AnalyticPeriods(problem)
 
     def bound(self, problem: PartitionProblem, known: LowerBound) -> LowerBound:
         """What windows of chips give on the ring that every placement fits."""
@@ -98,9 +91,8 @@ class AnyMachine:
         return found
 
     def channel_bytes(self, problem: PartitionProblem, chip_of: Ints, machine: Machine) -> Longs:
-        """As the evaluation counts them on the machine of the problem."""
-        del machine
-        return MachineModel.of(problem).loads(np.asarray(chip_of, np.int32)).crossed
+        """As the evaluation counts them."""
+        return MachineModel.of(problem).loads(chip_of, machine).crossed
 
     def interchangeable(self, problem: PartitionProblem) -> bool:
         """Whether several shares of the devices are alike."""

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, lean_inner_njit
+from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, lean_inner_njit, lean_njit
 from mcm_compiler.arrays.rows import Rows
-from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
-from mcm_compiler.placements.ring_rules import CLONED, HOST, SENT_ONCE, TO_HOST
-from mcm_passes.mapping.loads.problem_arrays import (
+from mcm_compiler.contracts.partition import Floats, Ints, Longs, PartitionProblem
+from mcm_compiler.machines.machine import Machine
+from mcm_compiler.placements.ring_rules import HOST, SENT_ONCE, TO_HOST
+from mcm_passes.mapping.loads.chip_demands import (
     CROSSED,
     ENTERED,
     EXITED,
     PASSED,
     RECEIVED,
     SENT,
+    TensorDemands,
+)
+from mcm_passes.mapping.loads.problem_arrays import (
     Measured,
     ProblemArrays,
-    count_copies,
+    count_own,
     count_view_copies,
-    live_bytes,
-    own_loads,
+    set_peaks,
 )
 
 
@@ -49,22 +52,13 @@ class RouteArrays(NamedTuple):
     nested: bool
 
 
-def route_arrays(problem: PartitionProblem) -> RouteArrays:
-    """The routes of the machine of a problem."""
-    machine, ring = problem.machine, problem.on_ring
+def route_arrays(problem: PartitionProblem, machine: Machine | None = None) -> RouteArrays:
+    """The routes of a machine that a problem is placed on: its own, or a larger one."""
+    machine, ring = machine or problem.machine, problem.on_ring
     relays = problem.relays if ring else machine.relays
     arrays = (*machine.routes, machine.channel_ends[:, 1])
     begin, end, channels, leads_to = (np.array(array, np.int64) for array in arrays)
     return RouteArrays(begin, end, channels, leads_to, machine.num_devices, relays, ring)
-
-
-class TensorAmounts(Protocol):
-    """The demands of tensors that `count_ways` reads, as in `TensorColumns`."""
-
-    @property
-    def kind(self) -> Longs: ...
-    @property
-    def amount(self) -> Longs: ...
 
 
 class Places(NamedTuple):
@@ -120,58 +114,110 @@ def empty_ways(num_devices: int) -> Ways:
     )
 
 
-@entry_njit
-def loads_on_machine(p: ProblemArrays, routes: RouteArrays, chip_of: Ints) -> Measured:
-    """Loads of all resources for the placement `chip_of[N]`, whose entries are in range."""
-    own = own_loads(p, chip_of)
-    held, device = np.zeros(p.num_chips, np.int64), np.arange(p.num_chips)
-    where = Places(chip_of, device, held, own.busy_s, p.kind_of, p.relay_s)
-    channel_bytes = np.zeros(routes.leads_to.size, np.int64)
-    leaves = np.zeros(p.live.size, np.bool_)
-    ways = empty_ways(routes.num_devices)
-    lost = _count_tensors(p, routes, where, own.copies, ways, channel_bytes, leaves)
-    count_view_copies(p, chip_of, leaves, own.busy_s)
-    peak = live_bytes(p, chip_of, leaves)
-    return Measured(
-        own.copies, own.busy_s, channel_bytes, where.held, own.weights, peak, own.largest, lost
-    )
+class OnDevices(NamedTuple):
+    """Routes for placements whose chips are the first devices, with space to count them.
+
+    Attributes:
+        routes: of the machine.
+        device: `[C]`, device of each chip: its own number.
+        ways: space for one tensor; one thread at a time may use it.
+    """
+
+    routes: RouteArrays
+    device: Longs
+    ways: Ways
+
+
+def on_devices(routes: RouteArrays, num_chips: int) -> OnDevices:
+    """Those of a machine, with space of its own."""
+    return OnDevices(routes, np.arange(num_chips), empty_ways(routes.num_devices))
+
+
+@lean_njit
+def count_loads(p: ProblemArrays, m: OnDevices, chip_of: Ints, found: Measured) -> None:
+    """Sets loads to those of the placement `chip_of[N]`, whose entries are in range."""
+    count_own(p, chip_of, found)
+    _count_tensors(p, m, chip_of, found)
+    count_view_copies(p, chip_of, found)
+    set_peaks(p, chip_of, found)
+    for c in range(p.num_chips):
+        # What the host sends to each chip that wants it.
+        row = m.routes.num_devices * m.routes.num_devices + c
+        for k in range(m.routes.begin[row], m.routes.end[row] if found.entered[c] else 0):
+            found.crossed[m.routes.channels[k]] += found.entered[c]
+        for blocks in (found.held, found.weights, found.largest, found.peak):
+            blocks[c] *= p.block_bytes
 
 
 @lean_inner_njit
-def _count_tensors(
-    p: ProblemArrays,
-    routes: RouteArrays,
+def _count_tensors(p: ProblemArrays, m: OnDevices, chip_of: Ints, found: Measured) -> None:
+    """Counts all tensors, and marks those that leave the device that makes them."""
+    found.crossed[:] = 0
+    found.lost[0] = 0
+    routes, ways, tensors = m.routes, m.ways, p.demands.tensors
+    where = Places(chip_of, m.device, found.held, found.busy_s, p.kind_of, p.seconds.relay_s)
+    for t in range(found.leaves.size):
+        producer = tensors.producer[t]
+        source = HOST if producer < 0 else int(chip_of[producer])
+        if source >= 0 and not tensors.kind[t] & TO_HOST:
+            first, last = _ends_of(tensors, t, chip_of, source)
+            found.leaves[t] = first < last
+            if first == last:
+                continue
+            if routes.nested and first == source:
+                _count_run(tensors, t, where, (first, last), routes.relays, ways, found.crossed)
+                continue
+        count = count_ways(routes, tensors, t, tensors.readers, where, source, 1, ways)
+        for i in range(count):
+            found.lost[0] += int(ways.begin[i] == ways.end[i])
+            for k in range(ways.begin[i], ways.end[i]):
+                found.crossed[routes.channels[k]] += ways.amount[i]
+        found.leaves[t] = count > 0 and producer >= 0
+
+
+@inlined_njit
+def _ends_of(tensors: TensorDemands, t: int, chip_of: Ints, source: int) -> tuple[int, int]:
+    """The lowest and the highest chip that has a tensor, its maker's among them."""
+    first = last = source
+    for e in range(tensors.readers.ptr[t], tensors.readers.ptr[t + 1]):
+        c = int(chip_of[tensors.readers.entries[e]])
+        first, last = min(first, c), max(last, c)
+    return first, last
+
+
+@inlined_njit
+def _count_run(
+    tensors: TensorDemands,
+    t: int,
     where: Places,
-    copies: Bools,
+    ends: tuple[int, int],
+    relays: bool,
     ways: Ways,
     channel_bytes: Longs,
-    leaves: Bools,
-) -> int:
-    """Counts all tensors, and marks those that leave the device that makes them.
-
-    Returns:
-        How often a tensor is wanted where no route leads.
-    """
-    lost = 0
-    for t in range(p.live.size):
-        producer = p.tensor_producer[t]
-        if p.columns.kind[t] & CLONED:
-            count_copies(p, t, copies, where.held)
-            continue
-        source = HOST if producer < 0 else int(where.chip_of[producer])
-        found = count_ways(routes, p.columns, t, p.readers, where, source, 1, ways)
-        for i in range(found):
-            lost += int(ways.begin[i] == ways.end[i])
-            for k in range(ways.begin[i], ways.end[i]):
-                channel_bytes[routes.channels[k]] += ways.amount[i]
-        leaves[t] = found > 0 and producer >= 0
-    return lost
+) -> None:
+    """As `count_ways` on a ring, for a tensor between chips: its links are a run of channels."""
+    amount, (first, last) = tensors.amount, ends
+    where.held[first] += amount[t, SENT]
+    for c in range(first, last):
+        channel_bytes[c] += amount[t, CROSSED]
+    for c in range(first + 1, last if relays else first):
+        where.held[c] += amount[t, RECEIVED] + amount[t, PASSED]
+        where.busy_s[c] += where.relay_s[where.kind_of[c], t]
+    if relays:
+        where.held[last] += amount[t, RECEIVED]
+        return
+    ways.mark[0] += 2
+    for e in range(tensors.readers.ptr[t], tensors.readers.ptr[t + 1]):
+        c = where.chip_of[tensors.readers.entries[e]]
+        if c > first and ways.stamp[c] < ways.mark[0]:
+            ways.stamp[c] = ways.mark[0]
+            where.held[c] += amount[t, RECEIVED]
 
 
 @lean_inner_njit
 def count_ways(
     routes: RouteArrays,
-    tensors: TensorAmounts,
+    tensors: TensorDemands,
     t: int,
     readers: Rows,
     where: Places,
@@ -238,7 +284,7 @@ def count_ways(
 def _pass_on(
     routes: RouteArrays,
     first: int,
-    tensors: TensorAmounts,
+    tensors: TensorDemands,
     t: int,
     where: Places,
     sign: int,

@@ -49,7 +49,7 @@ class PipelineModel:
         return faults[0].code if faults else ""
 
     def period_s(self, problem: PartitionProblem, placement: Ints) -> float:
-        """As `fast_model.evaluate`; infinite where rules are broken or no memory plan can fit.
+        """As `MachineModel.evaluate`; infinite where rules are broken or no memory plan can fit.
 
         What the estimate of memory leaves out counts: a placement may be planned though it does.
         """

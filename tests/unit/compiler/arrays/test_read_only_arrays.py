@@ -9,7 +9,7 @@ import numba
 import pytest
 
 from mcm_compiler.contracts.partition import PartitionProblem
-from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
+from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from tests.generators.partition_problems import make_problem
 
 COPIES = {
@@ -21,7 +21,7 @@ COPIES = {
 
 def kinds_of(problem: PartitionProblem) -> list[numba.types.Type]:
     """The types that kernels are compiled for."""
-    known = FastPeriods(problem)
+    known = AnalyticPeriods(problem)
     return [numba.typeof(known.arrays), numba.typeof(known.rules)]
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -70,6 +71,8 @@ def tightest_unit(problem: PartitionProblem, orders: Sequence[Order]) -> str:
         "tensors that arrive and leave there"
     )
 
+
+NO_CUTS = np.empty(0, np.int64)
 
 SLACK = 1e-9
 """Relative room for the rounding of running sums."""
@@ -238,17 +241,11 @@ class _Search:
 
     def cut(self, order: Order, windows: Windows) -> None:
         """Bisects on the period along one order, below the best one known."""
-        ceiling = self.best_period * (1.0 - self._tolerance)
-        high = self._try(order, windows, ceiling)
+        attempt = self._attempt(order, partial(chain_windows, windows))
+        high = attempt(self.best_period * (1.0 - self._tolerance))
+        # Most optima are near the lower end, so guesses lean towards it.
         low = min(self._least, high) * (1.0 - SLACK)
-        while np.isfinite(high) and high - low > self._tolerance * high:
-            # Most optima lie near the lower end, so guesses lean towards it.
-            middle = low + 0.25 * (high - low)
-            found = self._try(order, windows, middle)
-            if found <= self._most_s(middle):
-                high = min(found, middle)
-            else:
-                low = middle
+        self._bisect(attempt, low, high, 0.25, self._tolerance)
 
     def cut_apart(self, orders: Sequence[Order]) -> None:
         """Bisects along all orders with cuts that dependencies may pass chips by.
@@ -261,26 +258,19 @@ class _Search:
             return
         steps = STRICT_STEPS
         for order in orders:
-            windows = StrictWindows(self._problem, order.units)
+            windows = StrictWindows(self._problem, order.units, steps)
+            attempt = self._attempt(order, windows.cuts_within)
             low, found = self._least * (1.0 - SLACK), float("inf")
             # The work's bound is tried first, then longer periods until one is long enough.
-            for period_s in (enough, *(enough * factor for factor in (1.5, 3.0, 12.0, 1e6))):
-                if period_s >= self.best_period or windows.steps >= steps or self._spent():
+            for factor in (1.0, 1.5, 3.0, 12.0, 1e6):
+                if enough * factor >= self.best_period:
                     break
-                found = self._try_apart(order, windows, period_s, steps)
+                found = attempt(enough * factor)
                 if np.isfinite(found):
                     break
-                low = period_s
-            while np.isfinite(found) and found - low > STRICT_TOLERANCE * found:
-                if windows.steps >= steps or self._spent():
-                    break
-                middle = 0.5 * (low + found)
-                shorter = self._try_apart(order, windows, middle, steps)
-                if shorter <= self._most_s(middle):
-                    found = min(shorter, middle)
-                else:
-                    low = middle
-            steps -= windows.steps
+                low = enough * factor
+            self._bisect(attempt, low, found, 0.5, STRICT_TOLERANCE)
+            steps = windows.steps_left
 
     def _most_s(self, period_s: float) -> float:
         """What partitions of windows within a period may take for that to be long enough.
@@ -292,22 +282,43 @@ class _Search:
         shared = limits.host_total_bytes_per_s + limits.stream_total_bytes_per_s > 0.0
         return period_s * (1.0 + self._tolerance) if shared else np.finfo(np.float64).max
 
-    def _try_apart(
-        self, order: Order, windows: StrictWindows, period_s: float, most_steps: int
-    ) -> float:
-        cuts = windows.cuts_within(period_s * (1.0 + SLACK), most_steps - windows.steps)
-        return self._offer(order, cuts) if cuts.size else float("inf")
+    def _bisect(
+        self,
+        attempt: Callable[[float], float],
+        low: float,
+        high: float,
+        share: float,
+        tolerance: float,
+    ) -> None:
+        """Narrows the range of the least period; guesses are at a share of it from the lower end.
 
-    def _try(self, order: Order, windows: Windows, period_s: float) -> float:
-        """The period of a partition within `period_s`, or infinity where there is none."""
-        if self._spent():
-            return float("inf")
-        cuts = chain_windows(windows, period_s * (1.0 + SLACK))
-        return self._offer(order, cuts) if cuts.size else float("inf")
+        Args:
+            attempt: the period of a partition within one, or infinity.
+            low: no partition is known within it.
+            high: a partition has this period; nothing is tried where it is infinite.
+            share: from 0 to 1.
+            tolerance: relative width at which it stops.
+        """
+        while np.isfinite(high) and high - low > tolerance * high:
+            middle = low + share * (high - low)
+            found = attempt(middle)
+            if found <= self._most_s(middle):
+                high = min(found, middle)
+            else:
+                low = middle
 
-    def _offer(self, order: Order, cuts: Longs) -> float:
-        """As `offer`, of the partition of some cuts."""
-        return self.offer(chips_from_cuts(self._problem, order.units, cuts))
+    def _attempt(
+        self, order: Order, cuts_within: Callable[[float], Longs]
+    ) -> Callable[[float], float]:
+        """For a period the one of a partition within it, or infinity where there is none."""
+
+        def attempt(period_s: float) -> float:
+            cuts = NO_CUTS if self._spent() else cuts_within(period_s * (1.0 + SLACK))
+            if not cuts.size:
+                return float("inf")
+            return self.offer(chips_from_cuts(self._problem, order.units, cuts))
+
+        return attempt
 
     def offer(self, chip_of: Ints) -> float:
         """Evaluates a partition and keeps it if it is the best; its period."""

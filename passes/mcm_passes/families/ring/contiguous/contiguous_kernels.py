@@ -32,7 +32,7 @@ MANY_STARTS = 32
 
 
 class WindowSums(NamedTuple):
-    """What the positions of a window come to, as it grows and shrinks.
+    """What the positions of a window amount to, as it grows and shrinks; bytes as whole floats.
 
     Attributes:
         busy_s: chip seconds of units and clones.
@@ -50,34 +50,28 @@ class WindowSums(NamedTuple):
     copied_s: float
     in_s: float
     out_s: float
-    held: int
-    passing: int
-    inside: int
+    held: float
+    passing: float
+    inside: float
+
+
+NO_SUMS = WindowSums(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
+"""Of an empty window that nothing passes by."""
 
 
 class _Starts(NamedTuple):
-    """For each cut the earliest start of a window that ends there, and what that comes to.
+    """For each cut the earliest start of a window that ends there, and what that amounts to.
 
     Attributes:
         start: `[n + 1]`; the cut itself where not even one unit fits.
-        busy_s: `[n + 1]`, as in `WindowSums`, like the next three.
-        relay_s: likewise.
-        copied_s: likewise.
-        held: likewise.
         peak: `[n + 1]`, the peak of live bytes, with what passes the window by. Without it, it is
-            an upper bound of what is live in the window alone, as is `inside`.
-        passing: `[n + 1]`, as in `WindowSums`, like the last.
-        inside: likewise.
+            an upper bound of what is live in the window alone, as is `WindowSums.inside`.
+        sums: `[n + 1, 8]`, `WindowSums` of each.
     """
 
     start: Longs
-    busy_s: Floats
-    relay_s: Floats
-    copied_s: Floats
-    held: Longs
     peak: Longs
-    passing: Longs
-    inside: Longs
+    sums: Floats
 
 
 @inlined_njit
@@ -210,78 +204,11 @@ def _push_peak(live_bytes: Longs, peaks: Longs, head: int, tail: int, p: int) ->
     return tail + 1
 
 
-@inner_njit
-def _longest_windows(
-    w: Windows, period_s: float, longest_s: float, most_sram: int, streamed: int
-) -> _Starts:
-    """For each cut the earliest start of a window that ends there, whatever crosses its cuts.
-
-    A window passes here if its work, clones, host channels, weights and live tensors are within
-    the limits: all of these only grow with the window, so both ends move forward only. What does
-    not grow with it (relays, buffers for what crosses the cuts) is left to `chain_windows`.
-    """
-    n = w.work_s.size
-    found = _Starts(
-        np.zeros(n + 1, np.int64),
-        np.zeros(n + 1),
-        np.zeros(n + 1),
-        np.zeros(n + 1),
-        np.zeros(n + 1, np.int64),
-        np.zeros(n + 1, np.int64),
-        np.zeros(n + 1, np.int64),
-        np.zeros(n + 1, np.int64),
-    )
-    peaks = np.empty(n, dtype=np.int64)
-    head, tail = 0, 0
-    sums = WindowSums(0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0)
-    j = 0
-    for i in range(1, n + 1):
-        sums = with_next(w, sums, j, i - 1)
-        tail = _push_peak(w.live_bytes, peaks, head, tail, i - 1)
-        while j < i and (
-            sums.busy_s > longest_s
-            or sums.in_s > period_s
-            or sums.out_s > period_s
-            or sums.held
-            + packed(w.chips, min(w.live_bytes[peaks[head]] - sums.passing, sums.inside))
-            # What is streamed within the period need not fit.
-            > most_sram + _may_stream(w.streaming, j, i, streamed)
-        ):
-            sums = _without_first(w, sums, j, i)
-            if peaks[head] == j:
-                head += 1
-            j += 1
-        if j == i:
-            # Rounding would otherwise pile up over the whole order.
-            sums = WindowSums(0.0, sums.relay_s, 0.0, 0.0, 0.0, 0, sums.passing, sums.inside)
-        peak = int(w.live_bytes[peaks[head]]) if j < i else 0
-        _keep(found, i, j, sums, peak)
-    return found
-
-
-@inlined_njit
-def _keep(starts: _Starts, i: int, start: int, sums: WindowSums, peak: int) -> None:
-    """Sets the earliest start of windows to cut i."""
-    starts.start[i], starts.peak[i] = start, peak
-    starts.busy_s[i], starts.relay_s[i] = sums.busy_s, sums.relay_s
-    starts.copied_s[i] = sums.copied_s
-    starts.held[i], starts.passing[i] = sums.held, sums.passing
-    starts.inside[i] = sums.inside
-
-
 @inlined_njit
 def _sums_at(starts: _Starts, i: int) -> WindowSums:
-    """What the window from the earliest start to cut i comes to, the host's channels aside."""
-    return WindowSums(
-        starts.busy_s[i],
-        starts.relay_s[i],
-        starts.copied_s[i],
-        0.0,
-        0.0,
-        starts.held[i],
-        starts.passing[i],
-        starts.inside[i],
-    )
+    """What the window from the earliest start to cut i amounts to."""
+    s = starts.sums[i]
+    return WindowSums(s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7])
 
 
 @expanded_njit
@@ -326,6 +253,24 @@ def _fits(w: Windows, chip: _Chip, sums: WindowSums, peak: int, j: int, i: int) 
 
 
 @inlined_njit
+def _is_too_large(
+    w: Windows, chip: _Chip, period_s: float, sums: WindowSums, peak: int, j: int, i: int
+) -> bool:
+    """Whether a window `[j, i)` exceeds the limits, whatever crosses its cuts.
+
+    Its work, clones, host channels, weights and live tensors only grow with it.
+    """
+    return (
+        sums.busy_s > chip.longest_s
+        or sums.in_s > period_s
+        or sums.out_s > period_s
+        or sums.held + packed(w.chips, min(peak - sums.passing, sums.inside))
+        # What is streamed within the period need not fit.
+        > chip.sram_bytes + _may_stream(w.streaming, j, i, chip.streamed)
+    )
+
+
+@inlined_njit
 def _too_much_passes(w: Windows, chip: _Chip, sums: WindowSums, i: int) -> bool:
     """Whether no later start of a window to cut i can fit either, for what passes it by.
 
@@ -357,27 +302,43 @@ def _earliest_starts(w: Windows, period_s: float, latest: Longs) -> _Starts:
     Whatever the chip, no earlier start works, so that no chip has to look again where memory is
     tight and starts have to move far.
 
+    The longest window to each cut that is not too large moves both ends forward only. From there
+    on, what does not grow with a window counts as well: relays, copies, buffers for what crosses
+    the cuts.
+
     Where many starts were passed over for one cut, because all of them took longer than the
     period, the next cut begins behind them as long as they must: `excess_s` is the least of what
     they took too long, less what passes no further since. It is trusted only above what rounding
-    may come to, and both ways of adding up then decide alike: each sum has at most one term per
+    may amount to, and both ways of adding up then decide alike: each sum has at most one term per
     position and occurrence, so that they differ by far less than `SLACK_OF_SUMS`. Else each cut of
     a graph with a wide fan-out would walk over all units before it.
     """
-    streamed = _in_time(w.streaming, period_s)
+    n, streamed = w.work_s.size, _in_time(w.streaming, period_s)
     best = _Chip(period_s * _greatest(w.chips.speed), _greatest(w.chips.sram_bytes), streamed)
-    starts = _longest_windows(w, period_s, best.longest_s, best.sram_bytes, streamed)
+    starts = _Starts(np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64), np.zeros((n + 1, 8)))
     rounding_s = best.longest_s * SLACK_OF_SUMS
-    # Where the walk of the cut before ended, and what that window came to.
-    walked, excess_s = 0, -np.inf
-    sums = _sums_at(starts, 0)
-    for i in range(1, w.work_s.size + 1):
-        at, peak = int(starts.start[i]), int(starts.peak[i])
+    peaks = np.empty(n, dtype=np.int64)
+    head, tail, j, longest = 0, 0, 0, NO_SUMS
+    # Where the walk of the cut before ended, and the sums of that window.
+    walked, excess_s, sums = 0, -np.inf, NO_SUMS
+    for i in range(1, n + 1):
+        longest = with_next(w, longest, j, i - 1)
+        tail = _push_peak(w.live_bytes, peaks, head, tail, i - 1)
+        while j < i and _is_too_large(w, best, period_s, longest, w.live_bytes[peaks[head]], j, i):
+            longest = _without_first(w, longest, j, i)
+            head += int(peaks[head] == j)
+            j += 1
+        if j == i:
+            # Rounding would otherwise pile up over the whole order.
+            longest = WindowSums(
+                0.0, longest.relay_s, 0.0, 0.0, 0.0, 0.0, longest.passing, longest.inside
+            )
+        peak = int(w.live_bytes[peaks[head]]) if j < i else 0
         excess_s += _least_growth(w, i - 1)
-        if excess_s > rounding_s and walked - at > MANY_STARTS:
+        if excess_s > rounding_s and walked - j > MANY_STARTS:
             at, sums = walked, with_next(w, sums, walked, i - 1)
         else:
-            sums, excess_s = _sums_at(starts, i), np.inf
+            at, sums, excess_s = j, longest, np.inf
         nothing = False
         while at <= latest[i] and not _fits(w, best, sums, peak, at, i):
             if _too_much_passes(w, best, sums, i):
@@ -388,7 +349,9 @@ def _earliest_starts(w: Windows, period_s: float, latest: Longs) -> _Starts:
             sums = _without_first(w, sums, at, i)
             at += 1
         walked = at
-        _keep(starts, i, at if at <= latest[i] and not nothing else i, sums, peak)
+        starts.start[i], starts.peak[i] = (at if at <= latest[i] and not nothing else i), peak
+        for k in range(8):
+            starts.sums[i, k] = sums[k]
     return starts
 
 

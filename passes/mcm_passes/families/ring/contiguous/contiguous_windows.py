@@ -15,8 +15,16 @@ import numpy as np
 from mcm_compiler.arrays.rows import Rows, starts
 from mcm_compiler.contracts.partition import Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.placements.ring_rules import COLLECTED, TO_HOST
-from mcm_passes.families.ring.loads.chip_demands import ChipDemands, TensorDemands, chip_demands
-from mcm_passes.mapping.loads.problem_arrays import CROSSED, LIVE, PASSED, RECEIVED, SENT
+from mcm_passes.mapping.loads.chip_demands import (
+    CROSSED,
+    LIVE,
+    PASSED,
+    RECEIVED,
+    SENT,
+    ChipDemands,
+    TensorDemands,
+    chip_demands,
+)
 from mcm_passes.mapping.problem.resident_sizes import weight_sizes
 from mcm_passes.mapping.problem.rule_graph import far_of_cuts
 

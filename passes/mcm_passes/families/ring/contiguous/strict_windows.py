@@ -19,7 +19,6 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs, PartitionProblem
-from mcm_passes.families.ring.loads.chip_demands import ChipDemands, chip_demands
 from mcm_passes.families.ring.loads.crossings import IdealCrossings, cuts_of
 from mcm_passes.families.ring.loads.window_costs import (
     PackingRatio,
@@ -28,6 +27,7 @@ from mcm_passes.families.ring.loads.window_costs import (
     window_cost,
     window_scratch,
 )
+from mcm_passes.mapping.loads.chip_demands import ChipDemands, chip_demands
 from mcm_passes.mapping.problem.rule_graph import Words
 
 MOST_STATES = 8
@@ -129,13 +129,14 @@ class StrictWindows:
     Args:
         problem: the problem.
         order: `[n]`, the units that are not clonable in a topological order.
+        most_steps: units and tensors that may be looked at.
 
     Attributes:
-        steps: units and tensors that were looked at.
+        steps_left: how many of them are left; below 0 where the last search gave up.
     """
 
-    def __init__(self, problem: PartitionProblem, order: Ints) -> None:
-        self.steps = 0
+    def __init__(self, problem: PartitionProblem, order: Ints, most_steps: int) -> None:
+        self.steps_left = most_steps
         self._problem = problem
         self._demands = d = chip_demands(problem, order, own_buffers=True)
         self._cuts = cuts_of(_beginnings(order.size), d.tensors)
@@ -158,20 +159,16 @@ class StrictWindows:
         alike = len(set(problem.limits.sram_bytes)) == 1 and len(set(self._speed)) == 1
         self._alike = alike and not (d.nodes.pinned >= 0).any()
 
-    def cuts_within(self, period_s: float, most_steps: int) -> Longs:
+    def cuts_within(self, period_s: float) -> Longs:
         """The cuts of a partition whose windows are within a period, with few chips.
 
         Channels that all chips share are not looked at; whoever evaluates the cuts counts them.
-
-        Args:
-            period_s: the period.
-            most_steps: units and tensors that may be looked at.
 
         Returns:
             `cuts[k + 1]` from 0 to n, or an empty array where none was found. That is no proof
             that there are none: `MOST_STATES` states of each cut are looked at.
         """
-        n, last_step = len(self._positions), self.steps + most_steps
+        n = len(self._positions)
         states: list[dict[object, _State]] = [{} for _ in range(n + 1)]
         states[0][()] = _State(0, (), {}, 0, None)
         for j in range(n):
@@ -180,12 +177,12 @@ class StrictWindows:
             kept = [state for state in kept if state.chips < self._problem.num_chips]
             costs = self._costs(j, period_s) if kept else _Costs([], [], [], [], [], [])
             for state in kept:
-                for grown, i in self._grown(state, j, costs, period_s, last_step):
+                for grown, i in self._grown(state, j, costs, period_s):
                     key = grown.signature() if self._alike else (grown.chips, grown.signature())
                     rival = states[i].get(key)
                     if rival is None or grown.chips < rival.chips:
                         states[i][key] = grown
-            if self.steps > last_step:
+            if self.steps_left < 0:
                 break
         if not states[n]:
             return np.empty(0, np.int64)
@@ -215,7 +212,7 @@ class StrictWindows:
         return _Costs(*seconds.tolist(), *amounts.tolist())
 
     def _grown(
-        self, state: _State, j: int, costs: _Costs, period_s: float, last_step: int
+        self, state: _State, j: int, costs: _Costs, period_s: float
     ) -> list[tuple[_State, int]]:
         """The states that one more window from cut j leads to, with their cuts."""
         n, chip = len(self._positions), state.chips
@@ -227,7 +224,7 @@ class StrictWindows:
         found: list[tuple[_State, int]] = []
         for k, i in enumerate(range(j + 1, n + 1)):
             position = self._positions[i - 1]
-            self.steps += 1
+            self.steps_left -= 1
             window.take(position)
             # All of these only grow with the window.
             if (
@@ -243,8 +240,8 @@ class StrictWindows:
             if i < n and self._link_s[i] > period_s:
                 continue
             # What follows walks the window twice, and its state compares chips with each other.
-            self.steps += 2 * (i - j) + len(state.lies_on) + chip * chip // 4
-            if self.steps > last_step:
+            self.steps_left -= 2 * (i - j) + len(state.lies_on) + chip * chip // 4
+            if self.steps_left < 0:
                 break
             if costs.room[k] <= room:
                 found.append((window.state_at(i, self._positions), i))

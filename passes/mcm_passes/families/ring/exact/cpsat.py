@@ -10,7 +10,6 @@ import numpy as np
 from mcm_compiler.contracts.partition import Budget, Evaluate, LowerBound, Outcome, PartitionProblem
 from mcm_compiler.text.option_ranges import at_least, between, checked
 from mcm_compiler.text.units import count_text, seconds_text
-from mcm_passes.families.ring.analytic.fast_model import evaluate as evaluate_partition
 from mcm_passes.families.ring.exact.ideals import search_ideals, start_from_dp
 from mcm_passes.families.ring.exact.packing_bound import packing_bound
 from mcm_passes.families.ring.order_encoding.chip_windows import (
@@ -20,6 +19,7 @@ from mcm_passes.families.ring.order_encoding.chip_windows import (
 )
 from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
 from mcm_passes.mapping.bounds.bounds import lower_bound
+from mcm_passes.mapping.machine.evaluation import evaluate as evaluate_partition
 from mcm_passes.mapping.problem.resident_sizes import weight_sizes
 
 if TYPE_CHECKING:

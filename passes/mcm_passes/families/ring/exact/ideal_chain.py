@@ -9,7 +9,6 @@ import numpy as np
 from mcm_compiler.arrays.kernels import entry_njit, inner_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
 from mcm_passes.families.ring.exact.triangle_readings import Triangles, keeps_rule
-from mcm_passes.families.ring.loads.chip_demands import ChipDemands
 from mcm_passes.families.ring.loads.crossings import IdealCrossings
 from mcm_passes.families.ring.loads.window_costs import (
     PackingRatio,
@@ -19,6 +18,7 @@ from mcm_passes.families.ring.loads.window_costs import (
     window_scratch,
     with_activations,
 )
+from mcm_passes.mapping.loads.chip_demands import ChipDemands
 from mcm_passes.mapping.loads.device_memory import streamed_weights
 
 SLACK = 1e-9

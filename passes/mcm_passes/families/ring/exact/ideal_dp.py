@@ -13,9 +13,9 @@ import numpy as np
 from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
 from mcm_passes.families.ring.exact.ideal_chain import ChipLimits, Covers, best_chain
 from mcm_passes.families.ring.exact.triangle_readings import TriangleReading, Triangles
-from mcm_passes.families.ring.loads.chip_demands import chip_demands
 from mcm_passes.families.ring.loads.crossings import cuts_of
 from mcm_passes.families.ring.loads.window_costs import PackingRatio
+from mcm_passes.mapping.loads.chip_demands import chip_demands
 from mcm_passes.mapping.problem.order_ideals import OrderIdeals, order_ideals
 from mcm_passes.mapping.problem.resident_sizes import sram_blocks
 from mcm_passes.mapping.problem.rule_graph import closure, nodes_of, rule_graph

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 from mcm_compiler.arrays.kernels import lean_inner_njit
-from mcm_passes.families.ring.loads.chip_demands import TensorDemands
 from mcm_passes.families.ring.loads.crossings import IdealCrossings, holds, read_beyond
 from mcm_passes.families.ring.loads.window_costs import Window
+from mcm_passes.mapping.loads.chip_demands import TensorDemands
 from mcm_passes.mapping.problem.rule_graph import Words
 
 TriangleReading = Literal["none", "adjacent", "between"]

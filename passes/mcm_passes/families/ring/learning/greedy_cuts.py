@@ -6,7 +6,7 @@ import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit, inner_njit
 from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
-from mcm_passes.families.ring.contiguous.contiguous_kernels import WindowSums, packed, with_next
+from mcm_passes.families.ring.contiguous.contiguous_kernels import NO_SUMS, packed, with_next
 from mcm_passes.families.ring.contiguous.contiguous_windows import (
     Windows,
     chips_from_cuts,
@@ -44,8 +44,7 @@ def greedy_cuts(w: Windows) -> tuple[Longs, int]:
     highest = _highest_chips(w)
     chip, begin = 0, 0
     done, peak = 0.0, 0
-    empty = WindowSums(0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0)
-    sums = empty
+    sums = NO_SUMS
     for p in range(n):
         grown = with_next(w, sums, begin, p)
         need = grown.held + w.cuts.arriving[begin]
@@ -62,7 +61,7 @@ def greedy_cuts(w: Windows) -> tuple[Longs, int]:
             begin = p
             left -= done
             done, peak = 0.0, 0
-            grown = with_next(w, empty, begin, p)
+            grown = with_next(w, NO_SUMS, begin, p)
         elif need > room or forced or chip > highest[p]:
             return cuts[: chip + 1], p
         sums = grown

@@ -21,9 +21,9 @@ from mcm_models.policy.features import (
 )
 from mcm_models.policy.inference import PolicyOfGraph, balanced_prior, prior_around
 from mcm_models.policy.layout import POLICIES, Weights
-from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.learning import rollouts
 from mcm_passes.families.ring.learning.recipes import Recipe
+from mcm_passes.mapping.machine.periods import AnalyticPeriods
 
 if TYPE_CHECKING:
     from mcm_passes.families.ring.learning.training_problems import TrainingProblem
@@ -57,7 +57,7 @@ class FastRewards:
         baseline_s: period that rewards are relative to.
     """
 
-    periods: FastPeriods
+    periods: AnalyticPeriods
     baseline_s: float
 
     def evaluate(self, partitions: Ints) -> Floats:

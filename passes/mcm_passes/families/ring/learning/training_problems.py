@@ -27,9 +27,9 @@ from mcm_compiler.machines.package_limits import PackageLimits
 from mcm_compiler.options import CompileOptions
 from mcm_compiler.text.json_text import UnreadableError, parse_json, read_bounded, record_of
 from mcm_models.policy.dataset import split
-from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.learning.greedy_cuts import greedy_partition
 from mcm_passes.families.ring.learning.tasks import FastRewards
+from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_passes.mapping.problem.partition_problem import build_problem
 
 MAX_VARIANTS = 256
@@ -199,7 +199,7 @@ class TrainingProblem:
 
     def rewards(self) -> FastRewards:
         """Throughput over the baseline's, under the analytic model."""
-        return FastRewards(FastPeriods(self.problem, few=0), self.baseline_s)
+        return FastRewards(AnalyticPeriods(self.problem, few=0), self.baseline_s)
 
 
 def model_to_partition(model: str, target: Target) -> ir.Model:
@@ -317,6 +317,6 @@ def _baseline_s(problem: PartitionProblem) -> float:
     """Period of the heuristic's partition, infinite where it finds none."""
     if not problem.num_units or problem.clonable.all():
         return float("inf")
-    periods = FastPeriods(problem, few=0)
+    periods = AnalyticPeriods(problem, few=0)
     found = greedy_partition(problem)
     return float("inf") if found is None else periods(found)

@@ -13,8 +13,7 @@ import numpy as np
 from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, lean_inner_njit
 from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Ints, Longs
-from mcm_passes.families.ring.loads.chip_demands import TensorDemands
-from mcm_passes.mapping.loads.problem_arrays import CROSSED
+from mcm_passes.mapping.loads.chip_demands import CROSSED, TensorDemands
 from mcm_passes.mapping.problem.rule_graph import Words
 
 

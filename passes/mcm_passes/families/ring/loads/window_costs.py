@@ -10,17 +10,20 @@ from typing import NamedTuple
 import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, lean_njit
-from mcm_compiler.contracts.partition import Floats, Ints, Longs
-from mcm_compiler.placements.ring_rules import TO_HOST
-from mcm_passes.families.ring.loads.chip_demands import ChipDemands, TensorDemands
+from mcm_compiler.contracts.partition import Ints, Longs
+from mcm_compiler.placements.ring_rules import FORWARDED, TO_HOST
 from mcm_passes.families.ring.loads.crossings import IdealCrossings, holds, read_beyond
-from mcm_passes.families.ring.loads.ring_kernels import HELD, LINK, Loads, count_way
+from mcm_passes.mapping.loads.chip_demands import (
+    CROSSED,
+    LIVE,
+    PASSED,
+    RECEIVED,
+    SENT,
+    ChipDemands,
+    TensorDemands,
+)
 from mcm_passes.mapping.loads.device_memory import LivePeaks, end_unit, hold, live_peaks
-from mcm_passes.mapping.loads.problem_arrays import LIVE, RECEIVED
 from mcm_passes.mapping.problem.rule_graph import Words
-
-BEFORE, HERE, BEYOND = range(3)
-"""A window as the middle one of three chips: tensors come from before it and go beyond it."""
 
 
 class Window(NamedTuple):
@@ -80,15 +83,11 @@ class WindowScratch(NamedTuple):
         nodes: `[n]`, its nodes, in its first entries.
         stamp: `[I]`, the last window that counted each item; below 1 at first.
         peaks: of one chip; at need `ends_at` is what each node holds.
-        busy: `[3]`, seconds of relays and copies before, here and beyond.
-        totals: `[4, 3]`, as of `ring_kernels`, likewise.
     """
 
     nodes: Ints
     stamp: Longs
     peaks: LivePeaks
-    busy: Floats
-    totals: Longs
 
 
 @entry_njit
@@ -99,8 +98,6 @@ def window_scratch(d: ChipDemands) -> WindowScratch:
         nodes=np.empty(n, np.int32),
         stamp=np.full(items, -1, np.int64),
         peaks=live_peaks(n, 1),
-        busy=np.empty(3),
-        totals=np.empty((4, 3), np.int64),
     )
 
 
@@ -179,33 +176,48 @@ def _is_read(tensors: TensorDemands, cuts: IdealCrossings, window: Window, t: in
     return False
 
 
-@inlined_njit
-def _count_ways(
-    d: ChipDemands, cuts: IdealCrossings, window: Window, scratch: WindowScratch
-) -> int:
-    """Counts the tensors that arrive at the window or leave it, on their way past three chips.
+class _Ways(NamedTuple):
+    """What tensors that arrive at a window or leave it ask of its chip; as in `WindowCost`.
 
-    Returns:
-        Blocks of what arrives.
+    Attributes:
+        arrived: blocks of what arrives.
+        held: of all.
+        link_bytes: on the link to the next chip.
+        busy_s: seconds of relays and copies.
     """
-    tensors = d.tensors
-    loads = Loads(scratch.busy, scratch.totals)
-    loads.busy_s[:] = 0.0
-    loads.totals[:] = 0
+
+    arrived: int
+    held: int
+    link_bytes: int
+    busy_s: float
+
+
+@inlined_njit
+def _count_ways(d: ChipDemands, cuts: IdealCrossings, window: Window) -> _Ways:
+    """Counts the tensors that arrive at the window, pass it or leave it."""
+    tensors, amount = d.tensors, d.tensors.amount
+    held, link_bytes, busy_s = 0, 0, 0.0
     for e in range(cuts.crossing_ptr[window.start], cuts.crossing_ptr[window.start + 1]):
         t = cuts.crossing[e]
-        goes_on = read_beyond(cuts.members, window.end, tensors.readers, t)
-        last = BEYOND if goes_on else HERE
-        if count_way(tensors, t, BEFORE, last, 1, loads) and _is_read(tensors, cuts, window, t):
-            loads.totals[HELD, HERE] += tensors.amount[t, RECEIVED]
-    arrived = int(loads.totals[HELD, HERE])
+        passes = read_beyond(cuts.members, window.end, tensors.readers, t)
+        if passes:
+            link_bytes += amount[t, CROSSED]
+        if tensors.kind[t] & FORWARDED:
+            held += amount[t, RECEIVED]
+            if passes:
+                held += amount[t, PASSED]
+                busy_s += tensors.passed_s[t]
+        elif _is_read(tensors, cuts, window, t):
+            held += amount[t, RECEIVED]
+    arrived = held
     for e in range(cuts.crossing_ptr[window.end], cuts.crossing_ptr[window.end + 1]):
         t = cuts.crossing[e]
         # What is made before is counted already.
         if not holds(cuts.members, window.start, int(tensors.producer[t])):
-            count_way(tensors, t, HERE, BEYOND, 1, loads)
-            scratch.busy[HERE] += _copied_s(tensors, cuts, window, t)
-    return arrived
+            link_bytes += amount[t, CROSSED]
+            held += amount[t, SENT]
+            busy_s += _copied_s(tensors, cuts, window, t)
+    return _Ways(arrived, held, link_bytes, busy_s)
 
 
 @inlined_njit
@@ -217,15 +229,15 @@ def _copied_s(tensors: TensorDemands, cuts: IdealCrossings, window: Window, t: i
 
 
 @inlined_njit
-def _count_exits(
-    d: ChipDemands, cuts: IdealCrossings, window: Window, v: int, scratch: WindowScratch
-) -> None:
-    """Counts the copies of views that a node makes for the host and for no later chip."""
+def _exit_copies_s(d: ChipDemands, cuts: IdealCrossings, window: Window, v: int) -> float:
+    """Seconds of the copies of views that a node makes for the host and for no later chip."""
+    copied_s = 0.0
     for e in range(d.nodes.made.ptr[v], d.nodes.made.ptr[v + 1]):
         t = d.nodes.made.entries[e]
         alone = d.tensors.copied_s[t] > 0.0 and d.tensors.kind[t] & TO_HOST
         if alone and not read_beyond(cuts.members, window.end, d.tensors.readers, t):
-            scratch.busy[HERE] += _copied_s(d.tensors, cuts, window, t)
+            copied_s += _copied_s(d.tensors, cuts, window, t)
+    return copied_s
 
 
 @lean_njit
@@ -272,19 +284,20 @@ def window_loads(
                 weight_room += d.items.weight[item]
                 largest = max(largest, d.items.weight[item])
     # Tensors that arrive or leave.
-    lasting = room + _count_ways(d, cuts, window, scratch)
+    ways = _count_ways(d, cuts, window)
+    relay_s = ways.busy_s
     for v in scratch.nodes[: list_nodes(window.inside, scratch.nodes) if d.copies else 0]:
-        _count_exits(d, cuts, window, v, scratch)
+        relay_s += _exit_copies_s(d, cuts, window, v)
     # The casts are for the type checker; compiled code has them as they are.
     return WindowCost(
         seconds=float(seconds),
-        relay_s=float(scratch.busy[HERE]),
+        relay_s=float(relay_s),
         in_bytes=int(in_bytes),
         out_bytes=int(out_bytes),
-        link_bytes=int(scratch.totals[LINK, HERE]),
-        room=int(room + scratch.totals[HELD, HERE]),
+        link_bytes=int(ways.link_bytes),
+        room=int(room + ways.held),
         live=0,
-        lasting=int(lasting),
+        lasting=int(room + ways.arrived),
         weight_room=int(weight_room),
         largest_weight=int(largest),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import NamedTuple
 
 import numpy as np
@@ -10,8 +9,8 @@ import numpy as np
 from mcm_compiler.arrays.rows import Rows, distinct_rows
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.placements.ring_rules import dependency_edges
-from mcm_passes.families.ring.loads.chip_demands import ChipDemands, unit_demands
-from mcm_passes.mapping.loads.problem_arrays import problem_arrays
+from mcm_passes.mapping.loads.chip_demands import ChipDemands, unit_demands
+from mcm_passes.mapping.loads.problem_arrays import kind_seconds
 from mcm_passes.mapping.machine.load_kernels import RouteArrays, route_arrays
 
 
@@ -94,7 +93,7 @@ class PlacedProblem(NamedTuple):
 def placed_problem(problem: PartitionProblem) -> PlacedProblem:
     """Prepares a problem for moves; its loads are those of the table of demands."""
     n = problem.num_units
-    demands = _demands(problem)
+    demands = unit_demands(problem, own_buffers=True, clone_outputs=True)
     source, target = dependency_edges(problem)
     return PlacedProblem(
         fixed=~problem.clonable,
@@ -106,10 +105,6 @@ def placed_problem(problem: PartitionProblem) -> PlacedProblem:
     )
 
 
-def _demands(problem: PartitionProblem) -> ChipDemands:
-    return unit_demands(problem, own_buffers=True, clone_outputs=True)
-
-
 def _machine_of(problem: PartitionProblem, demands: ChipDemands) -> MovesMachine:
     """The machine of a problem with given demands of units."""
     machine, limits, block = problem.machine, problem.limits, problem.limits.buffer_alignment_bytes
@@ -118,10 +113,6 @@ def _machine_of(problem: PartitionProblem, demands: ChipDemands) -> MovesMachine
     owner[owner < 0] = devices
     rate = np.concatenate([np.ones(devices), machine.channel_bytes_per_s])
     rate[: problem.num_chips] = problem.chip_speed
-    each = [demands]
-    if problem.kinds is not None:
-        by_kind = problem_arrays(problem).unit_s
-        each = [_demands(_of_kind(problem, unit_s, k)) for k, unit_s in enumerate(by_kind)]
     return MovesMachine(
         in_order=problem.on_ring,
         strict=problem.on_ring and problem.routing == "strict",
@@ -130,25 +121,10 @@ def _machine_of(problem: PartitionProblem, demands: ChipDemands) -> MovesMachine
         owner=owner,
         owned=distinct_rows(owner, np.arange(owner.size), devices + 1),
         kind_of=np.array(problem.kind_of, np.int32),
-        unit_s=np.stack([one.nodes.work_s for one in each]),
-        item_s=np.stack([one.items.busy_s for one in each]),
-        relay_s=np.stack([one.tensors.passed_s for one in each]),
-        copied_s=np.stack([one.tensors.copied_s for one in each]),
+        **kind_seconds(problem, demands)._asdict(),
         room=np.array(limits.sram_bytes, np.int64) // block,
         block_bytes=block,
         packing=limits.activation_packing,
         streams=problem.streams,
         stream_slots=limits.stream_buffers,
-    )
-
-
-def _of_kind(problem: PartitionProblem, unit_s: Floats, kind: int) -> PartitionProblem:
-    """The problem as if all devices were of a kind, on which units take `unit_s[N]`."""
-    copies = problem.copies
-    return dataclasses.replace(
-        problem,
-        compute_s=unit_s,
-        relay_s=problem.relay_seconds[kind],
-        kinds=None,
-        copies=copies and dataclasses.replace(copies, seconds=copies.by_kind[kind]),
     )

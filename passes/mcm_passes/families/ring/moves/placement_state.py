@@ -19,8 +19,8 @@ from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
 from mcm_compiler.placements.compiled_rules import has_detours, last_reader
 from mcm_compiler.placements.ring_rules import FORWARDED, HOST, TO_HOST
 from mcm_passes.families.ring.moves.placed_problem import PlacedProblem
+from mcm_passes.mapping.loads.chip_demands import LIVE
 from mcm_passes.mapping.loads.device_memory import LivePeaks, end_unit, hold, streamed_weights
-from mcm_passes.mapping.loads.problem_arrays import LIVE
 from mcm_passes.mapping.machine.load_kernels import Places, Ways, count_ways, empty_ways
 
 HELD, WEIGHT, LOCAL, ARRIVED = range(4)

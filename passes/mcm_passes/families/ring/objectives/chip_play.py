@@ -29,8 +29,13 @@ from mcm_compiler.arrays.kernels import lean_inner_njit, lean_njit
 from mcm_compiler.arrays.rows import Rows, distinct_rows
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.placements.ring_rules import COLLECTED, FORWARDED, FROM_HOST, TO_HOST
-from mcm_passes.families.ring.loads.chip_demands import ChipDemands, chip_demands
-from mcm_passes.mapping.loads.problem_arrays import CROSSED, ENTERED, EXITED
+from mcm_passes.mapping.loads.chip_demands import (
+    CROSSED,
+    ENTERED,
+    EXITED,
+    ChipDemands,
+    chip_demands,
+)
 from mcm_passes.mapping.problem.rule_graph import RuleGraph
 
 

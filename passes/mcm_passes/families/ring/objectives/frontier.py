@@ -12,7 +12,6 @@ from mcm_compiler.contracts.objectives import Aim, Objective
 from mcm_compiler.contracts.partition import Budget, Evaluate, LowerBound, Outcome, PartitionProblem
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_compiler.text.units import count_text, seconds_text
-from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.all_partitions import tried_partitions
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.exact import ideals
@@ -23,6 +22,7 @@ from mcm_passes.families.ring.objectives.label_chain import Goal
 from mcm_passes.families.ring.objectives.label_search import LabelLattice
 from mcm_passes.families.ring.objectives.latency_bounds import objective_bound
 from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
+from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_passes.mapping.problem.topological_orders import topological_orders
 from mcm_passes.mapping.solving.solve import with_chips
 
@@ -39,7 +39,9 @@ def offer_first_cuts(
     chips = 1
     while chips <= useful and not known.must_stop():
         part = with_chips(problem, chips)
-        found = ContiguousDp().solve(part, FastPeriods(part), rng, Budget(monitor=budget.monitor))
+        found = ContiguousDp().solve(
+            part, AnalyticPeriods(part), rng, Budget(monitor=budget.monitor)
+        )
         reason = found.reason
         if found.chip_of is not None:
             known.offer(found.chip_of)
@@ -167,7 +169,7 @@ class Frontier:
         """Of all partitions with the latency that is known takes one with the least period."""
         if known.chip_of is None or known.must_stop():
             return
-        period_s = FastPeriods(problem)(known.chip_of)
+        period_s = AnalyticPeriods(problem)(known.chip_of)
         within_s = known.period_s * (1.0 + SLACK)
         goal = Goal(False, period_s, within_s, self.windows, self.labels, 0)
         faster = lattice.best("none", goal)

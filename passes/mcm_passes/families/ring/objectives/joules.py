@@ -14,7 +14,7 @@ import numpy as np
 
 from mcm_compiler.contracts.partition import Bools, Ints, LowerBound, PartitionProblem
 from mcm_compiler.text.units import energy_text
-from mcm_passes.families.ring.analytic.fast_model import RingEvaluation, evaluate
+from mcm_passes.mapping.machine.evaluation import PlacementCost, evaluate
 from mcm_passes.mapping.problem.resident_sizes import sram_blocks, weight_sizes
 
 LEAST_ENERGY = "least_energy"
@@ -77,25 +77,22 @@ class RingEnergy:
     def __call__(self, chip_of: Ints) -> float:
         """Of one placement `[N]`; infinite where it breaks a rule."""
         evaluation = evaluate(self._joules, chip_of)
-        return total_j(evaluation) if evaluation.valid else float("inf")
+        return _total_j(self._joules, evaluation) if evaluation.valid else float("inf")
 
 
-def total_j(evaluation: RingEvaluation) -> float:
-    """Joules of a placement of a problem in joules."""
-    return float(
-        evaluation.chip_busy_s.sum()
-        + evaluation.link_busy_s.sum()
-        + evaluation.host_in_busy_s.sum()
-        + evaluation.host_out_busy_s.sum()
-        + evaluation.stream_busy_s.sum()
-    )
+def _total_j(problem: PartitionProblem, evaluation: PlacementCost) -> float:
+    """Joules of a placement of a problem in joules; links behind its chips count as one."""
+    channel_j = evaluation.channel_busy_s
+    behind = channel_j[problem.num_chips : problem.limits.last_chip]
+    return float(evaluation.chip_busy_s.sum() + channel_j.sum() - behind.sum())
 
 
 def energy_of(problem: PartitionProblem, chip_of: Ints) -> float:
     """The energy of one inference, whatever memory is estimated; infinite without `energy`."""
     if problem.energy is None:
         return float("inf")
-    return total_j(evaluate(joule_problem(problem), chip_of))
+    priced = joule_problem(problem)
+    return _total_j(priced, evaluate(priced, chip_of))
 
 
 def host_tensors(problem: PartitionProblem) -> tuple[Bools, Bools]:

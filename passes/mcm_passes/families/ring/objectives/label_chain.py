@@ -35,7 +35,6 @@ from mcm_passes.families.ring.exact.ideal_chain import (
     window_period,
 )
 from mcm_passes.families.ring.exact.triangle_readings import Triangles, keeps_rule
-from mcm_passes.families.ring.loads.chip_demands import ChipDemands
 from mcm_passes.families.ring.loads.crossings import IdealCrossings, holds
 from mcm_passes.families.ring.loads.window_costs import (
     Window,
@@ -50,6 +49,7 @@ from mcm_passes.families.ring.objectives.chip_play import (
     PlayScratch,
     play_chip,
 )
+from mcm_passes.mapping.loads.chip_demands import ChipDemands
 
 TIE = 1e-12
 """Energies nearer than this share of the least are equal."""

@@ -14,7 +14,6 @@ from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Floats, Ints, PartitionProblem
 from mcm_passes.families.ring.exact.ideal_dp import ChainOptimum, IdealLattice
 from mcm_passes.families.ring.exact.triangle_readings import TriangleReading
-from mcm_passes.families.ring.loads.chip_demands import ChipDemands
 from mcm_passes.families.ring.loads.crossings import IdealCrossings, holds
 from mcm_passes.families.ring.objectives.chip_play import PlayedProblem, play_scratch
 from mcm_passes.families.ring.objectives.joules import joule_problem
@@ -33,6 +32,7 @@ from mcm_passes.families.ring.objectives.label_chain import (
     Prices,
     label_chains,
 )
+from mcm_passes.mapping.loads.chip_demands import ChipDemands
 from mcm_passes.mapping.problem.order_ideals import OrderIdeals
 from mcm_passes.mapping.problem.rule_graph import rule_graph, words_of
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from mcm_compiler.contracts.partition import Bools, Ints, Longs, PartitionProblem
 from mcm_compiler.placements.ring_rules import COLLECTED
-from mcm_passes.families.ring.analytic.fast_model import RingEvaluation, evaluate, refuse_machines
 from mcm_passes.families.ring.objectives import chip_play
+from mcm_passes.mapping.machine.evaluation import PlacementCost, evaluate
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 
 NOTHING = np.empty(0, np.int32)
@@ -24,7 +24,8 @@ class RingLatency:
     """
 
     def __init__(self, problem: PartitionProblem) -> None:
-        refuse_machines(problem)
+        if not problem.on_ring:
+            raise ValueError(f"the problem is placed on a machine of family {problem.family}")
         self._problem = problem
         self._graph = rule_graph(problem)
         self._played = chip_play.PlayedProblem.of(problem, self._graph)
@@ -35,7 +36,7 @@ class RingLatency:
         evaluation = evaluate(self._problem, chip_of)
         return self.of_valid(evaluation) if evaluation.valid else float("inf")
 
-    def of_valid(self, evaluation: RingEvaluation) -> float:
+    def of_valid(self, evaluation: PlacementCost) -> float:
         """Of a placement that breaks no rule, or none but the estimate of memory."""
         problem, played = self._problem, self._played
         chip_of = evaluation.chip_of[self._graph.units]
@@ -46,13 +47,10 @@ class RingLatency:
         chips = max(used, end + 1 if exiting.size else 0)
         played = played._replace(entering=entering)
         limits, scratch = problem.limits, self._scratch
+        stream_s = evaluation.streamed_bytes / (limits.stream_bytes_per_s or np.inf)
         # Off-package memory sends what a chip streams behind what chips before it do.
-        shared = np.cumsum(evaluation.stream_busy_s) * (
-            limits.stream_bytes_per_s / limits.stream_root_bytes_per_s
-        )
-        streamed_s = np.where(
-            evaluation.stream_busy_s > 0.0, np.maximum(evaluation.stream_busy_s, shared), 0.0
-        )
+        shared = np.cumsum(stream_s) * (limits.stream_bytes_per_s / limits.stream_root_bytes_per_s)
+        streamed_s = np.where(stream_s > 0.0, np.maximum(stream_s, shared), 0.0)
         end_s, scratch.clock_s[:] = 0.0, 0.0
         for chip in range(chips):
             if chip in (0, end):

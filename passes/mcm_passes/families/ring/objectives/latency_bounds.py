@@ -13,10 +13,10 @@ from mcm_compiler.contracts.objectives import Objective
 from mcm_compiler.contracts.partition import Evaluate, Ints, LowerBound, PartitionProblem
 from mcm_compiler.diagnostics import quote
 from mcm_compiler.text.units import count_text, seconds_text
-from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.objectives.joules import RingEnergy, host_tensors, least_energy
 from mcm_passes.families.ring.objectives.latency import RingLatency
 from mcm_passes.mapping.bounds.bounds import lower_bound
+from mcm_passes.mapping.machine.evaluation import evaluate
 
 CRITICAL_PATH, SHARED_WORK, SHARED_HOST = "critical_path", "shared_work", "shared_host"
 ROUNDING = 1e-12

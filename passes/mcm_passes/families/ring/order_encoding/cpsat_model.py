@@ -11,13 +11,13 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from mcm_compiler.contracts import partition
-from mcm_passes.families.ring.loads.chip_demands import chip_demands
 from mcm_passes.families.ring.order_encoding import memory_constraints
 from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
 from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
 from mcm_passes.families.ring.order_encoding.order_literals import OrderLiterals
 from mcm_passes.families.ring.order_encoding.trigger_literals import PeriodModel
 from mcm_passes.mapping.bounds.work_around import work_around
+from mcm_passes.mapping.loads.chip_demands import chip_demands
 
 TICKS = 1 << 24
 """Ticks of the ceiling: times are rounded down to them, n units on a chip by n / TICKS at most."""

@@ -17,8 +17,8 @@ from mcm_passes.families.ring.order_encoding.order_literals import (
     negated,
 )
 from mcm_passes.families.ring.order_encoding.trigger_literals import PeriodModel
+from mcm_passes.mapping.loads.chip_demands import CROSSED, LIVE, PASSED, RECEIVED, SENT
 from mcm_passes.mapping.loads.demand_table import Trigger
-from mcm_passes.mapping.loads.problem_arrays import CROSSED, LIVE, PASSED, RECEIVED, SENT
 from mcm_passes.mapping.problem.resident_sizes import sram_blocks
 from mcm_passes.mapping.problem.rule_graph import RuleGraph, closure, nodes_of
 

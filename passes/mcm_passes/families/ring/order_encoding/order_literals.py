@@ -13,8 +13,8 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from mcm_compiler.contracts.partition import Ints
-from mcm_passes.families.ring.loads.chip_demands import ChipDemands
 from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
+from mcm_passes.mapping.loads.chip_demands import ChipDemands
 from mcm_passes.mapping.problem.rule_graph import RuleGraph
 
 Literal = cp_model.LiteralT

@@ -10,13 +10,13 @@ from ortools.sat.python import cp_model
 
 from mcm_compiler.contracts.partition import PartitionProblem
 from mcm_compiler.placements.ring_rules import FORWARDED, TO_HOST
-from mcm_passes.families.ring.loads.chip_demands import ChipDemands
 from mcm_passes.families.ring.order_encoding.order_literals import (
     Literal,
     OrderLiterals,
     WeightedSum,
     negated,
 )
+from mcm_passes.mapping.loads.chip_demands import ChipDemands
 from mcm_passes.mapping.loads.demand_table import Trigger
 
 Terms = tuple[tuple[Literal, int], ...]

@@ -8,9 +8,7 @@ from ortools.sat.python import cp_model
 from mcm_compiler.contracts.mapping import Nearest
 from mcm_compiler.contracts.partition import Ints, PartitionProblem
 from mcm_compiler.contracts.target import Routing
-from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.exact.cpsat import slowest_s
-from mcm_passes.families.ring.loads.chip_demands import chip_demands
 from mcm_passes.families.ring.order_encoding.chip_windows import chip_windows
 from mcm_passes.families.ring.order_encoding.memory_constraints import (
     MemoryConstraints,
@@ -21,6 +19,8 @@ from mcm_passes.families.ring.order_encoding.order_literals import OrderLiterals
 from mcm_passes.families.ring.order_encoding.trigger_literals import PeriodModel
 from mcm_passes.families.ring.solver.batch import BatchSolver
 from mcm_passes.mapping.bounds.work_around import work_around
+from mcm_passes.mapping.loads.chip_demands import chip_demands
+from mcm_passes.mapping.machine.evaluation import evaluate
 from mcm_passes.mapping.problem.rule_graph import MAX_CLOSURE_NODES, RuleGraph, rule_graph
 
 MOST_LITERALS = 80_000

@@ -15,7 +15,7 @@ from mcm_compiler.contracts.program import PROGRAM, SIMULATION
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
 from mcm_hardware.families.ring.ring_target import RingTarget, mcm36
-from mcm_passes.families.ring.analytic.fast_model import evaluate
+from mcm_passes.mapping.machine.evaluation import evaluate
 from tests.generators.partition_problems import make_problem
 from tests.generators.small_rings import CUT, STORE, far
 from tests.oracles.shown_bounds import verify_bound
@@ -48,7 +48,7 @@ def test_what_passes_by_costs_neither_time_nor_memory() -> None:
     # Both receive it for the unit there; a relay has buffers to send it from as well.
     slots = engine.limits.channel_slots
     assert (relayed.memory_bytes - passed.memory_bytes).tolist() == [0, slots * 640, 0]
-    assert passed.link_busy_s.tolist() == relayed.link_busy_s.tolist()
+    assert passed.channel_busy_s.tolist() == relayed.channel_busy_s.tolist()
 
 
 def test_legalize_adds_no_relays_and_the_bound_is_shown_again(tmp_path: Path) -> None:

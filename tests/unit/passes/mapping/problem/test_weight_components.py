@@ -10,8 +10,8 @@ import numpy as np
 from mcm_compiler.contracts.partition import Budget, PartitionProblem
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.placements.ring_rules import dependency_edges
-from mcm_passes.families.ring.analytic.fast_model import period
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
+from mcm_passes.mapping.machine.evaluation import period
 from mcm_passes.mapping.problem.topological_orders import topological_orders
 
 WEIGHT = 100_032

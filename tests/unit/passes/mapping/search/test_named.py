@@ -20,8 +20,8 @@ from mcm_compiler.contracts.partition import (
 )
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.registry import STRATEGIES
-from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.strategies.portfolio import Portfolio
+from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_passes.mapping.search.named import answer_of, runnable, strategy_of
 from mcm_passes.mapping.solving.solve import solve
 from tests.generators.branching_problems import branching_problem
@@ -55,7 +55,7 @@ def asked(problem: PartitionProblem, answer: Callable[[PartitionProblem, Budget]
     Odd.answer = staticmethod(answer)
     rng = np.random.default_rng(0)
     return answer_of(
-        "test_odd", strategy_of("test_odd"), problem, FastPeriods(problem), rng, Budget(100)
+        "test_odd", strategy_of("test_odd"), problem, AnalyticPeriods(problem), rng, Budget(100)
     )
 
 
@@ -143,7 +143,7 @@ def in_portfolio(
     Odd.answer = staticmethod(answer)
     rng = np.random.default_rng(0)
     return Portfolio(("dp", "test_odd")).solve(
-        problem, FastPeriods(problem), rng, Budget(500, enough_s=0.0)
+        problem, AnalyticPeriods(problem), rng, Budget(500, enough_s=0.0)
     )
 
 
@@ -171,7 +171,7 @@ def test_what_a_member_says_of_a_period_is_not_taken_for_granted(
         budget.monitor.best(zeros(p), 1e-12)
         return Outcome(None, 1, "nothing")
 
-    evaluate = FastPeriods(problem)
+    evaluate = AnalyticPeriods(problem)
     alone = Portfolio(("dp",)).solve(problem, evaluate, np.random.default_rng(0), Budget(500))
     found = in_portfolio(problem, answer)
     assert alone.chip_of is not None
@@ -214,6 +214,8 @@ def test_what_has_left_the_compiler_is_named_with_its_place(
     problem: PartitionProblem, name: str, place: str
 ) -> None:
     with pytest.raises(CompileError) as caught:
-        strategy_of(name).solve(problem, FastPeriods(problem), np.random.default_rng(0), Budget(10))
+        strategy_of(name).solve(
+            problem, AnalyticPeriods(problem), np.random.default_rng(0), Budget(10)
+        )
     assert fault(caught).code == "MCM-U003"
     assert place in str(fault(caught).hint)

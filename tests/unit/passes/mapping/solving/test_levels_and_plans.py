@@ -14,8 +14,8 @@ from mcm_compiler.contracts.partition import Budget
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.registry import STRATEGIES
 from mcm_compiler.text import spec_text
-from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
+from mcm_passes.mapping.machine.evaluation import evaluate
 from mcm_passes.mapping.solving.lowered_evaluator import LazyEvaluator
 from mcm_passes.mapping.solving.planned_memory import TIGHT, solve_with_plans
 from mcm_passes.mapping.solving.solve import solve

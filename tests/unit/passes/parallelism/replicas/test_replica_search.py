@@ -25,8 +25,8 @@ from mcm_compiler.contracts.replication import (
 )
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
-from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
+from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_passes.parallelism.replicas.replica_search import Solved, solve_replicas
 from mcm_passes.parallelism.replicas.replicas import ShareEvaluator, choose_replicas, on_share
 from tests.oracles.shown_bounds import verify_bound
@@ -100,7 +100,7 @@ def test_every_number_has_a_bound_that_is_proven_again_and_the_simulators_word()
     shared = on_share(problem, 7, 1)
     row = (
         ContiguousDp()
-        .solve(shared, FastPeriods(shared), np.random.default_rng(0), Budget())
+        .solve(shared, AnalyticPeriods(shared), np.random.default_rng(0), Budget())
         .chip_of
     )
     assert row is not None
@@ -113,10 +113,12 @@ def test_every_number_has_a_bound_that_is_proven_again_and_the_simulators_word()
     cuts = choose_replicas(problem).considered
     assert next(one for one in cuts if one.replicas == 3).analytic_s == three.analytic_s
     shared = on_share(problem, 12, 1)
-    found = ContiguousDp().solve(shared, FastPeriods(shared), np.random.default_rng(0), Budget())
+    found = ContiguousDp().solve(
+        shared, AnalyticPeriods(shared), np.random.default_rng(0), Budget()
+    )
     assert found.chip_of is not None
     assert three.analytic_s is not None
-    assert three.analytic_s < 0.9 * FastPeriods(shared)(found.chip_of) / 3
+    assert three.analytic_s < 0.9 * AnalyticPeriods(shared)(found.chip_of) / 3
 
 
 def _count(replicas: int, each: int, seconds: float | None, bound_s: float) -> PipelineCount:

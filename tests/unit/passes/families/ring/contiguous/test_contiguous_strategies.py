@@ -9,9 +9,9 @@ from mcm_compiler.contracts.partition import Budget, LowerBound, Outcome
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import STRATEGIES
 from mcm_compiler.text import spec_text
-from mcm_passes.families.ring.analytic.fast_model import period
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.mapping.bounds.bounds import chain_of_units, lower_bound
+from mcm_passes.mapping.machine.evaluation import period
 from mcm_passes.mapping.problem.topological_orders import topological_orders
 from mcm_passes.mapping.solving.solve import solve, with_sram_limits
 

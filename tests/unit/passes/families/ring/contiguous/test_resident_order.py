@@ -8,11 +8,15 @@ import numpy as np
 
 from mcm_compiler.contracts.partition import Budget, PartitionProblem
 from mcm_compiler.contracts.target import PackageLimits
-from mcm_passes.families.ring.analytic.fast_model import period
 from mcm_passes.families.ring.contiguous import contiguous_dp
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
-from mcm_passes.families.ring.contiguous.contiguous_kernels import _earliest_starts, _latest_starts
+from mcm_passes.families.ring.contiguous.contiguous_kernels import (
+    WindowSums,
+    _earliest_starts,
+    _latest_starts,
+)
 from mcm_passes.families.ring.contiguous.contiguous_windows import windows_along
+from mcm_passes.mapping.machine.evaluation import period
 from mcm_passes.mapping.problem.topological_orders import RESIDENT_SHARE, topological_orders
 
 WEIGHT = 100_032
@@ -112,7 +116,8 @@ def test_earliest_starts_are_the_first_that_fit():
     latest = _latest_starts(windows)
     period_s = 9e-6
     starts = _earliest_starts(windows, period_s, latest)
-    lo, seconds, memory = starts.start, starts.busy_s + starts.relay_s, starts.held
+    lo, sums = starts.start, WindowSums(*starts.sums.T)
+    seconds, memory = sums.busy_s + sums.relay_s, sums.held
     n = problem.num_units
     for i in range(1, n + 1):
         if lo[i] == i:

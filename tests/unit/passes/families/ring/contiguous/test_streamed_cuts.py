@@ -11,8 +11,8 @@ from mcm_compiler.components.target_loading import load_target, target_from_text
 from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM, Budget
 from mcm_compiler.contracts.sharding.sharding import SHARDING_PLAN
 from mcm_compiler.options import CompileOptions
-from mcm_passes.families.ring.analytic.fast_model import evaluate, period
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
+from mcm_passes.mapping.machine.evaluation import evaluate, period
 from mcm_passes.mapping.problem.resident_sizes import weight_sizes
 from tests.generators.partition_problems import make_problem
 
@@ -39,8 +39,8 @@ def test_a_weight_too_large_to_stream_is_kept_apart_from_streaming_chips():
     )
     found = evaluate(problem, outcome.chip_of)
     assert found.valid
-    assert found.stream_busy_s[0] == 0.0
-    assert found.stream_busy_s[1:].max() > 0.0
+    assert found.streamed_bytes[0] == 0
+    assert found.streamed_bytes[1:].max() > 0
     # Units of equal work and weight: no chip streams much more than its share.
     assert found.weight_bytes[1:].max() <= 2 * found.weight_bytes[1:].mean()
 
@@ -60,4 +60,4 @@ def test_ops_are_sharded_so_that_chips_which_stream_have_buffers_for_them():
     assert problem.weight_bytes.sum() > CHIPS * sram
     assert len(SHARDING_PLAN.get(model).operators) > 0
     assert problem.limits.stream_buffers * weight_sizes(problem).max() <= sram
-    assert evaluate(problem, partition.chip_of).stream_busy_s.max() > 0.0
+    assert evaluate(problem, partition.chip_of).streamed_bytes.max() > 0

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from mcm_compiler.contracts.partition import Budget, LowerBound, SearchMonitor
-from mcm_passes.families.ring.analytic.fast_model import evaluate, period
 from mcm_passes.families.ring.exact import cpsat, ring_proof_checkers
 from mcm_passes.families.ring.exact.cpsat import CpSat
 from mcm_passes.families.ring.exact.ideals import Ideals
@@ -14,6 +13,7 @@ from mcm_passes.families.ring.order_encoding.chip_windows import chip_windows
 from mcm_passes.families.ring.order_encoding.cpsat_model import CpSatModel, SearchResult
 from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
 from mcm_passes.mapping.bounds.bounds import lower_bound
+from mcm_passes.mapping.machine.evaluation import evaluate, period
 from mcm_passes.mapping.problem import order_ideals as order_ideals_module
 from mcm_passes.mapping.problem.order_ideals import order_ideals
 from mcm_passes.mapping.problem.rule_graph import rule_graph

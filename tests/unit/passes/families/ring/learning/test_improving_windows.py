@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from mcm_models.policy.features import graph_features
-from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.contiguous.contiguous_kernels import window_limits
 from mcm_passes.families.ring.contiguous.contiguous_windows import windows_along
 from mcm_passes.families.ring.learning.rollouts import (
@@ -18,6 +17,7 @@ from mcm_passes.families.ring.learning.rollouts import (
 )
 from mcm_passes.families.ring.solver.problem_sampling import filled_rows
 from mcm_passes.families.ring.solver.random_stream import streams
+from mcm_passes.mapping.machine.evaluation import evaluate
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 
 DRAWS = 300

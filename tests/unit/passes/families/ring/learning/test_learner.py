@@ -17,11 +17,11 @@ from mcm_models.policy.layout import initial_weights
 from mcm_models.policy.network import Chips
 from mcm_models.ppo import adam
 from mcm_models.ppo_settings import PpoSettings
-from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.learning.learner import PolicyLearner
 from mcm_passes.families.ring.learning.recipes import PUBLISHED, RECIPES, Recipe
 from mcm_passes.families.ring.learning.rollouts import FORBIDDEN
 from mcm_passes.families.ring.learning.tasks import FastRewards, Task
+from mcm_passes.mapping.machine.periods import AnalyticPeriods
 
 FAST = PpoSettings(epochs=2, minibatches=2, learning_rate=3e-3, node_scores=100.0)
 SHARED = dataclasses.replace(FAST, node_scores=0.0)
@@ -29,7 +29,7 @@ SHARED = dataclasses.replace(FAST, node_scores=0.0)
 
 
 def task_of(problem, recipe, rewards=None, start=None):
-    return Task.of(problem, recipe, rewards or FastRewards(FastPeriods(problem), 3e-5), start)
+    return Task.of(problem, recipe, rewards or FastRewards(AnalyticPeriods(problem), 3e-5), start)
 
 
 def recipe_with(layout, base=None, **changes):

@@ -15,7 +15,6 @@ from mcm_compiler.registry import STRATEGIES
 from mcm_compiler.text import spec_text
 from mcm_models.policy.layout import POLICIES, PolicyCard, PolicyLayout, initial_weights
 from mcm_models.ppo_settings import PpoSettings
-from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.learning import recipes
 from mcm_passes.families.ring.learning.rl import Rl, RlFinetune, RlZeroshot
@@ -23,6 +22,7 @@ from mcm_passes.families.ring.learning.rl_run import SHOTS, TEMPERATURES
 from mcm_passes.families.ring.learning.tasks import Task
 from mcm_passes.families.ring.solver.problem_sampling import ProblemSampler
 from mcm_passes.families.ring.strategies.portfolio import Portfolio
+from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from tests.generators.partition_problems import make_problem
 
 LAYOUT = PolicyLayout(2, 16, 16, 6, 1, 4)
@@ -55,7 +55,7 @@ def case(branches, true_times):
 
 def run(strategy, problem, evaluations=400, seed=0, **changes):
     budget = Budget(evaluations, effort_s=0.5, **changes)
-    return strategy.solve(problem, FastPeriods(problem), np.random.default_rng(seed), budget)
+    return strategy.solve(problem, AnalyticPeriods(problem), np.random.default_rng(seed), budget)
 
 
 def evaluated(evaluator, chip_of):
@@ -65,7 +65,7 @@ def evaluated(evaluator, chip_of):
 @pytest.mark.parametrize("routing", ["relay", "strict"])
 def test_learning_beats_as_many_random_draws(branches, routing):
     problem = branches(routing)
-    fast = FastPeriods(problem)
+    fast = AnalyticPeriods(problem)
     learned = run(Rl(), problem)
     assert learned.evaluations == 400
     drawn = ProblemSampler.of(problem).sample(np.random.default_rng(0), 400)
@@ -127,7 +127,7 @@ def test_a_search_that_stands_still_starts_anew_around_the_best(branches, tasks,
     assert len(tasks) > 2
     assert tasks[0][0] is None
     assert len({order.tobytes() for _, order in tasks}) > 1
-    fast = FastPeriods(problem)
+    fast = AnalyticPeriods(problem)
     # Along random orders of their own there is no start.
     starts = [fast(start) for start, _ in tasks[1:] if start is not None]
     assert len(starts) > 1
@@ -153,7 +153,7 @@ def test_a_policy_that_does_not_learn_draws_along_every_order(branches, tasks, c
 
 def test_a_policy_learns_around_the_best_of_its_draws(branches, tasks, checkpoint):
     problem = branches()
-    fast = FastPeriods(problem)
+    fast = AnalyticPeriods(problem)
     draws = 3 * SHOTS * len(TEMPERATURES)
     drawn = run(RlZeroshot(checkpoint), problem, draws)
     ways = len(tasks)
@@ -185,7 +185,7 @@ def test_a_search_from_a_start_is_never_worse(case, checkpoint, start):
     for strategy in (Rl(start=start, reward="judge"), RlFinetune(checkpoint, start=start)):
         outcome = run(strategy, problem, 200, evaluator=evaluator, known=(dp,))
         measure = (lambda row: evaluated(evaluator, row)) if strategy.reward == "judge" else None
-        measure = measure or FastPeriods(problem)
+        measure = measure or AnalyticPeriods(problem)
         assert measure(outcome.chip_of) <= measure(dp)
 
 
@@ -274,4 +274,4 @@ def test_what_takes_no_time_has_finite_rewards(checkpoint, name):
     }[name]
     problem = make_problem([0.0, 0.0], [(0, 1)], tensor_bytes=0, relay_us=0.0, chips=6)
     outcome = run(strategy, problem, evaluations=20)
-    assert FastPeriods(problem)(outcome.chip_of) == 0.0
+    assert AnalyticPeriods(problem)(outcome.chip_of) == 0.0

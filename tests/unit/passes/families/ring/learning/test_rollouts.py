@@ -10,7 +10,6 @@ import pytest
 
 from mcm_models.policy.features import graph_features
 from mcm_models.policy.inference import Decoded, softmax
-from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.learning.learner import node_credit
 from mcm_passes.families.ring.learning.recipes import PUBLISHED, Recipe
 from mcm_passes.families.ring.learning.rollouts import (
@@ -22,6 +21,7 @@ from mcm_passes.families.ring.learning.rollouts import (
 )
 from mcm_passes.families.ring.solver.adjacent_domains import cut_marginals, reach_of_cuts
 from mcm_passes.families.ring.solver.monotone_paths import monotone_path_marginals
+from mcm_passes.mapping.machine.evaluation import evaluate
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 
 

@@ -17,6 +17,7 @@ from mcm_compiler.placements.ring_rules import (
     TO_HOST,
     route_kinds,
 )
+from mcm_passes.mapping.loads.chip_demands import tensor_columns
 from mcm_passes.mapping.loads.demand_table import (
     Demand,
     Resource,
@@ -25,7 +26,6 @@ from mcm_passes.mapping.loads.demand_table import (
     demand_table,
 )
 from mcm_passes.mapping.loads.device_memory import streamed_weights
-from mcm_passes.mapping.loads.problem_arrays import tensor_columns
 from tests.generators.partition_problems import make_problem
 from tests.oracles.plain_routes import Route, route
 from tests.oracles.reference_loads import reference_loads
@@ -102,9 +102,9 @@ def test_a_new_demand_counts_at_once_and_no_compiled_form_overlooks_it():
     before = reference_loads(problem, table, chip_of)
     after = reference_loads(problem, wider, chip_of)
     assert (after - before)[Resource.HOST_OUT].tolist() == [1, 1, 0]
-    tensor_columns(table)
+    tensor_columns(table, 1)
     with pytest.raises(NotImplementedError, match="tensor crosses: HOST_OUT"):
-        tensor_columns(wider)
+        tensor_columns(wider, 1)
 
 
 @pytest.mark.parametrize(

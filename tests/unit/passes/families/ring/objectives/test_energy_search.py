@@ -9,9 +9,9 @@ import pytest
 
 from mcm_compiler.contracts.objectives import Objective
 from mcm_compiler.contracts.partition import Budget
-from mcm_passes.families.ring.analytic.fast_model import evaluate
 from mcm_passes.families.ring.objectives.frontier import Frontier
 from mcm_passes.families.ring.objectives.joules import RingEnergy
+from mcm_passes.mapping.machine.evaluation import evaluate
 from tests.generators.objective_problems import objective_problem, random_energies
 from tests.generators.partition_problems import make_problem
 from tests.oracles.plain_objectives import all_figures

@@ -10,7 +10,6 @@ import pytest
 from mcm_compiler.contracts.partition import Budget, PartitionProblem
 from mcm_compiler.contracts.target import PackageLimits
 from mcm_compiler.placements.ring_rules import find_partition_violations
-from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.placement_constraints import nearest
 from mcm_passes.families.ring.placement_constraints.nearest import nearest_partition
 from mcm_passes.families.ring.solver import problem_sampling
@@ -18,6 +17,7 @@ from mcm_passes.families.ring.solver.linear_extensions import linear_extensions
 from mcm_passes.families.ring.solver.problem_sampling import ProblemSampler
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.families.ring.strategies.start import ask_authority
+from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 from mcm_passes.mapping.search.search import Search
 
@@ -133,7 +133,7 @@ def test_where_no_draw_is_valid_the_answer_is_that_of_cp_sat():
     """Branches on a chip each are strict, but some dependency spans two chips."""
 
     def asked(problem):
-        search = Search(problem, FastPeriods(problem), Budget(evaluations=50))
+        search = Search(problem, AnalyticPeriods(problem), Budget(evaluations=50))
         return search, ask_authority(search, "nothing drawn")
 
     problem = problem_of(BRANCHES, 5, "strict", pins={1: 1, 2: 2, 3: 3})

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from mcm_compiler.contracts.partition import Budget, Outcome
-from mcm_passes.families.ring.analytic.fast_model import period
-from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.strategies import portfolio
 from mcm_passes.families.ring.strategies.portfolio import Portfolio
+from mcm_passes.mapping.machine.evaluation import period
+from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_passes.mapping.search.named import strategy_of
 from mcm_passes.mapping.solving.solve import solve
 
@@ -21,7 +21,7 @@ def test_the_member_that_is_named_finds_as_good_a_partition_alone(branches):
 
     def run(strategy):
         budget = Budget(5000, effort_s=0.5)
-        return strategy.solve(problem, FastPeriods(problem), np.random.default_rng(0), budget)
+        return strategy.solve(problem, AnalyticPeriods(problem), np.random.default_rng(0), budget)
 
     outcome = run(Portfolio(MEMBERS, slack=0.0))
     assert outcome.found_by == "local_search"
@@ -65,7 +65,7 @@ def test_whatever_way_a_member_tells_of_it_the_partition_has_a_finder(branches, 
     )
     for members, expected in ((("careless", "dp"), "careless"), (("dp", "careless"), "dp")):
         found = Portfolio(members).solve(
-            problem, FastPeriods(problem), np.random.default_rng(0), Budget(500)
+            problem, AnalyticPeriods(problem), np.random.default_rng(0), Budget(500)
         )
         assert found.found_by == expected
 
@@ -82,7 +82,7 @@ def test_dp_runs_once_for_all_members_that_begin_with_it(branches, monkeypatch):
     def run(members):
         budget = Budget(2000, effort_s=0.5)
         strategy = Portfolio(members, slack=0.0)
-        return strategy.solve(problem, FastPeriods(problem), np.random.default_rng(0), budget)
+        return strategy.solve(problem, AnalyticPeriods(problem), np.random.default_rng(0), budget)
 
     monkeypatch.setattr(ContiguousDp, "solve", counted)
     shared = run(("dp", "local_search", "reorder"))

@@ -9,8 +9,6 @@ from mcm_compiler.contracts.partition import Budget, Outcome, SearchMonitor
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import STRATEGIES
 from mcm_compiler.text import spec_text
-from mcm_passes.families.ring.analytic.fast_model import period
-from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.strategies import start
 from mcm_passes.families.ring.strategies.local_search import LocalSearch
@@ -18,6 +16,8 @@ from mcm_passes.families.ring.strategies.multilevel import Multilevel
 from mcm_passes.families.ring.strategies.portfolio import Portfolio
 from mcm_passes.families.ring.strategies.reorder import Reorder
 from mcm_passes.mapping.bounds.bounds import lower_bound
+from mcm_passes.mapping.machine.evaluation import period
+from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_passes.mapping.search.search import Search
 from tests.generators.partition_problems import make_problem
 
@@ -35,7 +35,7 @@ NAMES = [strategy.name for strategy in FROM_DP]
 def run(strategy, problem, evaluations=3000, seed=0, **budget):
     return strategy.solve(
         problem,
-        FastPeriods(problem),
+        AnalyticPeriods(problem),
         np.random.default_rng(seed),
         Budget(evaluations, effort_s=0.5, **budget),
     )
@@ -74,7 +74,7 @@ def test_the_same_seed_gives_the_same_bytes(branches, true_times, strategy):
 @pytest.mark.parametrize("strategy", FROM_DP, ids=NAMES)
 def test_the_budget_of_evaluations_is_kept(branches, strategy, evaluations):
     problem = branches()
-    fast = FastPeriods(problem)
+    fast = AnalyticPeriods(problem)
     asked = 0
 
     def evaluate(chip_of):
@@ -242,11 +242,11 @@ def test_members_begin_with_what_is_known_where_cuts_of_orders_do_not_fit(branch
     found = run(Portfolio(("cpsat",)), problem).chip_of
     nothing = Outcome(None, 0, reason="no cuts fit")
     monkeypatch.setattr(start, "dp_outcome", lambda *_: nothing)
-    search = Search(problem, FastPeriods(problem), Budget(known=(found,)))
-    assert start.find_start(search, FastPeriods(problem), np.random.default_rng(0)) == ""
+    search = Search(problem, AnalyticPeriods(problem), Budget(known=(found,)))
+    assert start.find_start(search, AnalyticPeriods(problem), np.random.default_rng(0)) == ""
     assert np.array_equal(search.best, found)
-    alone = Search(problem, FastPeriods(problem), Budget())
-    start.find_start(alone, FastPeriods(problem), np.random.default_rng(0))
+    alone = Search(problem, AnalyticPeriods(problem), Budget())
+    start.find_start(alone, AnalyticPeriods(problem), np.random.default_rng(0))
     assert not np.array_equal(alone.best, found)
 
 
@@ -254,14 +254,16 @@ def test_what_is_known_but_breaks_rules_is_no_start(branches, monkeypatch):
     monkeypatch.setattr(start, "dp_outcome", lambda *_: Outcome(None, 0, reason="no cuts fit"))
 
     def started(problem, *known):
-        search = Search(problem, FastPeriods(problem), Budget(known=known))
-        return start.find_start(search, FastPeriods(problem), np.random.default_rng(0)), search.best
+        search = Search(problem, AnalyticPeriods(problem), Budget(known=known))
+        return start.find_start(
+            search, AnalyticPeriods(problem), np.random.default_rng(0)
+        ), search.best
 
     problem = branches()
     _, drawn = started(problem)
     valid = run(Portfolio(("cpsat",)), problem).chip_of
     backwards = (problem.num_chips - 1 - valid).astype(np.int32)
-    assert np.isinf(FastPeriods(problem)(backwards))
+    assert np.isinf(AnalyticPeriods(problem)(backwards))
     reason, found = started(problem, backwards)
     assert reason == ""
     assert np.array_equal(found, drawn)

@@ -7,11 +7,11 @@ import pytest
 
 from mcm_compiler.contracts.evaluation import BatchResults, ResultKind
 from mcm_compiler.contracts.partition import Budget, LowerBound, Outcome
-from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.strategies import portfolio
 from mcm_passes.families.ring.strategies.local_search import LocalSearch
 from mcm_passes.families.ring.strategies.portfolio import Portfolio
+from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_passes.mapping.search.named import strategy_of
 from mcm_passes.mapping.solving.levels import LONG
 
@@ -30,7 +30,7 @@ def evaluated(evaluator, outcome):
 def run(strategy, problem, evaluator, evaluations=2000):
     return strategy.solve(
         problem,
-        FastPeriods(problem),
+        AnalyticPeriods(problem),
         np.random.default_rng(0),
         Budget(evaluations, effort_s=0.5, evaluator=evaluator),
     )
@@ -40,7 +40,7 @@ def run(strategy, problem, evaluator, evaluations=2000):
 def test_the_simulator_chooses_among_the_best_of_local_search(branches, true_times, chips):
     problem = branches(chips=chips)
     evaluator = true_times(problem, np.where(np.arange(problem.num_units) % 2, 2.0, 1.0))
-    fast = FastPeriods(problem)
+    fast = AnalyticPeriods(problem)
     plain = run(LocalSearch(), problem, evaluator)
     found = run(LocalSearch(simulated=True), problem, evaluator)
     assert evaluated(evaluator, found) < evaluated(evaluator, plain)
@@ -63,7 +63,7 @@ def test_the_evaluator_chooses_among_the_members(case):
 
 def test_slack_bounds_what_the_evaluator_may_choose(case):
     problem, evaluator = case
-    fast = FastPeriods(problem)
+    fast = AnalyticPeriods(problem)
     best = min(fast(run(s, problem, evaluator).chip_of) for s in (ContiguousDp(), LocalSearch()))
     chosen = run(Portfolio(MEMBERS, slack=0.0), problem, evaluator)
     assert fast(chosen.chip_of) <= best
@@ -94,10 +94,10 @@ def test_a_proven_optimum_does_not_keep_the_evaluator_from_choosing(branches, tr
     problem = branches()
     evaluator = true_times(problem, np.where(np.arange(problem.num_units) % 2, 2.0, 1.0))
     portfolio = Portfolio(MEMBERS, slack=1.0)
-    enough_s = FastPeriods(problem)(run(ContiguousDp(), problem, None).chip_of)
+    enough_s = AnalyticPeriods(problem)(run(ContiguousDp(), problem, None).chip_of)
     outcome = portfolio.solve(
         problem,
-        FastPeriods(problem),
+        AnalyticPeriods(problem),
         np.random.default_rng(0),
         Budget(2000, enough_s=enough_s, evaluator=evaluator),
     )
@@ -162,9 +162,9 @@ class TestAfterTheBoundIsMet:
     def told(self, branches):
         problem = branches()
         best = run(ContiguousDp(), problem, None).chip_of
-        bound = LowerBound(FastPeriods(problem)(best), "told")
+        bound = LowerBound(AnalyticPeriods(problem)(best), "told")
         worse = np.zeros_like(best)
-        assert FastPeriods(problem)(worse) > bound.seconds
+        assert AnalyticPeriods(problem)(worse) > bound.seconds
         return problem, best, worse, bound
 
     def test_no_member_runs_without_an_evaluator(self, told, run_members):
@@ -212,5 +212,5 @@ def test_level_3_runs_no_learned_search_on_what_is_proven(branches, true_times, 
 
     monkeypatch.setattr(portfolio.named, "strategy_of", counted)
     outcome = run(strategy_of(LONG.strategy), problem, evaluator)
-    assert FastPeriods(problem)(outcome.chip_of) == pytest.approx(outcome.bound.seconds)
+    assert AnalyticPeriods(problem)(outcome.chip_of) == pytest.approx(outcome.bound.seconds)
     assert ran == ["dp", "cpsat{ideals=500000}", "local_search{simulated=true}"]

@@ -10,9 +10,9 @@ import pytest
 
 from mcm_compiler.contracts.partition import Budget, Outcome, asks_evaluator, gives_start, learns
 from mcm_compiler.registry import STRATEGIES
-from mcm_passes.families.ring.analytic.fast_periods import FastPeriods
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.strategies.portfolio import Portfolio
+from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_passes.mapping.search.named import strategy_of
 
 
@@ -57,7 +57,7 @@ def registered():
 
 def run(members: tuple[str, ...], problem: Any) -> Outcome:
     return Portfolio(members).solve(
-        problem, FastPeriods(problem), np.random.default_rng(0), Budget(2000)
+        problem, AnalyticPeriods(problem), np.random.default_rng(0), Budget(2000)
     )
 
 

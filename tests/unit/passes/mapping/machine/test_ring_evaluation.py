@@ -3,7 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from mcm_passes.families.ring.analytic.fast_model import evaluate, period
+from mcm_passes.mapping.machine.evaluation import evaluate, period
+from tests.oracles.ring_channels import ring_channels
 
 LONG_SKIP = """
     g (float[250] x) => (float[250] y) <float[250] a, float[250] b, float[250] c> {
@@ -32,10 +33,11 @@ def test_a_relay_costs_time_links_and_memory(make_problem):
     result = evaluate(problem, np.array([0, 1, 1, 2], dtype=np.int32))
     assert result.valid
     assert us(result.chip_busy_s) == [1.0, 6.25, 1.0]
+    channels = ring_channels(problem, result.channel_busy_s)
     # Each tensor is 1000 bytes, at 1 GB/s a microsecond.
-    assert us(result.link_busy_s) == [1.0, 2.0, 0.0]
-    assert us(result.host_in_busy_s) == [1.0, 0.0, 0.0]
-    assert us(result.host_out_busy_s) == [0.0, 0.0, 1.0]
+    assert us(channels.links) == [1.0, 2.0]
+    assert us(channels.host_in) == [1.0, 0.0, 0.0]
+    assert us(channels.host_out) == [0.0, 0.0, 1.0]
     # Two slots of 1024 bytes each: x in and a out; a in, b local, a and c out; a, c in, y out.
     assert result.memory_bytes.tolist() == [4 * 1024, 6 * 1024 + 1280, 6 * 1024]
     assert result.period_s == pytest.approx(6.25e-6)
@@ -49,11 +51,12 @@ def test_behind_the_ends_links_carry_what_the_host_sends_and_gets(make_problem):
     assert [v.rule for v in result.violations] == ["no_skip"]
     result = evaluate(problem, np.array([0, 1, 1, 1], dtype=np.int32))
     assert result.valid
-    assert us(result.host_in_busy_s) == [2.0, 0.0, 0.0]
+    channels = ring_channels(problem, result.channel_busy_s)
+    assert us(channels.host_in) == [2.0, 0.0, 0.0]
     # The output leaves at the end of the package, whatever chips are used.
-    assert us(result.host_out_busy_s) == [0.0, 0.0, 1.0]
+    assert us(channels.host_out) == [0.0, 0.0, 1.0]
     assert us(result.chip_busy_s) == [1.0, 3.0, 0.0]
-    assert us(result.link_busy_s) == [2.0, 1.0, 0.0]
+    assert us(channels.links) == [2.0, 1.0]
 
 
 def test_clones_run_where_they_are_read_and_cross_no_link(make_problem):
@@ -64,8 +67,9 @@ def test_clones_run_where_they_are_read_and_cross_no_link(make_problem):
     assert result.chip_of.tolist() == [0, 0, 0, 1]
     assert result.copies.tolist() == [[True, True, False]]
     assert us(result.chip_busy_s) == [3.0, 2.0, 0.0]
-    assert us(result.link_busy_s) == [1.0, 0.0, 0.0]
-    assert us(result.host_in_busy_s) == [2.0, 1.0, 0.0]
+    channels = ring_channels(problem, result.channel_busy_s)
+    assert us(channels.links) == [1.0, 0.0]
+    assert us(channels.host_in) == [2.0, 1.0, 0.0]
 
 
 def test_a_strict_tensor_passes_without_relay(make_problem):
@@ -136,6 +140,6 @@ def test_weights_beyond_the_memory_are_streamed_where_the_package_can(make_probl
     # Three of four weights of 64 bytes go, and two buffers for them come.
     assert streaming.valid
     assert streaming.memory_bytes.tolist() == [640]
-    assert us(streaming.stream_busy_s) == [0.192]
+    assert streaming.streamed_bytes.tolist() == [192]
     tight = evaluate(make_problem(FOUR_WEIGHTS, chips=1, sram=500, stream=1e9), on_one)
     assert [v.rule for v in tight.violations] == ["memory"]

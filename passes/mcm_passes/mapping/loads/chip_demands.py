@@ -1,11 +1,12 @@
-"""What units demand of the chip that they are on, as arrays for search.
+"""Demands of units on the chip that they are on, as arrays for search.
 
 Nodes are the units with a place of their own in an order that the caller gives, `0 .. n - 1`. What
 a chip needs once however many of its units want it (a weight, a clone, a graph input that the host
 sends to every chip) is an *item*. What travels from a unit to units on later chips is a *tensor*;
 where only the ends of the ring reach the host, graph inputs are tensors without a producer. All
 numbers are those of the table of demands, so that a partition costs here exactly what it costs in
-the fast model. Windows along an order and between ideals, moves and CP-SAT all begin with these.
+the analytic model. Evaluations, windows along an order and between ideals, moves and CP-SAT all
+begin with these.
 """
 
 from __future__ import annotations
@@ -26,16 +27,37 @@ from mcm_passes.mapping.loads.demand_table import (
     demand_table,
     least_at_root,
 )
-from mcm_passes.mapping.loads.problem_arrays import (
-    EXITED,
-    SENT,
-    tensor_columns,
-)
 from mcm_passes.mapping.problem.resident_sizes import needed_sizes, tensor_sizes
+
+CROSSED, EXITED, ENTERED, MADE, RECEIVED, SENT, PASSED, LIVE = range(8)
+"""Columns of `TensorDemands.amount`, named after their triggers."""
+
+
+_COLUMNS = (
+    (Trigger.CROSSED, Resource.LINK),
+    (Trigger.EXITED, Resource.HOST_OUT),
+    (Trigger.ENTERED, Resource.HOST_IN),
+    (Trigger.MADE, Resource.HELD),
+    (Trigger.RECEIVED, Resource.HELD),
+    (Trigger.SENT, Resource.HELD),
+    (Trigger.PASSED, Resource.HELD),
+    (Trigger.STAYS, Resource.LIVE),
+)
+
+
+_KNOWN = {
+    (Subject.UNIT, Trigger.MADE, Resource.BUSY),
+    (Subject.TENSOR, Trigger.PASSED, Resource.BUSY),
+    (Subject.TENSOR, Trigger.COPIED, Resource.BUSY),
+    (Subject.WEIGHT, Trigger.READ, Resource.WEIGHT),
+    *((Subject.TENSOR, trigger, resource) for trigger, resource in _COLUMNS),
+    (Subject.TENSOR, Trigger.ENTERED, Resource.HOST_ROOT_IN),
+    (Subject.TENSOR, Trigger.EXITED, Resource.HOST_ROOT_OUT),
+}
 
 
 class NodeDemands(NamedTuple):
-    """What each of n nodes demands of its chip, and what it needs and makes.
+    """Demands of each of n nodes on its chip, and what it needs and makes.
 
     Attributes:
         work_s: `[n]`, seconds at speed 1.
@@ -58,12 +80,13 @@ class NodeDemands(NamedTuple):
 
 
 class ItemDemands(NamedTuple):
-    """What each of I items demands of every chip with a node that needs it.
+    """Demands of each of I items on every chip with a node that needs it.
 
     Items are inputs that the host sends to every reader, then clones, then weights.
 
     Attributes:
         users: `[I]` rows of the nodes that need it, ascending.
+        unit: `[I]`, the clonable unit that is copied, or -1 for what is none.
         busy_s: `[I]`, seconds at speed 1.
         held: `[I]`, blocks of buffers.
         weight: `[I]`, blocks of weights.
@@ -72,6 +95,7 @@ class ItemDemands(NamedTuple):
     """
 
     users: Rows
+    unit: Longs
     busy_s: Floats
     held: Longs
     weight: Longs
@@ -80,13 +104,15 @@ class ItemDemands(NamedTuple):
 
 
 class TensorDemands(NamedTuple):
-    """What each of T tensors demands along its way; `TensorColumns` with its ends.
+    """Demands of each of T tensors along its way, and its ends.
 
     Attributes:
+        number: `[T]`, its number in the problem.
         producer: `[T]`, node that makes the tensor, or -1 for the host.
         readers: `[T]` rows of the nodes that read it, distinct and ascending.
-        kind: `[T]`, bits of `ring_routes`: how each travels. None is `SENT_ONCE`: what units read
-            beside the host has its send buffers where it crosses a link.
+        kind: `[T]`, bits of `ring_routes`: how each travels. By `chip_demands`, none is
+            `SENT_ONCE`: what units read as well as the host has its send buffers where it crosses
+            a link.
         amount: `[T, 8]`, columns of `tensor_columns`; memory in blocks.
         passed_s: `[T]`, seconds at speed 1 of a chip that passes it on.
         copied_s: `[T]`, seconds at speed 1 of its maker's chip if it leaves that, and `writer` is
@@ -95,6 +121,7 @@ class TensorDemands(NamedTuple):
         room: `[T]`, blocks of one buffer.
     """
 
+    number: Longs
     producer: Ints
     readers: Rows
     kind: Longs
@@ -167,6 +194,21 @@ _of_units: weakref.WeakKeyDictionary[PartitionProblem, dict[tuple[bool, bool], C
 )
 
 
+def tensor_columns(table: DemandTable, block_bytes: int) -> Longs:
+    """`[T, 8]`, the demands of all tensors, memory in blocks of `block_bytes`.
+
+    Raises:
+        NotImplementedError: if the table has a demand that is not counted here.
+    """
+    table.check_known(_KNOWN)
+    columns = [
+        table.amount(Subject.TENSOR, trigger, resource)
+        // (block_bytes if resource in {Resource.HELD, Resource.LIVE} else 1)
+        for trigger, resource in _COLUMNS
+    ]
+    return np.ascontiguousarray(np.stack(columns, axis=1), np.int64)
+
+
 def unit_demands(
     problem: PartitionProblem, *, own_buffers: bool = False, clone_outputs: bool = False
 ) -> ChipDemands:
@@ -215,6 +257,7 @@ def chip_demands(
         ),
         items=whole.items._replace(users=whole.items.users.renamed(node_of)),
         tensors=tensors._replace(
+            kind=tensors.kind & ~ring_rules.SENT_ONCE,
             producer=node_of[tensors.producer].astype(np.int32),
             writer=node_of[tensors.writer].astype(np.int32),
             readers=tensors.readers.renamed(node_of),
@@ -227,12 +270,12 @@ def _counted(problem: PartitionProblem, own_buffers: bool, clone_outputs: bool) 
     """`unit_demands`, from the table."""
     n, limits = problem.num_units, problem.limits
     table = demand_table(problem, own_buffers=own_buffers)
-    columns = tensor_columns(table, block := limits.buffer_alignment_bytes)
+    amount = tensor_columns(table, block := limits.buffer_alignment_bytes)
     wanted = (np.diff(problem.placed_readers.ptr) > 0) | (table.kinds & ring_rules.FROM_HOST == 0)
     chosen = np.flatnonzero(
         wanted & (table.kinds & (ring_rules.CLONED | ring_rules.EVERYWHERE) == 0)
     )
-    kind, amount = table.kinds[chosen], columns.amount[chosen]
+    kind, amount = table.kinds[chosen], amount[chosen]
     producer = problem.tensor_producer[chosen]
     made = producer >= 0
     makers = Rows(starts(made.astype(np.int64)), producer[made].astype(np.int64))
@@ -266,6 +309,7 @@ def _counted(problem: PartitionProblem, own_buffers: bool, clone_outputs: bool) 
         ),
         items=ItemDemands(
             users=users,
+            unit=shared.unit[used],
             busy_s=shared.busy_s[used],
             held=shared.held[used] // block,
             weight=shared.weight[used] // block,
@@ -273,11 +317,16 @@ def _counted(problem: PartitionProblem, own_buffers: bool, clone_outputs: bool) 
             in_bytes=shared.in_bytes[used],
         ),
         tensors=TensorDemands(
+            number=chosen,
             producer=producer,
             readers=problem.placed_readers.chosen(chosen),
-            kind=kind & ~ring_rules.SENT_ONCE,
+            kind=kind,
             amount=amount,
-            passed_s=columns.passed_s[chosen],
+            # A copy: arrays of a problem are read-only and others are not, and kernels that take
+            # one of each are compiled twice.
+            passed_s=np.array(
+                table.amount(Subject.TENSOR, Trigger.PASSED, Resource.BUSY)[chosen], np.float64
+            ),
             copied_s=np.array(copied_s, np.float64),
             writer=writer,
             room=tensor_sizes(problem)[chosen] // block,
@@ -316,6 +365,7 @@ def _shared_items(problem: PartitionProblem, table: DemandTable) -> ItemDemands:
             starts(np.concatenate([np.diff(part.ptr) for part in parts])),
             np.concatenate([part.entries for part in parts]),
         ),
+        unit=np.concatenate([none[0] - 1, clones, none[2] - 1]),
         busy_s=np.concatenate([none[0], busy_s, none[2]]).astype(np.float64),
         held=np.concatenate([received, made[clones], none[2]]).astype(np.int64),
         weight=np.concatenate([none[0], none[1], weights]).astype(np.int64),
@@ -325,7 +375,7 @@ def _shared_items(problem: PartitionProblem, table: DemandTable) -> ItemDemands:
 
 
 def _held(problem: PartitionProblem, chosen: Longs, own_buffers: bool) -> HeldTensors:
-    """Who holds the chosen tensors."""
+    """The nodes that hold the chosen tensors."""
     if own_buffers or problem.memory == "estimate":
         nobody = Rows(np.zeros(chosen.size + 1, np.int64), np.zeros(0, np.int64))
         return HeldTensors(False, nobody, nobody)

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mcm_compiler.contracts.partition import Budget
-from mcm_passes.families.ring.analytic.fast_model import evaluate, period
-from mcm_passes.families.ring.analytic.fast_periods import CHUNK, FastPeriods
 from mcm_passes.families.ring.strategies.local_search import LocalSearch
 from mcm_passes.families.ring.strategies.portfolio import Portfolio
 from mcm_passes.mapping.bounds.bounds import lower_bound
+from mcm_passes.mapping.machine.evaluation import evaluate, period
+from mcm_passes.mapping.machine.periods import CHUNK, AnalyticPeriods
 from tests.generators.partition_problems import make_problem, problems
 
 
@@ -25,7 +25,7 @@ def test_periods_are_those_of_the_fast_model(problem, random):
         np.int32,
     ).reshape(12, n)
     expected = [period(problem, row) for row in rows]
-    fast = FastPeriods(problem, few=0)
+    fast = AnalyticPeriods(problem, few=0)
     assert fast.periods(rows).tolist() == expected
     assert [fast(row) for row in rows] == expected
 
@@ -36,14 +36,14 @@ def test_threads_change_nothing(problem):
     rng = np.random.default_rng(0)
     rows = rng.integers(0, problem.num_chips, (3 * CHUNK, problem.num_units)).astype(np.int32)
     rows.sort(axis=1)
-    fast = FastPeriods(problem, few=0)
+    fast = AnalyticPeriods(problem, few=0)
     assert fast.periods(rows).tolist() == [fast(row) for row in rows]
 
 
 def test_a_few_are_evaluated_in_full_with_the_same_result():
     problem = make_problem([1, 2, 3], [(0, 1), (1, 2)])
     rows = np.array([[0, 1, 1], [0, 1, 2], [0, 0, 0]], np.int32)
-    fast = FastPeriods(problem, few=4)
+    fast = AnalyticPeriods(problem, few=4)
     first = fast.periods(rows).tolist()
     assert fast.periods(rows).tolist() == first
     assert first == [period(problem, row) for row in rows]
@@ -51,7 +51,7 @@ def test_a_few_are_evaluated_in_full_with_the_same_result():
 
 def test_pins_count():
     problem = make_problem([1, 2, 3], [(0, 1), (1, 2)], pins=((1, 1),))
-    fast = FastPeriods(problem, few=0)
+    fast = AnalyticPeriods(problem, few=0)
     for row in ([0, 1, 1], [0, 0, 1], [0, 1, 2]):
         chip_of = np.array(row, np.int32)
         assert fast(chip_of) == period(problem, chip_of)
@@ -66,7 +66,7 @@ def test_searches_return_valid_partitions_that_no_bound_contradicts(problem):
     members = Portfolio(("dp", "local_search"))
     for strategy in (LocalSearch(round=20), members):
         outcome = strategy.solve(
-            problem, FastPeriods(problem, few=0), np.random.default_rng(0), Budget(100)
+            problem, AnalyticPeriods(problem, few=0), np.random.default_rng(0), Budget(100)
         )
         if outcome.chip_of is None:
             assert outcome.reason

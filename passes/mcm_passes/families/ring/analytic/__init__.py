@@ -1,1 +1,0 @@
-"""The analytic cost model of the ring."""
