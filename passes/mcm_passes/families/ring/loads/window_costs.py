@@ -1,4 +1,4 @@
-"""What a window costs: a chip takes over at one order ideal and hands over at a larger one.
+"""Costs of windows: a chip takes over at one order ideal and hands over at a larger one.
 
 For windows between any two ideals, and for those along an order, whose ideals are its beginnings.
 """
@@ -48,7 +48,7 @@ class PackingRatio(NamedTuple):
 
 
 class WindowCost(NamedTuple):
-    """What one window asks of a chip.
+    """Demands of one window on its chip.
 
     Attributes:
         seconds: units and clones at speed 1; larger windows need no less.
@@ -177,7 +177,7 @@ def _is_read(tensors: TensorDemands, cuts: IdealCrossings, window: Window, t: in
 
 
 class _Ways(NamedTuple):
-    """What tensors that arrive at a window or leave it ask of its chip; as in `WindowCost`.
+    """Demands of tensors that arrive at a window or leave it, as in `WindowCost`.
 
     Attributes:
         arrived: blocks of what arrives.
