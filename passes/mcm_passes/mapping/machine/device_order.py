@@ -42,6 +42,9 @@ class DeviceOrder:
         return self.device[chip_of].astype(np.int32)
 
 
+UNREACHED = 1 << 20
+"""Channels on the way to a device that no route leads to."""
+
 MOST_STARTS = 8
 """Devices that walks begin at, where devices differ."""
 
@@ -202,14 +205,6 @@ def _pinned_pairs(problem: PartitionProblem) -> set[tuple[int, int]]:
     return pairs
 
 
-def hops_between(machine: Machine, num_devices: int) -> Longs:
-    """`[D, D]`, channels on routes between the first `num_devices`; very many without a route."""
-    count = machine.num_devices
-    hops = machine.routes.lengths[: count * count].reshape(count, count)
-    hops = np.where(machine.reaches, hops, np.int64(1) << 20).astype(np.int64)
-    return np.ascontiguousarray(hops[:num_devices, :num_devices])
-
-
 def walk_over_devices(
     machine: Machine, num_devices: int, start: int = 0, pairs: Iterable[tuple[int, int]] = ()
 ) -> Longs:
@@ -224,7 +219,9 @@ def walk_over_devices(
         start: where the walk begins, unless others come before that.
         pairs: devices of which the first comes before the second, as far as they are in no circle.
     """
-    hops = hops_between(machine, num_devices)
+    count = machine.num_devices
+    hops = machine.routes.lengths[: count * count].reshape(count, count).astype(np.int64)
+    hops = np.where(machine.reaches, hops, UNREACHED)[:num_devices, :num_devices]
     near = np.minimum(hops, hops.T)
     left = np.ones(num_devices, np.bool_)
     order = np.empty(num_devices, np.int64)

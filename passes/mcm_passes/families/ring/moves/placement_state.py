@@ -400,18 +400,13 @@ def _count_edges(
     p: PlacedProblem, s: PlacementState, u: int, at: int, sign: int, both: bool
 ) -> None:
     """Counts the edges of a unit on chip `at`, or takes them off; with `both` those to it, too."""
-    after, before = p.graph.after, p.graph.before
-    for e in range(after.ptr[u], after.ptr[u + 1]):
-        _count_edge(s, at, int(s.chip[after.entries[e]]), sign)
-    for e in range(before.ptr[u], before.ptr[u + 1] if both else 0):
-        _count_edge(s, int(s.chip[before.entries[e]]), at, sign)
-
-
-@inlined_njit
-def _count_edge(s: PlacementState, source: int, target: int, sign: int) -> None:
-    """Counts an edge between two chips, or takes it off."""
-    s.pairs[source, target] += sign
-    s.counts[LONG] += sign * int(target > source + 1)
+    for towards in range(1 + int(both)):
+        next_to = p.graph.before if towards else p.graph.after
+        for e in range(next_to.ptr[u], next_to.ptr[u + 1]):
+            other = int(s.chip[next_to.entries[e]])
+            source, target = (other, at) if towards else (at, other)
+            s.pairs[source, target] += sign
+            s.counts[LONG] += sign * int(target > source + 1)
 
 
 @inlined_njit
