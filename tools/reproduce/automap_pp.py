@@ -14,6 +14,7 @@ from mcm_compiler.processes.one_thread import use_one_thread
 use_one_thread()
 
 import argparse  # noqa: E402
+import dataclasses  # noqa: E402
 import json  # noqa: E402
 import platform  # noqa: E402
 import time  # noqa: E402
@@ -21,20 +22,43 @@ from collections.abc import Sequence  # noqa: E402
 from importlib import metadata  # noqa: E402
 from typing import Any  # noqa: E402
 
+import numpy as np  # noqa: E402
 from pipeline_rows import DATA, ROWS, Row, build, cluster, passes, settings_of, write  # noqa: E402
 
-from mcm_models.pipelines.problem import Pipeline  # noqa: E402
-from mcm_passes.parallelism.pipelines.baselines import balanced, descended, random_search  # noqa: E402
+from mcm_models.dqn.settings import PUBLISHED  # noqa: E402
+from mcm_models.pipelines.balanced import balanced_pipeline  # noqa: E402
+from mcm_models.pipelines.kernels import length_s  # noqa: E402
+from mcm_models.pipelines.problem import Pipeline, PipelineProblem  # noqa: E402
+from mcm_models.pipelines.tables import pipeline_tables  # noqa: E402
+from mcm_passes.parallelism.pipelines.baselines import balanced, descended, pipeline_of  # noqa: E402
 from mcm_passes.parallelism.pipelines.node_chain import ModelPipelining, prepare  # noqa: E402
 from mcm_passes.parallelism.pipelines.online import (  # noqa: E402
     ITERATIONS,
     candidate_cuts,
     learn_online,
-    without_learning,
 )
 from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline, least_memory  # noqa: E402
 
 RANDOM_SAMPLES = 10_000
+
+CONTROL = dataclasses.replace(PUBLISHED["pp"], updates=8, learning_rate=0.0)
+"""The same search without learning."""
+
+
+def random_search(problem: PipelineProblem, samples: int, seed: int) -> Pipeline:
+    """The best of pipelines whose cuts and device cuts are drawn uniformly."""
+    t = pipeline_tables(problem)
+    best_parts, best_places = balanced_pipeline(t, problem.stages)
+    parts, places, best = best_parts.copy(), best_places.copy(), np.inf
+    rng = np.random.default_rng(seed)
+    choices = np.arange(1, problem.num_parts), np.flatnonzero(problem.allowed_places)
+    for _ in range(samples):
+        for row, values in zip((parts, places), choices, strict=True):
+            row[1:-1] = np.sort(rng.choice(values, problem.stages - 1, replace=False))
+        length = length_s(t, parts, places)
+        if length < best:
+            best, best_parts, best_places = length, parts.copy(), places.copy()
+    return pipeline_of(t, best_parts, best_places)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -128,7 +152,7 @@ def measure(row: Row, prepared: ModelPipelining, seeds: int) -> dict[str, Any]:
         "control": [],
     }
     for seed in range(seeds):
-        for method, settings in (("dqn", None), ("control", without_learning())):
+        for method, settings in (("dqn", None), ("control", CONTROL)):
             cpu = time.process_time()
             outcome = learn_online(problem, seed, settings)
             record[method].append(

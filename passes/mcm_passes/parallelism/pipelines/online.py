@@ -174,12 +174,6 @@ def schedule(settings: DqnSettings, iterations: int) -> DqnSettings:
     return dataclasses.replace(settings, epsilon_iterations=min(settings.epsilon_iterations, most))
 
 
-def without_learning(settings: DqnSettings | None = None) -> DqnSettings:
-    """The same search with a learning rate of 0: the control for what is learned."""
-    chosen = settings or dataclasses.replace(PUBLISHED["pp"], updates=8)
-    return dataclasses.replace(chosen, learning_rate=0.0)
-
-
 def settled(environment: PlanningEnvironment, pipeline: Pipeline) -> Pipeline:
     """The pipeline after descent, with the cuts also moved together."""
     problem = environment.problem

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,9 +11,10 @@ from mcm_compiler.api import build_zoo_model
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_hardware.families.cluster.cluster_package import config_a, config_c
 from mcm_models.dqn.learner import Learner
+from mcm_models.dqn.settings import PUBLISHED
 from mcm_models.pipelines.planning_environment import PlanningEnvironment
 from mcm_passes.parallelism.pipelines.node_chain import PipelineSettings, prepare
-from mcm_passes.parallelism.pipelines.online import candidate_cuts, learn_online, without_learning
+from mcm_passes.parallelism.pipelines.online import candidate_cuts, learn_online
 from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline
 from tests.generators.automap_positions import in_positions, prepare_positions
 from tests.generators.pipeline_cases import random_problem
@@ -110,8 +113,7 @@ def test_the_share_of_random_actions_reaches_its_end_and_the_control_learns_noth
     problem = random_problem(6, stages=3, micro_batches=8)
     learned = learn_online(problem, 0, iterations=40)
     assert learned.last_epsilon == pytest.approx(0.1)
-    settings = without_learning()
-    assert settings.learning_rate == 0.0
+    settings = replace(PUBLISHED["pp"], updates=8, learning_rate=0.0)
     environment = PlanningEnvironment(candidate_cuts(problem).problem)
     learner = Learner(environment, environment.layout, settings, 0, 40)
     before = {name: array.copy() for name, array in learner.weights.items()}
