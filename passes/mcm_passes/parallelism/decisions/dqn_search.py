@@ -20,6 +20,9 @@ from mcm_models.dqn.settings import PUBLISHED, DqnSettings, improved
 from mcm_passes.parallelism.decisions import decision_objective
 from mcm_passes.parallelism.decisions.decision_problem import DecisionProblem
 
+PARTS = 20
+"""Equal parts of a stage; its rounds are rounded up to whole parts."""
+
 STAGE_2 = 0.25
 """Share of the iterations that the second stage takes."""
 
@@ -172,7 +175,9 @@ class _Stages:
         )
         layout = environment.layout(recipe.hidden)
         learner = Learner(environment, layout, self._settings, seed, iterations)
-        for value in learner.advance(-(-iterations // self._settings.updates)).best_score.tolist():
+        rounds = -(-iterations // self._settings.updates)
+        part = max(1, rounds // PARTS)
+        for value in learner.advance(-(-rounds // part) * part).best_score.tolist():
             self.episodes += self._settings.lanes
             if value > self._best_value:
                 self._best_value, self.first_hit = value, self.episodes
