@@ -12,11 +12,7 @@ from mcm_compiler.text.option_ranges import at_least, between, checked
 from mcm_compiler.text.units import count_text, seconds_text
 from mcm_passes.families.ring.exact.ideals import search_ideals, start_from_dp
 from mcm_passes.families.ring.exact.packing_bound import packing_bound
-from mcm_passes.families.ring.order_encoding.chip_windows import (
-    ChipWindows,
-    chip_windows,
-    windows_bound,
-)
+from mcm_passes.families.ring.order_encoding import chip_windows
 from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
 from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.machine.evaluation import evaluate as evaluate_partition
@@ -159,7 +155,7 @@ class _Rounds:
         """Proves what needs no solver: windows, and units and weights that pack."""
         known, problem = self._known, self._problem
         most_s = min(known.period_s, self._most_s)
-        known.prove(windows_bound(problem, known.bound.seconds, most_s))
+        known.prove(chip_windows.windows_bound(problem, known.bound.seconds, most_s))
         if not known.closed(self._options.tolerance):
             known.prove(packing_bound(problem, known.bound.seconds, most_s))
 
@@ -167,20 +163,19 @@ class _Rounds:
         """Run one round; True if another one may show more."""
         known = self._known
         ceiling_s = min(known.period_s * (1.0 - 0.5 * self._options.tolerance), self._most_s)
-        windows = chip_windows(self._problem, ceiling_s)
+        windows = chip_windows.chip_windows(self._problem, ceiling_s)
         if windows.empty and known.chip_of is None and not self._roomy:
             self._exhaust("none exists: however long the period, some unit has no chip left")
             return False
-        if windows.total_width > self._most_literals():
+        most = LITERALS_PER_S * self._effort_s
+        if known.chip_of is not None:
+            most = min(most, LITERALS * self._effort_s**0.5)
+        if windows.total_width > most:
             # Too large a model for what is left.
             return self._shared and not self._roomy and self._keep_room()
         result = self._search(windows, ceiling_s)
         bound = _bound(result, ceiling_s)
         return self._settle(result, bound) if self._roomy else self._learn(result, bound)
-
-    def _most_literals(self) -> float:
-        most = LITERALS_PER_S * self._effort_s
-        return most if self._known.chip_of is None else min(most, LITERALS * self._effort_s**0.5)
 
     def _keep_room(self) -> bool:
         """Search for partitions that leave a memory plan free memory from here on; True."""
@@ -190,7 +185,7 @@ class _Rounds:
             self._effort_s = self.allowed_s
         return True
 
-    def _search(self, windows: ChipWindows, ceiling_s: float) -> SearchResult:
+    def _search(self, windows: chip_windows.ChipWindows, ceiling_s: float) -> SearchResult:
         """CP-SAT below a ceiling, from the best partition on."""
         from mcm_passes.families.ring.order_encoding.cpsat_model import CpSatModel
 

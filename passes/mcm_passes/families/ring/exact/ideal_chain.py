@@ -127,7 +127,13 @@ def best_chain(
     """
     count, words = cuts.members.shape
     chips = package.speed.size
-    chains = _no_chains(count, chips, d.host_s)
+    # No chip holds the empty ideal, and the host takes what it takes.
+    chains = Chains(
+        np.full((count, chips + 1), np.inf),
+        np.full((count, chips + 1), -1, np.int32),
+        np.full(count, chips + 1, np.int64),
+    )
+    chains.period_s[0, 0], chains.fewest[0] = d.host_s, 0
     ceiling = _ceiling(d, covers, package, ceiling_s)
     scratch = window_scratch(d)
     inside = np.zeros(words, np.uint64)
@@ -167,19 +173,6 @@ def best_chain(
                         _extends(chains, ceiling, package, pinned, next_chips, window, cost, True)
             tail = _queue_larger(covers, ceiling, seen, queue, tail, i, j)
     return chains.period_s, chains.came_from, windows
-
-
-@inner_njit
-def _no_chains(count: int, chips: int, host_s: float) -> Chains:
-    """Before the search: no chip holds the empty ideal, and the host takes what it takes."""
-    chains = Chains(
-        np.full((count, chips + 1), np.inf),
-        np.full((count, chips + 1), -1, np.int32),
-        np.full(count, chips + 1, np.int64),
-    )
-    chains.period_s[0, 0] = host_s
-    chains.fewest[0] = 0
-    return chains
 
 
 @inner_njit

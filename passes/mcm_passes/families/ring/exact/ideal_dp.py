@@ -74,11 +74,6 @@ class IdealLattice:
         """Number of ideals."""
         return self._ideals.count
 
-    @property
-    def most_windows(self) -> int:
-        """No more pairs of ideals can be a window."""
-        return self.count * (self.count - 1) // 2
-
     def optimum(
         self, reading: TriangleReading, ceiling_s: float, most_windows: int
     ) -> ChainOptimum:

@@ -178,7 +178,7 @@ def _climb(
         None where not even the first period could be tried.
     """
     reached: ChainOptimum | None = None
-    few = lattice.most_windows <= most_windows
+    few = lattice.count * (lattice.count - 1) // 2 <= most_windows
     start_s = np.inf if few else known.bound.seconds
     for period_s in rising_periods(start_s, known.period_s):
         found = lattice.optimum(reading, period_s * (1.0 + 10.0 * SLACK), most_windows)

@@ -51,8 +51,6 @@ class WeightRuns:
             sram_room: `[C]`, memory blocks of each chip, or None where weights can be streamed.
         """
         excess = np.zeros(chips)
-        if not self.users:
-            return excess
         lowest = np.array([windows.low[users].min() for users in self.users])
         highest = np.array([windows.high[users].max() for users in self.users])
         for chip in range(chips):
