@@ -88,21 +88,9 @@ def streamed_weights(
     return streamed if streams and streamed <= weights else -1
 
 
-class DeviceMemory(NamedTuple):
-    """Memory of C devices.
-
-    Attributes:
-        needed: `[C]`, bytes; where weights are streamed, with buffers in place of these.
-        streamed: `[C]`, bytes of weights that come from off-package memory for every inference.
-    """
-
-    needed: Longs
-    streamed: Longs
-
-
 def device_memory(
     problem: PartitionProblem, held: Longs, weights: Longs, largest: Longs, peak: Longs
-) -> DeviceMemory:
+) -> tuple[Longs, Longs]:
     """What devices need, of which what does not fit is streamed as far as there are weights.
 
     Args:
@@ -111,14 +99,18 @@ def device_memory(
         weights: `[C]`, bytes of all weights.
         largest: `[C]`, bytes of the largest weight.
         peak: `[C]`, most bytes that are live at once.
+
+    Returns:
+        `[C]` each: bytes that devices need, where weights are streamed with buffers in place of
+        these; and bytes of weights that come from off-package memory for every inference.
     """
     limits = problem.limits
     packed = np.ceil(peak * limits.activation_packing).astype(np.int64)
     needed = weights + held + aligned(packed, limits.buffer_alignment_bytes)
     if not problem.streams:
-        return DeviceMemory(needed, np.zeros_like(needed))
+        return needed, np.zeros_like(needed)
     over = needed - np.array(limits.sram_bytes, np.int64)
     # Streamed weights pass through buffers that hold the largest each.
     buffers = limits.stream_buffers * largest
     streamed = np.where(over > 0, np.minimum(over + buffers, weights), 0)
-    return DeviceMemory(needed + np.where(over > 0, buffers - streamed, 0), streamed)
+    return needed + np.where(over > 0, buffers - streamed, 0), streamed

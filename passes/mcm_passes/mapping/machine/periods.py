@@ -147,13 +147,15 @@ class AnalyticPeriods:
 
     Attributes:
         problem: the problem.
+        model: it, prepared for evaluations.
+        rules: its rules and package.
     """
 
     def __init__(self, problem: PartitionProblem, few: int = FEW) -> None:
         self._in_full = few if problem.on_ring else sys.maxsize
         self.problem = problem
-        self._model = MachineModel.of(problem)
-        self._rules = _rules(problem, self._model.bytes_per_s)
+        self.model = MachineModel.of(problem)
+        self.rules = _rules(problem, self.model.bytes_per_s)
 
     def __call__(self, chip_of: Ints) -> float:
         """The period of one placement `chip_of[N]`."""
@@ -171,9 +173,9 @@ class AnalyticPeriods:
         bounds = np.linspace(0, len(rows), parts + 1).astype(int).tolist()
 
         def fill(part: tuple[int, int]) -> None:
-            on = on_devices(self._model.routes, self.problem.num_chips)
-            found = no_loads(self._model.arrays, self._model.bytes_per_s.size)
-            periods_between(self._model.arrays, on, self._rules, found, rows, *part, periods)
+            on = on_devices(self.model.routes, self.problem.num_chips)
+            found = no_loads(self.model.arrays, self.model.bytes_per_s.size)
+            periods_between(self.model.arrays, on, self.rules, found, rows, *part, periods)
 
         side_by_side(fill, list(pairwise(bounds)))
         return periods

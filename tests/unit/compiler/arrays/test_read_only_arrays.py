@@ -22,7 +22,7 @@ COPIES = {
 def kinds_of(problem: PartitionProblem) -> list[numba.types.Type]:
     """The types that kernels are compiled for."""
     known = AnalyticPeriods(problem)
-    return [numba.typeof(known.arrays), numba.typeof(known.rules)]
+    return [numba.typeof(known.model.arrays), numba.typeof(known.rules)]
 
 
 @pytest.mark.parametrize("how", COPIES)

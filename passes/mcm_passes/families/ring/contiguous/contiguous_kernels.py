@@ -324,7 +324,9 @@ def _earliest_starts(w: Windows, period_s: float, latest: Longs) -> _Starts:
     for i in range(1, n + 1):
         longest = with_next(w, longest, j, i - 1)
         tail = _push_peak(w.live_bytes, peaks, head, tail, i - 1)
-        while j < i and _is_too_large(w, best, period_s, longest, w.live_bytes[peaks[head]], j, i):
+        while j < i and _is_too_large(
+            w, best, period_s, longest, int(w.live_bytes[peaks[head]]), j, i
+        ):
             longest = _without_first(w, longest, j, i)
             head += int(peaks[head] == j)
             j += 1

@@ -217,7 +217,7 @@ def _count_ways(d: ChipDemands, cuts: IdealCrossings, window: Window) -> _Ways:
             link_bytes += amount[t, CROSSED]
             held += amount[t, SENT]
             busy_s += _copied_s(tensors, cuts, window, t)
-    return _Ways(arrived, held, link_bytes, busy_s)
+    return _Ways(arrived, held, link_bytes, float(busy_s))
 
 
 @inlined_njit
