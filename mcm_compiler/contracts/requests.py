@@ -50,13 +50,11 @@ class PlanOptions:
         CompileError: MCM-U004 with one diagnostic per value of another type, or else out of range.
     """
 
+    # fmt: off
     training: bool = asked("flag", "Input", "Plan a step of training instead of inference.")
     objective: Objective = asked(
-        "choice",
-        "Search",
-        "Least seconds, or most divided variables as in the Auto-MAP paper.",
-        "cost",
-        choices=("cost", "paper-count"),
+        "choice", "Search", "Least seconds, or most divided variables as in the Auto-MAP paper.",
+        "cost", choices=("cost", "paper-count"),
     )
     seed: int = seed_field()
     data: int | None = asked("whole", "Search", "Replicas of the model.", low=1, high=MOST_DEVICES)
@@ -68,20 +66,14 @@ class PlanOptions:
     )
     micro_batches: int = asked("whole", "Input", "Of a step.", 16, low=1, high=MOST_DEVICES)
     optimizer: str = asked(
-        "choice",
-        "Input",
-        "Whose state is held in training.",
-        "adam",
+        "choice", "Input", "Whose state is held in training.", "adam",
         choices=("sgd", "momentum", "adam", "adafactor"),
     )
     shards: tuple[str, ...] = asked(
-        "patterns",
-        "Search",
-        "Divide the variables of this name so, or keep them whole with -1. Repeatable.",
-        (),
-        flag="--shard",
-        metavar="PATTERN=DIM",
+        "patterns", "Search", "Divide the variables of this name so, or keep them whole with -1. "
+        "Repeatable.", (), flag="--shard", metavar="PATTERN=DIM",
     )
+    # fmt: on
 
     def __post_init__(self) -> None:
         check_options(self)
@@ -101,44 +93,29 @@ class PlacementOptions:
         seed: of everything random.
     """
 
+    # fmt: off
     rule: Rule = asked(
-        "choice",
-        "Target",
-        "Devices that all reach each other, or a one-way ring with this rule.",
-        "none",
-        choices=get_args(Rule),
+        "choice", "Target", "Devices that all reach each other, or a one-way ring with this rule.",
+        "none", choices=get_args(Rule),
     )
     partitioner: str | None = asked(
-        "text",
-        "Search",
-        "Strategy, as listed by mcmc strategies, instead of the cost's own method.",
-        names="STRATEGIES",
+        "text", "Search", "Strategy, as listed by mcmc strategies, instead of the cost's own "
+        "method.", names="STRATEGIES",
     )
     level: int | str = asked(
-        "level",
-        "Search",
-        "Effort of the search: 0 first look, 1 short, 2 about a minute, 3 some minutes; or a name "
-        "of mcmc strategies, or a TOML file.",
-        1,
-        flag="-O",
-        metavar="LEVEL",
-        names="LEVELS FILE",
-        low=0,
+        "level", "Search", "Effort of the search: 0 first look, 1 short, 2 about a minute, 3 some "
+        "minutes; or a name of mcmc strategies, or a TOML file.", 1, flag="-O",
+        metavar="LEVEL", names="LEVELS FILE", low=0,
     )
     evaluations: int | None = asked(
-        "whole",
-        "Search",
-        "Most partitions that a search evaluates (as the level says).",
-        flag="--samples",
-        low=1,
+        "whole", "Search", "Most partitions that a search evaluates (as the level says).",
+        flag="--samples", low=1,
     )
     budget_s: float | None = asked(
-        "duration",
-        "Search",
-        "Time limit of a strategy, such as 60s; results need not be reproducible.",
-        flag="--budget",
-        low=0,
+        "duration", "Search", "Time limit of a strategy, such as 60s; results need not be "
+        "reproducible.", flag="--budget", low=0,
     )
+    # fmt: on
     seed: int = seed_field()
 
     def __post_init__(self) -> None:
@@ -174,32 +151,25 @@ class ExploreOptions:
         resume: go on with what the journal holds.
     """
 
+    # fmt: off
     sweeps: tuple[str, ...] = asked(
-        "patterns",
-        "Target",
-        "Values of a key of the target's description, such as chip.sram_mib=16,32,64 or "
-        "package.num_chips=4..36:8. Repeatable; all combinations are compiled.",
-        (),
-        flag="--sweep",
-        metavar="KEY=VALUES",
-        required=True,
+        "patterns", "Target", "Values of a key of the target's description, such as "
+        "chip.sram_mib=16,32,64 or package.num_chips=4..36:8. Repeatable; all combinations are "
+        "compiled.", (), flag="--sweep", metavar="KEY=VALUES", required=True,
     )
     front: tuple[Measure, ...] = asked(
-        "choices",
-        "Search",
-        f"Pareto objectives: some of {', '.join(get_args(Measure))} (all that is known).",
-        (),
-        choices=get_args(Measure),
+        "choices", "Search", "Pareto objectives: some of "
+        f"{', '.join(get_args(Measure))} (all that is known).", (), choices=get_args(Measure),
         metavar="MEASURE,...",
     )
     jobs: int | None = asked(
         "whole", "", "Points that are compiled at once (as many as there are cores).", low=1
     )
     resume: bool = asked(
-        "flag",
-        "Input",
-        "Go on with an exploration that was interrupted, from the journal next to --json.",
+        "flag", "Input", "Go on with an exploration that was interrupted, from the journal next to "
+        "--json.",
     )
+    # fmt: on
 
     def __post_init__(self) -> None:
         check_options(self)

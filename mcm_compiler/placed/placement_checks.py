@@ -241,7 +241,9 @@ def check_placement(read: ReadPlacement) -> str:
         for op in apart[:MAX_NAMED].tolist()
     ]
     faults = faults or list(_marks(read))[:MAX_NAMED]
-    faults = faults or [*read.record_differences.get("", ()), *_wishes(read)][:MAX_NAMED]
+    files = runtime_files(read.opened.target.box, read.device_of_node)
+    others = _differences(read.opened.path, files)
+    faults = faults or [*read.record_differences.get("", ()), *others][:MAX_NAMED]
     if faults:
         raise CompileError(
             [Diagnostic("MCM-D080", fault, at=str(read.opened.path)) for fault in faults]
@@ -280,12 +282,6 @@ def _marks(read: ReadPlacement) -> Iterable[str]:
             found = (marks.get(segment_models.DEVICE_PROPERTY), marks.get(ANNOTATION), stage)
         if found != wanted:
             yield f"op {quote(node.name or '')} is marked {found}, the placement says {wanted}"
-
-
-def _wishes(read: ReadPlacement) -> Iterable[str]:
-    """What files for runtimes say otherwise."""
-    files = runtime_files(read.opened.target.box, read.device_of_node)
-    return _differences(read.opened.path, files)
 
 
 def _differences(folder: Path, files: Mapping[str, dict[str, Any]]) -> Iterator[str]:

@@ -11,7 +11,6 @@ import numpy as np
 import onnx_ir as ir
 
 from mcm_compiler import arguments
-from mcm_compiler.arrays.types import Bools
 from mcm_compiler.artifact.manifest import PLACEMENT_KIND, sha256_file
 from mcm_compiler.components.cost_files import user_files
 from mcm_compiler.components.device_costs import (
@@ -200,7 +199,7 @@ def alone_note(
         dispatch_s: time that the start of a segment takes.
     """
     given = np.array([kind == INPUT for kind in problem.op_types], np.bool_)
-    devices = [d for d in range(box.num_devices) if _runs_all(problem, given, d)]
+    devices = [d for d in range(box.num_devices) if problem.allowed[~given, d].all()]
     if not devices or segments.seconds is None:
         return []
     first = problem.allowed.argmax(axis=1)
@@ -220,10 +219,6 @@ def alone_note(
             at=f"device {quote(device)}",
         )
     ]
-
-
-def _runs_all(problem: StepProblem, given: Bools, device: int) -> bool:
-    return bool(problem.allowed[~given, device].all())
 
 
 def place_model(

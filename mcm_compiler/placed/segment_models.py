@@ -128,7 +128,8 @@ def write_segments(
     box = placed.target.box
     parts, wires = segment_models(annotated, placed.problem.names, placed.segments)
     for part in parts:
-        _write_segment(folder, part, written)
+        path = folder / file_names.segment_file(part.chip)
+        write_with_data(part.model, path, None, written)
     return Schedule(
         dispatch_s=placed.options.dispatch_s,
         windows=placed.segments.windows,
@@ -138,10 +139,6 @@ def write_segments(
         segments=tuple(segment_entry(part, placed.segments, box) for part in parts),
         wires=wires,
     )
-
-
-def _write_segment(folder: Path, part: ChipModel, written: dict[int, DataLocation]) -> None:
-    write_with_data(part.model, folder / file_names.segment_file(part.chip), None, written)
 
 
 def segment_entry(part: ChipModel, segments: Segments, box: Box) -> SegmentEntry:

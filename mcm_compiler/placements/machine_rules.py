@@ -102,26 +102,25 @@ def _edges_between(machine: Machine, source: Ints, target: Ints) -> tuple[Ints, 
 def find_placement_violations(
     problem: PartitionProblem, chip_of: Ints, demand_bytes: Longs | None = None
 ) -> list[Violation]:
-    """`find_machine_violations` for a placement of a problem, with memory and the user's pins.
+    """The rules that a placement of a problem breaks, with memory and the user's pins.
 
     Args:
-        problem: what was to be placed, on a machine of its own.
+        problem: what was to be placed.
         chip_of: `[N]`; entries of clonable units hold the first device with a copy.
         demand_bytes: `[D]`, memory that each device needs, or None.
-
-    Raises:
-        ValueError: if the problem is for a ring.
     """
+    edges, count = ring_rules.dependency_edges(problem), problem.num_chips
     if problem.on_ring:
-        raise ValueError("a ring has rules of its own")
-    source, target = ring_rules.dependency_edges(problem)
-    found = find_machine_violations(
-        chip_of, source, target, problem.machine, problem.num_chips, problem.names
-    )
+        found = ring_rules.find_violations(
+            chip_of, *edges, num_chips=count, routing=problem.routing, names=problem.names
+        )
+    else:
+        found = find_machine_violations(chip_of, *edges, problem.machine, count, problem.names)
     if found and found[0].rule == "range":
         return found
-    found += _out_of_reach_of_the_host(problem, problem.machine, chip_of)
-    found += _unsupported(problem, chip_of)
+    if not problem.on_ring:
+        found += _out_of_reach_of_the_host(problem, problem.machine, chip_of)
+        found += _unsupported(problem, chip_of)
     if demand_bytes is not None:
         found += ring_rules.find_overflows(problem, chip_of, demand_bytes)
     return found + ring_rules.misplaced_pins(problem, chip_of)

@@ -83,29 +83,6 @@ def dependency_edges(problem: PartitionProblem) -> tuple[Ints, Ints]:
     return source[keep], problem.tensor_consumers[keep]
 
 
-def find_partition_violations(
-    problem: PartitionProblem, chip_of: Ints, demand_bytes: Longs | None = None
-) -> list[Violation]:
-    """`find_violations` for a partition of `problem`, and the user's pins.
-
-    Args:
-        problem: what was to be placed.
-        chip_of: `[N]`; entries of clonable units hold the first chip with a copy.
-        demand_bytes: `[C]`, memory that each chip needs, or None.
-    """
-    found = find_violations(
-        chip_of,
-        *dependency_edges(problem),
-        num_chips=problem.num_chips,
-        routing=problem.routing,
-        names=problem.names,
-    )
-    ranged = not found or found[0].rule != "range"
-    if demand_bytes is not None and ranged:
-        found += find_overflows(problem, chip_of, demand_bytes)
-    return found + misplaced_pins(problem, chip_of)
-
-
 def find_overflows(
     problem: PartitionProblem, chip_of: Ints, demand_bytes: Longs
 ) -> list[Violation]:

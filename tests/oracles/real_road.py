@@ -21,7 +21,7 @@ from mcm_compiler.contracts.partition import PARTITION, PARTITION_PROBLEM
 from mcm_compiler.contracts.target import OFF_PACKAGE
 from mcm_compiler.pipeline.pass_manager import PassManager
 from mcm_compiler.pipeline.passes import PassContext, parse_pipeline
-from mcm_compiler.placements.ring_rules import find_partition_violations
+from mcm_compiler.placements.machine_rules import find_placement_violations
 from mcm_compiler.processes.staging import staging
 from mcm_compiler.variants.prepared_model import kept_copy
 from mcm_hardware.families.ring.ring_target import RingTarget
@@ -182,7 +182,7 @@ class Road:
 
     def is_valid(self, chip_of) -> bool:
         """What the authority says of a partition."""
-        return not find_partition_violations(self.problem, self.first_copies(chip_of))
+        return not find_placement_violations(self.problem, self.first_copies(chip_of))
 
     def random_partitions(self, count, seed=0):
         """Contiguous cuts, some with a few units moved; not all are valid."""

@@ -16,7 +16,7 @@ from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.graph.states import StatePair
 from mcm_hardware.chip.op_support import op_name
 from mcm_hardware.families.box.box_file import BoxSpec
-from mcm_hardware.families.box.step_parts import StepParts, op_times, step_parts
+from mcm_hardware.families.box.step_parts import op_times, step_parts
 
 _NUMBERED = re.compile(
     r"(?:^|\.)(?:"
@@ -101,7 +101,8 @@ def build_step(
     inputs = np.array([kind == INPUT for kind in parts.op_types], np.bool_)
     allowed[inputs] = False
     allowed[inputs, box.host] = True
-    together = _groups(parts)
+    first = [parts.first_of(op) for op in range(len(parts.names))]
+    together = np.unique(first, return_inverse=True)[1].reshape(-1).astype(np.int32)
     # Some device is left: of ops that do not run anywhere, a set has one at most.
     allowed = common_devices(together, allowed)[together]
     return StepProblem(
@@ -145,12 +146,6 @@ def check_runs(nodes: Sequence[ir.Node], times: Floats, spec: BoxSpec) -> None:
             for name, count in sorted(counts.items())
         ]
     )
-
-
-def _groups(parts: StepParts) -> Ints:
-    """`[N]`, numbers of the sets of ops that run together, in the order of their first ops."""
-    first = np.array([parts.first_of(op) for op in range(len(parts.names))], np.int64)
-    return np.unique(first, return_inverse=True)[1].reshape(-1).astype(np.int32)
 
 
 def _spread(layer: Ints, together: Ints) -> Ints:

@@ -149,13 +149,9 @@ def yx(topology: Topology) -> Iterator[Ways]:
 def _dimension_order(topology: Topology, step: int) -> Iterator[Ways]:
     if not isinstance(topology, Grid):
         raise ValueError("a list of links has no rows and columns")
-    return _ways_of_grid(topology, tuple(range(len(topology.size)))[::step])
-
-
-def _ways_of_grid(grid: Grid, order: Sequence[int]) -> Iterator[Ways]:
-    target = np.stack(np.unravel_index(np.arange(grid.chips), grid.size)).astype(np.int32)
-    for source in range(grid.chips):
-        yield _ways_along(grid, order, target[:, source], target)
+    order = tuple(range(len(topology.size)))[::step]
+    target = np.stack(np.unravel_index(np.arange(topology.chips), topology.size)).astype(np.int32)
+    return (_ways_along(topology, order, source, target) for source in target.T)
 
 
 def _ways_along(grid: Grid, order: Sequence[int], source: Ints, target: Ints) -> Ways:

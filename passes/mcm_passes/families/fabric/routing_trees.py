@@ -132,6 +132,16 @@ def lay_all(tables: Tables, state: Routed) -> None:
 
 
 @lean_njit
+def lay_out(tables: Tables, state: Routed, site: Ints, turn: Ints) -> None:
+    """Works out the state of a mapping, `site[U]` and `turn[E]`."""
+    for unit in range(len(site)):
+        state.site[unit] = site[unit]
+    for stream in range(len(turn)):
+        state.turn[stream] = turn[stream]
+    lay_all(tables, state)
+
+
+@lean_njit
 def flip(tables: Tables, state: Routed, stream: int) -> None:
     """Lets a stream turn the other way."""
     flits = int(tables.streams.flits[stream])

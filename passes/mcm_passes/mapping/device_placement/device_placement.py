@@ -16,7 +16,6 @@ from mcm_compiler.contracts.requests import Rule
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.text import spec_text
 from mcm_compiler.text.units import count_text
-from mcm_passes.mapping.device_placement import device_faults
 from mcm_passes.mapping.device_placement.device_chains import (
     MOST_IDEALS,
     MOST_SAMPLED_IDEALS,
@@ -28,7 +27,8 @@ from mcm_passes.mapping.device_placement.device_chains import (
 )
 from mcm_passes.mapping.device_placement.device_groups import (
     DeviceGroups,
-    device_groups,
+    answerable_groups,
+    not_found,
     partition_problem,
     with_free,
 )
@@ -59,9 +59,7 @@ class DevicePlacement:
     def place(self, request: PlacementRequest) -> Placement:
         """Places the operators; MCM-F005 to MCM-F007, MCM-P009, MCM-U001 to MCM-U003."""
         problem = request.problem
-        device_faults.refuse_unanswerable(problem, request.rule)
-        groups = device_groups(problem)
-        device_faults.refuse_impossible(problem, groups)
+        groups = answerable_groups(problem, request.rule)
         found = _Search(groups, request)
         if request.partitioner is not None:
             device_of, method = found.by_strategy(request.partitioner)
@@ -72,7 +70,7 @@ class DevicePlacement:
                     f"are too many to search with {count_text(problem.max_cpus, 'CPU')}"
                 )
                 hint = "give fewer devices (--max-cpus 0, --max-accelerators)"
-                raise device_faults.not_found(problem, request.rule, reason, hint)
+                raise not_found(problem, request.rule, reason, hint)
             device_of, method = found.by_strategy("dp")
         else:
             device_of, method = found.by_ideals()
@@ -146,7 +144,7 @@ class _Search:
                 best = device_of
                 break
         if best is None:
-            raise device_faults.not_found(self.problem, rule, self._why_none())
+            raise not_found(self.problem, rule, self._why_none())
         return best, "ideals" if self.exact is not None else "sampled-ideals"
 
     def by_strategy(self, text: str) -> tuple[Ints, str]:
@@ -174,7 +172,7 @@ class _Search:
         )
         self.evaluations = outcome.evaluations
         if outcome.chip_of is None:
-            raise device_faults.not_found(problem, request.rule, outcome.reason)
+            raise not_found(problem, request.rule, outcome.reason)
         return with_free(problem, self.groups, outcome.chip_of, outcome.chip_of), text
 
     def bound(self) -> LowerBound:

@@ -44,7 +44,8 @@ def order_edges(problem: PlacementProblem) -> tuple[Ints, Ints]:
     """
     forward = ~problem.backward[problem.edge_source] & ~problem.backward[problem.edge_target]
     back = _backward_edges(problem)
-    alone = ~_mated(problem)
+    # No forward operator has the color.
+    alone = np.bincount(problem.color, ~problem.backward)[problem.color] == 0
     kept = back & (alone[problem.edge_source] | alone[problem.edge_target])
     turned = kept & (not listed_along(problem))
     source = np.where(turned, problem.edge_target, problem.edge_source)
@@ -124,11 +125,6 @@ def backward_paths(problem: PlacementProblem, group_of: Ints, behind: Words) -> 
 
 def _backward_edges(problem: PlacementProblem) -> Bools:
     return problem.backward[problem.edge_source] & problem.backward[problem.edge_target]
-
-
-def _mated(problem: PlacementProblem) -> Bools:
-    """`[N]`, whether a forward operator has the color."""
-    return np.bincount(problem.color, ~problem.backward)[problem.color] > 0
 
 
 def _device_sets(problem: PlacementProblem, place_of: Ints) -> tuple[list[int], list[int]]:

@@ -30,10 +30,10 @@ CUT_STEPS = 1 << 30
 def chain_bound(p: LatencyArrays) -> LowerBound:
     """The better of the critical path and the bound of its chain."""
     order = _order(p)
-    least = _least_time(p)
+    least = np.minimum(_on_accelerator(p), _on_cpu(p))
     longest = _longest(p, order, least)
     critical = float(longest.max(initial=0.0))
-    work = _total_work(p, least)
+    work = float(least.sum()) / max(p.accelerators + p.cores, 1)
     best = LowerBound(critical, "the longest path, each node on its faster device", "path")
     if work > critical:
         best = LowerBound(work, "all time of all nodes on all devices", "total_work")
@@ -82,14 +82,6 @@ def _on_accelerator(p: LatencyArrays) -> Floats:
 
 def _on_cpu(p: LatencyArrays) -> Floats:
     return p.cpu_time if p.cores else np.full(p.cpu_time.size, np.inf)
-
-
-def _least_time(p: LatencyArrays) -> Floats:
-    return np.minimum(_on_accelerator(p), _on_cpu(p))
-
-
-def _total_work(p: LatencyArrays, least: Floats) -> float:
-    return float(least.sum()) / max(p.accelerators + p.cores, 1)
 
 
 def _longest(p: LatencyArrays, order: list[int], least: Floats) -> Floats:

@@ -17,8 +17,11 @@ from mcm_compiler.contracts.placement import (
 )
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.text.units import count_text
-from mcm_passes.mapping.device_placement.device_faults import not_found, refuse_impossible
-from mcm_passes.mapping.device_placement.device_groups import device_groups
+from mcm_passes.mapping.device_placement.device_groups import (
+    device_groups,
+    not_found,
+    refuse_impossible,
+)
 from mcm_passes.mapping.latency_placement.chain_bound import chain_bound
 from mcm_passes.mapping.latency_placement.latency_kernels import LatencyArrays, latency_arrays, walk
 from mcm_passes.mapping.latency_placement.latency_model import solve_latency

@@ -18,7 +18,6 @@ from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, Partiti
 from mcm_compiler.machines.machine import Machine
 from mcm_compiler.placements.compiled_rules import copies_of
 from mcm_compiler.placements.machine_rules import find_placement_violations
-from mcm_compiler.placements.ring_rules import find_partition_violations
 from mcm_passes.mapping.loads.device_memory import device_memory
 from mcm_passes.mapping.loads.problem_arrays import Measured, no_loads, problem_arrays
 from mcm_passes.mapping.machine.load_kernels import count_loads, on_devices, route_arrays
@@ -124,7 +123,7 @@ class MachineModel:
         for c in np.flatnonzero(streamed).tolist():
             np.add.at(crossed, machine.routes.row(first + c), float(streamed[c]))
         busy_s, channel_s = found.busy_s / problem.chip_speed, crossed / self.bytes_per_s
-        broken = find_partition_violations if problem.on_ring else find_placement_violations
+        placed = inside if in_range else chip_of
         return PlacementCost(
             chip_of=inside,
             copies=copies,
@@ -134,7 +133,7 @@ class MachineModel:
             weight_bytes=found.weights,
             streamed_bytes=streamed,
             period_s=max(float(busy_s.max(initial=0.0)), float(channel_s.max(initial=0.0))),
-            violations=tuple(broken(problem, inside if in_range else chip_of, memory)),
+            violations=tuple(find_placement_violations(problem, placed, memory)),
         )
 
 

@@ -182,6 +182,7 @@ class _Learned(ABC):
     """A placer that a planner makes by a recipe, which the options of the placer state."""
 
     extra: ClassVar[str] = LEARN
+    searches: ClassVar[bool] = True
 
     def place(self, request: PlacerRequest) -> PlacerAnswer:
         """See `mcm_compiler.contracts.boxes.placers.Placer`.
@@ -220,7 +221,6 @@ class Hierarchical(_Learned):
 
     name: ClassVar[str] = "hierarchical"
     summary: ClassVar[str] = "grouper and placer, trained jointly as published"
-    searches: ClassVar[bool] = True
 
     groups: int = 0
     samples: int = PUBLISHED.samples
@@ -285,7 +285,6 @@ class HierarchicalGroups(_GivenGroups):
 
     name: ClassVar[str] = "hierarchical-groups"
     summary: ClassVar[str] = "the published placer over groups around weights"
-    searches: ClassVar[bool] = True
     table: ClassVar[bool] = False
     hidden: int = Recipe.hidden
 
@@ -309,6 +308,5 @@ class Logits(_GivenGroups):
 
     name: ClassVar[str] = "logits"
     summary: ClassVar[str] = "a table of scores over groups around weights, without a network"
-    searches: ClassVar[bool] = True
     table: ClassVar[bool] = True
     learning_rate: float = 0.1

@@ -43,11 +43,7 @@ class Fallbacks:
 
     def placement(self, wanted: Ints) -> Ints:
         """`[N]` for the wanted devices `[N]`, equal for ops that run together."""
-        place = wanted.astype(np.int32)
-        some = self.restricted
-        barred = some[~self.allowed[some, place[some]]]
-        place[barred] = self.instead[barred]
-        return place
+        return self.placements(wanted[None])[0]
 
     def placements(self, wanted: Ints) -> Ints:
         """`[K, N]`, the same for K rows of devices."""

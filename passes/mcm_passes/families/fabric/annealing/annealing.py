@@ -26,7 +26,7 @@ from mcm_passes.families.fabric.annealing import measured
 from mcm_passes.families.fabric.annealing.chains import Chains, Cooling, Spending
 from mcm_passes.families.fabric.annealing.starts import built_mappings
 from mcm_passes.families.fabric.annealing.walkers import BatchedWalks, Leg, MoveShares, Walkers
-from mcm_passes.families.fabric.formulas.formula import CorrectsFormula, HasFormula
+from mcm_passes.families.fabric.formulas.analytic import CorrectsFormula, HasFormula
 from mcm_passes.families.fabric.routing_trees import Tables, tables_of
 
 NEARER = 4.0

@@ -19,7 +19,7 @@ from mcm_compiler.arrays.types import Floats, Ints
 from mcm_compiler.contracts.fabrics.fabric import IO, Mappings
 from mcm_compiler.contracts.fabrics.models import PreparedMappingModel
 from mcm_passes.families.fabric.annealing.measured import asked_costs
-from mcm_passes.families.fabric.formulas.formula import Formula, Room, evaluate, room_of
+from mcm_passes.families.fabric.formulas.analytic import Formula, Room, evaluate, room_of
 from mcm_passes.families.fabric.routing_trees import Routed, Tables, flip, move, routed
 
 

@@ -1,26 +1,219 @@
-"""Mapping models without learning: wires, the heuristic of compilers, resources, round trips."""
+"""Formulas as compiled code sees them, and the mapping models without learning that they make."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from mcm_compiler.contracts.fabrics.fabric import COMPUTE, Fabric, MappingProblem
+from mcm_compiler.arrays.kernels import entry_njit, lean_njit
+from mcm_compiler.arrays.types import Floats, Ints
+from mcm_compiler.contracts.fabrics.fabric import COMPUTE, Fabric, MappingProblem, Mappings
+from mcm_compiler.contracts.fabrics.legality import faults_of_mapping
 from mcm_compiler.text.option_ranges import above, at_least, checked
-from mcm_passes.families.fabric.formulas.formula import (
-    BUSIEST,
-    EMPTY,
-    HEURISTIC,
-    ROUND_TRIPS,
-    SHARE,
-    WIRE_LENGTH,
-    Formula,
-    PreparedFormula,
+from mcm_passes.families.fabric.formulas.terms import (
+    CHANNEL,
+    LINK,
+    NUM_TERMS,
+    WIRE,
+    Facts,
+    Scratch,
+    facts_of,
+    isolated_cycles,
+    resources,
+    ridge_factor,
+    scratch_for,
+    slowest,
+    work_out,
 )
-from mcm_passes.families.fabric.formulas.terms import facts_of, isolated_cycles
-from mcm_passes.families.fabric.routing_trees import Streams, Tables, tables_of
+from mcm_passes.families.fabric.routing_trees import (
+    Routed,
+    Streams,
+    Tables,
+    lay_out,
+    room_for,
+    tables_of,
+)
+
+WIRE_LENGTH, HEURISTIC, BUSIEST, ROUND_TRIPS, RIDGE = range(5)
+"""Which formula it is."""
+
+SHARE = 1_000_000
+"""Flits of a stream are counted in these parts of a cycle where they stand for its demand."""
+
+
+class Formula(NamedTuple):
+    """A formula with a problem and a fabric in mind.
+
+    Attributes:
+        code: which it is.
+        tables: of the problem; flits of streams are what the formula counts on links.
+        facts: of the problem.
+        scale: cycles that a unit of load stands for.
+        wire: weight of the mean load of links in what search minimises.
+        queueing: cycles that a flit waits at a link of half its rate.
+        centre: `[F]`, of features of a ridge; empty for others.
+        spread: `[F]`.
+        weights: `[1 + F]`, its coefficients.
+    """
+
+    code: int
+    tables: Tables
+    facts: Facts
+    scale: float
+    wire: float
+    queueing: float
+    centre: Floats
+    spread: Floats
+    weights: Floats
+
+
+class Room(NamedTuple):
+    """Arrays that evaluating a formula writes to.
+
+    Attributes:
+        scratch: see there.
+        terms: `[NUM_TERMS]`.
+        answer: `[2]`, the period and what search minimises, both in cycles.
+    """
+
+    scratch: Scratch
+    terms: Floats
+    answer: Floats
+
+
+@lean_njit
+def evaluate(formula: Formula, state: Routed, room: Room) -> float:
+    """Writes the period and the cost of search to `room.answer`; the cost is returned as well."""
+    facts, terms = formula.facts, room.terms
+    code = formula.code
+    if code == WIRE_LENGTH:
+        resources(facts, state, terms)
+        period = facts.bound + formula.scale * terms[WIRE]
+        room.answer[0], room.answer[1] = period, period
+        return period
+    if code == HEURISTIC:
+        resources(facts, state, terms)
+        worst = max(terms[LINK], terms[CHANNEL]) / SHARE
+        period = formula.scale * max(worst, 1.0)
+        cost = period + formula.wire * formula.scale * terms[WIRE] / SHARE
+    elif code == BUSIEST:
+        resources(facts, state, terms)
+        period = max(facts.bound, terms[LINK], terms[CHANNEL])
+        cost = period + formula.wire * terms[WIRE]
+    else:
+        work_out(formula.tables, facts, state, formula.queueing, room.scratch, terms)
+        period = slowest(terms)
+        if code == RIDGE:
+            period *= ridge_factor(terms, formula.centre, formula.spread, formula.weights)
+        cost = period + formula.wire * terms[WIRE]
+    period = max(period, facts.bound)
+    room.answer[0], room.answer[1] = period, max(cost, facts.bound)
+    return cost
+
+
+@entry_njit
+def evaluate_all(
+    formula: Formula, state: Routed, room: Room, site: Ints, turn: Ints, answers: Floats
+) -> None:
+    """Fills `answers[B, 2]` with what `evaluate` says of each mapping of a batch."""
+    for k in range(len(site)):
+        lay_out(formula.tables, state, site[k], turn[k])
+        evaluate(formula, state, room)
+        answers[k] = room.answer
+
+
+@entry_njit
+def terms_of_all(
+    formula: Formula, state: Routed, room: Room, site: Ints, turn: Ints, terms: Floats
+) -> None:
+    """Fills `terms[B, NUM_TERMS]` for each mapping of a batch."""
+    for k in range(len(site)):
+        lay_out(formula.tables, state, site[k], turn[k])
+        work_out(formula.tables, formula.facts, state, formula.queueing, room.scratch, room.terms)
+        terms[k] = room.terms
+
+
+EMPTY = np.zeros(0)
+"""The coefficients of formulas without any."""
+
+
+@runtime_checkable
+class HasFormula(Protocol):
+    """A prepared mapping model that compiled search can evaluate by itself."""
+
+    @property
+    def formula(self) -> Formula: ...
+
+
+@runtime_checkable
+class CorrectsFormula(Protocol):
+    """A prepared mapping model that corrects a formula, by which a search may begin."""
+
+    @property
+    def corrected(self) -> Formula: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Base of mapping models that compiled code evaluates, with a problem in mind.
+
+    Attributes:
+        problem: what is laid out.
+        fabric: on what.
+    """
+
+    problem: MappingProblem
+    fabric: Fabric
+
+    def checked(self, mappings: Mappings) -> tuple[Ints, Ints]:
+        """Sites and turns in arrays of the types that kernels are compiled for.
+
+        Raises:
+            ValueError: for mappings that are not legal: compiled code would read beyond arrays.
+        """
+        if faults := faults_of_mapping(self.problem, self.fabric, mappings):
+            raise ValueError("; ".join(faults))
+        return np.array(mappings.site, np.int32), np.array(mappings.turn, np.int32)
+
+
+@dataclass(frozen=True, eq=False)
+class PreparedFormula(Prepared):
+    """A formula for many mappings of one problem.
+
+    Attributes:
+        formula: see there.
+    """
+
+    formula: Formula
+
+    def period_cycles(self, mappings: Mappings) -> Floats:
+        """`[B]`, cycles per sample; never below the bound of the problem."""
+        return self._answers(mappings)[:, 0]
+
+    def search_cost(self, mappings: Mappings) -> Floats:
+        """`[B]`, the period with a small term for the length of wires, in cycles."""
+        return self._answers(mappings)[:, 1]
+
+    def terms(self, mappings: Mappings) -> Floats:
+        """`[B, NUM_TERMS]`, what the formula is made of; see `terms`."""
+        terms = np.empty((len(mappings), NUM_TERMS))
+        terms_of_all(*self._working(), *self.checked(mappings), terms)
+        return terms
+
+    def _answers(self, mappings: Mappings) -> Floats:
+        answers = np.empty((len(mappings), 2))
+        evaluate_all(*self._working(), *self.checked(mappings), answers)
+        return answers
+
+    def _working(self) -> tuple[Formula, Routed, Room]:
+        return self.formula, room_for(self.formula.tables), room_of(self.formula)
+
+
+def room_of(formula: Formula) -> Room:
+    """Arrays that evaluating a formula writes to."""
+    return Room(scratch_for(formula.tables), np.zeros(NUM_TERMS), np.zeros(2))
 
 
 @dataclass(frozen=True)
@@ -39,7 +232,9 @@ class WireLength:
 
     def prepared(self, problem: MappingProblem, fabric: Fabric) -> PreparedFormula:
         """Of a problem on a fabric."""
-        return PreparedFormula(formula_of(WIRE_LENGTH, problem, fabric, scale=self.slope))
+        return PreparedFormula(
+            problem, fabric, formula_of(WIRE_LENGTH, problem, fabric, scale=self.slope)
+        )
 
 
 @dataclass(frozen=True)
@@ -68,7 +263,9 @@ class Heuristic:
         tables = tables_of(problem, fabric)
         counted = _demands(tables.streams, problem, slowest)
         formula = formula_of(HEURISTIC, problem, fabric, scale=float(slowest.max()), wire=self.wire)
-        return PreparedFormula(formula._replace(tables=Tables(tables.grid, counted)))
+        return PreparedFormula(
+            problem, fabric, formula._replace(tables=Tables(tables.grid, counted))
+        )
 
 
 @dataclass(frozen=True)
@@ -87,7 +284,9 @@ class Busiest:
 
     def prepared(self, problem: MappingProblem, fabric: Fabric) -> PreparedFormula:
         """Of a problem on a fabric."""
-        return PreparedFormula(formula_of(BUSIEST, problem, fabric, wire=self.wire))
+        return PreparedFormula(
+            problem, fabric, formula_of(BUSIEST, problem, fabric, wire=self.wire)
+        )
 
 
 @dataclass(frozen=True)
@@ -109,7 +308,9 @@ class RoundTrips:
     def prepared(self, problem: MappingProblem, fabric: Fabric) -> PreparedFormula:
         """Of a problem on a fabric."""
         return PreparedFormula(
-            formula_of(ROUND_TRIPS, problem, fabric, wire=self.wire, queueing=self.queueing)
+            problem,
+            fabric,
+            formula_of(ROUND_TRIPS, problem, fabric, wire=self.wire, queueing=self.queueing),
         )
 
 

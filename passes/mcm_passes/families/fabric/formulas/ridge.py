@@ -18,8 +18,7 @@ from mcm_compiler.arrays.types import Floats
 from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.text.option_ranges import at_least, checked
-from mcm_passes.families.fabric.formulas.analytic import formula_of
-from mcm_passes.families.fabric.formulas.formula import RIDGE, PreparedFormula
+from mcm_passes.families.fabric.formulas.analytic import RIDGE, PreparedFormula, formula_of
 from mcm_passes.families.fabric.formulas.terms import (
     FARTHEST,
     NUM_FEATURES,
@@ -125,11 +124,13 @@ class Ridge:
             RIDGE, problem, fabric, wire=self.wire, queueing=float(stored["queueing"])
         )
         return PreparedFormula(
+            problem,
+            fabric,
             formula._replace(
                 centre=np.array(stored["centre"], np.float64),
                 spread=np.array(stored["spread"], np.float64),
                 weights=np.array(stored["weights"], np.float64),
-            )
+            ),
         )
 
     def check_learned_of(self, fabric: Fabric, lowering: str, physics: str) -> None:

@@ -12,7 +12,7 @@ from mcm_compiler.arrays.types import Ints, Longs
 from mcm_compiler.contracts.fabrics.fabric import EAST, NORTH, SOUTH, WEST, Fabric, MappingProblem
 from mcm_models.mapping_model import layout
 from mcm_models.mapping_model.layout import STATIC_BRANCH, STATIC_UNIT, Singles
-from mcm_passes.families.fabric.formulas.formula import Formula, Room
+from mcm_passes.families.fabric.formulas.analytic import Formula, Room
 from mcm_passes.families.fabric.formulas.terms import (
     BOUND,
     BUFFER,

@@ -16,7 +16,6 @@ import numpy as np
 
 from mcm_compiler.arrays.types import Floats, Ints
 from mcm_compiler.contracts.fabrics.fabric import Fabric, MappingProblem, Mappings
-from mcm_compiler.contracts.fabrics.legality import faults_of_mapping
 from mcm_compiler.contracts.fabrics.models import MappingModel, PreparedMappingModel
 from mcm_compiler.registry import MAPPING_MODELS
 from mcm_compiler.text import spec_text
@@ -24,8 +23,7 @@ from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_models.mapping_model import layout
 from mcm_models.mapping_model.graphs import MappingGraph
 from mcm_models.mapping_model.layout import MappingLayout, Singles, Weights
-from mcm_passes.families.fabric.formulas.analytic import RoundTrips
-from mcm_passes.families.fabric.formulas.formula import Formula, room_of
+from mcm_passes.families.fabric.formulas.analytic import Formula, Prepared, RoundTrips, room_of
 from mcm_passes.families.fabric.learning import feature_kernels, network_kernels
 from mcm_passes.families.fabric.routing_trees import room_for
 
@@ -38,12 +36,10 @@ LARGEST = 10.0
 
 
 @dataclass(frozen=True, eq=False)
-class PreparedGnn:
+class PreparedGnn(Prepared):
     """For many mappings of one problem on one fabric.
 
     Attributes:
-        problem: what is laid out.
-        fabric: on what.
         layout: of the network.
         corrected: the formula that the network corrects. Not named `formula`, by which mappers
             recognise models that are nothing else.
@@ -53,8 +49,6 @@ class PreparedGnn:
         noted: least correction of the formula that is made; see `NOTED`.
     """
 
-    problem: MappingProblem
-    fabric: Fabric
     layout: MappingLayout
     corrected: Formula
     features: tuple[Singles, Singles]
@@ -94,11 +88,9 @@ class PreparedGnn:
         Raises:
             ValueError: as `period_cycles`.
         """
-        self._check(mappings)
+        pairs = zip(*self.checked(mappings), strict=True)
         evaluation = self._evaluation()
-        return [
-            self._graph(evaluation, site, turn) for site, turn in zip(*_own(mappings), strict=True)
-        ]
+        return [self._graph(evaluation, site, turn) for site, turn in pairs]
 
     def _graph(
         self, evaluation: network_kernels.Evaluation, site: Ints, turn: Ints
@@ -128,9 +120,8 @@ class PreparedGnn:
         return self.corrected.facts.bound * np.exp(np.clip(noted, 0, LARGEST))
 
     def _answers(self, mappings: Mappings) -> Floats:
-        self._check(mappings)
         answers = np.empty((len(mappings), 4))
-        network_kernels.answer_all(self._evaluation(), *_own(mappings), answers)
+        network_kernels.answer_all(self._evaluation(), *self.checked(mappings), answers)
         return answers
 
     def _evaluation(self) -> network_kernels.Evaluation:
@@ -144,12 +135,6 @@ class PreparedGnn:
             feature_kernels.seen_for(self.corrected),
             network_kernels.vectors_for(self.layout, self.network, 4 * grid.rows * grid.cols),
         )
-
-    def _check(self, mappings: Mappings) -> None:
-        """Compiled code reads beyond arrays if it is let to."""
-        faults = faults_of_mapping(self.problem, self.fabric, mappings)
-        if faults:
-            raise ValueError("; ".join(faults))
 
 
 def prepared_gnn(
@@ -168,11 +153,6 @@ def prepared_gnn(
     source = problem.source[problem.stream_of_leaf]
     network = network_kernels.network_for(weights, problem.op, features, (source, problem.leaf))
     return PreparedGnn(problem, fabric, layout, formula, features, network, wire)
-
-
-def _own(mappings: Mappings) -> tuple[Ints, Ints]:
-    """Kernels are compiled for contiguous arrays that may be written alone."""
-    return np.array(mappings.site, np.int32), np.array(mappings.turn, np.int32)
 
 
 @dataclass(frozen=True)
@@ -254,7 +234,8 @@ class Auto:
         found = recorded_flows()
         asked = {"make": layout.make_of(fabric), "lowering": lowering, "physics": physics}
         same = all(found[name] == value for name, value in asked.items())
-        return _model(found["winner" if same else "elsewhere"])
+        text = found["winner" if same else "elsewhere"]
+        return cast("MappingModel", MAPPING_MODELS.made(spec_text.parse_one(text)))
 
     def prepared(self, problem: MappingProblem, fabric: Fabric) -> PreparedMappingModel:
         """Of a problem on a fabric, as on the target of the comparison."""
@@ -268,7 +249,3 @@ def recorded_flows() -> dict[str, Any]:
     """The comparison that `lcm_placers.py --write` wrote: winner, target and figures."""
     text = files("mcm_passes.families.fabric.learning") / "flows.json"
     return json.loads(text.read_text(encoding="utf-8"))
-
-
-def _model(text: str) -> MappingModel:
-    return cast("MappingModel", MAPPING_MODELS.made(spec_text.parse_one(text)))

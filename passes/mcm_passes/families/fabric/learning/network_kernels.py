@@ -20,9 +20,9 @@ from mcm_models.mapping_model.layout import (
     Singles,
     Weights,
 )
-from mcm_passes.families.fabric.formulas.formula import Formula, Room
+from mcm_passes.families.fabric.formulas.analytic import Formula, Room
 from mcm_passes.families.fabric.learning.feature_kernels import Seen, look
-from mcm_passes.families.fabric.routing_trees import Routed, lay_all
+from mcm_passes.families.fabric.routing_trees import Routed, lay_out
 
 
 class Network(NamedTuple):
@@ -108,6 +108,12 @@ class Vectors(NamedTuple):
 
 
 MESSAGE = ("branch", "mean_link", "worst_link", "source", "target")
+_PLAIN = (
+    *("link", "link_streams", "link_bias", "message_bias", "update_bias"),
+    *("head_first", "head_second", "head_last", "head_linear"),
+)
+"""Weights that a network has under the same names, as they are."""
+
 UPDATE = ("own", "mean_in", "worst_in", "mean_out", "worst_out")
 
 
@@ -135,22 +141,14 @@ def network_for(
         branch_base=_own((branch_base + weights["branch_bias"]).T),
         unit=_own(weights["unit"][STATIC_UNIT:]),
         branch=_own(weights["branch"][STATIC_BRANCH:]),
-        link=_own(weights["link"]),
-        link_streams=_own(weights["link_streams"]),
-        link_bias=_own(weights["link_bias"]),
         message=_own(np.stack([weights[f"message_{name}"] for name in MESSAGE], axis=1)),
-        message_bias=_own(weights["message_bias"]),
         update=_own(np.stack([weights[f"update_{name}"] for name in UPDATE], axis=1)),
-        update_bias=_own(weights["update_bias"]),
-        head_first=_own(weights["head_first"]),
-        head_second=_own(weights["head_second"]),
-        head_last=_own(weights["head_last"]),
-        head_linear=_own(weights["head_linear"]),
         head_bias=_own(np.concatenate(bias)),
         source=source.astype(np.int32),
         target=target.astype(np.int32),
         share_in=_own(np.where(into > 0, 1 / np.maximum(into, 1), 0)),
         share_out=_own(np.where(out > 0, 1 / np.maximum(out, 1), 0)),
+        **{name: _own(weights[name]) for name in _PLAIN},
     )
 
 
@@ -159,24 +157,13 @@ def vectors_for(layout: MappingLayout, network: Network, links: int) -> Vectors:
     width, units = network.unit_base.shape
     leaves = len(network.source)
 
-    def room(*shape: int) -> Singles:
-        return np.zeros(shape, np.float32)
-
-    return Vectors(
-        room(width, units),
-        room(width, leaves),
-        room(width, links),
-        room(width, links),
-        room(width, leaves),
-        room(width, leaves),
-        room(width, leaves),
-        room(2, width, units),
-        room(4, width, units),
-        room(width, units),
-        room(layout.pooled),
-        room(2, layout.head),
-        room(OUTPUTS),
+    shapes = (
+        *((width, units), (width, leaves), (width, links), (width, links)),
+        *((width, leaves), (width, leaves), (width, leaves)),
+        *((2, width, units), (4, width, units), (width, units)),
+        *((layout.pooled,), (2, layout.head), (OUTPUTS,)),
     )
+    return Vectors(*(np.zeros(shape, np.float32) for shape in shapes))
 
 
 @lean_inner_njit
@@ -382,9 +369,7 @@ def answer_all(evaluation: Evaluation, site: Ints, turn: Ints, answers: Floats) 
     state, seen = evaluation.state, evaluation.seen
     terms = evaluation.room.terms
     for k in range(len(site)):
-        state.site[:] = site[k]
-        state.turn[:] = turn[k]
-        lay_all(evaluation.formula.tables, state)
+        lay_out(evaluation.formula.tables, state, site[k], turn[k])
         look(evaluation.formula, evaluation.stages, state, evaluation.room, seen)
         answer(evaluation.network, seen, evaluation.vectors)
         answers[k, 0] = evaluation.vectors.out[0]
@@ -396,16 +381,9 @@ def answer_all(evaluation: Evaluation, site: Ints, turn: Ints, answers: Floats) 
 @entry_njit
 def look_at(evaluation: Evaluation, site: Ints, turn: Ints) -> None:
     """Fills what is seen of one mapping, `site[U]` and `turn[E]`."""
-    evaluation.state.site[:] = site
-    evaluation.state.turn[:] = turn
-    lay_all(evaluation.formula.tables, evaluation.state)
-    look(
-        evaluation.formula,
-        evaluation.stages,
-        evaluation.state,
-        evaluation.room,
-        evaluation.seen,
-    )
+    formula, state = evaluation.formula, evaluation.state
+    lay_out(formula.tables, state, site, turn)
+    look(formula, evaluation.stages, state, evaluation.room, evaluation.seen)
 
 
 def _own(array: np.ndarray) -> Singles:

@@ -8,9 +8,9 @@ from typing import ClassVar
 from mcm_compiler.arrays.randomness import seeded_generator
 from mcm_compiler.contracts.placement import Placement, PlacementRequest
 from mcm_compiler.diagnostics import CompileError
-from mcm_passes.mapping.device_placement import device_faults
 from mcm_passes.mapping.device_placement.device_groups import (
-    device_groups,
+    answerable_groups,
+    not_found,
     partition_problem,
     with_free,
 )
@@ -42,9 +42,7 @@ class RingPlacement:
                 at=problem.source,
                 hint="give --rule relay or --rule strict, or --cost device-placement",
             )
-        device_faults.refuse_unanswerable(problem, request.rule)
-        groups = device_groups(problem)
-        device_faults.refuse_impossible(problem, groups)
+        groups = answerable_groups(problem, request.rule)
         strategy, text = runnable(request.partitioner or DEFAULT_PARTITIONER)
         arrays = partition_problem(problem, groups, request.rule)
         found = solve(
@@ -57,7 +55,7 @@ class RingPlacement:
         )
         device_of = with_free(problem, groups, found.chip_of, found.chip_of)
         if violations := device_loads(problem, device_of, request.rule).violations:
-            raise device_faults.not_found(problem, request.rule, violations[0])
+            raise not_found(problem, request.rule, violations[0])
         # Times of the file: what leaves a chip along the ring is the load of the link behind it.
         loads = device_loads(problem, device_of, "relay")
         period = float(max(loads.compute.max(), loads.send.max()))

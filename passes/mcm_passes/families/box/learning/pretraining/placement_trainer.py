@@ -22,6 +22,7 @@ from mcm_models.cluster_policy.decoding import decode, scorer_of
 from mcm_models.ppo_settings import PpoSettings
 from mcm_passes.families.box.learning.pretraining.cases import (
     ClusteredStep,
+    iterate,
     single_device,
     training_case,
 )
@@ -249,8 +250,6 @@ def _learn(
     asked: dict[str, Any],
 ) -> None:
     """Goes on until all iterations are done; changes the state."""
-    from mcm_passes.families.box.learning.pretraining.iterations import iterate
-
     train, held = cases
     settings = _settings(trainer)
     each = min(trainer.cases_per_iteration, len(train))

@@ -16,7 +16,7 @@ from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.registry import PLACERS
 from mcm_compiler.text import spec_text
 from mcm_hardware.families.box.step_simulator import StepSimulator
-from mcm_passes.families.box.placers.transfer import carried_over
+from mcm_passes.families.box.placers.portfolio import carried_over
 from tests.generators.step_problems import random_box, random_step
 from tests.generators.unrolled_steps import UnrolledSize, unrolled_box, unrolled_step
 

@@ -10,8 +10,7 @@ import pytest
 from mcm_compiler.contracts.fabrics.fabric import MappingProblem, Mappings
 from mcm_models.mapping_model.graphs import GraphShape, padded
 from mcm_models.mapping_model.layout import MappingLayout, initial_weights
-from mcm_passes.families.fabric.formulas.analytic import RoundTrips
-from mcm_passes.families.fabric.formulas.formula import HasFormula
+from mcm_passes.families.fabric.formulas.analytic import HasFormula, RoundTrips
 from mcm_passes.families.fabric.learning.gnn import NOTED, PreparedGnn, prepared_gnn
 from tests.generators.random_fabrics import drawn_problem
 from tests.generators.small_fabric import legal_mappings, small_fabric

@@ -9,7 +9,7 @@ import pytest
 
 from mcm_compiler.contracts.partition import Budget, PartitionProblem
 from mcm_compiler.contracts.target import PackageLimits
-from mcm_compiler.placements.ring_rules import find_partition_violations
+from mcm_compiler.placements.machine_rules import find_placement_violations
 from mcm_passes.families.ring.placement_constraints import nearest
 from mcm_passes.families.ring.placement_constraints.nearest import nearest_partition
 from mcm_passes.families.ring.solver import problem_sampling
@@ -91,7 +91,7 @@ def test_draws_are_valid_and_clones_stand_with_their_first_reader(any_size, rout
     ):
         assert len(np.unique(drawn, axis=0)) > 5
         for chip_of in drawn:
-            assert find_partition_violations(problem, chip_of) == []
+            assert find_placement_violations(problem, chip_of) == []
         assert (drawn[:, 0] == drawn[:, [1, 4]].min(axis=1)).all()
 
 
@@ -140,7 +140,7 @@ def test_where_no_draw_is_valid_the_answer_is_that_of_cp_sat():
     assert ProblemSampler.of(problem).batch.max_chips == 0
     found, reason = asked(problem)
     assert (found.best.tolist(), reason) == ([0, 1, 2, 3, 3], "")
-    assert find_partition_violations(problem, found.best) == []
+    assert find_placement_violations(problem, found.best) == []
     nothing, reason = asked(problem_of([*BRANCHES, (1, 2)], 5, "strict", pins={0: 0, 1: 1, 2: 2}))
     assert nothing.best is None
     assert "CP-SAT proves" in reason
