@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 from graphlib import CycleError, TopologicalSorter
+from typing import Any
 
 Following = Sequence[Sequence[int]]
 """For each node, those that its edges lead to."""
@@ -18,7 +19,9 @@ def following_lists(count: int, edges: Iterable[tuple[int, int]]) -> list[list[i
     return following
 
 
-def topological(following: Following, rank: Sequence[int] | None = None) -> list[int]:
+def topological(
+    following: Following, rank: Sequence[int] | Sequence[tuple[int, ...]] | None = None
+) -> list[int]:
     """The nodes in a topological order, without those on or after a circle.
 
     Args:
@@ -26,7 +29,7 @@ def topological(following: Following, rank: Sequence[int] | None = None) -> list
         rank: the node with the least comes first among those that are ready; where None, the
             node itself.
     """
-    keys = range(len(following)) if rank is None else rank
+    keys: Sequence[Any] = range(len(following)) if rank is None else rank
     missing = [0] * len(following)
     for targets in following:
         for target in targets:

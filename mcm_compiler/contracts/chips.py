@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
 import re
 from collections.abc import Iterable
 
 import onnx_ir as ir
 
+from mcm_compiler.arrays.dags import following_lists, topological
 from mcm_compiler.contracts.partition import CHIP
 from mcm_compiler.contracts.target import HOST, ChipModel, ChipState, Wire
 from mcm_compiler.graph.annotations import GRAPH, AnnotationKey
@@ -100,22 +100,12 @@ def ordered_by(pairs: Iterable[tuple[int, int]], chips: Iterable[int]) -> tuple[
         pairs: sender and receiver; the host, and pairs of one chip, are ignored.
         chips: all chips to order.
     """
-    before: dict[int, set[int]] = {chip: set() for chip in chips}
-    after: dict[int, set[int]] = {chip: set() for chip in before}
-    for source, target in pairs:
-        if source != target and {source, target} <= before.keys():
-            before[target].add(source)
-            after[source].add(target)
-    ready = sorted(chip for chip in before if not before[chip])
-    order: list[int] = []
-    while ready:
-        chip = heapq.heappop(ready)
-        order.append(chip)
-        for reader in sorted(after[chip]):
-            before[reader].discard(chip)
-            if not before[reader]:
-                heapq.heappush(ready, reader)
-    return (*order, *sorted({*before} - {*order}))
+    numbers = sorted(set(chips))
+    place = {chip: at for at, chip in enumerate(numbers)}
+    sent = {(a, b) for a, b in pairs if a != b and a in place and b in place}
+    edges = [(place[a], place[b]) for a, b in sorted(sent)]
+    order = [numbers[at] for at in topological(following_lists(len(numbers), edges))]
+    return (*order, *sorted({*numbers} - {*order}))
 
 
 _COPY_SUFFIX = re.compile(r"/on_chip_\d+(?:_\d+)?$")

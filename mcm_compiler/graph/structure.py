@@ -14,6 +14,7 @@ from functools import lru_cache
 
 import onnx
 
+from mcm_compiler.arrays.dags import find_circle
 from mcm_compiler.diagnostics import Diagnostic, quote
 
 MAX_FAULTS = 20
@@ -278,33 +279,10 @@ def _reads(node: onnx.NodeProto) -> Iterator[str]:
 
 
 def _find_cycle(body: _Body, producer: dict[str, int]) -> list[onnx.NodeProto]:
-    """The nodes of one cycle, in order; empty where there is none (Kahn's algorithm)."""
-    if all(
-        producer.get(name, -1) < i for i, node in enumerate(body.nodes) for name in _reads(node)
-    ):
+    """The nodes of one cycle, in order; empty where there is none."""
+    reads = [
+        (producer[n], i) for i, node in enumerate(body.nodes) for n in _reads(node) if n in producer
+    ]
+    if all(maker < reader for maker, reader in reads):
         return []
-    sources: list[list[int]] = []
-    readers: list[list[int]] = [[] for _ in body.nodes]
-    for i, node in enumerate(body.nodes):
-        before = sorted({producer[name] for name in _reads(node) if name in producer})
-        sources.append(before)
-        for j in before:
-            readers[j].append(i)
-    waiting = [len(before) for before in sources]
-    ready = [i for i, count in enumerate(waiting) if count == 0]
-    while ready:
-        for j in readers[ready.pop()]:
-            waiting[j] -= 1
-            if waiting[j] == 0:
-                ready.append(j)
-    stuck = [i for i, count in enumerate(waiting) if count]
-    if not stuck:
-        return []
-    # Walking backwards among stuck nodes must come back to a node that was seen.
-    path: dict[int, None] = {}
-    at = stuck[0]
-    while at not in path:
-        path[at] = None
-        at = next(j for j in sources[at] if waiting[j])
-    walk = list(path)
-    return [body.nodes[i] for i in reversed(walk[walk.index(at) :])]
+    return [body.nodes[i] for i in find_circle(reads)]

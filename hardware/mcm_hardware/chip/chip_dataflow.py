@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import onnx_ir as ir
 
+from mcm_compiler.arrays.dags import following_lists, topological
 from mcm_compiler.contracts.chips import GROUP_PROPERTY
 from mcm_compiler.contracts.target import ChipModel
 from mcm_compiler.graph.constants import attribute_weights, constants_and_placeable, consumed_values
@@ -313,26 +313,15 @@ def _with_runs(units: Sequence[int], stuck: set[int]) -> list[int]:
 
 def _topological(nodes: Sequence[ir.Node], units: Sequence[int]) -> tuple[list[int], set[int]]:
     """Units in topological order, smallest first where there is a choice; and those in cycles."""
-    made_by: dict[ir.Value, int] = {}
-    for node, unit in zip(nodes, units, strict=True):
-        for value in node.outputs:
-            made_by[value] = unit
-    readers: dict[int, dict[int, None]] = {unit: {} for unit in units}
-    waits = dict.fromkeys(readers, 0)
-    for node, unit in zip(nodes, units, strict=True):
-        for value in consumed_values(node):
-            maker = made_by.get(value, unit)
-            if maker != unit and unit not in readers[maker]:
-                readers[maker][unit] = None
-                waits[unit] += 1
-    ready = [unit for unit, count in waits.items() if count == 0]
-    heapq.heapify(ready)
-    order: list[int] = []
-    while ready:
-        unit = heapq.heappop(ready)
-        order.append(unit)
-        for reader in readers[unit]:
-            waits[reader] -= 1
-            if waits[reader] == 0:
-                heapq.heappush(ready, reader)
-    return order, {unit for unit, count in waits.items() if count > 0}
+    of_node = [*zip(nodes, units, strict=True)]
+    made_by = {value: unit for node, unit in of_node for value in node.outputs}
+    edges = {
+        (maker, unit)
+        for node, unit in of_node
+        for value in consumed_values(node)
+        if (maker := made_by.get(value, unit)) != unit
+    }
+    used = set(units)
+    order = topological(following_lists(len(nodes), sorted(edges)))
+    order = [unit for unit in order if unit in used]
+    return order, used - set(order)

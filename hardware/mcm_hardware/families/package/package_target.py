@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from mcm_compiler.arrays.dags import following_lists, strong_components
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.machines.machine import HOST, MOST_LANES, Machine
 from mcm_compiler.machines.machine_builder import MachineBuilder
@@ -297,16 +298,9 @@ def _link_list(file: PackageFile, pairs: list[list[int]]) -> LinkList | None:
 
 def _apart(links: set[tuple[int, int]]) -> int:
     """The first chip that no links connect with chip 0, in any direction; 0 where there is none."""
-    beside: dict[int, set[int]] = {}
-    for a, b in links:
-        beside.setdefault(a, set()).add(b)
-        beside.setdefault(b, set()).add(a)
-    reached, todo = {0}, [0]
-    while todo:
-        new = beside[todo.pop()] - reached
-        reached |= new
-        todo += new
-    return min(beside.keys() - reached, default=0)
+    both = [*links, *((b, a) for a, b in links)]
+    part = strong_components(following_lists(1 + max(map(max, links)), both))
+    return next((chip for chip, own in enumerate(part) if own != part[0]), 0)
 
 
 mesh36, torus36, simba36, mixed16 = packaged(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from mcm_compiler.arrays.dags import following_lists, topological
 from mcm_compiler.graph.constants import consumed_values
 from mcm_compiler.ir.rewriting.naming import UnusedNames
 from mcm_passes.parallelism.oversized.graph_edits import concat_in_place, drop_unused
@@ -143,28 +143,16 @@ def _sort(graph: ir.Graph, tile_of: Mapping[ir.Node, int]) -> None:
     """A topological order in which tiles follow each other, and else what was first stays first."""
     nodes = list(graph)
     anchor = next((at for at, node in enumerate(nodes) if node in tile_of), 0)
-    place = {
-        node: (anchor, tile_of[node], at) if node in tile_of else (at, -1, at)
+    rank = [
+        (anchor, tile_of[node], at) if node in tile_of else (at, -1, at)
         for at, node in enumerate(nodes)
+    ]
+    makers = {value: at for at, node in enumerate(nodes) for value in node.outputs}
+    edges = {
+        (makers[value], at)
+        for at, node in enumerate(nodes)
+        for value in consumed_values(node)
+        if value in makers
     }
-    makers = {value: node for node in nodes for value in node.outputs}
-    missing: dict[ir.Node, int] = {}
-    readers: dict[ir.Node, list[ir.Node]] = {node: [] for node in nodes}
-    for node in nodes:
-        before = {makers[value] for value in consumed_values(node) if value in makers}
-        missing[node] = len(before)
-        for maker in before:
-            readers[maker].append(node)
-    ready = [(*place[node], node) for node in nodes if not missing[node]]
-    heap = [entry[:3] for entry in ready]
-    by_place = {place[node]: node for node in nodes}
-    heapq.heapify(heap)
-    order: list[ir.Node] = []
-    while heap:
-        node = by_place[heapq.heappop(heap)]
-        order.append(node)
-        for reader in readers[node]:
-            missing[reader] -= 1
-            if not missing[reader]:
-                heapq.heappush(heap, place[reader])
-    graph.extend(order)
+    order = topological(following_lists(len(nodes), sorted(edges)), rank)
+    graph.extend(nodes[at] for at in order)

@@ -12,11 +12,11 @@ buckets, the shorter they are.
 
 from __future__ import annotations
 
-import heapq
 from dataclasses import dataclass
 
 import numpy as np
 
+from mcm_compiler.arrays.dags import topological
 from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.rows import Rows, distinct_rows
 from mcm_compiler.arrays.types import Floats, Ints, Longs
@@ -133,28 +133,9 @@ def _places(problem: StepProblem, group: Ints) -> Ints:
     count = int(group.max(initial=-1)) + 1
     pairs = group[problem.edges]
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-    return _lowest_first(*distinct_rows(pairs[:, 0], pairs[:, 1], count))
-
-
-@entry_njit
-def _lowest_first(begin: Longs, other: Longs) -> Ints:
-    """`[G]`, the place of each node; of those that may come next that with the lowest number."""
-    nodes = len(begin) - 1
-    waits = np.zeros(nodes, np.int64)
-    for e in range(len(other)):
-        waits[other[e]] += 1
-    # Ascending, and so a heap.
-    heap = [np.int64(g) for g in range(nodes) if waits[g] == 0]
-    place = np.full(nodes, -1, np.int32)
-    placed = 0
-    while heap:
-        g = heapq.heappop(heap)
-        place[g] = placed
-        placed += 1
-        for e in range(begin[g], begin[g + 1]):
-            waits[other[e]] -= 1
-            if waits[other[e]] == 0:
-                heapq.heappush(heap, other[e])
+    rows = distinct_rows(pairs[:, 0], pairs[:, 1], count)
+    place = np.empty(count, np.int32)
+    place[topological([rows.row(g).tolist() for g in range(count)])] = np.arange(count)
     return place
 
 
