@@ -4,7 +4,7 @@ The problem is that of Tarnawski et al. 2020, *Efficient Algorithms for Device P
 Graph Operators*, section 3: a graph of operators with given times, accelerators with a memory
 limit, and CPU cores. Times are in the unit of the file, whatever that is. The problem has no
 machine: transfers have a time each, whichever devices they join, and no tensor has a route. Answers
-have no folder either: a problem is no model that could run, so that there is nothing to check later.
+have no folder either: a problem is no model that could run, so nothing is left to check later.
 """
 
 from __future__ import annotations
