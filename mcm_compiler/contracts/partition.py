@@ -401,7 +401,7 @@ class Budget:
 
     Attributes:
         evaluations: most partitions it may evaluate; deterministic. A portfolio gives this number
-            to each of its members.
+            to each of its members, and to the last one also what the others left.
         seconds: wall time after which it returns its best so far; None for no limit.
         effort_s: deterministic seconds for solvers that do not count evaluations, such as CP-SAT.
         enough_s: a period that cannot be beaten, at which a search may stop; 0 if none is known.

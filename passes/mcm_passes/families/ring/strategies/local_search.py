@@ -80,7 +80,7 @@ MANY_UNITS = 10_000
 
 
 @dataclass(frozen=True)
-@checked(walks=at_least(1), round=at_least(1), memory=at_least(1))
+@checked(walks=at_least(1), round=at_least(1), memory=at_least(1), patience=at_least(1))
 class LocalSearch:
     """Walks of late-accepted moves from the solution of `dp`, under the fast model.
 
@@ -92,6 +92,7 @@ class LocalSearch:
         round: evaluations that each walk is worth in a round, at least 1. On larger graphs they
             stand for several steps each.
         memory: steps that late acceptance looks back, at least 1.
+        patience: rounds without a better partition after which it ends, at least 1.
         simulated: whether the simulator chooses among the best partitions. Then a period that
             cannot be beaten does not end the search: of many such partitions some simulate faster.
     """
@@ -103,6 +104,7 @@ class LocalSearch:
     walks: int = 4
     round: int = 500
     memory: int = 500
+    patience: int = 5
     simulated: bool = False
 
     @property
@@ -140,13 +142,17 @@ class LocalSearch:
             return
         walking = _Walking(search, self.walks, self.memory, rng)
         steps_each = max(search.problem.num_units // UNITS_PER_STEP, LEAST_STEPS)
-        while search.left >= self.walks:
+        without_improvement = 0
+        while search.left >= self.walks and without_improvement < self.patience:
+            before_s = search.best_period_s
             worth = min(self.round, search.left // self.walks)
             rows = walking.advance(worth * steps_each)
             search.spend((worth - 1) * self.walks)
             for row in rows:
                 search.period(row)
             walking.resegment(search)
+            better = search.best_period_s < before_s
+            without_improvement = 0 if better else without_improvement + 1
 
 
 class _Walking:

@@ -31,9 +31,10 @@ seconds for as many, and with the first kernel of a fresh machine more."""
 class Portfolio:
     """Runs its members, keeps the best dozen partitions, and lets the simulator choose.
 
-    Each member gets all evaluations and deterministic effort of the budget, and the generator in
-    its first state, so that it does what it would do alone; only what `dp` finds is not sought
-    again by members that begin with it. The answer is never worse than any member's that has run,
+    Each member gets all evaluations and deterministic effort of the budget, the last one also the
+    evaluations that the others left, and the generator in its first state, so that it does what it
+    would do alone; only what `dp` finds is not sought again by members that begin with it. The
+    answer is never worse than any member's that has run,
     under the evaluator where there is one and `slack` allows, else under the fast model. Time is
     shared. Once a bound is met, or a member knows that nothing better fits as the problem counts
     memory, the portfolio ends; where there is an evaluator, the next member that asks it has a look
@@ -100,7 +101,7 @@ class Portfolio:
             if met and not (may_ask and evaluated.improving):
                 continue
             part = search.share(
-                budget.evaluations,
+                search.left if k == len(strategies) - 1 else budget.evaluations,
                 partition.SearchMonitor(on_best=finders.of(self.members[k]), parent=budget.monitor),
                 time_share=max(1.0 / (len(strategies) - k), LEAST_SHARE),
             )

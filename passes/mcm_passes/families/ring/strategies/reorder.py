@@ -22,6 +22,12 @@ from mcm_passes.mapping.search.search import Search
 ORDER_EVALUATIONS = 10
 """Evaluations in the time of which an order is drawn and cut."""
 
+LEAST_TOLERANCE = 1.0 / 16.0
+"""Of the tolerance, the share that an order gets at least; its logarithm is uniform."""
+
+DRIFT = 0.01
+"""Share by which what is gone on from may be worse than the best, at most: a random part of it."""
+
 STEPS_PER_EVALUATION = 1.0 / 25.0
 """Steps of a walk in the time of an evaluation, for each unit."""
 
@@ -40,17 +46,21 @@ class Reorder:
     Every partition is cuts of some topological order: by chip, and within a chip as one likes. A
     random order near that one is cut by dynamic programming into something hardly worse, which is
     far from the partition in moves of units; a short walk brings it down to where it is often
-    better. What is no worse is gone on from. Under the triangle rule cuts are few, as dependencies
-    may span one chip then, and so are gains. (Lourenço, Martin and Stützle 2003, *Iterated Local
-    Search*; orders as what is disturbed, and cuts as the repair, are ours.)
+    better. The search goes on from what is no worse, or hardly worse than the best. Under the
+    triangle rule cuts are few, as dependencies may span one chip then, and so are gains.
+    (Lourenço, Martin and Stützle 2003, *Iterated Local Search*; orders as what is disturbed, and
+    cuts as the repair, are ours.)
 
     Attributes:
         start: the strategy whose answer it starts from; `known`: the best that the caller knows,
             such as the members of a portfolio before it found, and `dp` where there is none.
-        tolerance: share by which cuts may be worse than what their order is near to, at least 0.
+        tolerance: share by which cuts may be worse than what their order is near to, at most; each
+            order draws its own. Where periods are dense, a small one finds more, where a few heavy
+            units leave gaps between them, a large one does.
         steps: steps of each walk for each unit, at least 0.
         memory: steps that late acceptance looks back in a walk, at least 1.
-        patience: orders without a better partition after which it ends, at least 1.
+        patience: walks without a better partition after which it ends, at least 1; an order that
+            cannot be cut well enough takes little and does not count.
         max_units: most units of a problem that is searched, at least 0; walks on larger ones take
             so long that few orders are tried.
     """
@@ -60,7 +70,7 @@ class Reorder:
     summary: ClassVar[str] = "random orders near the best partition's, cut again and refined"
 
     start: str = "local_search"
-    tolerance: float = 0.02
+    tolerance: float = 0.08
     steps: int = 20
     memory: int = 200
     patience: int = 100
@@ -96,18 +106,19 @@ class Reorder:
             and without_improvement < self.patience
         ):
             best_s = search.best_period_s
-            found = _cut(problem, graph, here, here_s * (1.0 + self.tolerance), rng)
+            worse = self.tolerance * LEAST_TOLERANCE ** rng.random()
+            found = _cut(problem, graph, here, here_s * (1.0 + worse), rng)
             search.spend(ORDER_EVALUATIONS)
-            without_improvement += 1
             if found is None:
                 continue
+            without_improvement += 1
             if steps:
                 walker.begin(walk, found)
                 walker.advance(walk, steps)
                 search.spend(walk_evaluations)
                 found = walker.best(walk)
             found_s = search.period(found)
-            if found_s <= here_s:
+            if found_s <= max(here_s, search.best_period_s * (1.0 + DRIFT * rng.random())):
                 here, here_s = found, found_s
             if search.best_period_s < best_s:
                 without_improvement = 0

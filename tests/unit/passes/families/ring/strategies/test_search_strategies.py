@@ -144,6 +144,14 @@ def test_local_search_beats_contiguous_cuts_where_chains_are_parallel(branches):
     assert period(problem, run(LocalSearch(), problem, 10_000).chip_of) < start
 
 
+def test_walks_that_find_nothing_better_end_before_the_budget(branches):
+    problem = branches(chips=7)
+    few = run(LocalSearch(patience=2), problem, 60_000)
+    many = run(LocalSearch(patience=5), problem, 60_000)
+    assert few.evaluations <= many.evaluations < 60_000
+    assert period(problem, many.chip_of) <= period(problem, few.chip_of)
+
+
 def test_reorder_improves_on_contiguous_cuts_with_and_without_walks(branches):
     problem = branches(chips=7)
     start = period(problem, run(ContiguousDp(), problem).chip_of)
@@ -228,6 +236,7 @@ def test_what_does_not_fit_has_a_reason(branches, strategy):
         "reorder{steps=-1}",
         "reorder{tolerance=-0.1}",
         "reorder{memory=0}",
+        "local_search{patience=0}",
     ],
 )
 def test_options_out_of_range_are_refused(text):
