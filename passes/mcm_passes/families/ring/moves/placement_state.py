@@ -237,6 +237,18 @@ def move_unit(p: PlacedProblem, s: PlacementState, u: int, to: int, loads: bool)
 
 
 @inlined_njit
+def exchange_devices(s: PlacementState, a: int, b: int) -> None:
+    """Exchanges the devices of two chips, with their units and items; loads stay as they are."""
+    first, second, members = s.device[a], s.device[b], s.members
+    s.device[a], s.device[b], s.chip_at[first], s.chip_at[second] = second, first, b, a
+    for k in range(max(s.size[first], s.size[second])):
+        members[first, k], members[second, k] = members[second, k], members[first, k]
+    s.size[first], s.size[second] = s.size[second], s.size[first]
+    for i in range(s.copies.shape[0]):
+        s.copies[i, first], s.copies[i, second] = s.copies[i, second], s.copies[i, first]
+
+
+@inlined_njit
 def _recount_views(p: PlacedProblem, s: PlacementState, u: int, old: int, to: int) -> None:
     """Recounts the copies of views of what a unit writes that goes from one chip to another."""
     viewed, tensors = p.demands.nodes.viewed, p.demands.tensors

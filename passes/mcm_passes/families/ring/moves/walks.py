@@ -23,6 +23,7 @@ from mcm_passes.families.ring.moves.placement_state import (
     copy_changed,
     empty_loads,
     empty_state,
+    exchange_devices,
     fill_state,
     find_peaks,
     held_on,
@@ -309,7 +310,7 @@ def _swap_devices(p: PlacedProblem, walk: Walk, reference_s: float, heat: float,
     first, second = s.device[a], s.device[b]
     if a == b or not p.movable[first] or not p.movable[second]:
         return
-    s.device[a], s.device[b] = second, first
+    exchange_devices(s, a, b)
     fill_state(p, s, s.chip)
     loads.streamed[:] = 0
     # Units stay together, so that the peaks of what comes and goes are the same.
@@ -320,8 +321,7 @@ def _swap_devices(p: PlacedProblem, walk: Walk, reference_s: float, heat: float,
         copy_changed(p, s, before, loads)
         _note(walk)
         return
-    s.device[a], s.device[b] = first, second
-    fill_state(p, s, s.chip)
+    exchange_devices(s, a, b)
     copy_changed(p, s, loads, before)
 
 
