@@ -83,8 +83,8 @@ class AlongDevices:
             if row is not None:
                 placed = order.devices(row)
                 search.offer(placed, evaluate(placed))
-        outcome = search.outcome(found.reason, exact_bound(problem, rng, search))
-        return dataclasses.replace(outcome, found_by=found.found_by)
+        search.prove(exact_bound(problem, rng, search))
+        return dataclasses.replace(search.outcome(found.reason), found_by=found.found_by)
 
 
 def exact_bound(

@@ -1,4 +1,4 @@
-"""What all searches share: the budget that is left, the best so far, and who is told of it."""
+"""State of a search: the budget that is left, the best partitions and the best bound so far."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ RUNNERS_UP = 12
 ENOUGH = 1e-9
 """Relative distance to a period that cannot be beaten at which a search stops."""
 
+NO_BOUND = partition.LowerBound(0.0, "nothing proven")
+
 
 class Search:
     """One run of a strategy within its budget.
@@ -25,6 +27,9 @@ class Search:
         best: `[N]`, the best valid partition so far, or None.
         best_period_s: its period; infinite where there is none.
         evaluations: partitions evaluated so far.
+        bound: the best bound so far.
+        settled_s: as in `Outcome`, the largest so far.
+        exhausted: whether it is proven that no partition exists.
     """
 
     def __init__(
@@ -32,11 +37,17 @@ class Search:
         problem: partition.PartitionProblem,
         evaluate: partition.Evaluate,
         budget: partition.Budget,
+        most: int = RUNNERS_UP,
     ) -> None:
+        """`most` is the number of distinct partitions that it remembers."""
         self.problem = problem
         self.best: partition.Ints | None = None
         self.best_period_s = float("inf")
         self.evaluations = 0
+        self.bound = NO_BOUND
+        self.settled_s = 0.0
+        self.exhausted = False
+        self._most = most
         self._evaluate = evaluate
         self._budget = budget
         self._start = time.monotonic()
@@ -59,9 +70,18 @@ class Search:
     @property
     def awaited(self) -> bool:
         """Whether the search has time, and nobody cancelled it."""
-        budget = self._budget
-        late = budget.seconds is not None and time.monotonic() - self._start >= budget.seconds
-        return not late and not budget.monitor.cancelled
+        return self.seconds_left != 0.0 and not self._budget.monitor.cancelled
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Wall time left, or None where it is not limited."""
+        if self._budget.seconds is None:
+            return None
+        return max(self._budget.seconds - (time.monotonic() - self._start), 0.0)
+
+    def must_stop(self) -> bool:
+        """True if the budget is spent or the caller has cancelled."""
+        return not self.awaited or self.evaluations >= self._budget.evaluations
 
     @property
     def enough(self) -> bool:
@@ -76,13 +96,11 @@ class Search:
         time_share: float = 1.0,
     ) -> partition.Budget:
         """A budget for a part of this search: some of its evaluations, and of the time left."""
-        seconds = self._budget.seconds
-        if seconds is not None:
-            seconds = max(seconds - (time.monotonic() - self._start), 0.0) * time_share
+        seconds = self.seconds_left
         return dataclasses.replace(
             self._budget,
             evaluations=min(evaluations, self.left),
-            seconds=seconds,
+            seconds=None if seconds is None else seconds * time_share,
             monitor=monitor or self._budget.monitor,
         )
 
@@ -98,7 +116,7 @@ class Search:
         else:
             found = np.array([self._evaluate(row) for row in rows], np.float64)
         self.evaluations += len(rows)
-        for k in np.argsort(found, kind="stable")[:RUNNERS_UP].tolist():
+        for k in np.argsort(found, kind="stable")[: self._most].tolist():
             self.offer(rows[k], float(found[k]))
         return found
 
@@ -111,13 +129,20 @@ class Search:
         """The period of a partition that was evaluated before, which costs nothing again."""
         return float(self._evaluate(chip_of))
 
+    def admit(self, chip_of: partition.Ints) -> bool:
+        """Evaluates a partition in any case, and keeps it if it is good; whether it is valid."""
+        self.evaluations += 1
+        period_s = self.period_of(chip_of)
+        self.offer(chip_of, period_s)
+        return period_s < float("inf")
+
     def spend(self, evaluations: int) -> None:
         """Counts evaluations that compiled code or a part of the search made."""
         self.evaluations += evaluations
 
     def offer(self, chip_of: partition.Ints, period_s: float) -> None:
         """Keeps a copy of an evaluated partition if it is among the best."""
-        worst = self._kept[-1][0] if len(self._kept) == RUNNERS_UP else float("inf")
+        worst = self._kept[-1][0] if len(self._kept) == self._most else float("inf")
         if not period_s < worst:
             return
         row = np.array(chip_of, np.int32)
@@ -126,7 +151,7 @@ class Search:
             return
         self._known.add(key)
         insort(self._kept, (period_s, self.evaluations, row), key=lambda kept: kept[0])
-        del self._kept[RUNNERS_UP:]
+        del self._kept[self._most :]
         if period_s < self.best_period_s:
             self.best, self.best_period_s = row, period_s
             self._budget.monitor.best(row, period_s)
@@ -135,9 +160,35 @@ class Search:
         """The best distinct partitions, best first, with their periods."""
         return [(period_s, row) for period_s, _, row in self._kept]
 
-    def outcome(self, reason: str, bound: partition.LowerBound | None = None) -> partition.Outcome:
-        """What the search found; `reason` says why, where it found nothing."""
+    def prove(self, bound: partition.LowerBound | None) -> bool:
+        """Keeps a bound if it is the best; whether it is."""
+        better = bound is not None and bound.seconds > self.bound.seconds
+        if bound is not None and better:
+            self.bound = bound
+        return better
+
+    def settle(self, seconds: float) -> None:
+        """Keeps a period below which nothing fits as the problem counts memory, if the largest."""
+        self.settled_s = max(self.settled_s, seconds)
+
+    def closed(self, tolerance: float) -> bool:
+        """True if nothing that matters is left to find."""
+        share, gap = max(tolerance, self._budget.gap), self._budget.gap
+        least_s = max(self.bound.seconds, self.settled_s) * (1.0 + share)
+        enough_s = max(least_s, self._budget.enough_s * (1.0 + gap))
+        return self.exhausted or self.best_period_s <= enough_s
+
+    def outcome(self, reason: str) -> partition.Outcome:
+        """What the search found and proved; `reason` says why, where it found nothing."""
+        bound = self.bound if self.bound.seconds > 0.0 else None
         if self.best is None:
-            return partition.Outcome(None, self.evaluations, reason, bound)
-        others = tuple(row for _, row in self.kept() if row is not self.best)
-        return partition.Outcome(self.best, self.evaluations, bound=bound, runners_up=others)
+            return partition.Outcome(
+                None, self.evaluations, reason, bound, infeasible=self.exhausted
+            )
+        return partition.Outcome(
+            self.best,
+            self.evaluations,
+            bound=bound,
+            settled_s=self.settled_s,
+            runners_up=tuple(row for _, row in self.kept()[1:]),
+        )

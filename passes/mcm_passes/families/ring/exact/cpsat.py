@@ -13,10 +13,10 @@ from mcm_compiler.text.units import count_text, seconds_text
 from mcm_passes.families.ring.exact.ideals import search_ideals, start_from_dp
 from mcm_passes.families.ring.exact.packing_bound import packing_bound
 from mcm_passes.families.ring.order_encoding import chip_windows
-from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
 from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.machine.evaluation import evaluate as evaluate_partition
 from mcm_passes.mapping.problem.resident_sizes import weight_sizes
+from mcm_passes.mapping.search.search import Search
 
 if TYPE_CHECKING:
     from mcm_passes.families.ring.order_encoding.cpsat_model import SearchResult
@@ -84,34 +84,28 @@ class CpSat:
         budget: Budget,
     ) -> Outcome:
         """Searches until the gap is within the tolerance or the budget is spent."""
-        known = Incumbent(evaluate, budget)
-        reason = start_from_dp(known, problem, evaluate, rng, budget)
+        known = Search(problem, evaluate, budget, most=1)
+        reason = start_from_dp(known, evaluate, rng, budget)
         known.prove(lower_bound(problem))
         if self.ideals and not known.closed(self.tolerance):
             windows = int(WINDOWS_PER_S * budget.effort_s)
-            reason = search_ideals(known, problem, self.ideals, windows) or reason
+            reason = search_ideals(known, self.ideals, windows) or reason
         if not (known.closed(self.tolerance) or known.must_stop()):
-            reason = self._optimise(known, problem, rng, budget) or reason
+            reason = self._optimise(known, rng, budget) or reason
         return known.outcome(reason)
 
-    def _optimise(
-        self,
-        known: Incumbent,
-        problem: PartitionProblem,
-        rng: np.random.Generator,
-        budget: Budget,
-    ) -> str:
+    def _optimise(self, known: Search, rng: np.random.Generator, budget: Budget) -> str:
         """Windows and CP-SAT; the reason where there is no partition."""
-        units = int((~problem.clonable).sum())
+        units = int((~known.problem.clonable).sum())
         if units > self.max_units:
             size = count_text(units, "unit")
             return f"none is known, and {size} are too many to prove that none exists"
-        rounds = _Rounds(self, known, problem, rng, budget)
+        rounds = _Rounds(self, known, rng, budget)
         rounds.raise_bound()
         for _ in range(ROUNDS):
             if known.closed(self.tolerance) or known.must_stop() or not rounds.run():
                 break
-        if rounds.reason or known.chip_of is not None:
+        if rounds.reason or known.best is not None:
             return rounds.reason
         effort = f"{rounds.allowed_s:g} deterministic seconds of CP-SAT"
         return f"none is known, and {effort} could not prove that none exists"
@@ -130,23 +124,18 @@ class _Rounds:
     """
 
     def __init__(
-        self,
-        options: CpSat,
-        known: Incumbent,
-        problem: PartitionProblem,
-        rng: np.random.Generator,
-        budget: Budget,
+        self, options: CpSat, known: Search, rng: np.random.Generator, budget: Budget
     ) -> None:
-        self.allowed_s = budget.effort_s * (UNKNOWN_EFFORT if known.chip_of is None else 1.0)
+        self.allowed_s = budget.effort_s * (UNKNOWN_EFFORT if known.best is None else 1.0)
         self.reason = ""
         self._options = options
         self._known = known
         self._rng = rng
+        self._wanted = problem = known.problem
         self._most_s = slowest_s(problem)
-        self._wanted = problem
         self._problem = problem.at_need().reached()
         # Whether models ask for memory at all; without, they are much smaller.
-        self._memory = _memory_is_tight(known, problem)
+        self._memory = _memory_is_tight(known)
         self._shared = self._memory and problem.memory == "estimate"
         self._effort_s = self.allowed_s * (NEED_SHARE if self._shared else 1.0)
         self._roomy = False
@@ -154,7 +143,7 @@ class _Rounds:
     def raise_bound(self) -> None:
         """Proves what needs no solver: windows, and units and weights that pack."""
         known, problem = self._known, self._problem
-        most_s = min(known.period_s, self._most_s)
+        most_s = min(known.best_period_s, self._most_s)
         known.prove(chip_windows.windows_bound(problem, known.bound.seconds, most_s))
         if not known.closed(self._options.tolerance):
             known.prove(packing_bound(problem, known.bound.seconds, most_s))
@@ -162,13 +151,13 @@ class _Rounds:
     def run(self) -> bool:
         """Run one round; True if another one may show more."""
         known = self._known
-        ceiling_s = min(known.period_s * (1.0 - 0.5 * self._options.tolerance), self._most_s)
+        ceiling_s = min(known.best_period_s * (1.0 - 0.5 * self._options.tolerance), self._most_s)
         windows = chip_windows.chip_windows(self._problem, ceiling_s)
-        if windows.empty and known.chip_of is None and not self._roomy:
+        if windows.empty and known.best is None and not self._roomy:
             self._exhaust("none exists: however long the period, some unit has no chip left")
             return False
         most = LITERALS_PER_S * self._effort_s
-        if known.chip_of is not None:
+        if known.best is not None:
             most = min(most, LITERALS * self._effort_s**0.5)
         if windows.total_width > most:
             # Too large a model for what is left.
@@ -205,19 +194,19 @@ class _Rounds:
     def _settle(self, result: SearchResult, bound: LowerBound) -> bool:
         """Take note of a round with free memory, which proves nothing of tighter partitions."""
         self._known.settle(bound.seconds)
-        found = result.chip_of is not None and self._known.offer(result.chip_of)
+        found = result.chip_of is not None and self._known.admit(result.chip_of)
         return found and result.verdict not in UNSURE
 
     def _learn(self, result: SearchResult, bound: LowerBound) -> bool:
         """Take note of a round at need, which holds for every plan; True if another may help."""
         known = self._known
-        if result.verdict == "infeasible" and known.chip_of is None:
+        if result.verdict == "infeasible" and known.best is None:
             self._exhaust(
                 "none exists, as CP-SAT proved over all placements that memory and rules allow"
             )
             return False
         known.prove(bound)
-        broken = result.chip_of is not None and not known.offer(result.chip_of)
+        broken = result.chip_of is not None and not known.admit(result.chip_of)
         unsure = result.verdict in UNSURE
         if (broken or unsure) and self._memory and self._wanted.memory == "estimate":
             return self._keep_room()
@@ -232,10 +221,11 @@ class _Rounds:
         self.reason = reason
 
 
-def _memory_is_tight(known: Incumbent, problem: PartitionProblem) -> bool:
-    if known.chip_of is None or problem.streams:
+def _memory_is_tight(known: Search) -> bool:
+    problem = known.problem
+    if known.best is None or problem.streams:
         return True
-    used = evaluate_partition(problem, known.chip_of).memory_bytes
+    used = evaluate_partition(problem, known.best).memory_bytes
     return bool((used > TIGHT * np.array(problem.limits.sram_bytes)).any())
 
 

@@ -15,8 +15,8 @@ from mcm_passes.families.ring.contiguous.contiguous_dp import dp_outcome
 from mcm_passes.families.ring.exact.ideal_chain import SLACK
 from mcm_passes.families.ring.exact.ideal_dp import ChainOptimum, IdealLattice
 from mcm_passes.families.ring.exact.triangle_readings import TriangleReading
-from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
 from mcm_passes.mapping.bounds.bounds import lower_bound
+from mcm_passes.mapping.search.search import Search
 
 PROOF = "ideals"
 
@@ -61,31 +61,25 @@ class Ideals:
         budget: Budget,
     ) -> Outcome:
         """Nothing is random."""
-        known = Incumbent(evaluate, budget)
-        reason = start_from_dp(known, problem, evaluate, rng, budget)
+        known = Search(problem, evaluate, budget, most=1)
+        reason = start_from_dp(known, evaluate, rng, budget)
         known.prove(lower_bound(problem))
-        text = search_ideals(known, problem, self.ideals, self.windows)
+        text = search_ideals(known, self.ideals, self.windows)
         return known.outcome(text or reason)
 
 
 def start_from_dp(
-    known: Incumbent,
-    problem: PartitionProblem,
-    evaluate: Evaluate,
-    rng: np.random.Generator,
-    budget: Budget,
+    known: Search, evaluate: Evaluate, rng: np.random.Generator, budget: Budget
 ) -> str:
     """Offers what `dp` finds; the reason where it finds nothing."""
-    outcome = dp_outcome(problem, evaluate, rng, budget)
-    known.evaluations += outcome.evaluations
+    outcome = dp_outcome(known.problem, evaluate, rng, budget)
+    known.spend(outcome.evaluations)
     if outcome.chip_of is not None:
-        known.offer(outcome.chip_of)
+        known.admit(outcome.chip_of)
     return outcome.reason
 
 
-def search_ideals(
-    known: Incumbent, problem: PartitionProblem, most_ideals: int, most_windows: int
-) -> str:
+def search_ideals(known: Search, most_ideals: int, most_windows: int) -> str:
     """Improves a partition and a bound by dynamic programming over ideals.
 
     Unless all windows can be looked at, periods are tried from the bound upwards: the closer to it,
@@ -93,9 +87,8 @@ def search_ideals(
     is a bound, and the first that one is below has the optimum.
 
     Args:
-        known: what there is, and what comes.
-        problem: what is to be placed. Bounds hold for what every memory plan needs at least, and
-            partitions are kept where they fit as `problem` counts memory.
+        known: what there is, and what comes. Bounds hold for what every memory plan needs at
+            least, and partitions are kept where they fit as its problem counts memory.
         most_ideals: where a graph has more, nothing is tried.
         most_windows: most windows between two of them, over all periods.
 
@@ -103,17 +96,17 @@ def search_ideals(
         Why there is no partition, or that this stays unproven; empty where the search says
         nothing of that.
     """
-    lattice = IdealLattice.of(problem.at_need(), most_ideals)
+    lattice = IdealLattice.of(known.problem.at_need(), most_ideals)
     if lattice is None or known.must_stop():
         return ""
 
     def best(of: IdealLattice, reading: TriangleReading) -> ChainOptimum | None:
         return _climb(known, of, reading, most_windows)
 
-    strict = problem.routing == "strict"
-    found, roomy = offer_chains(known, problem, lattice, best, "between")
+    strict = known.problem.routing == "strict"
+    found, roomy = offer_chains(known, lattice, best, "between")
     if roomy is not None and not strict:
-        known.settle(min(roomy.value, known.period_s))
+        known.settle(min(roomy.value, known.best_period_s))
     if found is None:
         return ""
     if found.chip_of is None and np.isinf(found.value):
@@ -123,20 +116,19 @@ def search_ideals(
             f"{count_text(lattice.count, 'order ideal')} of the graph was tried, and no chain of "
             "them fits memory and rules"
         )
-    optimal = found.value * (1.0 + SLACK) >= known.period_s
+    optimal = found.value * (1.0 + SLACK) >= known.best_period_s
     chains = f"chains of {count_text(lattice.count, 'order ideal')}"
     argument = f"best of all {chains}" if optimal else f"slower are all {chains}"
     if strict:
         argument += ", with detours beside dependencies left out"
-    known.prove(LowerBound(min(found.value, known.period_s), argument, PROOF))
-    if known.chip_of is None:
+    known.prove(LowerBound(min(found.value, known.best_period_s), argument, PROOF))
+    if known.best is None:
         return "none is known, and it is unproven that none exists"
     return ""
 
 
 def offer_chains(
-    known: Incumbent,
-    problem: PartitionProblem,
+    known: Search,
     lattice: Lattice,
     best: Callable[[Lattice, TriangleReading], ChainOptimum | None],
     loosest: TriangleReading = "none",
@@ -144,8 +136,7 @@ def offer_chains(
     """Offers the best chains of ideals, by each reading of the rules that may have a valid one.
 
     Args:
-        known: receives them.
-        problem: partitions are kept where they fit as it counts memory.
+        known: receives them, and keeps what fits as its problem counts memory.
         lattice: of what every memory plan needs at least.
         best: the best chain of a lattice by a reading, if it finds one.
         loosest: the reading for bounds under the strict rule.
@@ -154,11 +145,12 @@ def offer_chains(
         The result of the loosest reading, and that with the memory that `problem` counts, which is
         only sought where the other does not fit.
     """
+    problem = known.problem
     strict = problem.routing == "strict"
 
     def offered(of: Lattice, reading: TriangleReading) -> tuple[ChainOptimum | None, bool]:
         found = best(of, reading)
-        return found, found is None or found.chip_of is None or known.offer(found.chip_of)
+        return found, found is None or found.chip_of is None or known.admit(found.chip_of)
 
     fits = not strict or offered(lattice, "adjacent")[1]
     found, valid = offered(lattice, loosest if strict else "none")
@@ -170,7 +162,7 @@ def offer_chains(
 
 
 def _climb(
-    known: Incumbent, lattice: IdealLattice, reading: TriangleReading, most_windows: int
+    known: Search, lattice: IdealLattice, reading: TriangleReading, most_windows: int
 ) -> ChainOptimum | None:
     """The optimum under a reading of the rules, or the largest period that none is below.
 
@@ -180,7 +172,7 @@ def _climb(
     reached: ChainOptimum | None = None
     few = lattice.count * (lattice.count - 1) // 2 <= most_windows
     start_s = np.inf if few else known.bound.seconds
-    for period_s in rising_periods(start_s, known.period_s):
+    for period_s in rising_periods(start_s, known.best_period_s):
         found = lattice.optimum(reading, period_s * (1.0 + 10.0 * SLACK), most_windows)
         if not found.complete:
             break

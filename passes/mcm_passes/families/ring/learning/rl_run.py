@@ -94,13 +94,13 @@ class SearchRewards:
             self._search.offer(row, period_s)
         self._evaluated(partitions, periods)
 
-    def outcome(self, reason: str, bound: partition.LowerBound | None = None) -> partition.Outcome:
+    def outcome(self, reason: str) -> partition.Outcome:
         """As `Search.outcome`, with the best by the evaluator in front where there is one."""
-        found = self._search.outcome(reason, bound)
+        found = self._search.outcome(reason)
         if self._best is None:
             return found
         others = tuple(row for _, row in self._search.kept() if not np.array_equal(row, self._best))
-        return partition.Outcome(self._best, found.evaluations, bound=bound, runners_up=others)
+        return partition.Outcome(self._best, found.evaluations, runners_up=others)
 
     def _evaluated(self, partitions: partition.Ints, periods: partition.Floats) -> partition.Floats:
         runs = np.flatnonzero(np.isfinite(periods))

@@ -21,20 +21,18 @@ from mcm_passes.families.ring.exact.triangle_readings import TriangleReading
 from mcm_passes.families.ring.objectives.label_chain import Goal
 from mcm_passes.families.ring.objectives.label_search import LabelLattice
 from mcm_passes.families.ring.objectives.latency_bounds import objective_bound
-from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
 from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_passes.mapping.problem.topological_orders import topological_orders
+from mcm_passes.mapping.search.search import Search
 from mcm_passes.mapping.solving.solve import with_chips
 
 LEAST_CHIPS = 8
 """Numbers of chips that all are tried with first cuts; beyond, each is half as much again."""
 
 
-def offer_first_cuts(
-    known: Incumbent, problem: PartitionProblem, rng: np.random.Generator, budget: Budget
-) -> str:
+def offer_first_cuts(known: Search, rng: np.random.Generator, budget: Budget) -> str:
     """Offers what `dp` finds on every number of chips; why it finds nothing on all of them."""
-    reason = ""
+    problem, reason = known.problem, ""
     useful = min(problem.num_chips, int((~problem.clonable).sum()))
     chips = 1
     while chips <= useful and not known.must_stop():
@@ -44,11 +42,11 @@ def offer_first_cuts(
         )
         reason = found.reason
         if found.chip_of is not None:
-            known.offer(found.chip_of)
+            known.admit(found.chip_of)
         following = chips + 1 if chips < LEAST_CHIPS else chips + chips // 2
         chips = useful if chips < useful < following else following
     for chip_of in tried_partitions(problem):
-        known.offer(chip_of)
+        known.admit(chip_of)
     return reason
 
 
@@ -100,15 +98,16 @@ class Frontier:
         budget: Budget,
     ) -> Outcome:
         """Nothing is random."""
-        known = Incumbent(evaluate, budget)
-        reason = offer_first_cuts(known, problem, rng, budget)
+        known = Search(problem, evaluate, budget, most=1)
+        reason = offer_first_cuts(known, rng, budget)
         known.prove(objective_bound(problem, budget.objective))
-        return known.outcome(self._search(known, problem, budget.objective) or reason)
+        return known.outcome(self._search(known, budget.objective) or reason)
 
-    def _search(self, known: Incumbent, problem: PartitionProblem, objective: Objective) -> str:
+    def _search(self, known: Search, objective: Objective) -> str:
         """Improves what is known by chains of ideals; why there is no partition, or empty."""
         if known.must_stop() or known.closed(SLACK):
             return ""
+        problem = known.problem
         energy, strict = objective.aim == "energy", problem.routing == "strict"
 
         def best(of: LabelLattice, reading: TriangleReading) -> ChainOptimum:
@@ -117,71 +116,72 @@ class Frontier:
         lattice = LabelLattice.of(problem.at_need(), self.ideals)
         if lattice is None:
             if energy:
-                self._along_orders(known, problem, best)
+                self._along_orders(known, best)
             return ""
         if not energy:
             self._relax(known, lattice, objective)
         reason, exact = "", True
         if energy or not known.closed(10.0 * SLACK):
-            found, _ = ideals.offer_chains(known, problem, lattice, best)
+            found, _ = ideals.offer_chains(known, lattice, best)
             exact = found is not None and found.complete
             if found is not None and exact:
                 reason = _conclude(known, found, lattice, objective, strict=strict)
             elif energy:
-                self._along_orders(known, problem, best)
+                self._along_orders(known, best)
         if exact and objective.aim == "latency" and not strict:
-            self._hasten(known, problem, lattice)
+            self._hasten(known, lattice)
         return reason
 
     def _along_orders(
-        self,
-        known: Incumbent,
-        problem: PartitionProblem,
-        best: Callable[[LabelLattice, TriangleReading], ChainOptimum],
+        self, known: Search, best: Callable[[LabelLattice, TriangleReading], ChainOptimum]
     ) -> None:
         """Offers the best chains of beginnings of some orders."""
+        problem = known.problem
         if int((~problem.clonable).sum()) < self.ideals:
             for order in topological_orders(problem, ORDERS):
                 if not known.must_stop():
                     beginnings = LabelLattice.along(problem, order.units)
-                    ideals.offer_chains(known, problem, beginnings, best)
+                    ideals.offer_chains(known, beginnings, best)
 
-    def _relax(self, known: Incumbent, lattice: LabelLattice, objective: Objective) -> None:
+    def _relax(self, known: Search, lattice: LabelLattice, objective: Objective) -> None:
         """Proves what follows where all chains up to an ideal are one."""
         chains = f"chains of {count_text(lattice.count, 'order ideal')}, times up to each merged"
         if objective.aim == "latency":
-            found_s, complete = lattice.merged(np.inf, known.period_s, self.windows)
-            if complete and min(found_s, known.period_s) < np.inf:
-                least_s = min(found_s, known.period_s) * (1.0 - 5.0 * SLACK)
+            found_s, complete = lattice.merged(np.inf, known.best_period_s, self.windows)
+            if complete and min(found_s, known.best_period_s) < np.inf:
+                least_s = min(found_s, known.best_period_s) * (1.0 - 5.0 * SLACK)
                 known.prove(LowerBound(least_s, f"later are all {chains}", MERGED))
             return
         most_s = objective.latency_limit_s
         if most_s == np.inf:
             return
         within = f" that answer {_within(objective)}"
-        for period_s in ideals.rising_periods(known.bound.seconds, known.period_s):
+        for period_s in ideals.rising_periods(known.bound.seconds, known.best_period_s):
             found_s, complete = lattice.merged(period_s, most_s, self.windows)
             if not complete or found_s < np.inf or period_s == np.inf:
                 break
             known.prove(LowerBound(period_s, f"slower are all {chains}{within}", MERGED))
 
-    def _hasten(self, known: Incumbent, problem: PartitionProblem, lattice: LabelLattice) -> None:
+    def _hasten(self, known: Search, lattice: LabelLattice) -> None:
         """Of all partitions with the latency that is known takes one with the least period."""
-        if known.chip_of is None or known.must_stop():
+        if known.best is None or known.must_stop():
             return
-        period_s = AnalyticPeriods(problem)(known.chip_of)
-        within_s = known.period_s * (1.0 + SLACK)
+        period_s = AnalyticPeriods(known.problem)(known.best)
+        within_s = known.best_period_s * (1.0 + SLACK)
         goal = Goal(False, period_s, within_s, self.windows, self.labels, 0)
         faster = lattice.best("none", goal)
         if faster.chip_of is not None:
-            known.prefer(faster.chip_of)
+            known.spend(1)
+            value = known.period_of(faster.chip_of)
+            if value <= known.best_period_s * (1.0 + 1e-12):
+                known.best, known.best_period_s = faster.chip_of, value
 
     def _best(
-        self, known: Incumbent, lattice: LabelLattice, reading: TriangleReading, aim: Objective
+        self, known: Search, lattice: LabelLattice, reading: TriangleReading, aim: Objective
     ) -> ChainOptimum:
         """The best chain by a reading of the rules; where not all labels fit, that of a beam."""
         if aim.aim == "energy":
-            most_j = known.period_s * (1.0 + SLACK)
+            most_j = known.best_period_s * (1.0 + SLACK)
             goal = Goal(False, np.inf, most_j, self.windows, 1 << 60, 0, energy=True)
             return lattice.best(reading, goal)
         if aim.aim == "latency":
@@ -190,7 +190,7 @@ class Frontier:
         else:
             most_s = aim.latency_limit_s
             # A little above, so that chains as fast as what is known are found, too.
-            steps = ideals.rising_periods(known.bound.seconds, known.period_s)
+            steps = ideals.rising_periods(known.bound.seconds, known.best_period_s)
             goals = [Goal(False, s * (1.0 + 10.0 * SLACK), most_s, 0, 0, 0) for s in steps]
         slower = f"slower are all chains of {count_text(lattice.count, 'order ideal')}"
         if within := _within(aim):
@@ -203,41 +203,41 @@ class Frontier:
             windows, labels = windows - found.windows, labels - found.labels
             if found.chip_of is not None or not found.complete or known.must_stop():
                 break
-            if reading == "none" and goal.period_s < known.period_s:
+            if reading == "none" and goal.period_s < known.best_period_s:
                 known.prove(LowerBound(goal.period_s, slower, _proof_of(aim)))
         assert found is not None, "there is always a goal"
         if found.complete:
             return found
         if found.chip_of is not None:
-            known.offer(found.chip_of)
+            known.admit(found.chip_of)
         last = goals[-1]._replace(
             most_windows=self.windows, most_labels=self.labels, beam=self.beam
         )
         return replace(lattice.best(reading, last), complete=False)
 
-    def _soon(self, known: Incumbent, lattice: LabelLattice, reading: TriangleReading) -> float:
+    def _soon(self, known: Search, lattice: LabelLattice, reading: TriangleReading) -> float:
         """A latency that some chain has: the narrowest beam, from the bound upwards, finds one.
 
         The closer to the least latency a search begins, the fewer labels can be below. Where one
         look weighs much of what may be weighed, the highest ceiling is the next one.
         """
         windows = self.windows
-        for ceiling_s in ideals.rising_periods(known.bound.seconds, known.period_s):
+        for ceiling_s in ideals.rising_periods(known.bound.seconds, known.best_period_s):
             if known.must_stop():
                 break
-            if windows < self.windows // 2 and ceiling_s < known.period_s:
+            if windows < self.windows // 2 and ceiling_s < known.best_period_s:
                 continue
             limit_s = ceiling_s * (1.0 + SLACK)
             found = lattice.best(reading, Goal(True, np.inf, limit_s, self.windows, self.labels, 1))
             windows -= found.windows
             if found.chip_of is not None:
-                known.offer(found.chip_of)
-                return min(known.period_s, found.value)
-        return known.period_s
+                known.admit(found.chip_of)
+                return min(known.best_period_s, found.value)
+        return known.best_period_s
 
 
 def _conclude(
-    known: Incumbent,
+    known: Search,
     found: ChainOptimum,
     lattice: LabelLattice,
     objective: Objective,
@@ -254,14 +254,14 @@ def _conclude(
         strict: whether the triangle rule holds.
     """
     chains, within = f"chains of {count_text(lattice.count, 'order ideal')}", _within(objective)
-    if found.chip_of is None and known.chip_of is None:
+    if found.chip_of is None and known.best is None:
         known.exhausted = True
         in_time = f" and answers {within}" if within else ""
         return f"none exists: none of all {chains} fits memory and rules{in_time}"
     # No chain is below what is known by more than rounding.
-    value = min(found.value, known.period_s)
+    value = min(found.value, known.best_period_s)
     worse = "more is taken by" if objective.aim == "energy" else "slower are"
-    optimal = value * (1.0 + 10.0 * SLACK) >= known.period_s
+    optimal = value * (1.0 + 10.0 * SLACK) >= known.best_period_s
     argument = f"best of all {chains}" if optimal else f"{worse} all {chains}"
     argument += f" that answer {within}" if within else ""
     argument += ", the triangle rule left out" if strict else ""

@@ -13,11 +13,11 @@ from ortools.sat.python import cp_model
 from mcm_compiler.contracts import partition
 from mcm_passes.families.ring.order_encoding import memory_constraints
 from mcm_passes.families.ring.order_encoding.chip_windows import ChipWindows
-from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
 from mcm_passes.families.ring.order_encoding.order_literals import OrderLiterals
 from mcm_passes.families.ring.order_encoding.trigger_literals import PeriodModel
 from mcm_passes.mapping.bounds.work_around import work_around
 from mcm_passes.mapping.loads.chip_demands import chip_demands
+from mcm_passes.mapping.search.search import Search
 
 TICKS = 1 << 24
 """Ticks of the ceiling: times are rounded down to them, n units on a chip by n / TICKS at most."""
@@ -93,7 +93,7 @@ class CpSatModel:
         model.minimize(self._period)
 
     def search(
-        self, known: Incumbent, effort_s: float, *, workers: int, seed: int, gap: float
+        self, known: Search, effort_s: float, *, workers: int, seed: int, gap: float
     ) -> SearchResult:
         """Searches until the gap is closed or a limit is hit.
 
@@ -105,8 +105,8 @@ class CpSatModel:
             seed: of the solver.
             gap: relative gap that is good enough.
         """
-        if known.chip_of is not None:
-            self._order.hint(known.chip_of[self._units])
+        if known.best is not None:
+            self._order.hint(known.best[self._units])
         solver = cp_model.CpSolver()
         parameters = solver.parameters
         parameters.num_workers = workers
@@ -115,11 +115,11 @@ class CpSatModel:
         parameters.max_deterministic_time = effort_s
         parameters.relative_gap_limit = gap
         parameters.linearization_level = 2
-        seconds = known.seconds_left()
+        seconds = known.seconds_left
         if seconds is not None:
             parameters.max_time_in_seconds = seconds
         with _Watcher(solver, known.must_stop):
-            status = solver.solve(self._order.model, _OnSolution(self._placement, known.offer))
+            status = solver.solve(self._order.model, _OnSolution(self._placement, known.admit))
         spent_s = float(solver.response_proto.deterministic_time)
         if status == cp_model.INFEASIBLE:
             return SearchResult("infeasible", None, self._ceiling_s, spent_s)

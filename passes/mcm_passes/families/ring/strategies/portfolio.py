@@ -84,11 +84,10 @@ class Portfolio:
             budget, evaluations=budget.evaluations * len(self.members), enough_s=0.0
         )
         search = Search(problem, evaluate, total)
+        enough_s = budget.enough_s * (1.0 + max(ENOUGH, budget.gap))
         strategies = [named.strategy_of(text) for text in self.members]
         reason = "the budget allows no evaluation"
-        bound: partition.LowerBound | None = None
         bound_of = ""
-        settled_s = 0.0
         answers: list[partition.Ints] = []
         finders = _Finders(search)
         start: partition.Start | None = None
@@ -97,7 +96,7 @@ class Portfolio:
             if not search.left:
                 break
             may_ask = budget.evaluator is not None and partition.asks_evaluator(strategy)
-            met = _meets(search, max(budget.enough_s, settled_s), bound, budget.gap)
+            met = search.closed(ENOUGH) or search.best_period_s <= enough_s
             if met and not (may_ask and evaluated.improving):
                 continue
             part = search.share(
@@ -118,13 +117,11 @@ class Portfolio:
             able = adapted(problem, member)
             outcome = named.answer_of(member, able, problem, evaluate, first, part)
             search.spend(outcome.evaluations)
-            settled_s = max(settled_s, outcome.settled_s)
+            search.settle(outcome.settled_s)
             if partition.gives_start(strategy):
                 start = partition.Start(problem, outcome)
-            if outcome.bound is not None and (
-                bound is None or outcome.bound.seconds > bound.seconds
-            ):
-                bound, bound_of = outcome.bound, self.members[k]
+            if search.prove(outcome.bound):
+                bound_of = self.members[k]
             if outcome.infeasible:
                 if search.best is not None:
                     raise named.refuted_proof(self.members[k], search.best_period_s)
@@ -139,10 +136,10 @@ class Portfolio:
                 evaluated.compare(answers)
             for chip_of in (outcome.chip_of, *outcome.runners_up):
                 finders.of(self.members[k])(chip_of, np.inf)
-        if bound is not None and bound.seconds > search.best_period_s * (1.0 + named.ROOM):
-            raise named.refuted_bound(bound_of, bound.seconds, search.best_period_s)
+        if search.bound.seconds > search.best_period_s * (1.0 + named.ROOM):
+            raise named.refuted_bound(bound_of, search.bound.seconds, search.best_period_s)
         asked = any(map(partition.asks_evaluator, strategies))
-        outcome = search.outcome(reason, bound)
+        outcome = search.outcome(reason)
         found = self._chosen(search, budget, answers, outcome, finders, asked=asked)
         return dataclasses.replace(found, found_by=finders.name(found.chip_of))
 
@@ -179,10 +176,9 @@ class Portfolio:
         periods = np.where(runs, results.period_s, np.inf)
         best: partition.Ints = finalists[int(periods.argmin())]
         evaluated = dict(zip(rows, zip(finalists, periods.tolist(), strict=True), strict=True))
-        return partition.Outcome(
-            best,
-            search.evaluations,
-            bound=found.bound,
+        return dataclasses.replace(
+            found,
+            chip_of=best,
             runners_up=tuple(row for row in _rows(search) if not np.array_equal(row, best)),
             learned=finders.learned_gain(evaluated, simulated=True),
         )
@@ -261,8 +257,3 @@ class _Finders:
 
     def _key(self, chip_of: partition.Ints) -> bytes:
         return np.where(self._search.problem.clonable, 0, chip_of).astype(np.int32).tobytes()
-
-
-def _meets(search: Search, enough_s: float, bound: partition.LowerBound | None, gap: float) -> bool:
-    proven_s = max(enough_s, bound.seconds if bound is not None else 0.0)
-    return search.best_period_s <= proven_s * (1.0 + max(ENOUGH, gap))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from mcm_compiler.contracts.partition import Budget, PartitionProblem
+from mcm_compiler.contracts.partition import Budget
 from mcm_passes.families.ring.exact import ideals
-from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
 from mcm_passes.families.ring.ring_mapping import LOOKED_AT_UNITS, RingMapping
+from mcm_passes.mapping.search.search import Search
 from tests.generators.partition_problems import make_problem
 
 
@@ -19,9 +19,9 @@ def test_a_quick_look_at_a_large_problem_is_quick(
     seen: list[int] = []
     search = ideals.search_ideals
 
-    def watched(known: Incumbent, problem: PartitionProblem, most: int, windows: int) -> str:
+    def watched(known: Search, most: int, windows: int) -> str:
         seen.append(windows)
-        return search(known, problem, most, windows)
+        return search(known, most, windows)
 
     monkeypatch.setattr(ideals, "search_ideals", watched)
     units = int(times * LOOKED_AT_UNITS)

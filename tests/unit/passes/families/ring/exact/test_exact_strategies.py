@@ -11,12 +11,12 @@ from mcm_passes.families.ring.exact.cpsat import CpSat
 from mcm_passes.families.ring.exact.ideals import Ideals
 from mcm_passes.families.ring.order_encoding.chip_windows import chip_windows
 from mcm_passes.families.ring.order_encoding.cpsat_model import CpSatModel, SearchResult
-from mcm_passes.families.ring.order_encoding.incumbent import Incumbent
 from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.machine.evaluation import evaluate, period
 from mcm_passes.mapping.problem import order_ideals as order_ideals_module
 from mcm_passes.mapping.problem.order_ideals import order_ideals
 from mcm_passes.mapping.problem.rule_graph import rule_graph
+from mcm_passes.mapping.search.search import Search
 from tests.generators.partition_problems import make_problem
 from tests.oracles.shown_bounds import verify_bound
 
@@ -246,7 +246,7 @@ def test_the_first_partition_is_worth_more_effort(monkeypatch, known, times, mem
 
     monkeypatch.setattr(CpSatModel, "search", recorded)
     # Stopped far from the optimum, so that CP-SAT is asked whatever the bounds are.
-    monkeypatch.setattr(Incumbent, "closed", lambda *_: False)
+    monkeypatch.setattr(Search, "closed", lambda *_: False)
     # Where memory is not tight, one model is that of the estimate and of the need.
     monkeypatch.setattr(cpsat, "_memory_is_tight", lambda *_: memory == "estimate")
     if memory == "need":
