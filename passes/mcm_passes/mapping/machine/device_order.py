@@ -7,16 +7,14 @@ than the unit itself.
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from mcm_compiler.arrays.dags import following_lists, topological
 from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
-from mcm_compiler.machines.machine import Machine
 from mcm_compiler.placements.machine_rules import hops_of
 from mcm_compiler.placements.ring_rules import dependency_edges
 
@@ -48,9 +46,8 @@ UNREACHED = 1 << 20
 MOST_STARTS = 8
 """Devices that walks begin at, where devices differ."""
 
-_orders: weakref.WeakKeyDictionary[PartitionProblem, list[DeviceOrder]] = (
-    weakref.WeakKeyDictionary()
-)
+
+_orders: WeakKeyDictionary[PartitionProblem, list[DeviceOrder]] = WeakKeyDictionary()
 
 
 def device_orders(problem: PartitionProblem) -> list[DeviceOrder]:
@@ -65,14 +62,14 @@ def device_orders(problem: PartitionProblem) -> list[DeviceOrder]:
     walks = [np.arange(count)]
     if not problem.on_ring:
         pairs = _pinned_pairs(problem)
-        walks = [walk_over_devices(problem.machine, count, at, pairs) for at in _starts(problem)]
+        walks = [_walk_over_devices(problem, at, pairs) for at in _starts(problem)]
         if len(walks) > 1 and not pairs:
             walks = [way for walk in walks for way in (walk, walk[::-1].copy())]
         wanted = np.isin(walks[0], problem.pinned_chip)
         if wanted.any():
             # Cuts leave no chip empty before the last: those with pins may have to be first.
             start = int(walks[0][wanted][0])
-            walks.append(walk_over_devices(problem.machine, count, start, pairs))
+            walks.append(_walk_over_devices(problem, start, pairs))
             walks.append(np.concatenate([walks[0][wanted], walks[0][~wanted]]))
     _orders[problem] = [DeviceOrder(walk) for walk in walks]
     return _orders[problem]
@@ -138,22 +135,18 @@ def along(problem: PartitionProblem, order: DeviceOrder) -> PartitionProblem:
         return problem
     kept = _lines.get(problem)
     if kept is None or not np.array_equal(kept[0], order.device):
-        kept = order.device, _ring_along(problem, problem.machine, order)
+        kept = order.device, _ring_along(problem, order)
         _lines[problem] = kept
     return kept[1]
 
 
-_lines: weakref.WeakKeyDictionary[PartitionProblem, tuple[Longs, PartitionProblem]] = (
-    weakref.WeakKeyDictionary()
-)
+_lines: WeakKeyDictionary[PartitionProblem, tuple[Longs, PartitionProblem]] = WeakKeyDictionary()
 """The last ring along devices of each problem, with their order."""
 
 
-def _ring_along(
-    problem: PartitionProblem, machine: Machine, order: DeviceOrder
-) -> PartitionProblem:
-    device = order.device
-    limits, rates = problem.limits, machine.channel_bytes_per_s
+def _ring_along(problem: PartitionProblem, order: DeviceOrder) -> PartitionProblem:
+    machine, limits, device = problem.machine, problem.limits, order.device
+    rates = machine.channel_bytes_per_s
     hops = [machine.route(a, b) for a, b in pairwise(device.tolist())]
     rate = min((float(rates[list(hop)].min()) for hop in hops if hop), default=0.0)
     # Along a line a kind of chip is a speed: what all units take, with what they take there.
@@ -205,20 +198,18 @@ def _pinned_pairs(problem: PartitionProblem) -> set[tuple[int, int]]:
     return pairs
 
 
-def walk_over_devices(
-    machine: Machine, num_devices: int, start: int = 0, pairs: Iterable[tuple[int, int]] = ()
-) -> Longs:
-    """`[D]`, the devices in the order of a walk over all of them that hardly ever jumps.
+def _walk_over_devices(problem: PartitionProblem, start: int, pairs: set[tuple[int, int]]) -> Longs:
+    """`[C]`, the devices in the order of a walk over all of them that hardly ever jumps.
 
     From each device it goes on to the nearest one that it has not seen, and of several such to the
     one with fewest others next to it (Warnsdorff's rule), so that no corner is left behind.
 
     Args:
-        machine: the machine.
-        num_devices: how many of its devices may be used, the first ones.
+        problem: the first C devices of its machine may be used.
         start: where the walk begins, unless others come before that.
         pairs: devices of which the first comes before the second, as far as they are in no circle.
     """
+    machine, num_devices = problem.machine, problem.num_chips
     count = machine.num_devices
     hops = machine.routes.lengths[: count * count].reshape(count, count).astype(np.int64)
     hops = np.where(machine.reaches, hops, UNREACHED)[:num_devices, :num_devices]

@@ -103,17 +103,14 @@ class IdealLattice:
         complete = windows <= most_windows
         if not (complete and last[chips] < ceiling_s):
             return ChainOptimum(None, ceiling_s, complete, windows)
-        return ChainOptimum(self._chained(came_from, chips), float(last[chips]), True, windows)
-
-    def _triangles(self, reading: TriangleReading) -> Triangles:
-        return Triangles(reading == "adjacent", reading == "between", *self._closure)
-
-    def _chained(self, came_from: Ints, chips: int) -> Ints:
-        """The partition of a chain: `came_from[I, C + 1]` has the ideal before each, by chips."""
+        # The ideal before each, by chips.
         ideals = [self.count - 1]
         for k in range(chips, 0, -1):
             ideals.append(int(came_from[ideals[-1], k]))
-        return self._partition(ideals[::-1])
+        return ChainOptimum(self._partition(ideals[::-1]), float(last[chips]), True, windows)
+
+    def _triangles(self, reading: TriangleReading) -> Triangles:
+        return Triangles(reading == "adjacent", reading == "between", *self._closure)
 
     def _partition(self, ideals: Sequence[int]) -> Ints:
         """The partition whose chips take over and hand over at these ideals, from the first on."""

@@ -51,16 +51,6 @@ class Coarsening:
     problem: PartitionProblem
     unit_of: Ints
 
-    def coarse(self, chip_of: Ints) -> Ints:
-        """A partition of the finer problem, whose merged units share a chip, on the coarser one."""
-        chips = np.zeros(self.problem.num_units, np.int32)
-        chips[self.unit_of] = chip_of
-        return chips
-
-    def fine(self, chip_of: Ints) -> Ints:
-        """A partition of the coarser problem on the finer one."""
-        return chip_of[self.unit_of]
-
 
 def coarsen(problem: PartitionProblem, chip_of: Ints, level: int, least: int) -> Coarsening:
     """Merges pairs of units that are on one chip and have a tensor or a weight in common.
@@ -308,8 +298,9 @@ class Multilevel:
         for tries in range(self.tries, 0, -1):
             if not search.left:
                 break
-            most = search.left // tries
-            cycles = _Cycles(self, search, budget.monitor, rng, start, most)
+            others = search.left - search.left // tries
+            quiet = SearchMonitor(parent=budget.monitor)
+            cycles = _Cycles(self, search, quiet, rng, start, others)
             without_improvement = 0
             for number in range(self.cycles):
                 if not cycles.left or without_improvement == self.patience:
@@ -319,54 +310,52 @@ class Multilevel:
         return search.outcome(reason)
 
 
+@dataclass
 class _Cycles:
     """The cycles of one try.
 
-    Args:
+    Attributes:
         options: the strategy.
         search: that it belongs to.
-        monitor: its caller's; partitions of coarser problems are not for it.
+        quiet: for partitions of coarser problems, which the caller does not see.
         rng: source of randomness.
-        start: the partition that it begins with.
-        evaluations: most of them.
+        best: its best partition so far, at first the one that it begins with.
+        end: evaluations of the search that it leaves to others.
     """
 
-    def __init__(
-        self,
-        options: Multilevel,
-        search: Search,
-        monitor: SearchMonitor,
-        rng: np.random.Generator,
-        start: Ints,
-        evaluations: int,
-    ) -> None:
-        self._best, self._best_s = start, search.period_of(start)
-        self._end = search.left - evaluations
-        self._options = options
-        self._search = search
-        self._quiet = SearchMonitor(parent=monitor)
-        self._rng = rng
-        self._steps_per_evaluation = max(search.problem.num_units // UNITS_PER_STEP, 1)
+    options: Multilevel
+    search: Search
+    quiet: SearchMonitor
+    rng: np.random.Generator
+    best: Ints
+    end: int
+
+    def __post_init__(self) -> None:
+        self._best_s = self.search.period_of(self.best)
+        self._steps_per_evaluation = max(self.search.problem.num_units // UNITS_PER_STEP, 1)
 
     @property
     def left(self) -> int:
         """Evaluations that the try may still take."""
-        return max(self._search.left - self._end, 0)
+        return max(self.search.left - self.end, 0)
 
     def run(self, number: int, heat: float) -> bool:
         """Merges, solves, splits and refines once; whether that is the best of the try so far.
 
         The result is offered to the search.
         """
-        search, options = self._search, self._options
-        chip_of, problem = self._best, search.problem
+        search, options = self.search, self.options
+        chip_of, problem = self.best, search.problem
         levels: list[Coarsening] = []
         while problem.num_units > options.coarsest:
             level = coarsen(problem, chip_of, number + len(levels), options.coarsest)
             if level.problem.num_units > LEAST_SHRINKAGE * problem.num_units:
                 break
             levels.append(level)
-            problem, chip_of = level.problem, level.coarse(chip_of)
+            problem, finer = level.problem, chip_of
+            # Merged units share a chip.
+            chip_of = np.zeros(problem.num_units, np.int32)
+            chip_of[level.unit_of] = finer
         # Half of what is left, so that there is always something for another cycle; and half of
         # that on the coarsest problem, which is what merging is for.
         steps = self.left * self._steps_per_evaluation // 2
@@ -374,21 +363,21 @@ class _Cycles:
             chip_of = self._solved(problem, chip_of)
         chip_of = self._refined(problem, chip_of, steps // 2, heat)
         for depth in range(len(levels) - 1, -1, -1):
-            finer = levels[depth - 1].problem if depth else search.problem
-            chip_of = levels[depth].fine(chip_of)
-            chip_of = self._refined(finer, chip_of, steps // 2 // len(levels), heat)
+            problem = levels[depth - 1].problem if depth else search.problem
+            chip_of = chip_of[levels[depth].unit_of]
+            chip_of = self._refined(problem, chip_of, steps // 2 // len(levels), heat)
         period_s = search.period(chip_of)
         if not period_s < self._best_s:
             return False
-        self._best, self._best_s = chip_of, period_s
+        self.best, self._best_s = chip_of, period_s
         return True
 
     def _solved(self, problem: PartitionProblem, chip_of: Ints) -> Ints:
         """The solver's partition of a coarse problem, or `chip_of` where that is no worse."""
         periods = periods_of(problem)
-        budget = self._search.share(self.left, self._quiet)
-        name = self._options.solver
-        outcome = answer_of(name, adapted(problem, name), problem, periods, self._rng, budget)
+        budget = self.search.share(self.left, self.quiet)
+        name = self.options.solver
+        outcome = answer_of(name, adapted(problem, name), problem, periods, self.rng, budget)
         self._spend(outcome.evaluations, problem)
         if outcome.chip_of is None or periods(outcome.chip_of) >= periods(chip_of):
             return chip_of
@@ -397,14 +386,14 @@ class _Cycles:
     def _refined(self, problem: PartitionProblem, chip_of: Ints, steps: int, heat: float) -> Ints:
         """The best partition of some walks from `chip_of`, which is one of `problem`."""
         walker = Walker(problem, self._best_s)
-        walk = walker.walk(chip_of, streams(self._rng, 1))
+        walk = walker.walk(chip_of, streams(self.rng, 1))
         part = max(min(max(steps // PARTS, 2 * problem.num_units), steps), 1)
         without_improvement = 0
         while steps >= part and self.left and without_improvement < MOST_WITHOUT_IMPROVEMENT:
             before = float(walk.best_s[0]), float(walk.best_score[0])
             walker.advance(walk, part, heat)
             steps -= part
-            self._search.spend(-(-part // self._steps_per_evaluation))
+            self.search.spend(-(-part // self._steps_per_evaluation))
             without_improvement = (
                 0 if (walk.best_s[0], walk.best_score[0]) < before else without_improvement + 1
             )
@@ -412,7 +401,7 @@ class _Cycles:
 
     def _resegmented(self, problem: PartitionProblem, chip_of: Ints, order: DeviceOrder) -> Ints:
         """The best cuts of the order that a partition implies: moves lessen loads unevenly."""
-        inner = Search(problem, periods_of(problem), self._search.share(self.left, self._quiet))
+        inner = Search(problem, periods_of(problem), self.search.share(self.left, self.quiet))
         device_of = order.devices(chip_of)
         inner.period(device_of)
         resegment(inner, problem, chip_of, order, late_position(problem))
@@ -421,4 +410,4 @@ class _Cycles:
 
     def _spend(self, evaluations: int, problem: PartitionProblem) -> None:
         """Counts evaluations of a coarser problem."""
-        self._search.spend(evaluations * problem.num_units // self._search.problem.num_units)
+        self.search.spend(evaluations * problem.num_units // self.search.problem.num_units)

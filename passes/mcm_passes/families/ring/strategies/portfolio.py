@@ -91,13 +91,14 @@ class Portfolio:
         answers: list[partition.Ints] = []
         finders = _Finders(search)
         start: partition.Start | None = None
-        evaluated = _EvaluatedAnswers(budget.evaluator)
+        # Whether the evaluator still prefers new answers, once a bound is met.
+        improving = True
         for k, strategy in enumerate(strategies):
             if not search.left:
                 break
             may_ask = budget.evaluator is not None and partition.asks_evaluator(strategy)
             met = search.closed(ENOUGH) or search.best_period_s <= enough_s
-            if met and not (may_ask and evaluated.improving):
+            if met and not (may_ask and improving):
                 continue
             part = search.share(
                 search.left if k == len(strategies) - 1 else budget.evaluations,
@@ -132,8 +133,8 @@ class Portfolio:
             # A copy: what is offered below is what the evaluator gets, whoever changes the
             # original.
             answers.append(np.array(outcome.chip_of, np.int32))
-            if met:
-                evaluated.compare(answers)
+            if met and budget.evaluator is not None:
+                improving = _improves(budget.evaluator, answers)
             for chip_of in (outcome.chip_of, *outcome.runners_up):
                 finders.of(self.members[k])(chip_of, np.inf)
         if search.bound.seconds > search.best_period_s * (1.0 + named.ROOM):
@@ -184,26 +185,11 @@ class Portfolio:
         )
 
 
-class _EvaluatedAnswers:
-    """Whether the evaluator still likes new answers better, once a bound is met.
-
-    Args:
-        evaluator: the evaluator, or None.
-
-    Attributes:
-        improving: whether the last answer was better than all before, or there was none yet.
-    """
-
-    def __init__(self, evaluator: BatchEvaluator | None) -> None:
-        self.improving = True
-        self._evaluator = evaluator
-
-    def compare(self, answers: list[partition.Ints]) -> None:
-        """Takes note of the last of the answers of all members so far."""
-        assert self._evaluator is not None
-        results = self._evaluator.evaluate(np.stack(answers))
-        periods = np.where(results.kind == ResultKind.RUNS, results.period_s, np.inf)
-        self.improving = bool(periods[-1] < periods[:-1].min(initial=np.inf) * (1.0 - ENOUGH))
+def _improves(evaluator: BatchEvaluator, answers: list[partition.Ints]) -> bool:
+    """Whether the last answer is better than all before, by the evaluator."""
+    results = evaluator.evaluate(np.stack(answers))
+    periods = np.where(results.kind == ResultKind.RUNS, results.period_s, np.inf)
+    return bool(periods[-1] < periods[:-1].min(initial=np.inf) * (1.0 - ENOUGH))
 
 
 def _rows(search: Search) -> tuple[partition.Ints, ...]:
