@@ -37,7 +37,7 @@ def test_a_coarser_problem_has_the_same_loads(problem, level, at_need):
     assert coarse.valid or {v.rule for v in coarse.violations} == {"memory"}
     assert coarse.valid or not fits
     fixed = ~problem.clonable
-    assert (coarser.fine(chip_of)[fixed] == start[fixed]).all()
+    assert (chip_of[coarser.unit_of[fixed]] == start[fixed]).all()
     assert (coarse.weight_bytes == fine.weight_bytes).all()
     for name in ("chip_busy_s", "channel_busy_s"):
         np.testing.assert_allclose(getattr(coarse, name), getattr(fine, name), rtol=1e-12)

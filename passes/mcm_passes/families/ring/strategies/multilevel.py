@@ -51,6 +51,12 @@ class Coarsening:
     problem: PartitionProblem
     unit_of: Ints
 
+    def coarse(self, chip_of: Ints) -> Ints:
+        """A partition of the finer problem, whose merged units share a chip, on the coarser one."""
+        chips = np.zeros(self.problem.num_units, np.int32)
+        chips[self.unit_of] = chip_of
+        return chips
+
 
 def coarsen(problem: PartitionProblem, chip_of: Ints, level: int, least: int) -> Coarsening:
     """Merges pairs of units that are on one chip and have a tensor or a weight in common.
@@ -352,10 +358,7 @@ class _Cycles:
             if level.problem.num_units > LEAST_SHRINKAGE * problem.num_units:
                 break
             levels.append(level)
-            problem, finer = level.problem, chip_of
-            # Merged units share a chip.
-            chip_of = np.zeros(problem.num_units, np.int32)
-            chip_of[level.unit_of] = finer
+            problem, chip_of = level.problem, level.coarse(chip_of)
         # Half of what is left, so that there is always something for another cycle; and half of
         # that on the coarsest problem, which is what merging is for.
         steps = self.left * self._steps_per_evaluation // 2
