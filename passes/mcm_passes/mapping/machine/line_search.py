@@ -63,8 +63,7 @@ class AlongDevices:
         if RING not in MAPPINGS:
             return partition.Outcome(None, 0, f"'{self.name}' knows rings, and nothing else does")
         search = Search(problem, evaluate, budget)
-        for known in budget.known:
-            search.offer(known, evaluate(known))
+        search.recall(*budget.known)
         best = search.best
         order = first_order(problem) if best is None else order_of(problem, best)
         line = along(problem, order)
@@ -79,10 +78,8 @@ class AlongDevices:
         periods = ring_mapping().periods(line)
         found = answer_of(self.text, self.strategy, line, periods, rng, part)
         search.spend(found.evaluations)
-        for row in (found.chip_of, *found.runners_up):
-            if row is not None:
-                placed = order.devices(row)
-                search.offer(placed, evaluate(placed))
+        rows = (found.chip_of, *found.runners_up)
+        search.recall(*(order.devices(row) for row in rows if row is not None))
         search.prove(exact_bound(problem, rng, search))
         return dataclasses.replace(search.outcome(found.reason), found_by=found.found_by)
 

@@ -136,6 +136,12 @@ class Search:
         self.offer(chip_of, period_s)
         return period_s < float("inf")
 
+    def recall(self, *rows: partition.Ints | None) -> None:
+        """Offers partitions that were evaluated before; None stands for none."""
+        for row in rows:
+            if row is not None:
+                self.offer(row, self.period_of(row))
+
     def spend(self, evaluations: int) -> None:
         """Counts evaluations that compiled code or a part of the search made."""
         self.evaluations += evaluations

@@ -99,9 +99,7 @@ def nearest_chips(
     known: Ints | None = None,
     effort_s: float = EFFORT_S,
 ) -> Nearest:
-    """The valid partition that moves the fewest nodes; among those, one that moves them little.
-
-    Chips are those of nodes, not of units.
+    """As `nearest_partition`, with chips of nodes instead of units, by one run of CP-SAT.
 
     CP-SAT solves the rules as a complete model on one thread, deterministically. In the order
     encoding an edge is a clause for each chip.
@@ -157,16 +155,9 @@ ROLLOUTS = 256
 def nearest_valid(
     problem: PartitionProblem, chip_of: Ints, rng: np.random.Generator, effort_s: float = EFFORT_S
 ) -> Nearest:
-    """The valid partition with the fewest moved units.
+    """As `nearest_partition`, where CP-SAT starts from what FIX finds in many orders.
 
-    CP-SAT starts from what FIX finds in many orders, which is the answer where it runs out of
-    effort.
-
-    Args:
-        problem: the problem.
-        chip_of: `[N]`, chips in and out of range; entries of clonable units are not looked at.
-        rng: source of randomness.
-        effort_s: deterministic seconds of CP-SAT, twice.
+    That is the answer where CP-SAT runs out of effort.
     """
     return nearest_partition(problem, chip_of, _by_fix(problem, chip_of, rng), effort_s)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -140,47 +141,32 @@ class LocalSearch:
         assert search.best is not None, "a start is needed"
         if search.best_period_s <= 0.0:  # nothing is better, and scores would be relative to it
             return
-        walking = _Walking(search, self.walks, self.memory, rng)
-        steps_each = max(search.problem.num_units // UNITS_PER_STEP, LEAST_STEPS)
+        problem, position = search.problem, late_position(search.problem)
+        walker = Walker(problem, search.best_period_s, self.memory)
+        walks = [walker.walk(search.best, streams(rng, 1)) for _ in range(self.walks)]
+        steps_each = max(problem.num_units // UNITS_PER_STEP, LEAST_STEPS)
+
+        def advance(walk: Walk, steps: int) -> Ints:
+            walker.advance(walk, steps)
+            return walker.best(walk)
+
         without_improvement = 0
         while search.left >= self.walks and without_improvement < self.patience:
             before_s = search.best_period_s
             worth = min(self.round, search.left // self.walks)
-            rows = walking.advance(worth * steps_each)
+            rows = side_by_side(partial(advance, steps=worth * steps_each), walks)
             search.spend((worth - 1) * self.walks)
             for row in rows:
                 search.period(row)
-            walking.resegment(search)
+            by_period = sorted(walks, key=_best_s)
+            for walk in by_period[: 1 if problem.num_units > MANY_UNITS else None]:
+                resegment(search, problem, walk.best, DeviceOrder(walk.best_device), position)
+            worst = max(walks, key=_best_s)
+            if search.best_period_s < _best_s(worst):
+                walker.begin(worst, search.best)
             better = search.best_period_s < before_s
             without_improvement = 0 if better else without_improvement + 1
 
 
-class _Walking:
-    """All walks of one search."""
-
-    def __init__(self, search: Search, walks: int, memory: int, rng: np.random.Generator) -> None:
-        assert search.best is not None, "a start is needed"
-        self._problem = search.problem
-        self._position = late_position(self._problem)
-        self._walker = Walker(self._problem, search.best_period_s, memory)
-        self._walks = [self._walker.walk(search.best, streams(rng, 1)) for _ in range(walks)]
-
-    def advance(self, steps: int) -> list[Ints]:
-        """Makes steps of all walks; returns the best partition of each."""
-
-        def run(walk: Walk) -> Ints:
-            self._walker.advance(walk, steps)
-            return self._walker.best(walk)
-
-        return side_by_side(run, self._walks)
-
-    def resegment(self, search: Search) -> None:
-        """Cuts anew along the best of walks; the worst walk goes on from the best of all."""
-        by_period = sorted(self._walks, key=lambda walk: float(walk.best_s[0]))
-        for walk in by_period[: 1 if self._problem.num_units > MANY_UNITS else None]:
-            order = DeviceOrder(walk.best_device)
-            resegment(search, self._problem, walk.best, order, self._position)
-        assert search.best is not None, "walks start from a partition"
-        worst = max(self._walks, key=lambda walk: float(walk.best_s[0]))
-        if search.best_period_s < float(worst.best_s[0]):
-            self._walker.begin(worst, search.best)
+def _best_s(walk: Walk) -> float:
+    return float(walk.best_s[0])

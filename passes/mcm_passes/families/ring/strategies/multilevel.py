@@ -200,10 +200,9 @@ def _contract(problem: PartitionProblem, order: Ints, merged: Bools) -> Coarseni
         count,
     )
     users = unit_of[problem.weight_users]
-    everywhere = np.ones(users.size, np.bool_)
-    all_weights = np.ones(problem.weight_bytes.size, np.bool_)
+    every, all_weights = (np.ones(k, np.bool_) for k in (users.size, problem.weight_bytes.size))
     weights = regrouped(
-        problem.weight_ptr, users, problem.weight_touched, everywhere, all_weights, count
+        problem.weight_ptr, users, problem.weight_touched, every, all_weights, count
     )
     coarse = dataclasses.replace(
         problem,

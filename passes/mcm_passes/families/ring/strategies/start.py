@@ -72,15 +72,14 @@ def named_start(search: Search, name: str, evaluate: Evaluate, rng: np.random.Ge
     Args:
         search: the search.
         name: the text of a strategy, or `known`: then that of `dp` where nothing is known.
-        evaluate: of the problem.
+        evaluate: as in `PartitionStrategy.solve`, like what follows.
         rng: source of randomness.
 
     Returns:
-        Why none was found; empty where one was.
+        As `find_start`.
     """
     if name == KNOWN:
-        for row in search.share(search.left).known:
-            search.offer(row, search.period_of(row))
+        search.recall(*search.share(search.left).known)
     if search.best is not None:
         return ""
     if name in ("dp", KNOWN):
@@ -89,9 +88,7 @@ def named_start(search: Search, name: str, evaluate: Evaluate, rng: np.random.Ge
     strategy = adapted(search.problem, name)
     outcome = answer_of(name, strategy, search.problem, evaluate, rng, part)
     # What it spent is not taken from here: the two count their work otherwise.
-    for row in (outcome.chip_of, *outcome.runners_up):
-        if row is not None:
-            search.offer(row, search.period_of(row))
+    search.recall(outcome.chip_of, *outcome.runners_up)
     return outcome.reason
 
 
