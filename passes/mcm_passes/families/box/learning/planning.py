@@ -26,7 +26,8 @@ from mcm_passes.families.box.search.annealing import Judge
 from mcm_passes.families.box.search.units import Fallbacks
 
 if TYPE_CHECKING:
-    from mcm_models.planner.updates import Batch, GroupInputs, GroupPolicy, Trace
+    from mcm_models.planner.networks import GroupInputs, Trace
+    from mcm_models.planner.updates import Batch, GroupPolicy
 
 
 Singles = npt.NDArray[np.float32]
