@@ -248,7 +248,7 @@ class _Work:
             index: failed_point(one.faults) for index, one in enumerate(self.variants) if one.faults
         }
         for (model, index), (hashed, point) in (self.journal.found if self.journal else {}).items():
-            if model != at:
+            if model != at or index >= len(self.variants):
                 continue
             if hashed != sha256:
                 raise CompileError(_changed(name))

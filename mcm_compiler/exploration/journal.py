@@ -33,9 +33,9 @@ Key = tuple[int, int]
 
 
 class _Line(msgspec.Struct):
-    model: int
+    model: Index
     sha256: str
-    point: int
+    point: Index
     facts: PlacedPoint
 
 
@@ -45,8 +45,9 @@ def journal_path(result: Path) -> Path:
 
 
 def request_digest(request: Mapping[str, Any]) -> str:
-    """What tells an exploration from others."""
-    text = json.dumps(request, sort_keys=True, ensure_ascii=True, default=str)
+    """Identity key of an exploration, and of the layout of its journal."""
+    asked = [msgspec.json.schema(_Line), request]
+    text = json.dumps(asked, sort_keys=True, ensure_ascii=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -101,7 +102,7 @@ class Journal(AbstractContextManager["Journal"]):
         except OSError as error:
             raise cannot_write(error, self._path) from error
         if len(data) > MAX_BYTES:
-            raise _refused(self._path, f"it has more than {MAX_BYTES:,} bytes", "start again")
+            raise _refused(self._path, f"it has more than {MAX_BYTES:,} bytes")
         if head.startswith(data):
             return head  # killed before it found anything
         if not data.startswith(head):
@@ -117,9 +118,8 @@ class Journal(AbstractContextManager["Journal"]):
             try:
                 one = msgspec.json.decode(line, type=_Line)
             except msgspec.DecodeError as error:
-                raise _refused(
-                    self._path, f"a line of the journal is damaged: {error}", "start again"
-                ) from None
+                what = f"a line of the journal is damaged: {error}"
+                raise _refused(self._path, what) from None
             self.found[one.model, one.point] = (one.sha256, one.facts)
             whole += len(line)
         return data[:whole]
@@ -149,7 +149,7 @@ class Journal(AbstractContextManager["Journal"]):
         self._stream.close()
 
 
-def _refused(path: Path, what: str, hint: str) -> CompileError:
+def _refused(path: Path, what: str, hint: str = "start again with --force") -> CompileError:
     return CompileError.of("MCM-U063", what, at=str(path), hint=hint)
 
 

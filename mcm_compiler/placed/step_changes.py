@@ -85,7 +85,8 @@ def step_changes(
     best = int(np.argmin(times))
     if times[best] < times[0] * (1.0 - ROUNDING):
         spent = sum(one.evaluations for one in answers)
-        answer = replace(answers[best], evaluations=spent)
+        # Scores of its search are those of another host.
+        answer = replace(answers[best], evaluations=spent, history=(), figures=())
     base_s, changes = min(times), list[StepChange]()
     for resource, factor, simulator, rows, fault in changed:
         seconds = min(_seconds(simulator, [answer.device_of, *rows]))
@@ -96,7 +97,7 @@ def step_changes(
         apart = factor < 1.0 and seconds < base_s * (1.0 - ROUNDING)
         seconds = base_s if idle else seconds
         note = "idle" if idle else _APART if apart else ""
-        speedup = None if apart else base_s / seconds
+        speedup = None if apart else base_s / seconds if seconds else 1.0
         changes.append(StepChange(resource, factor, seconds, speedup, note))
     return answer, tuple(changes)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import onnx_ir as ir
 
@@ -55,10 +55,10 @@ class Parallelize(ShardOversized):
 
     chips: int = 0
 
-    def for_chips_of(self, chips: int, sram_bytes: int) -> Parallelize:
+    def for_chips_of(self, chips: int, sram_bytes: int) -> Self:
         """See `Pass`."""
-        sram_mib = sram_bytes / MIB or self.sram_mib
-        return replace(self, sram_mib=sram_mib, chips=chips or self.chips)
+        fewest = min(filter(None, (chips, self.chips)), default=0)
+        return replace(super().for_chips_of(chips, sram_bytes), chips=fewest)
 
     def state_choices(self, model: ir.Model) -> None:
         """See `Pass`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import onnx_ir as ir
 
@@ -52,15 +52,15 @@ class ShardOversized(Pass):
     tile_rows: int = 0
     sram_mib: float = 0.0
 
-    def for_chips_of(self, _chips: int, sram_bytes: int) -> Pass:
+    def for_chips_of(self, _chips: int, sram_bytes: int) -> Self:
         """See `Pass`."""
-        return replace(self, sram_mib=sram_bytes / MIB or self.sram_mib)
+        least = min(filter(None, (sram_bytes / MIB, self.sram_mib)), default=0.0)
+        return replace(self, sram_mib=least)
 
     def _limits(self, target: Target) -> PackageLimits:
         """Limits of the chips that ops are divided for."""
-        limits, most = target.limits, int(self.sram_mib * MIB)
-        if not most:
-            return limits
+        limits = target.limits
+        most = int(self.sram_mib * MIB) or max(limits.sram_bytes)
         return replace(limits, sram_bytes=tuple(min(one, most) for one in limits.sram_bytes))
 
     def run(self, model: ir.Model, context: PassContext) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mcm_compiler.contracts.partition import Ints
+from mcm_compiler.contracts.partition import Budget, Ints
 from mcm_passes.mapping.latency_placement.latency_kernels import LatencyArrays
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ TICKS = 10_000
 """Of the latency that is known; the bound is loose by up to one tick for each node of a path."""
 
 EFFORT_S = 4.0
-"""Of the solver without a time limit, in its deterministic unit, some seconds of a core."""
+"""Least effort of the solver without a time limit, in its deterministic unit."""
 
 BYTE_TICKS = 100_000_000
 """Of an accelerator's memory."""
@@ -43,16 +43,15 @@ class ModelOutcome:
     optimal: bool
 
 
-def solve_latency(
-    p: LatencyArrays, start: Ints, latency: float, seconds: float | None
-) -> ModelOutcome:
+def solve_latency(p: LatencyArrays, start: Ints, latency: float, budget: Budget) -> ModelOutcome:
     """Searches from a known placement for a better one, and for a proof that there is none.
 
     Args:
         p: the problem.
         start: `[U]`, a valid placement.
         latency: its latency with a core for each operator, above 0.
-        seconds: wall time on all cores, with which results need not be reproducible; or None.
+        budget: with a wall time, on all cores, results need not be reproducible; without one, of
+            its effort, and at least `EFFORT_S`.
     """
     from ortools.sat.python import cp_model
 
@@ -61,12 +60,12 @@ def solve_latency(
     solver = cp_model.CpSolver()
     parameters = solver.parameters
     parameters.random_seed = 0
-    if seconds is None:
+    if budget.seconds is None:
         parameters.num_workers = 8
         parameters.interleave_search = True
-        parameters.max_deterministic_time = EFFORT_S
+        parameters.max_deterministic_time = max(budget.effort_s, EFFORT_S)
     else:
-        parameters.max_time_in_seconds = seconds
+        parameters.max_time_in_seconds = budget.seconds
     status = solver.solve(built.model)
     bound = max(solver.best_objective_bound, 0.0) / built.ticks
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):

@@ -221,7 +221,7 @@ def _proven(
     p: LatencyArrays, request: PlacementRequest, found: _Found, bound: LowerBound
 ) -> tuple[_Found, LowerBound]:
     """What CP-SAT adds to a placement and a bound."""
-    outcome = solve_latency(p, found.device_of, found.outcome.latency, request.budget_s)
+    outcome = solve_latency(p, found.device_of, found.outcome.latency, request.budget)
     if outcome.device_of is not None:
         better = _better(found, _judged(request.problem, p, outcome.device_of, "cpsat"))
         found = better or found

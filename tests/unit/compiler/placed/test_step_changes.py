@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from typing import ClassVar
 
+import numpy as np
+import onnx
+import onnx_ir as ir
 import pytest
 from click.testing import CliRunner
 
 from mcm_compiler.api import place_model
 from mcm_compiler.cli.main import cli
 from mcm_compiler.components.target_loading import given_box, package_from_text
+from mcm_compiler.contracts.boxes.placers import PlacerAnswer, PlacerRequest
 from mcm_compiler.placed.place_options import PlaceOptions
 from mcm_compiler.placed.placed_model import PlacedModel
+from mcm_compiler.registry import register
 from tests.generators.placed_models import small_model
 
 SLACK = 1e-9
@@ -86,3 +93,47 @@ def test_the_verb_prints_them() -> None:
     assert "sensitivities" not in json.loads(
         CliRunner().invoke(cli, [*plain, "--format", "json"]).stdout
     )
+
+
+@pytest.mark.parametrize("op", ["Identity (x)", "Flatten (x)", "Unsqueeze (x, axis)"])
+def test_a_step_that_takes_no_time_is_as_fast_on_any_host(op: str) -> None:
+    proto = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> m (float[2,2] x) => (float[] y)'
+        f" <int64[1] axis = {{0}}> {{ y = {op} }}"
+    )
+    del proto.graph.output[0].type.tensor_type.shape.dim[:]
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    options = PlaceOptions(segments="none")
+    found = place_model(ir.from_proto(proto), "box-2gpu", options, sensitivities=True)
+    assert found.seconds == 0.0
+    assert {one.speedup for one in found.changes} == {1.0}
+
+
+@register("placer")
+@dataclass(frozen=True)
+class BetterOnSmallHosts:
+    """Divides the ops on a host as described, and keeps them together on one with less memory."""
+
+    name: ClassVar[str] = "better_on_small_hosts"
+    summary: ClassVar[str] = "two devices, or one where memory is small"
+
+    def place(self, request: PlacerRequest) -> PlacerAnswer:
+        """Has scores of the host that it is asked for."""
+        small = request.box.memory_bytes.sum() < BOX.box.memory_bytes.sum()
+        device_of = np.zeros(request.problem.num_ops, np.int32)
+        device_of[1::2] = 0 if small else 1
+        device_of[~request.problem.allowed[:, 1]] = 0
+        return PlacerAnswer(device_of, "by memory", 3, ((3, 7.0 if small else 5.0),))
+
+
+BOX = given_box("box-2gpu")
+
+
+def test_a_placement_for_another_host_comes_without_the_scores_of_its_search() -> None:
+    options = PlaceOptions(placer="better_on_small_hosts", segments="none")
+    plain = place_model(small_model(), BOX, options)
+    found = place_model(small_model(), BOX, options, sensitivities=True)
+    assert plain.answer.history == ((3, 5.0),)
+    assert found.seconds < plain.seconds
+    assert found.answer.history == ()
+    assert_monotone(found)

@@ -414,3 +414,19 @@ def test_pieces_leave_room_for_the_relays_of_those_before() -> None:
     relayed = inputs + (1 - 1 / count) * outputs
     assert weights / count + 4 * relayed + 2 * outputs / count <= sram
     assert count > weights // sram + 1
+
+
+@pytest.mark.parametrize(
+    ("stated", "chips", "mib", "wanted"),
+    [
+        ("parallelize{chips=4,sram_mib=2}", 8, 8, "parallelize{sram_mib=2,chips=4}"),
+        ("parallelize{chips=4,sram_mib=2}", 2, 1, "parallelize{sram_mib=1,chips=2}"),
+        ("parallelize{chips=4}", 0, 8, "parallelize{sram_mib=8,chips=4}"),
+        ("shard_oversized{sram_mib=2}", 2, 8, "shard_oversized{sram_mib=2}"),
+    ],
+)
+def test_stated_limits_are_not_raised_for_other_chips(
+    stated: str, chips: int, mib: int, wanted: str
+) -> None:
+    (one,) = parse_pipeline(stated)
+    assert (one.for_chips_of(chips, mib << 20),) == parse_pipeline(wanted)

@@ -58,9 +58,6 @@ def local_credit(devices: Ints, results: StepResults) -> Singles:
     return (relief - relief.mean(axis=0)).astype(np.float32)
 
 
-Singles = npt.NDArray[np.float32]
-
-
 @dataclass(frozen=True, eq=False)
 class Plan:
     """What a planner decides, and how it learns.

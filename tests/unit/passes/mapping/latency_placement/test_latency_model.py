@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from mcm_compiler.contracts.partition import Budget
 from mcm_compiler.placements.placement_file import placement_from_json
 from mcm_passes.mapping.latency_placement.latency_kernels import latency_arrays
 from mcm_passes.mapping.latency_placement.latency_model import TICKS, solve_latency
@@ -20,7 +21,7 @@ def test_the_optimum_is_found_from_the_cpu_alone(seed):
     p = latency_arrays(problem)
     start = np.full(p.size_bytes.size, p.accelerators, np.int32)
     latency = latency_outcome(problem, start[p.unit_of]).latency
-    found = solve_latency(p, start, latency, None)
+    found = solve_latency(p, start, latency, Budget())
     least = least_latency(data)
     assert found.optimal
     rounding = problem.num_operators * 4 * latency / TICKS

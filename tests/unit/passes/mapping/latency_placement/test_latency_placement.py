@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from ortools.sat.python import cp_model
 
+from mcm_compiler.contracts.partition import LowerBound
 from mcm_compiler.contracts.placement import PlacementRequest, objective_of
+from mcm_compiler.contracts.requests import PlacementOptions
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.placements.placement_file import placement_from_json, read_placement
 from mcm_passes.mapping.device_placement.device_placement import DevicePlacement
 from mcm_passes.mapping.latency_placement import latency_placement
+from mcm_passes.mapping.latency_placement.latency_model import EFFORT_S
 from mcm_passes.mapping.latency_placement.latency_placement import DeviceLatency
 from tests.generators.placement_examples import (
     PUBLISHED,
@@ -116,3 +120,20 @@ def test_no_device_is_refused():
             PlacementRequest(problem=example([node(0, 1.0)], [], maxFPGAs=0), evaluations=FEW)
         )
     assert [d.code for d in caught.value.diagnostics] == ["MCM-F006"]
+
+
+@pytest.mark.parametrize(("level", "least_s"), [(0, 1.0), (2, 5.0), (3, 60.0)])
+def test_effort_of_the_solver_is_that_of_the_level(level, least_s, monkeypatch):
+    limits = []
+
+    def solve(solver, _model):
+        limits.append(solver.parameters.max_deterministic_time)
+        return cp_model.UNKNOWN
+
+    monkeypatch.setattr(cp_model.CpSolver, "solve", solve)
+    monkeypatch.setattr(cp_model.CpSolver, "best_objective_bound", 0.0)
+    monkeypatch.setattr(latency_placement, "chain_bound", lambda _: LowerBound(0.0, "", "path"))
+    data = problem_data([node(v, 1.0, cpuLatency=1.0) for v in range(4)], [(0, 3, 0.5)])
+    options = PlacementOptions(level=level, evaluations=FEW)
+    DeviceLatency().place(PlacementRequest.of(placement_from_json(data, "graph.json"), options))
+    assert limits == [max(least_s, EFFORT_S)]
