@@ -17,8 +17,10 @@ from mcm_passes.families.ring.moves.placement_state import (
     copy_changed,
     empty_loads,
     empty_state,
+    exchange_devices,
     move_unit,
     place_unit,
+    swap_devices,
 )
 from mcm_passes.families.ring.moves.walks import Walker
 from mcm_passes.families.ring.solver.random_stream import streams
@@ -41,6 +43,18 @@ def move_all(p, s, units, to):
 def move_back(p, s, units, old, before):
     for k in range(units.size - 1, -1, -1):
         move_unit(p, s, units[k], old[k], False)
+    copy_changed(p, s, s.loads, before)
+
+
+@entry_njit
+def swap(p, s, a, b):
+    begin_step(s)
+    swap_devices(p, s, a, b)
+
+
+@entry_njit
+def swap_back(p, s, a, b, before):
+    exchange_devices(s, a, b)
     copy_changed(p, s, s.loads, before)
 
 
@@ -85,6 +99,17 @@ def test_loads_are_those_of_the_evaluation_after_any_moves(problem, random):
         assert_loads_of(problem, placed, state)
         if random.random() < 0.5:
             move_back(placed, state, moved, old, kept)
+            assert all(map(np.array_equal, state.loads, kept))
+            assert_loads_of(problem, placed, state)
+        else:
+            keep(placed, state, kept)
+        if problem.machine.relays or problem.num_chips < 2:
+            continue
+        pair = random.sample(range(problem.num_chips), 2)
+        swap(placed, state, *pair)
+        assert_loads_of(problem, placed, state)
+        if random.random() < 0.5:
+            swap_back(placed, state, *pair, kept)
             assert all(map(np.array_equal, state.loads, kept))
             assert_loads_of(problem, placed, state)
         else:

@@ -248,6 +248,54 @@ def exchange_devices(s: PlacementState, a: int, b: int) -> None:
         s.copies[i, first], s.copies[i, second] = s.copies[i, second], s.copies[i, first]
 
 
+@lean_inner_njit
+def swap_devices(p: PlacedProblem, s: PlacementState, a: int, b: int) -> None:
+    """Exchanges the devices of two chips, whose engines pass nothing on, with all loads."""
+    for c in (a, b):
+        _count_chip(p, s, c, a, b, -1)
+    exchange_devices(s, a, b)
+    for c in (a, b):
+        _count_chip(p, s, c, a, b, 1)
+
+
+@lean_inner_njit
+def _count_chip(p: PlacedProblem, s: PlacementState, c: int, a: int, b: int, sign: int) -> None:
+    """Counts all of a chip's units and items, and their tensors where neither a nor b did yet.
+
+    Chip c is a, which is counted first, or b.
+    """
+    items, m, device = p.demands.items, p.machine, int(s.device[c])
+    made, blocks, kind = p.demands.nodes.made, s.loads.blocks, m.kind_of[device]
+    _change(s, device)
+    for i in range(s.copies.shape[0]):
+        if s.copies[i, device]:
+            s.loads.amount[device] += sign * m.item_s[kind, i]
+            blocks[HELD, device] += sign * items.held[i]
+            blocks[WEIGHT, device] += sign * items.weight[i]
+            if items.in_bytes[i]:
+                _cross_route(p, s, m.routes.num_devices**2 + device, sign * int(items.in_bytes[i]))
+    for k in range(s.size[device]):
+        u = s.members[device, k]
+        s.loads.amount[device] += sign * m.unit_s[kind, u]
+        for e in range(made.ptr[u], made.ptr[u + 1]):
+            _count_tensor(p, s, made.entries[e], c, sign)
+        for e in range(p.read.ptr[u], p.read.ptr[u + 1]):
+            t = p.read.entries[e]
+            source = _source(p, s, t)
+            if source not in (a, b) and _first_on(p, s, t, a, b) == u:
+                _count_tensor(p, s, t, source, sign)
+
+
+@inlined_njit
+def _first_on(p: PlacedProblem, s: PlacementState, t: int, a: int, b: int) -> int:
+    """The first reader of a tensor that is on one of two chips; -1 where none is."""
+    readers = p.demands.tensors.readers
+    for e in range(readers.ptr[t], readers.ptr[t + 1]):
+        if s.chip[readers.entries[e]] in (a, b):
+            return int(readers.entries[e])
+    return -1
+
+
 @inlined_njit
 def _recount_views(p: PlacedProblem, s: PlacementState, u: int, old: int, to: int) -> None:
     """Recounts the copies of views of what a unit writes that goes from one chip to another."""

@@ -29,6 +29,7 @@ from mcm_passes.families.ring.moves.placement_state import (
     held_on,
     move_unit,
     place_unit,
+    swap_devices,
     weigh_memory,
 )
 from mcm_passes.families.ring.moves.proposals import (
@@ -303,16 +304,20 @@ def _exchange_chips(p: PlacedProblem, walk: Walk) -> None:
 
 @lean_inner_njit
 def _swap_devices(p: PlacedProblem, walk: Walk, reference_s: float, heat: float, slot: int) -> None:
-    """Lets two chips change their devices, and counts all tensors again."""
+    """Lets two chips change their devices."""
     s, loads, before = walk.state, walk.state.loads, walk.before
     chips = s.device.size
     a, b = int(uniform(walk.stream, 0) * chips), int(uniform(walk.stream, 0) * chips)
     first, second = s.device[a], s.device[b]
     if a == b or not p.movable[first] or not p.movable[second]:
         return
-    exchange_devices(s, a, b)
-    fill_state(p, s, s.chip)
-    loads.streamed[:] = 0
+    if p.machine.routes.relays:
+        # What other chips send may pass through the two.
+        exchange_devices(s, a, b)
+        fill_state(p, s, s.chip)
+        loads.streamed[:] = 0
+    else:
+        swap_devices(p, s, a, b)
     # Units stay together, so that the peaks of what comes and goes are the same.
     loads.peak[first], loads.peak[second] = loads.peak[second], loads.peak[first]
     for device in range(chips):
