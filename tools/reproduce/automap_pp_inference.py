@@ -42,7 +42,7 @@ from mcm_models.dqn.network import QNetwork, initial_weights  # noqa: E402
 from mcm_models.pipelines.kernels import length_s  # noqa: E402
 from mcm_models.pipelines.planning_environment import best_places  # noqa: E402
 from mcm_models.pipelines.policy_environment import POLICY_LAYOUT  # noqa: E402
-from mcm_models.pipelines.policy_inference import (  # noqa: E402  # noqa: E402
+from mcm_models.pipelines.policy_inference import (  # noqa: E402
     BEAM,
     SHIPPED_PIPELINE_POLICY,
     infer_pipeline,

@@ -107,9 +107,8 @@ class ChannelArrays(NamedTuple):
         shared: `[L]`, whether the channel is one that all devices share.
         cuts: `[L]`, whether a tensor goes on to another such channel as soon as its head is there.
         router_buffers: as in `Machine`.
-        route_begin: `[R]`, as in `mcm_compiler.machines.routes.Routes`, like the next two; rows as
-        in
-            `Machine.routes`.
+        route_begin: `[R]`, as in `mcm_compiler.machines.routes.Routes`, like the next two; rows
+            as in `Machine.routes`.
         route_end: `[R]`.
         routes: channels of all routes.
     """

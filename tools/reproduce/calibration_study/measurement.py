@@ -27,6 +27,7 @@ from mcm_compiler.contracts.partition import (
     PartitionProblem,
 )
 from mcm_compiler.contracts.target import Routing, Target
+from mcm_compiler.machines.machine import HOST
 from mcm_passes.families.ring.solver.batch import BatchSolver
 from mcm_passes.mapping.machine.evaluation import MachineModel, PlacementCost
 from mcm_passes.mapping.problem.rule_graph import rule_graph
@@ -123,11 +124,12 @@ def _own_units(problem: PartitionProblem, chip_of: Ints) -> float:
 
 
 def _busiest(problem: PartitionProblem, evaluation: PlacementCost) -> str:
-    source, target = problem.machine.channel_ends.T >= 0
+    ends = problem.machine.channel_ends
+    source, target = ends.T >= 0
     loads = {
         "chip": evaluation.chip_busy_s,
         "link": evaluation.channel_busy_s[source & target],
-        "host in": evaluation.channel_busy_s[~source & target],
-        "host out": evaluation.channel_busy_s[source & ~target],
+        "host in": evaluation.channel_busy_s[(ends[:, 0] == HOST) & target],
+        "host out": evaluation.channel_busy_s[source & (ends[:, 1] == HOST)],
     }
     return max(loads, key=lambda name: float(loads[name].max(initial=0.0)))

@@ -96,8 +96,12 @@ def best_decision(
     hope = objective.linear + np.maximum(gains, 0.0) @ members
     kept = np.flatnonzero(~problem.blocked & ((hope > 0) | forced))
     part = whole.only(kept)
-    together = part.members.astype(np.int64)
-    linked = part.conflicts | (together.T @ together > 0)
+    linked = part.conflicts.copy()
+    # Each class of a term with the next one: a product of all would take cubic time.
+    term, member = np.nonzero(part.members)
+    together = term[1:] == term[:-1]
+    one, other = member[1:][together], member[:-1][together]
+    linked[one, other] = linked[other, one] = True
     chosen = np.zeros(len(kept), dtype=bool)
     large: list[NDArray[np.int64]] = []
     for classes in decision_problem.components(linked):
@@ -149,6 +153,7 @@ def _by_cp_sat(part: _Part, effort_s: float) -> tuple[NDArray[np.bool_], float]:
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = 0
+    solver.parameters.linearization_level = 2
     solver.parameters.max_deterministic_time = effort_s
     status = solver.solve(model)
     if status not in {cp_model.OPTIMAL, cp_model.FEASIBLE}:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 
 import numpy as np
 import pytest
@@ -111,3 +112,38 @@ def test_objectives_that_do_not_fit_are_refused():
         DecisionObjective(
             "cost", np.zeros(2), np.zeros(1), np.array([0, 1], np.int32), np.array([2], np.int32)
         )
+
+
+@pytest.mark.parametrize("kind", ["chain", "blocks", "cliques"])
+def test_thousands_of_classes_are_proven_within_seconds(decisions_of, kind):
+    count, rng = 3000, np.random.default_rng(1)
+    conflicts = np.zeros((count, count), dtype=bool)
+    if kind == "chain":
+        np.fill_diagonal(conflicts[1:], val=True)
+    else:
+        for first in range(0, count, 6):
+            meet = rng.random((6, 6)) < 0.5
+            conflicts[first : first + 6, first : first + 6] = meet | (kind == "cliques")
+        np.fill_diagonal(conflicts[6:], val=True)
+    conflicts |= conflicts.T
+    np.fill_diagonal(conflicts, val=False)
+    problem = dataclasses.replace(
+        decisions_of(0, tensors=count, classes=count, density=0.0, blocked=0.0),
+        conflicts=conflicts,
+    )
+    sizes = rng.integers(1, 4, count)
+    starts = rng.integers(0, count - 4, count)
+    objective = DecisionObjective(
+        "cost",
+        linear=rng.random(count) * 1e-3,
+        term_gain=rng.random(count) * -7e-4,
+        term_ptr=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32),
+        term_class=np.concatenate(
+            [at + np.arange(size) for at, size in zip(starts, sizes, strict=True)]
+        ).astype(np.int32),
+    )
+    began = time.process_time()
+    found = count_oracle.best_decision(problem, objective)
+    assert found.proven
+    assert problem.is_feasible(found.partitioned)
+    assert time.process_time() - began < 10.0
