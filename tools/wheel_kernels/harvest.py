@@ -72,7 +72,10 @@ def _kernels(index: Path, made_for: Mapping[str, str]) -> FunctionKernels | None
         # Of the tree that is built.
         if pickle.load(file) not in (made_for["numba"], kept_version()):  # noqa: S301
             return None
-        stamp, overloads = pickle.load(file)  # noqa: S301
+        try:
+            stamp, overloads = pickle.load(file)  # noqa: S301
+        except (ImportError, AttributeError):  # a type in a key has moved to another module since
+            return None
     if stamp != hashlib.sha256(source.read_bytes()).digest():
         return None
     kernels: dict[Any, bytes] = {}

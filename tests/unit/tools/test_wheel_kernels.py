@@ -6,6 +6,7 @@ import base64
 import csv
 import hashlib
 import importlib
+import pickle
 import zipfile
 from pathlib import Path
 
@@ -88,3 +89,16 @@ def test_every_strategy_that_learns_nothing_is_filled(tools):
     plain = {name for name in names if not extra_of(STRATEGIES.get(name))}
     # These run others, and are given their answer.
     assert plain - {"portfolio", "manual"} == set(tools("filling").STRATEGIES)
+
+
+@pytest.mark.parametrize(
+    "fault", [b"cgone_module\nGone\n.", b"cpathlib\nGone\n.", b"cgone.a\nb\n."]
+)
+def test_an_index_with_a_type_that_moved_is_left_out(tools, tmp_path, fault):
+    from mcm_compiler.arrays.kernel_cache import kept_version
+
+    (tmp_path / "pack/__pycache__").mkdir(parents=True)
+    (tmp_path / "pack/one.py").write_text("")
+    index = tmp_path / "pack/__pycache__/one.f-1.py311.nbi"
+    index.write_bytes(pickle.dumps(kept_version()) + fault)
+    assert tools("harvest").harvested([tmp_path / "pack"], {"numba": ""}) == {}
