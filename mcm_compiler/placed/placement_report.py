@@ -229,7 +229,7 @@ def placement_record(placed: PlacedModel) -> records.PlacementRecord:
         target=placed.target.name,
         asked=records.Asked(options.order, options.pins, options.kinds, options.together),
         search=records.Search(
-            placer=options.placer_text,
+            placer=options.placer or options.placer_text,
             method=answer.method,
             evaluations=answer.evaluations,
             seed=options.seed,

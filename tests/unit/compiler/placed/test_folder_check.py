@@ -26,7 +26,7 @@ from mcm_compiler.ir.rewriting.writer import write_model
 from mcm_compiler.placed.folder_check import check_placement_folder
 from mcm_compiler.placed.folder_reading import open_placement
 from mcm_compiler.placed.place_options import PlaceOptions
-from mcm_compiler.placed.placement_checks import StepOfModel
+from mcm_compiler.placed.placement_checks import StepOfModel, checked_placement
 from mcm_compiler.placed.placement_report import report_text
 from mcm_compiler.placed.placing import place_model, step_of_model
 from mcm_compiler.text import json_text
@@ -59,6 +59,20 @@ def test_an_untouched_folder_holds(placed: Path) -> None:
     assert found.complete
     assert found.verification is not None
     assert all(output.bit_equal for output in found.verification.outputs)
+
+
+@pytest.mark.parametrize("code", ["MCM-U001", "MCM-U002", "MCM-U003"])
+def test_a_folder_is_checked_without_its_placer(
+    placed: Path, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its plug-in is not installed, or an option that it was run with is gone."""
+
+    def gone(text: str) -> None:
+        raise CompileError.of(code, "no such placer or option", at=text)
+
+    monkeypatch.setattr("mcm_compiler.contracts.boxes.placers.placer_of", gone)
+    assert check_placement_folder(placed).holds
+    assert checked_placement(placed).placed.options.placer
 
 
 def test_segments_in_their_order_are_the_model_to_the_bit(placed: Path) -> None:
