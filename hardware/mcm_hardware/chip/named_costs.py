@@ -62,8 +62,8 @@ class CycleCosts(CostModelMaker):
         played = basis.played
         # Fabrics, which derive from it, have units instead of rows.
         if type(played) is Roofline and (array := played.chip.array).rows > 1:
-            array = replace(array, rows=max(int(array.rows * self.rows), 1))
-            return replace(played, chip=replace(played.chip, array=array))
+            chip = replace(played.chip, array=replace(array, rows=max(int(array.rows * self.rows), 1)))
+            return replace(played, chip=chip, name=f"{played.name}{{rows={self.rows:g}}}")
         raise CompileError.of(
             "MCM-C003",
             f"kernels are to use {self.rows:g} of the rows of a MAC array, and the target "

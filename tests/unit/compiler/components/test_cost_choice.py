@@ -256,6 +256,9 @@ def test_kernels_can_leave_rows_of_the_array_idle(name: str) -> None:
     seconds = [one.cost_model().node_cost(product).seconds for one in (whole, smaller, spared)]
     assert seconds[0] != seconds[1] == seconds[2]
     assert spared.limits == whole.limits
+    # A bound under it holds for these rows alone, so that claims name them.
+    names = [one.cost_model().name for one in (whole, smaller, spared)]
+    assert names == ["cycles", "cycles", "cycles{rows=0.5}"]
 
 
 @pytest.mark.parametrize(
