@@ -62,7 +62,7 @@ class CycleCosts(CostModelMaker):
         played = basis.played
         # Fabrics, which derive from it, have units instead of rows.
         if type(played) is Roofline and (array := played.chip.array).rows > 1:
-            chip = replace(played.chip, array=replace(array, rows=max(int(array.rows * self.rows), 1)))
+            chip = replace(played.chip, array=replace(array, rows=int(array.rows * self.rows) or 1))
             return replace(played, chip=chip, name=f"{played.name}{{rows={self.rows:g}}}")
         raise CompileError.of(
             "MCM-C003",
