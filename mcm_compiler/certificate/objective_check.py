@@ -76,7 +76,9 @@ def _check_figures(
             value = model.objective_value(problem, placement, objective)
         if objective.aim == "max-latency":
             value /= scope.pipelines
-    if value != figures.value:
+    # Earlier releases took the sum of energies in another order.
+    slack = 1e-12 * value if objective.kind == "energy" else 0.0
+    if not abs(value - figures.value) <= slack:
         raise _wrong(f"its placement comes to {value!r}, it says {figures.value!r}")
 
 
@@ -98,8 +100,7 @@ def _check_rows(certificate: Certificate, figures: ObjectiveFigures, limits: Pac
     for row in rows:
         if row.replicas * row.chips_each > limits.num_chips:
             raise _wrong(f"{row.replicas} pipelines of {row.chips_each} are more than the package")
-    alone = [(row.replicas, row.chips_each) for row in rows]
-    devices = scope.devices
+    alone, devices = [(row.replicas, row.chips_each) for row in rows], scope.devices
     if kind != "period" and alone != [(1, devices)] and alone != [_own(certificate)]:
         raise _wrong(f"what is proven is neither of one pipeline on {devices} devices nor its own")
     shares = list(equal_shares(devices, certificate.problem.machine))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -10,8 +11,10 @@ from hypothesis import given, settings
 
 from mcm_compiler.contracts.partition import Budget, LowerBound
 from mcm_compiler.machines.view_copies import ViewCopies
+from mcm_passes.families.ring.exact.checks.packed_check import units_do_not_pack_in_order
 from mcm_passes.families.ring.exact.ideals import Ideals
 from mcm_passes.mapping.bound_checks.heavy_check import no_chain_of_heavy_units
+from mcm_passes.mapping.bound_checks.window_check import plain_windows
 from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.bounds.heavy_chains import heavy_chains
 from mcm_passes.mapping.machine.evaluation import period
@@ -102,6 +105,22 @@ def test_views_of_inputs_of_tensors_and_of_views_are_relayed_or_copied(seed):
     assert bound.seconds <= best * (1 + 1e-9)
     assert not bound.proof or verify_bound(problem, bound)
     assert not no_chain_of_heavy_units(problem, best * (1 + 1e-6))
+
+
+@pytest.mark.parametrize(
+    "check", [no_chain_of_heavy_units, units_do_not_pack_in_order, plain_windows]
+)
+def test_checks_take_no_memory_for_pairs_of_copied_units(check):
+    copies, chips = 3_000, 4
+    edges = [(u, copies + u % 8) for u in range(copies)]
+    edges += [(u, u + 1) for u in range(copies, copies + 7)]
+    problem = make_problem(np.ones(copies + 8), edges, chips=chips, clonable=range(copies))
+    check(problem, 1.0)
+    tracemalloc.start()
+    check(problem, 1.0)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < copies**2 / 2
 
 
 def test_a_search_without_effort_proves_nothing():

@@ -26,15 +26,14 @@ MOST_FLOWS = 30_000
 
 def no_chain_of_heavy_units(problem: PartitionProblem, period_s: float) -> bool | None:
     """Return True if no chain of ideals of the heaviest units has all chips within a period."""
-    fixed = np.flatnonzero(~problem.clonable)
-    if not 0 < fixed.size <= MOST_UNITS:
+    if not 0 < int((~problem.clonable).sum()) <= MOST_UNITS:
         return None
-    above, edges = closure_of(problem)
-    work = np.where(problem.clonable, 0.0, problem.compute_s) / float(problem.chip_speed.max())
-    heavy, grown_of = _few_ideals(work, fixed, above)
+    fixed, above, edges = closure_of(problem)
+    work = problem.compute_s[fixed] / float(problem.chip_speed.max())
+    heavy, grown_of = _few_ideals(work, above)
     network = _network(problem, work, edges) if problem.relays else None
     before, behind = above[heavy], above[:, heavy].T.copy()
-    own = np.eye(problem.num_units, dtype=np.bool_)[heavy]
+    own = np.eye(fixed.size, dtype=np.bool_)[heavy]
     chips, flows = problem.num_chips, 0
     whole = (1 << heavy.size) - 1
 
@@ -74,9 +73,9 @@ def no_chain_of_heavy_units(problem: PartitionProblem, period_s: float) -> bool 
     return whole not in fewest
 
 
-def _few_ideals(work: Floats, fixed: Longs, above: Bools) -> tuple[Longs, dict[int, list[int]]]:
+def _few_ideals(work: Floats, above: Bools) -> tuple[Longs, dict[int, list[int]]]:
     """The heaviest units with few ideals, ascending; and which ideals each ideal grows to."""
-    by_work = sorted(fixed.tolist(), key=lambda u: (-work[u], u))
+    by_work = sorted(range(work.size), key=lambda u: (-work[u], u))
     low, high = 1, len(by_work)
     heavy, found = np.array(by_work[:1]), {0: [1], 1: list[int]()}
     while low <= high:
@@ -120,26 +119,26 @@ def _takes(network: Network, earlier: Bools, inside: Bools, later: Bools, period
 
 
 def _network(problem: PartitionProblem, work: Floats, edges: list[tuple[int, int]]) -> Network:
-    """The choices of a chip: N units, N again, and T tensors."""
-    n, speed = problem.num_units, float(problem.chip_speed.max())
+    """The choices of a chip: n units, n again, and T tensors."""
+    n, speed, readers = work.size, float(problem.chip_speed.max()), problem.placed_readers
+    number = {u: i for i, u in enumerate(np.flatnonzero(~problem.clonable).tolist())}
     arcs: list[tuple[int, int, float]] = []
     for u in range(n):
         arcs += [(n + u, u, float(work[u])), (u, n + u, np.inf)]
     for u, v in edges:
-        if not problem.clonable[[u, v]].any():
-            arcs += [(v, u, np.inf), (n + v, n + u, np.inf)]
+        arcs += [(v, u, np.inf), (n + v, n + u, np.inf)]
     relay_s: list[float] = problem.relay_s.tolist()
     vertex = 2 * n + len(relay_s)
     for written, views, seconds in _copied_once(problem):
         for t in (written, *views):
             relay_s[t] -= seconds
-        arcs.append((int(problem.tensor_producer[written]), vertex, seconds / speed))
-        arcs += [(vertex, n + int(v), np.inf) for v in problem.placed_readers.row(views[-1])]
+        arcs.append((number[int(problem.tensor_producer[written])], vertex, seconds / speed))
+        arcs += [(vertex, n + number[v], np.inf) for v in readers.row(views[-1]).tolist()]
         vertex += 1
     for t, u in enumerate(problem.tensor_producer.tolist()):
-        if u >= 0 and not problem.clonable[u]:
-            arcs.append((u, 2 * n + t, relay_s[t] / speed))
-            arcs += [(2 * n + t, n + int(v), np.inf) for v in problem.placed_readers.row(t)]
+        if u in number:
+            arcs.append((number[u], 2 * n + t, relay_s[t] / speed))
+            arcs += [(2 * n + t, n + number[v], np.inf) for v in readers.row(t).tolist()]
     return network_of(arcs, vertex)
 
 

@@ -24,33 +24,32 @@ def plain_windows(problem: PartitionProblem, period_s: float) -> PlainWindows | 
     The argument is that of `chip_windows`: chips are filled from both ends, with all ancestors as
     sand, along paths, and past units that all other ancestors come before or after.
     """
-    above, edges = closure_of(problem)
-    fixed = np.flatnonzero(~problem.clonable).tolist()
-    work = problem.compute_s.tolist()
-    room = [0.0] * problem.num_units
+    fixed, above, edges = closure_of(problem)
+    along = list(range(fixed.size))
+    work = problem.compute_s[fixed].tolist()
+    room = np.zeros(problem.num_units)
     for weight in plain_weights(problem):
         if len(weight.users) == 1 and not problem.streams:
             room[weight.users[0]] += weight.room
     chips = problem.num_chips
     seconds = (problem.chip_speed * period_s).tolist()
     sram = [float(size) for size in problem.limits.sram_bytes]
-    pins = problem.pinned_chip.tolist()
+    pins = problem.pinned_chip[fixed].tolist()
     backward = [-1 if pin < 0 else chips - 1 - pin for pin in pins]
     turned = [(v, u) for u, v in edges]
-    windows: PlainWindows = dict.fromkeys(fixed, (0, chips - 1))
-    for own, capacity in ((work, seconds), (room, sram)):
-        forward = _fill(fixed, edges, above, own, capacity, pins)
-        from_end = _fill(fixed[::-1], turned, above.T, own, capacity[::-1], backward)
-        for v in fixed:
+    windows = [(0, chips - 1)] * fixed.size
+    for own, capacity in ((work, seconds), (room[fixed].tolist(), sram)):
+        forward = _fill(along, edges, above, own, capacity, pins)
+        from_end = _fill(along[::-1], turned, above.T, own, capacity[::-1], backward)
+        for v in along:
             (low, load), (other, load_from_end) = forward[v], from_end[v]
             both = load + load_from_end - own[v]
             high = chips - 1 - other
             if low == high and both > capacity[low] * (1.0 + 1e-12):
                 return None
             windows[v] = max(windows[v][0], low), min(windows[v][1], high)
-    if any(low > high for low, high in windows.values()):
-        return None
-    return windows
+    found = dict(zip(fixed.tolist(), windows, strict=True))
+    return None if any(low > high for low, high in windows) else found
 
 
 def crosses_at_least(
@@ -127,15 +126,21 @@ def _pour(start: tuple[int, float], amount: float, capacity: list[float]) -> tup
     return chip, load
 
 
-def closure_of(problem: PartitionProblem) -> tuple[Bools, list[tuple[int, int]]]:
-    """`[N, N]`, True where the second unit comes before the first; and the edges."""
-    source, target = dependency_edges(problem)
-    edges = sorted(set(zip(source.tolist(), target.tolist(), strict=True)), key=lambda e: e[::-1])
-    above = np.zeros((problem.num_units, problem.num_units), np.bool_)
+def closure_of(problem: PartitionProblem) -> tuple[Longs, Bools, list[tuple[int, int]]]:
+    """Which of n units with a place of their own come before which.
+
+    Returns:
+        `[n]`, those units; `[n, n]`, True where the second of them comes before the first; and the
+        edges between them, by their numbers among them.
+    """
+    fixed = np.flatnonzero(~problem.clonable)
+    ends = np.searchsorted(fixed, np.stack(dependency_edges(problem)))
+    edges = sorted(set(zip(*ends.tolist(), strict=True)), key=lambda e: e[::-1])
+    above = np.zeros((fixed.size, fixed.size), np.bool_)
     for u, v in edges:
         above[v] |= above[u]
         above[v, u] = True
-    return above, edges
+    return fixed, above, edges
 
 
 class Network(NamedTuple):

@@ -10,6 +10,7 @@ import dataclasses
 import json
 import shutil
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,7 +27,7 @@ from mcm_compiler.checking.certificate_check import check_certificate, not_simul
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.checking.entry.gate import OpenedFolder, open_folder
 from mcm_compiler.checking.figures_check import check_stored_figures
-from mcm_compiler.contracts.objectives import Objective
+from mcm_compiler.contracts.objectives import Objective, ObjectiveKind
 from mcm_compiler.contracts.partition import LearnedGain
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.options import CompileOptions
@@ -247,6 +248,24 @@ def test_a_latency_that_only_holds_without_delays_meets_no_limit(old: Path) -> N
     with pytest.raises(CompileError, match="not within") as caught:
         check_objective(certificate, asked, found.target.limits)
     assert caught.value.diagnostics[0].code == "MCM-V075"
+
+
+@pytest.mark.parametrize(
+    ("kind", "share", "holds"),
+    [("energy", 3e-15, True), ("energy", 1e-9, False), ("latency", 3e-15, False)],
+)
+def test_energies_alone_may_differ_by_the_order_of_their_sums(
+    kind: ObjectiveKind, share: float, holds: bool, tmp_path: Path
+) -> None:
+    options = CompileOptions(chips=2, replicas=1, objective=kind, inferences=8)
+    compile_model(STORED / "annotated.onnx", "mcm4", options, output=tmp_path / "out")
+    found, certificate = checked(tmp_path / "out")
+    figures = certificate.figures
+    assert figures is not None
+    summed = dataclasses.replace(figures, value=figures.value * (1.0 + share))
+    assert summed.value != figures.value
+    with nullcontext() if holds else pytest.raises(CompileError, match="it says"):
+        check_objective(certificate, summed, found.target.limits)
 
 
 def test_a_placed_folder_of_another_version_names_both_and_the_remedy(tmp_path: Path) -> None:

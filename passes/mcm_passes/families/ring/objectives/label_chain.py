@@ -317,11 +317,7 @@ def _with_room(labels: Labels, ideal: int) -> Labels:
     while needed > room:
         room *= 2
     times_s, links = np.empty((room, labels.times_s.shape[1])), np.empty((room, 3), np.int32)
-    for k in range(made):
-        for t in range(times_s.shape[1]):
-            times_s[k, t] = labels.times_s[k, t]
-        for t in range(3):
-            links[k, t] = labels.links[k, t]
+    times_s[:made], links[:made] = labels.times_s[:made], labels.links[:made]
     return Labels(times_s, links, labels.first, labels.kept, labels.counts, labels.most)
 
 

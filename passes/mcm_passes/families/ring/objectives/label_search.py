@@ -195,7 +195,7 @@ def _least_beyond(
         nodes_j[i] = nodes_j[larger[first[i]]] + node_j[more[first[i]]]
     beyond_j = nodes_j.copy()
     for item in np.flatnonzero(once_j > 0.0).tolist():
-        users = d.items.users.row(item)
-        held = ideals.members[:, users >> 6] >> (users & 63).astype(np.uint64) & np.uint64(1)
-        beyond_j += once_j[item] * (held == 0).any(axis=1)
+        bits = words_of([sum({1 << v for v in d.items.users.row(item).tolist()})], len(node_j))[0]
+        at = np.flatnonzero(bits)
+        beyond_j += once_j[item] * (bits[at] & ~ideals.members[:, at]).any(axis=1)
     return nodes_j, beyond_j

@@ -120,9 +120,11 @@ class IdealCheck:
         self._fixed = np.flatnonzero(~problem.clonable).tolist()
         self._all = sum(1 << u for u in self._fixed)
         self._before = [0] * problem.num_units
+        self._above = [0] * problem.num_units
         source, target = dependency_edges(problem)
-        for u, v in zip(source.tolist(), target.tolist(), strict=True):
+        for u, v in sorted(zip(source.tolist(), target.tolist(), strict=True), key=lambda e: e[1]):
             self._before[v] |= 1 << u
+            self._above[v] |= self._above[u] | 1 << u
         self._following: list[list[int]] = [[] for _ in range(problem.num_units)]
         for v in self._fixed:
             for u in units_of(self._before[v]):
@@ -181,8 +183,8 @@ class IdealCheck:
         reached: dict[int, dict[int, list[State]]] = {0: {0: [first]}}
         by_size: list[list[int]] = [[0], *([] for _ in self._fixed)]
         for held in chain.from_iterable(map(sorted, by_size[:-1])):
-            for chip, states in sorted(reached[held].items()):
-                if chip == self._problem.num_chips:
+            for chip, states in sorted(reached.pop(held).items()):
+                if chip == self._problem.num_chips or not states:
                     continue
                 for step in windows(chip, held, states):
                     self.windows += len(states) - 1
@@ -361,7 +363,7 @@ class IdealCheck:
     def _fits(self, step: Step, period_s: float) -> bool:
         """Return whether a window that does not exceed its chip fits it below a period."""
         limits, (chip, held, grown, window) = self._limits, step
-        if not self.keeps_pins(step):
+        if not self.keeps_pins(step) or self._detour(step):
             return False
         inside = grown & ~held
         crossing = [t for t in self._crossing[grown] if t.producer & inside]
@@ -374,6 +376,16 @@ class IdealCheck:
             return False
         over = self.over(step)
         return over is not None and not (over and over / limits.stream_bytes_per_s >= period_s)
+
+    def _detour(self, step: Step) -> bool:
+        """Return whether the strict rule bars a window.
+
+        A unit of it is then on a path next to a dependency that passes it.
+        """
+        passing = self._crossing[step.held] if self._problem.routing == "strict" else []
+        beyond = ((t.producer, v) for t in passing for v in units_of(t.readers & ~step.grown))
+        inside = step.grown & ~step.held
+        return any(p & self._above[u] for p, v in beyond for u in units_of(inside & self._above[v]))
 
     def passed_s(self, step: Step) -> float:
         """Seconds of what the chip of a window passes on."""
@@ -426,8 +438,10 @@ def front(
         fewer = [count for count in known if count == chips or (alike and count < chips)]
         if any(no_worse(old, new) for count in fewer for old in known[count]):
             return
-        rest = [old for old in known.get(chips, []) if not no_worse(new, old)]
-        known[chips] = [*rest, new]
+        for count, states in known.items():
+            if count == chips or (alike and count > chips):
+                states[:] = [old for old in states if not no_worse(new, old)]
+        known.setdefault(chips, []).append(new)
 
     return keep
 

@@ -66,10 +66,9 @@ def units_do_not_pack_in_order(problem: PartitionProblem, period_s: float) -> bo
     done until nothing changes.
     """
     fixed = np.flatnonzero(~problem.clonable)
-    n = fixed.size
-    if not 0 < n <= MOST_UNITS:
+    if not 0 < fixed.size <= MOST_UNITS:
         return False
-    start, end = _sides(problem, fixed)
+    start, end = _sides(problem)
     own = np.array(problem.compute_s[fixed], np.float64)
     weights, blocks = _weights(problem, fixed)
     speed = np.array(problem.chip_speed, np.float64)
@@ -106,17 +105,14 @@ def units_do_not_pack_in_order(problem: PartitionProblem, period_s: float) -> bo
     return False
 
 
-def _sides(problem: PartitionProblem, fixed: Longs) -> tuple[_Side, _Side]:
-    of_all, edges = closure_of(problem)
-    above = of_all[np.ix_(fixed, fixed)]
-    number = dict(zip(fixed.tolist(), range(fixed.size), strict=True))
-    leads: list[list[int]] = [[] for _ in number]
-    follows: list[list[int]] = [[] for _ in number]
-    for u, v in edges:
-        if v in number:
-            leads[number[v]].append(number[u])
-            follows[number[u]].append(number[v])
+def _sides(problem: PartitionProblem) -> tuple[_Side, _Side]:
+    fixed, above, edges = closure_of(problem)
     along = list(range(fixed.size))
+    leads: list[list[int]] = [[] for _ in along]
+    follows: list[list[int]] = [[] for _ in along]
+    for u, v in edges:
+        leads[v].append(u)
+        follows[u].append(v)
     return _Side(along, leads, above), _Side(along[::-1], follows, np.ascontiguousarray(above.T))
 
 

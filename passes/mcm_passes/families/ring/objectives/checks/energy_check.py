@@ -46,13 +46,14 @@ class EnergyCheck(ideal_check.IdealCheck):
     """
 
     def __init__(self, problem: PartitionProblem, energy: UnitEnergies, most_windows: int) -> None:
+        # Speeds count for nothing, so that chips which differ in them alone are alike.
+        limits = dataclasses.replace(problem.limits, chip_speed=())
         joules = dataclasses.replace(
-            problem, compute_s=energy.unit_j, relay_s=energy.relay_j, copies=None
+            problem, compute_s=energy.unit_j, relay_s=energy.relay_j, copies=None, limits=limits
         )
         super().__init__(joules, most_windows)
         self._energy = energy
         # Where the host reaches only the ends, what enters does so once, whoever reads it.
-        self._ends = problem.limits.at_ends
         self._entered_j = sum(host_sizes(problem)[0]) * energy.host_byte_j if self._ends else 0.0
         self._beyond: dict[int, float] = {self._all: 0.0}
 

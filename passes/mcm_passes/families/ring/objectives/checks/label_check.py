@@ -59,9 +59,8 @@ class LabelCheck(IdealCheck):
         self._rest_s = self._ways_to_the_end()
         delays_s = problem.limits.latencies_s
         # Which link a window is before is left open where chains are merged.
-        self._hops_s = [min(delays_s, default=0.0)] * problem.num_chips
-        if not merges:
-            self._hops_s = [*delays_s, 0.0]
+        least_s = [min(delays_s, default=0.0)] * problem.num_chips
+        self._hops_s = least_s if merges else [*delays_s, 0.0]
         self._keep = _merge if merges else front(_Label.nowhere_later, alike=False)
         self._merges = merges
 
@@ -82,7 +81,6 @@ class LabelCheck(IdealCheck):
             return self.steps_below(chip, held, most_s)
 
         def after(label: _Label, step: Step) -> _Label | None:
-            self.windows += 1
             new = self._play.chip(step, label, step.grown == self._all, self._hops_s[step.chip])
             return None if late(self._least_s(new, step.grown), latency_s) else new
 

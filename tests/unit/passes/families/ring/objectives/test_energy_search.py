@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,7 +12,9 @@ from mcm_compiler.contracts.objectives import Objective
 from mcm_compiler.contracts.partition import Budget
 from mcm_passes.families.ring.objectives.frontier import Frontier
 from mcm_passes.families.ring.objectives.joules import RingEnergy
+from mcm_passes.families.ring.objectives.label_search import LabelLattice
 from mcm_passes.mapping.machine.evaluation import evaluate
+from mcm_passes.mapping.problem.rule_graph import rule_graph
 from tests.generators.objective_problems import objective_problem, random_energies
 from tests.generators.partition_problems import make_problem
 from tests.oracles.plain_objectives import all_figures
@@ -102,3 +105,24 @@ def test_the_strict_rule_is_kept():
         least_j = min(one.energy_j for one in known)
         assert found.bound.seconds <= least_j
         assert found.chip_of is None or value(found.chip_of) >= least_j * (1.0 - 1e-9)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_prices_of_the_beginnings_of_a_long_order_take_no_memory_for_pairs_of_units(shared):
+    """All units of a chain read what one of them is copied for, or each what enters alone."""
+    n = 1_500
+    edges = [(u, u + 1) for u in range(1, n)] + [(0, u) for u in range(1, n + 1)] * shared
+    problem = make_problem(
+        np.ones(n + 1), edges, chips=2, tensor_bytes=64, clonable=[0] if shared else []
+    ).at_need()
+    energy = random_energies(problem, np.random.default_rng(0))
+    problem = dataclasses.replace(problem, energy=dataclasses.replace(energy, host_byte_j=1e-9))
+    lattice = LabelLattice.along(problem, rule_graph(problem).units)
+    tracemalloc.start()
+    prices = lattice._prices
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 4 * n**2
+    copied_j = float(problem.energy.unit_j[0]) if shared else 0.0
+    given_j = copied_j + 64 * 1e-9
+    assert prices.beyond_j[-2] - prices.nodes_j[-2] == pytest.approx(given_j if shared else 0.0)
