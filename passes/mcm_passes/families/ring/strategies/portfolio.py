@@ -56,6 +56,7 @@ class Portfolio:
     members: tuple[str, ...] = (
         "dp",
         "cpsat",
+        "reorder{start=dp}",
         "local_search",
         "multilevel",
         "reorder{start=known}",
