@@ -21,7 +21,7 @@ from mcm_compiler.certificate.bound_check import check_bound
 from mcm_compiler.certificate.claims import Certificate, Claim, ClaimScope
 from mcm_compiler.certificate.files import MAX_ARRAY_BYTES, read_certificate, write_certificate
 from mcm_compiler.certificate.stored_problem import Array
-from mcm_compiler.checking.certificate_check import check_certificate
+from mcm_compiler.checking.certificate_check import MARGIN, check_certificate
 from mcm_compiler.checking.check import check_folder
 from mcm_compiler.checking.entry.gate import OpenedFolder, open_folder
 from mcm_compiler.checking.lowered_figures import check_lowered
@@ -221,6 +221,18 @@ def test_bounds_are_re_proved_or_refused(folder: Path, proof: str) -> None:
     with pytest.raises(CompileError) as caught:
         check_bound(claiming(certificate, 1.01 * certificate.period_s, proof), found.target.limits)
     assert "its placement takes" in caught.value.diagnostics[0].message
+
+
+@pytest.mark.parametrize("share", [2.0**-52, -(2.0**-52), 1e-10, 1e-8, -1e-8])
+def test_a_period_may_be_a_sum_in_another_order(folder: Path, share: float) -> None:
+    found, certificate = opened(folder)
+    other = dataclasses.replace(certificate, period_s=certificate.period_s * (1.0 + share))
+    assert other.period_s != certificate.period_s
+    if abs(share) < MARGIN:
+        assert "as lowered" in check_certificate(found, other)
+        return
+    with pytest.raises(CompileError, match="its placement takes"):
+        check_certificate(found, other)
 
 
 def test_a_program_that_carries_more_than_its_placement_is_refused(folder: Path) -> None:
