@@ -120,7 +120,7 @@ class LocalSearch:
         rng: np.random.Generator,
         budget: Budget,
     ) -> Outcome:
-        """Searches until the budget is spent; never worse than `dp` at the same budget."""
+        """Searches until budget or patience is spent; never worse than `dp` at the same budget."""
         evaluator = budget.evaluator if self.simulated else None
         if evaluator is not None:
             budget = replace(budget, enough_s=0.0)
