@@ -75,7 +75,8 @@ class LabelCheck(IdealCheck):
         if host_transfers(self._problem, period_s):
             return True
         late = operator.ge if strictly else operator.gt
-        most_s = min(period_s, latency_s * (1.0 + 1e-9)) if self._merges else period_s
+        quick = self._merges and period_s == float("inf")
+        most_s = latency_s * (1.0 + 1e-9) if quick else period_s
 
         def windows(chip: int, held: int, _: list[_Label]) -> Iterator[Step]:
             return self.steps_below(chip, held, most_s)

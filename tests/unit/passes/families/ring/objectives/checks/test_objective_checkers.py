@@ -25,6 +25,7 @@ from mcm_passes.families.ring.objectives.label_search import LabelLattice
 from mcm_passes.families.ring.objectives.latency_bounds import critical_path, shared_work
 from tests.generators.branching_problems import branching_problem
 from tests.generators.objective_problems import objective_problem
+from tests.generators.partition_problems import make_problem
 from tests.oracles.plain_objectives import all_figures
 
 LATENCY, ENERGY = Objective("latency"), Objective("energy")
@@ -139,3 +140,16 @@ def test_what_takes_too_long_is_left_open():
         assert no_chain_in_time(problem, LATENCY, work_s, most_windows=1, merges=merges) is None
     for checker in (LABEL_CHAINS, MERGED_CHAINS):
         assert "too many" in checker.undecided
+
+
+@pytest.mark.parametrize("checker", [LABEL_CHAINS, MERGED_CHAINS])
+@pytest.mark.parametrize("chips", [1, 2])
+def test_copies_of_views_prolong_no_latency(checker, chips):
+    edges = [(0, 1), (1, 2)]
+    problem = make_problem([2, 3, 4], edges, chips=chips, copies=[(2, -1, 4.0)]).at_need()
+    known = all_figures(problem)
+    least_s = min(one.latency_s for one in known)
+    assert checker.rules_out(problem, LATENCY, least_s * (1.0 + 1e-6)) is False
+    fastest_s = min(one.period_s for one in known if one.latency_s <= least_s * (1.0 + 1e-9))
+    limited = Objective(max_latency_s=least_s)
+    assert checker.rules_out(problem, limited, fastest_s * (1.0 + 1e-6)) is False
