@@ -10,7 +10,9 @@ from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_passes.families.ring.moves.placed_problem import PlacedProblem, placed_problem
 from mcm_passes.families.ring.moves.placement_state import (
+    FIRST,
     HELD,
+    LAST,
     WEIGHT,
     PlacementState,
     begin_step,
@@ -27,7 +29,7 @@ from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.mapping.machine.device_order import DeviceOrder
 from mcm_passes.mapping.machine.evaluation import MachineModel
 from mcm_passes.mapping.models import evaluate
-from tests.generators.partition_problems import forward_placement
+from tests.generators.partition_problems import forward_placement, make_problem
 from tests.generators.random_machines import placed_on_machines
 from tests.property.test_placement_state import fill_state
 
@@ -61,6 +63,18 @@ def swap_back(p, s, a, b, before):
 @entry_njit
 def keep(p, s, before):
     copy_changed(p, s, before, s.loads)
+
+
+def test_a_step_on_a_ring_changes_no_chip_that_its_tensors_do_not_pass():
+    edges = [(u, u + 1) for u in range(7)]
+    problem = make_problem([1] * 8, [*edges, (3, 6)], chips=8)
+    placed = placed_problem(problem)
+    state = empty_state(placed)
+    fill_state(placed, state, np.arange(8, dtype=np.int32))
+    # In between unit 4 reads from a later chip, and unit 6 from an earlier one.
+    move_all(placed, state, np.array([3, 4], np.int32), np.array([5, 5], np.int32))
+    assert [state.counts[FIRST], state.counts[LAST]] == [2, 6]
+    assert_loads_of(problem, placed, state)
 
 
 def assert_loads_of(problem, placed: PlacedProblem, state: PlacementState) -> None:

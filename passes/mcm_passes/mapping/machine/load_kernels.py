@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, lean_inner_njit, lean_njit
+from mcm_compiler.arrays.kernels import inlined_njit, lean_inner_njit, lean_njit
 from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.machines.machine import Machine
@@ -101,17 +101,11 @@ class Ways(NamedTuple):
     amount: Longs
 
 
-@entry_njit
 def empty_ways(num_devices: int) -> Ways:
     """Space for the ways of a tensor."""
-    return Ways(
-        np.zeros(num_devices, np.int64),
-        np.zeros(1, np.int64),
-        np.zeros(num_devices, np.int64),
-        np.zeros(num_devices + 1, np.int64),
-        np.zeros(num_devices + 1, np.int64),
-        np.zeros(num_devices + 1, np.int64),
-    )
+    stamp, readers = np.zeros((2, num_devices), np.int64)
+    begin, end, amount = np.zeros((3, num_devices + 1), np.int64)
+    return Ways(stamp, np.zeros(1, np.int64), readers, begin, end, amount)
 
 
 class OnDevices(NamedTuple):
@@ -165,7 +159,9 @@ def _count_tensors(p: ProblemArrays, m: OnDevices, chip_of: Ints, found: Measure
             if first == last:
                 continue
             if routes.nested and first == source:
-                _count_run(tensors, t, where, (first, last), routes.relays, ways, found.crossed)
+                count_run(tensors, t, where, (first, last), 1, routes.relays, ways)
+                for c in range(first, last):
+                    found.crossed[c] += tensors.amount[t, CROSSED]
                 continue
         count = count_ways(routes, tensors, t, tensors.readers, where, source, 1, ways)
         for i in range(count):
@@ -186,32 +182,30 @@ def _ends_of(tensors: TensorDemands, t: int, chip_of: Ints, source: int) -> tupl
 
 
 @inlined_njit
-def _count_run(
+def count_run(
     tensors: TensorDemands,
     t: int,
     where: Places,
     ends: tuple[int, int],
+    sign: int,
     relays: bool,
     ways: Ways,
-    channel_bytes: Longs,
 ) -> None:
-    """As `count_ways` on a ring, for a tensor between chips: its links are a run of channels."""
+    """As `count_ways` on a ring, for a tensor between chips; the links are left to the caller."""
     amount, (first, last) = tensors.amount, ends
-    where.held[first] += amount[t, SENT]
-    for c in range(first, last):
-        channel_bytes[c] += amount[t, CROSSED]
+    where.held[first] += sign * amount[t, SENT]
     for c in range(first + 1, last if relays else first):
-        where.held[c] += amount[t, RECEIVED] + amount[t, PASSED]
-        where.busy_s[c] += where.relay_s[where.kind_of[c], t]
+        where.held[c] += sign * (amount[t, RECEIVED] + amount[t, PASSED])
+        where.busy_s[c] += sign * where.relay_s[where.kind_of[c], t]
     if relays:
-        where.held[last] += amount[t, RECEIVED]
+        where.held[last] += sign * amount[t, RECEIVED]
         return
     ways.mark[0] += 2
     for e in range(tensors.readers.ptr[t], tensors.readers.ptr[t + 1]):
         c = where.chip_of[tensors.readers.entries[e]]
         if c > first and ways.stamp[c] < ways.mark[0]:
             ways.stamp[c] = ways.mark[0]
-            where.held[c] += amount[t, RECEIVED]
+            where.held[c] += sign * amount[t, RECEIVED]
 
 
 @lean_inner_njit

@@ -19,9 +19,9 @@ from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs
 from mcm_compiler.placements.compiled_rules import has_detours, last_reader
 from mcm_compiler.placements.ring_rules import FORWARDED, HOST, TO_HOST
 from mcm_passes.families.ring.moves.placed_problem import PlacedProblem
-from mcm_passes.mapping.loads.chip_demands import LIVE
+from mcm_passes.mapping.loads.chip_demands import CROSSED, LIVE
 from mcm_passes.mapping.loads.device_memory import LivePeaks, end_unit, hold, streamed_weights
-from mcm_passes.mapping.machine.load_kernels import Places, Ways, count_ways, empty_ways
+from mcm_passes.mapping.machine.load_kernels import Places, Ways, count_run, count_ways, empty_ways
 
 HELD, WEIGHT, LOCAL, ARRIVED = range(4)
 """Rows of `Loads.blocks`."""
@@ -141,11 +141,10 @@ def begin_step(s: PlacementState) -> None:
 @inlined_njit
 def _change(s: PlacementState, owner: int) -> None:
     """Takes note of an owner whose loads the step changes."""
-    counts = s.counts
-    if s.changed[owner] != counts[STEP]:
-        s.changed[owner] = counts[STEP]
-        counts[FIRST] = min(counts[FIRST], owner)
-        counts[LAST] = max(counts[LAST], owner)
+    if s.changed[owner] != s.counts[STEP]:
+        s.changed[owner] = s.counts[STEP]
+        s.counts[FIRST] = min(s.counts[FIRST], owner)
+        s.counts[LAST] = max(s.counts[LAST], owner)
 
 
 @inlined_njit
@@ -303,7 +302,7 @@ def _recount_views(p: PlacedProblem, s: PlacementState, u: int, old: int, to: in
     for e in range(viewed.ptr[u], viewed.ptr[u + 1]):
         t = viewed.entries[e]
         source = int(s.chip[tensors.producer[t]])
-        if _leaves(p, s, t, source):
+        if _last_of(p, s, t) > source:
             device, copies = int(s.device[source]), int(to != source) - int(old != source)
             s.loads.amount[device] += copies * p.machine.copied_s[p.machine.kind_of[device], t]
             _change(s, device)
@@ -395,28 +394,35 @@ def _source(p: PlacedProblem, s: PlacementState, t: int) -> int:
 
 
 @inlined_njit
-def _leaves(p: PlacedProblem, s: PlacementState, t: int, source: int) -> bool:
-    """Return whether a tensor leaves the chip that makes it."""
+def _last_of(p: PlacedProblem, s: PlacementState, t: int) -> int:
+    """The last chip that reads a tensor; one behind all chips where the host wants it."""
     tensors = p.demands.tensors
     if tensors.kind[t] & TO_HOST:
-        return True
-    return last_reader(tensors.readers.ptr, tensors.readers.entries, t, s.chip) > source
+        return s.device.size
+    return last_reader(tensors.readers.ptr, tensors.readers.entries, t, s.chip)
 
 
 @lean_inner_njit
 def _count_tensor(p: PlacedProblem, s: PlacementState, t: int, source: int, sign: int) -> None:
     """Counts what a tensor takes on its ways from a chip, or the host, or takes it off."""
     tensors, loads, m = p.demands.tensors, s.loads, p.machine
+    last = _last_of(p, s, t)
     if source >= 0:
         device = int(s.device[source])
         _change(s, device)
-        if not _leaves(p, s, t, source):
+        if last <= source:
             loads.blocks[LOCAL, device] += sign * tensors.amount[t, LIVE]
             loads.blocks[ARRIVED, device] += max(sign, 0) * tensors.amount[t, LIVE]
             return
         copied_s, writer = m.copied_s[m.kind_of[device], t], tensors.writer[t]
         if copied_s > 0.0 and (writer < 0 or s.chip[writer] != source):
             loads.amount[device] += sign * copied_s
+    if m.in_order and source >= 0 and last < s.device.size:
+        count_run(tensors, t, s.where, (source, last), sign, m.routes.relays, s.ways)
+        for c in range(source, last):
+            loads.amount[m.routes.num_devices + c] += sign * tensors.amount[t, CROSSED]
+            _change(s, c + 1)
+        return
     found = count_ways(m.routes, tensors, t, tensors.readers, s.where, source, sign, s.ways)
     to_devices = found - int(source >= 0 and tensors.kind[t] & TO_HOST != 0)
     for i in range(found):
@@ -501,7 +507,7 @@ def find_peaks(p: PlacedProblem, s: PlacementState, space: LivePeaks, only: int)
             continue
         for e in range(made.ptr[u], made.ptr[u + 1]):
             t = made.entries[e]
-            if not _leaves(p, s, t, int(s.chip[u])):
+            if _last_of(p, s, t) <= s.chip[u]:
                 hold(space, device, u, tensors.readers, t, tensors.amount[t, LIVE])
         end_unit(space, device, u)
     for device in range(s.size.size):
