@@ -220,7 +220,7 @@ def test_a_placer_that_learns_delivers_no_worse() -> None:
     )
     assert (found.seconds, found.gap) == (least_of_all(found.problem, found.target, "fifo"), 0.0)
     others = ("hierarchical", "hierarchical-groups", "transfer")
-    assert all(vars(PLACERS.get(name))["searches"] for name in others)
+    assert all(PLACERS.get(name).searches for name in others)
 
 
 def test_large_steps_are_not_enumerated() -> None:
