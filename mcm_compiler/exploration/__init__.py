@@ -1,1 +1,1 @@
-"""Models on many variants of a target: sweeps, what they come to, and the Pareto front."""
+"""Models on many variants of a target: sweeps, their results, and the Pareto front."""

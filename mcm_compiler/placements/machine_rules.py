@@ -116,12 +116,11 @@ def find_placement_violations(
         )
     else:
         found = find_machine_violations(chip_of, *edges, problem.machine, count, problem.names)
-    if found and found[0].rule == "range":
-        return found
-    if not problem.on_ring:
+    in_range = not found or found[0].rule != "range"
+    if in_range and not problem.on_ring:
         found += _out_of_reach_of_the_host(problem, problem.machine, chip_of)
         found += _unsupported(problem, chip_of)
-    if demand_bytes is not None:
+    if in_range and demand_bytes is not None:
         found += ring_rules.find_overflows(problem, chip_of, demand_bytes)
     return found + ring_rules.misplaced_pins(problem, chip_of)
 

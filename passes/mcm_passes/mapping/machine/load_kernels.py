@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import NamedTuple
 
 import numpy as np
@@ -52,13 +53,26 @@ class RouteArrays(NamedTuple):
     nested: bool
 
 
+_kept: weakref.WeakKeyDictionary[Machine, dict[tuple[bool, bool], RouteArrays]] = (
+    weakref.WeakKeyDictionary()
+)
+
+
 def route_arrays(problem: PartitionProblem, machine: Machine | None = None) -> RouteArrays:
-    """The routes of a machine that a problem is placed on: its own, or a larger one."""
+    """The routes of a machine that a problem is placed on: its own, or a larger one.
+
+    They are kept as long as the machine lives: all pairs of devices have a route.
+    """
     machine, ring = machine or problem.machine, problem.on_ring
     relays = problem.relays if ring else machine.relays
-    arrays = (*machine.routes, machine.channel_ends[:, 1])
-    begin, end, channels, leads_to = (np.array(array, np.int64) for array in arrays)
-    return RouteArrays(begin, end, channels, leads_to, machine.num_devices, relays, ring)
+    kept = _kept.setdefault(machine, {})
+    if (relays, ring) not in kept:
+        arrays = (*machine.routes, machine.channel_ends[:, 1])
+        begin, end, channels, leads_to = (np.array(array, np.int64) for array in arrays)
+        kept[relays, ring] = RouteArrays(
+            begin, end, channels, leads_to, machine.num_devices, relays, ring
+        )
+    return kept[relays, ring]
 
 
 class Places(NamedTuple):

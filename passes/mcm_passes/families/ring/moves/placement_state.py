@@ -263,19 +263,15 @@ def _count_chip(p: PlacedProblem, s: PlacementState, c: int, a: int, b: int, sig
 
     Chip c is a, which is counted first, or b.
     """
-    items, m, device = p.demands.items, p.machine, int(s.device[c])
-    made, blocks, kind = p.demands.nodes.made, s.loads.blocks, m.kind_of[device]
+    made, device = p.demands.nodes.made, int(s.device[c])
+    unit_s = p.machine.unit_s[p.machine.kind_of[device]]
     _change(s, device)
     for i in range(s.copies.shape[0]):
         if s.copies[i, device]:
-            s.loads.amount[device] += sign * m.item_s[kind, i]
-            blocks[HELD, device] += sign * items.held[i]
-            blocks[WEIGHT, device] += sign * items.weight[i]
-            if items.in_bytes[i]:
-                _cross_route(p, s, m.routes.num_devices**2 + device, sign * int(items.in_bytes[i]))
+            _count_item(p, s, i, device, sign)
     for k in range(s.size[device]):
         u = s.members[device, k]
-        s.loads.amount[device] += sign * m.unit_s[kind, u]
+        s.loads.amount[device] += sign * unit_s[u]
         for e in range(made.ptr[u], made.ptr[u + 1]):
             _count_tensor(p, s, made.entries[e], c, sign)
         for e in range(p.read.ptr[u], p.read.ptr[u + 1]):
@@ -344,9 +340,7 @@ def _same_ways(
 @inlined_njit
 def _count_unit(p: PlacedProblem, s: PlacementState, u: int, sign: int, loads: bool) -> None:
     """Counts a unit and its items on its chip, or takes them off; with `loads` what they take."""
-    nodes, items, m = p.demands.nodes, p.demands.items, p.machine
-    amount, blocks, device = s.loads.amount, s.loads.blocks, int(s.device[s.chip[u]])
-    kind = m.kind_of[device]
+    nodes, device = p.demands.nodes, int(s.device[s.chip[u]])
     if sign > 0:
         s.place[u] = s.size[device]
         s.members[device, s.size[device]] = u
@@ -356,17 +350,24 @@ def _count_unit(p: PlacedProblem, s: PlacementState, u: int, sign: int, loads: b
         s.members[device, s.place[u]] = other
         s.place[other] = s.place[u]
     if loads:
-        amount[device] += sign * m.unit_s[kind, u]
+        s.loads.amount[device] += sign * p.machine.unit_s[p.machine.kind_of[device], u]
         _change(s, device)
     for e in range(nodes.items.ptr[u], nodes.items.ptr[u + 1]):
         i = nodes.items.entries[e]
         s.copies[i, device] += sign
         if loads and s.copies[i, device] == max(sign, 0):
-            amount[device] += sign * m.item_s[kind, i]
-            blocks[HELD, device] += sign * items.held[i]
-            blocks[WEIGHT, device] += sign * items.weight[i]
-            if items.in_bytes[i]:
-                _cross_route(p, s, m.routes.num_devices**2 + device, sign * int(items.in_bytes[i]))
+            _count_item(p, s, i, device, sign)
+
+
+@inlined_njit
+def _count_item(p: PlacedProblem, s: PlacementState, i: int, device: int, sign: int) -> None:
+    """Counts an item on a device, or takes it off."""
+    items, m, loads = p.demands.items, p.machine, s.loads
+    loads.amount[device] += sign * m.item_s[m.kind_of[device], i]
+    loads.blocks[HELD, device] += sign * items.held[i]
+    loads.blocks[WEIGHT, device] += sign * items.weight[i]
+    if items.in_bytes[i]:
+        _cross_route(p, s, m.routes.num_devices**2 + device, sign * int(items.in_bytes[i]))
 
 
 @inlined_njit
@@ -547,7 +548,7 @@ def weigh_memory(
 
 @lean_inner_njit
 def _streamed(p: PlacedProblem, s: PlacementState, device: int, needed: int) -> int:
-    """As `streamed_weights`, for a device that needs so many blocks."""
+    """As `streamed_weights`, for a device that needs `needed` blocks."""
     largest, items, m = 0, p.demands.nodes.items, p.machine
     for k in range(s.size[device] if m.streams else 0):
         u = s.members[device, k]

@@ -85,7 +85,7 @@ class RingLatency:
         to, last = source.copy(), self._scratch.last
         last[:] = source
         np.maximum.at(last, tensors.readers.owners, reader_chip)
-        # What the last chip reads comes to it from the host.
+        # The host sends the last chip what that reads.
         inner = made[tensors.readers.owners] | (reader_chip != end)
         np.maximum.at(to, tensors.readers.owners[inner], reader_chip[inner])
         entering = np.zeros(made.size, np.bool_)

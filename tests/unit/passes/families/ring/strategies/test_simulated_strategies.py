@@ -162,7 +162,7 @@ class TestAfterTheBoundIsMet:
     def told(self, branches):
         problem = branches()
         best = run(ContiguousDp(), problem, None).chip_of
-        bound = LowerBound(AnalyticPeriods(problem)(best), "told")
+        bound = LowerBound(AnalyticPeriods(problem)(best), "claimed")
         worse = np.zeros_like(best)
         assert AnalyticPeriods(problem)(worse) > bound.seconds
         return problem, best, worse, bound
