@@ -38,9 +38,15 @@ def weight_blocks(problem: PartitionProblem) -> Longs:
 
 
 def sram_blocks(problem: PartitionProblem) -> Longs:
-    """`[C]`, whole blocks of the alignment in the SRAM of each chip."""
-    sram = np.array(problem.limits.sram_bytes, np.int64)
-    return sram // problem.limits.buffer_alignment_bytes
+    """`[C]`, blocks of the alignment in the SRAM of each chip: whole ones, for proofs and CP-SAT.
+
+    Where weights may be streamed, part of a block counts as a block: it saves bytes of these.
+    """
+    sram, block = (
+        np.array(problem.limits.sram_bytes, np.int64),
+        problem.limits.buffer_alignment_bytes,
+    )
+    return -(-sram // block) if problem.streams else sram // block
 
 
 class NeededSizes(NamedTuple):

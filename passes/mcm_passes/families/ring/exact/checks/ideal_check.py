@@ -410,8 +410,7 @@ class IdealCheck:
         # What is read beyond as well has its send buffers already.
         buffers += sum(t.memory.sent_room for t in window.sent if not t.readers & ~grown)
         room = window.room + limits.channel_slots * buffers
-        block = limits.buffer_alignment_bytes
-        usable = limits.sram_bytes[chip] // block * block
+        usable = limits.sram_bytes[chip]
         if room + self._most_hungry <= usable:
             return 0
         room += self._hungriest(inside)

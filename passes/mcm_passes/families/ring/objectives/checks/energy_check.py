@@ -26,13 +26,12 @@ def least_rules_out(problem: PartitionProblem, joules: float) -> bool:
     spent += [size * energy.host_byte_j for sizes in host_sizes(problem) for size in sizes]
     if problem.streams:
         block = problem.limits.buffer_alignment_bytes
-        room = sum(size // block * block for size in problem.limits.sram_bytes)
         held = 0
         for w, size in enumerate(problem.weight_bytes.tolist()):
             users = problem.weight_users[problem.weight_ptr[w] : problem.weight_ptr[w + 1]]
             if any(v in needed for v in users.tolist()):
                 held += size // block * block
-        spent.append(max(held - room, 0) * energy.memory_byte_j)
+        spent.append(max(held - sum(problem.limits.sram_bytes), 0) * energy.memory_byte_j)
     return math.fsum(spent) >= joules
 
 

@@ -18,6 +18,7 @@ from mcm_passes.mapping.problem.order_ideals import order_ideals
 from mcm_passes.mapping.problem.rule_graph import rule_graph
 from mcm_passes.mapping.search.search import Search
 from tests.generators.partition_problems import make_problem
+from tests.oracles.best_period import best_period
 from tests.oracles.shown_bounds import verify_bound
 
 CHAIN = [(0, 1), (1, 2), (2, 3)]
@@ -50,6 +51,22 @@ def test_a_skip_connection_costs_a_chip_under_the_strict_rule(strategy, routing,
     outcome = solve(strategy, problem)
     assert period(problem, outcome.chip_of) == pytest.approx(best_us * 1e-6)
     assert outcome.bound.seconds == pytest.approx(best_us * 1e-6, rel=1e-3)
+
+
+@pytest.mark.parametrize("sram", [3968, 3969, 4000, (4031, 3999)])
+@pytest.mark.parametrize("strategy", [Ideals(), CpSat(), CpSat(ideals=0)])
+def test_part_of_a_block_of_memory_saves_streamed_bytes(strategy, sram):
+    weights = [(1464, [0]), (1459, [0]), (1081, [1]), (2579, [1]), (1149, [0, 1])]
+    problem = make_problem(
+        [1, 1], [(0, 1)], chips=2, sram=sram, stream=1e8, weights=weights, tensor_bytes=64
+    )
+    problem = problem.at_need()
+    best_s = best_period(problem)
+    outcome = solve(strategy, problem)
+    assert period(problem, outcome.chip_of) == pytest.approx(best_s, rel=1e-9)
+    assert outcome.bound.seconds <= best_s * (1.0 + 1e-9)
+    for argument in (ring_proof_checkers.IDEALS, ring_proof_checkers.CPSAT):
+        assert not argument.rules_out(problem, best_s * (1.0 + 1e-6))
 
 
 def test_a_partition_that_is_not_adjacent_is_found_under_the_strict_rule():
