@@ -171,13 +171,15 @@ def load_cluster(name_or_path: str) -> ClusterTarget:
     clusters = ", ".join(
         name for name in ("config-a", "config-b", "config-c") if name in _registered(TARGETS)
     )
-    what = "a box" if _is_box(package) else "a package of chips"
+    what, verb = "a package of chips", "compile"
+    if _is_box(package):
+        what, verb = "a box", "place"
     raise CompileError.of(
         "MCM-S041",
         f"target {quote(package.name)} is {what}, not a cluster",
         at=f"target {quote(name_or_path)}",
         hint=f"take a cluster ({clusters or 'none is installed'}), or a description with "
-        'family = "cluster"',
+        f'family = "cluster"; for this target there is `mcmc {verb}`',
     )
 
 

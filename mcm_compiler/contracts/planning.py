@@ -55,6 +55,9 @@ MOST_COMBINATIONS = 1 << 16
 class PlanRequest(SearchRequest[ParallelPlan]):
     """Request to a planner: candidates are combinations of degrees. It has the seed of the options.
 
+    `start` is a plan of the same model and options, for this target or one with less. A planner
+    that looks at it answers with nothing slower.
+
     Attributes:
         model: prepared; left unchanged.
         name: as the user calls the model.

@@ -52,12 +52,13 @@ from mcm_compiler.placed.records import STATED, PlacementManifest
 from mcm_compiler.placed.runtime_wishes import runtime_files
 from mcm_compiler.placed.segment_models import write_models
 from mcm_compiler.placed.segments import Segments, best_segments
-from mcm_compiler.placed.step_changes import StepChange, step_changes
+from mcm_compiler.placed.step_changes import step_changes
 from mcm_compiler.processes.crash_journal import doing
 from mcm_compiler.processes.garbage import reclaim
 from mcm_compiler.processes.staging import StagingFolder, staging
 from mcm_compiler.text import json_text, spec_text
 from mcm_compiler.text.units import bytes_text, count_text, seconds_text
+from mcm_compiler.variants.step_changes import StepChange
 
 if TYPE_CHECKING:
     from mcm_compiler.contracts.target import Target

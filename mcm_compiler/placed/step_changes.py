@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,35 +12,9 @@ from mcm_compiler.contracts.boxes.box import BoxTarget, ScalesResources, StepPro
 from mcm_compiler.contracts.boxes.evaluation import QueueOrder, StepConditions, StepEvaluator
 from mcm_compiler.contracts.boxes.placers import PlacerAnswer
 from mcm_compiler.diagnostics import CompileError
-from mcm_compiler.report.hardware.sensitivity_section import change_text
-from mcm_compiler.text.units import UNKNOWN, seconds_text
+from mcm_compiler.variants.step_changes import StepChange, is_faster, step_change
 
-ROUNDING = 1e-9
-"""Share by which times that are equal may differ."""
-
-_APART = "not comparable: slower parts start ops in another order"
-
-
-@dataclass(frozen=True)
-class StepChange:
-    """The step on a host with more or less of one resource.
-
-    Attributes:
-        resource: what was changed.
-        factor: by which.
-        seconds: of the step with the fastest of the placements found for the changed host and for
-            the host itself; None where none fits.
-        speedup: time on the host over `seconds`; None where there is none, or `note` says why the
-            two do not compare.
-        note: why no placement was found, that what is more of the resource stays idle, or why the
-            two times do not compare; empty where they do.
-    """
-
-    resource: str
-    factor: float
-    seconds: float | None
-    speedup: float | None
-    note: str = ""
+_APART = "slower parts start ops in another order"
 
 
 def step_changes(
@@ -83,32 +57,15 @@ def step_changes(
             changed.append((resource, factor, simulator, rows, fault))
     times = _seconds(evaluator, [one.device_of for one in answers])
     best = int(np.argmin(times))
-    if times[best] < times[0] * (1.0 - ROUNDING):
+    if is_faster(times[best], times[0]):
         spent = sum(one.evaluations for one in answers)
         # Scores of its search are those of another host.
         answer = replace(answers[best], evaluations=spent, history=(), figures=())
     base_s, changes = min(times), list[StepChange]()
     for resource, factor, simulator, rows, fault in changed:
         seconds = min(_seconds(simulator, [answer.device_of, *rows]))
-        if not np.isfinite(seconds):
-            changes.append(StepChange(resource, factor, None, None, fault))
-            continue
-        idle = factor > 1.0 and seconds > base_s * (1.0 + ROUNDING)
-        apart = factor < 1.0 and seconds < base_s * (1.0 - ROUNDING)
-        seconds = base_s if idle else seconds
-        note = "idle" if idle else _APART if apart else ""
-        speedup = None if apart else base_s / seconds if seconds else 1.0
-        changes.append(StepChange(resource, factor, seconds, speedup, note))
+        changes.append(step_change(resource, factor, base_s, seconds, fault=fault, apart=_APART))
     return answer, tuple(changes)
-
-
-def change_rows(changes: Sequence[StepChange]) -> list[list[str]]:
-    """Rows of a table below a head; empty without changes."""
-    rows = [["change", "step time", "vs. now", ""]] if changes else []
-    for one in changes:
-        speedup = UNKNOWN if one.speedup is None else f"{one.speedup:.2f}x"
-        rows.append([change_text(asdict(one)), seconds_text(one.seconds), speedup, one.note])
-    return rows
 
 
 def _seconds(evaluator: StepEvaluator, placements: Sequence[Ints]) -> list[float]:

@@ -5,21 +5,24 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Generic, TypeVar, cast
 
 from mcm_compiler.components.cost_choice import TakesCostModel, choice_of
 from mcm_compiler.components.cost_files import COST_KEY
-from mcm_compiler.components.target_loading import target_from_text
-from mcm_compiler.contracts.target import Target
+from mcm_compiler.components.target_loading import package_from_text, target_from_text
+from mcm_compiler.contracts.cluster import ClusterTarget
+from mcm_compiler.contracts.described import Described
 from mcm_compiler.diagnostics import CompileError, quote
 from mcm_compiler.text.toml_description import parse_description, to_toml
 
 Value = bool | int | float | str
 """What a key can be set to."""
 
+T = TypeVar("T", bound=Described)
+
 
 @dataclass(frozen=True)
-class ChangedTarget:
+class ChangedTarget(Generic[T]):
     """A target whose description was changed.
 
     Attributes:
@@ -27,11 +30,11 @@ class ChangedTarget:
         text: its description without comments: equal for equal content.
     """
 
-    target: Target
+    target: T
     text: str
 
 
-def value_of(target: Target, key: str) -> Value | None:
+def value_of(target: Described, key: str) -> Value | None:
     """What the description of a target says under a dotted key; None where it says nothing.
 
     A table in an array is found by its `name`: `chip.small.sram_mib` is a key of that kind of chip.
@@ -42,11 +45,11 @@ def value_of(target: Target, key: str) -> Value | None:
     return at if isinstance(at, bool | int | float | str) else None
 
 
-def changed_target(target: Target, changes: Mapping[str, Value]) -> ChangedTarget:
+def changed_target(target: T, changes: Mapping[str, Value]) -> ChangedTarget[T]:
     """The target with other values under some keys.
 
     Args:
-        target: as it was loaded.
+        target: a package of chips or a cluster, as it was loaded.
         changes: by dotted key; those that the description lacks are added.
 
     Raises:
@@ -60,10 +63,11 @@ def changed_target(target: Target, changes: Mapping[str, Value]) -> ChangedTarge
     for key, value in changes.items():
         _set(data, key, value, target.name)
     text = to_toml(data)
-    package = target_from_text(target.name, text)
+    made = package_from_text if isinstance(target, ClusterTarget) else target_from_text
+    package: Any = made(target.name, text)
     if choice is not None and isinstance(package, TakesCostModel):
-        package = cast("Target", package.with_cost_model(choice))
-    return ChangedTarget(package, content_text(text))
+        package = package.with_cost_model(choice)
+    return ChangedTarget(cast("T", package), content_text(text))
 
 
 def content_text(text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Generic, cast
 
 from mcm_compiler.components.cost_choice import choice_of
 from mcm_compiler.contracts.replication import Placement
@@ -12,7 +12,7 @@ from mcm_compiler.contracts.target import NamesResources, OrdersKeys, Resource, 
 from mcm_compiler.diagnostics import CompileError, Diagnostic
 from mcm_compiler.processes.side_by_side import usable_cores
 from mcm_compiler.results.points import PlacedPoint, SensitivityRow, without_placement
-from mcm_compiler.variants.changed_targets import Value, changed_target, value_of
+from mcm_compiler.variants.changed_targets import T, Value, changed_target, value_of
 from mcm_compiler.variants.points import (
     Prepared,
     failed_point,
@@ -32,7 +32,7 @@ Number = int | float
 
 
 @dataclass(frozen=True)
-class Change:
+class Change(Generic[T]):
     """One changed target.
 
     Attributes:
@@ -46,11 +46,11 @@ class Change:
     resource: Resource
     factor: float
     keys: Mapping[str, Number]
-    target: Target | None
+    target: T | None
     why_not: tuple[Diagnostic, ...] = ()
 
 
-def changes_of(target: Target) -> list[Change]:
+def changes_of(target: T) -> list[Change[T]]:
     """Twice and half of each resource that a target names; empty where it names none.
 
     Resources that the description does not have, such as links of a package of one chip, are left
@@ -61,7 +61,7 @@ def changes_of(target: Target) -> list[Change]:
     """
     if not isinstance(target, NamesResources):
         return []
-    found: list[Change] = []
+    found: list[Change[T]] = []
     for resource in target.resources:
         present = {
             key: value
@@ -150,7 +150,7 @@ class Sensitivities:
         return tuple(found)
 
 
-def _known(base: PlacedPoint, change: Change) -> tuple[Placement, ...]:
+def _known(base: PlacedPoint, change: Change[Target]) -> tuple[Placement, ...]:
     """The placement that the compile for a changed target starts from.
 
     Of a resource of which half is left idle, all of what the changed target has is used.
@@ -163,7 +163,7 @@ def _known(base: PlacedPoint, change: Change) -> tuple[Placement, ...]:
     return (start,)
 
 
-def _row(change: Change, point: PlacedPoint, base: PlacedPoint, why: str) -> SensitivityRow:
+def _row(change: Change[Target], point: PlacedPoint, base: PlacedPoint, why: str) -> SensitivityRow:
     target = change.target
     if change.factor > 1.0 and isinstance(target, OrdersKeys):
         ordered = target.ordered_keys
@@ -188,8 +188,8 @@ _OTHER_AIM = "placements are not chosen for the period"
 
 
 def _change(
-    target: Target, resource: Resource, present: Mapping[str, Number], factor: float
-) -> Change:
+    target: T, resource: Resource, present: Mapping[str, Number], factor: float
+) -> Change[T]:
     why_not: tuple[Diagnostic, ...] = ()
     tried: dict[str, Number] = {}
     for tried in _multiples(present, factor):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,9 @@ from mcm_compiler.options import CompileOptions
 from mcm_compiler.text.option_fields import asked
 
 if TYPE_CHECKING:
-    from mcm_compiler.contracts.planning import PlanAnswer
+    from mcm_compiler.contracts.planning import PlanAnswer, Planner, PlanRequest
     from mcm_compiler.diagnostics import Diagnostic
+    from mcm_compiler.variants.step_changes import StepChange
 
 DEFAULT_PLANNER = "auto-map"
 
@@ -59,6 +60,9 @@ def command(
     of_model: dict[str, Any] = fields_of(
         CompileOptions, "dims", "shapes", "cost_model", "fallback"
     ),
+    sensitivities: bool = asked(
+        "flag", "", "Also plan for twice and half of each resource of the cluster.",
+    ),
     force: bool = FORCE,
     output_format: str = FORMAT,
 ) -> None:  # fmt: skip
@@ -72,8 +76,8 @@ def command(
     from mcm_compiler.components.cost_choice import with_cost_model
     from mcm_compiler.components.cost_files import user_files
     from mcm_compiler.components.op_support import host_ops
-    from mcm_compiler.components.target_loading import load_plannable
-    from mcm_compiler.contracts.planning import PlanAnswer, PlanRequest, planned_by, planner_of
+    from mcm_compiler.components.target_loading import load_cluster, load_plannable
+    from mcm_compiler.contracts.planning import PlanAnswer, PlanRequest, planner_of
     from mcm_compiler.contracts.sharding.parallel_plan import check_plan, plan_text, read_plan
     from mcm_compiler.graph.constants import placeable_nodes
     from mcm_compiler.ir.rewriting.writer import write_model
@@ -83,16 +87,17 @@ def command(
     files = {"--output": output, "--annotated": annotated, "--sharded": sharded}
     flags = {"data": "--data", "stages": "--stages", "shards": "--shard"}
     degrees = {flag: plan_options.get(name) for name, flag in flags.items()}
+    changed = {"--sensitivities": sensitivities or None}
     if why:
-        _refuse_beside("--why", {**files, **degrees})
+        _refuse_beside("--why", {**files, **degrees, **changed})
     elif plan_file is not None:
         further = {f"--{name}": plan_options.get(name) for name in ("operator", "training")}
-        _refuse_beside("--plan", {**degrees, **further})
+        _refuse_beside("--plan", {**degrees, **further, **changed})
     options = PlanOptions(**plan_options)
     old = {"search": search, "linkage": None if linkage is None else str(linkage).lower()}
     of_planner = {option: value for option, value in old.items() if value is not None}
     made = planner_of(planner, *of_planner.items())
-    package = load_plannable(target)
+    package = load_cluster(target) if sensitivities else load_plannable(target)
     asked_of_model = CompileOptions(**of_model)
     if asked_of_model.cost_model is not None:
         package = with_cost_model(package, asked_of_model.cost_model, user_files(Path()))
@@ -114,6 +119,7 @@ def command(
                 reason = made.why(imported, tensor, int(dim), options.operator or 2, plan)
             click.echo(reason)
         return
+    changes: tuple[StepChange, ...] | None = None
     if plan is not None:
         result = PlanAnswer(plan, "given", 0)
     else:
@@ -121,7 +127,7 @@ def command(
             model=imported, name=model, target=package, options=options, seed=options.seed,
             progress=_tell,
         )  # fmt: skip
-        result = planned_by(planner, made, request)
+        result, changes = _searched(planner, made, request, sensitivities)
     if output is not None:
         write_whole(output, plan_text(result.plan).encode())
     with PLANNERS.at_work(name, made):
@@ -130,8 +136,22 @@ def command(
                 with diagnosed_writes(path):
                     write_model(make(imported, result.plan), path, inline_bytes=0)
     wrote(output, annotated, sharded)
-    _show(result, output_format)
+    _show(result, output_format, changes)
     show_diagnostics([*notes, *result.diagnostics, *_old_spellings(name, of_planner)])
+
+
+def _searched(
+    text: str, planner: Planner, request: PlanRequest, sensitivities: bool
+) -> tuple[PlanAnswer, tuple[StepChange, ...] | None]:
+    """The planner's answer and, where they are asked for, its sensitivities."""
+    from mcm_compiler.contracts.planning import planned_by
+
+    answer = planned_by(text, planner, request)
+    if not sensitivities:
+        return answer, None
+    from mcm_compiler.variants.plan_changes import plan_changes
+
+    return plan_changes(text, planner, request, answer)
 
 
 def _refuse_beside(option: str, others: Mapping[str, object]) -> None:
@@ -169,18 +189,21 @@ def _tell(line: str) -> None:
         click.echo(line, err=True)
 
 
-def _show(result: PlanAnswer, output_format: str) -> None:
+def _show(result: PlanAnswer, output_format: str, changes: Sequence[StepChange] | None) -> None:
     plan = result.plan
     if output_format == "json":
         estimates = [vars(estimate) for estimate in result.estimates]
-        show_json({**plan.to_dict(), "estimates": estimates})
+        stated = {} if changes is None else {"sensitivities": [vars(one) for one in changes]}
+        show_json({**plan.to_dict(), "estimates": estimates, **stated})
         return
-    from mcm_compiler.text.units import bytes_text, percent_text, seconds_text
+    from mcm_compiler.text.units import bytes_text, count_text, percent_text, seconds_text
+    from mcm_compiler.variants.step_changes import change_rows
 
     degrees = plan.degrees
     click.echo(
         f"{plan.model} on {plan.target}: data {degrees.data} x operator {degrees.operator} x "
         f"pipeline {degrees.pipeline}"
+        + (f", on the first {count_text(plan.servers, 'server')}" if plan.servers else "")
     )
     if plan.pipeline is not None:
         cuts = ", ".join(map(str, plan.pipeline.cuts)) or "none"
@@ -206,6 +229,9 @@ def _show(result: PlanAnswer, output_format: str) -> None:
             for e in result.estimates
         ]
         show_table(rows)
+    if changes:
+        click.echo("")
+        show_table(change_rows(changes))
     divided = {n: d for n, d in {**plan.inputs, **plan.variables}.items() if d >= 0}
     click.echo("")
     total = len(plan.inputs) + len(plan.variables)

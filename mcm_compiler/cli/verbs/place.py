@@ -60,8 +60,8 @@ def command(
     from mcm_compiler.cli.output_files import refuse_existing
     from mcm_compiler.page.folder_page import write_page_beside
     from mcm_compiler.placed.placement_report import placement_record
-    from mcm_compiler.placed.step_changes import change_rows
     from mcm_compiler.processes.interruption import expect_one_output
+    from mcm_compiler.variants.step_changes import change_rows
 
     if html and output is None:
         raise click.UsageError("--html needs -o, the folder that the page stands beside")

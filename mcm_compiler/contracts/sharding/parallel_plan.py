@@ -123,6 +123,7 @@ class ParallelPlan:
             `REPLICATED` for none.
         pipeline: the pipeline, or None.
         search: how the decisions were found.
+        servers: servers of a cluster that the plan uses, the first ones; None for all.
     """
 
     model: str
@@ -135,10 +136,11 @@ class ParallelPlan:
     inputs: Mapping[str, int] = field(default_factory=dict[str, int])
     pipeline: PlannedPipeline | None = None
     search: tuple[SearchRecord, ...] = ()
+    servers: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
-        return asdict(
+        found = asdict(
             PlanFile(
                 format=FORMAT,
                 version=VERSION,
@@ -151,8 +153,12 @@ class ParallelPlan:
                 inputs={name: _Divided(dim) for name, dim in self.inputs.items()},
                 pipeline=self.pipeline,
                 search=self.search,
+                servers=self.servers,
             )
         )
+        if self.servers is None:
+            del found["servers"]
+        return found
 
 
 @dataclass(frozen=True)
@@ -186,6 +192,7 @@ class PlanFile:
         inputs: dimension along which each graph input is divided over replicas.
         pipeline: the pipeline, or null.
         search: how the decisions were found.
+        servers: servers of a cluster that the plan uses, the first ones; missing for all.
     """
 
     format: Literal["mcm-parallel-plan"]
@@ -199,6 +206,7 @@ class PlanFile:
     inputs: dict[str, _Divided]
     pipeline: PlannedPipeline | None
     search: tuple[SearchRecord, ...]
+    servers: Degree | None = None
 
 
 def plan_text(plan: ParallelPlan) -> str:
@@ -245,6 +253,7 @@ def plan_from_json(data: Any) -> ParallelPlan:
         inputs={name: entry.dim for name, entry in found.inputs.items()},
         pipeline=found.pipeline,
         search=found.search,
+        servers=found.servers,
     )
 
 

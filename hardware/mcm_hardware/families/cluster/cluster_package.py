@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from mcm_compiler.contracts.cluster import Cluster
+from mcm_compiler.contracts.target import Resource
 from mcm_hardware.chip.chip_spec import DeviceNumbers
 from mcm_hardware.chip.named_costs import CostPair
 from mcm_hardware.descriptions.description_reader import DescriptionReader
@@ -120,6 +121,11 @@ class ClusterPackage(DescribedTarget):
         """The numbers that plans are made with."""
         return self.spec.cluster
 
+    @property
+    def resources(self) -> tuple[Resource, ...]:
+        """Scalable resources, in the order of reports."""
+        return RESOURCES
+
     def details(self) -> Mapping[str, Mapping[str, str | float]]:
         """All numbers by section and key, for `mcmc targets show`."""
         sections = DescriptionReader(self.name, self.source_text, CLUSTER_FORM).sections()
@@ -156,6 +162,16 @@ class ClusterPackage(DescribedTarget):
         own = device_roofline(self.spec.device)
         return CostPair(own, own)
 
+
+RESOURCES = (
+    Resource("arithmetic rate", ("device.peak_tflop_per_s",)),
+    Resource("memory rate", ("device.memory_bandwidth_gb_per_s",)),
+    Resource("memory", ("device.memory_mib",)),
+    Resource("rate in servers", ("intra_server.bandwidth_gb_per_s",)),
+    Resource("rate between servers", ("inter_server.bandwidth_gbit_per_s",)),
+    Resource("servers", ("cluster.num_servers",)),
+)
+"""Scalable resources of a cluster, in the order of reports."""
 
 CLUSTER_KEYS: Mapping[str, Key] = {
     **family_keys("cluster"),

@@ -7,6 +7,7 @@ one of its dims is of a partitioned class; two of its dims never are, since thei
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -68,6 +69,17 @@ class DecisionProblem:
             cut = np.flatnonzero(np.isin(classes, divided))
             plan[name] = int(cut[0]) if len(cut) else -1
         return plan
+
+    def decision_of(self, dims: Mapping[str, int]) -> NDArray[np.bool_]:
+        """`[K]` bool, the decision that divides these dims of tensors; -1 for one that stays whole.
+
+        The inverse of `partitioned_dims`.
+        """
+        found = np.zeros(self.num_classes, dtype=bool)
+        for tensor, name in enumerate(self.tensors):
+            if (dim := dims.get(name, -1)) >= 0:
+                found[self.dim_class[self.dim_ptr[tensor] + dim]] = True
+        return found
 
     def is_feasible(self, partitioned: NDArray[np.bool_]) -> bool:
         """Whether no partitioned class is blocked or conflicts with another one."""

@@ -8,12 +8,11 @@ replicated (data parallelism). One stage on all groups is plain data parallelism
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import cast
 
 import numpy as np
-import onnx_ir as ir
 
 from mcm_compiler.components.cost_choice import calibrated
 from mcm_compiler.contracts.cluster import Cluster, ClusterTarget
@@ -21,22 +20,25 @@ from mcm_compiler.contracts.planning import PlanAnswer, PlanEstimate, PlanReques
 from mcm_compiler.contracts.sharding import parallel_plan
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.text.units import bytes_text, count_text
-from mcm_models.pipelines.kernels import memory_bytes, unchecked_length_s
-from mcm_models.pipelines.problem import Pipeline, PipelineProblem
-from mcm_models.pipelines.tables import pipeline_tables
-from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses, dimension_classes
-from mcm_passes.parallelism.decisions.step_cost import DeviceGroup
+from mcm_models.pipelines.problem import Pipeline
+from mcm_passes.parallelism.classes.dimension_classes import dimension_classes
 from mcm_passes.parallelism.pipelines import node_chain
-from mcm_passes.parallelism.pipelines.baselines import descended
-from mcm_passes.parallelism.pipelines.least_memory import least_memory
 from mcm_passes.parallelism.pipelines.optimal_pipeline import best_pipeline
+from mcm_passes.parallelism.plans.cluster_ways import (
+    Batch,
+    Way,
+    choices,
+    known_way,
+    least_bytes,
+    seconds_of,
+    way_of,
+    with_start,
+)
 from mcm_passes.parallelism.plans.operator_choice import (
     LEAST_DEGREE,
     AutoMapOptions,
-    OperatorChoice,
     asks_to_divide,
     best_inputs,
-    choose_operators,
 )
 from mcm_passes.parallelism.rules.graph_rules import rules_of
 
@@ -48,25 +50,18 @@ _EQUAL = 1e-9
 """Relative; a way that equals the best one is worth its exact cuts."""
 
 
-@dataclass(frozen=True, eq=False)
-class _Way:
-    """One combination."""
-
-    choice: OperatorChoice
-    stages: int
-    problem: PipelineProblem
-    pipeline: Pipeline | None
-
-
 def plan_for_cluster(
     request: PlanRequest, target: ClusterTarget, options: AutoMapOptions
 ) -> PlanAnswer:
     """The fastest combination by the formulas, with the search that is asked for.
 
+    The plan that the request starts from is one of them; where that leaves servers idle, so does
+    the answer if it is the fastest.
+
     Raises:
         CompileError: MCM-I004 for a model of constants alone, MCM-S042 if nothing fits into memory,
-            MCM-S064 for degrees that the cluster or the batch does not have, and for `--shard` as
-            `constrained`.
+            MCM-S064 for degrees that the cluster or the batch does not have, for `--shard` as
+            `constrained`, and for a start as `check_plan`.
     """
     model, name, progress = request.model, request.name, request.progress
     target = calibrated(target, ([node] for node in node_chain.chain_nodes(model)))
@@ -87,33 +82,29 @@ def plan_for_cluster(
             at=quote(name),
         )
     pipelining = node_chain.prepare(model, target, settings)
-    batch = _Batch(model, classes, options)
+    batch = Batch(model, classes, options)
     divides = asks_to_divide(model, classes, options)
-    ways: list[_Way] = []
-    too_wide: list[int] = []
+    start, ways, too_wide = None, list[Way](), list[int]()
+    if (known := request.start) is not None:
+        parallel_plan.check_plan(known, model)
+        operator = known.degrees.operator
+        choose = choices(model, classes, target, operator, options, known.variables)
+        start = known_way(pipelining, cluster, batch, choose, known)
     for operator in _operator_degrees(cluster, options):
         if divides and operator == 1:
             continue
         progress(f"ops over {operator} devices")
-        choose = _choices(model, classes, target, operator, options)
+        choose = choices(model, classes, target, operator, options)
         for stages in _stage_counts(cluster, operator, options):
             progress(f"ops over {operator} devices, {stages} stages")
-            # Some stage has so many groups, whose devices divide the rows again where there are
-            # enough for all of them.
-            width = -(-(cluster.num_devices // operator) // stages)
-            again = width == 1 or batch.rows(width * operator) > 1
-            choice = choose(again)
-            if choice is None or len(ways) == request.evaluations:
-                continue
-            over = operator if again and choice.problem is not None else 1
-            problem = grouped(pipelining.problem, operator, choice, stages)
-            if width > 1:
-                rows = batch.rows(width * over)
-                if rows == 1:
-                    too_wide.append(width)
-                    continue
-                problem = replace(problem, rows=rows, rows_over=over)
-            ways.append(_Way(choice, stages, problem, _quick_pipeline(problem)))
+            way = None
+            if len(ways) + (start is not None) < request.evaluations:
+                way = way_of(pipelining.problem, batch, choose, operator, stages)
+            if isinstance(way, int):
+                too_wide.append(way)
+            elif way is not None:
+                ways.append(way)
+    ways = with_start(ways, start)
     fitting = [way for way in ways if way.pipeline is not None]
     if not fitting:
         # Stages need weights, so that without any there is only one, on all devices.
@@ -124,12 +115,11 @@ def plan_for_cluster(
     progress("exact cuts")
     ways = _with_exact_cuts(ways, cluster.servers)
     fitting = [way for way in ways if way.pipeline is not None]
-    best = min(fitting, key=_seconds)
+    best = min(fitting, key=seconds_of)
     assert best.pipeline is not None
-    operator = best.choice.degree
+    operator, data = best.choice.degree, best.replicas
     choice = best.choice.searched(options, progress)
     pipeline, pipeline_record = _searched(best, options, progress)
-    data = max(cluster.num_devices // (operator * best.stages), 1)
     # Some stage may have more groups than there are replicas on average.
     ends = (0, *pipeline.devices, best.problem.devices.num_devices)
     inputs = best_inputs(model, classes, options, max(b - a for a, b in pairwise(ends)))
@@ -148,10 +138,11 @@ def plan_for_cluster(
         inputs=inputs.dims if data > 1 else dict.fromkeys(inputs.dims, parallel_plan.REPLICATED),
         pipeline=planned,
         search=tuple(records),
+        servers=None if best.servers == cluster.servers else best.servers,
     )
     estimates = tuple(
         PlanEstimate(
-            data=max(cluster.num_devices // (way.choice.degree * way.stages), 1),
+            data=way.replicas,
             operator=way.choice.degree,
             stages=way.stages,
             seconds=_planned_seconds(pipeline if way is best else way.pipeline),
@@ -163,112 +154,7 @@ def plan_for_cluster(
     return PlanAnswer(plan, how, len(ways), estimates=estimates)
 
 
-class _Batch:
-    """What replicas may divide, for any number of them."""
-
-    def __init__(self, model: ir.Model, classes: DimensionClasses, options: AutoMapOptions) -> None:
-        self._about = model, classes, replace(options, search="exact", data=None)
-        self._rows: dict[int, int] = {}
-
-    def rows(self, replicas: int) -> int:
-        """Rows that so many can divide, each a whole one at least; 1 if there are too few."""
-        if replicas not in self._rows:
-            self._rows[replicas] = best_inputs(*self._about, replicas).rows
-        return self._rows[replicas]
-
-
-def _choices(
-    model: ir.Model,
-    classes: DimensionClasses,
-    target: ClusterTarget,
-    operator: int,
-    options: AutoMapOptions,
-) -> Callable[[bool], OperatorChoice | None]:
-    """What a group of devices divides, by whether they divide the batch in what is left whole.
-
-    None where nothing is worth dividing, and nobody asked for it.
-    """
-    none = OperatorChoice.none(model, classes)
-    if operator == 1:
-        return lambda batch: none
-    found: dict[bool, OperatorChoice | None] = {}
-
-    def choose(batch: bool) -> OperatorChoice | None:
-        if batch not in found:
-            group, costs = _group(target.cluster, operator), target.cost_model()
-            try:
-                found[batch] = choose_operators(model, classes, group, options, costs, batch=batch)
-            except CompileError as error:
-                # What has to be divided may be too small for degrees that nobody asked for.
-                if options.operator is not None or error.diagnostics[0].code != "MCM-S025":
-                    raise
-                found[batch] = None
-            if found[batch] is None and options.operator is not None:
-                found[batch] = replace(none, degree=operator)
-        return found[batch]
-
-    return choose
-
-
-def grouped(
-    problem: PipelineProblem, operator: int, choice: OperatorChoice, stages: int
-) -> PipelineProblem:
-    """The problem on groups of devices that divide ops among them.
-
-    Args:
-        problem: on single devices.
-        operator: devices of a group, all in one server.
-        choice: what they divide.
-        stages: of the pipeline.
-    """
-    devices = problem.devices
-    row = replace(
-        devices,
-        server_of=devices.server_of[::operator],
-        speed=devices.speed[::operator],
-    )
-    return replace(
-        problem,
-        devices=row,
-        stages=stages,
-        forward_s=problem.forward_s * choice.time_share,
-        backward_s=problem.backward_s * choice.time_share,
-        weight_bytes=problem.weight_bytes * choice.memory_share,
-        state_bytes=problem.state_bytes * choice.memory_share,
-    )
-
-
-def _quick_pipeline(problem: PipelineProblem) -> Pipeline | None:
-    """A pipeline to compare ways by: within a percent or two of the best one, in milliseconds."""
-    if problem.stages > min(problem.num_parts, problem.devices.num_devices):
-        return None
-    if problem.stages == 1:
-        return _one_stage(problem)
-    found = descended(problem)
-    # What does not fit in balance may fit otherwise.
-    return found if np.isfinite(found.length_s) else best_pipeline(problem)
-
-
-def _one_stage(problem: PipelineProblem) -> Pipeline | None:
-    """Plain data parallelism: no cut, so that no stage has to have weights; a model may have none.
-
-    The formula wants some in every stage, since what has none belongs to a neighbour.
-    """
-    if _least_memory(problem) > problem.devices.memory_bytes:
-        return None
-    ends = np.array([0, problem.num_parts]), np.array([0, problem.devices.num_devices])
-    return Pipeline((), (), float(unchecked_length_s(pipeline_tables(problem), *ends)))
-
-
-def _least_memory(problem: PipelineProblem) -> float:
-    """Bytes on the fullest device of the pipeline that needs least; infinite if there is none."""
-    if problem.stages > 1:
-        return least_memory(problem)
-    devices = problem.devices.num_devices
-    return float(memory_bytes(pipeline_tables(problem), 0, problem.num_parts, 0, devices, 1))
-
-
-def _with_exact_cuts(ways: list[_Way], servers: int) -> list[_Way]:
+def _with_exact_cuts(ways: list[Way], servers: int) -> list[Way]:
     """The ways of up to a stage per server, with the best of all cuts where that may be the plan.
 
     Those that cannot beat the best way keep the pipeline that they were compared by.
@@ -276,7 +162,7 @@ def _with_exact_cuts(ways: list[_Way], servers: int) -> list[_Way]:
     best = min(way.pipeline.length_s for way in ways if way.pipeline is not None)
     found = list(ways)
     order = [index for index, way in enumerate(ways) if way.pipeline is not None]
-    for index in sorted(order, key=lambda index: _seconds(ways[index])):
+    for index in sorted(order, key=lambda index: seconds_of(ways[index])):
         way = ways[index]
         if 1 < way.stages <= servers:
             exact = best_pipeline(way.problem, below_s=best * (1.0 + _EQUAL))
@@ -284,10 +170,6 @@ def _with_exact_cuts(ways: list[_Way], servers: int) -> list[_Way]:
                 found[index] = replace(way, pipeline=exact)
                 best = min(best, exact.length_s)
     return found
-
-
-def _seconds(way: _Way) -> float:
-    return way.pipeline.length_s if way.pipeline is not None else float("inf")
 
 
 def _planned_seconds(pipeline: Pipeline | None) -> float | None:
@@ -334,15 +216,8 @@ def _stage_counts(cluster: Cluster, operator: int, options: AutoMapOptions) -> I
     yield from (count for count in wanted if count <= groups)
 
 
-def _group(cluster: Cluster, operator: int) -> DeviceGroup:
-    server = cluster.server()
-    rate, latency = server.channel_bytes_per_s.min(), server.channel_latency_s.max()
-    memory = int(server.memory_bytes.min())
-    return DeviceGroup(operator, cluster.flops_per_s, float(rate), float(latency), memory)
-
-
 def _searched(
-    way: _Way, options: AutoMapOptions, progress: Callable[[str], None]
+    way: Way, options: AutoMapOptions, progress: Callable[[str], None]
 ) -> tuple[Pipeline, list[parallel_plan.SearchRecord]]:
     """The best pipeline of a way; with a learned search also how far that ends from it."""
     if way.stages == 1:
@@ -387,7 +262,7 @@ def _planned(
     )
 
 
-def _too_few_rows(target: ClusterTarget, batch: _Batch, width: int) -> Diagnostic:
+def _too_few_rows(target: ClusterTarget, batch: Batch, width: int) -> Diagnostic:
     rows = batch.rows(LEAST_DEGREE)
     have = f"the batch has {rows} rows" if rows > 1 else "no input has a batch that can be divided"
     return Diagnostic(
@@ -400,7 +275,7 @@ def _too_few_rows(target: ClusterTarget, batch: _Batch, width: int) -> Diagnosti
 
 
 def _nothing_fits(
-    target: ClusterTarget, options: AutoMapOptions, ways: list[_Way]
+    target: ClusterTarget, options: AutoMapOptions, ways: list[Way]
 ) -> list[Diagnostic]:
     if not ways:
         return [
@@ -411,7 +286,7 @@ def _nothing_fits(
                 at=f"target {quote(target.name)}",
             )
         ]
-    need = min(_least_memory(way.problem) for way in ways)
+    need = min(least_bytes(way.problem) for way in ways)
     if np.isinf(need):
         return [
             Diagnostic(

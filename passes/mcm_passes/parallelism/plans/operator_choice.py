@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -15,7 +16,7 @@ from mcm_compiler.contracts.planning import PlanOptions
 from mcm_compiler.contracts.sharding.parallel_plan import REPLICATED, SearchRecord
 from mcm_passes.parallelism.classes.dimension_classes import DimensionClasses
 from mcm_passes.parallelism.decisions import constraints, decision_objective, decision_problem
-from mcm_passes.parallelism.decisions.count_oracle import best_decision
+from mcm_passes.parallelism.decisions.count_oracle import OracleDecision, best_decision
 from mcm_passes.parallelism.decisions.step_cost import (
     DeviceGroup,
     StepCost,
@@ -164,11 +165,12 @@ def choose_operators(
     cost_model: CostModel,
     *,
     batch: bool = True,
+    known: Mapping[str, int] | None = None,
 ) -> OperatorChoice | None:
-    """The best decision over a group of devices, by an exact method.
+    """The best decision over a group of devices, by an exact method, or a known one.
 
     What the group does not divide, its devices do for a part of the batch each, where there is one
-    and `batch` says that they may.
+    and `batch` says that they may. `known` has the dim that is divided of each variable.
 
     Returns:
         None where nothing is worth dividing.
@@ -204,18 +206,25 @@ def choose_operators(
         if counts
         else decision_objective.cost_objective(cost)
     )
-    exact = best_decision(fixed.problem, objective, forced=fixed.forced)
+    if known is None:
+        exact = best_decision(fixed.problem, objective, forced=fixed.forced)
+    else:
+        divided = fixed.problem.decision_of(known)
+        exact = OracleDecision(divided, objective.value(divided), math.inf, proven=False)
     partitioned = exact.partitioned
     if not partitioned.any():
         return None
     found = exact.value if counts else cost.seconds(partitioned)
     oracle, gap = (found, 0.0) if exact.proven else (exact.value if counts else None, None)
+    if known is not None:
+        oracle = None
+    method = "cp-sat" if known is None else "known"
     return OperatorChoice(
         degree=group.devices,
         dims=fixed.problem.partitioned_dims(partitioned),
         time_share=cost.seconds(partitioned) / alone_s if alone_s > 0 else 1.0,
         memory_share=cost.memory_bytes(partitioned) / cost.base_bytes if cost.base_bytes else 1.0,
-        records=(SearchRecord("OPP", "cp-sat", options.seed, found, oracle, gap),),
+        records=(SearchRecord("OPP", method, options.seed, found, oracle, gap),),
         problem=fixed.problem,
         objective=objective,
         cost=None if counts else cost,
