@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numba import typeof
 
 from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.placements.ring_rules import dependency_edges
@@ -27,10 +29,13 @@ from mcm_passes.families.ring.moves.placement_state import (
 from mcm_passes.families.ring.moves.walks import Walker
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.mapping.machine.device_order import DeviceOrder
+from mcm_passes.mapping.loads.problem_arrays import problem_arrays
 from mcm_passes.mapping.machine.evaluation import MachineModel
 from mcm_passes.mapping.models import evaluate
+from tests.generators.chip_kinds import with_kinds
 from tests.generators.partition_problems import forward_placement, make_problem
 from tests.generators.random_machines import placed_on_machines
+from tests.generators.small_machines import machine_case
 from tests.property.test_placement_state import fill_state
 
 
@@ -75,6 +80,14 @@ def test_a_step_on_a_ring_changes_no_chip_that_its_tensors_do_not_pass():
     move_all(placed, state, np.array([3, 4], np.int32), np.array([5, 5], np.int32))
     assert [state.counts[FIRST], state.counts[LAST]] == [2, 6]
     assert_loads_of(problem, placed, state)
+
+
+@pytest.mark.parametrize("kinds", [1, 2, 3])
+@pytest.mark.parametrize("prepare", [placed_problem, problem_arrays])
+def test_kernels_are_compiled_once_for_rings_and_for_machines_of_any_kinds(prepare, kinds):
+    ring = make_problem([1] * 4, [(0, 1), (1, 2), (2, 3)], chips=4, clonable=[0])
+    assert typeof(prepare(with_kinds(ring, 0, kinds))) == typeof(prepare(ring))
+    assert typeof(prepare(machine_case(0, kinds).problem)) == typeof(prepare(ring))
 
 
 def assert_loads_of(problem, placed: PlacedProblem, state: PlacementState) -> None:

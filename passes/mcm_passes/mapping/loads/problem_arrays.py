@@ -208,7 +208,7 @@ def kind_seconds(problem: PartitionProblem, demands: ChipDemands) -> KindSeconds
         copied_s[:, copies.tensor] = copies.by_kind
     return KindSeconds(
         unit_s,
-        np.where(items.unit >= 0, unit_s[:, items.unit], 0.0),
+        np.ascontiguousarray(np.where(items.unit >= 0, unit_s[:, items.unit], 0.0)),
         np.ascontiguousarray(problem.relay_seconds[:, tensors.number], np.float64),
         np.ascontiguousarray(copied_s[:, tensors.number]),
     )
