@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import ClassVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from mcm_passes.families.ring.moves.walks import Walker
 from mcm_passes.families.ring.solver.linear_extensions import order_near
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.families.ring.strategies.start import named_start
-from mcm_passes.mapping.machine.device_order import along, order_of
+from mcm_passes.mapping.machine.device_order import DeviceOrder, along, order_of
 from mcm_passes.mapping.problem.rule_graph import RuleGraph, rule_graph
 from mcm_passes.mapping.search.search import Search
 
@@ -60,7 +61,7 @@ class Reorder:
         steps: steps of each walk for each unit, at least 0.
         memory: steps that late acceptance looks back in a walk, at least 1.
         patience: walks without a better partition after which it ends, at least 1; an order that
-            cannot be cut well enough takes little and does not count.
+            cannot be cut well enough counts when it is drawn again, as small graphs have few.
         max_units: most units of a problem that is searched, at least 0; walks on larger ones take
             so long that few orders are tried.
     """
@@ -101,15 +102,23 @@ class Reorder:
         steps = self.steps * graph.num_nodes
         walk_evaluations = int(self.steps / STEPS_PER_EVALUATION) if steps else 0
         without_improvement = 0
+        failed: set[bytes] = set()
         while (
             search.left > ORDER_EVALUATIONS + walk_evaluations
             and without_improvement < self.patience
         ):
             best_s = search.best_period_s
             worse = self.tolerance * LEAST_TOLERANCE ** rng.random()
-            found = _cut(problem, graph, here, here_s * (1.0 + worse), rng)
+            devices = order_of(problem, here)
+            units = _order_near(graph, devices.chips(here), rng)
             search.spend(ORDER_EVALUATIONS)
+            drawn = blake2b(units.tobytes(), digest_size=16).digest()
+            found = None
+            if drawn not in failed:
+                found = _cut(problem, devices, units, here_s * (1.0 + worse))
             if found is None:
+                without_improvement += drawn in failed
+                failed.add(drawn)
                 continue
             without_improvement += 1
             if steps:
@@ -124,16 +133,15 @@ class Reorder:
                 without_improvement = 0
 
 
+def _order_near(graph: RuleGraph, chip_of: Ints, rng: np.random.Generator) -> Ints:
+    """Units in an order near that of their chips."""
+    by_chip = np.argsort(chip_of[graph.units], kind="stable")
+    return graph.units[order_near(graph, by_chip.astype(np.int32), rng)]
+
+
 def _cut(
-    problem: PartitionProblem,
-    graph: RuleGraph,
-    device_of: Ints,
-    limit_s: float,
-    rng: np.random.Generator,
+    problem: PartitionProblem, devices: DeviceOrder, units: Ints, limit_s: float
 ) -> Ints | None:
-    """A partition along an order near that of another, with a period of at most `limit_s`."""
-    devices = order_of(problem, device_of)
-    by_chip = np.argsort(devices.chips(device_of)[graph.units], kind="stable")
-    units = graph.units[order_near(graph, by_chip.astype(np.int32), rng)]
+    """The partition along an order of units and of devices, if its period is at most `limit_s`."""
     cuts = chain_windows(windows_along(along(problem, devices), units), limit_s)
     return devices.devices(chips_from_cuts(problem, units, cuts)) if cuts.size else None

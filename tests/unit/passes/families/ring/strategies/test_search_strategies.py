@@ -169,6 +169,17 @@ def test_reorder_goes_on_from_what_is_known(branches):
     assert not large.chip_of.any()
 
 
+@pytest.mark.parametrize("seed", [6, 8])
+def test_reorder_ends_where_a_small_graph_has_no_further_orders(seed):
+    rng = np.random.default_rng(seed)
+    pairs = [(u, v) for u in range(8) for v in range(u + 1, 8)]
+    edges = [pair for pair in pairs if rng.random() < 0.35]
+    times = rng.integers(1, 9, 8).tolist()
+    problem = make_problem(times, edges, chips=4, tensor_bytes=int(rng.choice([64, 100_000])))
+    found = run(Reorder(tolerance=0.0, steps=0), problem, 200_000)
+    assert found.evaluations < 5_000
+
+
 def test_tries_share_the_budget_and_the_first_is_that_of_one_alone(branches):
     problem = branches(chips=7)
     both = run(Multilevel(coarsest=8, tries=2), problem, 4000)
