@@ -28,8 +28,8 @@ from mcm_passes.families.ring.moves.placement_state import (
 )
 from mcm_passes.families.ring.moves.walks import Walker
 from mcm_passes.families.ring.solver.random_stream import streams
-from mcm_passes.mapping.machine.device_order import DeviceOrder
 from mcm_passes.mapping.loads.problem_arrays import problem_arrays
+from mcm_passes.mapping.machine.device_order import DeviceOrder
 from mcm_passes.mapping.machine.evaluation import MachineModel
 from mcm_passes.mapping.models import evaluate
 from tests.generators.chip_kinds import with_kinds
