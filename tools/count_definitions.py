@@ -42,7 +42,6 @@ LOADS: dict[str, tuple[str, ...]] = {
     ),
     f"{PASSES}/families/ring/solver/problem_sampling.py": ("fill_clonable",),
     f"{PASSES}/families/ring/moves/placed_problem.py": (
-        "MoveGraph",
         "PlacedProblem",
         "placed_problem",
     ),
@@ -59,7 +58,7 @@ RULES: dict[str, tuple[str, ...]] = {
         "periods_between",
     ),
     "mcm_compiler/placements/compiled_rules.py": ("",),
-    f"{PASSES}/families/ring/exact/triangle_readings.py": ("",),
+    f"{PASSES}/families/ring/exact/ideal_chain.py": ("Triangles", "keeps_rule", "_is_parallel"),
     f"{PASSES}/families/ring/order_encoding/memory_constraints.py": (
         "constrain_triangles",
         "_forbid_detours_along_paths",

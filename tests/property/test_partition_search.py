@@ -162,7 +162,7 @@ def test_memory_along_an_order_is_never_less_than_the_fast_models(problem, rando
         )
         live = min(w.live_bytes[j:i].max() - passing, inside)
         packed = aligned(np.ceil(w.chips.packing * live).astype(np.int64), w.chips.alignment)
-        need = items + w.outputs.held[j:i].sum() + packed
+        need = items + w.out_held[j:i].sum() + packed
         need += w.cuts.arriving[j] + w.cuts.leaving[i]
         assert need >= exact[c]
 

@@ -37,7 +37,7 @@ def fill_state(placed, state, chip_of):
 @entry_njit
 def weigh(placed, state, room):
     for device in range(state.size.size):
-        weigh_memory(placed, state, room, device, True)
+        weigh_memory(placed, state, room, device, np.full(1, 1 << 40))
 
 
 @entry_njit

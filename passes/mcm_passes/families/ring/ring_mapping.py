@@ -95,16 +95,16 @@ class RingMapping(AnyMachine):
         return strategy
 
     def objective_values(self, problem: PartitionProblem, objective: Objective) -> Evaluate:
-        """As `latency_bounds.objective_values`."""
-        from mcm_passes.families.ring.objectives import latency_bounds
+        """As `latency.objective_values`."""
+        from mcm_passes.families.ring.objectives import latency
 
-        return latency_bounds.objective_values(problem, objective)
+        return latency.objective_values(problem, objective)
 
     def latency_s(self, problem: PartitionProblem, chip_of: Ints) -> float:
-        """As `latency_bounds.latency_of`."""
-        from mcm_passes.families.ring.objectives import latency_bounds
+        """As `latency.latency_of`."""
+        from mcm_passes.families.ring.objectives import latency
 
-        return latency_bounds.latency_of(problem, chip_of)
+        return latency.latency_of(problem, chip_of)
 
     def energy_j(self, problem: PartitionProblem, chip_of: Ints) -> float:
         """As `joules.energy_of`."""
@@ -113,10 +113,10 @@ class RingMapping(AnyMachine):
         return joules.energy_of(problem, chip_of)
 
     def objective_bound(self, problem: PartitionProblem, objective: Objective) -> LowerBound:
-        """As `latency_bounds.objective_bound`."""
-        from mcm_passes.families.ring.objectives import latency_bounds
+        """As `latency.objective_bound`."""
+        from mcm_passes.families.ring.objectives import latency
 
-        return latency_bounds.objective_bound(problem, objective)
+        return latency.objective_bound(problem, objective)
 
 
 RING_MAPPING = RingMapping()

@@ -40,8 +40,9 @@ class RouteArrays(NamedTuple):
         leads_to: `[L]`, the place at the end of each channel.
         num_devices: D.
         relays: whether engines of devices on the way pass tensors on.
-        nested: whether each route goes on from any device on it as the route from there does; with
-            `relays` those from devices do in any case.
+        ring: whether the devices are the chips of a ring in order, of which none below the highest
+            used one may be empty. Each route goes on from any device on it as the route from there
+            does; with `relays` those from devices do on all machines.
     """
 
     begin: Longs
@@ -50,7 +51,7 @@ class RouteArrays(NamedTuple):
     leads_to: Longs
     num_devices: int
     relays: bool
-    nested: bool
+    ring: bool
 
 
 _kept: weakref.WeakKeyDictionary[Machine, dict[tuple[bool, bool], RouteArrays]] = (
@@ -168,11 +169,14 @@ def _count_tensors(p: ProblemArrays, m: OnDevices, chip_of: Ints, found: Measure
         producer = tensors.producer[t]
         source = HOST if producer < 0 else int(chip_of[producer])
         if source >= 0 and not tensors.kind[t] & TO_HOST:
-            first, last = _ends_of(tensors, t, chip_of, source)
+            first = last = source
+            for e in range(tensors.readers.ptr[t], tensors.readers.ptr[t + 1]):
+                c = int(chip_of[tensors.readers.entries[e]])
+                first, last = min(first, c), max(last, c)
             found.leaves[t] = first < last
             if first == last:
                 continue
-            if routes.nested and first == source:
+            if routes.ring and first == source:
                 count_run(tensors, t, where, (first, last), 1, routes.relays, ways)
                 for c in range(first, last):
                     found.crossed[c] += tensors.amount[t, CROSSED]
@@ -183,16 +187,6 @@ def _count_tensors(p: ProblemArrays, m: OnDevices, chip_of: Ints, found: Measure
             for k in range(ways.begin[i], ways.end[i]):
                 found.crossed[routes.channels[k]] += ways.amount[i]
         found.leaves[t] = count > 0 and producer >= 0
-
-
-@inlined_njit
-def _ends_of(tensors: TensorDemands, t: int, chip_of: Ints, source: int) -> tuple[int, int]:
-    """The lowest and the highest chip that has a tensor, its maker's among them."""
-    first = last = source
-    for e in range(tensors.readers.ptr[t], tensors.readers.ptr[t + 1]):
-        c = int(chip_of[tensors.readers.entries[e]])
-        first, last = min(first, c), max(last, c)
-    return first, last
 
 
 @inlined_njit
@@ -337,7 +331,7 @@ def _set_way(
         via = routes.leads_to[routes.channels[k - 1]]
         if via >= 0 and ways.stamp[via] >= mark:
             rest = devices * (devices + 1) + via if to < 0 else via * devices + to
-            nested = routes.nested or (routes.relays and maker < devices)
+            nested = routes.ring or (routes.relays and maker < devices)
             if nested or (
                 _leads_on(routes, int(maker * devices + via), first, k)
                 and _leads_on(routes, int(rest), k, end)

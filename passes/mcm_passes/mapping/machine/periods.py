@@ -26,6 +26,7 @@ class RuleArrays(NamedTuple):
         edge_source: `[E]`, dependencies between units, those of clonable producers left out.
         edge_target: `[E]`.
         pinned_chip: `[N]`, or -1.
+        pinned_clones: the clonable units that are pinned.
         strict: whether the triangle rule holds.
         speed: `[C]`.
         bytes_per_s: `[L]`, rate of each channel.
@@ -39,6 +40,7 @@ class RuleArrays(NamedTuple):
     edge_source: Ints
     edge_target: Ints
     pinned_chip: Ints
+    pinned_clones: Longs
     strict: bool
     speed: Floats
     bytes_per_s: Floats
@@ -47,24 +49,6 @@ class RuleArrays(NamedTuple):
     stream_buffers: int
     packing: float
     alignment: int
-
-
-def _rules(problem: PartitionProblem, bytes_per_s: Floats) -> RuleArrays:
-    source, target = dependency_edges(problem)
-    limits = problem.limits
-    return RuleArrays(
-        edge_source=np.ascontiguousarray(source, np.int32),
-        edge_target=np.ascontiguousarray(target, np.int32),
-        pinned_chip=problem.pinned_chip,
-        strict=problem.routing == "strict",
-        speed=problem.chip_speed,
-        bytes_per_s=bytes_per_s,
-        sram=np.array(limits.sram_bytes, np.int64),
-        streams=problem.streams,
-        stream_buffers=limits.stream_buffers,
-        packing=limits.activation_packing,
-        alignment=limits.buffer_alignment_bytes,
-    )
 
 
 @lean_inner_njit
@@ -81,14 +65,13 @@ def _period_s(
         found: space for its loads.
     """
     num_chips, routes, users = p.num_chips, m.routes, p.clone_users
-    for u in range(chip_of.size):
-        if p.clone_row[u] >= 0 and r.pinned_chip[u] >= 0:
-            # The first chip with a copy, or chip 0 where nothing needs one.
-            first_copy = num_chips
-            for e in range(users.ptr[u], users.ptr[u + 1]):
-                first_copy = min(first_copy, int(chip_of[users.entries[e]]))
-            if first_copy % num_chips != r.pinned_chip[u]:
-                return np.inf
+    for u in r.pinned_clones:
+        # The first chip with a copy, or chip 0 where nothing needs one.
+        first_copy = num_chips
+        for e in range(users.ptr[u], users.ptr[u + 1]):
+            first_copy = min(first_copy, int(chip_of[users.entries[e]]))
+        if first_copy % num_chips != r.pinned_chip[u]:
+            return np.inf
     count_loads(p, m, chip_of, found)
     period_s, crossed = 0.0, found.crossed
     first = routes.num_devices * (routes.num_devices + 2)
@@ -155,7 +138,21 @@ class AnalyticPeriods:
         self._in_full = few if problem.on_ring else sys.maxsize
         self.problem = problem
         self.model = MachineModel.of(problem)
-        self.rules = _rules(problem, self.model.bytes_per_s)
+        (source, target), limits = dependency_edges(problem), problem.limits
+        self.rules = RuleArrays(
+            edge_source=np.ascontiguousarray(source, np.int32),
+            edge_target=np.ascontiguousarray(target, np.int32),
+            pinned_chip=problem.pinned_chip,
+            pinned_clones=np.flatnonzero(problem.clonable & (problem.pinned_chip >= 0)),
+            strict=problem.routing == "strict",
+            speed=problem.chip_speed,
+            bytes_per_s=self.model.bytes_per_s,
+            sram=np.array(limits.sram_bytes, np.int64),
+            streams=problem.streams,
+            stream_buffers=limits.stream_buffers,
+            packing=limits.activation_packing,
+            alignment=limits.buffer_alignment_bytes,
+        )
 
     def __call__(self, chip_of: Ints) -> float:
         """The period of one placement `chip_of[N]`."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from abc import ABC, abstractmethod
 from bisect import insort
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,6 +26,8 @@ class Search:
 
     Attributes:
         problem: what is to be placed.
+        evaluate: the period of a placement of it.
+        budget: of the search.
         best: `[N]`, the best valid partition so far, or None.
         best_period_s: its period; infinite where there is none.
         evaluations: partitions evaluated so far.
@@ -40,7 +44,7 @@ class Search:
         most: int = RUNNERS_UP,
     ) -> None:
         """`most` is the number of distinct partitions that it remembers."""
-        self.problem = problem
+        self.problem, self.evaluate, self.budget = problem, evaluate, budget
         self.best: partition.Ints | None = None
         self.best_period_s = float("inf")
         self.evaluations = 0
@@ -48,8 +52,6 @@ class Search:
         self.settled_s = 0.0
         self.exhausted = False
         self._most = most
-        self._evaluate = evaluate
-        self._budget = budget
         self._start = time.monotonic()
         # Sorted by period, then by what came first.
         self._kept: list[tuple[float, int, partition.Ints]] = []
@@ -65,29 +67,29 @@ class Search:
         begun = self.evaluations > 0 or self.best is not None
         if begun and (self.enough or not self.awaited):
             return 0
-        return max(self._budget.evaluations - self.evaluations, 0)
+        return max(self.budget.evaluations - self.evaluations, 0)
 
     @property
     def awaited(self) -> bool:
         """Whether the search has time, and nobody cancelled it."""
-        return self.seconds_left != 0.0 and not self._budget.monitor.cancelled
+        return self.seconds_left != 0.0 and not self.budget.monitor.cancelled
 
     @property
     def seconds_left(self) -> float | None:
         """Wall time left, or None where it is not limited."""
-        if self._budget.seconds is None:
+        if self.budget.seconds is None:
             return None
-        return max(self._budget.seconds - (time.monotonic() - self._start), 0.0)
+        return max(self.budget.seconds - (time.monotonic() - self._start), 0.0)
 
     def must_stop(self) -> bool:
         """True if the budget is spent or the caller has cancelled."""
-        return not self.awaited or self.evaluations >= self._budget.evaluations
+        return not self.awaited or self.evaluations >= self.budget.evaluations
 
     @property
     def enough(self) -> bool:
         """Whether the best so far cannot be beaten, or by no more than the gap of the budget."""
-        share = max(ENOUGH, self._budget.gap)
-        return self.best_period_s <= self._budget.enough_s * (1.0 + share)
+        share = max(ENOUGH, self.budget.gap)
+        return self.best_period_s <= self.budget.enough_s * (1.0 + share)
 
     def share(
         self,
@@ -98,10 +100,10 @@ class Search:
         """A budget for a part of this search: some of its evaluations, and of the time left."""
         seconds = self.seconds_left
         return dataclasses.replace(
-            self._budget,
+            self.budget,
             evaluations=min(evaluations, self.left),
             seconds=None if seconds is None else seconds * time_share,
-            monitor=monitor or self._budget.monitor,
+            monitor=monitor or self.budget.monitor,
         )
 
     def periods(self, partitions: partition.Ints) -> partition.Floats:
@@ -111,10 +113,10 @@ class Search:
             `[min(B, left)]`, seconds.
         """
         rows = partitions[: self.left]
-        if isinstance(self._evaluate, partition.EvaluatesBatches):
-            found = self._evaluate.periods(rows)
+        if isinstance(self.evaluate, partition.EvaluatesBatches):
+            found = self.evaluate.periods(rows)
         else:
-            found = np.array([self._evaluate(row) for row in rows], np.float64)
+            found = np.array([self.evaluate(row) for row in rows], np.float64)
         self.evaluations += len(rows)
         for k in np.argsort(found, kind="stable")[: self._most].tolist():
             self.offer(rows[k], float(found[k]))
@@ -127,7 +129,7 @@ class Search:
 
     def period_of(self, chip_of: partition.Ints) -> float:
         """The period of a partition that was evaluated before, which costs nothing again."""
-        return float(self._evaluate(chip_of))
+        return float(self.evaluate(chip_of))
 
     def admit(self, chip_of: partition.Ints) -> bool:
         """Evaluates a partition in any case, and keeps it if it is good; whether it is valid."""
@@ -160,7 +162,7 @@ class Search:
         del self._kept[self._most :]
         if period_s < self.best_period_s:
             self.best, self.best_period_s = row, period_s
-            self._budget.monitor.best(row, period_s)
+            self.budget.monitor.best(row, period_s)
 
     def kept(self) -> list[tuple[float, partition.Ints]]:
         """The best distinct partitions, best first, with their periods."""
@@ -179,9 +181,9 @@ class Search:
 
     def closed(self, tolerance: float) -> bool:
         """True if nothing that matters is left to find."""
-        share, gap = max(tolerance, self._budget.gap), self._budget.gap
+        share, gap = max(tolerance, self.budget.gap), self.budget.gap
         least_s = max(self.bound.seconds, self.settled_s) * (1.0 + share)
-        enough_s = max(least_s, self._budget.enough_s * (1.0 + gap))
+        enough_s = max(least_s, self.budget.enough_s * (1.0 + gap))
         return self.exhausted or self.best_period_s <= enough_s
 
     def outcome(self, reason: str) -> partition.Outcome:
@@ -198,3 +200,28 @@ class Search:
             settled_s=self.settled_s,
             runners_up=tuple(row for _, row in self.kept()[1:]),
         )
+
+
+class SearchStrategy(ABC):
+    """A strategy whose answer is that of one search.
+
+    Attributes:
+        remembers: distinct partitions that the search remembers.
+    """
+
+    remembers: ClassVar[int] = RUNNERS_UP
+
+    def solve(
+        self,
+        problem: partition.PartitionProblem,
+        evaluate: partition.Evaluate,
+        rng: np.random.Generator,
+        budget: partition.Budget,
+    ) -> partition.Outcome:
+        """Searches, see `PartitionStrategy`."""
+        search = Search(problem, evaluate, budget, self.remembers)
+        return search.outcome(self.run(search, rng))
+
+    @abstractmethod
+    def run(self, search: Search, rng: np.random.Generator) -> str:
+        """Searches until the budget is spent; why nothing was found, empty where something was."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -29,15 +28,10 @@ from mcm_passes.families.ring.contiguous.contiguous_windows import (
     windows_along,
 )
 from mcm_passes.families.ring.contiguous.strict_windows import StrictWindows
-from mcm_passes.mapping.machine.device_order import (
-    DeviceOrder,
-    along,
-    device_orders,
-    first_line,
-    first_order,
-)
+from mcm_passes.mapping.machine.device_order import along, device_orders, first_line, first_order
 from mcm_passes.mapping.problem.resident_sizes import weight_sizes
 from mcm_passes.mapping.problem.topological_orders import Order, topological_orders
+from mcm_passes.mapping.search.search import Search
 
 
 def tightest_unit(problem: PartitionProblem, orders: Sequence[Order]) -> str:
@@ -52,7 +46,7 @@ def tightest_unit(problem: PartitionProblem, orders: Sequence[Order]) -> str:
     for order in orders:
         w = windows_along(problem, order.units, count_live=False)
         n = order.units.size
-        held = w.outputs.held.copy()
+        held = w.out_held.copy()
         np.add.at(held, np.repeat(np.arange(n), np.diff(w.items.ptr)), w.items.held)
         crossing = w.cuts.arriving[:-1] + w.cuts.leaving[1:]
         least[order.units] = np.minimum(least[order.units], held + crossing)
@@ -140,18 +134,16 @@ class ContiguousDp:
         search = _Search(problem, evaluate, budget, self.tolerance)
         orders = topological_orders(problem, self.orders)
         for devices in device_orders(problem):
-            search.take_devices(devices)
+            search.order = devices
             self._cut_orders(along(problem, devices), orders, search)
         if search.best is not None:
-            return Outcome(search.best, search.evaluations)
+            return search.outcome("")
         problem = first_line(problem)
         rule = " under the strict rule" if problem.routing == "strict" else ""
         pins = " and the pinned chips" if (problem.pinned_chip >= 0).any() else ""
-        return Outcome(
-            None,
-            search.evaluations,
+        return search.outcome(
             f"no contiguous cuts of {count_text(len(orders), 'topological order')} fit the "
-            f"memory{pins}{rule}; " + tightest_unit(problem, orders),
+            f"memory{pins}{rule}; " + tightest_unit(problem, orders)
         )
 
     def _cut_orders(
@@ -176,7 +168,7 @@ class ContiguousDp:
             search.cut_apart(orders)
         # Half of what is left, so that a search that begins with the result can go on.
         for chip_of in tried_partitions(problem)[: search.left // 2]:
-            search.offer(chip_of)
+            search.take(chip_of)
 
 
 def dp_outcome(
@@ -209,40 +201,34 @@ def _streamed_sizes(problem: PartitionProblem) -> list[int | None]:
     return [None, *(size for size in dict.fromkeys(largest) if size)]
 
 
-class _Search:
-    """The best partition so far, over all orders."""
+class _Search(Search):
+    """The best partition so far, over all orders; of equals the one on the fewest chips.
+
+    Attributes:
+        order: devices of the chips that are cut for.
+    """
 
     def __init__(
         self, problem: PartitionProblem, evaluate: Evaluate, budget: Budget, tolerance: float
     ) -> None:
-        self._problem = problem
-        self._order = first_order(problem)
-        self._evaluate = evaluate
-        self._budget = budget
-        self._start_s = time.monotonic()
+        super().__init__(problem, evaluate, budget, most=1)
+        self.order = first_order(problem)
         self._tolerance = tolerance
         work = float(problem.compute_s.sum())
         heaviest = float(problem.compute_s.max(initial=0.0))
         speed = problem.chip_speed
         self._least = max(work / float(speed.sum()), heaviest / float(speed.max()))
-        self.best: Ints | None = None
-        self.best_period = float("inf")
         self._last = 0
-        self.evaluations = 0
 
     @property
-    def left(self) -> int:
-        """Evaluations that may still be made."""
-        return max(self._budget.evaluations - self.evaluations, 0)
-
-    def take_devices(self, order: DeviceOrder) -> None:
-        """Has cuts be for chips that are devices in an order."""
-        self._order = order
+    def enough(self) -> bool:
+        """Never: fewer chips are sought for a period that cannot be beaten, too."""
+        return False
 
     def cut(self, order: Order, windows: Windows) -> None:
         """Bisects on the period along one order, below the best one known."""
         attempt = self._attempt(order, partial(chain_windows, windows))
-        high = attempt(self.best_period * (1.0 - self._tolerance))
+        high = attempt(self.best_period_s * (1.0 - self._tolerance))
         # Most optima are near the lower end, so guesses lean towards it.
         low = min(self._least, high) * (1.0 - SLACK)
         self._bisect(attempt, low, high, 0.25, self._tolerance)
@@ -253,17 +239,17 @@ class _Search:
         Under the strict rule, where adjacent cuts are far from what the work allows, or there are
         none.
         """
-        enough = max(self._least, self._budget.enough_s) * (1.0 + STRICT_GAP)
-        if self._problem.num_units > STRICT_UNITS or self.best_period <= enough:
+        enough = max(self._least, self.budget.enough_s) * (1.0 + STRICT_GAP)
+        if self.problem.num_units > STRICT_UNITS or self.best_period_s <= enough:
             return
         steps = STRICT_STEPS
         for order in orders:
-            windows = StrictWindows(self._problem, order.units, steps)
+            windows = StrictWindows(self.problem, order.units, steps)
             attempt = self._attempt(order, windows.cuts_within)
             low, found = self._least * (1.0 - SLACK), float("inf")
             # The work's bound is tried first, then longer periods until one is long enough.
             for factor in (1.0, 1.5, 3.0, 12.0, 1e6):
-                if enough * factor >= self.best_period:
+                if enough * factor >= self.best_period_s:
                     break
                 found = attempt(enough * factor)
                 if np.isfinite(found):
@@ -278,7 +264,7 @@ class _Search:
         Windows know nothing of each other. What all of them put on a channel that they share may
         take longer than each of them, and less if they are longer and fewer.
         """
-        limits = self._problem.limits
+        limits = self.problem.limits
         shared = limits.host_total_bytes_per_s + limits.stream_total_bytes_per_s > 0.0
         return period_s * (1.0 + self._tolerance) if shared else np.finfo(np.float64).max
 
@@ -313,27 +299,20 @@ class _Search:
         """For a period the one of a partition within it, or infinity where there is none."""
 
         def attempt(period_s: float) -> float:
-            cuts = NO_CUTS if self._spent() else cuts_within(period_s * (1.0 + SLACK))
+            cuts = cuts_within(period_s * (1.0 + SLACK)) if self.left else NO_CUTS
             if not cuts.size:
                 return float("inf")
-            return self.offer(chips_from_cuts(self._problem, order.units, cuts))
+            return self.take(chips_from_cuts(self.problem, order.units, cuts))
 
         return attempt
 
-    def offer(self, chip_of: Ints) -> float:
-        """Evaluates a partition and keeps it if it is the best; its period."""
-        self.evaluations += 1
-        device_of = self._order.devices(chip_of)
-        found, last = self._evaluate(device_of), int(chip_of.max())
-        fewer = found <= self.best_period and last < self._last
-        if found < self.best_period or (fewer and self.best is not None):
-            self.best, self.best_period, self._last = device_of, found, last
-            self._budget.monitor.best(device_of, found)
+    def take(self, chip_of: Ints) -> float:
+        """Evaluates a partition on chips and keeps it if it is the best; its period."""
+        device_of, last = self.order.devices(chip_of), int(chip_of.max())
+        best_s, found = self.best_period_s, self.period(device_of)
+        if found == best_s < float("inf") and last < self._last:
+            self.best = device_of
+            self.budget.monitor.best(device_of, found)
+        if found < best_s or self.best is device_of:
+            self._last = last
         return found
-
-    def _spent(self) -> bool:
-        """Whether the budget is spent; time counts from the first evaluation on."""
-        budget = self._budget
-        late = budget.seconds is not None and time.monotonic() - self._start_s >= budget.seconds
-        stopped = late or budget.monitor.cancelled
-        return self.evaluations >= budget.evaluations or (self.evaluations > 0 and stopped)

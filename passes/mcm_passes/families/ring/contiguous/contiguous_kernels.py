@@ -92,15 +92,6 @@ def _in_time(streaming: Streaming, period_s: float) -> int:
     return int(max(min(in_time, streaming.limit_bytes), 0.0))
 
 
-@inner_njit
-def _greatest(values: Any) -> Any:
-    """The greatest entry; NumPy's `max` takes long to compile."""
-    greatest = values[0]
-    for k in range(1, values.size):
-        greatest = max(greatest, values[k])
-    return greatest
-
-
 @lean_inner_njit
 def _more_copied(views: CopiedViews, j: int, p: int) -> float:
     """Seconds of copies that a window `[j, p)` gets with position p.
@@ -141,7 +132,7 @@ def _more_copied_behind(views: CopiedViews, j: int, i: int) -> float:
 def with_next(w: Windows, s: WindowSums, j: int, p: int) -> WindowSums:
     """What a window `[j, p)` comes to with position p."""
     busy_s, relay_s, in_s, held = s.busy_s + w.work_s[p], s.relay_s, s.in_s, s.held
-    held += w.outputs.held[p]
+    held += w.out_held[p]
     items, read = w.items, w.read
     # Items that it has not yet.
     for e in range(items.ptr[p], items.ptr[p + 1]):
@@ -158,16 +149,14 @@ def with_next(w: Windows, s: WindowSums, j: int, p: int) -> WindowSums:
         else:
             inside += read.live[e]
     copied_s = s.copied_s + _more_copied(w.views, j, p) if w.views.made.size else 0.0
-    return WindowSums(
-        busy_s, relay_s, copied_s, in_s, s.out_s + w.outputs.host_s[p], held, passing, inside
-    )
+    return WindowSums(busy_s, relay_s, copied_s, in_s, s.out_s + w.out_s[p], held, passing, inside)
 
 
 @inlined_njit
 def _without_first(w: Windows, s: WindowSums, j: int, i: int) -> WindowSums:
     """What a window `[j, i)` comes to without position j."""
     busy_s, relay_s, in_s, held = s.busy_s - w.work_s[j], s.relay_s, s.in_s, s.held
-    held -= w.outputs.held[j]
+    held -= w.out_held[j]
     items, made = w.items, w.made
     # Items that nothing else in it wants.
     for e in range(items.ptr[j], items.ptr[j + 1]):
@@ -184,9 +173,7 @@ def _without_first(w: Windows, s: WindowSums, j: int, i: int) -> WindowSums:
         else:
             inside -= made.live[e]
     copied_s = s.copied_s + _more_copied_behind(w.views, j, i) if w.views.made.size else 0.0
-    return WindowSums(
-        busy_s, relay_s, copied_s, in_s, s.out_s - w.outputs.host_s[j], held, passing, inside
-    )
+    return WindowSums(busy_s, relay_s, copied_s, in_s, s.out_s - w.out_s[j], held, passing, inside)
 
 
 @inlined_njit
@@ -202,13 +189,6 @@ def _push_peak(live_bytes: Longs, peaks: Longs, head: int, tail: int, p: int) ->
         tail -= 1
     peaks[tail] = p
     return tail + 1
-
-
-@inlined_njit
-def _sums_at(starts: _Starts, i: int) -> WindowSums:
-    """What the window from the earliest start to cut i amounts to."""
-    s = starts.sums[i]
-    return WindowSums(s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7])
 
 
 @expanded_njit
@@ -314,7 +294,7 @@ def _earliest_starts(w: Windows, period_s: float, latest: Longs) -> _Starts:
     a graph with a wide fan-out would walk over all units before it.
     """
     n, streamed = w.work_s.size, _in_time(w.streaming, period_s)
-    best = _Chip(period_s * _greatest(w.chips.speed), _greatest(w.chips.sram_bytes), streamed)
+    best = _Chip(period_s * w.chips.most_speed, w.chips.most_sram_bytes, streamed)
     starts = _Starts(np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64), np.zeros((n + 1, 8)))
     rounding_s = best.longest_s * SLACK_OF_SUMS
     peaks = np.empty(n, dtype=np.int64)
@@ -424,7 +404,8 @@ def _earliest_fitting(
     Returns:
         -1 where none fits.
     """
-    at, sums, peak = starts.start[i], _sums_at(starts, i), starts.peak[i]
+    at, s, peak = starts.start[i], starts.sums[i], starts.peak[i]
+    sums = WindowSums(s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7])
     start = int(following[first])
     while start <= latest:
         while at < start:

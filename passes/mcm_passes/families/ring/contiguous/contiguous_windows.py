@@ -104,18 +104,6 @@ class CopiedViews(NamedTuple):
     by_last: Rows
 
 
-class Outputs(NamedTuple):
-    """Graph outputs.
-
-    Attributes:
-        host_s: `[n]`, host channel seconds of those made at the position.
-        held: `[n]`, memory of their send buffers.
-    """
-
-    host_s: Floats
-    held: Longs
-
-
 class Streaming(NamedTuple):
     """Weights that come from off-package memory.
 
@@ -139,6 +127,8 @@ class Chips(NamedTuple):
     Attributes:
         sram_bytes: `[C]`.
         speed: `[C]`, clocks relative to those that `work_s` speaks of.
+        most_sram_bytes: of all chips; NumPy's `max` takes long to compile.
+        most_speed: likewise.
         packing: factor from the peak of live bytes to their memory; 0 to leave them out.
         alignment: bytes to which that memory is rounded up.
         host_s: least period that the channels of the host allow that there is one of.
@@ -148,6 +138,8 @@ class Chips(NamedTuple):
 
     sram_bytes: Longs
     speed: Floats
+    most_sram_bytes: int
+    most_speed: float
     packing: float
     alignment: int
     host_s: float
@@ -163,7 +155,8 @@ class Windows(NamedTuple):
         pinned: `[n]`, chip that the unit must be on, or -1.
         live_bytes: `[n]`, one slot of all tensors that are live at the position.
         items: what a window needs once.
-        outputs: what positions send to the host.
+        out_s: `[n]`, host channel seconds of graph outputs made at the position.
+        out_held: `[n]`, memory of their send buffers.
         made: tensors by the position that makes them.
         read: tensors by the position that they end at.
         views: those that may be copied.
@@ -176,7 +169,8 @@ class Windows(NamedTuple):
     pinned: Ints
     live_bytes: Longs
     items: SharedDemands
-    outputs: Outputs
+    out_s: Floats
+    out_held: Longs
     made: Ends
     read: Ends
     views: CopiedViews
@@ -220,12 +214,17 @@ def windows_along(
         crossing, most = _host_traffic(problem, order)
         cuts = cuts._replace(link_s=cuts.link_s + crossing / limits.link_bytes_per_s)
         host_s = max(host_s, most / limits.host_bytes_per_s)
+    largest = 0
+    if stream_most is not None:
+        sizes = weight_sizes(problem)
+        largest = int(sizes[sizes <= stream_most].max(initial=0))
     return Windows(
         work_s=d.nodes.work_s,
         pinned=d.nodes.pinned,
         live_bytes=_sum_between(live, first, final, n)[:n],
         items=_shared_demands(d, limits.host_bytes_per_s, block),
-        outputs=Outputs(d.nodes.out_bytes / limits.host_bytes_per_s, block * d.nodes.out_room),
+        out_s=d.nodes.out_bytes / limits.host_bytes_per_s,
+        out_held=block * d.nodes.out_room,
         made=_ends(first, final, passed_s, live, n),
         read=_ends(final, first, passed_s, live, n),
         views=_copied_views(tensors, n),
@@ -233,12 +232,14 @@ def windows_along(
         streaming=Streaming(
             bytes_per_s=limits.stream_bytes_per_s,
             limit_bytes=stream_share * max(limits.sram_bytes),
-            buffer_bytes=limits.stream_buffers * _largest_streamed(problem, stream_most),
+            buffer_bytes=limits.stream_buffers * largest,
             stiff=_stiff_positions(d, block, stream_most),
         ),
         chips=Chips(
             sram_bytes=np.array(limits.sram_bytes, dtype=np.int64),
             speed=problem.chip_speed,
+            most_sram_bytes=max(limits.sram_bytes),
+            most_speed=float(problem.chip_speed.max()),
             packing=limits.activation_packing if count_live else 0.0,
             alignment=block,
             host_s=host_s,
@@ -299,11 +300,6 @@ def _cuts(d: ChipDemands, moving: Longs, link_bytes_per_s: float, block: int) ->
     arriving = block * _sum_between(amount[:, RECEIVED], made + 1, last, n)
     leaving = block * _sum_between(leaves, made + 1, last, n)
     return Cuts(crossed / link_bytes_per_s, arriving, leaving, far_of_cuts(made, last, n))
-
-
-def _largest_streamed(problem: PartitionProblem, most: int | None) -> int:
-    sizes = weight_sizes(problem)
-    return int(sizes[sizes <= most].max(initial=0)) if most is not None else 0
 
 
 def _stiff_positions(d: ChipDemands, block: int, most: int | None) -> Longs:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
@@ -141,8 +140,7 @@ class StrictWindows:
         self._demands = d = chip_demands(problem, order, own_buffers=True)
         self._cuts = cuts_of(_beginnings(order.size), d.tensors)
         self._scratch, self._windows = window_scratch(d), 0
-        packing = Fraction(problem.limits.activation_packing)
-        self._packing = PackingRatio(packing.numerator, packing.denominator)
+        self._packing = PackingRatio(*problem.limits.activation_packing.as_integer_ratio())
         # Plain lists: single numbers are read from them much faster.
         self._speed: list[float] = problem.chip_speed.tolist()
         link_s = self._cuts.crossing_bytes / problem.limits.link_bytes_per_s

@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from mcm_compiler.contracts.partition import Budget, Evaluate, LowerBound, Outcome, PartitionProblem
+from mcm_compiler.contracts.partition import LowerBound, PartitionProblem
 from mcm_compiler.text.option_ranges import at_least, between, checked
 from mcm_compiler.text.units import count_text, seconds_text
 from mcm_passes.families.ring.exact.ideals import search_ideals, start_from_dp
 from mcm_passes.families.ring.exact.packing_bound import packing_bound
 from mcm_passes.families.ring.order_encoding import chip_windows
-from mcm_passes.mapping.bounds.bounds import lower_bound
 from mcm_passes.mapping.machine.evaluation import evaluate as evaluate_partition
 from mcm_passes.mapping.problem.resident_sizes import weight_sizes
-from mcm_passes.mapping.search.search import Search
+from mcm_passes.mapping.search.search import Search, SearchStrategy
 
 if TYPE_CHECKING:
     from mcm_passes.families.ring.order_encoding.cpsat_model import SearchResult
@@ -54,7 +53,7 @@ TIGHT = 0.75
 
 @dataclass(frozen=True)
 @checked(tolerance=between(0, 1), ideals=at_least(0), workers=at_least(1), max_units=at_least(1))
-class CpSat:
+class CpSat(SearchStrategy):
     """Direct optimisation of the period, as far as deterministic effort goes (our derivation).
 
     Starts from `dp`, tries the order ideals where there are few, raises the bound by windows, and
@@ -70,37 +69,30 @@ class CpSat:
 
     name: ClassVar[str] = "cpsat"
     summary: ClassVar[str] = "proven optimum by order ideals and CP-SAT, within a budget"
+    remembers: ClassVar[int] = 1
 
     tolerance: float = 5e-4
     ideals: int = 250_000
     workers: int = 1
     max_units: int = 10_000
 
-    def solve(
-        self,
-        problem: PartitionProblem,
-        evaluate: Evaluate,
-        rng: np.random.Generator,
-        budget: Budget,
-    ) -> Outcome:
+    def run(self, search: Search, rng: np.random.Generator) -> str:
         """Searches until the gap is within the tolerance or the budget is spent."""
-        known = Search(problem, evaluate, budget, most=1)
-        reason = start_from_dp(known, evaluate, rng, budget)
-        known.prove(lower_bound(problem))
-        if self.ideals and not known.closed(self.tolerance):
-            windows = int(WINDOWS_PER_S * budget.effort_s)
-            reason = search_ideals(known, self.ideals, windows) or reason
-        if not (known.closed(self.tolerance) or known.must_stop()):
-            reason = self._optimise(known, rng, budget) or reason
-        return known.outcome(reason)
+        reason = start_from_dp(search, rng)
+        if self.ideals and not search.closed(self.tolerance):
+            windows = int(WINDOWS_PER_S * search.budget.effort_s)
+            reason = search_ideals(search, self.ideals, windows) or reason
+        if not (search.closed(self.tolerance) or search.must_stop()):
+            reason = self._optimise(search, rng) or reason
+        return reason
 
-    def _optimise(self, known: Search, rng: np.random.Generator, budget: Budget) -> str:
+    def _optimise(self, known: Search, rng: np.random.Generator) -> str:
         """Windows and CP-SAT; the reason where there is no partition."""
         units = int((~known.problem.clonable).sum())
         if units > self.max_units:
             size = count_text(units, "unit")
             return f"none is known, and {size} are too many to prove that none exists"
-        rounds = _Rounds(self, known, rng, budget)
+        rounds = _Rounds(self, known, rng)
         rounds.raise_bound()
         for _ in range(ROUNDS):
             if known.closed(self.tolerance) or known.must_stop() or not rounds.run():
@@ -123,10 +115,8 @@ class _Rounds:
         reason: that no partition exists, once that is proven.
     """
 
-    def __init__(
-        self, options: CpSat, known: Search, rng: np.random.Generator, budget: Budget
-    ) -> None:
-        self.allowed_s = budget.effort_s * (UNKNOWN_EFFORT if known.best is None else 1.0)
+    def __init__(self, options: CpSat, known: Search, rng: np.random.Generator) -> None:
+        self.allowed_s = known.budget.effort_s * (UNKNOWN_EFFORT if known.best is None else 1.0)
         self.reason = ""
         self._options = options
         self._known = known

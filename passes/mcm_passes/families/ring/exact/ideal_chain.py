@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from mcm_compiler.arrays.kernels import entry_njit, inner_njit, lean_inner_njit
+from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, inner_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Floats, Ints, Longs
-from mcm_passes.families.ring.exact.triangle_readings import Triangles, keeps_rule
-from mcm_passes.families.ring.loads.crossings import IdealCrossings
+from mcm_passes.families.ring.loads.crossings import IdealCrossings, holds, read_beyond
 from mcm_passes.families.ring.loads.window_costs import (
     PackingRatio,
     Window,
@@ -18,11 +17,12 @@ from mcm_passes.families.ring.loads.window_costs import (
     window_scratch,
     with_activations,
 )
-from mcm_passes.mapping.loads.chip_demands import ChipDemands
+from mcm_passes.mapping.loads.chip_demands import ChipDemands, TensorDemands
 from mcm_passes.mapping.loads.device_memory import streamed_weights
+from mcm_passes.mapping.problem.rule_graph import Words
 
 SLACK = 1e-9
-"""Relative room for sums that the fast model adds in another order."""
+"""Relative slack of sums that the analytic model adds in another order."""
 
 
 class Covers(NamedTuple):
@@ -61,6 +61,29 @@ class ChipLimits(NamedTuple):
     alike: bool
 
 
+TriangleReading = Literal["none", "adjacent", "between"]
+"""How a window treats long dependencies by itself. `none`: it does not. `adjacent`: what arrives
+must be read here for the last time, so that every dependency spans at most one chip, which is
+more than the triangle rule asks. `between`: no unit of the window is on a path parallel to a
+dependency which passes the window, which is less than the triangle rule asks."""
+
+
+class Triangles(NamedTuple):
+    """How windows treat long dependencies, see `TriangleReading`.
+
+    Attributes:
+        adjacent: whether by that reading.
+        between: whether by that one.
+        ancestors: `[n, words]`, bitsets.
+        descendants: `[n, words]`, bitsets.
+    """
+
+    adjacent: bool
+    between: bool
+    ancestors: Words
+    descendants: Words
+
+
 class Chains(NamedTuple):
     """The best chains that are known of k chips up to each of I ideals.
 
@@ -76,7 +99,7 @@ class Chains(NamedTuple):
 
 
 class Ceiling(NamedTuple):
-    """What chains below a ceiling on the period can do, with room for rounding in the last three.
+    """Capacity of chains below a ceiling on the period, with slack for rounding in the last three.
 
     Attributes:
         seconds: the ceiling; may be infinite.
@@ -116,9 +139,9 @@ def best_chain(
         covers: of the ideals.
         pinned: `[I, C + 1]`, how many nodes of each ideal are pinned to each chip, and to any.
         package: the chips.
-        triangles: how long dependencies are judged.
+        triangles: how long dependencies are treated.
         ceiling_s: chains from this period on are left out; may be infinite.
-        most_windows: gives up beyond so many.
+        most_windows: gives up beyond this number.
 
     Returns:
         `[I, C + 1]` each: the period, infinite where k chips can't hold exactly that ideal, and
@@ -177,7 +200,7 @@ def best_chain(
 
 @inner_njit
 def _ceiling(d: ChipDemands, covers: Covers, package: ChipLimits, ceiling_s: float) -> Ceiling:
-    """What chains below a ceiling can do."""
+    """The capacity of chains below a ceiling."""
     chips = package.speed.size
     capacity = np.zeros(chips + 1)
     for k in range(chips - 1, -1, -1):
@@ -209,7 +232,7 @@ def _list_next_chips(
 def _may_improve(
     chains: Chains, ceiling: Ceiling, package: ChipLimits, next_chips: Longs, i: int, j: int
 ) -> bool:
-    """Whether the work from ideal i to j alone leaves one of the next chips below what is known."""
+    """Return if the work from ideal i to j leaves one of the next chips below what is known."""
     work_s = (ceiling.left[i] - ceiling.left[j]) * (1.0 - SLACK)
     for k in next_chips:
         least_s = max(chains.period_s[i, k], work_s / package.speed[k])
@@ -229,11 +252,11 @@ def _extends(
     cost: WindowCost,
     keep: bool,
 ) -> bool:
-    """Whether a window goes on from some chain up to its start and beats what is known.
+    """Return whether a window goes on from some chain up to its start and beats what is known.
 
     With `keep` all such chains are kept.
     """
-    i, j, chips = window.start, window.end, package.speed.size
+    i, j = window.start, window.end
     if (
         cost.seconds + cost.relay_s > ceiling.most_s
         or cost.room > package.most_room
@@ -241,9 +264,7 @@ def _extends(
     ):
         return False
     for k in next_chips:
-        # All that is pinned in the window is pinned to this chip.
-        own = pinned[j, k] - pinned[i, k]
-        if ceiling.left[j] > ceiling.capacity[k + 1] or pinned[j, chips] - pinned[i, chips] != own:
+        if ceiling.left[j] > ceiling.capacity[k + 1] or not may_hold(pinned, window, k):
             continue
         period_s = max(chains.period_s[i, k], window_period(package, cost, k))
         if period_s < _to_beat(chains, ceiling, package, j, k + 1):
@@ -255,13 +276,20 @@ def _extends(
     return False
 
 
+@inlined_njit
+def may_hold(pinned: Longs, window: Window, chip: int) -> bool:
+    """Return whether all that is pinned in a window is pinned to a chip."""
+    before, at = pinned[window.start], pinned[window.end]
+    return bool(at[chip] - before[chip] == at[-1] - before[-1])
+
+
 @lean_inner_njit
 def _queue_larger(
     covers: Covers, ceiling: Ceiling, seen: Longs, queue: Longs, tail: int, i: int, j: int
 ) -> int:
     """Appends the ideals with one node more than j that one chip can get to from i; the new tail.
 
-    `seen[I]` tells ideals that were met from i already; `queue[I]` has `tail` entries.
+    `seen[I]` marks ideals that were met from i already; `queue[I]` has `tail` entries.
     """
     for e in range(covers.ptr[j], covers.ptr[j + 1]):
         larger = covers.ideals[e]
@@ -275,7 +303,7 @@ def _queue_larger(
 
 @lean_inner_njit
 def _to_beat(chains: Chains, ceiling: Ceiling, package: ChipLimits, j: int, chips: int) -> float:
-    """What a chain of so many chips to ideal j has to stay below to be of use."""
+    """The period that a chain of `chips` chips to ideal j has to stay below to be of use."""
     fewer_s = _with_fewer(chains, package, j, chips)
     return float(min(ceiling.seconds, fewer_s, chains.period_s[j, chips]))
 
@@ -302,6 +330,39 @@ def _work_beyond(d: ChipDemands, covers: Covers) -> Floats:
         e = covers.ptr[i]
         left[i] = left[covers.ideals[e]] + d.nodes.work_s[covers.nodes[e]]
     return left
+
+
+@lean_inner_njit
+def keeps_rule(
+    tensors: TensorDemands, cuts: IdealCrossings, triangles: Triangles, window: Window
+) -> bool:
+    """Return whether a window is allowed by the reading of the triangle rule."""
+    if not (triangles.adjacent or triangles.between):
+        return True
+    for e in range(cuts.crossing_ptr[window.start], cuts.crossing_ptr[window.start + 1]):
+        t = cuts.crossing[e]
+        if tensors.producer[t] < 0 or not read_beyond(cuts.members, window.end, tensors.readers, t):
+            continue
+        # It passes the window.
+        if triangles.adjacent or _is_parallel(tensors, cuts, triangles, window, t):
+            return False
+    return True
+
+
+@lean_inner_njit
+def _is_parallel(
+    tensors: TensorDemands, cuts: IdealCrossings, triangles: Triangles, window: Window, t: int
+) -> bool:
+    """Return whether a unit of the window is on a path parallel to a tensor's way beyond it."""
+    inside, u = window.inside, tensors.producer[t]
+    for r in range(tensors.readers.ptr[t], tensors.readers.ptr[t + 1]):
+        v = tensors.readers.entries[r]
+        if holds(cuts.members, window.end, v):
+            continue
+        for k in range(inside.size):
+            if inside[k] & triangles.descendants[u, k] & triangles.ancestors[v, k]:
+                return True
+    return False
 
 
 @lean_inner_njit

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from itertools import pairwise
 from typing import Self
 
 import numpy as np
 
 from mcm_compiler.contracts.partition import Ints, Longs, PartitionProblem
-from mcm_passes.families.ring.exact.ideal_chain import ChipLimits, Covers, best_chain
-from mcm_passes.families.ring.exact.triangle_readings import TriangleReading, Triangles
+from mcm_passes.families.ring.exact.ideal_chain import (
+    ChipLimits,
+    Covers,
+    TriangleReading,
+    Triangles,
+    best_chain,
+)
 from mcm_passes.families.ring.loads.crossings import cuts_of
 from mcm_passes.families.ring.loads.window_costs import PackingRatio
 from mcm_passes.mapping.loads.chip_demands import chip_demands
@@ -134,7 +138,6 @@ class IdealLattice:
 
     def _package(self) -> ChipLimits:
         limits = self._problem.limits
-        packing = Fraction(limits.activation_packing)
         speed, sram_room = self._problem.chip_speed, sram_blocks(self._problem)
         pinned = bool((self._demands.nodes.pinned >= 0).any())
         return ChipLimits(
@@ -144,7 +147,7 @@ class IdealLattice:
             limits.link_bytes_per_s,
             limits.host_bytes_per_s,
             limits.stream_bytes_per_s,
-            PackingRatio(packing.numerator, packing.denominator),
+            PackingRatio(*limits.activation_packing.as_integer_ratio()),
             limits.buffer_alignment_bytes,
             limits.stream_buffers,
             not pinned and np.unique(speed).size == np.unique(sram_room).size == 1,

@@ -8,15 +8,14 @@ from typing import ClassVar, TypeVar
 
 import numpy as np
 
-from mcm_compiler.contracts.partition import Budget, Evaluate, LowerBound, Outcome, PartitionProblem
+from mcm_compiler.contracts.partition import LowerBound
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_compiler.text.units import count_text
 from mcm_passes.families.ring.contiguous.contiguous_dp import dp_outcome
-from mcm_passes.families.ring.exact.ideal_chain import SLACK
+from mcm_passes.families.ring.exact.ideal_chain import SLACK, TriangleReading
 from mcm_passes.families.ring.exact.ideal_dp import ChainOptimum, IdealLattice
-from mcm_passes.families.ring.exact.triangle_readings import TriangleReading
 from mcm_passes.mapping.bounds.bounds import lower_bound
-from mcm_passes.mapping.search.search import Search
+from mcm_passes.mapping.search.search import Search, SearchStrategy
 
 PROOF = "ideals"
 
@@ -34,7 +33,7 @@ LAST_STEP = 100.0
 
 @dataclass(frozen=True)
 @checked(ideals=at_least(1), windows=at_least(1))
-class Ideals:
+class Ideals(SearchStrategy):
     """Dynamic programming over order ideals (Tarnawski et al. 2020, section 5.1).
 
     Exact under the relay rule, memory and all. Under the strict rule it finds the best partition
@@ -49,33 +48,24 @@ class Ideals:
 
     name: ClassVar[str] = "ideals"
     summary: ClassVar[str] = "exact dynamic programming over order ideals; for chain-like graphs"
+    remembers: ClassVar[int] = 1
 
     ideals: int = 20_000
     windows: int = 4_000_000
 
-    def solve(
-        self,
-        problem: PartitionProblem,
-        evaluate: Evaluate,
-        rng: np.random.Generator,
-        budget: Budget,
-    ) -> Outcome:
+    def run(self, search: Search, rng: np.random.Generator) -> str:
         """Nothing is random."""
-        known = Search(problem, evaluate, budget, most=1)
-        reason = start_from_dp(known, evaluate, rng, budget)
-        known.prove(lower_bound(problem))
-        text = search_ideals(known, self.ideals, self.windows)
-        return known.outcome(text or reason)
+        reason = start_from_dp(search, rng)
+        return search_ideals(search, self.ideals, self.windows) or reason
 
 
-def start_from_dp(
-    known: Search, evaluate: Evaluate, rng: np.random.Generator, budget: Budget
-) -> str:
-    """Offers what `dp` finds; the reason where it finds nothing."""
-    outcome = dp_outcome(known.problem, evaluate, rng, budget)
+def start_from_dp(known: Search, rng: np.random.Generator) -> str:
+    """Offers what `dp` finds, and the bound of all problems; the reason where it finds nothing."""
+    outcome = dp_outcome(known.problem, known.evaluate, rng, known.budget)
     known.spend(outcome.evaluations)
     if outcome.chip_of is not None:
         known.admit(outcome.chip_of)
+    known.prove(lower_bound(known.problem))
     return outcome.reason
 
 

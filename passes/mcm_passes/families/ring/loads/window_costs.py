@@ -51,26 +51,26 @@ class WindowCost(NamedTuple):
     """Demands of one window on its chip.
 
     Attributes:
+        room: blocks of memory, activations at their peak and weights included.
+        live: the part of it that activations take.
         seconds: units and clones at speed 1; larger windows need no less.
         relay_s: seconds of relays and of copies of views, likewise at speed 1.
         in_bytes: host channel bytes that arrive.
         out_bytes: host channel bytes that leave.
         link_bytes: on the link to the next chip.
-        room: blocks of memory, activations at their peak and weights included.
-        live: the part of it that activations take.
-        lasting: the part of it that items, outputs and what arrives take; larger windows need no
-            less where nothing is forwarded.
+        lasting: the part of `room` that items, outputs and what arrives take; larger windows need
+            no less where nothing is forwarded.
         weight_room: the part of it that weights take; larger windows need no less.
         largest_weight: blocks of the largest weight.
     """
 
+    room: int
+    live: int
     seconds: float
     relay_s: float
     in_bytes: int
     out_bytes: int
     link_bytes: int
-    room: int
-    live: int
     lasting: int
     weight_room: int
     largest_weight: int
@@ -176,25 +176,16 @@ def _is_read(tensors: TensorDemands, cuts: IdealCrossings, window: Window, t: in
     return False
 
 
-class _Ways(NamedTuple):
-    """Demands of tensors that arrive at a window or leave it, as in `WindowCost`.
-
-    Attributes:
-        arrived: blocks of what arrives.
-        held: of all.
-        link_bytes: on the link to the next chip.
-        busy_s: seconds of relays and copies.
-    """
-
-    arrived: int
-    held: int
-    link_bytes: int
-    busy_s: float
-
-
 @inlined_njit
-def _count_ways(d: ChipDemands, cuts: IdealCrossings, window: Window) -> _Ways:
-    """Counts the tensors that arrive at the window, pass it or leave it."""
+def _count_ways(
+    d: ChipDemands, cuts: IdealCrossings, window: Window
+) -> tuple[int, int, int, float]:
+    """Counts the tensors that arrive at the window, pass it or leave it.
+
+    Returns:
+        Blocks of what arrives, and of all; bytes on the link to the next chip; seconds of relays
+        and copies.
+    """
     tensors, amount = d.tensors, d.tensors.amount
     held, link_bytes, busy_s = 0, 0, 0.0
     for e in range(cuts.crossing_ptr[window.start], cuts.crossing_ptr[window.start + 1]):
@@ -217,7 +208,7 @@ def _count_ways(d: ChipDemands, cuts: IdealCrossings, window: Window) -> _Ways:
             link_bytes += amount[t, CROSSED]
             held += amount[t, SENT]
             busy_s += _copied_s(tensors, cuts, window, t)
-    return _Ways(arrived, held, link_bytes, float(busy_s))
+    return arrived, held, link_bytes, float(busy_s)
 
 
 @inlined_njit
@@ -284,20 +275,19 @@ def window_loads(
                 weight_room += d.items.weight[item]
                 largest = max(largest, d.items.weight[item])
     # Tensors that arrive or leave.
-    ways = _count_ways(d, cuts, window)
-    relay_s = ways.busy_s
+    arrived, held, link_bytes, relay_s = _count_ways(d, cuts, window)
     for v in scratch.nodes[: list_nodes(window.inside, scratch.nodes) if d.copies else 0]:
         relay_s += _exit_copies_s(d, cuts, window, v)
     # The casts are for the type checker; compiled code has them as they are.
     return WindowCost(
+        room=int(room + held),
+        live=0,
         seconds=float(seconds),
         relay_s=float(relay_s),
         in_bytes=int(in_bytes),
         out_bytes=int(out_bytes),
-        link_bytes=int(ways.link_bytes),
-        room=int(room + ways.held),
-        live=0,
-        lasting=int(room + ways.arrived),
+        link_bytes=int(link_bytes),
+        lasting=int(room + arrived),
         weight_room=int(weight_room),
         largest_weight=int(largest),
     )
@@ -328,15 +318,4 @@ def with_activations(
     else:
         peak = _live_peak(d, cuts, window, nodes, scratch.peaks)
     live = int(-(-peak * packing.numerator // packing.denominator))
-    return WindowCost(
-        loads.seconds,
-        loads.relay_s,
-        loads.in_bytes,
-        loads.out_bytes,
-        loads.link_bytes,
-        loads.room + live,
-        live,
-        loads.lasting,
-        loads.weight_room,
-        loads.largest_weight,
-    )
+    return WindowCost(loads.room + live, live, *loads[2:])

@@ -10,20 +10,8 @@ from mcm_compiler.arrays.rows import Rows, distinct_rows
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_compiler.placements.ring_rules import dependency_edges
 from mcm_passes.mapping.loads.chip_demands import ChipDemands, unit_demands
-from mcm_passes.mapping.loads.problem_arrays import kind_seconds
+from mcm_passes.mapping.loads.problem_arrays import KindSeconds, kind_seconds
 from mcm_passes.mapping.machine.load_kernels import RouteArrays, route_arrays
-
-
-class MoveGraph(NamedTuple):
-    """Dependencies between units with a place of their own.
-
-    Attributes:
-        after: `[N]` rows of the distinct successors of each unit.
-        before: `[N]` rows of the distinct predecessors.
-    """
-
-    after: Rows
-    before: Rows
 
 
 class MovesMachine(NamedTuple):
@@ -32,18 +20,13 @@ class MovesMachine(NamedTuple):
     Each channel has an owner: the device where it begins, or else the one where it ends, or else D.
 
     Attributes:
-        in_order: whether it is a ring. Its chips are its devices in order, and none below the
-            highest used one may be empty.
         strict: whether the triangle rule holds, which only rings have.
         routes: of the machine.
         rate: `[D + L]`, speed of each device and bytes per second of each channel.
         owner: `[L]`.
         owned: `[D + 1]` rows of the channels of each owner, ascending.
         kind_of: `[C]`, kind of each device.
-        unit_s: `[K, N]`, seconds of each unit on a device of each kind.
-        item_s: `[K, I]`, likewise of items.
-        relay_s: `[K, T]`, likewise of a relay of each tensor.
-        copied_s: `[K, T]`, likewise of the copy of a view.
+        seconds: on devices of each kind.
         room: `[C]`, blocks of memory.
         block_bytes: bytes of a block.
         packing: blocks for gaps, as a share of the peak of live blocks.
@@ -51,17 +34,13 @@ class MovesMachine(NamedTuple):
         stream_slots: buffers that streamed weights pass through.
     """
 
-    in_order: bool
     strict: bool
     routes: RouteArrays
     rate: Floats
     owner: Longs
     owned: Rows
     kind_of: Ints
-    unit_s: Floats
-    item_s: Floats
-    relay_s: Floats
-    copied_s: Floats
+    seconds: KindSeconds
     room: Longs
     block_bytes: int
     packing: float
@@ -77,7 +56,9 @@ class PlacedProblem(NamedTuple):
         demands: of all units, which are its nodes. Each tensor has buffers of its own, at need as
             well.
         read: `[N]` rows of the tensors that each unit reads.
-        graph: of dependencies.
+        after: `[N]` rows of the distinct successors of each unit with a place of its own, among
+            such units.
+        before: `[N]` rows of the distinct predecessors.
         movable: `[C]`, whether no unit has to be on the device.
         machine: of the problem.
     """
@@ -85,7 +66,8 @@ class PlacedProblem(NamedTuple):
     fixed: Bools
     demands: ChipDemands
     read: Rows
-    graph: MoveGraph
+    after: Rows
+    before: Rows
     movable: Bools
     machine: MovesMachine
 
@@ -95,36 +77,31 @@ def placed_problem(problem: PartitionProblem) -> PlacedProblem:
     n = problem.num_units
     demands = unit_demands(problem, own_buffers=True, clone_outputs=True)
     source, target = dependency_edges(problem)
-    return PlacedProblem(
-        fixed=~problem.clonable,
-        demands=demands,
-        read=demands.tensors.readers.transposed(n),
-        graph=MoveGraph(distinct_rows(source, target, n), distinct_rows(target, source, n)),
-        movable=~np.isin(np.arange(problem.num_chips), problem.pinned_chip),
-        machine=_machine_of(problem, demands),
-    )
-
-
-def _machine_of(problem: PartitionProblem, demands: ChipDemands) -> MovesMachine:
-    """The machine of a problem with given demands of units."""
     machine, limits, block = problem.machine, problem.limits, problem.limits.buffer_alignment_bytes
     devices, ends = machine.num_devices, machine.channel_ends
     owner = np.where(ends[:, 0] >= 0, ends[:, 0], ends[:, 1]).astype(np.int64)
     owner[owner < 0] = devices
     rate = np.concatenate([np.ones(devices), machine.channel_bytes_per_s])
     rate[: problem.num_chips] = problem.chip_speed
-    return MovesMachine(
-        in_order=problem.on_ring,
-        strict=problem.on_ring and problem.routing == "strict",
-        routes=route_arrays(problem),
-        rate=rate,
-        owner=owner,
-        owned=distinct_rows(owner, np.arange(owner.size), devices + 1),
-        kind_of=np.array(problem.kind_of, np.int32),
-        **kind_seconds(problem, demands)._asdict(),
-        room=np.array(limits.sram_bytes, np.int64) // block,
-        block_bytes=block,
-        packing=limits.activation_packing,
-        streams=problem.streams,
-        stream_slots=limits.stream_buffers,
+    return PlacedProblem(
+        fixed=~problem.clonable,
+        demands=demands,
+        read=demands.tensors.readers.transposed(n),
+        after=distinct_rows(source, target, n),
+        before=distinct_rows(target, source, n),
+        movable=~np.isin(np.arange(problem.num_chips), problem.pinned_chip),
+        machine=MovesMachine(
+            strict=problem.on_ring and problem.routing == "strict",
+            routes=route_arrays(problem),
+            rate=rate,
+            owner=owner,
+            owned=distinct_rows(owner, np.arange(owner.size), devices + 1),
+            kind_of=np.array(problem.kind_of, np.int32),
+            seconds=kind_seconds(problem, demands),
+            room=np.array(limits.sram_bytes, np.int64) // block,
+            block_bytes=block,
+            packing=limits.activation_packing,
+            streams=problem.streams,
+            stream_slots=limits.stream_buffers,
+        ),
     )

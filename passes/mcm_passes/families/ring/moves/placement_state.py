@@ -126,7 +126,7 @@ def empty_state(p: PlacedProblem) -> PlacementState:
         pairs=np.zeros((chips, chips), np.int64),
         counts=np.zeros(5, np.int64),
         changed=np.zeros(devices + 1, np.int64),
-        where=Places(chip, device, held, busy_s, m.kind_of, m.relay_s),
+        where=Places(chip, device, held, busy_s, m.kind_of, m.seconds.relay_s),
         ways=empty_ways(devices),
     )
 
@@ -264,7 +264,7 @@ def _count_chip(p: PlacedProblem, s: PlacementState, c: int, a: int, b: int, sig
     Chip c is a, which is counted first, or b.
     """
     made, device = p.demands.nodes.made, int(s.device[c])
-    unit_s = p.machine.unit_s[p.machine.kind_of[device]]
+    unit_s = p.machine.seconds.unit_s[p.machine.kind_of[device]]
     _change(s, device)
     for i in range(s.copies.shape[0]):
         if s.copies[i, device]:
@@ -300,7 +300,8 @@ def _recount_views(p: PlacedProblem, s: PlacementState, u: int, old: int, to: in
         source = int(s.chip[tensors.producer[t]])
         if _last_of(p, s, t) > source:
             device, copies = int(s.device[source]), int(to != source) - int(old != source)
-            s.loads.amount[device] += copies * p.machine.copied_s[p.machine.kind_of[device], t]
+            kind = p.machine.kind_of[device]
+            s.loads.amount[device] += copies * p.machine.seconds.copied_s[kind, t]
             _change(s, device)
 
 
@@ -324,7 +325,7 @@ def _same_ways(
     """Return whether a tensor takes the same ways after one of its readers went elsewhere."""
     readers, high = p.demands.tensors.readers, max(old, to)
     passed = p.demands.tensors.kind[t] & FORWARDED != 0
-    line = p.machine.in_order and passed and min(old, to) >= source
+    line = p.machine.routes.ring and passed and min(old, to) >= source
     had, has = old == source, to == source
     for e in range(readers.ptr[t + 1] - 1, readers.ptr[t] - 1, -1):
         v = readers.entries[e]
@@ -350,7 +351,7 @@ def _count_unit(p: PlacedProblem, s: PlacementState, u: int, sign: int, loads: b
         s.members[device, s.place[u]] = other
         s.place[other] = s.place[u]
     if loads:
-        s.loads.amount[device] += sign * p.machine.unit_s[p.machine.kind_of[device], u]
+        s.loads.amount[device] += sign * p.machine.seconds.unit_s[p.machine.kind_of[device], u]
         _change(s, device)
     for e in range(nodes.items.ptr[u], nodes.items.ptr[u + 1]):
         i = nodes.items.entries[e]
@@ -363,7 +364,7 @@ def _count_unit(p: PlacedProblem, s: PlacementState, u: int, sign: int, loads: b
 def _count_item(p: PlacedProblem, s: PlacementState, i: int, device: int, sign: int) -> None:
     """Counts an item on a device, or takes it off."""
     items, m, loads = p.demands.items, p.machine, s.loads
-    loads.amount[device] += sign * m.item_s[m.kind_of[device], i]
+    loads.amount[device] += sign * m.seconds.item_s[m.kind_of[device], i]
     loads.blocks[HELD, device] += sign * items.held[i]
     loads.blocks[WEIGHT, device] += sign * items.weight[i]
     if items.in_bytes[i]:
@@ -415,10 +416,10 @@ def _count_tensor(p: PlacedProblem, s: PlacementState, t: int, source: int, sign
             loads.blocks[LOCAL, device] += sign * tensors.amount[t, LIVE]
             loads.blocks[ARRIVED, device] += max(sign, 0) * tensors.amount[t, LIVE]
             return
-        copied_s, writer = m.copied_s[m.kind_of[device], t], tensors.writer[t]
+        copied_s, writer = m.seconds.copied_s[m.kind_of[device], t], tensors.writer[t]
         if copied_s > 0.0 and (writer < 0 or s.chip[writer] != source):
             loads.amount[device] += sign * copied_s
-    if m.in_order and source >= 0 and last < s.device.size:
+    if m.routes.ring and source >= 0 and last < s.device.size:
         count_run(tensors, t, s.where, (source, last), sign, m.routes.relays, s.ways)
         for c in range(source, last):
             loads.amount[m.routes.num_devices + c] += sign * tensors.amount[t, CROSSED]
@@ -431,7 +432,7 @@ def _count_tensor(p: PlacedProblem, s: PlacementState, t: int, source: int, sign
         passed = i < to_devices and source >= 0 and m.routes.relays
         if i < to_devices:
             _change(s, int(s.ways.readers[i]))
-        if begin == end or (passed and not m.in_order and _turns_back(p, s, source, begin, end)):
+        if begin == end or (passed and not m.routes.ring and _turns_back(p, s, source, begin, end)):
             # Engines on the way may have been counted.
             change_all(s)
             loads.lost[0] += sign
@@ -468,7 +469,7 @@ def _count_edges(
 ) -> None:
     """Counts the edges of a unit on chip `at`, or takes them off; with `both` those to it, too."""
     for towards in range(1 + int(both)):
-        next_to = p.graph.before if towards else p.graph.after
+        next_to = p.before if towards else p.after
         for e in range(next_to.ptr[u], next_to.ptr[u + 1]):
             other = int(s.chip[next_to.entries[e]])
             source, target = (other, at) if towards else (at, other)
@@ -518,7 +519,7 @@ def find_peaks(p: PlacedProblem, s: PlacementState, space: LivePeaks, only: int)
 
 @inlined_njit
 def weigh_memory(
-    p: PlacedProblem, s: PlacementState, space: LivePeaks, device: int, looks: bool
+    p: PlacedProblem, s: PlacementState, space: LivePeaks, device: int, looks: Longs
 ) -> None:
     """Sets the memory that a device needs, and what it streams, which crosses channels.
 
@@ -527,18 +528,22 @@ def weigh_memory(
         s: the state; its `peak` is a limit.
         space: for counting.
         device: the device.
-        looks: whether the peak of what comes and goes may be found again, which looks at all units,
-            where the device would overflow.
+        looks: `[1]`, units that may be looked at where the device would overflow: all of them, to
+            find the peak of what comes and goes again.
     """
     loads, m = s.loads, p.machine
     limit, held = loads.peak[device], held_on(s, device)
     # All that comes and goes may be live at once, and is no more than that.
     most = int(np.ceil(loads.blocks[LOCAL, device] * m.packing))
-    if looks and held + min(most, limit) > m.room[device]:
+    may_look = looks[0] >= s.chip.size
+    if may_look and held + min(most, limit) > m.room[device]:
         find_peaks(p, s, space, device)
         loads.peak[device] = min(loads.peak[device], limit)
     needed = held + min(most, loads.peak[device])
-    streamed = 0 if needed <= m.room[device] else _streamed(p, s, device, needed)
+    streamed = 0
+    if needed > m.room[device]:
+        looks[0] -= may_look * s.chip.size
+        streamed = _streamed(p, s, device, needed)
     more = max(streamed, 0) - max(loads.streamed[device], 0)
     loads.needed[device], loads.streamed[device] = needed, streamed
     if more:

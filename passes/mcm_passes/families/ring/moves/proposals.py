@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, inner_njit, lean_inner_njit
+from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Bools, Ints
-from mcm_passes.families.ring.moves.placed_problem import MoveGraph, PlacedProblem
+from mcm_passes.families.ring.moves.placed_problem import PlacedProblem
 from mcm_passes.families.ring.moves.placement_state import LAST_USED, PlacementState
 from mcm_passes.families.ring.solver.random_stream import uniform
-
-Words = npt.NDArray[np.uint64]
+from mcm_passes.mapping.problem.rule_graph import Words
 
 AT_BORDERS = 0.2
 """Share of steps that begin at any border between chips; the others begin mostly at a busy chip."""
@@ -46,29 +44,22 @@ class Proposal(NamedTuple):
     known: Bools
 
 
-@entry_njit
 def empty_proposal(num_units: int) -> Proposal:
-    """Room for proposals on so many units."""
-    return Proposal(
-        np.empty(MOST_MOVED, np.int32),
-        np.empty(MOST_MOVED, np.int32),
-        np.empty(MOST_MOVED, np.int32),
-        np.empty(MOST_MOVED, np.int32),
-        np.zeros(num_units, np.bool_),
-    )
+    """Room for proposals on `num_units` units."""
+    units, old, new, queue = np.empty((4, MOST_MOVED), np.int32)
+    return Proposal(units, old, new, queue, np.zeros(num_units, np.bool_))
 
 
-@inner_njit
+@entry_njit
 def units_at_borders(p: PlacedProblem, chip: Ints) -> Ints:
     """Units with a neighbour on another chip, or without any before or behind them."""
-    g = p.graph
     found = np.empty(chip.size, np.int32)
     count = 0
     for u in range(chip.size):
         if not p.fixed[u] or p.demands.nodes.pinned[u] >= 0:
             continue
         border = False
-        for next_to in (g.after, g.before):
+        for next_to in (p.after, p.before):
             border = border or next_to.ptr[u] == next_to.ptr[u + 1]
             for e in range(next_to.ptr[u], next_to.ptr[u + 1]):
                 border = border or chip[next_to.entries[e]] != chip[u]
@@ -121,8 +112,8 @@ def _from_border(
     """Moves a unit alone to where it can go, or one with others to the next chip."""
     u = borders[int(uniform(stream, 0) * borders.size)]
     old = int(s.chip[u])
-    low, high = _window(p.graph, s.chip, u)
-    top = s.counts[LAST_USED] if p.machine.in_order else s.device.size - 1
+    low, high = _window(p, s.chip, u)
+    top = s.counts[LAST_USED] if p.machine.routes.ring else s.device.size - 1
     high = min(high, top)
     if uniform(stream, 0) < 0.8:
         if low >= high:
@@ -141,13 +132,13 @@ def _from_border(
 
 
 @inlined_njit
-def _window(g: MoveGraph, chip: Ints, u: int) -> tuple[int, int]:
+def _window(p: PlacedProblem, chip: Ints, u: int) -> tuple[int, int]:
     """The chips that a unit may be on while all others stay."""
     low, high = 0, np.iinfo(np.int32).max
-    for e in range(g.before.ptr[u], g.before.ptr[u + 1]):
-        low = max(low, int(chip[g.before.entries[e]]))
-    for e in range(g.after.ptr[u], g.after.ptr[u + 1]):
-        high = min(high, int(chip[g.after.entries[e]]))
+    for e in range(p.before.ptr[u], p.before.ptr[u + 1]):
+        low = max(low, int(chip[p.before.entries[e]]))
+    for e in range(p.after.ptr[u], p.after.ptr[u + 1]):
+        high = min(high, int(chip[p.after.entries[e]]))
     return low, high
 
 
@@ -170,7 +161,7 @@ def _from_chip(p: PlacedProblem, s: PlacementState, hot: int, stream: Words, roo
             break
         to = chip + 1 if up else chip - 1
         if uniform(stream, 0) < 0.25:
-            to = _chip_of_neighbour(p.graph, s.chip, u, up, stream)
+            to = _chip_of_neighbour(p, s.chip, u, up, stream)
         if to < 0 or to >= chips or to == chip:
             break
         count = _move(p, s.chip, u, to, room, count)
@@ -191,7 +182,7 @@ def _unit_on(
     p: PlacedProblem, s: PlacementState, chip: int, up: bool, lone: bool, stream: Words
 ) -> int:
     """A random unit on a chip, or -1; if `lone` mostly one that can leave it without others."""
-    next_to = p.graph.after if up else p.graph.before
+    next_to = p.after if up else p.before
     device = s.device[chip]
     size = s.size[device]
     unit = -1
@@ -210,9 +201,9 @@ def _unit_on(
 
 
 @lean_inner_njit
-def _chip_of_neighbour(g: MoveGraph, chip: Ints, u: int, up: bool, stream: Words) -> int:
+def _chip_of_neighbour(p: PlacedProblem, chip: Ints, u: int, up: bool, stream: Words) -> int:
     """The chip of a random reader, or of a unit that is read; -1 where there is none."""
-    next_to = g.after if up else g.before
+    next_to = p.after if up else p.before
     begin, end = next_to.ptr[u], next_to.ptr[u + 1]
     if begin == end:
         return -1
@@ -228,7 +219,7 @@ def _move(p: PlacedProblem, chip: Ints, u: int, to: int, room: Proposal, count: 
         or too many.
     """
     up = to > chip[u]
-    next_to = p.graph.after if up else p.graph.before
+    next_to = p.after if up else p.before
     count = _take(p, chip, u, to, room, count)
     queue = room.queue
     begin, end = 0, 1

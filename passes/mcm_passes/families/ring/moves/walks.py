@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, lean_inner_njit
+from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, lean_inner_njit, lean_njit
 from mcm_compiler.contracts.partition import Bools, Floats, Ints, Longs, PartitionProblem
 from mcm_passes.families.ring.moves.placed_problem import PlacedProblem, placed_problem
 from mcm_passes.families.ring.moves.placement_state import (
@@ -42,8 +41,7 @@ from mcm_passes.families.ring.solver.random_stream import uniform
 from mcm_passes.mapping.loads.device_memory import LivePeaks, live_peaks
 from mcm_passes.mapping.machine.device_order import order_of
 from mcm_passes.mapping.models import evaluate
-
-Words = npt.NDArray[np.uint64]
+from mcm_passes.mapping.problem.rule_graph import Words
 
 UNITS_PER_STEP = 64
 """Units that may be looked at in each step, on average, to find peaks of memory again."""
@@ -115,7 +113,7 @@ def begin_walk(
     loads.streamed[:] = 0
     for device in range(needed.size):
         loads.peak[device] = max(min(loads.peak[device], needed[device] - held_on(s, device)), 0)
-        _weigh_memory(p, walk, device)
+        weigh_memory(p, s, walk.scratch, device, walk.looks)
     for owner in range(loads.score.size):
         _weigh(p, s, owner, reference_s)
     copy_changed(p, s, walk.before, loads)
@@ -125,8 +123,10 @@ def begin_walk(
     _note(walk)
 
 
-@entry_njit
-def take_steps(p: PlacedProblem, walk: Walk, reference_s: float, steps: int, heat: float) -> None:
+@lean_njit
+def take_steps(
+    p: PlacedProblem, walk: Walk, borders: Ints, reference_s: float, steps: int, heat: float
+) -> None:
     """Proposes `steps` changes, and looks only at what each changes.
 
     The score is a sum of high powers of all loads. Unlike their maximum, it shows which of two
@@ -139,28 +139,21 @@ def take_steps(p: PlacedProblem, walk: Walk, reference_s: float, steps: int, hea
     Args:
         p: the problem.
         walk: the walk.
+        borders: units at borders, see `units_at_borders`.
         reference_s: the period that scores are relative to.
         steps: how many.
         heat: temperature at the first step, as a share of the mean score of a chip; 0 for none.
     """
-    # Sums again: differences have their rounding.
-    walk.score[0] = _whole_score(walk.state)
-    _step(p, walk, units_at_borders(p, walk.state.chip), reference_s, steps, heat)
-
-
-@lean_inner_njit
-def _step(
-    p: PlacedProblem, walk: Walk, borders: Ints, reference_s: float, steps: int, heat: float
-) -> None:
-    """`take_steps`, without what has to be counted before."""
     s, room = walk.state, walk.room
+    # Sums again: differences have their rounding.
+    walk.score[0] = _whole_score(s)
     hot = _busiest(s)
     for step in range(steps):
         slot = walk.step[0] % walk.history.size
         walk.step[0] += 1
         begin_step(s)
         cooled = heat * (1.0 - step / steps)
-        kind = 1.0 if p.machine.in_order else uniform(walk.stream, 0)
+        kind = 1.0 if p.machine.routes.ring else uniform(walk.stream, 0)
         if kind < SWAPS:
             if kind >= EXCHANGES:
                 _swap_devices(p, walk, reference_s, cooled, slot)
@@ -188,7 +181,7 @@ def _step(
 def _accepts(p: PlacedProblem, walk: Walk, reference_s: float, heat: float, slot: int) -> bool:
     """Weighs the owners that have changed; whether the step stays, with its score if so."""
     s, loads, before, counts = walk.state, walk.state.loads, walk.before, walk.state.counts
-    if p.machine.in_order:
+    if p.machine.routes.ring:
         for c in range(counts[FIRST], min(counts[LAST], counts[LAST_USED]) + 1):
             if s.size[c] == 0:
                 return False
@@ -203,7 +196,7 @@ def _accepts(p: PlacedProblem, walk: Walk, reference_s: float, heat: float, slot
             _weigh(p, s, owner, reference_s)
             score += loads.score[owner] - before.score[owner]
     limit = max(walk.score[0], walk.history[slot])
-    if relief > 0 and not p.machine.in_order:
+    if relief > 0 and not p.machine.routes.ring:
         limit = np.inf
     elif heat > 0.0:
         temperature = heat * walk.score[0] / s.size.size
@@ -240,7 +233,7 @@ def _relief(p: PlacedProblem, walk: Walk) -> int:
             continue
         grown = loads.blocks[ARRIVED, device] - before.blocks[ARRIVED, device]
         loads.peak[device] += int(np.ceil(grown * p.machine.packing))
-        _weigh_memory(p, walk, device)
+        weigh_memory(p, s, walk.scratch, device, walk.looks)
         if loads.streamed[device] < 0 and loads.needed[device] > before.needed[device]:
             return -1
         relieved |= before.streamed[device] < 0 and loads.needed[device] < before.needed[device]
@@ -287,7 +280,7 @@ def _whole_score(s: PlacementState) -> float:
 @lean_inner_njit
 def _exchange_chips(p: PlacedProblem, walk: Walk) -> None:
     """Lets a chip and the next one exchange places, unless the next one depends on it."""
-    s, after = walk.state, p.graph.after
+    s, after = walk.state, p.after
     a = int(uniform(walk.stream, 0) * (s.device.size - 1))
     b = min(a + 1, s.device.size - 1)
     first, second = s.device[a], s.device[b]
@@ -328,16 +321,6 @@ def _swap_devices(p: PlacedProblem, walk: Walk, reference_s: float, heat: float,
         return
     exchange_devices(s, a, b)
     copy_changed(p, s, loads, before)
-
-
-@inlined_njit
-def _weigh_memory(p: PlacedProblem, walk: Walk, device: int) -> None:
-    """As `weigh_memory`; looks at all units as often as the walk may."""
-    s = walk.state
-    looks = walk.looks[0] >= s.chip.size
-    weigh_memory(p, s, walk.scratch, device, looks)
-    if looks and s.loads.needed[device] > p.machine.room[device]:
-        walk.looks[0] -= s.chip.size
 
 
 @inlined_njit
@@ -430,4 +413,5 @@ class Walker:
 
     def advance(self, walk: Walk, steps: int, heat: float = 0.0) -> None:
         """Makes steps, annealed from `heat` down to 0; see `take_steps`."""
-        take_steps(self.placed, walk, self._reference_s, steps, heat)
+        borders = units_at_borders(self.placed, walk.state.chip)
+        take_steps(self.placed, walk, borders, self._reference_s, steps, heat)

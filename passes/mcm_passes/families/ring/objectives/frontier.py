@@ -9,37 +9,35 @@ from typing import ClassVar
 import numpy as np
 
 from mcm_compiler.contracts.objectives import Aim, Objective
-from mcm_compiler.contracts.partition import Budget, Evaluate, LowerBound, Outcome, PartitionProblem
+from mcm_compiler.contracts.partition import Budget, LowerBound
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_compiler.text.units import count_text, seconds_text
 from mcm_passes.families.ring.contiguous.all_partitions import tried_partitions
 from mcm_passes.families.ring.contiguous.contiguous_dp import ContiguousDp
 from mcm_passes.families.ring.exact import ideals
-from mcm_passes.families.ring.exact.ideal_chain import SLACK
+from mcm_passes.families.ring.exact.ideal_chain import SLACK, TriangleReading
 from mcm_passes.families.ring.exact.ideal_dp import ChainOptimum
-from mcm_passes.families.ring.exact.triangle_readings import TriangleReading
 from mcm_passes.families.ring.objectives.label_chain import Goal
 from mcm_passes.families.ring.objectives.label_search import LabelLattice
-from mcm_passes.families.ring.objectives.latency_bounds import objective_bound
+from mcm_passes.families.ring.objectives.latency import objective_bound
 from mcm_passes.mapping.machine.periods import AnalyticPeriods
 from mcm_passes.mapping.problem.topological_orders import topological_orders
-from mcm_passes.mapping.search.search import Search
+from mcm_passes.mapping.search.search import Search, SearchStrategy
 from mcm_passes.mapping.solving.solve import with_chips
 
 LEAST_CHIPS = 8
 """Numbers of chips that all are tried with first cuts; beyond, each is half as much again."""
 
 
-def offer_first_cuts(known: Search, rng: np.random.Generator, budget: Budget) -> str:
+def offer_first_cuts(known: Search, rng: np.random.Generator) -> str:
     """Offers what `dp` finds on every number of chips; why it finds nothing on all of them."""
     problem, reason = known.problem, ""
     useful = min(problem.num_chips, int((~problem.clonable).sum()))
     chips = 1
     while chips <= useful and not known.must_stop():
         part = with_chips(problem, chips)
-        found = ContiguousDp().solve(
-            part, AnalyticPeriods(part), rng, Budget(monitor=budget.monitor)
-        )
+        budget = Budget(monitor=known.budget.monitor)
+        found = ContiguousDp().solve(part, AnalyticPeriods(part), rng, budget)
         reason = found.reason
         if found.chip_of is not None:
             known.admit(found.chip_of)
@@ -58,7 +56,7 @@ ORDERS = 4
 
 @dataclass(frozen=True)
 @checked(ideals=at_least(1), windows=at_least(1), labels=at_least(1), beam=at_least(1))
-class Frontier:
+class Frontier(SearchStrategy):
     """Dynamic programming over order ideals with labels of cost and times.
 
     Exact under the relay rule where all labels can be kept; else with a beam of them, whose best
@@ -79,34 +77,24 @@ class Frontier:
     summary: ClassVar[str] = (
         "least latency, least period within one, least energy: chains of order ideals"
     )
+    remembers: ClassVar[int] = 1
+    aims: ClassVar[tuple[Aim, ...]] = ("period", "latency", "max-latency", "energy")
 
     ideals: int = 20_000
     windows: int = 4_000_000
     labels: int = 1_000_000
     beam: int = 8
 
-    @property
-    def aims(self) -> tuple[Aim, ...]:
-        """What it can be asked for."""
-        return ("period", "latency", "max-latency", "energy")
-
-    def solve(
-        self,
-        problem: PartitionProblem,
-        evaluate: Evaluate,
-        rng: np.random.Generator,
-        budget: Budget,
-    ) -> Outcome:
+    def run(self, search: Search, rng: np.random.Generator) -> str:
         """Nothing is random."""
-        known = Search(problem, evaluate, budget, most=1)
-        reason = offer_first_cuts(known, rng, budget)
-        known.prove(objective_bound(problem, budget.objective))
-        return known.outcome(self._search(known, budget.objective) or reason)
+        reason = offer_first_cuts(search, rng)
+        search.prove(objective_bound(search.problem, search.budget.objective))
+        if search.must_stop() or search.closed(SLACK):
+            return reason
+        return self._improve(search, search.budget.objective) or reason
 
-    def _search(self, known: Search, objective: Objective) -> str:
+    def _improve(self, known: Search, objective: Objective) -> str:
         """Improves what is known by chains of ideals; why there is no partition, or empty."""
-        if known.must_stop() or known.closed(SLACK):
-            return ""
         problem = known.problem
         energy, strict = objective.aim == "energy", problem.routing == "strict"
 

@@ -31,10 +31,12 @@ from mcm_passes.families.ring.exact.ideal_chain import (
     SLACK,
     ChipLimits,
     Covers,
+    Triangles,
+    keeps_rule,
+    may_hold,
     streamed_blocks,
     window_period,
 )
-from mcm_passes.families.ring.exact.triangle_readings import Triangles, keeps_rule
 from mcm_passes.families.ring.loads.crossings import IdealCrossings, holds
 from mcm_passes.families.ring.loads.window_costs import (
     Window,
@@ -271,7 +273,7 @@ def _extend(
     leaving = cuts.crossing[cuts.crossing_ptr[j] : cuts.crossing_ptr[j + 1]]
     for k in range(package.speed.size):
         ends = k + 1 == package.speed.size and not (whole or goal.merges)
-        if labels.first[i, k] < 0 or ends or not _may_hold(lattice, window, k):
+        if labels.first[i, k] < 0 or ends or not may_hold(lattice.pinned, window, k):
             continue
         window_s = window_period(package, cost, k)
         if not window_s < labels.most[PERIOD]:
@@ -357,14 +359,6 @@ def _streamed_j(prices: Prices, blocks: int) -> float:
     if blocks <= 0:
         return 0.0
     return float(prices.package.block_bytes * blocks / prices.package.stream_bytes_per_s)
-
-
-@inlined_njit
-def _may_hold(lattice: Lattice, window: Window, chip: int) -> bool:
-    """Whether all that is pinned in a window is pinned to a chip."""
-    i, j, chips = window.start, window.end, lattice.package.speed.size
-    own = lattice.pinned[j, chip] - lattice.pinned[i, chip]
-    return bool(lattice.pinned[j, chips] - lattice.pinned[i, chips] == own)
 
 
 @inlined_njit

@@ -12,8 +12,8 @@ import numpy as np
 from mcm_compiler.arrays.kernels import entry_njit
 from mcm_compiler.arrays.rows import Rows
 from mcm_compiler.contracts.partition import Floats, Ints, PartitionProblem
+from mcm_passes.families.ring.exact.ideal_chain import TriangleReading
 from mcm_passes.families.ring.exact.ideal_dp import ChainOptimum, IdealLattice
-from mcm_passes.families.ring.exact.triangle_readings import TriangleReading
 from mcm_passes.families.ring.loads.crossings import IdealCrossings, holds
 from mcm_passes.families.ring.objectives.chip_play import PlayedProblem, play_scratch
 from mcm_passes.families.ring.objectives.joules import joule_problem

@@ -26,22 +26,18 @@ MOST_CLAUSES = 2_000_000
 """Clauses beyond which the part of the rule that needs them is left out."""
 
 
-def constrain_triangles(order: OrderLiterals, graph: RuleGraph) -> bool:
+def constrain_triangles(order: OrderLiterals, graph: RuleGraph) -> None:
     """Adds the rule, or as much of it as `MOST_CLAUSES` allows.
 
-    Returns:
-        Whether the model asks for the whole rule; if not, what it proves of the period holds all
-        the same, but its solutions may break the rule.
+    Where that is not all, the model's bounds hold all the same, but its solutions may break it.
     """
     edges = list(zip(graph.sources.tolist(), graph.next_nodes.tolist(), strict=True))
     _forbid_detours_along_paths(order, graph, edges)
     spans = sum(
         (order.high[u] - order.low[u] + 1) * (order.high[v] - order.low[v] + 1) for u, v in edges
     )
-    if spans + order.num_chips**3 > MOST_CLAUSES:
-        return False
-    _forbid_longer_paths(order, edges)
-    return True
+    if spans + order.num_chips**3 <= MOST_CLAUSES:
+        _forbid_longer_paths(order, edges)
 
 
 def _forbid_detours_along_paths(

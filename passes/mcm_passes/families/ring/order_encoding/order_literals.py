@@ -7,6 +7,7 @@ producer is not, which is a difference of two Booleans, and windows are constant
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -65,6 +66,8 @@ class OrderLiterals:
     Attributes:
         model: the solver's model, to which more is added.
         num_chips: chips of the package.
+        used: for a chip, whether some node is on it or later.
+        needed: for a tensor and a chip, whether the tensor must get to it or further.
     """
 
     def __init__(self, graph: RuleGraph, demands: ChipDemands | None, windows: ChipWindows) -> None:
@@ -86,8 +89,7 @@ class OrderLiterals:
             for u in graph.before_nodes[graph.before_ptr[v] : graph.before_ptr[v + 1]].tolist():
                 for c in range(max(self.low[u], self.low[v]) + 1, self.high[u] + 1):
                     self.clause(negated(self.since(u, c)), self.since(v, c))
-        self._last_read: dict[tuple[int, int], Literal] = {}
-        self._used: dict[int, Literal] = {}
+        self.used, self.needed = cache(self._used), cache(self._needed)
         self._producer: list[int] = []
         self._readers: list[list[int]] = []
         if demands is not None:
@@ -132,19 +134,14 @@ class OrderLiterals:
         later = [sum(holds(literal) for literal in literals) for literals in self._from]
         return (np.array(self.low) + later).astype(np.int32)
 
-    def used(self, chip: int) -> Literal:
+    def _used(self, chip: int) -> Literal:
         """Whether some node is on `chip` or later."""
-        if chip not in self._used:
-            self._used[chip] = self._any([self.since(v, chip) for v in self.sinks], f"used {chip}")
-        return self._used[chip]
+        return self._any([self.since(v, chip) for v in self.sinks], f"used {chip}")
 
-    def needed(self, tensor: int, chip: int) -> Literal:
+    def _needed(self, tensor: int, chip: int) -> Literal:
         """Whether the tensor must get to `chip` or further."""
-        key = (tensor, chip)
-        if key not in self._last_read:
-            wanted = [self.since(v, chip) for v in self._readers[tensor]]
-            self._last_read[key] = self._any(wanted, f"needed {tensor} {chip}")
-        return self._last_read[key]
+        wanted = [self.since(v, chip) for v in self._readers[tensor]]
+        return self._any(wanted, f"needed {tensor} {chip}")
 
     def made_since(self, tensor: int, chip: int) -> Literal:
         """Whether the tensor is made on `chip` or later."""

@@ -11,6 +11,7 @@ import numpy as np
 from mcm_compiler.contracts.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
 from mcm_compiler.processes.side_by_side import side_by_side
 from mcm_compiler.text.option_ranges import at_least, checked
+from mcm_passes.families.ring.contiguous.contiguous_dp import SLACK
 from mcm_passes.families.ring.contiguous.contiguous_kernels import chain_windows
 from mcm_passes.families.ring.contiguous.contiguous_windows import chips_from_cuts, windows_along
 from mcm_passes.families.ring.moves.walks import Walk, Walker
@@ -18,10 +19,7 @@ from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.families.ring.strategies.start import find_start
 from mcm_passes.mapping.machine.device_order import DeviceOrder, along
 from mcm_passes.mapping.problem.topological_orders import topological_orders
-from mcm_passes.mapping.search.search import Search
-
-ROOM = 1e-9
-"""Relative room for the rounding of running sums."""
+from mcm_passes.mapping.search.search import Search, SearchStrategy
 
 HALVINGS = 12
 """Periods that are tried at most."""
@@ -52,7 +50,7 @@ def resegment(
             return
         # Optima lie close to what is known, so guesses lean towards it.
         middle = high - 0.25 * (high - low)
-        cuts = chain_windows(windows, middle * (1.0 + ROOM))
+        cuts = chain_windows(windows, middle * (1.0 + SLACK))
         if not cuts.size:
             low = middle
             continue
@@ -82,7 +80,7 @@ MANY_UNITS = 10_000
 
 @dataclass(frozen=True)
 @checked(walks=at_least(1), round=at_least(1), memory=at_least(1), patience=at_least(1))
-class LocalSearch:
+class LocalSearch(SearchStrategy):
     """Walks of late-accepted moves from the solution of `dp`, under the fast model.
 
     After each round the order that the best partition of each walk implies is cut anew by dynamic
@@ -120,15 +118,11 @@ class LocalSearch:
         rng: np.random.Generator,
         budget: Budget,
     ) -> Outcome:
-        """Searches until budget or patience is spent; never worse than `dp` at the same budget."""
+        """As for every `SearchStrategy`; then the simulator chooses, if it is asked."""
         evaluator = budget.evaluator if self.simulated else None
         if evaluator is not None:
             budget = replace(budget, enough_s=0.0)
-        search = Search(problem, evaluate, budget)
-        reason = find_start(search, evaluate, rng)
-        if search.best is not None:
-            self.improve(search, rng)
-        found = search.outcome(reason)
+        found = super().solve(problem, evaluate, rng, budget)
         if evaluator is None or found.chip_of is None:
             return found
         rows = [found.chip_of, *found.runners_up]
@@ -136,11 +130,12 @@ class LocalSearch:
         first = rows.pop(int(periods.argmin()))
         return replace(found, chip_of=first, runners_up=tuple(rows))
 
-    def improve(self, search: Search, rng: np.random.Generator) -> None:
-        """Goes on from the best partition of `search`, as long as its budget lasts."""
-        assert search.best is not None, "a start is needed"
-        if search.best_period_s <= 0.0:  # nothing is better, and scores would be relative to it
-            return
+    def run(self, search: Search, rng: np.random.Generator) -> str:
+        """Searches until budget or patience is spent; never worse than `dp` at the same budget."""
+        reason = find_start(search, rng)
+        if search.best is None or search.best_period_s <= 0.0:
+            # Nothing is better than 0, and scores would be relative to it.
+            return reason
         problem, position = search.problem, late_position(search.problem)
         walker = Walker(problem, search.best_period_s, self.memory)
         walks = [walker.walk(search.best, streams(rng, 1)) for _ in range(self.walks)]
@@ -166,6 +161,7 @@ class LocalSearch:
                 walker.begin(worst, search.best)
             better = search.best_period_s < before_s
             without_improvement = 0 if better else without_improvement + 1
+        return reason
 
 
 def _best_s(walk: Walk) -> float:

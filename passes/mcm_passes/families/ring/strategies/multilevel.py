@@ -9,15 +9,12 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from mcm_compiler.arrays.kernels import entry_njit
-from mcm_compiler.arrays.rows import starts
+from mcm_compiler.arrays.rows import Rows, starts
 from mcm_compiler.contracts.partition import (
     Bools,
-    Budget,
-    Evaluate,
     Floats,
     Ints,
     Longs,
-    Outcome,
     PartitionProblem,
     SearchMonitor,
 )
@@ -31,7 +28,7 @@ from mcm_passes.mapping.models import adapted, periods_of
 from mcm_passes.mapping.problem.resident_sizes import aliases_among
 from mcm_passes.mapping.problem.topological_orders import topological_orders
 from mcm_passes.mapping.search.named import answer_of
-from mcm_passes.mapping.search.search import Search
+from mcm_passes.mapping.search.search import Search, SearchStrategy
 
 ORDERS = 3
 """Topological orders that merging takes in turn."""
@@ -86,25 +83,18 @@ def _shared_seconds(problem: PartitionProblem, order: Ints) -> Floats:
     position = np.full(problem.num_units, -1, np.int64)
     position[order] = np.arange(order.size)
     shared = np.zeros(max(order.size - 1, 0))
-    consumers = position[problem.tensor_consumers]
-    rows = np.repeat(np.arange(problem.tensor_bytes.size), np.diff(problem.tensor_ptr))
-    makers = problem.tensor_producer[rows]
+    readers = Rows(problem.tensor_ptr, position[problem.tensor_consumers])
+    users = Rows(problem.weight_ptr, position[problem.weight_users])
+    makers = problem.tensor_producer[readers.owners]
     makers = np.where(makers >= 0, position[makers], -1)
     # What is sent at all costs something, however few its bytes.
     seconds = problem.tensor_bytes / problem.limits.link_bytes_per_s + problem.relay_s
-    direct = (makers >= 0) & (consumers == makers + 1)
-    np.add.at(shared, makers[direct], seconds[rows[direct]])
-    weight_rows = np.repeat(np.arange(problem.weight_bytes.size), np.diff(problem.weight_ptr))
-    for owner, at, price in (
-        (rows, consumers, seconds),
-        (
-            weight_rows,
-            position[problem.weight_users],
-            problem.weight_bytes / problem.limits.link_bytes_per_s,
-        ),
-    ):
-        by_place = np.lexsort((at, owner))
-        owner_of, place = owner[by_place], at[by_place]
+    direct = (makers >= 0) & (readers.entries == makers + 1)
+    np.add.at(shared, makers[direct], seconds[readers.owners[direct]])
+    weight_s = problem.weight_bytes / problem.limits.link_bytes_per_s
+    for rows, price in ((readers, seconds), (users, weight_s)):
+        by_place = np.lexsort((rows.entries, rows.owners))
+        owner_of, place = rows.owners[by_place], rows.entries[by_place]
         both = (owner_of[1:] == owner_of[:-1]) & (place[1:] == place[:-1] + 1) & (place[:-1] >= 0)
         # Readers of the same are less close than a reader and its producer.
         np.add.at(shared, place[:-1][both], 0.5 * price[owner_of[:-1][both]])
@@ -255,7 +245,7 @@ LEAST_SHRINKAGE = 0.95
     tries=at_least(1),
     heat=at_least(0),
 )
-class Multilevel:
+class Multilevel(SearchStrategy):
     """V-cycles from the partition of `dp`, for graphs that are too large for full evaluations.
 
     Each cycle merges neighbouring units that are on one chip, level by level, so that the best
@@ -287,24 +277,16 @@ class Multilevel:
     patience: int = 4
     tries: int = 1
 
-    def solve(
-        self,
-        problem: PartitionProblem,
-        evaluate: Evaluate,
-        rng: np.random.Generator,
-        budget: Budget,
-    ) -> Outcome:
+    def run(self, search: Search, rng: np.random.Generator) -> str:
         """Cycles until the budget is spent; never worse than `dp` at the same budget."""
-        search = Search(problem, evaluate, budget)
-        reason = find_start(search, evaluate, rng)
-        if search.best is None:
-            return search.outcome(reason)
-        start = search.best
+        reason, start = find_start(search, rng), search.best
+        if start is None:
+            return reason
         for tries in range(self.tries, 0, -1):
             if not search.left:
                 break
             others = search.left - search.left // tries
-            quiet = SearchMonitor(parent=budget.monitor)
+            quiet = SearchMonitor(parent=search.budget.monitor)
             cycles = _Cycles(self, search, quiet, rng, start, others)
             without_improvement = 0
             for number in range(self.cycles):
@@ -312,7 +294,7 @@ class Multilevel:
                     break
                 heat = min(self.heat * HOTTER**without_improvement, max(self.heat, 1.0))
                 without_improvement = 0 if cycles.run(number, heat) else without_improvement + 1
-        return search.outcome(reason)
+        return reason
 
 
 @dataclass

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from mcm_compiler.contracts.partition import Budget, Evaluate, Ints, Outcome, PartitionProblem
+from mcm_compiler.contracts.partition import Ints, PartitionProblem
 from mcm_compiler.text.option_ranges import at_least, checked
 from mcm_passes.families.ring.contiguous.contiguous_kernels import chain_windows
 from mcm_passes.families.ring.contiguous.contiguous_windows import chips_from_cuts, windows_along
@@ -18,7 +18,7 @@ from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.families.ring.strategies.start import named_start
 from mcm_passes.mapping.machine.device_order import DeviceOrder, along, order_of
 from mcm_passes.mapping.problem.rule_graph import RuleGraph, rule_graph
-from mcm_passes.mapping.search.search import Search
+from mcm_passes.mapping.search.search import Search, SearchStrategy
 
 ORDER_EVALUATIONS = 10
 """Evaluations in the time of which an order is drawn and cut."""
@@ -41,7 +41,7 @@ STEPS_PER_EVALUATION = 1.0 / 25.0
     memory=at_least(1),
     patience=at_least(1),
 )
-class Reorder:
+class Reorder(SearchStrategy):
     """Iterated local search on orders: strays from the order of a partition, and cuts it anew.
 
     Every partition is cuts of some topological order: by chip, and within a chip as one likes. A
@@ -77,24 +77,13 @@ class Reorder:
     patience: int = 100
     max_units: int = 1_000
 
-    def solve(
-        self,
-        problem: PartitionProblem,
-        evaluate: Evaluate,
-        rng: np.random.Generator,
-        budget: Budget,
-    ) -> Outcome:
+    def run(self, search: Search, rng: np.random.Generator) -> str:
         """Searches until the budget or the patience is spent; never worse than the start."""
-        search = Search(problem, evaluate, budget)
-        reason = named_start(search, self.start, evaluate, rng)
-        if search.best is not None and problem.num_units <= self.max_units:
-            self._improve(search, rng)
-        return search.outcome(reason)
-
-    def _improve(self, search: Search, rng: np.random.Generator) -> None:
-        assert search.best is not None, "a start is needed"
-        if search.best_period_s <= 0.0:  # nothing is better, and scores would be relative to it
-            return
+        reason = named_start(search, self.start, rng)
+        large = search.problem.num_units > self.max_units
+        if search.best is None or search.best_period_s <= 0.0 or large:
+            # Nothing is better than 0, and scores would be relative to it.
+            return reason
         problem, graph = search.problem, rule_graph(search.problem)
         walker = Walker(problem, search.best_period_s, self.memory)
         here, here_s = search.best, search.best_period_s
@@ -131,6 +120,7 @@ class Reorder:
                 here, here_s = found, found_s
             if search.best_period_s < best_s:
                 without_improvement = 0
+        return reason
 
 
 def _order_near(graph: RuleGraph, chip_of: Ints, rng: np.random.Generator) -> Ints:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mcm_compiler.contracts.partition import Evaluate, Ints
+from mcm_compiler.contracts.partition import Ints
 from mcm_passes.families.ring.contiguous.contiguous_dp import dp_outcome
 from mcm_passes.families.ring.moves.walks import Walker
 from mcm_passes.families.ring.solver.random_stream import streams
@@ -31,7 +31,7 @@ COMPLETION_S = 5.0
 """Deterministic seconds of CP-SAT where no draw fits either."""
 
 
-def find_start(search: Search, evaluate: Evaluate, rng: np.random.Generator) -> str:
+def find_start(search: Search, rng: np.random.Generator) -> str:
     """Gives `search` its first partition: of `dp`, known, at random, or by CP-SAT.
 
     Returns:
@@ -40,7 +40,7 @@ def find_start(search: Search, evaluate: Evaluate, rng: np.random.Generator) -> 
     if not search.left:
         return "the budget allows no evaluation"
     budget = search.share(search.left)
-    outcome = dp_outcome(search.problem, evaluate, rng, budget)
+    outcome = dp_outcome(search.problem, search.evaluate, rng, budget)
     search.spend(outcome.evaluations)
     # Another member of a portfolio may have got further than cuts of an order.
     for found in budget.known if outcome.chip_of is None else (outcome.chip_of,):
@@ -66,13 +66,12 @@ def find_start(search: Search, evaluate: Evaluate, rng: np.random.Generator) -> 
     return ask_authority(search, outcome.reason) if search.left else outcome.reason
 
 
-def named_start(search: Search, name: str, evaluate: Evaluate, rng: np.random.Generator) -> str:
+def named_start(search: Search, name: str, rng: np.random.Generator) -> str:
     """Gives `search` its first partitions: those that are known, or a strategy's answer.
 
     Args:
         search: the search.
         name: the text of a strategy, or `known`: then that of `dp` where nothing is known.
-        evaluate: as in `PartitionStrategy.solve`, like what follows.
         rng: source of randomness.
 
     Returns:
@@ -83,10 +82,10 @@ def named_start(search: Search, name: str, evaluate: Evaluate, rng: np.random.Ge
     if search.best is not None:
         return ""
     if name in ("dp", KNOWN):
-        return find_start(search, evaluate, rng)
+        return find_start(search, rng)
     part = search.share(search.left, time_share=0.5)
     strategy = adapted(search.problem, name)
-    outcome = answer_of(name, strategy, search.problem, evaluate, rng, part)
+    outcome = answer_of(name, strategy, search.problem, search.evaluate, rng, part)
     # What it spent is not taken from here: the two count their work otherwise.
     search.recall(outcome.chip_of, *outcome.runners_up)
     return outcome.reason

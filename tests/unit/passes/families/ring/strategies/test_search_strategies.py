@@ -263,10 +263,10 @@ def test_members_begin_with_what_is_known_where_cuts_of_orders_do_not_fit(branch
     nothing = Outcome(None, 0, reason="no cuts fit")
     monkeypatch.setattr(start, "dp_outcome", lambda *_: nothing)
     search = Search(problem, AnalyticPeriods(problem), Budget(known=(found,)))
-    assert start.find_start(search, AnalyticPeriods(problem), np.random.default_rng(0)) == ""
+    assert start.find_start(search, np.random.default_rng(0)) == ""
     assert np.array_equal(search.best, found)
     alone = Search(problem, AnalyticPeriods(problem), Budget())
-    start.find_start(alone, AnalyticPeriods(problem), np.random.default_rng(0))
+    start.find_start(alone, np.random.default_rng(0))
     assert not np.array_equal(alone.best, found)
 
 
@@ -275,9 +275,7 @@ def test_what_is_known_but_breaks_rules_is_no_start(branches, monkeypatch):
 
     def started(problem, *known):
         search = Search(problem, AnalyticPeriods(problem), Budget(known=known))
-        return start.find_start(
-            search, AnalyticPeriods(problem), np.random.default_rng(0)
-        ), search.best
+        return start.find_start(search, np.random.default_rng(0)), search.best
 
     problem = branches()
     _, drawn = started(problem)

@@ -10,7 +10,7 @@ import pytest
 
 from mcm_compiler.contracts.objectives import Objective
 from mcm_compiler.plugin_kinds import installed_entries
-from mcm_passes.families.ring.objectives import frontier, joules, latency_bounds
+from mcm_passes.families.ring.objectives import frontier, joules, latency
 from mcm_passes.families.ring.objectives.checks.objective_checkers import (
     CRITICAL_PATH,
     ENERGY_CHAINS,
@@ -22,7 +22,7 @@ from mcm_passes.families.ring.objectives.checks.objective_checkers import (
     no_chain_takes_less,
 )
 from mcm_passes.families.ring.objectives.label_search import LabelLattice
-from mcm_passes.families.ring.objectives.latency_bounds import critical_path, shared_work
+from mcm_passes.families.ring.objectives.latency import critical_path, shared_work
 from tests.generators.branching_problems import branching_problem
 from tests.generators.objective_problems import objective_problem
 from tests.generators.partition_problems import make_problem
@@ -33,9 +33,9 @@ DOCUMENT = Path(__file__).parents[7] / "docs" / "explanation" / "objectives.md"
 CLAIMED = {
     frontier.PROOF,
     frontier.MERGED,
-    latency_bounds.CRITICAL_PATH,
-    latency_bounds.SHARED_WORK,
-    latency_bounds.SHARED_HOST,
+    latency.CRITICAL_PATH,
+    latency.SHARED_WORK,
+    latency.SHARED_HOST,
     frontier.ENERGY,
     joules.LEAST_ENERGY,
 }
