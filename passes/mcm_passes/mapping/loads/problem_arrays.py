@@ -40,6 +40,7 @@ class ProblemArrays(NamedTuple):
         demands: of all units, which are its nodes; memory in blocks.
         kind_of: `[C]`, the kind of each chip.
         seconds: on each kind.
+        copied: the tensors that are copied on some kind where they leave their chip, ascending.
         clone_row: `[N]`, counts the clonable units from 0; -1 for all others.
         clone_users: `[N]` rows of the units whose chips hold each unit.
     """
@@ -49,6 +50,7 @@ class ProblemArrays(NamedTuple):
     demands: ChipDemands
     kind_of: Ints
     seconds: KindSeconds
+    copied: Longs
     clone_row: Ints
     clone_users: Rows
 
@@ -122,9 +124,11 @@ def count_own(p: ProblemArrays, chip_of: Ints, found: Measured) -> None:
     found.largest[:] = 0
     found.entered[:] = 0
     found.stamp[:] = 0
+    one_kind = p.seconds.unit_s.shape[0] == 1
     for u in range(p.clone_row.size):
         if p.clone_row[u] < 0:
-            found.busy_s[chip_of[u]] += p.seconds.unit_s[p.kind_of[chip_of[u]], u]
+            c = chip_of[u]
+            found.busy_s[c] += p.seconds.unit_s[0 if one_kind else p.kind_of[c], u]
     # What a chip needs once, however many of its units do.
     items = p.demands.items
     for i in range(items.busy_s.size):
@@ -146,7 +150,7 @@ def count_own(p: ProblemArrays, chip_of: Ints, found: Measured) -> None:
 def count_view_copies(p: ProblemArrays, chip_of: Ints, found: Measured) -> None:
     """Counts the copies of views that leave the chips that make them."""
     tensors = p.demands.tensors
-    for t in range(found.leaves.size if p.demands.copies else 0):
+    for t in p.copied:
         if found.leaves[t]:
             c, writer = chip_of[tensors.producer[t]], tensors.writer[t]
             copied_s = p.seconds.copied_s[p.kind_of[c], t]
@@ -217,13 +221,15 @@ def kind_seconds(problem: PartitionProblem, demands: ChipDemands) -> KindSeconds
 def problem_arrays(problem: PartitionProblem) -> ProblemArrays:
     """A problem as compiled code takes it; it holds on to the problem's arrays, not to it."""
     demands = unit_demands(problem)
+    seconds = kind_seconds(problem, demands)
     clone_row = np.where(problem.clonable, np.cumsum(problem.clonable) - 1, np.int64(-1))
     return ProblemArrays(
         num_chips=problem.num_chips,
         block_bytes=problem.limits.buffer_alignment_bytes,
         demands=demands,
         kind_of=np.array(problem.kind_of, np.int32),
-        seconds=kind_seconds(problem, demands),
+        seconds=seconds,
+        copied=np.flatnonzero((seconds.copied_s > 0.0).any(axis=0)),
         clone_row=clone_row.astype(np.int32),
         clone_users=problem.clone_closure,
     )
