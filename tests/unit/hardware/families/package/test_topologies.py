@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import json
 import random
+import re
+import shutil
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from mcm_compiler.api import load_target
+from mcm_compiler.artifact.manifest import sha256_file
 from mcm_compiler.cli.main import cli
 from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.machines.machine import Machine, MachineError
@@ -16,6 +21,9 @@ from mcm_hardware.families.package.package_target import TopologyPackage, mesh36
 
 HEAD, _, REST = mesh36().source_text.partition("[topology]")
 REST = REST[REST.index("[chip]") :]
+
+
+NAMES = ("program", "manifest")
 
 
 def described(topology: str) -> str:
@@ -141,6 +149,7 @@ def test_circles_need_virtual_channels_and_the_refusal_says_so(tmp_path, topolog
     (fault,) = refused.value.diagnostics
     assert fault.code == "MCM-T014"
     assert "virtual_channels = 2" in (fault.hint or "")
+    assert re.search(r"over the channels (\d+) to \d+ -> .* to \1\b", fault.message)
     assert not has_deadlock(machine(f"{topology}\nvirtual_channels = 2"))
 
 
@@ -224,11 +233,20 @@ def test_built_in_packages_have_36_chips_that_reach_each_other(name):
     assert load_target(name).details()["topology"]["routing"] == "xy"
 
 
-def test_a_model_on_a_torus_compiles_and_checks_with_its_virtual_channels(tmp_path):
-    path, out = tmp_path / "torus9.toml", tmp_path / "out"
+@pytest.fixture(scope="module")
+def torus9(tmp_path_factory) -> Path:
+    """A folder of a model on a torus; `cut.csv` next to it has the chip of each op."""
+    place = tmp_path_factory.mktemp("torus")
+    path, out = place / "torus9.toml", place / "out"
     path.write_text(described('kind = "torus"\nsize = [3, 3]\nvirtual_channels = 2'))
-    words = ["compile", "zoo:gpt2-tiny", "--target", str(path), "-o", str(out)]
-    assert CliRunner().invoke(cli, [*words, "--replicas", "1"]).exit_code == 0
+    words = ["compile", "zoo:gpt2-tiny", "--target", str(path), "-o", str(out), "--replicas", "1"]
+    made = CliRunner().invoke(cli, [*words, "--assignment-out", str(place / "cut.csv")])
+    assert made.exit_code == 0, made.output
+    return out
+
+
+def test_a_model_on_a_torus_compiles_and_checks_with_its_virtual_channels(torus9, tmp_path):
+    out = Path(shutil.copytree(torus9, tmp_path / "out"))
     assert CliRunner().invoke(cli, ["check", str(out)]).exit_code == 0
     description = out / "target.toml"
     description.write_text(
@@ -237,6 +255,53 @@ def test_a_model_on_a_torus_compiles_and_checks_with_its_virtual_channels(tmp_pa
     refused = CliRunner().invoke(cli, ["check", str(out)])
     assert refused.exit_code != 0
     assert "MCM-T014" in refused.output or "target.toml" in refused.output
+
+
+def test_altered_start_times_are_named_with_what_they_should_wait_for(torus9, tmp_path):
+    out = Path(shutil.copytree(torus9, tmp_path / "out"))
+    program, manifest = (json.loads((out / f"{name}.json").read_text()) for name in NAMES)
+    starts = program["start_s"]
+    last = starts.index(max(starts))
+    starts[last] = 0.0
+    (out / "program.json").write_text(json.dumps(program))
+    manifest["files"]["program.json"] = sha256_file(out / "program.json")
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    refused = CliRunner().invoke(cli, ["simulate", str(out)]).output
+    assert "error[MCM-T017]" in refused
+    assert "starts at 0.0 s, too early after" in refused
+    assert f"at: program.json: start_s[{last}]" in refused
+    assert "re-run `mcmc compile`" in refused
+    assert CliRunner().invoke(cli, ["check", str(out)]).exit_code == 1
+
+
+PAIR = 'kind = "links"\nlinks = [[0, 1], [0, 2], [1, 3], [2, 4]]'
+
+
+@pytest.mark.parametrize(
+    ("target", "rule"),
+    [
+        ("mcm4", "breaks the rule 'range': "),
+        ("mcm36", "breaks the rule 'acyclic': "),
+        (PAIR, "and no route leads there"),
+    ],
+)
+def test_a_placement_file_for_another_topology_is_refused_by_rule(torus9, tmp_path, target, rule):
+    cut, out = torus9.parent / "cut.csv", tmp_path / "out"
+    if target == PAIR:
+        (tmp_path / "pair.toml").write_text(described(PAIR))
+        target = str(tmp_path / "pair.toml")
+        names = [row.rsplit(",", 1)[0] for row in cut.read_text().splitlines()]
+        rows = [f"{name},{1 + 2 * at // len(names)}" for at, name in enumerate(names[1:])]
+        cut = tmp_path / "cut.csv"
+        cut.write_text("\n".join(["name,chip", *rows]))
+    words = ["compile", "zoo:gpt2-tiny", "--target", target, "-o", str(out), "--replicas", "1"]
+    refused = CliRunner().invoke(cli, [*words, "-O0", "--assignment", str(cut)])
+    assert refused.exit_code == 1
+    assert "error[MCM-F014]" in refused.output
+    assert rule in refused.output
+    assert "cut.csv" in refused.output
+    assert "hint: " in refused.output
+    assert not out.exists()
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")
