@@ -132,7 +132,7 @@ class Road:
     ) -> None:
         source = build_zoo_model(source) if isinstance(source, str) else source
         self._target = target
-        self._options = CompileOptions(passes=BEFORE, routing=routing, chips=use)
+        self._options = CompileOptions(passes=BEFORE, routing=routing, chips=use, level=0)
         self._groups = groups
         self._clones = clones
         self.streams = 0
