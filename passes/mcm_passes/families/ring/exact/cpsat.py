@@ -52,7 +52,13 @@ TIGHT = 0.75
 
 
 @dataclass(frozen=True)
-@checked(tolerance=between(0, 1), ideals=at_least(0), workers=at_least(1), max_units=at_least(1))
+@checked(
+    tolerance=between(0, 1),
+    ideals=at_least(0),
+    workers=at_least(1),
+    max_units=at_least(1),
+    literals=at_least(0),
+)
 class CpSat(SearchStrategy):
     """Direct optimisation of the period, as far as deterministic effort goes (our derivation).
 
@@ -65,6 +71,8 @@ class CpSat(SearchStrategy):
         ideals: most order ideals to try before CP-SAT; 0 to go to CP-SAT at once.
         workers: search strategies that take turns in CP-SAT; the result does not depend on cores.
         max_units: most units that a model for CP-SAT is built for.
+        literals: most Booleans of windows with which CP-SAT looks for a better partition; 0 to ask
+            it for a first one alone.
     """
 
     name: ClassVar[str] = "cpsat"
@@ -75,6 +83,7 @@ class CpSat(SearchStrategy):
     ideals: int = 250_000
     workers: int = 1
     max_units: int = 10_000
+    literals: int = 100_000
 
     def run(self, search: Search, rng: np.random.Generator) -> str:
         """Searches until the gap is within the tolerance or the budget is spent."""
@@ -146,10 +155,11 @@ class _Rounds:
         if windows.empty and known.best is None and not self._roomy:
             self._exhaust("none exists: however long the period, some unit has no chip left")
             return False
-        most = LITERALS_PER_S * self._effort_s
+        effort_s = max(self._effort_s, 0.0)
+        most = LITERALS_PER_S * effort_s
         if known.best is not None:
-            most = min(most, LITERALS * self._effort_s**0.5)
-        if windows.total_width > most:
+            most = min(most, LITERALS * effort_s**0.5, self._options.literals)
+        if windows.total_width > most or most <= 0.0:
             # Too large a model for what is left.
             return self._shared and not self._roomy and self._keep_room()
         result = self._search(windows, ceiling_s)

@@ -55,7 +55,7 @@ class Portfolio:
 
     members: tuple[str, ...] = (
         "dp",
-        "cpsat",
+        "cpsat{literals=1000}",
         "reorder{start=dp}",
         "local_search",
         "multilevel",

@@ -239,6 +239,7 @@ def test_callers_hear_of_each_best_and_can_stop_the_search():
         (lambda: CpSat(ideals=-1), "ideals is -1"),
         (lambda: CpSat(workers=0), "workers is 0"),
         (lambda: CpSat(max_units=0), "max_units is 0"),
+        (lambda: CpSat(literals=-1), "literals is -1"),
         (lambda: Ideals(ideals=0), "ideals is 0"),
         (lambda: Ideals(windows=0), "windows is 0"),
     ],
@@ -271,6 +272,32 @@ def test_the_first_partition_is_worth_more_effort(monkeypatch, known, times, mem
     assert solve(CpSat(ideals=0), problem, effort_s=0.5).chip_of is not None
     share = cpsat.NEED_SHARE if memory == "estimate" else 1.0
     assert allowed[0] == 0.5 * times * share
+
+
+@pytest.mark.parametrize(
+    ("literals", "known", "asked"), [(0, True, 0), (0, False, 1), (40, True, 0), (100, True, 1)]
+)
+def test_the_solver_may_be_left_to_small_models_and_first_partitions(
+    monkeypatch, literals, known, asked
+):
+    """Each of 24 sources may be on most of three chips, so that there are some 48 Booleans."""
+    problem = make_problem([*range(1, 25), 4], WIDE)
+    if not known:
+        monkeypatch.setattr(cpsat, "start_from_dp", lambda *_: "no cuts fit")
+    searches = []
+    search = CpSatModel.search
+
+    def recorded(self, *given, **rest):
+        searches.append(given)
+        return search(self, *given, **rest)
+
+    monkeypatch.setattr(CpSatModel, "search", recorded)
+    # Stopped far from the optimum, so that CP-SAT is asked whatever the bounds are.
+    monkeypatch.setattr(Search, "closed", lambda *_: False)
+    outcome = solve(CpSat(ideals=0, literals=literals), problem, effort_s=0.25)
+    assert min(len(searches), 1) == asked
+    assert outcome.chip_of is not None
+    assert outcome.bound is not None
 
 
 def test_what_a_shared_channel_makes_slow_is_not_impossible():
