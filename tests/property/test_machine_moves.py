@@ -38,36 +38,30 @@ from tests.generators.random_machines import placed_on_machines
 from tests.generators.small_machines import machine_case
 from tests.property.test_placement_state import fill_state
 
+MOVE, MOVE_BACK, SWAP, SWAP_BACK, KEEP = range(5)
+
 
 @entry_njit
-def move_all(p, s, units, to):
-    begin_step(s)
+def change(p, s, before, action, units, places):
+    """One kernel for all changes: what Python passes takes longer to compile than each of them."""
+    if action in (MOVE, SWAP):
+        begin_step(s)
     for k in range(units.size):
-        place_unit(p, s, units[k], to[k])
+        if action == MOVE:
+            place_unit(p, s, units[k], places[k])
+        elif action == MOVE_BACK:
+            back = units.size - 1 - k
+            move_unit(p, s, units[back], places[back], False)
+    if action == SWAP:
+        swap_devices(p, s, places[0], places[1])
+    elif action == SWAP_BACK:
+        exchange_devices(s, places[0], places[1])
+    to, of = (before, s.loads) if action == KEEP else (s.loads, before)
+    if action in (MOVE_BACK, SWAP_BACK, KEEP):
+        copy_changed(p, s, to, of)
 
 
-@entry_njit
-def move_back(p, s, units, old, before):
-    for k in range(units.size - 1, -1, -1):
-        move_unit(p, s, units[k], old[k], False)
-    copy_changed(p, s, s.loads, before)
-
-
-@entry_njit
-def swap(p, s, a, b):
-    begin_step(s)
-    swap_devices(p, s, a, b)
-
-
-@entry_njit
-def swap_back(p, s, a, b, before):
-    exchange_devices(s, a, b)
-    copy_changed(p, s, s.loads, before)
-
-
-@entry_njit
-def keep(p, s, before):
-    copy_changed(p, s, before, s.loads)
+NO_UNITS = np.zeros(0, np.int32)
 
 
 def test_a_step_on_a_ring_changes_no_chip_that_its_tensors_do_not_pass():
@@ -77,7 +71,8 @@ def test_a_step_on_a_ring_changes_no_chip_that_its_tensors_do_not_pass():
     state = empty_state(placed)
     fill_state(placed, state, np.arange(8, dtype=np.int32))
     # In between unit 4 reads from a later chip, and unit 6 from an earlier one.
-    move_all(placed, state, np.array([3, 4], np.int32), np.array([5, 5], np.int32))
+    moved, to = np.array([3, 4], np.int32), np.array([5, 5], np.int32)
+    change(placed, state, empty_loads(placed), MOVE, moved, to)
     assert [state.counts[FIRST], state.counts[LAST]] == [2, 6]
     assert_loads_of(problem, placed, state)
 
@@ -110,7 +105,7 @@ def test_loads_are_those_of_the_evaluation_after_any_moves(problem, random):
     state, kept = empty_state(placed), empty_loads(placed)
     state.device[:] = random.sample(range(problem.num_chips), problem.num_chips)
     fill_state(placed, state, forward_placement(problem, random))
-    keep(placed, state, kept)
+    change(placed, state, kept, KEEP, NO_UNITS, NO_UNITS)
     assert_loads_of(problem, placed, state)
     source, target = dependency_edges(problem)
     units = np.flatnonzero(~problem.clonable).tolist()
@@ -122,25 +117,25 @@ def test_loads_are_those_of_the_evaluation_after_any_moves(problem, random):
             high = min([problem.num_chips - 1, *chip[target[source == unit]].tolist()])
             chip[unit] = random.randint(low, high)
             assert moved[k] == unit
-        move_all(placed, state, moved, chip[moved])
+        change(placed, state, kept, MOVE, moved, chip[moved])
         assert_loads_of(problem, placed, state)
         if random.random() < 0.5:
-            move_back(placed, state, moved, old, kept)
+            change(placed, state, kept, MOVE_BACK, moved, old)
             assert all(map(np.array_equal, state.loads, kept))
             assert_loads_of(problem, placed, state)
         else:
-            keep(placed, state, kept)
+            change(placed, state, kept, KEEP, NO_UNITS, NO_UNITS)
         if problem.machine.relays or problem.num_chips < 2:
             continue
-        pair = random.sample(range(problem.num_chips), 2)
-        swap(placed, state, *pair)
+        pair = np.array(random.sample(range(problem.num_chips), 2), np.int32)
+        change(placed, state, kept, SWAP, NO_UNITS, pair)
         assert_loads_of(problem, placed, state)
         if random.random() < 0.5:
-            swap_back(placed, state, *pair, kept)
+            change(placed, state, kept, SWAP_BACK, NO_UNITS, pair)
             assert all(map(np.array_equal, state.loads, kept))
             assert_loads_of(problem, placed, state)
         else:
-            keep(placed, state, kept)
+            change(placed, state, kept, KEEP, NO_UNITS, NO_UNITS)
 
 
 @given(placed_on_machines(), st.randoms(use_true_random=False), st.integers(1, 200))
