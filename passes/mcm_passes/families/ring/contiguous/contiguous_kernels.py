@@ -182,15 +182,6 @@ def _may_stream(streaming: Streaming, j: int, i: int, streamed: int) -> int:
     return streamed if streaming.stiff[i] <= streaming.stiff[j] else 0
 
 
-@inlined_njit
-def _push_peak(live_bytes: Longs, peaks: Longs, head: int, tail: int, p: int) -> int:
-    """Adds position p to the candidates `peaks[head:tail]` for a peak, which fall; the new tail."""
-    while tail > head and live_bytes[peaks[tail - 1]] <= live_bytes[p]:
-        tail -= 1
-    peaks[tail] = p
-    return tail + 1
-
-
 @expanded_njit
 def _latest_starts(w: Windows) -> Longs:
     """`[n + 1]`, for each cut the latest cut from which a window may end there by the rules."""
@@ -297,13 +288,17 @@ def _earliest_starts(w: Windows, period_s: float, latest: Longs) -> _Starts:
     best = _Chip(period_s * w.chips.most_speed, w.chips.most_sram_bytes, streamed)
     starts = _Starts(np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64), np.zeros((n + 1, 8)))
     rounding_s = best.longest_s * SLACK_OF_SUMS
+    # Candidates for the peak are `peaks[head:tail]`, whose live bytes fall.
     peaks = np.empty(n, dtype=np.int64)
     head, tail, j, longest = 0, 0, 0, NO_SUMS
     # Where the walk of the cut before ended, and the sums of that window.
     walked, excess_s, sums = 0, -np.inf, NO_SUMS
     for i in range(1, n + 1):
         longest = with_next(w, longest, j, i - 1)
-        tail = _push_peak(w.live_bytes, peaks, head, tail, i - 1)
+        while tail > head and w.live_bytes[peaks[tail - 1]] <= w.live_bytes[i - 1]:
+            tail -= 1
+        peaks[tail] = i - 1
+        tail += 1
         while j < i and _is_too_large(
             w, best, period_s, longest, int(w.live_bytes[peaks[head]]), j, i
         ):

@@ -217,7 +217,6 @@ class StrictWindows:
         most_s = period_s * self._speed[chip]
         most_bytes = period_s * self._problem.limits.host_bytes_per_s
         room = self._room(chip, period_s)
-        pins = (-1, chip)
         window = _Window(state, j, *self._ends)
         found: list[tuple[_State, int]] = []
         for k, i in enumerate(range(j + 1, n + 1)):
@@ -230,7 +229,7 @@ class StrictWindows:
                 or costs.seconds[k] > most_s
                 or costs.lasting[k] > room
                 or costs.host_bytes[k] > most_bytes
-                or position.pinned not in pins
+                or position.pinned not in (-1, chip)
             ):
                 break
             if costs.busy[k] > most_s or costs.lying[k] > room:

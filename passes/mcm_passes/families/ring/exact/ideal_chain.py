@@ -201,13 +201,18 @@ def best_chain(
 @inner_njit
 def _ceiling(d: ChipDemands, covers: Covers, package: ChipLimits, ceiling_s: float) -> Ceiling:
     """The capacity of chains below a ceiling."""
-    chips = package.speed.size
+    chips, count = package.speed.size, covers.ptr.size - 1
+    # Exactly 0 for the last ideal.
+    left = np.zeros(count)
+    for i in range(count - 2, -1, -1):
+        e = covers.ptr[i]
+        left[i] = left[covers.ideals[e]] + d.nodes.work_s[covers.nodes[e]]
     capacity = np.zeros(chips + 1)
     for k in range(chips - 1, -1, -1):
         capacity[k] = capacity[k + 1] + package.speed[k] * ceiling_s * (1.0 + SLACK)
     return Ceiling(
         ceiling_s,
-        _work_beyond(d, covers),
+        left,
         capacity,
         ceiling_s * package.speed.max() * (1.0 + SLACK),
         ceiling_s * package.link_bytes_per_s * (1.0 + SLACK),
@@ -319,17 +324,6 @@ def _with_fewer(chains: Chains, package: ChipLimits, j: int, chips: int) -> floa
         for fewer in range(chains.fewest[j], chips):
             least_s = min(least_s, chains.period_s[j, fewer])
     return least_s
-
-
-@inner_njit
-def _work_beyond(d: ChipDemands, covers: Covers) -> Floats:
-    """`[I]`, seconds at speed 1 of the nodes that an ideal lacks; exactly 0 for the last."""
-    count = covers.ptr.size - 1
-    left = np.zeros(count)
-    for i in range(count - 2, -1, -1):
-        e = covers.ptr[i]
-        left[i] = left[covers.ideals[e]] + d.nodes.work_s[covers.nodes[e]]
-    return left
 
 
 @lean_inner_njit

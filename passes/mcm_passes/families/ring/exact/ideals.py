@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, TypeVar
 
 import numpy as np
@@ -89,10 +90,7 @@ def search_ideals(known: Search, most_ideals: int, most_windows: int) -> str:
     lattice = IdealLattice.of(known.problem.at_need(), most_ideals)
     if lattice is None or known.must_stop():
         return ""
-
-    def best(of: IdealLattice, reading: TriangleReading) -> ChainOptimum | None:
-        return _climb(known, of, reading, most_windows)
-
+    best = partial(_climb, known, most_windows=most_windows)
     strict = known.problem.routing == "strict"
     found, roomy = offer_chains(known, lattice, best, "between")
     if roomy is not None and not strict:

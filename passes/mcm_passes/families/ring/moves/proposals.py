@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mcm_compiler.arrays.kernels import entry_njit, inlined_njit, lean_inner_njit
+from mcm_compiler.arrays.kernels import inlined_njit, lean_inner_njit
 from mcm_compiler.contracts.partition import Bools, Ints
 from mcm_passes.families.ring.moves.placed_problem import PlacedProblem
 from mcm_passes.families.ring.moves.placement_state import LAST_USED, PlacementState
@@ -50,25 +50,6 @@ def empty_proposal(num_units: int) -> Proposal:
     return Proposal(units, old, new, queue, np.zeros(num_units, np.bool_))
 
 
-@entry_njit
-def units_at_borders(p: PlacedProblem, chip: Ints) -> Ints:
-    """Units with a neighbour on another chip, or without any before or behind them."""
-    found = np.empty(chip.size, np.int32)
-    count = 0
-    for u in range(chip.size):
-        if not p.fixed[u] or p.demands.nodes.pinned[u] >= 0:
-            continue
-        border = False
-        for next_to in (p.after, p.before):
-            border = border or next_to.ptr[u] == next_to.ptr[u + 1]
-            for e in range(next_to.ptr[u], next_to.ptr[u + 1]):
-                border = border or chip[next_to.entries[e]] != chip[u]
-        if border:
-            found[count] = u
-            count += 1
-    return found[:count]
-
-
 @inlined_njit
 def propose(
     p: PlacedProblem,
@@ -84,7 +65,7 @@ def propose(
         p: the problem.
         s: where the units are.
         hot: the chip at which most steps begin that do not at a border.
-        borders: units of `units_at_borders`, perhaps of some steps ago.
+        borders: units at borders between chips, perhaps some steps ago.
         stream: `[1]`, state of a random stream.
         room: what is filled.
 

@@ -35,7 +35,6 @@ from mcm_passes.families.ring.moves.proposals import (
     Proposal,
     empty_proposal,
     propose,
-    units_at_borders,
 )
 from mcm_passes.families.ring.solver.random_stream import uniform
 from mcm_passes.mapping.loads.device_memory import LivePeaks, live_peaks
@@ -139,7 +138,7 @@ def take_steps(
     Args:
         p: the problem.
         walk: the walk.
-        borders: units at borders, see `units_at_borders`.
+        borders: units with a neighbour on another chip, or without any before or behind them.
         reference_s: the period that scores are relative to.
         steps: how many.
         heat: temperature at the first step, as a share of the mean score of a chip; 0 for none.
@@ -369,7 +368,9 @@ class Walker:
 
     def __init__(self, problem: PartitionProblem, reference_s: float, memory: int = 1) -> None:
         self._problem = problem
-        self.placed = placed_problem(problem)
+        self.placed = p = placed_problem(problem)
+        self._free = p.fixed & (p.demands.nodes.pinned < 0)
+        self._at_end = (np.diff(p.before.ptr) == 0) | (np.diff(p.after.ptr) == 0)
         self._reference_s = reference_s
         self._memory = memory
 
@@ -411,7 +412,11 @@ class Walker:
         """`[N]`, the best partition of a walk, by devices."""
         return walk.best_device[walk.best].astype(np.int32)
 
-    def advance(self, walk: Walk, steps: int, heat: float = 0.0) -> None:
-        """Makes steps, annealed from `heat` down to 0; see `take_steps`."""
-        borders = units_at_borders(self.placed, walk.state.chip)
+    def advance(self, walk: Walk, steps: int, heat: float = 0.0) -> Ints:
+        """Makes steps, annealed from `heat` down to 0, see `take_steps`; the best partition."""
+        chip, source, target = walk.state.chip, self.placed.after.owners, self.placed.after.entries
+        apart, border = chip[source] != chip[target], self._at_end.copy()
+        border[source[apart]] = border[target[apart]] = True
+        borders = np.flatnonzero(border & self._free).astype(np.int32)
         take_steps(self.placed, walk, borders, self._reference_s, steps, heat)
+        return self.best(walk)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -97,10 +98,7 @@ class Frontier(SearchStrategy):
         """Improves what is known by chains of ideals; why there is no partition, or empty."""
         problem = known.problem
         energy, strict = objective.aim == "energy", problem.routing == "strict"
-
-        def best(of: LabelLattice, reading: TriangleReading) -> ChainOptimum:
-            return self._best(known, of, reading, objective)
-
+        best = partial(self._best, known, aim=objective)
         lattice = LabelLattice.of(problem.at_need(), self.ideals)
         if lattice is None:
             if energy:

@@ -116,12 +116,11 @@ class RingLatency:
 
 def latency_bound(problem: PartitionProblem) -> LowerBound:
     """The best of all arguments, with its name as `proof`."""
-    arguments = {
-        CRITICAL_PATH: critical_path,
-        SHARED_WORK: shared_work,
-        SHARED_HOST: shared_host,
-    }
-    bounds = (dataclasses.replace(bound(problem), proof=name) for name, bound in arguments.items())
+    bounds = (
+        dataclasses.replace(critical_path(problem), proof=CRITICAL_PATH),
+        dataclasses.replace(shared_work(problem), proof=SHARED_WORK),
+        dataclasses.replace(shared_host(problem), proof=SHARED_HOST),
+    )
     best = max(bounds, key=lambda bound: bound.seconds)
     return best if best.seconds > 0.0 else LowerBound(0.0, "no unit")
 

@@ -137,11 +137,7 @@ def windows_bound(problem: PartitionProblem, least_s: float, most_s: float) -> p
     Longer periods only widen windows. 0 seconds where nothing beyond `least_s` is proven.
     """
     windows = UnitWindows(problem)
-
-    def too_short(period_s: float) -> bool:
-        return windows.at(period_s).empty
-
-    seconds = longest_too_short(too_short, least_s, most_s, GRAIN)
+    seconds = longest_too_short(lambda s: windows.at(s).empty, least_s, most_s, GRAIN)
     if not seconds:
         return partition.LowerBound(0.0, "every unit has a chip")
     found = windows.at(seconds)

@@ -25,23 +25,20 @@ HALVINGS = 12
 """Periods that are tried at most."""
 
 
-def resegment(
-    search: Search, problem: PartitionProblem, chip_of: Ints, order: DeviceOrder, position: Ints
-) -> None:
-    """Looks for better cuts of the order by chip, then by `position`; offers them to `search`.
+def resegment(search: Search, walk: Walk, position: Ints) -> None:
+    """Looks for better cuts of an order by chip, then by `position`; offers them to `search`.
 
     Local search changes which units are neighbours, the dynamic programme of `dp` where they are
     divided; where dependencies are kept, the order by chip is topological.
 
     Args:
         search: its best period is what is to be beaten.
-        problem: the problem.
-        chip_of: `[N]`, a valid partition, on chips.
-        order: devices of the chips.
+        walk: its best partition, which is valid, has the chips, and their devices.
         position: `[N]`, places of the units in a topological order.
     """
+    problem, order = search.problem, DeviceOrder(walk.best_device)
     units = np.flatnonzero(~problem.clonable)
-    along_units = units[np.lexsort((position[units], chip_of[units]))].astype(np.int32)
+    along_units = units[np.lexsort((position[units], walk.best[units]))].astype(np.int32)
     windows = windows_along(along(problem, order), along_units)
     low = float(problem.compute_s.sum()) / float(problem.chip_speed.sum())
     high = search.best_period_s
@@ -140,22 +137,17 @@ class LocalSearch(SearchStrategy):
         walker = Walker(problem, search.best_period_s, self.memory)
         walks = [walker.walk(search.best, streams(rng, 1)) for _ in range(self.walks)]
         steps_each = max(problem.num_units // UNITS_PER_STEP, LEAST_STEPS)
-
-        def advance(walk: Walk, steps: int) -> Ints:
-            walker.advance(walk, steps)
-            return walker.best(walk)
-
         without_improvement = 0
         while search.left >= self.walks and without_improvement < self.patience:
             before_s = search.best_period_s
             worth = min(self.round, search.left // self.walks)
-            rows = side_by_side(partial(advance, steps=worth * steps_each), walks)
+            rows = side_by_side(partial(walker.advance, steps=worth * steps_each), walks)
             search.spend((worth - 1) * self.walks)
             for row in rows:
                 search.period(row)
             by_period = sorted(walks, key=_best_s)
             for walk in by_period[: 1 if problem.num_units > MANY_UNITS else None]:
-                resegment(search, problem, walk.best, DeviceOrder(walk.best_device), position)
+                resegment(search, walk, position)
             worst = max(walks, key=_best_s)
             if search.best_period_s < _best_s(worst):
                 walker.begin(worst, search.best)

@@ -23,7 +23,6 @@ from mcm_passes.families.ring.moves.walks import Walker
 from mcm_passes.families.ring.solver.random_stream import streams
 from mcm_passes.families.ring.strategies.local_search import late_position, resegment
 from mcm_passes.families.ring.strategies.start import find_start
-from mcm_passes.mapping.machine.device_order import DeviceOrder
 from mcm_passes.mapping.models import adapted, periods_of
 from mcm_passes.mapping.problem.resident_sizes import aliases_among
 from mcm_passes.mapping.problem.topological_orders import topological_orders
@@ -368,7 +367,7 @@ class _Cycles:
         return outcome.chip_of
 
     def _refined(self, problem: PartitionProblem, chip_of: Ints, steps: int, heat: float) -> Ints:
-        """The best partition of some walks from `chip_of`, which is one of `problem`."""
+        """The best partition of some walks from one of `problem`, with the cuts of its order."""
         walker = Walker(problem, self._best_s)
         walk = walker.walk(chip_of, streams(self.rng, 1))
         part = max(min(max(steps // PARTS, 2 * problem.num_units), steps), 1)
@@ -381,16 +380,12 @@ class _Cycles:
             without_improvement = (
                 0 if (walk.best_s[0], walk.best_score[0]) < before else without_improvement + 1
             )
-        return self._resegmented(problem, walk.best, DeviceOrder(walk.best_device))
-
-    def _resegmented(self, problem: PartitionProblem, chip_of: Ints, order: DeviceOrder) -> Ints:
-        """The best cuts of the order that a partition implies: moves lessen loads unevenly."""
+        # The order that it implies is cut again, as moves lessen loads unevenly.
         inner = Search(problem, periods_of(problem), self.search.share(self.left, self.quiet))
-        device_of = order.devices(chip_of)
-        inner.period(device_of)
-        resegment(inner, problem, chip_of, order, late_position(problem))
+        inner.period(walker.best(walk))
+        resegment(inner, walk, late_position(problem))
         self._spend(inner.evaluations, problem)
-        return device_of if inner.best is None else inner.best
+        return walker.best(walk) if inner.best is None else inner.best
 
     def _spend(self, evaluations: int, problem: PartitionProblem) -> None:
         """Counts evaluations of a coarser problem."""

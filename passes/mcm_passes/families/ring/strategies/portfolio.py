@@ -94,7 +94,7 @@ class Portfolio:
         start: partition.Start | None = None
         # Whether the evaluator still prefers new answers, once a bound is met.
         improving = True
-        for k, strategy in enumerate(strategies):
+        for k, (member, strategy) in enumerate(zip(self.members, strategies, strict=True)):
             if not search.left:
                 break
             may_ask = budget.evaluator is not None and partition.asks_evaluator(strategy)
@@ -103,7 +103,7 @@ class Portfolio:
                 continue
             part = search.share(
                 search.left if k == len(strategies) - 1 else budget.evaluations,
-                partition.SearchMonitor(on_best=finders.of(self.members[k]), parent=budget.monitor),
+                partition.SearchMonitor(on_best=finders.of(member), parent=budget.monitor),
                 time_share=max(1.0 / (len(strategies) - k), LEAST_SHARE),
             )
             # Copies: what the search keeps is no member's to change.
@@ -113,9 +113,8 @@ class Portfolio:
                 part, enough_s=budget.enough_s, known=known, start=start or budget.start
             )
             if partition.learns(strategy):
-                finders.learned.add(self.members[k])
+                finders.learned.add(member)
             first = copy.deepcopy(rng)
-            member = self.members[k]
             able = adapted(problem, member)
             outcome = named.answer_of(member, able, problem, evaluate, first, part)
             search.spend(outcome.evaluations)
@@ -123,10 +122,10 @@ class Portfolio:
             if partition.gives_start(strategy):
                 start = partition.Start(problem, outcome)
             if search.prove(outcome.bound):
-                bound_of = self.members[k]
+                bound_of = member
             if outcome.infeasible:
                 if search.best is not None:
-                    raise named.refuted_proof(self.members[k], search.best_period_s)
+                    raise named.refuted_proof(member, search.best_period_s)
                 return dataclasses.replace(outcome, evaluations=search.evaluations)
             if outcome.chip_of is None:
                 reason = outcome.reason
@@ -137,12 +136,10 @@ class Portfolio:
             if met and budget.evaluator is not None:
                 improving = _improves(budget.evaluator, answers)
             for chip_of in (outcome.chip_of, *outcome.runners_up):
-                finders.of(self.members[k])(chip_of, np.inf)
+                finders.of(member)(chip_of, np.inf)
         if search.bound.seconds > search.best_period_s * (1.0 + named.ROOM):
             raise named.refuted_bound(bound_of, search.bound.seconds, search.best_period_s)
-        asked = any(map(partition.asks_evaluator, strategies))
-        outcome = search.outcome(reason)
-        found = self._chosen(search, budget, answers, outcome, finders, asked=asked)
+        found = self._chosen(search, budget, answers, search.outcome(reason), finders)
         return dataclasses.replace(found, found_by=finders.name(found.chip_of))
 
     def _chosen(
@@ -152,8 +149,6 @@ class Portfolio:
         answers: list[partition.Ints],
         found: partition.Outcome,
         finders: _Finders,
-        *,
-        asked: bool,
     ) -> partition.Outcome:
         """The outcome with the partition in front that the evaluator prefers.
 
@@ -164,7 +159,7 @@ class Portfolio:
         limit_s = search.best_period_s * (1.0 + self.slack)
         known = search.kept() + [(search.period_of(row), row) for row in answers]
         rows = {row.tobytes(): row for period_s, row in known if period_s <= limit_s}
-        if not asked:
+        if not self.asks_evaluator:
             most = EVALUATED_UNITS // max(search.problem.num_units, 1)
             rows = dict(sorted(rows.items(), key=lambda item: search.period_of(item[1]))[:most])
         if budget.evaluator is None or len(rows) < 2 or budget.monitor.cancelled:
