@@ -31,7 +31,7 @@ from mcm_compiler.variants.sensitivities import Sensitivities
 from tests.generators.line_machine import line_text
 
 SLACK = 1e-9
-OPTIONS = CompileOptions(replicas=1, inferences=8)
+OPTIONS = CompileOptions(replicas=1, inferences=8, level=1)
 
 
 def head_model() -> ir.Model:
