@@ -70,7 +70,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def _compile(model: str | Path, passes: str, target: str, folder: Path) -> CompileResult:
-    options = CompileOptions(passes=passes, partitioner="dp", replicas=1, inferences=16)
+    options = CompileOptions(passes=passes, partitioner="dp", replicas=1, inferences=16, level=1)
     result = compile_model(model, target, options, output=folder)
     check_folder(folder)
     return result
