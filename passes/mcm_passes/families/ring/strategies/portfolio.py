@@ -166,13 +166,15 @@ class Portfolio:
             fast = {row.tobytes(): (row, period_s) for period_s, row in known}
             return dataclasses.replace(found, learned=finders.learned_gain(fast, simulated=False))
         finalists = np.stack(list(rows.values()))
-        results = budget.evaluator.evaluate(finalists)
-        runs = results.kind == ResultKind.RUNS
-        if not runs.any():
+        periods = _simulated(budget.evaluator, finalists[:1])
+        # Where the simulator confirms the best period of the fast model, it prefers no other.
+        confirmed = abs(periods[0] - search.best_period_s) <= ENOUGH * search.best_period_s
+        if finders.learned or not confirmed:
+            periods = np.append(periods, _simulated(budget.evaluator, finalists[1:]))
+        if not np.isfinite(periods).any():
             return found
-        periods = np.where(runs, results.period_s, np.inf)
         best: partition.Ints = finalists[int(periods.argmin())]
-        evaluated = dict(zip(rows, zip(finalists, periods.tolist(), strict=True), strict=True))
+        evaluated = dict(zip(rows, zip(finalists, periods.tolist(), strict=False), strict=False))
         return dataclasses.replace(
             found,
             chip_of=best,
@@ -183,9 +185,14 @@ class Portfolio:
 
 def _improves(evaluator: BatchEvaluator, answers: list[partition.Ints]) -> bool:
     """Whether the last answer is better than all before, by the evaluator."""
-    results = evaluator.evaluate(np.stack(answers))
-    periods = np.where(results.kind == ResultKind.RUNS, results.period_s, np.inf)
+    periods = _simulated(evaluator, np.stack(answers))
     return bool(periods[-1] < periods[:-1].min(initial=np.inf) * (1.0 - ENOUGH))
+
+
+def _simulated(evaluator: BatchEvaluator, partitions: partition.Ints) -> partition.Floats:
+    """`[B]`, periods of partitions by the evaluator; infinite where one does not run."""
+    results = evaluator.evaluate(partitions)
+    return np.where(results.kind == ResultKind.RUNS, results.period_s, np.inf)
 
 
 def _rows(search: Search) -> tuple[partition.Ints, ...]:
