@@ -107,15 +107,13 @@ class Portfolio:
                 time_share=max(1.0 / (len(strategies) - k), LEAST_SHARE),
             )
             # Copies: what the search keeps is no member's to change.
-            rows = {row.tobytes(): row.copy() for row in (*_rows(search), *answers)}
-            known = tuple(rows.values())
+            known = tuple({r.tobytes(): r.copy() for r in (*_rows(search), *answers)}.values())
             part = dataclasses.replace(
                 part, enough_s=budget.enough_s, known=known, start=start or budget.start
             )
             if partition.learns(strategy):
                 finders.learned.add(member)
-            first = copy.deepcopy(rng)
-            able = adapted(problem, member)
+            able, first = adapted(problem, member), copy.deepcopy(rng)
             outcome = named.answer_of(member, able, problem, evaluate, first, part)
             search.spend(outcome.evaluations)
             search.settle(outcome.settled_s)
