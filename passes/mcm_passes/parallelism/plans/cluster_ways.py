@@ -10,7 +10,7 @@ import onnx_ir as ir
 
 from mcm_compiler.contracts.cluster import Cluster, ClusterTarget
 from mcm_compiler.contracts.sharding.parallel_plan import ParallelPlan
-from mcm_compiler.diagnostics import CompileError
+from mcm_compiler.diagnostics import CompileError, quote
 from mcm_models.pipelines.kernels import memory_bytes, unchecked_length_s
 from mcm_models.pipelines.problem import Pipeline, PipelineProblem, device_row
 from mcm_models.pipelines.tables import pipeline_tables
@@ -111,8 +111,8 @@ def way_of(
     The replicas of a stage where the batch has too few rows for them, and None where nothing is
     worth dividing.
     """
-    # Some stage has so many groups, whose devices divide the rows again where there are enough for
-    # all of them.
+    # The widest stage has this many groups; their devices divide the rows again where there are
+    # enough for all of them.
     width = -(-(problem.devices.num_devices // operator) // stages)
     again = width == 1 or batch.rows(width * operator) > 1
     choice = choose(again)
@@ -135,7 +135,11 @@ def known_way(
     choose: Callable[[bool], OperatorChoice | None],
     plan: ParallelPlan,
 ) -> Way | None:
-    """The combination of a plan; None where the cluster or the batch has too little for it."""
+    """The combination of a plan; None where the cluster, the batch or the order lacks its stages.
+
+    Raises:
+        CompileError: MCM-S022 if a stage begins with an op that the model does not have.
+    """
     degrees, servers = plan.degrees, plan.servers or cluster.servers
     if servers > cluster.servers or cluster.devices_per_server % degrees.operator:
         return None
@@ -147,10 +151,17 @@ def known_way(
     if plan.pipeline is None or not plan.pipeline.first_ops:
         return way
     position = {name: at for at, name in enumerate(pipelining.chain.names)}
+    if unknown := [name for name in plan.pipeline.first_ops if name not in position]:
+        raise CompileError.of(
+            "MCM-S022",
+            f"a stage of the plan begins with {quote(unknown[0])}, which the model does not have",
+        )
     cuts = [position[name] for name in plan.pipeline.first_ops]
-    places = [device // degrees.operator for device in plan.pipeline.device_cuts]
+    places, apart = np.divmod([*plan.pipeline.device_cuts], degrees.operator)
     ends = way.problem.num_parts, way.problem.devices.num_devices
     parts, devices = np.array([0, *cuts, ends[0]]), np.array([0, *places, ends[1]])
+    if apart.any() or (np.diff(parts) <= 0).any() or (np.diff(devices) <= 0).any():
+        return None
     known = replace(way, pipeline=pipeline_of(pipeline_tables(way.problem), parts, devices))
     return min(way, known, key=seconds_of)
 

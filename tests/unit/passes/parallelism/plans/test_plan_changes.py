@@ -14,6 +14,7 @@ from mcm_compiler.components.target_loading import load_cluster, package_from_te
 from mcm_compiler.contracts.planning import PlanAnswer, PlanEstimate, PlanRequest, planner_of
 from mcm_compiler.contracts.requests import PlanOptions
 from mcm_compiler.contracts.sharding.parallel_plan import plan_from_json, read_plan
+from mcm_compiler.diagnostics import CompileError
 from mcm_compiler.ir.reading.importer import import_model
 from mcm_compiler.variants.plan_changes import plan_changes
 from mcm_compiler.variants.step_changes import StepChange
@@ -122,6 +123,21 @@ def test_a_start_for_more_servers_than_there_are_counts_for_nothing(imported) ->
     start = replace(planner.plan(request).plan, servers=4)
     request = replace(request, target=small)
     assert planner.plan(replace(request, start=start)).plan == planner.plan(request).plan
+
+
+def test_altered_stages_of_a_start_are_refused_or_count_for_nothing(imported) -> None:
+    planner, cluster = planner_of(PLANNER), load_cluster("config-a")
+    options = PlanOptions(training=True, stages=2, operator=2)
+    request = PlanRequest(model=imported(CHAIN), name="chain", target=cluster, options=options)
+    whole = planner.plan(request).plan
+    assert whole.pipeline is not None
+    for altered in ({"device_cuts": (3,)}, {"device_cuts": (4096,)}):
+        start = replace(whole, pipeline=replace(whole.pipeline, **altered))
+        assert planner.plan(replace(request, start=start)).plan == whole
+    start = replace(whole, pipeline=replace(whole.pipeline, first_ops=("nowhere",)))
+    with pytest.raises(CompileError, match="'nowhere', which the model does not have") as caught:
+        planner.plan(replace(request, start=start))
+    assert caught.value.diagnostics[0].code == "MCM-S022"
 
 
 def test_what_does_not_fit_says_so(imported) -> None:
