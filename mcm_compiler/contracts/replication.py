@@ -69,11 +69,13 @@ class Replication:
         chips_each: chips that each of them may use.
         considered: all numbers that were looked at. Where it is not empty it is complete: every
             other number leaves each pipeline as many chips as a larger one that is listed.
+        round: inferences that each pipeline computes together, in as many classes.
     """
 
     replicas: int
     chips_each: int
     considered: tuple[PipelineCount, ...] = field(default=())
+    round: int = 1
 
     @property
     def others(self) -> LowerBound | None:

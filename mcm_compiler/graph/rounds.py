@@ -1,0 +1,23 @@
+"""Rounds: the names of the classes of inferences that one pipeline computes together."""
+
+from __future__ import annotations
+
+MARK = "@"
+
+
+def class_name(name: str, index: int) -> str:
+    """Name of an op, value, input or output in class `index` of a round."""
+    return f"{name}{MARK}{index}"
+
+
+def class_of(name: str) -> tuple[str, int] | None:
+    """The name that `class_name` was given and the class, by the last '@'; None without one."""
+    base, mark, index = name.rpartition(MARK)
+    if (
+        not mark
+        or len(index) > 9
+        or not (index.isascii() and index.isdigit())
+        or str(int(index)) != index
+    ):
+        return None
+    return base, int(index)
