@@ -12,6 +12,11 @@ from dataclasses import dataclass
 
 from mcm_compiler.equivalence.parts.part_laws import Law, WholeOp, law_of
 from mcm_compiler.equivalence.parts.value_views import Cuts, Intervals, length, scaled
+from mcm_compiler.equivalence.parts.window_laws import (
+    has_windows,
+    window_cuts,
+    without_windows,
+)
 from mcm_compiler.equivalence.values.value_numbers import OpKey
 
 Relation = Callable[[int, int, Cuts], Cuts | None]
@@ -50,6 +55,9 @@ class _Loops:
         """Cuts the loop that an axis of an operand runs along."""
         if axis in self.cuts[position]:
             return self.cuts[position][axis] == intervals
+        if has_windows(self.facts, position, axis):
+            self.cuts[position][axis] = intervals
+            return True
         law, shape = law_of(self.facts, position, axis), self.facts.shapes[position]
         if law is None or shape is None or law.operands.get(position, (-1, 0))[0] != axis:
             return False
@@ -78,7 +86,13 @@ class _Loops:
             given.pop(name, None)
             if own.pop(name, ("i", 1)) != ("i", count):
                 return False
-        return own == given
+        if not has_windows(self.facts, 0, 2) or (
+            own == given and not any(self.cuts[0].keys() - {0, 1})
+        ):
+            return own == given
+        windows = window_cuts(self.facts, op, self.cuts[0])
+        self.outputs[0] |= windows or {}
+        return windows is not None and without_windows(own) == without_windows(given)
 
 
 def cut_of(

@@ -27,6 +27,7 @@ from mcm_compiler.equivalence.parts.part_laws import WholeOp, has_law, law_of
 from mcm_compiler.equivalence.parts.source_pieces import SourcePieces
 from mcm_compiler.equivalence.parts.value_views import Cuts, Intervals, Piece, merged, part_of
 from mcm_compiler.equivalence.parts.view_ops import VIEW_OPS, viewed
+from mcm_compiler.equivalence.parts.window_laws import has_windows
 from mcm_compiler.equivalence.values.graph_walk import Numbers
 from mcm_compiler.equivalence.values.source_values import SourceValues
 from mcm_compiler.equivalence.values.value_numbers import OpKey, ValueNumbers
@@ -251,4 +252,6 @@ class PlannedParts:
             if own is not None and given is not None
             for axis in self._relation(own, given, {}) or ()
         ]
-        return bool(related) and all(law_of(facts, at, axis) is None for at, axis in related)
+        return bool(related) and not any(
+            has_windows(facts, at, axis) or law_of(facts, at, axis) for at, axis in related
+        )

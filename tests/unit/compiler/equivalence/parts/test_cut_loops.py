@@ -3,38 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import onnx_ir as ir
 import pytest
-from onnx import numpy_helper, parser
 
-from mcm_compiler.contracts.target import HOST, ChipModel, Wire
-from mcm_compiler.equivalence.structure_proof import prove_chips
-from mcm_compiler.ir.shapes.inference import infer_shapes
-
-HEAD = '<ir_version: 10, opset_import: ["" : 21]>'
-
-Arrays = dict[str, np.ndarray]
-
-
-def model_of(text: str, weights: Arrays) -> ir.Model:
-    proto = parser.parse_model(f"{HEAD} {text}")
-    for name, array in weights.items():
-        proto.graph.initializer.append(numpy_helper.from_array(np.array(array, order="C"), name))
-    for number, node in enumerate(proto.graph.node):
-        node.name = f"op_{number}"
-    return ir.from_proto(proto)
-
-
-def proven(ends: str, source: str, weights: Arrays, chip: str, parts: Arrays) -> bool:
-    """Whether one chip computes what the model computes, op by op."""
-    whole = model_of(f"m {ends} {{ {source} }}", weights)
-    one = model_of(f"c {ends} {{ {chip} }}", parts)
-    names = [[v.name or "" for v in values] for values in (one.graph.inputs, one.graph.outputs)]
-    wires = [Wire(n, HOST, (0,)) for n in names[0]] + [Wire(n, 0, (HOST,)) for n in names[1]]
-    infer_shapes(whole)
-    chips = [ChipModel(0, one, tuple(names[0]), tuple(names[1]))]
-    found = prove_chips(whole, chips, wires, placeholders=False, unfollowed_passes=("apply_plan",))
-    return found.whole and not found.outputs
+from tests.generators.one_chip import Arrays, proven
 
 
 def drawn(*shape: int, seed: int = 0) -> np.ndarray:
