@@ -15,7 +15,7 @@ from mcm_compiler.contracts.target import PackageLimits, Target
 from mcm_compiler.diagnostics import CompileError, Diagnostic, quote
 from mcm_compiler.pipeline.passes import AnyKey, Pass, PassContext
 from mcm_compiler.text.option_ranges import at_least, checked, from_to
-from mcm_compiler.text.units import bytes_text
+from mcm_compiler.text.units import bytes_text, percent_text
 from mcm_passes.parallelism.oversized import output_pieces, oversized
 from mcm_passes.parallelism.row_tiles.row_tiling import RowTiler, not_tiled_note, tiled_note
 
@@ -26,7 +26,7 @@ MAX_REFUSED = 5
 
 
 @dataclass(frozen=True)
-@checked(fraction=from_to(0.3, 1), tile_rows=at_least(0), sram_mib=from_to(0, 2**20))
+@checked(fraction=from_to(0.01, 1), tile_rows=at_least(0), sram_mib=from_to(0, 2**20))
 class ShardOversized(Pass):
     """Replaces each operator whose weights do not fit a chip by operators with a slice each.
 
@@ -93,7 +93,7 @@ class ShardOversized(Pass):
             if costed:
                 for node in nodes:
                     NODE_COST.set(node, cost_model.node_cost(node))
-            context.report(_note(record, found, limits))
+            context.report(_note(record, found, limits, demand.full))
             if pieces := _in_pieces(model.graph, nodes[-1], cost_model, limits, self.fraction):
                 parts |= pieces
                 context.report(output_pieces.pieces_note(list(pieces.values()), limits))
@@ -195,13 +195,18 @@ def _faults(
 
 
 def _note(
-    record: sharding.OperatorSharding, found: oversized.Oversized, limits: PackageLimits
+    record: sharding.OperatorSharding,
+    found: oversized.Oversized,
+    limits: PackageLimits,
+    full: float,
 ) -> Diagnostic:
     largest = max(limits.sram_bytes)
+    why = f"do not fit a chip of {bytes_text(largest)}"
+    if full and found.weight_bytes < largest:
+        why = f"leave gaps in a package that is filled to {percent_text(full)} by weights"
     return Diagnostic(
         "MCM-P011",
-        f"{bytes_text(found.weight_bytes)} of weights do not fit a chip of "
-        f"{bytes_text(largest)}: split into {len(record.pieces)} pieces along axis "
-        f"{record.axis} of {quote(record.weight)}",
+        f"{bytes_text(found.weight_bytes)} of weights {why}: split into {len(record.pieces)} "
+        f"pieces along axis {record.axis} of {quote(record.weight)}",
         at=f"node {quote(record.node)} ({quote(found.node.op_type)})",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -30,6 +31,16 @@ _MOST_FOR_STREAMED = 0.5
 """Share of what is left for weights that one operator may claim where chips have to stream: a chip
 that does has two buffers for its largest weight."""
 
+_NEARLY_FULL = 0.8
+"""Share of all SRAM above which weights are cut because whole ones leave too many gaps."""
+
+_MOST_OF_GAPS = 0.75
+"""Most that a piece takes in a nearly full package, of the memory that weights leave free per chip:
+chips that are filled in turn waste less than a piece each."""
+
+_LEAST_PIECE = 1 / 64
+"""Share of the SRAM below which pieces are not made smaller for that."""
+
 
 @dataclass(frozen=True)
 class Oversized:
@@ -57,10 +68,12 @@ class WeightDemand:
     Attributes:
         total_bytes: all distinct weights that placed operators read.
         oversized: operators that are too large for a chip, in graph order.
+        full: share of all SRAM that weights take where they nearly fill it; else 0.
     """
 
     total_bytes: int
     oversized: tuple[Oversized, ...]
+    full: float = 0.0
 
 
 def weight_demand(
@@ -71,7 +84,8 @@ def weight_demand(
     An operator counts as too large if its weights take more than `fraction` of the SRAM less the
     buffers of its inputs and outputs (at most a quarter of the SRAM: no cut makes these smaller).
     One that cannot be cut, but whose weights alone fit, is left to the memory plan. Where the
-    package can stream weights and has to, half of that is too large.
+    package can stream weights and has to, half of that is too large. Where weights nearly fill the
+    package, so is what takes most of the memory that they leave free on a chip.
     """
     constants, nodes = constants_and_placeable(graph)
     weights_of = [
@@ -89,21 +103,23 @@ def weight_demand(
     stored = sum(sizes[value] for weights in weights_of for value in weights)
     streams = limits.stream_bytes_per_s > 0.0 and stored > sum(limits.sram_bytes)
     part = _MOST_FOR_STREAMED if streams else 1.0
+    most = _most_of_a_piece(stored, limits)
+    easy = min(part * (fraction - _MOST_FOR_ACTIVATIONS) * max(limits.sram_bytes), most)
     oversized: list[Oversized] = []
     for node, weights in zip(nodes, weights_of, strict=True):
         demand = sum(sizes[value] for value in weights)
-        if demand <= part * (fraction - _MOST_FOR_ACTIVATIONS) * max(limits.sram_bytes):
+        if demand <= max(easy, 0.0):
             continue
         read = [value for value in consumed_values(node) if value not in constants]
         inputs = sum(cost_model.storage_bytes(v) for v in read)
         outputs = sum(cost_model.storage_bytes(v) for v in node.outputs if v.name)
-        room = _Room(inputs, outputs, limits, fraction, part)
+        room = _Room(inputs, outputs, limits, fraction, part, most)
         if demand <= room.beside_whole():
             continue
         largest = max(weights, key=lambda value: sizes[value])
         own = [sizes[v] for v in weights]
         found = _cut(node, largest, own, constants, room)
-        whole = replace(room, part=1.0)
+        whole = replace(room, part=1.0, most=math.inf)
         if found is None and demand > whole.beside_whole():
             found = _cut(node, largest, own, constants, whole)
         if found is not None:
@@ -111,7 +127,17 @@ def weight_demand(
             oversized.append(Oversized(node, largest, demand, cut, pieces))
         elif demand > max(limits.sram_bytes):
             oversized.append(Oversized(node, largest, demand, None, ()))
-    return WeightDemand(sum(sizes.values()), tuple(oversized))
+    full = stored / sum(limits.sram_bytes) if most < math.inf else 0.0
+    return WeightDemand(sum(sizes.values()), tuple(oversized), full)
+
+
+def _most_of_a_piece(stored: int, limits: PackageLimits) -> float:
+    """Bytes of weights that an op may have where they nearly fill the package; else no limit."""
+    memory = sum(limits.sram_bytes)
+    if not _NEARLY_FULL * memory < stored <= memory:
+        return math.inf
+    free = (memory - stored) / limits.num_chips
+    return max(_MOST_OF_GAPS * free, _LEAST_PIECE * max(limits.sram_bytes))
 
 
 @dataclass(frozen=True)
@@ -121,6 +147,7 @@ class _Room:
     limits: PackageLimits
     fraction: float
     part: float
+    most: float
 
     def beside_whole(self) -> float:
         """Bytes for the weights of the operator as it is."""
@@ -142,7 +169,7 @@ class _Room:
     def _left(self, activations: float, most: float) -> float:
         sram = max(self.limits.sram_bytes)
         left = self.fraction * sram - min(self.limits.channel_slots * activations, most * sram)
-        return self.part * left
+        return min(self.part * left, self.most)
 
 
 def _cut(
@@ -179,7 +206,10 @@ def _cut(
         for share, bounds in candidates:
             if rest + share * max(sizes) <= beside(share):
                 return cut, bounds
-    return None
+    # Pieces that are not as small as a nearly full package would have them still fill it better.
+    finest, room = candidates[-1:], replace(room, most=math.inf)
+    fits = [one for one in finest if rest + one[0] * max(sizes) <= room.beside_piece(one[0])]
+    return (cut, fits[0][1]) if fits else None
 
 
 class OperatorSharder:

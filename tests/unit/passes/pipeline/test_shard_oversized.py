@@ -361,6 +361,25 @@ def test_an_operator_that_just_fits_alone_is_left_to_the_memory_plan() -> None:
     assert SHARDING_PLAN.get(model).operators == ()
 
 
+def test_weights_that_nearly_fill_the_package_are_cut_so_that_they_fit() -> None:
+    chain = [f"v{i + 1} = MatMul (v{i}, w{i})" for i in range(12)]
+    weights = ", ".join(f"float[512,512] w{i}" for i in range(12))
+    text = f"m (float[1,512] v0) => (float[1,512] v12) <{weights}> {{ {' '.join(chain)} }}"
+    # A chip holds one of 1 MiB with room to spare, and 8 chips hold 12 of them in pieces alone.
+    sram, model = 1_800_000, imported(text)
+    done, reports = context(sram)
+    assert ShardOversized().run(model, done)
+    held, chip, one = 0, 1, ByteModel()
+    for node in model.graph:
+        size = sum(one.storage_bytes(v) for v in node.inputs if v and v.is_initializer())
+        chip, held = (chip + 1, size) if held + size > sram else (chip, held + size)
+    assert chip <= 8
+    assert len(SHARDING_PLAN.get(model).operators) == 12
+    assert "in a package that is filled to 87.4 % by weights" in reports[0].message
+    roomy = imported(text)
+    assert not ShardOversized().run(roomy, context(sram, 10)[0])  # 70 %
+
+
 def test_the_operator_leaves_its_fusion_group() -> None:
     text = """m (float[2,300] x) => (float[2,1111] y) <float[300,1111] w, float[1111] b> {
         [mm] p = MatMul (x, w)  [bias] a = Add (p, b)  [act] y = Relu (a) }"""
@@ -399,7 +418,7 @@ def test_a_second_run_keeps_the_record() -> None:
 def test_options() -> None:
     (step,) = parse_pipeline("shard_oversized{fraction=0.5}")
     assert step == ShardOversized(fraction=0.5)
-    for bad in ("0.1", "1.5", "nan"):
+    for bad in ("0.005", "1.5", "nan"):
         with pytest.raises(CompileError, match="MCM-U002"):
             parse_pipeline(f"shard_oversized{{fraction={bad}}}")
 
